@@ -1,0 +1,57 @@
+# Everything runs in $(VENV), which scripts/bootstrap.py makes and keeps up to date.
+
+PYTHON ?= python3
+VENV ?= .venv
+BENCHMARK ?= mega
+MODEL ?=
+ENGINE ?= auto
+WORKERS ?= 2
+ARGS ?=
+
+BIN := $(VENV)/bin
+BOOTSTRAP := $(PYTHON) scripts/bootstrap.py --venv $(VENV)
+
+.DEFAULT_GOAL := help
+.PHONY: help venv venv-test venv-docs fit test lint format perf docs clean
+
+help:  ## show this
+	@echo "usage: make TARGET [PYTHON=python3.12] [VENV=.venv] [ARGS=...]"
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "  make fit BENCHMARK=mega MODEL=additive ENGINE=numpyro ARGS='--draws 500 --out results/trial'"
+
+venv:  ## make or update the virtual environment
+	@$(BOOTSTRAP)
+
+venv-test:
+	@$(BOOTSTRAP) --extra test
+
+venv-docs:
+	@$(BOOTSTRAP) --extra docs
+
+fit: venv  ## fit a benchmark and write a result folder
+	@$(BIN)/python scripts/fit.py --benchmark $(BENCHMARK) $(if $(MODEL),--model $(MODEL)) --engine $(ENGINE) $(ARGS)
+
+test: venv-test  ## run the tests (WORKERS=2 processes)
+	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+lint: venv-test  ## ruff and mypy
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: venv-test  ## let ruff fix and format the code
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+perf: venv  ## run the performance measurements
+	@set -e; for script in perf/*.py; do echo "== $$script"; $(BIN)/python $$script $(ARGS); done
+
+docs: venv-docs  ## build the pages into docs/_build/html
+	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+clean:  ## remove caches and build products, keep results
+	rm -rf .venv .venv-* build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	find src tests scripts perf -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,183 @@
+"""Make or update the virtual environment that the Makefile works in.
+
+    python3 scripts/bootstrap.py --venv .venv [--extra test ...]
+
+It runs before anything is installed, so it needs the standard library only. A
+stamp inside the environment says what was installed, from which files and by
+which Python; it is written last, so an interrupted installation is started over
+and a finished one costs nothing.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+LEAST = (3, 11)
+if sys.version_info < LEAST:
+    # Before the first signature, whose types an older Python cannot read.
+    sys.exit(
+        f"error: bayeseval needs Python {LEAST[0]}.{LEAST[1]} or later and {sys.executable} is "
+        f"{platform.python_version()}; name another one, for example: make fit PYTHON=python3.13"
+    )
+
+ROOT = Path(__file__).resolve().parent.parent
+STAMP = ".bayeseval-install.json"
+
+
+class BootstrapError(Exception):
+    """A reason not to go on, in one line."""
+
+
+def main() -> None:
+    """Parse the arguments, do what is missing, end with one line on failure."""
+    parser = argparse.ArgumentParser(description="Make or update the virtual environment.")
+    parser.add_argument("--venv", type=Path, default=Path(".venv"))
+    parser.add_argument("--extra", action="append", default=[], help="may be given several times")
+    arguments = parser.parse_args()
+    try:
+        bootstrap(arguments.venv, set(arguments.extra))
+    except BootstrapError as problem:
+        sys.exit(f"error: {problem}")
+
+
+def bootstrap(venv: Path, extras: set[str]) -> None:
+    """Bring `venv` to hold this checkout and at least `extras`.
+
+    Raises
+    ------
+    BootstrapError
+        If Python cannot make environments, `venv` is another kind of folder, or
+        the installation fails.
+    """
+    wanted = fingerprint()
+    stamp = read_stamp(venv)
+    usable = version_of(venv) == platform.python_version()
+    if usable and stamp.get("fingerprint") == wanted and extras <= set(stamp.get("extras", [])):
+        return
+    (venv / STAMP).unlink(missing_ok=True)
+    if not usable or not has_pip(venv):
+        make_venv(venv)
+        stamp = {}
+    # What was asked for once stays, so that `make fit` after `make test` keeps the tests' tools.
+    extras = extras | set(stamp.get("extras", []))
+    install(venv, extras)
+    write_stamp(venv, {"fingerprint": wanted, "extras": sorted(extras)})
+
+
+def constraints() -> Path:
+    """Return the file of tested versions for this Python."""
+    return ROOT / "constraints" / ("3.11.txt" if sys.version_info < (3, 12) else "3.12.txt")
+
+
+def fingerprint() -> str:
+    """Hash of all that decides what gets installed."""
+    digest = hashlib.sha256(f"{platform.python_version()} {ROOT}".encode())
+    for path in (ROOT / "pyproject.toml", constraints()):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def read_stamp(venv: Path) -> dict[str, Any]:
+    """Return what the stamp says, or nothing when there is none."""
+    try:
+        return dict(json.loads((venv / STAMP).read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
+def write_stamp(venv: Path, said: dict[str, Any]) -> None:
+    """Write the stamp in one step."""
+    part = venv / (STAMP + ".part")
+    part.write_text(json.dumps(said, indent=1), encoding="utf-8")
+    os.replace(part, venv / STAMP)  # noqa: PTH105 - Path.replace is the same call
+
+
+def python_of(venv: Path) -> Path:
+    """Interpreter of an environment."""
+    return venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def version_of(venv: Path) -> str | None:
+    """Python version of an environment that runs, else None."""
+    code = "import platform; print(platform.python_version())"
+    return output_of([str(python_of(venv)), "-c", code])
+
+
+def has_pip(venv: Path) -> bool:
+    """Whether pip runs there; an interrupted `python -m venv` lacks it."""
+    return output_of([str(python_of(venv)), "-m", "pip", "--version"]) is not None
+
+
+def output_of(command: list[str]) -> str | None:
+    """Standard output of a command that works, else None."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
+
+
+def make_venv(venv: Path) -> None:
+    """Create `venv`, in place of one that another Python made."""
+    missing = [name for name in ("venv", "ensurepip") if find_spec(name) is None]
+    if missing:
+        raise BootstrapError(
+            f"{sys.executable} lacks the module {missing[0]!r}, which virtual environments need; "
+            f"install it (on Debian and Ubuntu: apt install python3-venv), or name another "
+            f"Python: make PYTHON=..."
+        )
+    if venv.exists():
+        if not (venv / "pyvenv.cfg").is_file() and (not venv.is_dir() or any(venv.iterdir())):
+            raise BootstrapError(
+                f"{venv} exists and is not a virtual environment; move it away, or name "
+                f"another place: make VENV=..."
+            )
+        say(f"{venv} was left unfinished or by another Python: making it anew")
+    say(f"making {venv} with Python {platform.python_version()}")
+    run([sys.executable, "-m", "venv", "--clear", str(venv)], "making the environment failed")
+
+
+def install(venv: Path, extras: set[str]) -> None:
+    """Install this checkout, editable, at the tested versions."""
+    what = str(ROOT) + (f"[{','.join(sorted(extras))}]" if extras else "")
+    shown = "bayeseval" + (f"[{','.join(sorted(extras))}]" if extras else "")
+    pins = constraints()
+    say(f"installing {shown} at the versions of {pins.relative_to(ROOT)} (a minute or two)")
+    begun = time.monotonic()
+    run(
+        [
+            *(str(python_of(venv)), "-m", "pip", "install", "-qq", "--no-input"),
+            "--disable-pip-version-check",
+            # Bytecode is written at first import, for the modules that are used.
+            "--no-compile",
+            *("--constraint", str(pins), "--editable", what),
+        ],
+        "the installation failed; the reason is above",
+    )
+    say(f"installed in {time.monotonic() - begun:.0f} s")
+
+
+def run(command: list[str], problem: str) -> None:
+    """Run a command, its output shown."""
+    if subprocess.run(command, stdin=subprocess.DEVNULL).returncode:
+        raise BootstrapError(problem)
+
+
+def say(line: str) -> None:
+    """Tell on stderr what happens."""
+    print(f"bayeseval: {line}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,29 @@
+"""Optional packages, imported where they are used and nowhere else."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from bayeseval.errors import MissingDependencyError
+
+__all__ = ["require"]
+
+
+def require(package: str, extra: str) -> ModuleType:
+    """Import `package`, or say which extra brings it.
+
+    Raises
+    ------
+    MissingDependencyError
+        If the package is not installed.
+    """
+    try:
+        return importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != package.partition(".")[0]:
+            raise
+        raise MissingDependencyError(
+            f"{package} is not installed; it comes with the extra {extra!r}: "
+            f"pip install 'bayeseval[{extra}]'"
+        ) from error

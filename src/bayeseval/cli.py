@@ -1,0 +1,222 @@
+"""The command line: arguments in, calls out, no logic.
+
+Results go to stdout, progress and messages to stderr. Exit codes: 0 done, 2 bad
+input or usage (one line), 3 done but the convergence gate failed, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from bayeseval import names
+from bayeseval.errors import BayesevalError, InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from bayeseval.records import Records
+
+__all__ = ["app", "main"]
+
+EXIT_BAD_INPUT = 2
+EXIT_GATE_FAILED = 3
+EXIT_INTERRUPTED = 130
+
+app = typer.Typer(
+    name="bayeseval",
+    help="Bayesian multilevel models of multilingual LLM benchmark scores.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+EngineName = Literal["auto", "numpyro", "pymc", "ml"]
+Listing = Literal["benchmarks", "models"]
+Source = Annotated[
+    str, typer.Option("--benchmark", "-b", help="A shipped benchmark's name, a file or a folder.")
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns", metavar="OURS=THEIRS", help="Which column is which, e.g. score=F1; repeatable."
+    ),
+]
+Mapping = Annotated[
+    Path | None,
+    typer.Option("--mapping", help="A small YAML file with columns, units and language names."),
+]
+
+
+@app.command()
+def fit(
+    benchmark: Source,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            help="A shipped model's name or a spec file. [default: additive; paper with engine ml]",
+        ),
+    ] = None,
+    engine: Annotated[EngineName, typer.Option(help="How to get to the posterior.")] = "auto",
+    draws: Annotated[
+        int | None, typer.Option(help="Kept draws per chain. [default: 1000]")
+    ] = None,
+    tune: Annotated[
+        int | None, typer.Option(help="Warm-up iterations per chain. [default: 1000]")
+    ] = None,
+    chains: Annotated[int | None, typer.Option(help="Number of chains. [default: 4]")] = None,
+    seed: Annotated[int, typer.Option(help="The one seed; same seed, same numbers.")] = 0,
+    target_accept: Annotated[
+        float | None, typer.Option(help="Target acceptance rate of NUTS, between 0 and 1.")
+    ] = None,
+    nuts_sampler: Annotated[
+        str | None,
+        typer.Option(help="With --engine pymc: pymc, nutpie, numpyro or blackjax."),
+    ] = None,
+    ci_prob: Annotated[
+        float, typer.Option(help="Probability of the equal-tailed intervals.")
+    ] = names.CI_PROB,
+    columns: Columns = None,
+    mapping: Mapping = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Result folder. [default: results/BENCHMARK/MODEL-ENGINE-seedN]"),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a folder that holds another run.")
+    ] = False,
+    no_figures: Annotated[
+        bool, typer.Option("--no-figures", help="Leave out the figures.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress and no messages, only results.")
+    ] = False,
+) -> None:
+    """Fit one model to one benchmark and write a result folder."""
+    from bayeseval.design import build_design
+    from bayeseval.engines import choose_engine
+    from bayeseval.fit import fit as run_fit
+    from bayeseval.output import (
+        check_target,
+        default_folder,
+        format_preamble,
+        format_results,
+        progress_bar,
+        run_identity,
+    )
+    from bayeseval.spec import load_spec
+
+    if not 0.0 < ci_prob < 1.0:
+        raise InputError(f"--ci-prob must lie between 0 and 1, got {ci_prob:g}")
+    spec = load_spec(model or ("paper" if engine == "ml" else "additive"))
+    records = _load(benchmark, columns, mapping)
+    design = build_design(records, spec)
+    chosen = choose_engine(engine, design)
+    folder = out or default_folder(records.name, spec.name, chosen, seed)
+    check_target(
+        folder, run_identity(records.content_hash, spec.content_hash, chosen, seed), force=force
+    )
+    if not quiet:
+        typer.echo(format_preamble(records, design, engine=chosen), err=True)
+    with progress_bar(quiet=quiet) as progress:
+        result = run_fit(
+            records,
+            spec,
+            engine=chosen,
+            draws=draws,
+            tune=tune,
+            chains=chains,
+            seed=seed,
+            target_accept=target_accept,
+            nuts_sampler=nuts_sampler,
+            progress=progress,
+        )
+        progress("writing", 0, 1, str(folder))
+        result.save(folder, ci_prob=ci_prob, figures=not no_figures, force=force)
+        progress("writing", 1, 1, str(folder))
+    typer.echo(format_results(result.data, result.run, folder=folder, ci_prob=ci_prob))
+    if result.gate.status == "fail":
+        raise typer.Exit(EXIT_GATE_FAILED)
+
+
+@app.command()
+def validate(
+    path: Annotated[str, typer.Argument(help="A file, a folder or a shipped benchmark's name.")],
+    columns: Columns = None,
+    mapping: Mapping = None,
+) -> None:
+    """Print what the loader understands of a table, and what it drops and why."""
+    from bayeseval.records import describe, format_description
+
+    typer.echo(format_description(describe(_load(path, columns, mapping))))
+
+
+@app.command(name="list")
+def list_(what: Annotated[Listing, typer.Argument(help="What to list.")]) -> None:
+    """List the shipped benchmarks or models."""
+    from bayeseval.output import format_listing
+    from bayeseval.records import list_benchmarks
+    from bayeseval.spec import list_models
+
+    typer.echo(format_listing(list_models() if what == "models" else list_benchmarks()))
+
+
+def _load(source: str, columns: Sequence[str] | None, mapping: Path | None) -> Records:
+    from bayeseval.records import load
+
+    return load(source, columns=_pairs(columns or ()), mapping_file=mapping)
+
+
+def _pairs(columns: Sequence[str]) -> dict[str, str | None]:
+    pairs: dict[str, str | None] = {}
+    for text in columns:
+        ours, equals, theirs = text.partition("=")
+        if not (ours and equals and theirs):
+            raise InputError(f"--columns takes OURS=THEIRS, for example score=F1; got {text!r}")
+        if ours in pairs:
+            raise InputError(f"--columns names {ours!r} twice")
+        pairs[ours] = theirs
+    return pairs
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    try:
+        code = app(args=arguments, standalone_mode=False)
+    except KeyboardInterrupt:
+        _complain("interrupted; the results that were there before are untouched")
+        return EXIT_INTERRUPTED
+    except BayesevalError as error:
+        _complain(str(error))
+        return EXIT_BAD_INPUT
+    except typer.TyperException as error:
+        _complain(_usage(error.format_message()))
+        return EXIT_BAD_INPUT
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`); nothing is left to say,
+        # and Python must not try to flush the closed pipe at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code if isinstance(code, int) else 0
+
+
+def _usage(message: str) -> str:
+    words = message.split("'")
+    if message.startswith("No such command") and len(words) > 1:
+        commands = ("fit", "list", "validate")
+        message += f" (commands: {', '.join(commands)}){did_you_mean(words[1], commands)}"
+    return f"{' '.join(message.split())} Try 'bayeseval --help'."
+
+
+def _complain(message: str) -> None:
+    typer.echo(f"error: {' '.join(message.split())}", err=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

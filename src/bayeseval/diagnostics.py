@@ -1,0 +1,249 @@
+"""The convergence gate: checks as data, their wording apart.
+
+A run that fails the gate is still written, but every table and figure it leaves
+says so and the command line exits with 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+__all__ = [
+    "BFMI_MIN",
+    "ESS_PER_CHAIN",
+    "RHAT_MAX",
+    "Check",
+    "Gate",
+    "convergence_gate",
+    "format_gate",
+]
+
+# Vehtari et al. (2021), doi:10.1214/20-BA1221: rank-normalised split R-hat and
+# at least 100 effective draws per chain in bulk and tail. Betancourt (2016),
+# arXiv:1604.00695: an energy fraction under 0.3 means the sampler cannot move
+# between energy levels.
+RHAT_MAX: Final = 1.01
+ESS_PER_CHAIN: Final = 100.0
+BFMI_MIN: Final = 0.3
+
+# Split R-hat compares halves of chains, and a half needs two draws to vary.
+_DRAWS_MIN: Final = 4
+
+Status = Literal["pass", "fail", "not applicable"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One criterion of the gate.
+
+    Attributes
+    ----------
+    name : str
+        ``r_hat``, ``ess_bulk``, ``ess_tail``, ``divergences`` or ``bfmi``.
+    value : float
+        The worst value found; NaN when it could not be computed, which fails.
+    limit : float
+        What is allowed.
+    where : str
+        The quantity that has the worst value, with its label.
+    passed : bool
+        Whether the value keeps to the limit.
+    """
+
+    name: str
+    value: float
+    limit: float
+    where: str
+    passed: bool
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Outcome of all checks.
+
+    Attributes
+    ----------
+    status : {"pass", "fail", "not applicable"}
+        ``not applicable`` for a point estimate, which has nothing to converge.
+    checks : tuple of Check
+        Every criterion, in the order it is reported.
+    n_quantities : int
+        Number of scalar quantities the R-hat and ESS checks looked at.
+    """
+
+    status: Status
+    checks: tuple[Check, ...]
+    n_quantities: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain mapping for ``run.json``."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Gate:
+        """Inverse of :meth:`to_dict`."""
+        return cls(
+            status=values["status"],
+            # JSON has no NaN: a value that could not be computed is stored as null.
+            checks=tuple(
+                Check(**{**check, "value": np.nan if check["value"] is None else check["value"]})
+                for check in values["checks"]
+            ),
+            n_quantities=values["n_quantities"],
+        )
+
+
+def convergence_gate(tree: xr.DataTree) -> Gate:
+    """Check R-hat, effective sample sizes, divergences and energy of a fit.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        Groups ``posterior`` and ``sample_stats``. Every variable of the posterior
+        is looked at but the ranks: they are step functions of quantities that are
+        looked at, and a rank that hardly ever changes has no useful R-hat.
+
+    Returns
+    -------
+    Gate
+        A quantity that is constant by construction is left out; one whose
+        diagnostic cannot be computed fails.
+    """
+    posterior = tree["posterior"].to_dataset()
+    n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
+    if n_chains == 1 and n_draws == 1:
+        return Gate(status="not applicable", checks=(), n_quantities=0)
+    if n_draws < _DRAWS_MIN:
+        check = Check("draws", float(n_draws), float(_DRAWS_MIN), "every chain", passed=False)
+        return Gate(status="fail", checks=(check,), n_quantities=0)
+    labels, draws = _quantities(posterior)
+    checks = [*_rank_checks(labels, draws, n_chains)]
+    if "sample_stats" in tree.children:
+        checks += _sampler_checks(tree["sample_stats"].to_dataset())
+    passed = all(check.passed for check in checks)
+    return Gate(
+        status="pass" if passed else "fail", checks=tuple(checks), n_quantities=len(labels)
+    )
+
+
+def _quantities(posterior: xr.Dataset) -> tuple[list[str], npt.NDArray[np.float64]]:
+    """Every scalar quantity that varies: labels and draws (quantity, chain, draw)."""
+    labels: list[str] = []
+    columns: list[npt.NDArray[np.float64]] = []
+    for name, variable in posterior.data_vars.items():
+        if str(name).endswith("_rank"):
+            continue
+        for label, values in _scalars(str(name), variable):
+            finite = np.isfinite(values)
+            if not finite.any() or np.ptp(values[finite]) == 0.0:
+                # Wholly NaN: withheld by its estimand, with the reason there.
+                continue
+            if not finite.all():
+                # A few draws withheld by the estimand's guard (at most 1 %).
+                values = np.where(finite, values, values[finite].mean())
+            labels.append(label)
+            columns.append(values)
+    if not columns:
+        return labels, np.empty((0, posterior.sizes["chain"], posterior.sizes["draw"]))
+    return labels, np.stack(columns)
+
+
+def _scalars(
+    name: str, variable: xr.DataArray
+) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
+    extra = [dim for dim in variable.dims if dim not in ("chain", "draw")]
+    values = variable.transpose("chain", "draw", *extra).to_numpy().astype(np.float64)
+    if not extra:
+        yield name, values
+        return
+    (dim,) = extra
+    for position, level in enumerate(variable[dim].to_numpy()):
+        yield f"{name}[{level}]", values[..., position]
+
+
+def _rank_checks(
+    labels: list[str], draws: npt.NDArray[np.float64], n_chains: int
+) -> Iterator[Check]:
+    from arviz_stats.base import array_stats
+
+    ess_min = ESS_PER_CHAIN * n_chains
+    where = {"chain_axis": 1, "draw_axis": 2}
+    yield _worst("r_hat", array_stats.rhat(draws, **where), labels, limit=RHAT_MAX, at_most=True)
+    bulk = array_stats.ess(draws, method="bulk", **where)
+    yield _worst("ess_bulk", bulk, labels, limit=ess_min, at_most=False)
+    # The tails that a 95 % interval ends in, by ArviZ's own convention at 5 %.
+    tail = array_stats.ess(draws, method="tail", prob=(0.05, 0.95), **where)
+    yield _worst("ess_tail", tail, labels, limit=ess_min, at_most=False)
+
+
+def _worst(
+    name: str,
+    values: npt.NDArray[np.float64],
+    labels: list[str],
+    *,
+    limit: float,
+    at_most: bool,
+) -> Check:
+    if not labels:
+        return Check(name=name, value=np.nan, limit=limit, where="nothing varies", passed=False)
+    # NaN must flag, so it counts as the worst value there is.
+    badness = np.where(np.isnan(values), np.inf, values if at_most else -values)
+    index = int(np.argmax(badness))
+    value = float(values[index])
+    passed = value <= limit if at_most else value >= limit
+    return Check(name=name, value=value, limit=limit, where=labels[index], passed=bool(passed))
+
+
+def _sampler_checks(stats: xr.Dataset) -> Iterator[Check]:
+    if "diverging" in stats:
+        count = int(stats["diverging"].sum())
+        yield Check("divergences", float(count), 0.0, "all chains", count == 0)
+    if "energy" in stats:
+        energy = stats["energy"].transpose("chain", "draw").to_numpy().astype(np.float64)
+        # Estimated Bayesian fraction of missing information, one per chain.
+        fraction = np.mean(np.diff(energy, axis=1) ** 2, axis=1) / np.var(energy, axis=1)
+        chain = int(np.argmin(np.where(np.isnan(fraction), -np.inf, fraction)))
+        value = float(fraction[chain])
+        yield Check("bfmi", value, BFMI_MIN, f"chain {chain}", bool(value >= BFMI_MIN))
+
+
+_WORDS = {
+    "r_hat": "R-hat",
+    "ess_bulk": "bulk ESS",
+    "ess_tail": "tail ESS",
+    "divergences": "divergent transitions",
+    "bfmi": "BFMI",
+    "draws": "draws per chain",
+}
+
+
+def format_gate(gate: Gate) -> str:
+    """One line per check that failed, or one line that says all passed."""
+    if gate.status == "not applicable":
+        return "Convergence gate: not applicable (a point estimate, no draws)"
+    if gate.status == "pass":
+        worst = ", ".join(
+            f"{_WORDS.get(check.name, check.name)} {_number(check)}" for check in gate.checks
+        )
+        return f"Convergence gate: passed ({gate.n_quantities} quantities; worst {worst})"
+    lines = ["Convergence gate: FAILED, the results below are not to be relied on"]
+    for check in gate.checks:
+        if not check.passed:
+            side = "at most" if check.name in ("r_hat", "divergences", "k_hat") else "at least"
+            lines.append(
+                f"  {_WORDS.get(check.name, check.name)} {_number(check)} at {check.where}"
+                f" ({side} {check.limit:g} is asked)"
+            )
+    return "\n".join(lines)
+
+
+def _number(check: Check) -> str:
+    if check.name in ("ess_bulk", "ess_tail", "divergences", "draws"):
+        return f"{check.value:.0f}"
+    return f"{check.value:.3f}" if check.name == "r_hat" else f"{check.value:.2f}"

@@ -1,0 +1,272 @@
+"""What every engine shares: settings in, draws out, one canonical DataTree.
+
+An engine is a function from a design and sampler settings to :class:`Draws`.
+:func:`to_tree` gives the draws of any engine the same names, dimensions,
+coordinates and log likelihood, so nothing downstream knows who drew them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+from scipy.special import gammaln
+
+from bayeseval import names
+from bayeseval.design import Design
+from bayeseval.errors import EngineError, did_you_mean
+
+__all__ = [
+    "Draws",
+    "Engine",
+    "Progress",
+    "SamplerSettings",
+    "linear_predictor",
+    "pointwise_log_likelihood",
+    "residual_sd",
+    "resolve_settings",
+    "to_tree",
+]
+
+Floats = npt.NDArray[np.float64]
+
+# progress(stage, done, total, remark): engines report, the command line shows.
+Progress = Callable[[str, int, int, str], None]
+
+
+@dataclass(frozen=True)
+class SamplerSettings:
+    """How long and how carefully to sample.
+
+    Attributes
+    ----------
+    draws, tune, chains : int, optional
+        Kept draws and warm-up iterations per chain, and the number of chains.
+    seed : int
+        The one seed; streams are spawned from it by name.
+    target_accept : float, optional
+        Target acceptance rate of NUTS, between 0 and 1.
+    nuts_sampler : str, optional
+        For the engine ``pymc``: ``pymc``, ``nutpie``, ``numpyro`` or ``blackjax``.
+
+    Notes
+    -----
+    None means the engine's default. What an engine has no use for is refused
+    when given, never ignored.
+    """
+
+    draws: int | None = None
+    tune: int | None = None
+    chains: int | None = None
+    seed: int = 0
+    target_accept: float | None = None
+    nuts_sampler: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("draws", 1), ("tune", 1), ("chains", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise EngineError(f"{name} must be at least {least}, got {value}")
+        if self.target_accept is not None and not 0.0 < self.target_accept < 1.0:
+            raise EngineError(
+                f"target_accept must lie between 0 and 1, got {self.target_accept:g}"
+            )
+
+    def to_json(self) -> str:
+        """JSON of the settings, for the attributes of a result."""
+        return json.dumps(asdict(self))
+
+
+def resolve_settings(
+    settings: SamplerSettings, *, engine: str, defaults: Mapping[str, Any]
+) -> SamplerSettings:
+    """Fill in an engine's defaults; refuse what the engine has no use for.
+
+    Parameters
+    ----------
+    settings : SamplerSettings
+        As the user gave them, None for what was left out.
+    engine : str
+        Named in the message.
+    defaults : dict
+        Default of every setting the engine uses.
+
+    Raises
+    ------
+    EngineError
+        If a setting is given that the engine does not use.
+    """
+    given = {
+        f.name
+        for f in fields(settings)
+        if f.name != "seed" and getattr(settings, f.name) is not None
+    }
+    surplus = sorted(given - set(defaults))
+    if surplus:
+        used = ", ".join(defaults) if defaults else "none of them"
+        raise EngineError(f"engine {engine} has no use for {', '.join(surplus)} (it takes: {used})")
+    return replace(settings, **{k: v for k, v in defaults.items() if k not in given})
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """What an engine returns.
+
+    Attributes
+    ----------
+    posterior : dict of str to ndarray, shape (chain, draw, ...)
+        Every scalar parameter of ``design.priors`` and every term's effects on
+        the score scale (never the non-centred offsets); with hierarchical
+        residuals also ``sd_residual_<factor>``.
+    sample_stats : dict of str to ndarray, shape (chain, draw)
+        At least ``diverging`` and ``energy`` from a NUTS engine; empty from a
+        point estimate.
+    settings : SamplerSettings
+        With the defaults filled in.
+    attrs : dict
+        What else a reader should know: library and version, path taken.
+    """
+
+    posterior: Mapping[str, Floats]
+    sample_stats: Mapping[str, npt.NDArray[np.generic]]
+    settings: SamplerSettings
+    attrs: Mapping[str, str] = field(default_factory=dict)
+
+
+class Engine(Protocol):
+    """A way to the posterior of a design."""
+
+    def __call__(
+        self, design: Design, settings: SamplerSettings, *, progress: Progress | None = None
+    ) -> Draws:
+        """Draw from the posterior."""
+
+
+def linear_predictor(design: Design, posterior: Mapping[str, Floats]) -> Floats:
+    """Expected score of every record, draw by draw.
+
+    Parameters
+    ----------
+    posterior : dict of str to ndarray, shape (..., levels)
+        ``intercept`` and every term's effects with the same leading axes.
+
+    Returns
+    -------
+    ndarray, shape (..., n_records)
+        mu + a_l + b_t + u_m + interactions (paper 000, Eq. 1 and 6), score scale.
+    """
+    eta = np.repeat(posterior[names.INTERCEPT][..., None], design.n_records, axis=-1)
+    for term in design.terms:
+        eta += posterior[term.effect][..., term.index]
+    return eta
+
+
+def residual_sd(design: Design, posterior: Mapping[str, Floats]) -> Floats:
+    """Residual scale of every record; a known standard error adds in quadrature.
+
+    Returns
+    -------
+    ndarray, shape (..., n_records) or (..., 1)
+        In the units of the score.
+    """
+    if design.spec.residual_by is None:
+        sd = posterior[names.SD_RESIDUAL][..., None]
+    else:
+        sd = posterior[names.residual_name(design.spec.residual_by)][..., design.residual_index]
+    return sd if design.se is None else np.sqrt(sd**2 + design.se**2)
+
+
+def pointwise_log_likelihood(design: Design, posterior: Mapping[str, Floats]) -> Floats:
+    """Log density of every record under every draw.
+
+    Returns
+    -------
+    ndarray, shape (..., n_records)
+        Natural log, score scale.
+    """
+    sd = residual_sd(design, posterior)
+    z = (design.score - linear_predictor(design, posterior)) / sd
+    if design.spec.likelihood == "normal":
+        return np.asarray(-0.5 * z**2 - np.log(sd) - 0.5 * np.log(2.0 * np.pi))
+    nu = posterior[names.NU][..., None]
+    constant = gammaln((nu + 1.0) / 2.0) - gammaln(nu / 2.0) - 0.5 * np.log(nu * np.pi)
+    return np.asarray(constant - np.log(sd) - (nu + 1.0) / 2.0 * np.log1p(z**2 / nu))
+
+
+def to_tree(design: Design, draws: Draws, *, engine: str) -> xr.DataTree:
+    """Draws of any engine as the one canonical DataTree.
+
+    Returns
+    -------
+    xarray.DataTree
+        Groups ``posterior``, ``sample_stats`` (when there are any),
+        ``log_likelihood``, ``observed_data`` and ``constant_data``. A factor with
+        a single level has an effect of zero, so every view finds its variables.
+
+    Raises
+    ------
+    EngineError
+        If the engine left out a variable or returned one the design does not know.
+    """
+    posterior = dict(draws.posterior)
+    shape = posterior[names.INTERCEPT].shape
+    for factor in names.FACTORS:
+        posterior.setdefault(
+            names.effect_name(factor), np.zeros((*shape, len(design.coords[factor])))
+        )
+    dims = design.dims()
+    expected = [*design.priors, *dims]
+    for name in posterior:
+        if name not in expected:
+            raise EngineError(
+                f"engine {engine} returned {name!r}, which the design does not know"
+                f"{did_you_mean(name, expected)}"
+            )
+    missing = [name for name in expected if name not in posterior]
+    if missing:
+        raise EngineError(f"engine {engine} returned no {', '.join(missing)}")
+
+    coords: dict[str, Any] = {
+        "chain": np.arange(shape[0]),
+        "draw": np.arange(shape[1]),
+    }
+    labels = {dim: np.array(values, dtype=str) for dim, values in design.coords.items()}
+    attrs = {
+        "engine": engine,
+        "settings": draws.settings.to_json(),
+        "scale": "score",
+        **draws.attrs,
+    }
+    groups = {
+        "posterior": xr.Dataset(
+            {
+                name: (("chain", "draw", *dims.get(name, ())), posterior[name])
+                for name in expected
+            },
+            coords=coords | labels,
+            attrs=attrs,
+        ),
+        "log_likelihood": xr.Dataset(
+            {
+                names.SCORE: (
+                    ("chain", "draw", names.RECORD),
+                    pointwise_log_likelihood(design, posterior),
+                )
+            },
+            coords=coords | {names.RECORD: np.arange(design.n_records)},
+        ),
+        "observed_data": design.observed_data(),
+        "constant_data": design.constant_data(),
+    }
+    if draws.sample_stats:
+        groups["sample_stats"] = xr.Dataset(
+            {name: (("chain", "draw"), values) for name, values in draws.sample_stats.items()},
+            coords=coords,
+            attrs=attrs,
+        )
+    return xr.DataTree.from_dict(groups)

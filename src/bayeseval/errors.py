@@ -1,0 +1,55 @@
+"""Error types and the did-you-mean helper.
+
+Every error a user can cause derives from :class:`BayesevalError` and carries a
+one-line message: what is wrong, where, what is allowed, what to do. The command
+line prints it and exits with code 2; library callers catch a ``ValueError``.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "BayesevalError",
+    "DesignError",
+    "EngineError",
+    "InputError",
+    "MissingDependencyError",
+    "SpecError",
+    "did_you_mean",
+]
+
+
+class BayesevalError(ValueError):
+    """Anything wrong with what the user asked for."""
+
+
+class InputError(BayesevalError):
+    """A file, a table or an argument that cannot be used as it is."""
+
+
+class SpecError(BayesevalError):
+    """A model specification that says something impossible or unknown."""
+
+
+class DesignError(BayesevalError):
+    """A model that the data at hand cannot identify."""
+
+
+class EngineError(BayesevalError):
+    """An engine asked for something it does not do, or that did not succeed."""
+
+
+class MissingDependencyError(BayesevalError, ImportError):
+    """An optional package is not installed; the message names the extra."""
+
+
+def did_you_mean(word: str, options: Iterable[str]) -> str:
+    """Return ``"; did you mean 'x'?"``, or an empty string when nothing is near.
+
+    The comparison ignores case, because column and level names rarely agree on it.
+    """
+    by_fold = {str(option).casefold(): str(option) for option in options}
+    near = difflib.get_close_matches(str(word).casefold(), list(by_fold), n=1, cutoff=0.6)
+    return f"; did you mean {by_fold[near[0]]!r}?" if near else ""

@@ -1,0 +1,53 @@
+"""Estimands: what a posterior says about languages and models, draw by draw.
+
+Plain-array functions compute, thin labelled wrappers name the results. Nothing
+here knows how the posterior was made.
+"""
+
+from __future__ import annotations
+
+from bayeseval.estimands.components import variance_components
+from bayeseval.estimands.container import read_arrays
+from bayeseval.estimands.derive import component_dataset, derive
+from bayeseval.estimands.potential import expected_score, language_potential, pair_potential
+from bayeseval.estimands.prr import disparity_summaries, record_prr
+from bayeseval.estimands.ranks import (
+    higher_is_better,
+    p_top_k,
+    pairwise_differences,
+    rank_draws,
+    rank_probabilities,
+    tie_groups,
+)
+from bayeseval.estimands.summaries import (
+    components_table,
+    disparity_table,
+    pairwise_table,
+    potential_table,
+    rank_probability_table,
+    rank_table,
+)
+
+__all__ = [
+    "component_dataset",
+    "components_table",
+    "derive",
+    "disparity_summaries",
+    "disparity_table",
+    "expected_score",
+    "higher_is_better",
+    "language_potential",
+    "p_top_k",
+    "pair_potential",
+    "pairwise_differences",
+    "pairwise_table",
+    "potential_table",
+    "rank_draws",
+    "rank_probabilities",
+    "rank_probability_table",
+    "rank_table",
+    "read_arrays",
+    "record_prr",
+    "tie_groups",
+    "variance_components",
+]

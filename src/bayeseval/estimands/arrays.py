@@ -1,0 +1,149 @@
+"""Summaries of plain arrays whose first axis is the posterior draw."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bayeseval.errors import InputError
+
+__all__ = [
+    "GUARD_LIMIT",
+    "Bools",
+    "Floats",
+    "Index",
+    "Interval",
+    "drop_meaningless",
+    "finite_sd",
+    "interval_summary",
+    "rank_summary",
+]
+
+Floats = npt.NDArray[np.float64]
+Index = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+#: A quantity that is meaningless in more than this share of its draws is not reported.
+GUARD_LIMIT = 0.01
+
+
+class Interval(NamedTuple):
+    """Posterior summary of one or many quantities, all of one shape.
+
+    `median` is kept for ranks and NaN-free wherever `mean` is.
+    """
+
+    mean: Floats
+    median: Floats
+    sd: Floats
+    lower: Floats
+    upper: Floats
+
+
+def interval_summary(draws: Floats, *, ci_prob: float) -> Interval:
+    """Mean, median, sd (ddof 1) and equal-tailed interval over the first axis.
+
+    Parameters
+    ----------
+    draws : ndarray, shape (n_samples, ...)
+        NaN draws are left out; a quantity without any other draw is NaN.
+    ci_prob : float
+        Probability inside the interval.
+
+    Returns
+    -------
+    Interval
+        Each of shape ``draws.shape[1:]``. A single draw is a point estimate: its
+        sd and interval are unknown, hence NaN.
+
+    Raises
+    ------
+    InputError
+        If `ci_prob` is not between 0 and 1.
+    """
+    return _summary(draws, ci_prob=ci_prob, quantile_method="linear")
+
+
+def rank_summary(ranks: Floats, *, ci_prob: float) -> Interval:
+    """Summarise ranks as :func:`interval_summary`, with quantiles that are ranks.
+
+    Median and bounds come from the inverse of the empirical distribution
+    function, so they are whole numbers that occur among the draws.
+    """
+    return _summary(ranks, ci_prob=ci_prob, quantile_method="inverted_cdf")
+
+
+def _summary(
+    draws: Floats, *, ci_prob: float, quantile_method: Literal["linear", "inverted_cdf"]
+) -> Interval:
+    if not 0.0 < ci_prob < 1.0:
+        raise InputError(f"ci_prob must lie between 0 and 1, got {ci_prob!r}")
+    values = np.asarray(draws, dtype=np.float64)
+    shape = values.shape[1:]
+    columns = values.reshape(len(values), -1)
+    result = np.full((5, columns.shape[1]), np.nan)
+    # Columns lose different draws to the guard, if any: group the complete ones
+    # (nearly always all) and treat the others one by one.
+    complete = ~np.isnan(columns).any(axis=0)
+    groups = [np.flatnonzero(complete), *np.flatnonzero(~complete)[:, None]]
+    for members in groups:
+        block = columns[:, members]
+        block = block[~np.isnan(block).any(axis=1)]
+        if block.size == 0:
+            continue
+        tails = [(1.0 - ci_prob) / 2.0, (1.0 + ci_prob) / 2.0]
+        result[0, members] = block.mean(axis=0)
+        if len(block) == 1:
+            result[1, members] = block[0]
+            continue
+        result[2, members] = block.std(axis=0, ddof=1)
+        result[[[3], [1], [4]], members] = np.quantile(
+            block, [tails[0], 0.5, tails[1]], axis=0, method=quantile_method
+        )
+    return Interval(*(row.reshape(shape) for row in result))
+
+
+def finite_sd(effects: Floats) -> Floats:
+    """Finite-population standard deviation of each draw, sqrt(mean(effect**2)).
+
+    Parameters
+    ----------
+    effects : ndarray, shape (n_samples, n_levels)
+        Effects of the levels, or residuals of the records.
+
+    Returns
+    -------
+    ndarray, shape (n_samples,)
+
+    References
+    ----------
+    Gelman (2005), Analysis of variance: why it is more important than ever.
+    """
+    sd: Floats = np.sqrt(np.mean(np.square(effects), axis=1))
+    return sd
+
+
+def drop_meaningless(values: Floats, *, limit: float = GUARD_LIMIT) -> tuple[Floats, Index, Bools]:
+    """Make a quantity NaN altogether when too many of its draws are.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_samples, n_quantities)
+        NaN marks a draw in which the quantity has no meaning.
+    limit : float
+        Largest share of such draws that a reported quantity may have.
+
+    Returns
+    -------
+    guarded : ndarray, shape (n_samples, n_quantities)
+        A copy; dropped columns are NaN throughout.
+    excluded : ndarray of int, shape (n_quantities,)
+        Number of draws without meaning.
+    dropped : ndarray of bool, shape (n_quantities,)
+        Which quantities are not reported.
+    """
+    excluded = np.isnan(values).sum(axis=0)
+    dropped = excluded > limit * len(values)
+    return np.where(dropped, np.nan, values), excluded, dropped

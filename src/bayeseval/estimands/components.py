@@ -1,0 +1,116 @@
+"""Variance components: how much each part of the model makes scores differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from bayeseval import names
+from bayeseval.estimands.arrays import Floats, finite_sd
+from bayeseval.estimands.container import PosteriorArrays, draw_blocks
+from bayeseval.estimands.potential import expected_score
+
+__all__ = ["Components", "Kind", "realised_residual_sd", "variance_components"]
+
+Kind = Literal["pooled", "fixed", "realised", "known"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Components:
+    """Draws of the variance components.
+
+    Attributes
+    ----------
+    labels : tuple of str
+        Terms in canonical order, then ``residual`` and, with known standard
+        errors, ``known_se``.
+    kind : tuple of str
+        What `sd` is. ``pooled``: the super-population parameter. ``fixed``: the
+        finite-population sd, as fixed effects have no parameter. ``realised``:
+        the root mean square of the residuals of the records. ``known``: given
+        with the data.
+    sd, finite_sd, share : ndarray, shape (n_samples, n_components)
+        Standard deviations in score units; share of the sum of squared `sd`.
+    """
+
+    labels: tuple[str, ...]
+    kind: tuple[Kind, ...]
+    sd: Floats
+    finite_sd: Floats
+    share: Floats
+
+
+def realised_residual_sd(arrays: PosteriorArrays, *, max_bytes: int = 300_000_000) -> Floats:
+    """Root mean square of score minus expected score over the records; shape (n_samples,)."""
+    result = np.empty(arrays.n_samples)
+    for draws in draw_blocks(arrays.n_samples, 3 * len(arrays.score), max_bytes=max_bytes):
+        result[draws] = finite_sd(arrays.score - expected_score(arrays, draws))
+    return result
+
+
+def variance_components(arrays: PosteriorArrays) -> Components:
+    """Standard deviation, finite-population sd and variance share of each component.
+
+    The finite-population sd is sqrt(mean(effect**2)) over the levels (for an
+    interaction: over its observed cells; for the residual: over the records).
+
+    The residual of a normal likelihood is its sd parameter; when that differs by
+    level, the root of its mean square over the records. A Student-t residual has
+    the variance sigma**2 * nu / (nu - 2) only for nu > 2, which the posterior need
+    not respect, so its `sd` is the realised residual of the records: a variance
+    on the response scale that exists in every draw (and that contains known
+    standard errors, which then get no component of their own).
+
+    Parameters
+    ----------
+    arrays : PosteriorArrays
+        From :func:`bayeseval.estimands.read_arrays`.
+
+    References
+    ----------
+    Gelman (2005), Analysis of variance: why it is more important than ever.
+    """
+    labels: list[str] = []
+    kinds: list[Kind] = []
+    sds: list[Floats] = []
+    finite: list[Floats] = []
+
+    def add(label: str, kind: Kind, sd: Floats, finite_population_sd: Floats) -> None:
+        labels.append(label)
+        kinds.append(kind)
+        sds.append(sd)
+        finite.append(finite_population_sd)
+
+    for factor in names.FACTORS:
+        realised = finite_sd(arrays.main[factor])
+        if factor in arrays.main_sd:
+            add(factor, "pooled", arrays.main_sd[factor], realised)
+        elif len(arrays.levels[factor]) > 1:
+            add(factor, "fixed", realised, realised)
+    for cells in arrays.cells:
+        add(cells.term, "pooled", cells.sd, finite_sd(cells.effect))
+
+    realised = realised_residual_sd(arrays)
+    if arrays.nu is not None:
+        add("residual", "realised", realised, realised)
+    else:
+        add("residual", "pooled", _pooled_residual_sd(arrays), realised)
+        if arrays.se is not None:
+            known = np.full(arrays.n_samples, float(np.sqrt(np.mean(arrays.se**2))))
+            add("known_se", "known", known, known)
+
+    sd = np.stack(sds, axis=1)
+    variance = sd**2
+    share = variance / variance.sum(axis=1, keepdims=True)
+    return Components(tuple(labels), tuple(kinds), sd, np.stack(finite, axis=1), share)
+
+
+def _pooled_residual_sd(arrays: PosteriorArrays) -> Floats:
+    if arrays.residual_by is None:
+        return arrays.residual_sd[:, 0]
+    index = arrays.index[arrays.residual_by]
+    weight = np.bincount(index, minlength=arrays.residual_sd.shape[1]) / len(index)
+    pooled: Floats = np.sqrt(arrays.residual_sd**2 @ weight)
+    return pooled

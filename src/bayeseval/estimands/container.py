@@ -1,0 +1,288 @@
+"""From the labelled tree to plain arrays: the only reader of the input container."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from bayeseval import names
+from bayeseval.errors import InputError
+from bayeseval.estimands.arrays import Floats, Index
+
+__all__ = ["Cells", "Pairs", "PosteriorArrays", "draw_blocks", "read_arrays"]
+
+_IDENTITY_LINK = ("normal", "student_t")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """Effects of one interaction, which live on its observed cells.
+
+    Attributes
+    ----------
+    term : str
+        For example ``"model:task"``.
+    members : dict of str to ndarray of int, shape (n_cells,)
+        For each factor, the level each cell belongs to.
+    effect : ndarray, shape (n_samples, n_cells)
+        Effects in score units.
+    sd : ndarray, shape (n_samples,)
+        Standard deviation of the cells, observed or not.
+    of_record : ndarray of int, shape (n_records,)
+        Cell of each record.
+    """
+
+    term: str
+    members: Mapping[str, Index]
+    effect: Floats
+    sd: Floats
+    of_record: Index
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """The language-task pairs that occur in the benchmark, by (language, task) position.
+
+    Attributes
+    ----------
+    language, task : ndarray of int, shape (n_pairs,)
+        Levels of each pair.
+    labels : tuple of str
+        ``language|task``.
+    of_record : ndarray of int, shape (n_records,)
+        Pair of each record.
+    """
+
+    language: Index
+    task: Index
+    labels: tuple[str, ...]
+    of_record: Index
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PosteriorArrays:
+    """A posterior in plain arrays, draws flattened to one leading axis.
+
+    Attributes
+    ----------
+    n_chains, n_draws : int
+        Their product is `n_samples`, the length of every leading axis.
+    levels : dict of str to tuple of str
+        Labels of the three factors.
+    index : dict of str to ndarray of int, shape (n_records,)
+        Level of each record under each factor.
+    score : ndarray, shape (n_records,)
+        Observed scores.
+    se : ndarray, shape (n_records,), or None
+        Known standard errors.
+    intercept : ndarray, shape (n_samples,)
+    main : dict of str to ndarray, shape (n_samples, n_levels)
+        Main effects; zeros for a factor without a term.
+    main_sd : dict of str to ndarray, shape (n_samples,)
+        Standard deviations of the pooled main effects.
+    cells : tuple of Cells
+        Interactions in canonical order.
+    pairs : Pairs
+    residual_sd : ndarray, shape (n_samples, 1) or (n_samples, n_levels)
+        Residual scale, common or by the levels of `residual_by`.
+    residual_by : str or None
+    nu : ndarray, shape (n_samples,), or None
+        Degrees of freedom of Student-t residuals.
+    likelihood, population : str
+    """
+
+    n_chains: int
+    n_draws: int
+    levels: Mapping[str, tuple[str, ...]]
+    index: Mapping[str, Index]
+    score: Floats
+    se: Floats | None
+    intercept: Floats
+    main: Mapping[str, Floats]
+    main_sd: Mapping[str, Floats]
+    cells: tuple[Cells, ...]
+    pairs: Pairs
+    residual_sd: Floats
+    residual_by: str | None
+    nu: Floats | None
+    likelihood: str
+    population: str
+
+    @property
+    def n_samples(self) -> int:
+        """Number of posterior draws over all chains."""
+        return self.n_chains * self.n_draws
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of language-task pairs in the benchmark."""
+        return len(self.pairs.labels)
+
+    def term(self, name: str) -> Cells | None:
+        """Return the interaction called `name`, or None when the model has none."""
+        return next((cells for cells in self.cells if cells.term == name), None)
+
+
+def draw_blocks(
+    n_samples: int, values_per_draw: int, *, max_bytes: int = 300_000_000
+) -> Iterator[slice]:
+    """Cut the draws into blocks whose float64 working arrays stay below `max_bytes`."""
+    size = max(1, max_bytes // (8 * max(1, values_per_draw)))
+    for start in range(0, n_samples, size):
+        yield slice(start, min(start + size, n_samples))
+
+
+def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
+    """Read the groups ``posterior``, ``constant_data`` and ``observed_data``.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        ArviZ schema with the variable names of :mod:`bayeseval.names`.
+
+    Raises
+    ------
+    InputError
+        If a group or variable is missing, an index is out of range, a record
+        belongs to no cell of an interaction, or the likelihood has no identity link.
+    """
+    posterior, constant = group(tree, "posterior"), group(tree, "constant_data")
+    likelihood = str(constant.attrs.get("likelihood", "normal"))
+    if likelihood not in _IDENTITY_LINK:
+        raise InputError(
+            f"estimands need a likelihood on the response scale ({', '.join(_IDENTITY_LINK)}), "
+            f"not {likelihood!r}"
+        )
+    slopes = [str(name) for name in posterior.data_vars if str(name).endswith("_slope")]
+    if slopes:
+        raise InputError(
+            f"the posterior has covariate terms ({', '.join(slopes)}), which the estimands "
+            "would leave out; fit a spec without covariates"
+        )
+    factors: tuple[str, ...] = names.FACTORS
+    levels = {factor: _labels(posterior, constant, factor) for factor in factors}
+    index = {
+        factor: _positions(constant, f"{factor}_index", len(levels[factor])) for factor in factors
+    }
+    intercept = _samples(posterior, names.INTERCEPT)
+    main = {
+        factor: _samples(posterior, names.effect_name(factor), factor)
+        if names.effect_name(factor) in posterior
+        else np.zeros((len(intercept), len(levels[factor])))
+        for factor in factors
+    }
+    by = next((f for f in names.FACTORS if names.residual_name(f) in posterior), None)
+    residual = (
+        _samples(posterior, names.SD_RESIDUAL)[:, None]
+        if by is None
+        else _samples(posterior, names.residual_name(by), by)
+    )
+    return PosteriorArrays(
+        n_chains=posterior.sizes["chain"],
+        n_draws=posterior.sizes["draw"],
+        levels=levels,
+        index=index,
+        score=_vector(group(tree, "observed_data"), names.SCORE),
+        se=_vector(constant, "se") if "se" in constant else None,
+        intercept=intercept,
+        main=main,
+        main_sd={
+            factor: _samples(posterior, names.sd_name(factor))
+            for factor in factors
+            if names.sd_name(factor) in posterior
+        },
+        cells=tuple(
+            _read_cells(posterior, constant, term, index, levels)
+            for term in names.INTERACTIONS
+            if names.effect_name(term) in posterior
+        ),
+        pairs=_pairs(index, levels),
+        residual_sd=residual,
+        residual_by=by,
+        nu=_samples(posterior, names.NU) if likelihood == "student_t" else None,
+        likelihood=likelihood,
+        population=str(constant.attrs.get("population", "observed")),
+    )
+
+
+def group(tree: xr.DataTree, name: str) -> xr.Dataset:
+    """Dataset view of a group; InputError when the tree has no such group."""
+    if name not in tree.children:
+        raise InputError(
+            f"the fit has no group {name!r} (it has: {', '.join(tree.children) or 'none'})"
+        )
+    return tree[name].to_dataset()
+
+
+def _variable(dataset: xr.Dataset, name: str) -> xr.DataArray:
+    if name not in dataset:
+        raise InputError(f"the fit has no variable {name!r}, which the estimands need")
+    return dataset[name]
+
+
+def _samples(posterior: xr.Dataset, name: str, *dims: str) -> Floats:
+    """Flatten chains and draws of one variable: (n_samples, ...) in float64."""
+    array = _variable(posterior, name).transpose("chain", "draw", *dims)
+    values = np.asarray(array.values, dtype=np.float64)
+    return values.reshape(-1, *values.shape[2:])
+
+
+def _vector(dataset: xr.Dataset, name: str) -> Floats:
+    return np.asarray(_variable(dataset, name).values, dtype=np.float64)
+
+
+def _labels(posterior: xr.Dataset, constant: xr.Dataset, factor: str) -> tuple[str, ...]:
+    for dataset in (posterior, constant):
+        if factor in dataset.coords:
+            return tuple(str(label) for label in dataset.coords[factor].values)
+    raise InputError(f"the fit does not say which levels the dimension {factor!r} has")
+
+
+def _positions(constant: xr.Dataset, name: str, n_levels: int) -> Index:
+    values = np.asarray(_variable(constant, name).values, dtype=np.int64)
+    if values.size and (values.min() < 0 or values.max() >= n_levels):
+        raise InputError(f"{name} points outside the {n_levels} levels of its factor")
+    return values
+
+
+def _pairs(index: Mapping[str, Index], levels: Mapping[str, tuple[str, ...]]) -> Pairs:
+    n_tasks = len(levels[names.TASK])
+    codes, of_record = np.unique(
+        index[names.LANGUAGE] * n_tasks + index[names.TASK], return_inverse=True
+    )
+    language, task = np.divmod(codes, n_tasks)
+    labels = tuple(
+        names.cell_label(levels[names.LANGUAGE][i], levels[names.TASK][j])
+        for i, j in zip(language, task, strict=True)
+    )
+    return Pairs(language, task, labels, of_record.reshape(-1).astype(np.int64))
+
+
+def _read_cells(
+    posterior: xr.Dataset,
+    constant: xr.Dataset,
+    term: str,
+    index: Mapping[str, Index],
+    levels: Mapping[str, tuple[str, ...]],
+) -> Cells:
+    dim, factors = names.term_dim(term), tuple(term.split(":"))
+    members = {f: _positions(constant, f"{dim}_{f}", len(levels[f])) for f in factors}
+    shape = tuple(len(levels[factor]) for factor in factors)
+    cell_codes = np.ravel_multi_index(tuple(members[f] for f in factors), shape)
+    record_codes = np.ravel_multi_index(tuple(index[f] for f in factors), shape)
+    order = np.argsort(cell_codes)
+    place = np.searchsorted(cell_codes[order], record_codes).clip(max=len(order) - 1)
+    of_record = order[place]
+    stray = np.flatnonzero(cell_codes[of_record] != record_codes)
+    if stray.size:
+        raise InputError(f"record {stray[0]} belongs to none of the {len(order)} {dim} cells")
+    return Cells(
+        term=term,
+        members=members,
+        effect=_samples(posterior, names.effect_name(term), dim),
+        sd=_samples(posterior, names.sd_name(term)),
+        of_record=of_record.astype(np.int64),
+    )

@@ -1,0 +1,204 @@
+"""Labelled estimands: what a fit adds to its posterior, draw by draw."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from bayeseval import names
+from bayeseval._random import generator
+from bayeseval.estimands.arrays import Floats
+from bayeseval.estimands.components import variance_components
+from bayeseval.estimands.container import PosteriorArrays, group, read_arrays
+from bayeseval.estimands.potential import language_potential, pair_potential
+from bayeseval.estimands.prr import disparity_summaries, record_prr
+from bayeseval.estimands.ranks import higher_is_better, rank_draws
+
+__all__ = ["component_dataset", "derive"]
+
+_SUPPORT_TEXT = {
+    "observed": "the records of the model",
+    "common": "every language-task pair of the benchmark, unobserved ones predicted",
+}
+_FLAVOUR_TEXT = {"observed": "observed score", "latent": "expected score"}
+_QUANTITY_TEXT = {
+    "mean_prr": ("mean", "paper 000, Eq. 4"),
+    "std_prr": ("standard deviation (ddof 1)", "paper 000, Eq. 4"),
+    "cv_prr": ("standard deviation (ddof 1) over mean", "paper 000, Eq. 5"),
+}
+
+
+def derive(tree: xr.DataTree, *, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
+    """Compute potentials, PRR summaries and their ranks from a posterior.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        Groups ``posterior``, ``constant_data`` and ``observed_data``; not changed.
+    seed : int
+        Seed of what has to be predicted: unobserved cells of interactions and
+        unobserved scores. Each has a stream of its own.
+
+    Returns
+    -------
+    posterior_additions : xarray.Dataset
+        ``language_potential``, Mean-, Std- and CV-PRR in two supports and two
+        flavours, and ``<quantity>_rank`` of each (floats, 1 = best, NaN for a
+        level that is not reported), on (chain, draw, level).
+    estimands : xarray.Dataset
+        ``potential`` on (chain, draw, language_task), over the pairs that occur
+        in the benchmark, and ``prr`` on (chain, draw, record) in single precision.
+
+    Raises
+    ------
+    InputError
+        If the tree lacks something or the estimands are not defined for it.
+    """
+    arrays = read_arrays(tree)
+    posterior = group(tree, "posterior")
+    sampling = {dim: posterior.coords[dim] for dim in ("chain", "draw") if dim in posterior.coords}
+    score = group(tree, "observed_data")[names.SCORE]
+    units = str(score.attrs.get("units", "score points"))
+
+    additions = _posterior_additions(arrays, seed=seed, units=units)
+    potential = pair_potential(arrays)
+    prr, excluded = record_prr(arrays, potential)
+    estimands = {
+        "potential": _labelled(
+            arrays,
+            potential,
+            "language_task",
+            units=units,
+            definition="intercept + language + task (+ language:task) effects",
+            source="paper 000, Eq. 2 and 6",
+            population=arrays.population,
+        ),
+        "prr": _labelled(
+            arrays,
+            prr,
+            names.RECORD,
+            units="1",
+            definition="observed score / potential of its language-task pair",
+            source="paper 000, Eq. 4",
+            population=arrays.population,
+            excluded_draws=_json_counts(arrays.pairs.labels, excluded),
+        ),
+    }
+    record = score.coords.get(names.RECORD, np.arange(len(arrays.score)))
+    return (
+        xr.Dataset(
+            additions,
+            coords=sampling
+            | {f: np.array(arrays.levels[f], dtype=str) for f in (names.LANGUAGE, names.MODEL)},
+        ),
+        xr.Dataset(
+            estimands,
+            coords=sampling
+            | {
+                "language_task": np.array(arrays.pairs.labels, dtype=str),
+                names.RECORD: np.asarray(record),
+            },
+        ),
+    )
+
+
+def _posterior_additions(
+    arrays: PosteriorArrays, *, seed: int, units: str
+) -> dict[str, xr.Variable]:
+    values = language_potential(arrays, rng=generator(seed, "estimands: unobserved language:task"))
+    result = {
+        names.LANGUAGE_POTENTIAL: _labelled(
+            arrays,
+            values,
+            names.LANGUAGE,
+            units=units,
+            definition="mean over all tasks of the potential of the language",
+            source="paper 000, Eq. 3",
+            population=arrays.population,
+        )
+    }
+    summaries = disparity_summaries(arrays, seed=seed)
+    for support in names.SUPPORTS:
+        for flavour in names.FLAVOURS:
+            for quantity in names.DISPARITY:
+                name = names.disparity_name(quantity, support=support, flavour=flavour)
+                what, source = _QUANTITY_TEXT[quantity]
+                summary = summaries[name]
+                result[name] = _labelled(
+                    arrays,
+                    summary.values,
+                    names.MODEL,
+                    units="1",
+                    definition=(
+                        f"{what} of PRR = {_FLAVOUR_TEXT[flavour]} / potential, "
+                        f"over {_SUPPORT_TEXT[support]}"
+                    ),
+                    source=source,
+                    population=arrays.population,
+                    excluded_draws=_json_counts(arrays.levels[names.MODEL], summary.excluded),
+                    note=json.dumps(dict(summary.notes), ensure_ascii=False),
+                )
+    for name, variable in list(result.items()):
+        flat = variable.values.reshape(arrays.n_samples, -1)
+        best = "highest" if higher_is_better(name) else "lowest"
+        result[names.rank_name(name)] = _labelled(
+            arrays,
+            rank_draws(flat, highest_first=higher_is_better(name)),
+            str(variable.dims[-1]),
+            units="rank",
+            definition=f"rank of {name} within the draw, 1 = {best}",
+            source="joint posterior draws",
+            population=arrays.population,
+        )
+    return result
+
+
+def _labelled(
+    arrays: PosteriorArrays,
+    values: npt.NDArray[np.floating],
+    dim: str,
+    **attrs: str,
+) -> xr.Variable:
+    shaped = values.reshape(arrays.n_chains, arrays.n_draws, values.shape[1])
+    return xr.Variable(("chain", "draw", dim), shaped, attrs={"scale": "response", **attrs})
+
+
+def _json_counts(labels: tuple[str, ...], counts: npt.NDArray[np.int64]) -> str:
+    """Write what was left out, by label; a JSON text survives every file format."""
+    left_out = {labels[i]: int(counts[i]) for i in np.flatnonzero(counts)}
+    return json.dumps(left_out, ensure_ascii=False)
+
+
+def component_dataset(tree: xr.DataTree) -> xr.Dataset:
+    """Variance components draw by draw.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``sd``, ``finite_sd`` (score units) and ``share`` on (chain, draw,
+        component); the coordinate ``kind`` says what `sd` is, see
+        :class:`bayeseval.estimands.components.Components`.
+    """
+    arrays = read_arrays(tree)
+    parts = variance_components(arrays)
+    texts: Mapping[str, tuple[Floats, str]] = {
+        "sd": (parts.sd, "standard deviation of the component, see kind"),
+        "finite_sd": (parts.finite_sd, "finite-population sd: root mean square of the effects"),
+        "share": (parts.share, "squared sd over the sum of squared sds"),
+    }
+    posterior = group(tree, "posterior")
+    return xr.Dataset(
+        {
+            name: _labelled(arrays, values, "component", definition=text)
+            for name, (values, text) in texts.items()
+        },
+        coords={dim: posterior.coords[dim] for dim in ("chain", "draw") if dim in posterior.coords}
+        | {
+            "component": np.array(parts.labels, dtype=str),
+            "kind": ("component", np.array(parts.kind, dtype=str)),
+        },
+    )

@@ -1,0 +1,116 @@
+"""Performance potential of language-task pairs and of languages."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayeseval import names
+from bayeseval.estimands.arrays import Floats
+from bayeseval.estimands.container import PosteriorArrays
+
+__all__ = ["expected_score", "language_potential", "pair_potential"]
+
+_EVERYTHING = slice(None)
+
+
+def pair_potential(arrays: PosteriorArrays, draws: slice = _EVERYTHING) -> Floats:
+    """Potential of every language-task pair that occurs in the benchmark.
+
+    PP = intercept + language + task (+ language:task). Under the identity link
+    the expectation over the population of models leaves the model terms out,
+    whether the models are the population (their effects sum to zero) or a
+    sample of it (their expectation is zero).
+
+    Parameters
+    ----------
+    arrays : PosteriorArrays
+        From :func:`bayeseval.estimands.read_arrays`.
+    draws : slice
+        Which of the flattened draws to compute.
+
+    Returns
+    -------
+    ndarray, shape (n_samples, n_pairs)
+        Score units.
+
+    References
+    ----------
+    Quantifying Language Disparities in Multilingual Large Language Models,
+    Eq. 2, and Eq. 6 for the interaction (paper 000).
+    """
+    pairs = arrays.pairs
+    values: Floats = np.take(arrays.main[names.LANGUAGE][draws], pairs.language, axis=1)
+    values += np.take(arrays.main[names.TASK][draws], pairs.task, axis=1)
+    values += arrays.intercept[draws, None]
+    cells = arrays.term("language:task")
+    if cells is not None:
+        # Every record has its cell, so every pair has: ask one record of each.
+        _, first_record = np.unique(pairs.of_record, return_index=True)
+        values += np.take(cells.effect[draws], cells.of_record[first_record], axis=1)
+    return values
+
+
+def language_potential(arrays: PosteriorArrays, *, rng: np.random.Generator) -> Floats:
+    """Potential of every language: mean of its PP over all tasks of the benchmark.
+
+    Tasks that a language lacks count too. With a language:task interaction their
+    cells are drawn from N(0, sd_language_task), which is their posterior given
+    the sd. Only their sum enters, so it is drawn as one normal per language.
+
+    Parameters
+    ----------
+    arrays : PosteriorArrays
+        From :func:`bayeseval.estimands.read_arrays`.
+    rng : numpy.random.Generator
+        Source of the unobserved cells; untouched when there are none.
+
+    Returns
+    -------
+    ndarray, shape (n_samples, n_languages)
+        Score units.
+
+    References
+    ----------
+    Paper 000, Eq. 3. Its reference code averages over one task less, which
+    shifts all languages by the same constant.
+    """
+    task = arrays.main[names.TASK]
+    values: Floats = arrays.main[names.LANGUAGE] + (arrays.intercept + task.mean(axis=1))[:, None]
+    cells = arrays.term("language:task")
+    if cells is None:
+        return values
+    n_languages, n_tasks = values.shape[1], task.shape[1]
+    member = np.zeros((cells.effect.shape[1], n_languages))
+    member[np.arange(len(member)), cells.members[names.LANGUAGE]] = 1.0
+    values += cells.effect @ member / n_tasks
+    missing = n_tasks - member.sum(axis=0)
+    # By label, so that the order of the levels does not change anybody's numbers.
+    labels = arrays.levels[names.LANGUAGE]
+    order = [i for i in sorted(range(n_languages), key=labels.__getitem__) if missing[i] > 0]
+    if order:
+        draw = rng.standard_normal((len(values), len(order)))
+        values[:, order] += cells.sd[:, None] * draw * (np.sqrt(missing[order]) / n_tasks)
+    return values
+
+
+def expected_score(arrays: PosteriorArrays, draws: slice = _EVERYTHING) -> Floats:
+    """Expected score of every record: all terms of the linear predictor.
+
+    Parameters
+    ----------
+    arrays : PosteriorArrays
+        From :func:`bayeseval.estimands.read_arrays`.
+    draws : slice
+        Which of the flattened draws to compute.
+
+    Returns
+    -------
+    ndarray, shape (n_samples, n_records)
+        Score units.
+    """
+    values = np.take(pair_potential(arrays, draws), arrays.pairs.of_record, axis=1)
+    values += np.take(arrays.main[names.MODEL][draws], arrays.index[names.MODEL], axis=1)
+    for cells in arrays.cells:
+        if cells.term != "language:task":
+            values += np.take(cells.effect[draws], cells.of_record, axis=1)
+    return values

@@ -1,0 +1,376 @@
+"""Fitting: records and a spec in, one frozen :class:`Fit` out.
+
+`Fit` is the object users hold. Its data are an ArviZ DataTree; its methods are
+views of that tree computed in `estimands`, its files are written by `output`.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayeseval import names
+from bayeseval.design import Design, build_design
+from bayeseval.diagnostics import Gate, convergence_gate
+from bayeseval.engines import Progress, SamplerSettings, choose_engine, load_engine, to_tree
+from bayeseval.errors import InputError
+from bayeseval.records import Records
+from bayeseval.records import load as load_records
+from bayeseval.spec import ModelSpec, load_spec
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+__all__ = ["Fit", "fit"]
+
+_PACKAGES = (
+    "bayeseval",
+    "arviz-base",
+    "arviz-stats",
+    "jax",
+    "numpy",
+    "numpyro",
+    "pandas",
+    "pymc",
+    "statsmodels",
+    "xarray",
+)
+
+# A failed gate is met once with smaller steps and twice the length; what still
+# fails then is a problem of the model or the data, not of the sampler's settings.
+_STRICT_ACCEPT = 0.99
+_STRICT_FACTOR = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fitted model: the posterior, how it was made, and the views of it.
+
+    Attributes
+    ----------
+    data : xarray.DataTree
+        ArviZ schema: ``posterior``, ``sample_stats``, ``log_likelihood``,
+        ``observed_data``, ``constant_data``, ``estimands``. Scores and potentials
+        are in the units of the benchmark, PRR are ratios.
+    run : dict
+        Provenance, written as ``run.json``: versions, spec, priors in score
+        units, engine, settings, hashes, timings, gate.
+    """
+
+    data: xr.DataTree
+    run: Mapping[str, Any]
+
+    @property
+    def gate(self) -> Gate:
+        """The convergence gate's outcome."""
+        return Gate.from_dict(self.run["gate"])
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The spec that was fitted."""
+        return load_spec(dict(self.run["spec"]))
+
+    def potential(self, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
+        """Language potential with intervals and ranks (paper 000, Eq. 3).
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per language, highest first; the columns of
+            ``tables/language_potential.csv``. Score units.
+        """
+        from bayeseval.estimands import potential_table
+
+        return potential_table(self.data, ci_prob=ci_prob)
+
+    def prr(
+        self,
+        *,
+        support: names.Support | None = None,
+        flavour: names.Flavour = "observed",
+        ci_prob: float = names.CI_PROB,
+    ) -> pd.DataFrame:
+        """Mean-, Std- and CV-PRR of every model (paper 000, Eq. 4 and 5).
+
+        Parameters
+        ----------
+        support : {"observed", "common"}, optional
+            The pairs a model was tested on, or every pair of the benchmark; both
+            when left out.
+        flavour : {"observed", "latent"}
+            Ratios of observed scores, or of expected scores.
+        ci_prob : float
+            Probability of the equal-tailed intervals.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns of ``tables/model_disparity.csv``; ratios.
+        """
+        from bayeseval.estimands import disparity_table
+
+        if support is not None and support not in names.SUPPORTS:
+            raise InputError(
+                f"support must be one of {', '.join(names.SUPPORTS)}, got {support!r}"
+            )
+        if flavour not in names.FLAVOURS:
+            raise InputError(
+                f"flavour must be one of {', '.join(names.FLAVOURS)}, got {flavour!r}"
+            )
+        table = disparity_table(self.data, flavour=flavour, ci_prob=ci_prob)
+        if support is None:
+            return table
+        return table[table["support"] == support].reset_index(drop=True)
+
+    def components(self, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
+        """Variance components and their shares of the total variance.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns of ``tables/variance_components.csv``; sds in score units.
+        """
+        from bayeseval.estimands import components_table
+
+        return components_table(self.data, ci_prob=ci_prob)
+
+    def pairwise(
+        self, quantity: str = "mean_prr", *, ci_prob: float = names.CI_PROB
+    ) -> pd.DataFrame:
+        """Differences of all pairs of models in one quantity.
+
+        Parameters
+        ----------
+        quantity : str
+            A posterior variable on the dimension ``model``, for example
+            ``mean_prr``, ``cv_prr_common`` or ``model_effect``.
+        ci_prob : float
+            Probability of the equal-tailed intervals.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns of ``tables/pairwise_models.csv``.
+        """
+        from bayeseval.estimands import pairwise_table
+
+        return pairwise_table(self.data, [quantity], ci_prob=ci_prob)
+
+    def ranks(self, quantity: str = names.LANGUAGE_POTENTIAL) -> pd.DataFrame:
+        """Probability of every rank of every level; 1 is best.
+
+        Parameters
+        ----------
+        quantity : str
+            ``language_potential``, ``mean_prr``, ``cv_prr`` or one of their
+            variants.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns of ``tables/rank_probabilities.csv``.
+        """
+        from bayeseval.estimands import rank_probability_table
+
+        return rank_probability_table(self.data, [quantity])
+
+    def save(
+        self,
+        folder: str | Path,
+        *,
+        ci_prob: float = names.CI_PROB,
+        figures: bool = True,
+        force: bool = False,
+    ) -> Path:
+        """Write the result folder: posterior, provenance, tables and figures.
+
+        Parameters
+        ----------
+        folder : str or Path
+            Written as a whole or not at all.
+        ci_prob : float
+            Probability of the equal-tailed intervals in the tables.
+        figures : bool
+            Whether to draw the figures, which takes a few seconds.
+        force : bool
+            Replace a folder that holds another run.
+
+        Raises
+        ------
+        InputError
+            If the folder holds something else and `force` is not set.
+        """
+        from bayeseval.output import write_results
+
+        return write_results(
+            self.data,
+            self.run,
+            Path(folder),
+            ci_prob=ci_prob,
+            figures=figures,
+            force=force,
+        )
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Fit:
+        """Read back what :meth:`save` wrote.
+
+        Raises
+        ------
+        InputError
+            If the folder is not a result folder.
+        """
+        from bayeseval.output import read_results
+
+        data, run = read_results(Path(folder))
+        return cls(data=data, run=run)
+
+
+def fit(
+    records: Records | str | Path,
+    spec: str | Path | ModelSpec | Mapping[str, Any] = "additive",
+    *,
+    engine: str = "auto",
+    draws: int | None = None,
+    tune: int | None = None,
+    chains: int | None = None,
+    seed: int = 0,
+    target_accept: float | None = None,
+    nuts_sampler: str | None = None,
+    progress: Progress | None = None,
+) -> Fit:
+    """Fit one multilevel model to a table of scores.
+
+    Parameters
+    ----------
+    records : Records, str or Path
+        The table, or what :func:`bayeseval.load` takes.
+    spec : str, Path, ModelSpec or dict
+        A shipped model's name, a YAML file, or a spec.
+    engine : {"auto", "numpyro", "pymc", "ml"}
+        How to get to the posterior.
+    draws, tune, chains : int, optional
+        Kept draws and warm-up per chain, number of chains; None is the engine's
+        default. An engine refuses what it has no use for.
+    seed : int
+        The one seed; same seed, same numbers.
+    target_accept : float, optional
+        Target acceptance rate of NUTS.
+    nuts_sampler : str, optional
+        For the engine ``pymc``: ``pymc``, ``nutpie``, ``numpyro`` or ``blackjax``.
+    progress : callable, optional
+        Called as ``progress(stage, done, total, remark)``.
+
+    Returns
+    -------
+    Fit
+        Check ``fit.gate.status``: a fit that did not converge is returned too,
+        after one retry with stricter settings.
+
+    Raises
+    ------
+    BayesevalError
+        If the table cannot be read, the spec makes no sense, the table cannot
+        identify it, or the engine refuses.
+    """
+    table = records if isinstance(records, Records) else load_records(records)
+    model = load_spec(dict(spec) if isinstance(spec, Mapping) else spec)
+    design = build_design(table, model)
+    engine = choose_engine(engine, design)
+    asked = SamplerSettings(
+        draws=draws,
+        tune=tune,
+        chains=chains,
+        seed=seed,
+        target_accept=target_accept,
+        nuts_sampler=nuts_sampler,
+    )
+    started = time.perf_counter()
+    tree, gate, used = _attempt(design, asked, engine=engine, progress=progress)
+    retried = gate.status == "fail" and used.tune is not None
+    if retried:
+        strict = replace(
+            used,
+            draws=_STRICT_FACTOR * (used.draws or 1),
+            tune=_STRICT_FACTOR * (used.tune or 1),
+            target_accept=max(_STRICT_ACCEPT, used.target_accept or 0.0),
+        )
+        if progress is not None:
+            progress("retry", 0, 1, "the convergence gate failed; once more, stricter")
+        tree, gate, used = _attempt(design, strict, engine=engine, progress=progress)
+    seconds = time.perf_counter() - started
+    run = _provenance(table, design, gate, engine=engine, settings=used) | {
+        "retried": retried,
+        "seconds": round(seconds, 3),
+    }
+    return Fit(data=tree, run=run)
+
+
+def _attempt(
+    design: Design, settings: SamplerSettings, *, engine: str, progress: Progress | None
+) -> tuple[xr.DataTree, Gate, SamplerSettings]:
+    import xarray as xr
+
+    from bayeseval.estimands import derive
+
+    result = load_engine(engine)(design, settings, progress=progress)
+    tree = to_tree(design, result, engine=engine)
+    if progress is not None:
+        progress("estimands", 0, 1, "")
+    additions, estimands = derive(tree, seed=settings.seed)
+    tree["posterior"] = xr.DataTree(tree["posterior"].to_dataset().merge(additions))
+    tree["estimands"] = xr.DataTree(estimands)
+    gate = convergence_gate(tree)
+    if progress is not None:
+        progress("estimands", 1, 1, "")
+    return tree, gate, result.settings
+
+
+def _provenance(
+    records: Records, design: Design, gate: Gate, *, engine: str, settings: SamplerSettings
+) -> dict[str, Any]:
+    report = records.report
+    return {
+        "benchmark": records.name,
+        "data_hash": records.content_hash,
+        "spec_hash": design.spec.content_hash,
+        "engine": engine,
+        "seed": settings.seed,
+        "settings": {k: v for k, v in vars(settings).items() if v is not None},
+        "spec": design.spec.to_dict(),
+        "priors": {name: str(prior) for name, prior in design.priors.items()},
+        "fixed_effects": {
+            term.effect: f"normal(sd={term.known_sd:.4g})"
+            for term in design.terms
+            if term.known_sd is not None
+        },
+        "population": design.spec.population,
+        "levels": {factor: len(records.coords[factor]) for factor in names.FACTORS},
+        "n_records": design.n_records,
+        "language_names": dict(records.language_names),
+        "notes": [*design.notes, *report.notes],
+        "gate": gate.to_dict(),
+        "versions": {"python": platform.python_version(), **_versions()},
+        "platform": f"{sys.platform} {platform.machine()}",
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            # Run from a source tree, or an optional package that is not here:
+            # there is no version to report.
+            continue
+    return found

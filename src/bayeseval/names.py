@@ -1,0 +1,116 @@
+"""Every dimension name, variable name and shared default, said once.
+
+The names are the outside contract: tables, files and users' scripts rely on
+them. PyMC 6 refuses a variable named like a dimension, which is why effects are
+``language_effect`` and dimensions are ``language``.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+__all__ = [
+    "CI_KIND",
+    "CI_PROB",
+    "DISPARITY",
+    "FACTORS",
+    "FLAVOURS",
+    "INTERACTIONS",
+    "INTERCEPT",
+    "LANGUAGE",
+    "LANGUAGE_POTENTIAL",
+    "MODEL",
+    "NU",
+    "RECORD",
+    "SCORE",
+    "SD_LOG_RESIDUAL",
+    "SD_RESIDUAL",
+    "SUPPORTS",
+    "TASK",
+    "Factor",
+    "Flavour",
+    "Support",
+    "cell_label",
+    "disparity_name",
+    "effect_name",
+    "offset_name",
+    "rank_name",
+    "residual_name",
+    "sd_name",
+    "term_dim",
+]
+
+Factor = Literal["language", "task", "model"]
+Support = Literal["observed", "common"]
+Flavour = Literal["observed", "latent"]
+
+LANGUAGE: Final = "language"
+TASK: Final = "task"
+MODEL: Final = "model"
+RECORD: Final = "record"
+SCORE: Final = "score"
+
+FACTORS: Final[tuple[Factor, ...]] = ("language", "task", "model")
+INTERACTIONS: Final = ("language:task", "model:task", "model:language", "model:language:task")
+
+INTERCEPT: Final = "intercept"
+SD_RESIDUAL: Final = "sd_residual"
+SD_LOG_RESIDUAL: Final = "sd_log_residual"
+NU: Final = "nu"
+
+LANGUAGE_POTENTIAL: Final = "language_potential"
+DISPARITY: Final = ("mean_prr", "std_prr", "cv_prr")
+SUPPORTS: Final[tuple[Support, ...]] = ("observed", "common")
+FLAVOURS: Final[tuple[Flavour, ...]] = ("observed", "latent")
+
+CI_KIND: Final = "eti"
+CI_PROB: Final = 0.95
+
+
+def term_dim(term: str) -> str:
+    """Dimension of a term: ``"language:task"`` lives on ``language_task``."""
+    return term.replace(":", "_")
+
+
+def effect_name(term: str) -> str:
+    """Variable holding a term's effects, for example ``language_task_effect``."""
+    return f"{term_dim(term)}_effect"
+
+
+def offset_name(term: str) -> str:
+    """Unit-scale variable sampled in the non-centred form of a term."""
+    return f"{effect_name(term)}_offset"
+
+
+def sd_name(term: str) -> str:
+    """Standard-deviation parameter of a term, for example ``sd_language_task``."""
+    return f"sd_{term_dim(term)}"
+
+
+def residual_name(factor: str) -> str:
+    """Residual standard deviations that differ by the levels of `factor`."""
+    return f"{SD_RESIDUAL}_{factor}"
+
+
+def rank_name(quantity: str) -> str:
+    """Variable holding the ranks of a quantity, for example ``cv_prr_rank``."""
+    return f"{quantity}_rank"
+
+
+def cell_label(*levels: str) -> str:
+    """Label of one cell of an interaction, for example ``en|xnli:accuracy``."""
+    return "|".join(levels)
+
+
+def disparity_name(
+    quantity: str, *, support: Support = "observed", flavour: Flavour = "observed"
+) -> str:
+    """Variable name of a PRR summary under a support and a flavour.
+
+    The plain name is the paper's quantity (observed pairs, observed scores);
+    other choices are said in a suffix: ``mean_prr_latent_common``.
+    """
+    suffix = ("_latent" if flavour == "latent" else "") + (
+        "_common" if support == "common" else ""
+    )
+    return quantity + suffix

@@ -1,0 +1,107 @@
+"""What the operating system can do with folders: exchange, lock, flush to disk."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import sys
+from pathlib import Path
+
+__all__ = ["exchange", "flush", "flush_tree", "try_lock"]
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+_UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
+
+
+def exchange(first: Path, second: Path) -> bool:
+    """Exchange two folders in one step, by Linux's ``renameat2(RENAME_EXCHANGE)``.
+
+    Returns
+    -------
+    bool
+        False where the system or the file system cannot, or when one of the two is
+        gone; nothing has happened then.
+
+    Raises
+    ------
+    OSError
+        If the system can but refuses, for example for lack of permission.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if function is None:  # a C library without it
+        return False
+    function.argtypes = [
+        ctypes.c_int,
+        ctypes.c_char_p,
+        ctypes.c_int,
+        ctypes.c_char_p,
+        ctypes.c_uint,
+    ]
+    function.restype = ctypes.c_int
+    result = function(
+        _AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE
+    )
+    if result == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in _UNSUPPORTED or code == errno.ENOENT:
+        return False
+    raise OSError(code, os.strerror(code), str(second))
+
+
+def try_lock(folder: Path, *, wait: bool = False) -> int | None:
+    """Lock a folder until the descriptor is closed or the process is dead.
+
+    Parameters
+    ----------
+    folder : Path
+    wait : bool
+        Wait for another process to let go.
+
+    Returns
+    -------
+    int or None
+        File descriptor to close; None when another process holds the lock, the
+        folder is gone or the file system has no locks.
+    """
+    if sys.platform == "win32":
+        return None
+    import fcntl
+
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def flush(path: Path) -> None:
+    """Wait until a file, or the entries of a folder, are on disk."""
+    if sys.platform == "win32":  # has no descriptors of folders
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems do not know fsync of a folder.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def flush_tree(folder: Path, *, folders_only: bool = False) -> None:
+    """:func:`flush` everything in a folder, then the folder itself."""
+    for parent, _, files in os.walk(folder, topdown=False):
+        for name in () if folders_only else files:
+            flush(Path(parent, name))
+        flush(Path(parent))

@@ -1,0 +1,121 @@
+"""Pieces that several figures share: caption sentences, row labels, interval bars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayeseval import names
+from bayeseval.output._style import drawable, plain, shorten
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "interval_bars",
+    "interval_text",
+    "kind_text",
+    "label_rows",
+    "language_labels",
+    "missing_text",
+    "rank_texts",
+    "split_reported",
+]
+
+Floats = npt.NDArray[np.float64]
+
+_KINDS = {
+    "fixed": "fixed effects, which have no population: both points are the sd of the levels",
+    "realised": "both points are the root mean square of the residuals of the records",
+    "known": "standard errors given with the data",
+}
+_MISSING = "Not reported and therefore not shown: "
+
+
+def split_reported(
+    table: pd.DataFrame, columns: Sequence[str], level: str
+) -> tuple[pd.DataFrame, list[str]]:
+    """Split off the rows that have no value, whose labels go into the caption."""
+    known = table[list(columns)].notna().all(axis=1)
+    return table[known].reset_index(drop=True), [str(label) for label in table.loc[~known, level]]
+
+
+def missing_text(labels: Sequence[str]) -> str:
+    """Name what is not shown."""
+    return f" {_MISSING}{', '.join(labels)}." if labels else ""
+
+
+def kind_text(table: pd.DataFrame) -> str:
+    """Say which components are not parameters of a population."""
+    text = ""
+    for kind, words in _KINDS.items():
+        concerned = [str(label) for label in table.loc[table["kind"] == kind, "component"]]
+        text += f" {', '.join(concerned)}: {words}." if concerned else ""
+    return text
+
+
+def interval_text(table: pd.DataFrame, prefix: str) -> str:
+    """Say what points and bars are."""
+    if table[f"{prefix}_lower"].isna().all():
+        return "Points: estimates (this engine gives no intervals)."
+    kind, prob = str(table["ci_kind"].iloc[0]), float(table["ci_prob"].iloc[0])
+    words = {"eti": "equal-tailed intervals"}.get(kind, f"{kind} intervals")
+    return f"Points: posterior means; bars: {100 * prob:.4g} % {words}."
+
+
+def language_labels(table: pd.DataFrame) -> list[str]:
+    """Name and label of every language, the label alone where no name can be drawn."""
+    codes = [str(label) for label in table[names.LANGUAGE]]
+    if "language_name" not in table:
+        return [plain(shorten(code)) for code in codes]
+    known = [str(name) for name in table["language_name"]]
+    return [
+        plain(shorten(f"{name} ({code})" if name != code and drawable(name) else code))
+        for name, code in zip(known, codes, strict=True)
+    ]
+
+
+def rank_texts(table: pd.DataFrame) -> list[str]:
+    """Median rank and interval of every row."""
+    texts = []
+    for mean, median, lower, upper in table[
+        ["rank_mean", "rank_median", "rank_lower", "rank_upper"]
+    ].to_numpy(dtype=float):
+        if np.isnan(lower):
+            texts.append("" if np.isnan(mean) else f"{mean:.0f}")
+        else:
+            texts.append(f"{median:.0f}  [{lower:.0f}–{upper:.0f}]")
+    return texts
+
+
+def label_rows(axes: Axes, labels: Sequence[str], size: float) -> None:
+    """One labelled row per level, first on top."""
+    axes.set_yticks(np.arange(len(labels)), labels=labels, size=size)
+    axes.set_ylim(len(labels) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.grid(visible=True, axis="x")
+
+
+def interval_bars(
+    axes: Axes,
+    table: pd.DataFrame,
+    prefix: str,
+    y: Floats,
+    *,
+    colour: str,
+    scale: float = 1.0,
+) -> None:
+    """Horizontal interval bars at the heights `y`, none where there is no interval."""
+    lower, upper = (
+        scale * table[f"{prefix}_{end}"].to_numpy(dtype=float) for end in ("lower", "upper")
+    )
+    known = ~np.isnan(lower)
+    lines = axes.hlines(
+        y[known], lower[known], upper[known], color=colour, alpha=0.6, linewidth=1.4, zorder=2
+    )
+    lines.set_gid(f"bars {prefix}")

@@ -1,0 +1,218 @@
+"""One look for all figures: header, caption, colours, gate stamp.
+
+Figures are made without pyplot, so nothing of a user's own plotting session is
+touched. Every figure says what it shows, of which fit, with which intervals.
+"""
+
+from __future__ import annotations
+
+import textwrap
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, ParamSpec
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "ACCENT",
+    "FAINT",
+    "GREY",
+    "MAIN",
+    "WARNING",
+    "drawable",
+    "new_figure",
+    "plain",
+    "save_figure",
+    "shorten",
+    "styled",
+]
+
+# Okabe and Ito's colours, which stay apart for all common kinds of colour blindness.
+MAIN: Final = "#0072B2"
+ACCENT: Final = "#D55E00"
+WARNING: Final = "#B2182B"
+GREY: Final = "#595959"
+FAINT: Final = "#D9D9D9"
+
+_DPI = 150
+_RC = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib: the same figure everywhere
+    "font.size": 9.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": "black",
+    "axes.axisbelow": True,
+    "axes.grid": False,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.6,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "xtick.labelcolor": "black",
+    "ytick.labelcolor": "black",
+    "legend.frameon": False,
+    "legend.fontsize": 8.0,
+    "figure.dpi": _DPI,
+    "savefig.dpi": _DPI,
+}
+
+# Inches; characters per inch are what DejaVu Sans needs at the size at hand.
+_MARGIN = 0.12
+_TITLE = (12.0, 0.24, 9.2)
+_SUBTITLE = (9.0, 0.19, 13.0)
+_CAPTION = (7.5, 0.155, 16.5)
+_STAMP_HEIGHT = 0.26
+_STAMP = "Convergence gate failed: do not rely on these numbers"
+
+_P = ParamSpec("_P")
+
+
+@contextmanager
+def _style() -> Iterator[None]:
+    import matplotlib
+    import matplotlib.style
+
+    # From matplotlib's defaults, so that a user's matplotlibrc changes nothing.
+    with matplotlib.rc_context(), matplotlib.style.context("default"):
+        matplotlib.rcParams.update(_RC)
+        yield
+
+
+def styled(function: Callable[_P, Figure]) -> Callable[_P, Figure]:
+    """Run a function that makes a figure under the common style."""
+
+    @wraps(function)
+    def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> Figure:
+        with _style():
+            return function(*args, **kwargs)
+
+    return wrapper
+
+
+def new_figure(
+    width: float,
+    height: float,
+    *,
+    title: str,
+    subtitle: str,
+    caption: str,
+    gate_status: str,
+) -> Figure:
+    """Make a figure with its header and caption, and room for axes between them.
+
+    Parameters
+    ----------
+    width, height : float
+        Inches; `height` is that of the room for axes.
+    title, subtitle : str
+        What is shown, and of which fit.
+    caption : str
+        How to read it; wrapped to the width.
+    gate_status : str
+        ``fail`` stamps the figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        With a constrained layout that keeps axes off header and caption.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    room = width - 2 * _MARGIN
+    title_lines = textwrap.wrap(title, int(room * _TITLE[2]))
+    subtitle_lines = textwrap.wrap(subtitle, int(room * _SUBTITLE[2]))
+    caption_lines = textwrap.wrap(caption, int(room * _CAPTION[2]))
+    header = len(title_lines) * _TITLE[1] + len(subtitle_lines) * _SUBTITLE[1] + 2 * _MARGIN
+    header += _STAMP_HEIGHT + _MARGIN / 2 if gate_status == "fail" else 0.0
+    footer = len(caption_lines) * _CAPTION[1] + 1.5 * _MARGIN
+    total = header + height + footer
+
+    layout = ConstrainedLayoutEngine(
+        rect=(_MARGIN / width, footer / total, 1 - 2 * _MARGIN / width, height / total)
+    )
+    figure = Figure(figsize=(width, total), layout=layout, facecolor="white")
+    FigureCanvasAgg(figure)
+
+    top = total - _MARGIN
+    if gate_status == "fail":
+        figure.text(
+            0.5,
+            (top - _STAMP_HEIGHT / 2) / total,
+            _STAMP,
+            color="white",
+            weight="bold",
+            ha="center",
+            va="center",
+            bbox={"boxstyle": "square,pad=0.4", "facecolor": WARNING, "edgecolor": "none"},
+        )
+        top -= _STAMP_HEIGHT + _MARGIN / 2
+    for lines, (size, step, _), colour, weight in (
+        (title_lines, _TITLE, "black", "bold"),
+        (subtitle_lines, _SUBTITLE, GREY, "normal"),
+    ):
+        for line in lines:
+            figure.text(
+                _MARGIN / width,
+                top / total,
+                plain(line),
+                size=size,
+                color=colour,
+                weight=weight,
+                va="top",
+            )
+            top -= step
+    bottom = footer - _MARGIN / 2
+    for line in caption_lines:
+        figure.text(
+            _MARGIN / width,
+            bottom / total,
+            plain(line),
+            size=_CAPTION[0],
+            color=GREY,
+            va="top",
+        )
+        bottom -= _CAPTION[1]
+    return figure
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG."""
+    with _style(), warnings.catch_warnings():
+        # A label in a script that the font lacks is drawn as boxes; `drawable` has
+        # already chosen a readable alternative where there is one.
+        warnings.filterwarnings(
+            "ignore", message=r"Glyph \d+ .* missing from", category=UserWarning
+        )
+        figure.savefig(path, format="png", dpi=_DPI)
+
+
+def plain(text: str) -> str:
+    """Text that matplotlib shows as it is: a dollar sign does not start mathematics."""
+    return text.replace("$", r"\$")
+
+
+def shorten(text: str, most: int = 34) -> str:
+    """Cut a long label in its middle, where names differ least."""
+    if len(text) <= most:
+        return text
+    tail = most * 2 // 5
+    return f"{text[: most - tail - 1]}…{text[-tail:]}"
+
+
+@lru_cache(maxsize=1)
+def _glyphs() -> frozenset[int]:
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    return frozenset(get_font(findfont(FontProperties(family="DejaVu Sans"))).get_charmap())
+
+
+def drawable(text: str) -> bool:
+    """Whether the figures' font has every character of a text."""
+    return all(ord(character) in _glyphs() for character in text)

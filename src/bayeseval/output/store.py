@@ -1,0 +1,408 @@
+"""Result folders that are whole or not there at all.
+
+Everything is written into a temporary sibling folder and swapped in at once, so
+that a run killed at any point leaves the previous results as they were. The
+module knows files, not fits: writers come in as plain functions of a path.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from bayeseval.errors import InputError
+from bayeseval.output._files import read_json, read_tree, write_csv, write_json, write_tree
+from bayeseval.output._folders import exchange, flush, flush_tree, try_lock
+
+__all__ = [
+    "RUN_FILE",
+    "RUN_ID",
+    "Writer",
+    "check_target",
+    "read_json",
+    "read_run",
+    "read_tree",
+    "restore_folder",
+    "write_csv",
+    "write_folder",
+    "write_json",
+    "write_tree",
+]
+
+Writer = Callable[[Path], None]
+
+#: The file that makes a folder a result folder.
+RUN_FILE = "run.json"
+#: Keys of the run file that say which run it is.
+RUN_ID = ("data_hash", "spec_hash", "engine", "seed")
+
+_ID_WORDS = {"data_hash": "data", "spec_hash": "spec"}
+_WAY_OUT = "choose another --out or pass --force"
+# Enough of a SHA-256 to tell two apart by eye.
+_HASH_SHOWN = 12
+# Each failed attempt means that another process installed its results meanwhile.
+_INSTALL_ATTEMPTS = 20
+
+
+def check_target(folder: str | Path, run: Mapping[str, Any], *, force: bool = False) -> None:
+    """Refuse a folder that the results of a run may not go to; call it before sampling.
+
+    Allowed are a folder that does not exist or is empty, the folder of the same run
+    (all of :data:`RUN_ID` equal) and, with `force`, the folder of any other run. A
+    previous result that a killed process left under its backup name is restored.
+
+    Parameters
+    ----------
+    folder : str or Path
+        May be a symbolic link to a folder.
+    run : mapping
+        At least the keys of :data:`RUN_ID`.
+    force : bool
+        Allow the results of another run to be replaced. A folder without a run file is
+        not ours and is refused all the same.
+
+    Raises
+    ------
+    InputError
+        One line: what stands in the way and what to do.
+    """
+    target = _resolve(folder)
+    if target.exists() and not target.is_dir():
+        raise InputError(f"{folder} is a file, not a folder; choose another --out")
+    _check_access(folder, target)
+    restore_folder(target)
+    if _is_absent(target):
+        return
+    if not (target / RUN_FILE).is_file():
+        raise InputError(
+            f"{folder} is not empty and holds no {RUN_FILE}, so it is not a result folder; "
+            "choose another --out"
+        )
+    if force:
+        return
+    try:
+        previous = read_json(target / RUN_FILE)
+    except InputError as error:
+        raise InputError(f"{error}; {_WAY_OUT}") from error
+    differing = [key for key in RUN_ID if previous.get(key) != run[key]]
+    if differing:
+        theirs = ", ".join(_said(key, previous.get(key)) for key in differing)
+        ours = ", ".join(_said(key, run[key]) for key in differing)
+        raise InputError(f"{folder} holds a run with {theirs}, this one has {ours}; {_WAY_OUT}")
+
+
+def write_folder(
+    folder: str | Path,
+    writers: Mapping[str, Writer],
+    *,
+    run: Mapping[str, Any],
+    force: bool = False,
+) -> Path:
+    """Write a result folder as a whole, or leave what was there.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Made with its parents when it does not exist; replaced when
+        :func:`check_target` allows it.
+    writers : mapping of str to callable
+        Path inside the folder (``"tables/x.csv"``) to the function that writes it.
+    run : mapping
+        Contents of ``run.json``: at least :data:`RUN_ID`; ``files`` is added and lists
+        what was written.
+    force : bool
+        See :func:`check_target`.
+
+    Returns
+    -------
+    Path
+        The folder, symbolic links resolved.
+
+    Raises
+    ------
+    InputError
+        If the folder may not be replaced, or the disk refuses to take the files.
+
+    Notes
+    -----
+    Files in the previous folder that are not listed in its run file are the user's and
+    stay; one whose name is needed now gets ``.orig`` added. Two processes may write
+    the same folder at once: the last one to finish stays, whole.
+    """
+    target = _resolve(folder)
+    written = [_checked_name(name) for name in writers]
+    check_target(folder, run, force=force)
+    with _as_input_errors(folder):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(target)
+        work, lock = _make_work_folder(target)
+        try:
+            for name, writer in writers.items():
+                path = work / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                writer(path)
+                if not path.is_file():
+                    raise RuntimeError(f"the writer of {name} wrote nothing")
+            write_json({**run, "files": sorted([*written, RUN_FILE])}, work / RUN_FILE)
+            flush_tree(work)
+            _install(folder, work, target, run, force=force)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+            if lock is not None:
+                os.close(lock)
+    return target
+
+
+def read_run(folder: str | Path) -> dict[str, Any]:
+    """Return the run file of a result folder, restoring the folder if need be.
+
+    Raises
+    ------
+    InputError
+        If there is no such folder, or it holds no readable run file.
+    """
+    target = _resolve(folder)
+    restore_folder(target)
+    if not target.is_dir():
+        raise InputError(f"{folder}: no such result folder")
+    if not (target / RUN_FILE).is_file():
+        raise InputError(f"{folder} holds no {RUN_FILE}, so it is not a result folder")
+    return read_json(target / RUN_FILE)
+
+
+def restore_folder(folder: str | Path) -> None:
+    """Put a previous result back that a killed process left under its backup name.
+
+    Needed only where the file system cannot exchange two folders in one step: there a
+    kill between two renames leaves the name empty for the moment.
+    """
+    target = _resolve(folder)
+    if os.path.lexists(target):
+        return
+    for backup in _siblings(target, "old"):
+        lock = try_lock(backup)
+        if lock is None:  # a living process is between its two renames
+            continue
+        try:
+            if not os.path.lexists(target):
+                backup.rename(target)
+        except OSError as error:
+            raise InputError(f"{folder}: cannot restore {backup} ({error.strerror})") from error
+        finally:
+            os.close(lock)
+        return
+
+
+def _resolve(folder: str | Path) -> Path:
+    # realpath, because Path.resolve raises on a symbolic link to itself in some versions.
+    return Path(os.path.realpath(folder))
+
+
+def _is_absent(target: Path) -> bool:
+    return not target.exists() or not any(target.iterdir())
+
+
+def _said(key: str, value: object) -> str:
+    text = "unknown" if value is None else str(value)
+    return f"{_ID_WORDS.get(key, key)} {text[:_HASH_SHOWN] if key.endswith('_hash') else text}"
+
+
+def _check_access(folder: str | Path, target: Path) -> None:
+    if os.path.ismount(target):
+        raise InputError(
+            f"{folder} is a mount point and cannot be replaced as a whole; "
+            "choose a folder inside it as --out"
+        )
+    # Whoever stands in a folder that is replaced is left in the old, deleted one.
+    if _current_folder().is_relative_to(target):
+        raise InputError(
+            f"{folder} is the current folder or above it and cannot be replaced as a whole; "
+            "choose a folder inside it as --out, or change to another folder first"
+        )
+    nearest = next(parent for parent in target.parents if os.path.lexists(parent))
+    if not nearest.is_dir():
+        raise InputError(f"{folder}: {nearest} is a file, not a folder; choose another --out")
+    for place in (target, nearest) if target.exists() else (nearest,):
+        if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
+            raise InputError(
+                f"{folder} cannot be written: no permission to read and write {place}; "
+                "choose another --out"
+            )
+
+
+def _current_folder() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:  # deleted under our feet, so it is not below the target
+        return Path(os.devnull)
+
+
+def _checked_name(name: str) -> str:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or str(path) in (".", RUN_FILE):
+        raise ValueError(f"{name!r} cannot be the name of a result file")
+    return str(path)
+
+
+@contextmanager
+def _as_input_errors(folder: str | Path) -> Iterator[None]:
+    """Turn what the operating system refuses (disk full, permission) into one line."""
+    try:
+        yield
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        raise InputError(
+            f"{folder} could not be written{where}: {error.strerror or error}"
+        ) from error
+
+
+def _sibling(target: Path, kind: str) -> Path:
+    return target.parent / f".{target.name}.{kind}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def _siblings(target: Path, kind: str) -> list[Path]:
+    """Temporary folders of a target; newest first, so that the latest result is restored."""
+    pattern = re.compile(re.escape(f".{target.name}.{kind}-") + r"\d+-[0-9a-f]{8}")
+    if not target.parent.is_dir():
+        return []
+    found = [path for path in target.parent.iterdir() if pattern.fullmatch(path.name)]
+    return sorted(
+        (path for path in found if path.is_dir()), key=lambda p: p.lstat().st_mtime, reverse=True
+    )
+
+
+def _make_work_folder(target: Path) -> tuple[Path, int | None]:
+    """Make a temporary folder and lock it; the lock tells others that we are alive."""
+    while True:
+        work = _sibling(target, "tmp")
+        work.mkdir()
+        lock = try_lock(work, wait=True)
+        if work.is_dir():
+            return work, lock
+        # Between the two steps another process took it for a leftover.
+        if lock is not None:
+            os.close(lock)
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Delete temporary folders whose process is dead (the kernel drops its locks)."""
+    leftovers = _siblings(target, "tmp")
+    if os.path.lexists(target):
+        leftovers += _siblings(target, "old")
+    for leftover in leftovers:
+        lock = try_lock(leftover)
+        if lock is not None:
+            shutil.rmtree(leftover, ignore_errors=True)
+            os.close(lock)
+
+
+def _install(
+    folder: str | Path, work: Path, target: Path, run: Mapping[str, Any], *, force: bool
+) -> None:
+    for _ in range(_INSTALL_ATTEMPTS):
+        if _is_absent(target):
+            try:
+                # Replaces an empty folder, fails on any other.
+                work.rename(target)
+            except OSError:
+                if _is_absent(target):
+                    raise
+                continue
+            flush(target.parent)
+            return
+        # Another process may have been faster since the caller checked.
+        check_target(folder, run, force=force)
+        lock = try_lock(target)
+        try:
+            _carry_over(target, work)
+            shutil.copymode(target, work)
+            flush_tree(work, folders_only=True)
+            old = _swap(work, target)
+            if old is None:
+                continue
+            flush(target.parent)
+            # What was put there while we were writing.
+            _carry_over(old, target)
+            shutil.rmtree(old, ignore_errors=True)
+            return
+        finally:
+            if lock is not None:
+                os.close(lock)
+    raise InputError(f"{folder} is being written by other processes; try again")
+
+
+def _swap(work: Path, target: Path) -> Path | None:
+    """Put `work` in the place of `target`; return where the old folder is now.
+
+    Returns None when another process took the place meanwhile.
+    """
+    if exchange(work, target):
+        return work
+    backup = _sibling(target, "old")
+    try:
+        target.rename(backup)
+    except FileNotFoundError:
+        return None
+    try:
+        work.rename(target)
+    except OSError:
+        if os.path.lexists(target):
+            shutil.rmtree(backup, ignore_errors=True)
+            return None
+        backup.rename(target)
+        raise
+    return backup
+
+
+def _manifest(folder: Path) -> set[str] | None:
+    """Names of our own files in a result folder; None when the run file does not say."""
+    try:
+        files = read_json(folder / RUN_FILE).get("files")
+    except InputError:
+        return None
+    return {str(name) for name in files} if isinstance(files, list) else None
+
+
+def _carry_over(old: Path, new: Path) -> None:
+    """Give the new folder the files of the old one that are not ours."""
+    ours_new = _manifest(new) or set()
+    ours_old = _manifest(old)
+    if ours_old is None:
+        ours_old = ours_new
+    for name in _leaves(old):
+        if name in ours_old:
+            continue
+        copy = new / name
+        if name in ours_new or (copy.is_dir() and not (old / name).is_dir()):
+            copy = copy.with_name(copy.name + ".orig")
+        if not os.path.lexists(copy):
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            _duplicate(old / name, copy)
+
+
+def _leaves(folder: Path, prefix: str = "") -> list[str]:
+    """Files, links and empty folders below a folder, as relative names."""
+    found = []
+    for entry in sorted(os.scandir(folder), key=lambda e: e.name):
+        name = prefix + entry.name
+        inner = _leaves(Path(entry.path), f"{name}/") if entry.is_dir(follow_symlinks=False) else []
+        found += inner or [name]
+    return found
+
+
+def _duplicate(source: Path, copy: Path) -> None:
+    """Give a file a second name, at no cost where the file system can."""
+    if source.is_dir() and not source.is_symlink():
+        copy.mkdir()
+        shutil.copymode(source, copy)
+        return
+    try:
+        os.link(source, copy, follow_symlinks=False)
+    except (OSError, NotImplementedError):
+        shutil.copy2(source, copy, follow_symlinks=False)

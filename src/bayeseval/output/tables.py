@@ -1,0 +1,88 @@
+"""The CSV tables of a result folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import pandas as pd
+import xarray as xr
+
+from bayeseval import estimands, names
+from bayeseval.errors import InputError
+
+__all__ = ["GateStatus", "result_tables"]
+
+GateStatus = Literal["pass", "fail", "not applicable"]
+
+_STATUSES: tuple[GateStatus, ...] = ("pass", "fail", "not applicable")
+# What is compared pairwise and ranked: the paper's quantities, the same on the
+# support that all models share, and the plain model effect.
+_COMMON = tuple(names.disparity_name(q, support="common") for q in ("mean_prr", "cv_prr"))
+_PAIRWISE = ("mean_prr", "cv_prr", names.effect_name(names.MODEL), *_COMMON)
+_RANKED = (names.LANGUAGE_POTENTIAL, "mean_prr", "cv_prr", *_COMMON)
+
+
+def result_tables(
+    tree: xr.DataTree,
+    *,
+    gate_status: GateStatus,
+    ci_prob: float = names.CI_PROB,
+    language_names: Mapping[str, str] | None = None,
+) -> dict[str, pd.DataFrame]:
+    """Compute every table of a result folder.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A fit with the variables that :func:`bayeseval.estimands.derive` adds.
+    gate_status : {"pass", "fail", "not applicable"}
+        Outcome of the convergence gate; the column ``gate`` of every table.
+    ci_prob : float
+        Probability inside the equal-tailed intervals.
+    language_names : mapping of str to str, optional
+        Language label to name. When given, ``language_potential.csv`` has the column
+        ``language_name`` after those of the contract; the label stands in for a name
+        that is missing.
+
+    Returns
+    -------
+    dict of str to pandas.DataFrame
+        Path inside the result folder (``"tables/language_potential.csv"``) to table.
+        Columns of the contract first, in its order. A fit of the engine ``ml`` adds
+        ``published_potential``, the potential with the constant of the published
+        table (the posterior's attribute ``published_shift``, score units).
+
+    Raises
+    ------
+    InputError
+        If `gate_status` or `ci_prob` is not allowed, or the tree lacks a variable.
+    """
+    if gate_status not in _STATUSES:
+        raise InputError(f"gate_status must be one of {', '.join(_STATUSES)}, got {gate_status!r}")
+    tables = {
+        "language_potential": _potential(tree, ci_prob, language_names),
+        "model_disparity": estimands.disparity_table(tree, ci_prob=ci_prob),
+        "model_disparity_latent": estimands.disparity_table(
+            tree, flavour="latent", ci_prob=ci_prob
+        ),
+        "variance_components": estimands.components_table(tree, ci_prob=ci_prob),
+        "pairwise_models": estimands.pairwise_table(tree, _PAIRWISE, ci_prob=ci_prob),
+        "rank_probabilities": estimands.rank_probability_table(tree, _RANKED),
+    }
+    return {f"tables/{key}.csv": table.assign(gate=gate_status) for key, table in tables.items()}
+
+
+def _potential(
+    tree: xr.DataTree, ci_prob: float, language_names: Mapping[str, str] | None
+) -> pd.DataFrame:
+    table = estimands.potential_table(tree, ci_prob=ci_prob)
+    # The contract's columns end with n_tasks.
+    place = list(table.columns).index("n_tasks") + 1
+    shift = tree["posterior"].attrs.get("published_shift")
+    if shift is not None:
+        table.insert(place, "published_potential", table["potential_mean"] + float(shift))
+    if language_names is not None:
+        shown = [language_names.get(label, label) for label in table[names.LANGUAGE]]
+        table.insert(place, "language_name", shown)
+    return table

@@ -1,0 +1,247 @@
+"""What a person sees on the terminal: plain aligned text, also when piped."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bayeseval import estimands, names
+from bayeseval.diagnostics import Gate, format_gate
+
+if TYPE_CHECKING:
+    from bayeseval.design import Design
+    from bayeseval.records import Records
+    from bayeseval.records.registry import BenchmarkSummary
+
+__all__ = ["format_listing", "format_preamble", "format_results"]
+
+_WIDTH = 100
+# All languages up to here, the best and the last few beyond.
+_ALL_LANGUAGES = 12
+_ENDS = 5
+_NAME_WIDTH = 34
+
+
+def format_results(
+    tree: xr.DataTree,
+    run: Mapping[str, Any],
+    *,
+    folder: str | Path | None = None,
+    ci_prob: float = names.CI_PROB,
+) -> str:
+    """Summarise a fit in text: model disparity, language potential, components, gate.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        All groups of a fit.
+    run : mapping
+        Its provenance, as in ``run.json``.
+    folder : str or Path, optional
+        Where the results are, for the last line.
+    ci_prob : float
+        Probability of the equal-tailed intervals.
+
+    Returns
+    -------
+    str
+        Lines of at most 100 columns, without colour codes.
+    """
+    disparity = estimands.disparity_table(tree, ci_prob=ci_prob)
+    potential = estimands.potential_table(tree, ci_prob=ci_prob)
+    components = estimands.components_table(tree, ci_prob=ci_prob)
+    point_estimate = bool(potential["potential_lower"].isna().all())
+    intervals = (
+        "Numbers are point estimates: this engine gives no intervals."
+        if point_estimate
+        else f"Numbers are posterior means with {100 * ci_prob:.4g} % equal-tailed intervals; "
+        "ranks are medians, 1 is best."
+    )
+    observed = disparity[disparity["support"] == "observed"]
+    parts = [
+        f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}, "
+        f"seed {run['seed']}\n{intervals}",
+        format_gate(Gate.from_dict(dict(run["gate"]))),
+        _disparity(observed),
+        _potential(
+            potential,
+            run.get("language_names") or {},
+            tree["posterior"].attrs.get("published_shift"),
+        ),
+        _components(components),
+    ]
+    if folder is not None:
+        parts.append(f"Results: {folder}")
+    return "\n\n".join(parts)
+
+
+def format_preamble(records: Records, design: Design, *, engine: str) -> str:
+    """Say what will be fitted, before it is: table, model, priors, engine.
+
+    Parameters
+    ----------
+    records : Records
+        The table.
+    design : Design
+        The model on that table.
+    engine : str
+        The engine that was chosen.
+    """
+    spec = design.spec
+    sizes = ", ".join(
+        f"{len(design.coords[factor])} {factor}{'s' * (len(design.coords[factor]) != 1)}"
+        for factor in (names.MODEL, names.LANGUAGE, names.TASK)
+    )
+    noise = spec.likelihood.replace("_", "-")
+    if spec.residual_by is not None:
+        noise += f", residual sd by {spec.residual_by}"
+    lines = [
+        f"{records.name}: {design.n_records} records, {sizes}",
+        f"model {spec.name}: score ~ {' + '.join(['intercept', *(t.name for t in design.terms)])}; "
+        f"{noise} residuals; population {spec.population}; engine {engine}",
+    ]
+    priors = [f"{name} ~ {prior}" for name, prior in design.priors.items()]
+    priors += [
+        f"{term.effect} ~ normal(loc=0, scale={term.known_sd:.4g}), fixed"
+        for term in design.terms
+        if term.known_sd is not None
+    ]
+    lines += ["priors in score points:", *(f"  {prior}" for prior in priors)]
+    lines += [f"note: {note}" for note in (*design.notes, *records.report.notes)]
+    return "\n".join(lines)
+
+
+def format_listing(entries: Mapping[str, str] | Sequence[BenchmarkSummary]) -> str:
+    """One line per shipped model or benchmark: its name, then what it is."""
+    if isinstance(entries, Mapping):
+        lines = list(entries.items())
+    else:
+        lines = [(entry.name, f"{entry.title} ({entry.shape})") for entry in entries]
+    width = max((len(name) for name, _ in lines), default=0)
+    return "\n".join(f"{name:<{width}}  {text}" for name, text in lines)
+
+
+def _disparity(table: pd.DataFrame) -> str:
+    table = table.reset_index(drop=True)
+    text = _table(
+        f"Model disparity on the pairs each model was tested on ({len(table)} models)",
+        {
+            "model": list(table[names.MODEL]),
+            "Mean-PRR": _intervals(table, "mean_prr", 2),
+            "rank": _rank_intervals(table, "mean_prr_rank"),
+            "CV-PRR": _intervals(table, "cv_prr", 2),
+            "rank ": _rank_intervals(table, "cv_prr_rank"),
+            "records": [f"{count}" for count in table["n_records"]],
+        },
+    )
+    notes = [
+        f"  {label}: {note}"
+        for label, note in zip(table[names.MODEL], table["note"], strict=True)
+        if note
+    ]
+    return "\n".join([text, *notes])
+
+
+def _potential(
+    table: pd.DataFrame, language_names: Mapping[str, str], published_shift: float | None
+) -> str:
+    n = len(table)
+    if n <= _ALL_LANGUAGES:
+        heading, rows = f"Language potential, score points ({n} languages)", list(range(n))
+    else:
+        heading = (
+            f"Language potential, score points (first and last {_ENDS} of {n}; all in "
+            "tables/language_potential.csv)"
+        )
+        rows = [*range(_ENDS), *range(n - _ENDS, n)]
+    shown = table.iloc[rows].reset_index(drop=True)
+    labels = [
+        f"{language_names[code]} ({code})" if language_names.get(code, code) != code else code
+        for code in shown[names.LANGUAGE]
+    ]
+    columns = {
+        "language": labels,
+        "potential": _intervals(shown, "potential", 1),
+        "rank": _rank_intervals(shown, "rank"),
+        "records": [f"{count}" for count in shown["n_records"]],
+        "tasks": [f"{count}" for count in shown["n_tasks"]],
+    }
+    if published_shift is not None:
+        published = shown["potential_mean"] + float(published_shift)
+        columns["as published"] = [f"{value:.2f}" for value in published]
+    if n > _ALL_LANGUAGES:
+        for values in columns.values():
+            values.insert(_ENDS, "...")
+    return _table(heading, columns)
+
+
+def _components(table: pd.DataFrame) -> str:
+    return _table(
+        "Variance components, sd in score points",
+        {
+            "component": list(table["component"]),
+            "sd": _intervals(table, "sd", 1),
+            "sd of the observed levels": _intervals(table, "finite_sd", 1),
+            "share of variance, %": _intervals(table, "share", 0, scale=100.0),
+        },
+    )
+
+
+def _intervals(table: pd.DataFrame, prefix: str, digits: int, *, scale: float = 1.0) -> list[str]:
+    columns = [f"{prefix}_{part}" for part in ("mean", "lower", "upper")]
+    return [_interval(*row, digits=digits) for row in scale * table[columns].to_numpy(dtype=float)]
+
+
+def _rank_intervals(table: pd.DataFrame, prefix: str) -> list[str]:
+    texts = []
+    columns = [f"{prefix}_{part}" for part in ("mean", "median", "lower", "upper")]
+    for mean, median, lower, upper in table[columns].to_numpy(dtype=float):
+        texts.append(_interval(mean if np.isnan(median) else median, lower, upper, digits=0))
+    return texts
+
+
+def _interval(value: float, lower: float, upper: float, *, digits: int) -> str:
+    """Write ``1.07 [1.03, 1.11]``, the value alone without interval, a dash for none."""
+    if np.isnan(value):
+        return "-"
+    if np.isnan(lower) or np.isnan(upper):
+        return f"{value:.{digits}f}"
+    return f"{value:.{digits}f} [{lower:.{digits}f}, {upper:.{digits}f}]"
+
+
+def _table(heading: str, columns: Mapping[str, Sequence[str]]) -> str:
+    """Aligned columns under a heading; the first one to the left, numbers to the right."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for number, name in enumerate(columns):
+        table.add_column(
+            name.strip(),
+            justify="right" if number else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            max_width=None if number else _NAME_WIDTH,
+        )
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*(Text(cell) for cell in row))
+    buffer = io.StringIO()
+    # A string has no terminal: fixed width, no colour, no markup in users' labels.
+    console = Console(
+        file=buffer,
+        width=_WIDTH,
+        color_system=None,
+        markup=False,
+        highlight=False,
+        legacy_windows=False,
+    )
+    console.print(table)
+    body = [f"  {line.rstrip()}" for line in buffer.getvalue().splitlines()]
+    return "\n".join([heading, *body])

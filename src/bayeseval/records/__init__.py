@@ -1,0 +1,26 @@
+"""Files in, one validated and frozen :class:`Records` out."""
+
+from __future__ import annotations
+
+from bayeseval.records.connectivity import Component, connected_components
+from bayeseval.records.load import load
+from bayeseval.records.registry import BenchmarkCard, BenchmarkSummary, list_benchmarks
+from bayeseval.records.report import Dropped, LoadReport, Units
+from bayeseval.records.table import Records
+from bayeseval.records.validate import Description, describe, format_description
+
+__all__ = [
+    "BenchmarkCard",
+    "BenchmarkSummary",
+    "Component",
+    "Description",
+    "Dropped",
+    "LoadReport",
+    "Records",
+    "Units",
+    "connected_components",
+    "describe",
+    "format_description",
+    "list_benchmarks",
+    "load",
+]

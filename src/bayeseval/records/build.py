@@ -1,0 +1,433 @@
+"""Clean parts to one canonical table: the checks that need all files together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayeseval.errors import InputError
+from bayeseval.records.cells import look_alikes
+from bayeseval.records.columns import LABELS, REPLICATES, TABLE_COLUMNS
+from bayeseval.records.parts import Part, read_part, same_partition
+from bayeseval.records.raw import Cells, RawTable
+from bayeseval.records.report import Dropped, LoadReport, Units, counted, shorten
+from bayeseval.records.scales import (
+    UnitsLike,
+    check_range,
+    mixed_scales,
+    normalise_units,
+    resolve_units,
+)
+
+__all__ = ["Assembled", "MixedScales", "assemble"]
+
+MixedScales = Literal["refuse", "allow"]
+
+_BETWEEN: Final = "\x1f"
+_WHOLE: Final = ("n", "k", "n_seeds", "n_boot")
+_AT_LEAST: Final = {
+    "n": 1.0,
+    "k": 0.0,
+    "se": 0.0,
+    "seed_sd": 0.0,
+    "boot_sd": 0.0,
+    "n_seeds": 1.0,
+    "n_boot": 1.0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """A validated table in canonical order, ready to become ``Records``."""
+
+    frame: pd.DataFrame
+    labels: Mapping[str, tuple[str, ...]]
+    codes: Mapping[str, npt.NDArray[np.int64]]
+    units: Mapping[str, Units]
+    report: LoadReport
+
+
+class _Stack:
+    """All parts' rows, one after the other, and where each stands."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.parts = parts
+        sizes = [len(part.table) for part in parts]
+        self.file = np.repeat(np.arange(len(parts)), sizes)
+        self.row = np.concatenate([np.arange(size) for size in sizes])
+        self.labels = self._common_labels()
+        names = dict.fromkeys(name for part in parts for name in part.numbers)
+        self.numbers = {
+            name: np.concatenate(
+                [p.numbers.get(name, np.full(len(p.table), np.nan)) for p in parts]
+            )
+            for name in names
+        }
+
+    def __len__(self) -> int:
+        return len(self.file)
+
+    @property
+    def source(self) -> str:
+        """The file, or how many there are."""
+        if len(self.parts) == 1:
+            return self.parts[0].table.source
+        return f"{self.parts[0].table.source} and {counted(len(self.parts) - 1, 'more file')}"
+
+    def at(self, position: int, our: str | None = None) -> str:
+        part: Part = self.parts[int(self.file[position])]
+        column = part.columns.get(our) if our is not None else None
+        return part.table.at(int(self.row[position]), column)
+
+    def _common_labels(self) -> dict[str, Cells]:
+        common: dict[str, Cells] = {}
+        for name in dict.fromkeys(name for part in self.parts for name in part.labels):
+            lacking = [part for part in self.parts if name not in part.labels]
+            if not lacking:
+                common[name] = np.concatenate([part.labels[name] for part in self.parts])
+            elif name in REPLICATES:
+                having = next(part for part in self.parts if name in part.labels)
+                raise InputError(
+                    f"{lacking[0].table.source}: no {name} column, but {having.table.source} has"
+                    f" one; give every file its {name}, or leave the column out with"
+                    f" --columns {name}="
+                )
+        return common
+
+
+def assemble(
+    tables: Sequence[RawTable],
+    *,
+    columns: Mapping[str, str | None],
+    units: UnitsLike | Mapping[str, UnitsLike] | None,
+    mixed: MixedScales,
+    notes: Sequence[str] = (),
+) -> Assembled:
+    """Validate tables and put them together in canonical order.
+
+    Parameters
+    ----------
+    tables : sequence of RawTable
+    columns : mapping of str to str or None
+        The user's choice of columns, ours to theirs; None leaves one out.
+    units : Units, pair, mapping or None
+        Declared bounds of the scores, for all tasks or by task.
+    mixed : {"refuse", "allow"}
+        What to do with a task that mixes 0-1 and 0-100 scales.
+    notes : sequence of str
+        What the caller has to report about the files.
+
+    Raises
+    ------
+    InputError
+        For everything that is not as it should be; one line.
+    """
+    if mixed not in ("refuse", "allow"):
+        raise InputError(f"mixed_scales: {mixed!r} is not known (allowed: 'refuse', 'allow')")
+    parts = [read_part(table, columns=columns) for table in tables]
+    stack = _Stack(parts)
+    said = [*notes, *_part_notes(parts)]
+    _refuse_too_little(stack)
+    said += _tidy_setups(stack)
+    labels, codes = _encode(stack)
+    _refuse_duplicates(stack, codes)
+    _check_numbers(stack, codes["task"], labels["task"])
+    scores = stack.numbers["score"]
+    found, scale_notes = _found_units(stack, codes["task"], labels["task"])
+    resolved, guess_notes = resolve_units(
+        scores,
+        codes["task"],
+        labels["task"],
+        source=stack.source,
+        declared=normalise_units(units),
+        found=found,
+    )
+    # Mixed scales first: it explains better than "below the bound" would.
+    files = tuple(part.table.source for part in parts)
+    mixtures = mixed_scales(
+        scores,
+        codes["task"],
+        labels["task"],
+        {"model": (codes["model"], labels["model"]), "file": (stack.file, files)},
+        lambda position: stack.at(position, "score"),
+    )
+    if mixtures and mixed == "refuse":
+        raise InputError(
+            f"{mixtures[0]}; bring them to one scale, or allow it with"
+            " 'mixed_scales: allow' in a mapping file"
+        )
+    check_range(scores, codes["task"], labels["task"], resolved, lambda i: stack.at(i, "score"))
+    said += [*mixtures, *scale_notes, *guess_notes]
+    for factor in LABELS:
+        said += [
+            f"warning: {factor} labels that look alike were kept apart: {', '.join(group)}"
+            for group in look_alikes(labels[factor])
+        ]
+    keys = [codes[name] for name in (*LABELS, *REPLICATES) if name in codes]
+    order = np.lexsort(keys[::-1])
+    return Assembled(
+        frame=_frame(stack, order),
+        labels={factor: labels[factor] for factor in LABELS},
+        codes={factor: codes[factor][order] for factor in LABELS},
+        units=resolved,
+        report=_report(stack, said),
+    )
+
+
+def _part_notes(parts: Sequence[Part]) -> list[str]:
+    prefix = len(parts) > 1
+    return [
+        f"{part.table.source}: {note}" if prefix else note for part in parts for note in part.notes
+    ]
+
+
+def _refuse_too_little(stack: _Stack) -> None:
+    dropped = _merge_dropped([group for part in stack.parts for group in part.dropped])
+    reasons = ", ".join(f"{group.reason}: {group.n_rows}" for group in dropped)
+    after = f" after rows were dropped ({reasons})" if dropped else ""
+    if not len(stack):
+        raise InputError(f"{stack.source}: no record is left{after}")
+    for factor in ("model", "language"):
+        levels = set(stack.labels[factor])
+        if len(levels) < 2:
+            raise InputError(
+                f"{stack.source}: only one {factor} ({levels.pop()!r}){after}; a comparison needs"
+                f" at least two {factor}s"
+            )
+
+
+def _tidy_setups(stack: _Stack) -> list[str]:
+    """Keep ``dataset`` and ``metric`` only where they say the same as the task.
+
+    A saved table then reads back to itself, whatever the user had to choose.
+    """
+    labels = stack.labels
+    tasks = labels["task"]
+    if "metric" in labels:
+        _refuse_many_metrics(stack, tasks, labels["metric"])
+    if "dataset" not in labels:
+        return []
+    setups = labels["dataset"]
+    if "metric" in labels:
+        # No label can hold this character, so two pairs cannot read the same.
+        setups = setups + _BETWEEN + labels["metric"]
+    if same_partition(tasks, setups):
+        return []
+    if any(part.named_tasks for part in stack.parts):
+        del labels["dataset"]
+        return ["the dataset column does not match the tasks and was left out"]
+    conflict = _first_conflict(tasks, setups)
+    if conflict is None:
+        # The same setup under two names cannot come out of dataset:metric.
+        return []
+    name, first, second = conflict
+    raise InputError(
+        f"{stack.source}: two dataset and metric pairs would both be called {name!r}:"
+        f" {_pair(first)} and {_pair(second)};"
+        " rename one, or give a task column"
+    )
+
+
+def _pair(setup: str) -> str:
+    return " + ".join(repr(label) for label in setup.split(_BETWEEN))
+
+
+def _refuse_many_metrics(stack: _Stack, tasks: Cells, metrics: Cells) -> None:
+    conflict = _first_conflict(tasks, metrics)
+    if conflict is None or not any(part.named_tasks for part in stack.parts):
+        return
+    name, first, second = conflict
+    column = next((p.columns["task"] for p in stack.parts if "task" in p.columns), "task")
+    raise InputError(
+        f"{stack.source}: task {name!r} has scores of two metrics, {first!r} and {second!r};"
+        f" make each metric a task of its own with --columns dataset={column}"
+    )
+
+
+def _first_conflict(names: Cells, values: Cells) -> tuple[str, str, str] | None:
+    """First name that stands for two values."""
+    seen: dict[str, str] = {}
+    for name, value in dict.fromkeys(zip(names, values, strict=True)):
+        if seen.setdefault(name, value) != value:
+            return name, seen[name], value
+    return None
+
+
+def _encode(
+    stack: _Stack,
+) -> tuple[dict[str, tuple[str, ...]], dict[str, npt.NDArray[np.int64]]]:
+    """Sorted levels and the position of each row's level, for every key column."""
+    labels: dict[str, tuple[str, ...]] = {}
+    codes: dict[str, npt.NDArray[np.int64]] = {}
+    for name in (*LABELS, *REPLICATES):
+        if name not in stack.labels:
+            continue
+        found, uniques = pd.factorize(stack.labels[name])
+        numeric = name in REPLICATES and all(u.isascii() and u.isdigit() for u in uniques)
+        # Seeds 2 and 10 in that order; ties such as "1" and "01" by their text.
+        order = sorted(
+            range(len(uniques)),
+            key=lambda i: (int(uniques[i]), uniques[i]) if numeric else (0, uniques[i]),
+        )
+        rank = np.empty(len(uniques), dtype=np.int64)
+        rank[order] = np.arange(len(uniques))
+        labels[name] = tuple(str(uniques[i]) for i in order)
+        codes[name] = rank[found]
+    return labels, codes
+
+
+def _refuse_duplicates(stack: _Stack, codes: Mapping[str, npt.NDArray[np.int64]]) -> None:
+    keys = pd.DataFrame(dict(codes))
+    repeated = keys.duplicated(keep="first").to_numpy()
+    if not repeated.any():
+        return
+    second = int(np.flatnonzero(repeated)[0])
+    same = np.logical_and.reduce([column == column[second] for column in codes.values()])
+    first = int(np.flatnonzero(same)[0])
+    cells = len(keys[repeated].drop_duplicates())
+    cell = ", ".join(f"{name} {stack.labels[name][second]!r}" for name in codes)
+    scores = stack.numbers["score"]
+    more = f"; {cells} cells have more than one score" if cells > 1 else ""
+    hint = (
+        "keep one of them"
+        if any(name in codes for name in REPLICATES)
+        else "keep one of them, or tell replicates apart by a seed, boot or item column"
+    )
+    raise InputError(
+        f"{stack.at(second)}: duplicate of {_short_place(stack, first, second)}: {cell} has two"
+        f" scores, {scores[first]:g} and {scores[second]:g}; {hint}{more}"
+    )
+
+
+def _short_place(stack: _Stack, position: int, other: int) -> str:
+    """The place of a row, without the file when `other` is in the same one."""
+    place = stack.at(position)
+    if stack.file[position] == stack.file[other]:
+        source = stack.parts[stack.file[position]].table.source
+        return place.removeprefix(f"{source}, ")
+    return place
+
+
+def _check_numbers(stack: _Stack, task: npt.NDArray[np.int64], tasks: tuple[str, ...]) -> None:
+    numbers = stack.numbers
+    for name, least in _AT_LEAST.items():
+        if name in numbers:
+            _refuse(stack, name, numbers[name] < least, f"is below {least:g}")
+    for name in _WHOLE:
+        if name in numbers:
+            values = numbers[name]
+            broken = np.isfinite(values) & (values != np.floor(values))
+            _refuse(stack, name, broken, "is not a whole number")
+    if "k" in numbers:
+        given = np.isfinite(numbers["k"])
+        items = numbers.get("n", np.full(len(stack), np.nan))
+        _refuse(stack, "k", given & np.isnan(items), "has no n (number of items) beside it")
+        _refuse(stack, "k", numbers["k"] > items, "is above n, the number of items")
+    if "chance" in numbers:
+        _per_task(stack, "chance", task, tasks)
+
+
+def _refuse(stack: _Stack, name: str, broken: npt.NDArray[np.bool_], why: str) -> None:
+    rows = np.flatnonzero(broken)
+    if rows.size:
+        first = int(rows[0])
+        more = f"; {rows.size} such rows" if rows.size > 1 else ""
+        raise InputError(
+            f"{stack.at(first, name)}: {name} {stack.numbers[name][first]:g} {why}{more}"
+        )
+
+
+def _per_task(
+    stack: _Stack, name: str, task: npt.NDArray[np.int64], tasks: tuple[str, ...]
+) -> npt.NDArray[np.float64]:
+    """The one value that a column has in each task; NaN where it is empty throughout."""
+    values = stack.numbers[name]
+    given = np.flatnonzero(np.isfinite(values))
+    result = np.full(len(tasks), np.nan)
+    # Reversed, so that the first row of each task is the one that stays.
+    result[task[given][::-1]] = values[given][::-1]
+    other = given[values[given] != result[task[given]]]
+    if other.size:
+        row = int(other[0])
+        raise InputError(
+            f"{stack.at(row, name)}: {name} {values[row]:g} differs from"
+            f" {result[task[row]]:g} earlier in task {tasks[task[row]]!r}; it is one value per task"
+        )
+    return result
+
+
+def _found_units(
+    stack: _Stack, task: npt.NDArray[np.int64], tasks: tuple[str, ...]
+) -> tuple[dict[str, Units], list[str]]:
+    """Bounds given in the table's own columns ``scale_min`` and ``scale_max``."""
+    bounds = {
+        name: _per_task(stack, name, task, tasks)
+        for name in ("scale_min", "scale_max")
+        if name in stack.numbers
+    }
+    if not bounds:
+        return {}, []
+    unset = np.full(len(tasks), np.nan)
+    upper = bounds.get("scale_max", unset)
+    lower = bounds.get("scale_min", unset)
+    both = all(name in part.numbers for part in stack.parts for name in ("scale_min", "scale_max"))
+    found: dict[str, Units] = {}
+    assumed: list[str] = []
+    for code, name in enumerate(tasks):
+        low, high = lower[code], upper[code]
+        if not both and np.isnan(low) and np.isnan(high):
+            continue
+        if not both and np.isnan(low) and (stack.numbers["score"][task == code] >= 0).all():
+            low = 0.0
+            assumed.append(name)
+        found[name] = Units(
+            None if np.isnan(low) else float(low), None if np.isnan(high) else float(high)
+        )
+    notes = [f"lower bound taken as 0 for {shorten(assumed)} (no scale_min, no negative score)"]
+    return found, notes if assumed else []
+
+
+def _frame(stack: _Stack, order: npt.NDArray[np.intp]) -> pd.DataFrame:
+    columns: dict[str, pd.Series] = {}
+    for name in TABLE_COLUMNS:
+        if name in stack.labels:
+            columns[name] = pd.Series(stack.labels[name][order], dtype="str")
+        elif name in stack.numbers:
+            columns[name] = pd.Series(stack.numbers[name][order], dtype=np.float64)
+    return pd.DataFrame(columns)
+
+
+def _report(stack: _Stack, notes: Sequence[str]) -> LoadReport:
+    columns: dict[str, dict[str, None]] = {}
+    for part in stack.parts:
+        for our, theirs in part.columns.items():
+            columns.setdefault(our, {})[theirs] = None
+    order = [*TABLE_COLUMNS, "scale_min", "scale_max"]
+    return LoadReport(
+        sources=tuple(part.table.source for part in stack.parts),
+        n_rows_read=sum(part.n_rows for part in stack.parts),
+        n_records=len(stack),
+        columns=tuple((our, " / ".join(columns[our])) for our in order if our in columns),
+        ignored_columns=tuple(dict.fromkeys(n for part in stack.parts for n in part.ignored)),
+        dropped=_merge_dropped([group for part in stack.parts for group in part.dropped]),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _merge_dropped(groups: Sequence[Dropped]) -> tuple[Dropped, ...]:
+    counts: dict[str, dict[str, int]] = {}
+    first: dict[str, str] = {}
+    for group in groups:
+        first.setdefault(group.reason, group.first)
+        merged = counts.setdefault(group.reason, {})
+        for label, count in group.counts:
+            merged[label] = merged.get(label, 0) + count
+    return tuple(
+        Dropped(reason, tuple(sorted(merged.items())), first[reason])
+        for reason, merged in counts.items()
+    )

@@ -1,0 +1,195 @@
+"""Cells to labels and to numbers, in whole columns; the first bad cell is named."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayeseval.errors import InputError
+from bayeseval.records.raw import Cells, Nested, RawTable, object_array
+from bayeseval.records.report import counted, show
+
+__all__ = ["CleanLabels", "clean_labels", "empty_cells", "look_alikes", "parse_numbers"]
+
+# float() also takes "1_000", "nan" and digits of other scripts; a table should not.
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_DECIMAL_COMMA: Final = re.compile(r"[+-]?[0-9]+(?:\.[0-9]{3})*,[0-9]+")
+_MISSING_WORDS: Final = frozenset(["na", "n/a", "nan", "none", "null", "-", "--", ".", "missing"])
+
+
+@dataclass(frozen=True, slots=True)
+class CleanLabels:
+    """Labels of one column after cleaning.
+
+    Parameters
+    ----------
+    values : array of str objects, shape (n,)
+        NFC-normalised labels without blanks at their ends.
+    stripped, normalised : tuple of str
+        Original labels that lost blanks, or changed by normalisation.
+    """
+
+    values: Cells
+    stripped: tuple[str, ...] = ()
+    normalised: tuple[str, ...] = ()
+
+
+def empty_cells(cells: Cells) -> npt.NDArray[np.bool_]:
+    """Mask of cells that hold nothing: null, or text made of blanks."""
+    codes, uniques = _factorise(cells)
+    empty = np.fromiter(
+        (value is None or (isinstance(value, str) and not value.strip()) for value in uniques),
+        dtype=np.bool_,
+        count=len(uniques),
+    )
+    return empty[codes]
+
+
+def clean_labels(cells: Cells, *, table: RawTable, column: str, what: str) -> CleanLabels:
+    """Turn a column's cells into labels.
+
+    Whole numbers become their digits (a task or seed may be called 1).
+
+    Raises
+    ------
+    InputError
+        If a label is empty, not text, or holds a control character.
+    """
+    codes, uniques = _factorise(cells)
+    cleaned = object_array([None] * len(uniques))
+    stripped: list[str] = []
+    normalised: list[str] = []
+    for position, value in enumerate(uniques):
+        text, problem = _label(value)
+        if problem:
+            rows = np.flatnonzero(codes == position)
+            raise InputError(f"{table.at(int(rows[0]), column)}: {what} {problem}")
+        label = unicodedata.normalize("NFC", text).strip()
+        if text != text.strip():
+            stripped.append(text)
+        if unicodedata.normalize("NFC", text) != text:
+            normalised.append(text.strip())
+        cleaned[position] = label
+    return CleanLabels(cleaned[codes], tuple(stripped), tuple(normalised))
+
+
+def _factorise(cells: Cells) -> tuple[npt.NDArray[np.intp], list[Any]]:
+    """Codes and distinct cells. True, 1 and 1.0 are told apart, which hashing is not."""
+    if set(map(type, cells)) == {str}:
+        codes, uniques = pd.factorize(cells)
+        return codes, list(uniques)
+    index: dict[tuple[type, Any], int] = {}
+    distinct: list[Any] = []
+    places = np.empty(len(cells), dtype=np.intp)
+    # One loop over rows, only for columns that are not plain text.
+    for row, cell in enumerate(cells):
+        key = (type(cell), repr(cell) if cell != cell else cell)
+        place = index.setdefault(key, len(distinct))
+        if place == len(distinct):
+            distinct.append(cell)
+        places[row] = place
+    return places, distinct
+
+
+def _label(value: Any) -> tuple[str, str]:
+    """The label as text, and what is wrong with it (or an empty string)."""
+    if value is None:
+        return "", "is missing"
+    if isinstance(value, str):
+        if not value.strip():
+            return "", "is empty"
+        for character in value.strip():
+            if unicodedata.category(character) in {"Cc", "Cs"}:
+                return "", (
+                    f"{show(value)} holds the control character U+{ord(character):04X};"
+                    " use a plain label"
+                )
+        return value, ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value), ""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value)), ""
+    if isinstance(value, Nested):
+        return "", f"is {value}; a label must be text"
+    return "", f"{show(value)} is not text"
+
+
+def look_alikes(labels: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Groups of labels that differ only by case, blanks or Unicode form."""
+    groups: dict[str, list[str]] = {}
+    for label in labels:
+        key = "".join(unicodedata.normalize("NFKC", label).casefold().split())
+        groups.setdefault(key, []).append(label)
+    return tuple(tuple(group) for group in groups.values() if len(group) > 1)
+
+
+def parse_numbers(
+    cells: Cells, *, table: RawTable, column: str, what: str
+) -> npt.NDArray[np.float64]:
+    """Turn a column's cells into finite numbers; NaN stands for an empty cell only.
+
+    Raises
+    ------
+    InputError
+        If a cell is not a finite number: the row, the column, the cell and why.
+    """
+    # One loop over rows; float() alone would take more than a table should hold.
+    parsed = [_number(cell) for cell in cells]
+    numbers = np.array([np.nan if value is None else value for value in parsed], dtype=np.float64)
+    good = np.array([value is not None for value in parsed], dtype=np.bool_)
+    filled = ~empty_cells(cells)
+    bad = np.flatnonzero(filled & ~(good & np.isfinite(numbers)))
+    if bad.size:
+        first = int(bad[0])
+        others = f"; {counted(int(bad.size), 'such cell')} in the file" if bad.size > 1 else ""
+        raise InputError(f"{table.at(first, column)}: {what} {_explain(cells[first])}{others}")
+    numbers[~filled] = np.nan
+    # -0.0 and 0.0 are the same score and must hash alike.
+    return numbers + 0.0
+
+
+def _number(cell: Any) -> float | None:
+    if cell is None or isinstance(cell, bool | np.bool_ | Nested | bytes):
+        return None
+    if isinstance(cell, str):
+        return float(cell) if _NUMBER.fullmatch(cell.strip()) else None
+    try:
+        return float(cell)
+    except OverflowError:
+        return math.inf
+    except (TypeError, ValueError):
+        return None
+
+
+def _explain(cell: Any) -> str:
+    """Why a cell is no finite number, and what to write instead."""
+    shown = show(cell)
+    if isinstance(cell, bool | np.bool_):
+        return f"{shown} is a truth value, not a number"
+    if isinstance(cell, Nested):
+        return f"is {cell}, not a number"
+    if not isinstance(cell, str):
+        number = _number(cell)
+        if number is None:
+            return f"{shown} is not a number"
+        hint = "; leave a missing score out" if math.isnan(number) else ""
+        return f"{number} is not finite{hint}"
+    text = cell.strip()
+    if _NUMBER.fullmatch(text):
+        return f"{shown} is not finite (too large for a number)"
+    if text.casefold() in _MISSING_WORDS:
+        return f"{shown} is not a number; leave the cell empty if it is missing"
+    if text.casefold().lstrip("+-") in {"inf", "infinity"}:
+        return f"{shown} is not finite"
+    if _DECIMAL_COMMA.fullmatch(text):
+        return f"{shown} has a decimal comma; write a decimal point"
+    if text.endswith("%"):
+        return f"{shown} has a percent sign; write the number alone"
+    return f"{shown} is not a number"

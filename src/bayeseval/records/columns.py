@@ -1,0 +1,218 @@
+"""Which column of a file is which of ours; ambiguity is refused with the choices."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bayeseval.errors import InputError, did_you_mean
+from bayeseval.records.report import plain, shorten
+
+__all__ = [
+    "EXTRA_NUMBERS",
+    "LABELS",
+    "METRIC_NAMES",
+    "OUR_COLUMNS",
+    "REPLICATES",
+    "TABLE_COLUMNS",
+    "ColumnMap",
+    "resolve_columns",
+]
+
+LABELS: Final = ("model", "language", "task")
+REPLICATES: Final = ("seed", "boot", "item")
+EXTRA_NUMBERS: Final = (
+    "n",
+    "k",
+    "se",
+    "seed_sd",
+    "boot_sd",
+    "n_seeds",
+    "n_boot",
+    "chance",
+)
+TABLE_COLUMNS: Final = (
+    *LABELS,
+    "score",
+    "dataset",
+    "metric",
+    "n",
+    "k",
+    "se",
+    "seed",
+    "boot",
+    "seed_sd",
+    "boot_sd",
+    "n_seeds",
+    "n_boot",
+    "item",
+    "chance",
+)
+"""Columns of the tidy table, in their order. Bounds live in ``Records.units``."""
+
+METRIC_NAMES: Final = frozenset(
+    [
+        *("accuracy", "acc", "exactmatch", "em", "f1", "f1score", "macrof1", "microf1", "mcc"),
+        *("bleu", "sacrebleu", "spbleu", "chrf", "chrf++", "comet", "rouge", "rougel"),
+    ]
+)
+"""Score columns named after a metric, in the spelling of :func:`_fold`."""
+
+_SYNONYMS: Final[Mapping[str, frozenset[str]]] = {
+    "model": frozenset(["modelname", "modelid", "system", "systemname", "llm"]),
+    "language": frozenset(
+        ["lang", "languagecode", "langcode", "languagename", "languageid", "locale", "isocode"]
+    ),
+    "task": frozenset(["taskname"]),
+    "dataset": frozenset(["datasetname", "benchmark", "benchmarkname", "corpus"]),
+    "metric": frozenset(["metricname"]),
+    "score": METRIC_NAMES | frozenset(["value", "result", "performance", "mean", "meanscore"]),
+    "n": frozenset(["numitems", "nitems", "numsamples", "nsamples", "samplesize", "numexamples"]),
+    "k": frozenset(["numcorrect", "ncorrect"]),
+    "se": frozenset(["stderr", "standarderror", "scorestderr", "scorese"]),
+    "seed": frozenset(["seedidx", "seedindex", "seedid"]),
+    "boot": frozenset(["bootidx", "bootindex", "bootid", "bootstrapidx", "bootstrapindex"]),
+    "seed_sd": frozenset(["sdseed", "seedstd"]),
+    "boot_sd": frozenset(["sdboot", "sdbootavg", "bootstd"]),
+    "n_seeds": frozenset(["numseeds"]),
+    "n_boot": frozenset(["nboots", "numboot", "numboots", "nbootstrap", "numbootstrap"]),
+    "item": frozenset(["itemid", "docid"]),
+    "scale_min": frozenset(["minscore"]),
+    "scale_max": frozenset(["maxscore"]),
+    "chance": frozenset(["chancelevel", "randombaseline"]),
+}
+OUR_COLUMNS: Final = tuple(_SYNONYMS)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMap:
+    """How one file's columns are read.
+
+    Parameters
+    ----------
+    ours : mapping of str to str
+        Our column and the file's column it is read from.
+    explicit : frozenset of str
+        Our columns that the user mapped, rather than the loader.
+    metric : str or None
+        The metric that the score column is named after, when it is.
+    """
+
+    ours: Mapping[str, str]
+    explicit: frozenset[str]
+    metric: str | None
+
+
+def resolve_columns(
+    names: Sequence[str], *, source: str, explicit: Mapping[str, str | None]
+) -> ColumnMap:
+    """Match a file's column names with ours.
+
+    Names are compared without case, blanks, underscores, hyphens and dots. A column
+    with our own name wins over a synonym; two candidates of the same standing are
+    refused.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Column names of the file, in its order.
+    source : str
+        The file, for messages.
+    explicit : mapping of str to str or None
+        The user's choices, ours to theirs; None leaves our column out.
+
+    Raises
+    ------
+    InputError
+        If a needed column is missing, a choice is ambiguous, or a mapping names a
+        column that does not exist.
+    """
+    chosen: dict[str, str] = {}
+    for our, theirs in explicit.items():
+        if our not in OUR_COLUMNS:
+            raise InputError(
+                f"column mapping: unknown name {our!r}{did_you_mean(our, OUR_COLUMNS)}"
+                f" (allowed: {', '.join(OUR_COLUMNS)})"
+            )
+        if theirs is not None:
+            chosen[our] = _find(theirs, names, source=source, our=our)
+    _refuse_shared(chosen, source)
+    taken = set(chosen.values())
+    free = [name for name in names if name not in taken]
+    for our in OUR_COLUMNS:
+        if our not in explicit:
+            match = _match(our, free, source)
+            if match is not None:
+                chosen[our] = match
+    missing = [our for our in ("model", "language", "score") if our not in chosen]
+    if missing:
+        raise InputError(_missing(missing, names, free, source))
+    score = chosen["score"]
+    return ColumnMap(
+        ours=chosen,
+        explicit=frozenset(our for our, theirs in explicit.items() if theirs is not None),
+        metric=score if _fold(score) in METRIC_NAMES else None,
+    )
+
+
+def _fold(name: str) -> str:
+    return re.sub(r"[\s_\-.]+", "", unicodedata.normalize("NFKC", name).casefold())
+
+
+def _find(theirs: str, names: Sequence[str], *, source: str, our: str) -> str:
+    if theirs in names:
+        return theirs
+    alike = [name for name in names if _fold(name) == _fold(theirs)]
+    if len(alike) == 1:
+        return alike[0]
+    raise InputError(
+        f"{source}: no column {theirs!r}, which was given for {our!r}"
+        f"{did_you_mean(theirs, names)} (found: {shorten(map(plain, names), limit=12)})"
+    )
+
+
+def _refuse_shared(chosen: Mapping[str, str], source: str) -> None:
+    users: dict[str, str] = {}
+    for our, theirs in chosen.items():
+        if theirs in users:
+            raise InputError(
+                f"{source}: column {theirs!r} is mapped to both {users[theirs]!r} and {our!r}"
+            )
+        users[theirs] = our
+
+
+def _match(our: str, names: Sequence[str], source: str) -> str | None:
+    own = [name for name in names if _fold(name) == _fold(our)]
+    candidates = own or [name for name in names if _fold(name) in _SYNONYMS[our]]
+    if len(candidates) > 1:
+        choices = " or ".join(f"--columns {our}={_quoted(name)}" for name in candidates)
+        listed = ", ".join(repr(name) for name in candidates)
+        raise InputError(
+            f"{source}: {listed} could each be the {our} column; choose with {choices}"
+        )
+    return candidates[0] if candidates else None
+
+
+def _quoted(name: str) -> str:
+    return f"'{name}'" if " " in name and name.isprintable() else plain(name)
+
+
+def _missing(missing: Sequence[str], names: Sequence[str], free: Sequence[str], source: str) -> str:
+    listed = " and ".join(repr(our) for our in missing)
+    if len(names) == 1:
+        return (
+            f"{source}: no column for {listed}: only one column was found, {names[0]!r};"
+            " separate columns by commas, tabs or semicolons"
+        )
+    hint = ""
+    for our in missing:
+        options = {_fold(name): name for name in free}
+        near = did_you_mean(our, [*options.values()])
+        hint = hint or near
+    return (
+        f"{source}: no column for {listed}{hint} (found: {shorten(map(plain, names), limit=12)});"
+        f" name it with --columns {missing[0]}=NAME"
+    )

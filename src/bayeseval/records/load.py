@@ -1,0 +1,140 @@
+"""``load``: a benchmark's name, a file or a folder in, ``Records`` out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bayeseval._resources import find_resource, resource_names
+from bayeseval.errors import InputError, did_you_mean
+from bayeseval.records.build import MixedScales, assemble
+from bayeseval.records.readers import TABULAR_SUFFIXES, read_table
+from bayeseval.records.registry import BenchmarkCard, TableMapping, read_card, read_mapping
+from bayeseval.records.report import counted, shorten
+from bayeseval.records.scales import UnitsLike
+from bayeseval.records.table import Records
+
+__all__ = ["load"]
+
+_CARD = "benchmark.yaml"
+
+
+def load(
+    source: str | os.PathLike[str],
+    *,
+    columns: Mapping[str, str | None] | None = None,
+    mapping_file: str | os.PathLike[str] | None = None,
+    units: UnitsLike | Mapping[str, UnitsLike] | None = None,
+    language_names: Mapping[str, str] | None = None,
+    mixed_scales: MixedScales | None = None,
+    name: str | None = None,
+) -> Records:
+    """Read a table of scores.
+
+    Parameters
+    ----------
+    source : str or path
+        The name of a shipped benchmark (``"mega"``), a file (CSV, TSV, JSON, JSONL,
+        Parquet), a folder with a ``benchmark.yaml``, or a folder of such files,
+        which are put together. A shipped name wins over a folder of that name in the
+        working directory; ``./mega`` means the folder.
+    columns : mapping of str to str or None, optional
+        Our column names to the file's, where the loader should not choose itself:
+        ``{"score": "F1"}``. None leaves a column out.
+    mapping_file : path, optional
+        YAML file with ``columns``, ``units``, ``language_names``, ``mixed_scales``.
+        Arguments win over it, and it wins over a benchmark's card.
+    units : Units, pair, mapping or None
+        Bounds of the scores, ``(lower, upper)``: for all tasks, or by task (the key
+        ``"*"`` stands for all others). Guessed and reported when not given.
+    language_names : mapping of str to str, optional
+        Names of language labels.
+    mixed_scales : {"refuse", "allow"}, optional
+        What to do with a task that seems to mix 0-1 and 0-100 scales.
+    name : str, optional
+        Name of the records; the card's or the file's when not given.
+
+    Returns
+    -------
+    Records
+        ``.report`` says what was read, dropped and guessed.
+
+    Raises
+    ------
+    InputError
+        One line: what is wrong, where (file, row, column, value), what is allowed.
+    """
+    path = _find(Path(source), text=os.fspath(source))
+    card = read_card(path / _CARD) if _is_card_folder(path) else None
+    files, notes = _files(path, card)
+    settings: list[TableMapping] = [card] if card is not None else []
+    if mapping_file is not None:
+        settings.append(read_mapping(Path(mapping_file)))
+    chosen: dict[str, str | None] = {}
+    names: dict[str, str] = {}
+    declared: UnitsLike | Mapping[str, UnitsLike] | None = None
+    allowed: MixedScales = "refuse"
+    for setting in settings:
+        chosen |= setting.columns
+        names |= setting.language_names
+        declared = setting.units.as_units() if setting.units is not None else declared
+        allowed = setting.mixed_scales if "mixed_scales" in setting.model_fields_set else allowed
+    return Records._assembled(
+        assemble(
+            [read_table(file) for file in files],
+            columns=chosen | dict(columns or {}),
+            units=declared if units is None else units,
+            mixed=mixed_scales or allowed,
+            notes=notes,
+        ),
+        name=name or (card.name if card is not None else path.stem),
+        language_names=names | dict(language_names or {}),
+    )
+
+
+def _find(path: Path, *, text: str) -> Path:
+    """The file or folder that `text` stands for; a card's path stands for its folder."""
+    if not text:
+        raise InputError("no benchmark was named; give a shipped name, a file or a folder")
+    bare = path.name == text
+    if bare and text in resource_names("benchmarks"):
+        return find_resource("benchmarks", text).parent
+    if not path.exists():
+        if bare and not path.suffix:
+            # Says which names there are.
+            find_resource("benchmarks", text)
+        beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise InputError(f"{text}: no such file or folder{did_you_mean(path.name, beside)}")
+    return path.parent if path.name == _CARD else path
+
+
+def _is_card_folder(path: Path) -> bool:
+    return path.is_dir() and (path / _CARD).is_file()
+
+
+def _files(path: Path, card: BenchmarkCard | None) -> tuple[Sequence[Path], list[str]]:
+    """The tables to read, and what to report about the folder."""
+    if not path.is_dir():
+        return [path], []
+    if card is not None and card.files:
+        files = [path / name for name in card.files]
+        missing = [file.name for file in files if not file.is_file()]
+        if missing:
+            raise InputError(
+                f"{path / _CARD}: files: {missing[0]!r} is not there"
+                f"{did_you_mean(missing[0], [p.name for p in path.iterdir()])}"
+            )
+        return files, []
+    try:
+        inside = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
+    tables = [file for file in inside if file.suffix.casefold() in TABULAR_SUFFIXES]
+    if not tables:
+        raise InputError(
+            f"{path}: the folder holds no table (looked for {', '.join(TABULAR_SUFFIXES)})"
+        )
+    others = [p.name for p in inside if p not in tables and p.name != _CARD]
+    notes = [f"{counted(len(others), 'other file')} in the folder not read: {shorten(others)}"]
+    return tables, notes if others else []

@@ -1,0 +1,286 @@
+"""One file's cells to clean columns: labels, scores and the task of each row."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from bayeseval.errors import InputError
+from bayeseval.records.cells import clean_labels, empty_cells, parse_numbers
+from bayeseval.records.columns import EXTRA_NUMBERS, REPLICATES, ColumnMap, resolve_columns
+from bayeseval.records.raw import Cells, RawTable, object_array
+from bayeseval.records.report import Dropped, counted, shorten, show
+
+__all__ = ["Part", "read_part", "same_partition"]
+
+# Names of summary rows in the place of a language; compared without case.
+_AGGREGATES: Final = frozenset(
+    [
+        *("avg", "average", "all", "macro", "mean", "overall"),
+        *("macro-avg", "macro-average", "macro-mean"),
+    ]
+)
+_AGGREGATE_REASON: Final = "aggregate rows, not a language"
+_INTEGRAL: Final = re.compile(r"(-?[0-9]+)\.0+")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one file contributes.
+
+    Parameters
+    ----------
+    table : RawTable
+        The rows kept; gives the place of each.
+    labels : mapping of str to array of str objects
+        ``model``, ``language``, ``task`` and, where there, ``dataset``, ``metric``,
+        ``seed``, ``boot``, ``item``.
+    numbers : mapping of str to array of float
+        ``score`` and the optional numbers, NaN where empty.
+    columns : mapping of str to str
+        Our column and the file's.
+    named_tasks : bool
+        The task came from a column of its own, not from ``dataset``.
+    n_rows : int
+        Rows read, before any were dropped.
+    ignored : tuple of str
+    dropped : tuple of Dropped
+    notes : tuple of str
+    """
+
+    table: RawTable
+    labels: Mapping[str, Cells]
+    numbers: Mapping[str, npt.NDArray[np.float64]]
+    columns: Mapping[str, str]
+    named_tasks: bool
+    n_rows: int
+    ignored: tuple[str, ...]
+    dropped: tuple[Dropped, ...]
+    notes: tuple[str, ...]
+
+
+class _Reader:
+    """Cleans the columns of one table and collects what it had to say."""
+
+    def __init__(self, table: RawTable, columns: ColumnMap) -> None:
+        self.table = table
+        self.columns = columns
+        self.used: dict[str, str] = {}
+        self.notes: list[str] = []
+        self.dropped: list[Dropped] = []
+
+    def has(self, our: str) -> bool:
+        """Whether the file has this column, with anything in it."""
+        theirs = self.columns.ours.get(our)
+        if theirs is None:
+            return False
+        cells = self.table.columns[theirs]
+        # Of a table whose rows were all dropped, nothing can be said: the column stands.
+        return not len(cells) or not empty_cells(cells).all()
+
+    def labels(self, our: str) -> Cells:
+        theirs = self.columns.ours[our]
+        self.used[our] = theirs
+        clean = clean_labels(self.table.columns[theirs], table=self.table, column=theirs, what=our)
+        if clean.stripped:
+            self.notes.append(
+                f"blanks stripped from {counted(len(clean.stripped), our + ' label')}:"
+                f" {shorten(map(show, clean.stripped), limit=4)}"
+            )
+        if clean.normalised:
+            self.notes.append(
+                f"Unicode form made NFC in {counted(len(clean.normalised), our + ' label')}:"
+                f" {shorten(clean.normalised, limit=4)}"
+            )
+        return clean.values
+
+    def numbers(self, our: str) -> npt.NDArray[np.float64]:
+        theirs = self.columns.ours[our]
+        self.used[our] = theirs
+        return parse_numbers(self.table.columns[theirs], table=self.table, column=theirs, what=our)
+
+    def keep(
+        self, mask: npt.NDArray[np.bool_], *, reason: str, labels: Cells | None = None
+    ) -> None:
+        """Keep the rows of `mask`; report the others by reason and label."""
+        gone = np.flatnonzero(~mask)
+        names = [reason] * len(gone) if labels is None else labels[gone].tolist()
+        self.dropped.append(
+            Dropped(reason, tuple(sorted(Counter(names).items())), self.table.at(int(gone[0])))
+        )
+        self.table = self.table.take(mask)
+
+
+def read_part(table: RawTable, *, columns: Mapping[str, str | None]) -> Part:
+    """Clean one table.
+
+    Empty rows, aggregate rows and rows without a score are dropped and named;
+    everything else that is not as it should be is refused.
+
+    Parameters
+    ----------
+    table : RawTable
+    columns : mapping of str to str or None
+        The user's choice of columns; see :func:`resolve_columns`.
+
+    Raises
+    ------
+    InputError
+        With file, row, column and value.
+    """
+    n_rows = len(table)
+    chosen = resolve_columns(list(table.columns), source=table.source, explicit=columns)
+    reader = _Reader(table, chosen)
+    _drop_empty_rows(reader)
+    labels = {"language": reader.labels("language")}
+    labels = _drop_aggregates(reader, labels)
+    labels["model"] = reader.labels("model")
+    tasks, named_tasks = _tasks(reader)
+    labels |= tasks
+    for our in REPLICATES:
+        if reader.has(our):
+            labels[our] = _replicate(reader, our)
+    labels = _drop_missing_scores(reader, labels)
+    numbers = {"score": reader.numbers("score")}
+    for our in (*EXTRA_NUMBERS, "scale_min", "scale_max"):
+        # Bounds count even when empty: an empty pair says "unknown", no column says nothing.
+        if reader.has(our) or (our.startswith("scale") and our in chosen.ours):
+            numbers[our] = reader.numbers(our)
+    used = set(reader.used.values())
+    return Part(
+        table=reader.table,
+        labels=labels,
+        numbers=numbers,
+        columns=reader.used,
+        named_tasks=named_tasks,
+        n_rows=n_rows,
+        ignored=tuple(name for name in table.columns if name not in used),
+        dropped=tuple(reader.dropped),
+        notes=tuple(reader.notes),
+    )
+
+
+def _drop_empty_rows(reader: _Reader) -> None:
+    """Spreadsheets leave rows of separators behind."""
+    table = reader.table
+    empty = empty_cells(table.columns[reader.columns.ours["language"]])
+    for cells in table.columns.values():
+        if not empty.any():
+            return
+        rows = np.flatnonzero(empty)
+        empty[rows] = empty_cells(cells[rows])
+    if empty.any():
+        reader.keep(~empty, reason="empty rows")
+
+
+def _drop_aggregates(reader: _Reader, labels: dict[str, Cells]) -> dict[str, Cells]:
+    languages = labels["language"]
+    names = {
+        label
+        for label in set(languages)
+        if re.sub(r"[\s_-]+", "-", label.casefold()) in _AGGREGATES
+    }
+    if not names:
+        return labels
+    keep = np.fromiter((label not in names for label in languages), np.bool_, len(languages))
+    reader.keep(keep, reason=_AGGREGATE_REASON, labels=languages)
+    return {"language": languages[keep]}
+
+
+def _drop_missing_scores(reader: _Reader, labels: dict[str, Cells]) -> dict[str, Cells]:
+    missing = empty_cells(reader.table.columns[reader.columns.ours["score"]])
+    if not missing.any():
+        return labels
+    names = object_array([""] * len(missing))
+    for row in np.flatnonzero(missing):
+        names[row] = ", ".join(labels[factor][row] for factor in ("model", "language", "task"))
+    for factor in ("model", "language", "task"):
+        lost = sorted(set(labels[factor]) - set(labels[factor][~missing]))
+        if lost:
+            reader.notes.append(f"no score left for {factor} {shorten(lost)}")
+    reader.keep(~missing, reason="missing score", labels=names)
+    return {name: values[~missing] for name, values in labels.items()}
+
+
+def _replicate(reader: _Reader, our: str) -> Cells:
+    """Labels of a replicate column; every record needs one."""
+    theirs = reader.columns.ours[our]
+    empty = np.flatnonzero(empty_cells(reader.table.columns[theirs]))
+    if empty.size:
+        raise InputError(
+            f"{reader.table.at(int(empty[0]), theirs)}: {our} is empty; give every record its"
+            f" {our}, or leave the column out with --columns {our}="
+        )
+    values = reader.labels(our)
+    if our == "item":
+        return values
+    # A column of whole numbers written by a spreadsheet reads "0.0", "1.0".
+    whole = {label: _INTEGRAL.sub(r"\1", label) for label in set(values)}
+    return object_array(whole[label] for label in values)
+
+
+def _tasks(reader: _Reader) -> tuple[dict[str, Cells], bool]:
+    """The task of each row, with dataset and metric where the file has them.
+
+    ``task`` alone names the task; ``dataset`` and ``metric`` make ``dataset:metric``.
+    With both, the task's own labels are used when the two split the rows in the same
+    way; otherwise the user has to choose, because a finer or coarser task is a
+    different model.
+    """
+    explicit = reader.columns.explicit
+    n_rows = len(reader.table)
+    found: dict[str, Cells] = {}
+    if reader.has("metric"):
+        found["metric"] = reader.labels("metric")
+    elif reader.columns.metric is not None:
+        found["metric"] = object_array([reader.columns.metric] * n_rows)
+        reader.notes.append(f"metric {reader.columns.metric!r} taken from the score column's name")
+    has_task, has_dataset = reader.has("task"), reader.has("dataset")
+    if has_task and has_dataset and "dataset" in explicit and "task" not in explicit:
+        has_task = False
+    if has_dataset:
+        found["dataset"] = reader.labels("dataset")
+        setups = found["dataset"] + ":" + found["metric"] if "metric" in found else found["dataset"]
+    if has_task:
+        found["task"] = reader.labels("task")
+        if has_dataset and "task" not in explicit and not same_partition(found["task"], setups):
+            raise InputError(_task_conflict(reader, found["task"], setups))
+        return found, True
+    if has_dataset:
+        return found | {"task": setups}, False
+    if reader.has("metric"):
+        reader.notes.append("no task or dataset column: each metric is one task")
+        return found | {"task": found["metric"]}, True
+    name = reader.columns.metric or "score"
+    reader.notes.append(f"no task or dataset column: all records belong to one task, {name!r}")
+    return found | {"task": object_array([name] * n_rows)}, True
+
+
+def same_partition(first: Cells, second: Cells) -> bool:
+    """Whether two columns of labels group the rows in the same way."""
+    pairs = set(zip(first, second, strict=True))
+    return len(pairs) == len(set(first)) == len(set(second))
+
+
+def _task_conflict(reader: _Reader, tasks: Cells, setups: Cells) -> str:
+    task, dataset = reader.columns.ours["task"], reader.columns.ours["dataset"]
+    by_task: dict[str, str] = {}
+    by_setup: dict[str, str] = {}
+    example = ""
+    for name, setup in zip(tasks, setups, strict=True):
+        if by_task.setdefault(name, setup) != setup:
+            example = f"{task} {name!r} holds {by_task[name]!r} and {setup!r}"
+            break
+        if by_setup.setdefault(setup, name) != name:
+            example = f"{setup!r} is in {task} {by_setup[setup]!r} and {name!r}"
+            break
+    return (
+        f"{reader.table.source}: columns {task!r} and {dataset!r} name different tasks ({example});"
+        f" choose with --columns task={task} or --columns dataset={dataset}"
+    )

@@ -1,0 +1,101 @@
+"""A table as a reader hands it over: untouched cells, and where each row stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayeseval.errors import InputError
+
+__all__ = ["Cells", "Nested", "RawTable", "make_table", "object_array"]
+
+Cells = npt.NDArray[np.object_]
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """A list or an object where one value was expected; `why` says what is wrong."""
+
+    why: str
+
+    def __repr__(self) -> str:
+        return self.why
+
+
+@dataclass(frozen=True, slots=True)
+class RawTable:
+    """One file's cells.
+
+    Parameters
+    ----------
+    source : str
+        The file (or frame) as the user named it; starts every message.
+    place : str
+        What a row is called in this format: ``line``, ``record`` or ``row``.
+    numbers : array of int, shape (n,)
+        Where each row stands, 1-based: the physical line, or the record's position.
+    columns : mapping of str to array of object, shape (n,)
+        Cells by column, in the file's order. None is a missing cell.
+    """
+
+    source: str
+    place: str
+    numbers: npt.NDArray[np.int64]
+    columns: Mapping[str, Cells]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def at(self, position: int, column: str | None = None) -> str:
+        """``"scores.csv, line 7, column 'F1'"``."""
+        where = f"{self.source}, {self.place} {self.numbers[position]}"
+        return where if column is None else f"{where}, column {column!r}"
+
+    def take(self, positions: npt.NDArray[Any]) -> RawTable:
+        """The rows at `positions` (indices or a mask)."""
+        return RawTable(
+            source=self.source,
+            place=self.place,
+            numbers=self.numbers[positions],
+            columns={name: cells[positions] for name, cells in self.columns.items()},
+        )
+
+
+def object_array(values: Any) -> Cells:
+    """One-dimensional object array; never two-dimensional, whatever the cells hold."""
+    items = list(values)
+    cells: Cells = np.empty(len(items), dtype=object)
+    cells[:] = items
+    return cells
+
+
+def make_table(
+    source: str, place: str, numbers: Iterable[int], columns: Iterable[tuple[str, Any]]
+) -> RawTable:
+    """Check the header; an unnamed column (a written row index) is named by its position.
+
+    Raises
+    ------
+    InputError
+        If two columns have the same name.
+    """
+    named: dict[str, Cells] = {}
+    for position, (raw_name, cells) in enumerate(columns, start=1):
+        name = raw_name.strip() or f"(unnamed column {position})"
+        if name in named:
+            first = list(named).index(name) + 1
+            raise InputError(
+                f"{source}: two columns are named {name!r} (columns {first} and {position});"
+                " rename one"
+            )
+        named[name] = object_array(cells)
+    return RawTable(
+        source=source,
+        place=place,
+        numbers=np.fromiter(numbers, dtype=np.int64),
+        columns=named,
+    )

@@ -1,0 +1,149 @@
+"""What the loader understood, as data: bounds of the scores and the load report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from bayeseval.errors import InputError
+
+__all__ = ["Dropped", "LoadReport", "Units", "counted", "plain", "shorten", "show"]
+
+_SHOWN_WIDTH = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """Bounds of a task's scores, in the task's own units.
+
+    Parameters
+    ----------
+    lower, upper : float or None
+        Smallest and largest possible score; None when unbounded or unknown.
+
+    Raises
+    ------
+    InputError
+        If a bound is not finite, or `lower` is not below `upper`.
+    """
+
+    lower: float | None = None
+    upper: float | None = None
+
+    def __post_init__(self) -> None:
+        for bound in ("lower", "upper"):
+            value = getattr(self, bound)
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise InputError(f"units: {bound} bound {value!r} is not a number")
+            if not math.isfinite(value):
+                raise InputError(
+                    f"units: {bound} bound {value!r} is not finite; leave it out when unbounded"
+                )
+            # 0 and 0.0 (and -0.0) must be the same bound in every hash and file.
+            object.__setattr__(self, bound, float(value) + 0.0)
+        if self.lower is not None and self.upper is not None and self.lower >= self.upper:
+            raise InputError(
+                f"units: lower bound {self.lower:g} is not below upper bound {self.upper:g}"
+            )
+
+    def __str__(self) -> str:
+        if self.lower is None and self.upper is None:
+            return "unknown"
+        if self.lower is None:
+            return f"up to {self.upper:g}"
+        if self.upper is None:
+            return f"{self.lower:g} and above"
+        return f"{self.lower:g} to {self.upper:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Rows left out for one reason.
+
+    Parameters
+    ----------
+    reason : str
+        Why, in words.
+    counts : tuple of (str, int)
+        Label of what was left out and the number of rows, in order of the label.
+    first : str
+        File and row of the first such row.
+    """
+
+    reason: str
+    counts: tuple[tuple[str, int], ...]
+    first: str
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows left out for this reason."""
+        return sum(count for _, count in self.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReport:
+    """How a table became records: nothing is left out or assumed without a line here.
+
+    Parameters
+    ----------
+    sources : tuple of str
+        The files read, as the user named them.
+    n_rows_read : int
+        Data rows in those files.
+    n_records : int
+        Records kept; ``n_rows_read`` minus the rows of `dropped`.
+    columns : tuple of (str, str)
+        Our column and the column of the files it was read from.
+    ignored_columns : tuple of str
+        Columns of the files that were not used.
+    dropped : tuple of Dropped
+        Rows left out, by reason.
+    notes : tuple of str
+        Everything else worth knowing: guessed bounds, stripped labels, look-alikes.
+    """
+
+    sources: tuple[str, ...]
+    n_rows_read: int
+    n_records: int
+    columns: tuple[tuple[str, str], ...]
+    ignored_columns: tuple[str, ...]
+    dropped: tuple[Dropped, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def mapping(self) -> Mapping[str, str]:
+        """Our columns and theirs, as a mapping."""
+        return dict(self.columns)
+
+    @property
+    def n_dropped(self) -> int:
+        """Rows read and not kept."""
+        return sum(group.n_rows for group in self.dropped)
+
+
+def show(value: object) -> str:
+    """A value as it goes into a one-line message: quoted, escaped and cut."""
+    text = repr(str(value)) if isinstance(value, str) else repr(value)
+    # repr escapes every line break in a string; other types get the same treatment.
+    text = " ".join(text.split())
+    return text if len(text) <= _SHOWN_WIDTH else text[: _SHOWN_WIDTH - 3] + "..."
+
+
+def plain(name: str) -> str:
+    """A name without quotes, unless it needs them to stay on one readable line."""
+    return name if name.isprintable() else repr(name)
+
+
+def shorten(labels: Iterable[str], *, limit: int = 8) -> str:
+    """Join labels with commas; past `limit` say how many more there are."""
+    items = list(labels)
+    more = f" and {len(items) - limit} more" if len(items) > limit else ""
+    return ", ".join(items[:limit]) + more
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """``"1 record"``, ``"1,364 records"``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

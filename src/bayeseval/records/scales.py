@@ -1,0 +1,204 @@
+"""Bounds of each task's scores, and the check for mixed 0-1 and 0-100 scales."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from bayeseval.errors import InputError, did_you_mean
+from bayeseval.records.report import Units, shorten
+
+__all__ = ["UnitsLike", "check_range", "mixed_scales", "normalise_units", "resolve_units"]
+
+UnitsLike = Units | tuple[float | None, float | None]
+
+# A score above this cannot be a fraction, nor a mark out of 5, 10 or 20.
+_CLEARLY_PERCENT: Final = 20.0
+
+Scores = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+Where = Callable[[int], str]
+
+
+def normalise_units(
+    units: UnitsLike | Mapping[str, UnitsLike] | None,
+) -> tuple[Units | None, dict[str, Units]]:
+    """Split a declaration into one for all tasks and those for single tasks.
+
+    The key ``"*"`` of a mapping stands for all tasks that are not named.
+    """
+    if units is None:
+        return None, {}
+    if isinstance(units, Mapping):
+        named = {str(task): _units(value) for task, value in units.items()}
+        return named.pop("*", None), named
+    return _units(units), {}
+
+
+def _units(value: UnitsLike) -> Units:
+    if isinstance(value, Units):
+        return value
+    try:
+        lower, upper = value
+    except (TypeError, ValueError):
+        raise InputError(f"units: expected (lower, upper), got {value!r}") from None
+    return Units(lower, upper)
+
+
+def resolve_units(
+    scores: Scores,
+    task: Codes,
+    tasks: tuple[str, ...],
+    *,
+    source: str,
+    declared: tuple[Units | None, Mapping[str, Units]],
+    found: Mapping[str, Units],
+) -> tuple[dict[str, Units], list[str]]:
+    """Bounds per task: declared by the user, else found in the table, else guessed.
+
+    Parameters
+    ----------
+    scores : array, shape (n,)
+    task : array of int, shape (n,)
+        Position of each score in `tasks`.
+    tasks : tuple of str
+    source : str
+        Starts every message.
+    declared : tuple
+        What :func:`normalise_units` returned.
+    found : mapping of str to Units
+        Bounds given in the table's own columns.
+
+    Returns
+    -------
+    units : dict of str to Units
+    notes : list of str
+        One line per kind of guess, and one where a declaration overrules the table.
+    """
+    default, named = declared
+    for name in named:
+        if name not in tasks:
+            raise InputError(
+                f"{source}: units: no task {name!r}{did_you_mean(name, tasks)}"
+                f" (tasks: {shorten(tasks, limit=15)})"
+            )
+    units: dict[str, Units] = {}
+    guesses: dict[Units, list[str]] = {}
+    overruled: list[str] = []
+    for code, name in enumerate(tasks):
+        given = named.get(name) or default or found.get(name)
+        if given is None:
+            given = _guess(scores[task == code])
+            guesses.setdefault(given, []).append(name)
+        units[name] = given
+        if name in found and found[name] != given:
+            overruled.append(name)
+    notes = [_guess_note(guess, names) for guess, names in guesses.items()]
+    if overruled:
+        notes.append(f"declared units overrule the bounds in the table for {shorten(overruled)}")
+    return units, notes
+
+
+def _guess(scores: Scores) -> Units:
+    """0-1 or 0-100 where the scores leave no other common scale, else unknown."""
+    lowest, highest = float(scores.min()), float(scores.max())
+    if lowest >= 0 and highest <= 1:
+        return Units(0.0, 1.0)
+    if lowest >= 0 and _CLEARLY_PERCENT < highest <= 100:
+        return Units(0.0, 100.0)
+    return Units()
+
+
+def _guess_note(guess: Units, names: list[str]) -> str:
+    which = f"task {names[0]}" if len(names) == 1 else f"{len(names)} tasks ({shorten(names)})"
+    if guess == Units():
+        return f"scale unknown for {which}; declare it with units"
+    return f"scale guessed {guess.lower:g}-{guess.upper:g} for {which}; declare it with units"
+
+
+def check_range(
+    scores: Scores, task: Codes, tasks: tuple[str, ...], units: Mapping[str, Units], where: Where
+) -> None:
+    """Refuse a score outside its task's declared bounds.
+
+    Raises
+    ------
+    InputError
+        Naming the first such record, the bound and how many there are.
+    """
+    lower = np.array([_or(units[name].lower, -np.inf) for name in tasks])[task]
+    upper = np.array([_or(units[name].upper, np.inf) for name in tasks])[task]
+    outside = np.flatnonzero((scores < lower) | (scores > upper))
+    if not outside.size:
+        return
+    first = int(outside[0])
+    side, bound = ("below", lower) if scores[first] < lower[first] else ("above", upper)
+    others = f"; {outside.size} such scores" if outside.size > 1 else ""
+    raise InputError(
+        f"{where(first)}: score {scores[first]:g} is {side} the declared bound {bound[first]:g}"
+        f" of task {tasks[task[first]]!r}{others}"
+    )
+
+
+def _or(bound: float | None, otherwise: float) -> float:
+    return otherwise if bound is None else bound
+
+
+def mixed_scales(
+    scores: Scores,
+    task: Codes,
+    tasks: tuple[str, ...],
+    groups: Mapping[str, tuple[Codes, tuple[str, ...]]],
+    where: Where,
+) -> list[str]:
+    """One sentence for every task whose scores mix fractions and percentages.
+
+    The rule, for each task and each way of grouping its records (by model, by file):
+    a group looks like fractions when all its scores are in [0, 1] and one is above
+    zero; the task is mixed when there is such a group and the median of the scores
+    outside all such groups is above 20. Single low scores on a 0-100 scale (0.4
+    for one language) never make a whole group look like fractions, a model that
+    fails everywhere with zeros is the same on both scales, and a hard task where
+    everybody is near zero has no high median.
+
+    Parameters
+    ----------
+    groups : mapping
+        Kind of group (``"model"``, ``"file"``) to codes, shape (n,), and labels.
+    where : callable
+        Place of a record, for messages.
+    """
+    problems = []
+    for code, name in enumerate(tasks):
+        rows = np.flatnonzero(task == code)
+        values = scores[rows]
+        if values.min() < 0 or values.min() > 1 or values.max() <= _CLEARLY_PERCENT:
+            continue
+        for kind, (codes, labels) in groups.items():
+            fractions = _fraction_groups(values, codes[rows], len(labels))
+            among = fractions[codes[rows]]
+            if not among.any() or among.all():
+                continue
+            median = float(np.median(values[~among]))
+            if median > _CLEARLY_PERCENT:
+                first = int(rows[np.flatnonzero(among & (values > 0))[0]])
+                listed = shorten([labels[i] for i in np.flatnonzero(fractions)], limit=4)
+                problems.append(
+                    f"{where(first)}: task {name!r} mixes scales: the scores of {kind} {listed}"
+                    f" are all within 0-1 (here {scores[first]:g}), the median of the others is"
+                    f" {median:g}"
+                )
+                break
+    return problems
+
+
+def _fraction_groups(values: Scores, codes: Codes, n_groups: int) -> npt.NDArray[np.bool_]:
+    """Mask of groups with all scores in [0, 1] and at least one above zero."""
+    highest = np.full(n_groups, -np.inf)
+    lowest = np.full(n_groups, np.inf)
+    np.maximum.at(highest, codes, values)
+    np.minimum.at(lowest, codes, values)
+    return (lowest >= 0) & (highest > 0) & (highest <= 1)

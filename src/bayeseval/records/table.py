@@ -1,0 +1,281 @@
+"""``Records``: one validated, frozen table of scores."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayeseval.errors import InputError, did_you_mean
+from bayeseval.names import FACTORS, Factor
+from bayeseval.records.build import Assembled, MixedScales, assemble
+from bayeseval.records.columns import LABELS, REPLICATES
+from bayeseval.records.raw import Cells, Nested, RawTable, make_table
+from bayeseval.records.report import LoadReport, Units, counted
+from bayeseval.records.scales import UnitsLike
+
+__all__ = ["Records"]
+
+# Part of every hash; to be raised when the content of the hash changes.
+_HASH_VERSION: Final = b"bayeseval-records-1"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Records:
+    """Scores of models on languages and tasks, validated and in canonical order.
+
+    Made by :func:`bayeseval.load` or :meth:`Records.from_frame`, never directly.
+    Rows are sorted by model, language, task and replicate, so that the order of the
+    input never matters.
+
+    Attributes
+    ----------
+    name : str
+        Name of the benchmark, or of the file.
+    report : LoadReport
+        What was read, dropped, guessed.
+
+    Notes
+    -----
+    One record is one score of one model on one language of one task. Scores keep
+    their task's own units (0-100 on MEGA); nothing is rescaled.
+    """
+
+    name: str
+    report: LoadReport
+    _frame: pd.DataFrame = field(repr=False)
+    _labels: Mapping[str, tuple[str, ...]] = field(repr=False)
+    _codes: Mapping[str, npt.NDArray[np.int64]] = field(repr=False)
+    _units: Mapping[str, Units] = field(repr=False)
+    _language_names: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        name: str,
+        columns: Mapping[str, str | None] | None = None,
+        units: UnitsLike | Mapping[str, UnitsLike] | None = None,
+        language_names: Mapping[str, str] | None = None,
+        mixed_scales: MixedScales = "refuse",
+    ) -> Records:
+        """Validate a data frame with one row per score.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            Columns as in a file: ``model``, ``language``, ``score`` and ``task`` or
+            ``dataset`` and ``metric``, or common synonyms. It is not changed. NaN, NA
+            and None are missing cells; text stays text.
+        name : str
+            Named in messages and results.
+        columns : mapping of str to str or None, optional
+            Our column names to the frame's; None leaves a column out.
+        units : Units, pair, mapping or None
+            Bounds of the scores, ``(lower, upper)``: for all tasks, or by task (the
+            key ``"*"`` stands for all others). Guessed and reported when not given.
+        language_names : mapping of str to str, optional
+            Names of language labels, for tables and figures.
+        mixed_scales : {"refuse", "allow"}
+            What to do with a task that seems to mix 0-1 and 0-100 scales.
+
+        Raises
+        ------
+        InputError
+            One line: what is wrong, in which row and column, what is allowed.
+        """
+        return cls._assembled(
+            assemble(
+                [_raw_from_frame(frame, name)],
+                columns=columns or {},
+                units=units,
+                mixed=mixed_scales,
+            ),
+            name=name,
+            language_names=language_names,
+        )
+
+    @classmethod
+    def _assembled(
+        cls, parts: Assembled, *, name: str, language_names: Mapping[str, str] | None
+    ) -> Records:
+        codes = {factor: np.array(values) for factor, values in parts.codes.items()}
+        for values in codes.values():
+            values.flags.writeable = False
+        known = set(parts.labels["language"])
+        return cls(
+            name=name,
+            report=parts.report,
+            _frame=parts.frame,
+            _labels=dict(parts.labels),
+            _codes=codes,
+            _units=dict(parts.units),
+            _language_names={
+                code: text for code, text in (language_names or {}).items() if code in known
+            },
+        )
+
+    def __len__(self) -> int:
+        return len(self._frame)
+
+    def __repr__(self) -> str:
+        shape = ", ".join(counted(len(self._labels[f]), f) for f in LABELS)
+        return f"<Records {self.name!r}: {counted(len(self), 'record')}, {shape}>"
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The tidy table, one row per record; changing it leaves the records as they are.
+
+        Columns ``model``, ``language``, ``task`` (text), ``score`` (float), then those
+        of ``dataset``, ``metric``, ``n``, ``k``, ``se``, ``seed``, ``boot``,
+        ``seed_sd``, ``boot_sd``, ``n_seeds``, ``n_boot``, ``item``, ``chance`` that
+        the input had. Numbers are float64, NaN where not given.
+        """
+        return self._frame.copy(deep=True)
+
+    @property
+    def coords(self) -> dict[str, tuple[str, ...]]:
+        """Sorted labels of each factor: ``language``, ``task``, ``model``."""
+        return {factor: self._labels[factor] for factor in FACTORS}
+
+    def codes(self, factor: Factor) -> npt.NDArray[np.int64]:
+        """Position of each record's level in ``coords[factor]``, shape (n_records,)."""
+        if factor not in self._codes:
+            raise InputError(
+                f"no factor {factor!r}{did_you_mean(str(factor), FACTORS)}"
+                f" (factors: {', '.join(FACTORS)})"
+            )
+        return self._codes[factor]
+
+    @cached_property
+    def scores(self) -> npt.NDArray[np.float64]:
+        """Scores in their tasks' own units, shape (n_records,); read-only."""
+        values = self._frame["score"].to_numpy(dtype=np.float64, copy=True)
+        values.flags.writeable = False
+        return values
+
+    @property
+    def units(self) -> dict[str, Units]:
+        """Bounds of the scores by task; a bound is None when unbounded or unknown."""
+        return dict(self._units)
+
+    @property
+    def language_names(self) -> dict[str, str]:
+        """Names of language labels, as far as they are known."""
+        return dict(self._language_names)
+
+    @property
+    def replicate_columns(self) -> tuple[str, ...]:
+        """Those of ``seed``, ``boot``, ``item`` that tell records of one cell apart."""
+        return tuple(column for column in REPLICATES if column in self._frame.columns)
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 of the records and their units, as 64 hexadecimal digits.
+
+        The same whatever the file format, the order of rows and columns, or the
+        version of any library; different when a label, a number or a bound differs.
+        """
+        digest = hashlib.sha256(_HASH_VERSION)
+        for column in sorted(self._frame.columns):
+            _feed(digest.update, column)
+            values = self._frame[column]
+            if values.dtype == np.float64:
+                _feed(digest.update, "numbers")
+                digest.update(_float_bytes(values.to_numpy(dtype=np.float64)))
+            else:
+                _feed(digest.update, "labels")
+                codes, uniques = pd.factorize(values.to_numpy(dtype=object))
+                _feed(digest.update, *uniques)
+                digest.update(codes.astype("<i8").tobytes())
+        for task in sorted(self._units):
+            bounds = self._units[task]
+            _feed(digest.update, task, repr(bounds.lower), repr(bounds.upper))
+        return digest.hexdigest()
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the table as CSV; :func:`bayeseval.load` reads the same records back.
+
+        The bounds go into the columns ``scale_min`` and ``scale_max``. The file
+        appears whole or not at all.
+        """
+        with _replacing(Path(path)) as temporary:
+            self._portable().to_csv(temporary, index=False, encoding="utf-8", lineterminator="\n")
+
+    def to_parquet(self, path: str | Path) -> None:
+        """Write the table as Parquet; otherwise as :meth:`to_csv`."""
+        with _replacing(Path(path)) as temporary:
+            self._portable().to_parquet(temporary, index=False)
+
+    def _portable(self) -> pd.DataFrame:
+        tasks = self._frame["task"]
+        bounds = {
+            name: tasks.map({task: getattr(u, side) for task, u in self._units.items()})
+            for name, side in (("scale_min", "lower"), ("scale_max", "upper"))
+        }
+        return self._frame.assign(
+            **{name: values.astype(np.float64) for name, values in bounds.items()}
+        )
+
+
+def _feed(update: Callable[[bytes], None], *texts: str) -> None:
+    """Hash texts so that no two sequences of them give the same bytes."""
+    update(len(texts).to_bytes(8, "little"))
+    for text in texts:
+        encoded = str(text).encode("utf-8")
+        update(len(encoded).to_bytes(8, "little"))
+        update(encoded)
+
+
+def _float_bytes(values: npt.NDArray[np.float64]) -> bytes:
+    """IEEE bytes, with one NaN (the empty cell) and one zero."""
+    canonical = np.where(np.isnan(values), np.nan, values + 0.0)
+    return canonical.astype("<f8").tobytes()
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path` that takes its place when all went well."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        temporary.replace(path)
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be written: {problem.strerror or problem}") from problem
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _raw_from_frame(frame: pd.DataFrame, name: str) -> RawTable:
+    if not isinstance(frame, pd.DataFrame):
+        raise InputError(f"{name}: expected a pandas DataFrame, got {type(frame).__name__}")
+    if isinstance(frame.columns, pd.MultiIndex):
+        raise InputError(f"{name}: the frame has several header levels; make it one row per score")
+    if frame.empty:
+        raise InputError(f"{name}: the frame is empty")
+    names = [str(column) for column in frame.columns]
+    columns = ((label, _cells(frame.iloc[:, i])) for i, label in enumerate(names))
+    return make_table(name, "row", range(1, len(frame) + 1), columns)
+
+
+def _cells(column: pd.Series[Any]) -> Cells:
+    """A frame's column as plain Python cells; every kind of NA becomes None."""
+    cells = column.to_numpy(dtype=object, copy=True)
+    if column.dtype == object:
+        for row, cell in enumerate(cells):
+            if isinstance(cell, np.generic):
+                cells[row] = cell.item()
+            elif isinstance(cell, list | tuple | dict | set | np.ndarray):
+                cells[row] = Nested("a nested value")
+    cells[column.isna().to_numpy(dtype=np.bool_)] = None
+    return cells

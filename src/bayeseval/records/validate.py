@@ -1,0 +1,316 @@
+"""What a table can tell: levels, coverage, replication, connectivity; data, then text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bayeseval.names import FACTORS, Factor
+from bayeseval.records.connectivity import Component, connected_components
+from bayeseval.records.report import LoadReport, Units, counted, shorten
+from bayeseval.records.table import Records
+
+__all__ = ["Coverage", "Description", "Replication", "TaskScores", "describe", "format_description"]
+
+_WIDTH = 100
+# Stands for a blank where a line must not break; no label can hold it.
+_GLUE = "\x1f"
+_REPLICATION: tuple[tuple[Factor, tuple[Factor, Factor]], ...] = (
+    ("model", ("language", "task")),
+    ("language", ("model", "task")),
+    ("task", ("model", "language")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Observed cells of a full grid."""
+
+    observed: int
+    possible: int
+
+    @property
+    def share(self) -> float:
+        """Observed cells over possible cells, 0 to 1."""
+        return self.observed / self.possible
+
+
+@dataclass(frozen=True, slots=True)
+class Replication:
+    """How many levels of one factor the observed cells of the two others have.
+
+    Parameters
+    ----------
+    factor : str
+        What is counted, for example ``model``.
+    cell : tuple of str
+        The two factors of the cells, for example ``("language", "task")``.
+    distribution : tuple of (int, int)
+        Number of levels, and of cells with that many; ascending.
+    """
+
+    factor: Factor
+    cell: tuple[Factor, Factor]
+    distribution: tuple[tuple[int, int], ...]
+
+    @property
+    def n_cells(self) -> int:
+        """Number of observed cells."""
+        return sum(cells for _, cells in self.distribution)
+
+    @property
+    def least(self) -> int:
+        """Fewest levels in an observed cell."""
+        return self.distribution[0][0]
+
+    @property
+    def most(self) -> int:
+        """Most levels in a cell."""
+        return self.distribution[-1][0]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskScores:
+    """Scores of one task, in its own units."""
+
+    task: str
+    n_records: int
+    lowest: float
+    median: float
+    highest: float
+    units: Units
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What was understood of a table; the content of ``bayeseval validate``.
+
+    Parameters
+    ----------
+    name, content_hash : str
+    n_records : int
+    levels : mapping of str to tuple of (str, int)
+        For each factor its levels and their numbers of records, most records first.
+    language_names : mapping of str to str
+    language_task, language_task_model : Coverage
+        Observed share of the grid.
+    replication : tuple of Replication
+        Models per language and task, languages per model and task, tasks per model
+        and language.
+    components : tuple of Component
+        Connected parts; one when everything can be compared.
+    tasks : tuple of TaskScores
+    replicates : tuple of str
+        Replicate columns (``seed``, ``boot``, ``item``) of the table.
+    report : LoadReport
+    """
+
+    name: str
+    content_hash: str
+    n_records: int
+    levels: Mapping[str, tuple[tuple[str, int], ...]]
+    language_names: Mapping[str, str]
+    language_task: Coverage
+    language_task_model: Coverage
+    replication: tuple[Replication, ...]
+    components: tuple[Component, ...]
+    tasks: tuple[TaskScores, ...]
+    replicates: tuple[str, ...]
+    report: LoadReport
+
+
+def describe(records: Records) -> Description:
+    """Levels, observed share of the grid, replication and connectivity of a table.
+
+    Parameters
+    ----------
+    records : Records
+
+    Returns
+    -------
+    Description
+        Plain data; :func:`format_description` makes it text.
+    """
+    coords = records.coords
+    codes = {factor: records.codes(factor) for factor in FACTORS}
+    sizes = {factor: len(coords[factor]) for factor in FACTORS}
+    cells = np.unique(np.stack([codes[f] for f in FACTORS]), axis=1)
+    by_factor = dict(zip(FACTORS, cells, strict=True))
+    language_task = len(np.unique(np.stack([cells[0], cells[1]]), axis=1).T)
+    grid = sizes["language"] * sizes["task"]
+    return Description(
+        name=records.name,
+        content_hash=records.content_hash,
+        n_records=len(records),
+        levels={factor: _levels(coords[factor], codes[factor]) for factor in FACTORS},
+        language_names=records.language_names,
+        language_task=Coverage(language_task, grid),
+        language_task_model=Coverage(cells.shape[1], grid * sizes["model"]),
+        replication=tuple(_replication(by_factor, f, cell) for f, cell in _REPLICATION),
+        components=connected_components(records),
+        tasks=_task_scores(records),
+        replicates=records.replicate_columns,
+        report=records.report,
+    )
+
+
+def _levels(labels: tuple[str, ...], codes: npt.NDArray[np.int64]) -> tuple[tuple[str, int], ...]:
+    counts = np.bincount(codes, minlength=len(labels)).tolist()
+    return tuple(sorted(zip(labels, counts, strict=True), key=lambda pair: (-pair[1], pair[0])))
+
+
+def _replication(
+    cells: Mapping[Factor, npt.NDArray[np.int64]], factor: Factor, cell: tuple[Factor, Factor]
+) -> Replication:
+    """Count distinct levels per cell; `cells` holds each observed triple once."""
+    pairs = np.stack([cells[name] for name in cell])
+    _, counts = np.unique(pairs, axis=1, return_counts=True)
+    values, cells_with = np.unique(counts, return_counts=True)
+    pairs_of = zip(values.tolist(), cells_with.tolist(), strict=True)
+    return Replication(factor, cell, tuple(pairs_of))
+
+
+def _task_scores(records: Records) -> tuple[TaskScores, ...]:
+    scores, codes = records.scores, records.codes("task")
+    found = []
+    for code, task in enumerate(records.coords["task"]):
+        values = scores[codes == code]
+        lowest, median, highest = np.quantile(values, [0.0, 0.5, 1.0]).tolist()
+        units = records.units[task]
+        found.append(TaskScores(task, len(values), lowest, median, highest, units))
+    return tuple(found)
+
+
+def format_description(description: Description) -> str:
+    """A :class:`Description` as plain text, at most 100 columns wide.
+
+    Long labels and file names are the only thing that can make a line longer.
+    """
+    blocks = [
+        _head(description),
+        _report_lines(description.report),
+        _level_lines(description),
+        _coverage_lines(description),
+        _replication_lines(description),
+        _component_lines(description),
+        _task_lines(description),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks)
+
+
+def _head(description: Description) -> list[str]:
+    shape = ", ".join(counted(len(description.levels[f]), f) for f in ("model", "language", "task"))
+    return [
+        f"{description.name}: {counted(description.n_records, 'record')} of {shape}",
+        f"content hash {description.content_hash}",
+    ]
+
+
+def _report_lines(report: LoadReport) -> list[str]:
+    lines = [f"Read {counted(report.n_rows_read, 'row')} from {shorten(report.sources, limit=3)}"]
+    used = _listed(f"{our} <- {theirs}" for our, theirs in report.columns)
+    lines += _wrapped("columns", used)
+    if report.ignored_columns:
+        lines += _wrapped("ignored columns", ", ".join(report.ignored_columns))
+    if not report.dropped:
+        lines.append("  dropped: nothing")
+    for group in report.dropped:
+        named = ", ".join(
+            label if count == 1 else f"{label} x {count}" for label, count in group.counts[:10]
+        )
+        more = f" and {len(group.counts) - 10} more" if len(group.counts) > 10 else ""
+        which = "" if named.startswith(group.reason) else f" ({named}{more})"
+        lines += _wrapped(
+            "dropped", f"{counted(group.n_rows, 'row')}: {group.reason}{which}; first {group.first}"
+        )
+    for note in report.notes:
+        lines += _wrapped("note", note)
+    return lines
+
+
+def _level_lines(description: Description) -> list[str]:
+    lines = ["Levels, with numbers of records"]
+    for factor in ("model", "language", "task"):
+        names = description.language_names if factor == "language" else {}
+        labels = (
+            f"{label} ({names[label]}) {count}" if label in names else f"{label} {count}"
+            for label, count in description.levels[factor]
+        )
+        lines += _wrapped(f"{len(description.levels[factor])} {factor}s", _listed(labels))
+    return lines
+
+
+def _coverage_lines(description: Description) -> list[str]:
+    rows = (
+        ("language x task", description.language_task),
+        ("language x task x model", description.language_task_model),
+    )
+    lines = ["Observed share of the grid"]
+    lines += [
+        f"  {name:<25}{cover.observed:>8,} of {cover.possible:>8,} cells  {cover.share:6.1%}"
+        for name, cover in rows
+    ]
+    if description.replicates:
+        lines.append(f"  replicates told apart by: {', '.join(description.replicates)}")
+    return lines
+
+
+def _replication_lines(description: Description) -> list[str]:
+    lines = ["Replication (levels: cells with that many)"]
+    for entry in description.replication:
+        name = f"{entry.factor}s per {' and '.join(entry.cell)}"
+        spread = _listed(f"{levels}: {cells}" for levels, cells in entry.distribution)
+        lines += _wrapped(name, spread)
+    return lines
+
+
+def _component_lines(description: Description) -> list[str]:
+    parts = description.components
+    if len(parts) == 1:
+        return ["Connectivity: one connected table; all levels can be compared"]
+    lines = [
+        f"Connectivity: {len(parts)} parts that share no language, task or model;"
+        " levels of different parts",
+        "cannot be compared",
+    ]
+    for number, part in enumerate(parts, start=1):
+        lines.append(f"  part {number}: {counted(part.n_records, 'record')}")
+        for factor in ("model", "language", "task"):
+            labels = getattr(part, factor)
+            lines += _wrapped(f"  {factor}", shorten(labels, limit=20))
+    return lines
+
+
+def _task_lines(description: Description) -> list[str]:
+    width = max(len("task"), *(len(entry.task) for entry in description.tasks))
+    lines = [
+        "Scores, in each task's own units",
+        f"  {'task':<{width}}  {'records':>8}  {'lowest':>9}  {'median':>9}  {'highest':>9}  units",
+    ]
+    lines += [
+        f"  {entry.task:<{width}}  {entry.n_records:>8,}  {entry.lowest:>9.4g}"
+        f"  {entry.median:>9.4g}  {entry.highest:>9.4g}  {entry.units}"
+        for entry in description.tasks
+    ]
+    return lines
+
+
+def _listed(items: Iterable[str]) -> str:
+    """Items with commas between them and no line break inside them."""
+    return ", ".join(item.replace(" ", _GLUE) for item in items)
+
+
+def _wrapped(name: str, text: str) -> list[str]:
+    lines = textwrap.wrap(
+        f"{name}: {text}",
+        width=_WIDTH,
+        initial_indent="  ",
+        subsequent_indent="      ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace(_GLUE, " ") for line in lines]

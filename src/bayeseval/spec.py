@@ -1,0 +1,305 @@
+"""Model specifications: what is in the linear predictor, declared in YAML.
+
+A :class:`ModelSpec` says which terms the multilevel model has, which likelihood
+and which priors. It knows nothing about data: `design` decides whether a table
+can identify it, and the engines give it a density.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
+
+from bayeseval import names
+from bayeseval._resources import find_resource, resource_names
+from bayeseval._yaml import parse_config, read_yaml
+from bayeseval.errors import InputError, SpecError, did_you_mean
+
+__all__ = ["Effects", "ModelSpec", "Prior", "list_models", "load_spec"]
+
+Interaction = Literal["language:task", "model:task", "model:language", "model:language:task"]
+Distribution = Literal[
+    "normal", "student_t", "half_normal", "half_student_t", "exponential", "gamma"
+]
+
+# Which numbers each distribution needs, and which of those are in the units of
+# the score and therefore multiplied by sd(score) when the prior is relative.
+_ARGUMENTS: dict[str, tuple[str, ...]] = {
+    "normal": ("loc", "scale"),
+    "student_t": ("df", "loc", "scale"),
+    "half_normal": ("scale",),
+    "half_student_t": ("df", "scale"),
+    "exponential": ("scale",),
+    "gamma": ("shape", "rate"),
+}
+_REAL_LINE = ("normal", "student_t")
+
+
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError("must be a finite number")
+    return value
+
+
+Number = Annotated[float, AfterValidator(_finite)]
+
+
+class Prior(BaseModel):
+    """Prior of one scalar parameter.
+
+    Attributes
+    ----------
+    dist : str
+        ``normal`` and ``student_t`` on the real line; ``half_normal``,
+        ``half_student_t``, ``exponential`` and ``gamma`` on the positive half.
+    loc, scale, df, shape, rate : float, optional
+        Its parameters; ``exponential`` is given by its mean, ``scale``.
+    low : float, optional
+        Lower truncation point, for example 1 for the degrees of freedom.
+    relative : bool
+        When true, `loc` and `scale` are counted in standard deviations of the
+        observed scores, and `loc` from their mean.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    dist: Distribution
+    loc: Number | None = None
+    scale: Number | None = Field(default=None, gt=0)
+    df: Number | None = Field(default=None, gt=0)
+    shape: Number | None = Field(default=None, gt=0)
+    rate: Number | None = Field(default=None, gt=0)
+    low: Number | None = Field(default=None, ge=0)
+    relative: bool = True
+
+    @model_validator(mode="after")
+    def _complete(self) -> Prior:
+        needed = _ARGUMENTS[self.dist]
+        given = [
+            key
+            for key in ("loc", "scale", "df", "shape", "rate")
+            if getattr(self, key) is not None
+        ]
+        missing = [key for key in needed if key not in given and key != "loc"]
+        surplus = [key for key in given if key not in needed]
+        if missing or surplus:
+            problem = f"lacks {', '.join(missing)}" if missing else f"has no {', '.join(surplus)}"
+            raise ValueError(f"{self.dist} {problem}; it takes {', '.join(needed)}")
+        if self.low is not None and self.dist in _REAL_LINE:
+            raise ValueError(f"low is for positive priors, not for {self.dist}")
+        if self.dist == "gamma" and self.relative and "relative" in self.model_fields_set:
+            raise ValueError("a gamma prior is given in its own units; leave relative out")
+        return self
+
+    @property
+    def positive(self) -> bool:
+        """Whether the prior lives on the positive half line."""
+        return self.dist not in _REAL_LINE
+
+    def in_units(self, *, mean: float, sd: float) -> Prior:
+        """Return the same prior in the units of the score.
+
+        Parameters
+        ----------
+        mean, sd : float
+            Mean and standard deviation of the observed scores.
+        """
+        loc = 0.0 if self.loc is None and "loc" in _ARGUMENTS[self.dist] else self.loc
+        scale = self.scale
+        if self.relative and self.dist != "gamma":
+            loc = None if loc is None else mean + sd * loc
+            scale = None if scale is None else sd * scale
+        return self.model_copy(update={"loc": loc, "scale": scale, "relative": False})
+
+    def __str__(self) -> str:
+        numbers = [
+            f"{key}={getattr(self, key):.4g}"
+            for key in _ARGUMENTS[self.dist]
+            if getattr(self, key) is not None
+        ]
+        if self.low is not None:
+            numbers.append(f"low={self.low:g}")
+        unit = " x sd(score)" if self.relative and self.dist != "gamma" else ""
+        return f"{self.dist}({', '.join(numbers)}){unit}"
+
+
+class Effects(BaseModel):
+    """How each main effect is treated.
+
+    ``pooled`` effects share a standard deviation that is estimated; ``fixed``
+    effects have a known wide one (`ModelSpec.fixed_scale` times sd(score)).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    language: Literal["pooled", "fixed"] = "pooled"
+    task: Literal["pooled", "fixed"] = "pooled"
+    model: Literal["pooled", "fixed"] = "pooled"
+
+
+def _as_tuple(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+class ModelSpec(BaseModel):
+    """One multilevel model of benchmark scores (statistics: paper 000, Eq. 1 and 6).
+
+    Attributes
+    ----------
+    name, summary : str
+        What the model is called and what it is for.
+    likelihood : {"normal", "student_t"}
+        Distribution of a score around its expected value.
+    population : {"observed", "models"}
+        ``observed``: the models at hand are the reference population, their
+        effects sum to zero. ``models``: they are a sample from a population of
+        models, ordinary N(0, sd_model) effects.
+    effects : Effects
+        Pooled or fixed main effects.
+    interactions : tuple of str
+        Any of ``language:task``, ``model:task``, ``model:language`` and
+        ``model:language:task``; they live on observed cells.
+    residual_by : {None, "language", "task", "model"}
+        Let the residual standard deviation differ by the levels of a factor,
+        hierarchically on the log scale.
+    centring : dict
+        Term to ``centred`` or ``non_centred``; terms left out are decided from
+        how much data a level has.
+    fixed_scale : float
+        Standard deviation of fixed effects, in units of sd(score).
+    priors : dict
+        Parameter name to :class:`Prior`, over the defaults.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    summary: str = ""
+    likelihood: Literal["normal", "student_t"] = "normal"
+    population: Literal["observed", "models"] = "observed"
+    effects: Effects = Effects()
+    interactions: Annotated[tuple[Interaction, ...], BeforeValidator(_as_tuple)] = ()
+    residual_by: names.Factor | None = None
+    centring: dict[str, Literal["centred", "non_centred"]] = {}
+    fixed_scale: Number = Field(default=10.0, gt=0)
+    priors: dict[str, Prior] = {}
+
+    @field_validator("interactions")
+    @classmethod
+    def _canonical_order(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(value)) < len(value):
+            raise ValueError("an interaction is named twice")
+        return tuple(term for term in names.INTERACTIONS if term in value)
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> ModelSpec:
+        for term in self.centring:
+            if term not in self.terms:
+                raise ValueError(
+                    f"centring names {term!r}, which the model does not have"
+                    f"{did_you_mean(term, self.terms)} (it has: {', '.join(self.terms)})"
+                )
+        defaults = self._default_priors()
+        for parameter, prior in self.priors.items():
+            if parameter not in defaults:
+                raise ValueError(
+                    f"priors names {parameter!r}, which the model does not have"
+                    f"{did_you_mean(parameter, defaults)} (it has: {', '.join(defaults)})"
+                )
+            if prior.positive != defaults[parameter].positive:
+                wanted = "positive" if defaults[parameter].positive else "real-valued"
+                raise ValueError(f"{parameter} needs a {wanted} prior, not {prior.dist}")
+        return self
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """Main effects, then interactions, in the order every output uses."""
+        return (*names.FACTORS, *self.interactions)
+
+    def _default_priors(self) -> dict[str, Prior]:
+        table = {names.INTERCEPT: Prior(dist="normal", loc=0.0, scale=2.5)}
+        for factor in names.FACTORS:
+            if getattr(self.effects, factor) == "pooled":
+                table[names.sd_name(factor)] = Prior(dist="half_normal", scale=1.0)
+        for term in self.interactions:
+            table[names.sd_name(term)] = Prior(dist="half_normal", scale=0.5)
+        table[names.SD_RESIDUAL] = Prior(dist="half_normal", scale=1.0)
+        if self.residual_by is not None:
+            # On the log scale 0.5 lets one level's noise be about three times
+            # another's before the prior has anything to say.
+            table[names.SD_LOG_RESIDUAL] = Prior(dist="half_normal", scale=0.5, relative=False)
+        if self.likelihood == "student_t":
+            table[names.NU] = Prior(dist="gamma", shape=2.0, rate=0.1, low=1.0)
+        return table
+
+    def prior_table(self) -> dict[str, Prior]:
+        """Priors of all scalar parameters, defaults overridden, in canonical order."""
+        return self._default_priors() | dict(self.priors)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain mapping that :func:`load_spec` reads back to an equal spec."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    def to_yaml(self) -> str:
+        """YAML text of the spec."""
+        return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 of what changes the posterior: everything but name and summary."""
+        said = {k: v for k, v in self.to_dict().items() if k not in ("name", "summary")}
+        said["priors"] = {
+            key: prior.model_dump(mode="json", exclude_none=True)
+            for key, prior in self.prior_table().items()
+        }
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def load_spec(source: str | Path | ModelSpec | dict[str, Any]) -> ModelSpec:
+    """Return the spec a user means.
+
+    Parameters
+    ----------
+    source : str, Path, dict or ModelSpec
+        The name of a shipped model (``"additive"``), the path of a YAML file, a
+        mapping with the keys of :class:`ModelSpec`, or a spec as it is.
+
+    Raises
+    ------
+    SpecError
+        If the spec says something unknown or impossible.
+    InputError
+        If there is no such model or file.
+    """
+    if isinstance(source, ModelSpec):
+        return source
+    if isinstance(source, dict):
+        return parse_config(ModelSpec, source, source="spec", error=SpecError)
+    path = Path(source)
+    if not path.is_file():
+        if path.suffix in (".yaml", ".yml") or path.is_dir():
+            raise InputError(f"{path}: no such spec file")
+        path = find_resource("models", str(source))
+    values = read_yaml(path, error=SpecError)
+    if isinstance(values, dict):
+        values = {"name": path.stem, **values}
+    return parse_config(ModelSpec, values, source=str(path), error=SpecError)
+
+
+def list_models() -> dict[str, str]:
+    """Shipped models with their one-line summaries."""
+    return {name: load_spec(path).summary for name, path in resource_names("models").items()}

@@ -1,0 +1,87 @@
+"""What every test runs under: fixed randomness, no window, no GPU, no skip in CI."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+# Before any test module imports JAX, BLAS or matplotlib, which read these once.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ["MPLBACKEND"] = "Agg"
+# Workers of pytest-xdist share the cores; nested threads only take them from each other.
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
+
+import hypothesis
+import numpy as np
+import pytest
+
+# The only reasons for which CI may leave a test out.
+ALLOWED_SKIPS = ("needs an accelerator", "needs Python")
+
+# The same examples in every CI run; no deadline, because the machine is shared.
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("local", deadline=None)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--strict-skips",
+        action="store_true",
+        default=bool(os.environ.get("CI")),
+        help="fail when a test is skipped for a reason that CI does not allow (set by CI=true)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Reports of all xdist workers arrive at the controller, so it alone counts.
+    if config.getoption("--strict-skips") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(StrictSkips(), "strict-skips")
+
+
+class StrictSkips:
+    """Turns a passed session with an unexplained skip into a failed one."""
+
+    def __init__(self) -> None:
+        self.refused: list[str] = []
+
+    def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        if not report.skipped or hasattr(report, "wasxfail"):
+            return
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reason = reason.removeprefix("Skipped: ")
+        if not reason.startswith(ALLOWED_SKIPS):
+            self.refused.append(f"{report.nodeid}: {reason}")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._note(report)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self._note(report)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.refused and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.refused:
+            terminalreporter.section("skips that are not allowed here", red=True)
+            for line in self.refused:
+                terminalreporter.line(line)
+
+
+@pytest.fixture(autouse=True)
+def no_stray_state() -> Iterator[None]:
+    """A test leaves no figure open and the global random generator untouched."""
+    before = np.random.get_state(legacy=False)  # noqa: NPY002 - it is what is being watched
+    yield
+    after = np.random.get_state(legacy=False)  # noqa: NPY002
+    plt = sys.modules.get("matplotlib.pyplot")
+    figures = plt.get_fignums() if plt is not None else []
+    if plt is not None:
+        plt.close("all")
+    assert not figures, f"figures left open: {figures}"
+    assert after["state"]["pos"] == before["state"]["pos"], "np.random's global state was used"
+    assert np.array_equal(after["state"]["key"], before["state"]["key"])

@@ -1,0 +1,89 @@
+"""Summaries of plain arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays as array_strategy
+
+from bayeseval.errors import InputError
+from bayeseval.estimands.arrays import (
+    drop_meaningless,
+    finite_sd,
+    interval_summary,
+    rank_summary,
+)
+
+
+def test_interval_summary_by_hand():
+    draws = np.array([1.0, 2.0, 3.0, 4.0, 10.0])
+    summary = interval_summary(draws, ci_prob=0.5)
+    # mean 4, deviations -3 -2 -1 0 6: variance 50 / 4
+    assert [float(x) for x in summary] == [4.0, 3.0, pytest.approx(12.5**0.5), 2.0, 4.0]
+
+
+@given(array_strategy(float, (9, 2, 3), elements=st.floats(-1e3, 1e3)), st.floats(0.05, 0.99))
+def test_interval_summary_matches_numpy_column_by_column(draws, ci_prob):
+    summary = interval_summary(draws, ci_prob=ci_prob)
+    for i in np.ndindex(2, 3):
+        column = draws[(slice(None), *i)]
+        tail = (1 - ci_prob) / 2
+        expected = [
+            column.mean(),
+            np.median(column),
+            column.std(ddof=1),
+            *np.quantile(column, [tail, 1 - tail]),
+        ]
+        # atol: rounding of sums of numbers up to 1000
+        np.testing.assert_allclose([part[i] for part in summary], expected, rtol=1e-9, atol=1e-9)
+        assert summary.lower[i] <= summary.median[i] <= summary.upper[i]
+
+
+def test_nan_draws_are_left_out_per_column():
+    draws = np.array([[1.0, 5.0, np.nan], [np.nan, 6.0, np.nan], [3.0, 7.0, np.nan]])
+    summary = interval_summary(draws, ci_prob=0.95)
+    np.testing.assert_array_equal(summary.mean, [2.0, 6.0, np.nan])
+    np.testing.assert_allclose(summary.sd, [2**0.5, 1.0, np.nan], rtol=1e-15)
+    alone = interval_summary(np.array([1.0, 3.0]), ci_prob=0.95)
+    assert (summary.lower[0], summary.upper[0]) == (alone.lower, alone.upper)
+
+
+def test_a_single_draw_has_no_uncertainty_to_report():
+    summary = interval_summary(np.array([[4.0, -1.0]]), ci_prob=0.95)
+    np.testing.assert_array_equal(summary.mean, [4.0, -1.0])
+    np.testing.assert_array_equal(summary.median, [4.0, -1.0])
+    for part in (summary.sd, summary.lower, summary.upper):
+        assert np.isnan(part).all()
+
+
+@pytest.mark.parametrize("ci_prob", [0.0, 1.0, 95, float("nan")])
+def test_impossible_probability_is_refused(ci_prob):
+    with pytest.raises(InputError, match="ci_prob must lie between 0 and 1"):
+        interval_summary(np.zeros((3, 1)), ci_prob=ci_prob)
+
+
+def test_rank_quantiles_are_ranks_that_occur():
+    ranks = np.array([1.0, 1.0, 4.0, 4.0])
+    summary = rank_summary(ranks, ci_prob=0.95)
+    assert [float(x) for x in summary] == [2.5, 1.0, pytest.approx(3**0.5), 1.0, 4.0]
+    # The interpolated median is a rank nobody had.
+    assert interval_summary(ranks, ci_prob=0.95).median == 2.5
+
+
+def test_finite_sd_divides_by_the_number_of_levels():
+    np.testing.assert_allclose(
+        finite_sd(np.array([[3.0, -3.0, 0.0], [1.0, 1.0, 1.0]])), [6**0.5, 1]
+    )
+
+
+def test_drop_meaningless_keeps_exactly_one_percent():
+    values = np.ones((200, 3))
+    values[:2, 1] = np.nan
+    values[:3, 2] = np.nan
+    guarded, excluded, dropped = drop_meaningless(values)
+    np.testing.assert_array_equal(excluded, [0, 2, 3])
+    np.testing.assert_array_equal(dropped, [False, False, True])
+    np.testing.assert_array_equal(np.isnan(guarded).sum(axis=0), [0, 2, 200])
+    assert np.isnan(values).sum() == 5

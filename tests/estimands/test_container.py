@@ -1,0 +1,86 @@
+"""Reading the tree: what is refused, and that layout does not matter."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from bayeseval.errors import InputError
+from bayeseval.estimands import derive, read_arrays
+from tests.estimands.trees import CROSSED, edit, make_tree
+
+
+def test_order_of_dimensions_does_not_matter():
+    tree = make_tree(interactions=CROSSED)
+    turned = tree["posterior"].to_dataset().transpose(..., "draw", "chain")
+    groups = {key: child.to_dataset() for key, child in tree.children.items()}
+    other = xr.DataTree.from_dict(groups | {"posterior": turned})
+    assert derive(other, seed=0)[0].identical(derive(tree, seed=0)[0])
+
+
+def test_draws_are_flattened_chain_by_chain():
+    tree = make_tree()
+    arrays = read_arrays(tree)
+    assert arrays.n_samples == 30
+    np.testing.assert_array_equal(
+        arrays.intercept[15:], tree["posterior"]["intercept"].isel(chain=1)
+    )
+
+
+def without_group(tree, name):
+    return xr.DataTree.from_dict(
+        {key: child.to_dataset() for key, child in tree.children.items() if key != name}
+    )
+
+
+def stray_cell(tree):
+    cells = tree["constant_data"]["model_task_task"].values.copy()
+    cells[0] = 2 - cells[0]
+    return edit(tree, group="constant_data", model_task_task=cells)
+
+
+def other_likelihood(tree):
+    other = tree.copy()
+    other["constant_data"].attrs["likelihood"] = "binomial"
+    return other
+
+
+@pytest.mark.parametrize(
+    ("break_it", "message"),
+    [
+        (lambda t: without_group(t, "constant_data"), "no group 'constant_data'"),
+        (lambda t: edit(t, intercept=None), "no variable 'intercept'"),
+        (lambda t: edit(t, sd_residual=None), "no variable 'sd_residual'"),
+        (lambda t: edit(t, sd_model_task=None), "no variable 'sd_model_task'"),
+        (lambda t: edit(t, group="constant_data", task_index=99), "task_index points outside"),
+        (lambda t: edit(t, group="constant_data", task_index=-1), "task_index points outside"),
+        (stray_cell, "belongs to none of the 9 model_task cells"),
+        (other_likelihood, "not 'binomial'"),
+        (lambda t: edit(t, mexa_slope=((), 1.0)), "mexa_slope"),
+    ],
+)
+def test_broken_trees_are_refused_in_one_line(break_it, message):
+    with pytest.raises(InputError, match=message) as error:
+        derive(break_it(make_tree(interactions=CROSSED)), seed=0)
+    assert "\n" not in str(error.value)
+
+
+def test_student_t_needs_its_degrees_of_freedom():
+    with pytest.raises(InputError, match="no variable 'nu'"):
+        read_arrays(edit(make_tree(likelihood="student_t"), nu=None))
+
+
+def test_import_loads_no_engine():
+    code = (
+        "import sys, bayeseval.estimands\n"
+        "heavy = {'pymc', 'numpyro', 'jax', 'arviz', 'arviz_base', 'statsmodels', 'matplotlib'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "[]"

@@ -1,0 +1,174 @@
+"""Ranks, probabilities, tie groups and pairwise differences on plain arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays as array_strategy
+
+from bayeseval.errors import InputError
+from bayeseval.estimands import (
+    higher_is_better,
+    p_top_k,
+    pairwise_differences,
+    rank_draws,
+    rank_probabilities,
+    tie_groups,
+)
+from bayeseval.estimands.ranks import p_better
+
+NAN = np.nan
+VALUES = np.array([[3.0, 1.0, 2.0], [1.0, 2.0, 3.0], [9.0, 8.0, 7.0], [5.0, 4.0, 6.0]])
+
+
+def naive_ranks(values, highest_first):
+    return [
+        [1 + sum((w > v) if highest_first else (w < v) for w in row) for v in row] for row in values
+    ]
+
+
+def test_rank_draws_by_hand():
+    np.testing.assert_array_equal(
+        rank_draws(VALUES, highest_first=True), [[1, 3, 2], [3, 2, 1], [1, 2, 3], [2, 3, 1]]
+    )
+    np.testing.assert_array_equal(
+        rank_draws(VALUES, highest_first=False), [[3, 1, 2], [1, 2, 3], [3, 2, 1], [2, 1, 3]]
+    )
+
+
+@given(
+    array_strategy(float, (5, 4), elements=st.integers(-3, 3).map(float)),
+    st.booleans(),
+)
+def test_rank_draws_match_counting_and_ties_share_the_best_rank(values, highest_first):
+    ranks = rank_draws(values, highest_first=highest_first)
+    np.testing.assert_array_equal(ranks, naive_ranks(values, highest_first))
+
+
+@given(array_strategy(float, (6, 4), elements=st.floats(-1e3, 1e3), unique=True))
+def test_ranks_are_permutations_and_follow_their_levels(values):
+    ranks = rank_draws(values, highest_first=True)
+    np.testing.assert_array_equal(np.sort(ranks, axis=1), np.tile([1, 2, 3, 4], (6, 1)))
+    order = np.array([2, 0, 3, 1])
+    np.testing.assert_array_equal(rank_draws(values[:, order], highest_first=True), ranks[:, order])
+
+
+def test_missing_levels_and_draws_have_no_rank():
+    values = VALUES.copy()
+    values[:, 1] = NAN
+    values[2, 0] = NAN
+    np.testing.assert_array_equal(
+        rank_draws(values, highest_first=True),
+        [[1, NAN, 2], [2, NAN, 1], [NAN, NAN, NAN], [2, NAN, 1]],
+    )
+    assert np.isnan(rank_draws(np.full((3, 2), NAN), highest_first=True)).all()
+
+
+def test_rank_probabilities_by_hand():
+    probabilities = rank_probabilities(rank_draws(VALUES, highest_first=True))
+    np.testing.assert_array_equal(
+        probabilities, [[0.5, 0.25, 0.25], [0, 0.5, 0.5], [0.5, 0.25, 0.25]]
+    )
+    np.testing.assert_array_equal(
+        p_top_k(rank_draws(VALUES, highest_first=True), 2), [0.75, 0.5, 0.75]
+    )
+
+
+@given(array_strategy(float, (7, 5), elements=st.floats(-1e3, 1e3), unique=True))
+def test_rank_probabilities_sum_to_one_both_ways(values):
+    probabilities = rank_probabilities(rank_draws(values, highest_first=False))
+    # sums of at most seven sevenths
+    np.testing.assert_allclose(probabilities.sum(axis=0), 1.0, rtol=1e-14)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-14)
+
+
+def test_probabilities_of_unranked_levels_and_point_estimates_are_missing():
+    values = VALUES.copy()
+    values[:, 1] = NAN
+    probabilities = rank_probabilities(rank_draws(values, highest_first=True))
+    assert np.isnan(probabilities[1]).all()
+    np.testing.assert_array_equal(probabilities[[0, 2], :].sum(axis=1), 1.0)
+    assert np.isnan(rank_probabilities(rank_draws(VALUES[:1], highest_first=True))).all()
+
+
+@pytest.mark.parametrize("k", [0, 4])
+def test_p_top_k_refuses_impossible_k(k):
+    with pytest.raises(InputError, match="k must lie between 1 and 3"):
+        p_top_k(rank_draws(VALUES, highest_first=True), k)
+
+
+def test_p_better_counts_ties_half_and_respects_direction():
+    first, second = np.array([1.0, 2.0, 3.0, NAN]), np.array([0.0, 2.0, 4.0, 0.0])
+    assert p_better(first, second, highest_first=True) == 0.5
+    first[0] = 5.0
+    second[2] = 3.0
+    assert p_better(first, second, highest_first=True) == pytest.approx(2 / 3)
+    assert p_better(first, second, highest_first=False) == pytest.approx(1 / 3)
+    assert np.isnan(p_better(first[:1], second[:1], highest_first=True))
+
+
+def test_tie_groups_by_hand():
+    # P(A > B) = 0.9, P(A > C) = 1, P(B > C) = 0.9, D far below all, in 10 draws.
+    a, c = np.full(10, 10.0), np.full(10, 8.0)
+    b = np.array([11.0, 7.0] + [9.0] * 8)
+    d = np.zeros(10)
+    values = np.stack([d, c, b, a], axis=1)
+    np.testing.assert_array_equal(tie_groups(values, highest_first=True), [3, 2, 1, 1])
+    # A lower bar tells A and B apart, and then B and C too.
+    np.testing.assert_array_equal(tie_groups(values, highest_first=True, prob=0.9), [4, 3, 2, 1])
+    # Upside down the group starts from D, then C (P(C < B) = 0.9).
+    np.testing.assert_array_equal(tie_groups(values, highest_first=False), [1, 2, 2, 3])
+
+
+def test_tie_groups_of_missing_levels_and_point_estimates():
+    values = VALUES.copy()
+    values[:, 1] = NAN
+    assert tie_groups(values, highest_first=True)[1] == 0
+    np.testing.assert_array_equal(tie_groups(VALUES[:1], highest_first=True), [0, 0, 0])
+
+
+@pytest.mark.parametrize("highest_first", [True, False])
+def test_pairwise_matches_a_naive_loop(highest_first):
+    values = np.random.default_rng(0).normal([1.0, 1.3, 0.2, 1.1], 0.5, size=(300, 4))
+    values[3, 1] = NAN
+    result = pairwise_differences(values, highest_first=highest_first, ci_prob=0.8)
+    row = 0
+    for a in range(4):
+        for b in range(a + 1, 4):
+            difference = [x - y for x, y in values[:, [a, b]] if not np.isnan(x - y)]
+            assert (result.first[row], result.second[row]) == (a, b)
+            mean, sd = np.mean(difference), np.std(difference, ddof=1)
+            wins = np.mean([(x > 0) if highest_first else (x < 0) for x in difference])
+            got = [part[row] for part in result.difference]
+            expected = [mean, np.median(difference), sd, *np.quantile(difference, [0.1, 0.9])]
+            # the same few hundred float64 numbers, summed in another order
+            np.testing.assert_allclose(got, expected, rtol=1e-12)
+            assert result.effect_size[row] == pytest.approx(mean / sd, rel=1e-12)
+            assert result.p_a_better[row] == pytest.approx(wins, rel=1e-12)
+            row += 1
+    assert row == len(result.first)
+
+
+def test_pairwise_is_nan_safe():
+    values = VALUES.copy()
+    values[:, 1] = NAN
+    result = pairwise_differences(values, highest_first=True, ci_prob=0.95)
+    np.testing.assert_array_equal(np.isnan(result.p_a_better), [True, False, True])
+    np.testing.assert_array_equal(np.isnan(result.effect_size), [True, False, True])
+    point = pairwise_differences(VALUES[:1], highest_first=True, ci_prob=0.95)
+    np.testing.assert_array_equal(point.difference.mean, [2.0, 1.0, -1.0])
+    for missing in (point.difference.sd, point.difference.lower, point.effect_size):
+        assert np.isnan(missing).all()
+    assert np.isnan(point.p_a_better).all()
+
+
+def test_direction_of_every_quantity():
+    assert higher_is_better("language_potential")
+    assert higher_is_better("mean_prr_latent_common")
+    assert higher_is_better("model_effect")
+    assert not higher_is_better("cv_prr")
+    assert not higher_is_better("std_prr_common")
+    with pytest.raises(InputError, match="did you mean 'cv_prr'"):
+        higher_is_better("cv_pr")

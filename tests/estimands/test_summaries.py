@@ -1,0 +1,274 @@
+"""Tables: exact columns, order of the rows, values and missing cells."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+from bayeseval.errors import InputError
+from bayeseval.estimands import (
+    components_table,
+    derive,
+    disparity_table,
+    pairwise_table,
+    potential_table,
+    rank_probability_table,
+    rank_table,
+)
+from tests.estimands.trees import CROSSED, INCOMPLETE, edit, make_tree
+
+BOUNDS = ("mean", "sd", "lower", "upper")
+RANK = ("mean", "median", "lower", "upper")
+RTOL = 1e-12
+MODELS = ["m1", "m2", "m3", "m4"]
+
+
+def with_derived(tree, seed=0):
+    additions, estimands = derive(tree, seed=seed)
+    groups = {key: child.to_dataset() for key, child in tree.children.items()}
+    groups["posterior"] = groups["posterior"].merge(additions)
+    return xr.DataTree.from_dict(groups | {"estimands": estimands})
+
+
+@pytest.fixture(scope="module")
+def tree():
+    return with_derived(make_tree(interactions=CROSSED, draws=40))
+
+
+def column(tree, name, **level):
+    return tree["posterior"][name].sel(level).values.reshape(-1)
+
+
+def bounds(draws, prob=0.95):
+    tail = (1 - prob) / 2
+    return [draws.mean(), draws.std(ddof=1), *np.quantile(draws, [tail, 1 - tail])]
+
+
+def test_potential_table(tree):
+    table = potential_table(tree, ci_prob=0.8)
+    assert list(table.columns) == [
+        "language",
+        *(f"potential_{b}" for b in BOUNDS),
+        *(f"rank_{r}" for r in RANK),
+        "n_records",
+        "n_tasks",
+        "tie_group",
+        "ci_kind",
+        "ci_prob",
+    ]
+    assert sorted(table["language"]) == ["de", "en", "fi", "fr"]
+    assert table["rank_mean"].is_monotonic_increasing
+    for row in table.to_dict("records"):
+        label = row["language"]
+        draws = column(tree, "language_potential", language=label)
+        got = [row[f"potential_{b}"] for b in BOUNDS]
+        np.testing.assert_allclose(got, bounds(draws, 0.8), rtol=RTOL)
+        ranks = column(tree, "language_potential_rank", language=label)
+        lower, median, upper = (
+            np.sort(ranks)[int(np.ceil(p * len(ranks))) - 1] for p in (0.1, 0.5, 0.9)
+        )
+        got = [row[f"rank_{r}"] for r in RANK]
+        np.testing.assert_allclose(got, [ranks.mean(), median, lower, upper], rtol=RTOL)
+        own = [r for r in INCOMPLETE if r[0] == label]
+        assert (row["n_records"], row["n_tasks"]) == (len(own), len({r[1] for r in own}))
+        assert (row["ci_kind"], row["ci_prob"]) == ("eti", 0.8)
+    assert table["tie_group"].iloc[0] == 1
+    assert table["tie_group"].is_monotonic_increasing
+
+
+@pytest.mark.parametrize("flavour", ["observed", "latent"])
+def test_disparity_table(tree, flavour):
+    table = disparity_table(tree, flavour=flavour)
+    assert list(table.columns) == [
+        "model",
+        "support",
+        *(f"{q}_{b}" for q in ("mean_prr", "std_prr", "cv_prr") for b in BOUNDS),
+        *(f"{q}_rank_{r}" for q in ("mean_prr", "cv_prr") for r in RANK),
+        "n_records",
+        "prr",
+        "n_pairs",
+        "excluded_draws",
+        "note",
+        "ci_kind",
+        "ci_prob",
+    ]
+    assert list(table["support"]) == ["observed"] * 4 + ["common"] * 4
+    assert set(table["prr"]) == {flavour}
+    for support, part in table.groupby("support"):
+        assert sorted(part["model"]) == MODELS
+        assert part["mean_prr_rank_mean"].is_monotonic_increasing
+        for row in part.to_dict("records"):
+            suffix = ("_latent" if flavour == "latent" else "") + (
+                "_common" if support == "common" else ""
+            )
+            for quantity in ("mean_prr", "std_prr", "cv_prr"):
+                draws = column(tree, quantity + suffix, model=row["model"])
+                got = [row[f"{quantity}_{b}"] for b in BOUNDS]
+                np.testing.assert_allclose(got, bounds(draws), rtol=RTOL)
+            for quantity in ("mean_prr", "cv_prr"):
+                ranks = column(tree, f"{quantity}{suffix}_rank", model=row["model"])
+                np.testing.assert_allclose(row[f"{quantity}_rank_mean"], ranks.mean(), rtol=RTOL)
+            n = sum(r[2] == row["model"] for r in INCOMPLETE)
+            assert row["n_records"] == n
+            assert row["n_pairs"] == (8 if support == "common" else n)
+            single = row["model"] == "m4" and support == "observed"
+            expected = "std_prr, cv_prr: one language-task pair: no spread" if single else ""
+            assert (row["note"], row["excluded_draws"]) == (expected, 0)
+
+
+def test_replicates_are_records_but_not_pairs():
+    table = disparity_table(with_derived(make_tree([*INCOMPLETE, ("en", "nli", "m4")])))
+    row = table[(table["model"] == "m4") & (table["support"] == "observed")].iloc[0]
+    assert (row["n_records"], row["n_pairs"]) == (2, 1)
+
+
+def test_excluded_draws_and_reason_reach_the_table():
+    tree = make_tree(interactions=CROSSED)
+    broken = with_derived(edit(tree, intercept=-1e4))
+    table = disparity_table(broken)
+    assert (table["excluded_draws"].where(table["n_pairs"] > 1, 30) == 30).all()
+    assert table["note"].str.contains("30 of 30 draws").all()
+    numbers = table.filter(regex="prr_(mean|sd|lower|upper|rank.*)$")
+    assert numbers.shape[1] == 20
+    assert numbers.isna().all(axis=None)
+
+
+def test_components_table(tree):
+    table = components_table(tree)
+    assert list(table.columns) == [
+        "component",
+        *(f"sd_{b}" for b in BOUNDS),
+        "share_mean",
+        "share_lower",
+        "share_upper",
+        "kind",
+        *(f"finite_sd_{b}" for b in BOUNDS),
+        "ci_kind",
+        "ci_prob",
+    ]
+    assert list(table["component"]) == ["language", "task", "model", *CROSSED, "residual"]
+    row = table.set_index("component").loc["model"]
+    draws = column(tree, "sd_model")
+    np.testing.assert_allclose([row[f"sd_{b}"] for b in BOUNDS], bounds(draws), rtol=RTOL)
+    effects = tree["posterior"]["model_effect"].values.reshape(-1, 4)
+    finite = bounds(np.sqrt((effects**2).mean(axis=1)))
+    np.testing.assert_allclose([row[f"finite_sd_{b}"] for b in BOUNDS], finite, rtol=RTOL)
+    assert table["share_mean"].sum() == pytest.approx(1.0, rel=RTOL)
+
+
+def test_pairwise_table_and_its_direction(tree):
+    table = pairwise_table(tree, ["mean_prr", "cv_prr_common", "model_effect"])
+    assert list(table.columns) == [
+        "quantity",
+        "model_a",
+        "model_b",
+        *(f"diff_{b}" for b in BOUNDS),
+        "effect_size",
+        "p_a_better",
+        "ci_kind",
+        "ci_prob",
+    ]
+    assert len(table) == 3 * 6
+    for row in table.to_dict("records"):
+        a, b = (column(tree, row["quantity"], model=row[k]) for k in ("model_a", "model_b"))
+        assert row["model_a"] < row["model_b"]
+        np.testing.assert_allclose([row[f"diff_{x}"] for x in BOUNDS], bounds(a - b), rtol=RTOL)
+        better = a < b if row["quantity"] == "cv_prr_common" else a > b
+        assert row["p_a_better"] == pytest.approx(better.mean(), rel=RTOL)
+        assert row["effect_size"] == pytest.approx((a - b).mean() / (a - b).std(ddof=1), rel=RTOL)
+    lower_is_better = table[table["quantity"] == "cv_prr_common"]
+    decided = lower_is_better[np.abs(lower_is_better["effect_size"]) > 1]
+    assert len(decided)  # the direction check below must see something
+    assert ((decided["diff_mean"] < 0) == (decided["p_a_better"] > 0.5)).all()
+
+
+def test_rank_probability_table(tree):
+    table = rank_probability_table(tree, ["language_potential", "cv_prr"])
+    assert list(table.columns) == ["quantity", "level", "rank", "probability", "ci_kind", "ci_prob"]
+    assert len(table) == 2 * 16
+    for (quantity, level, rank), part in table.groupby(["quantity", "level", "rank"]):
+        factor = "model" if quantity == "cv_prr" else "language"
+        ranks = column(tree, f"{quantity}_rank", **{factor: level})
+        expected = np.nan if level == "m4" else (ranks == rank).mean()
+        np.testing.assert_allclose(part["probability"], [expected], rtol=RTOL)
+    totals = table.groupby(["quantity", "level"])["probability"].sum(min_count=1).dropna()
+    np.testing.assert_allclose(totals, np.ones(7), rtol=RTOL)
+    order = list(dict.fromkeys(table[table["quantity"] == "language_potential"]["level"]))
+    assert order == list(potential_table(tree)["language"])
+
+
+def test_rank_table(tree):
+    table = rank_table(tree, "cv_prr")
+    assert list(table.columns) == [
+        "model",
+        *(f"rank_{r}" for r in RANK),
+        "p_best",
+        "tie_group",
+        "ci_kind",
+        "ci_prob",
+    ]
+    assert table["model"].iloc[-1] == "m4"
+    assert table.iloc[-1][["rank_mean", "p_best", "tie_group"]].isna().all()
+    assert table["p_best"].sum() == pytest.approx(1.0, rel=RTOL)
+    disparity = disparity_table(tree).query("support == 'observed'").set_index("model")
+    for model, mean in zip(table["model"], table["rank_mean"], strict=True):
+        np.testing.assert_array_equal(mean, disparity.loc[model, "cv_prr_rank_mean"])
+
+
+def test_a_point_estimate_has_values_but_no_uncertainty():
+    tree = with_derived(make_tree(fixed=("language", "task"), chains=1, draws=1))
+    potential = potential_table(tree)
+    assert potential["potential_mean"].notna().all()
+    assert list(potential["rank_mean"]) == [1.0, 2.0, 3.0, 4.0]
+    assert list(potential["rank_median"]) == [1.0, 2.0, 3.0, 4.0]
+    for name in ("potential_sd", "potential_lower", "rank_lower", "rank_upper", "tie_group"):
+        assert potential[name].isna().all(), name
+    disparity = disparity_table(tree)
+    assert disparity["mean_prr_mean"].notna().all()
+    assert disparity["mean_prr_sd"].isna().all()
+    assert components_table(tree)["sd_mean"].notna().all()
+    assert components_table(tree)["sd_sd"].isna().all()
+    pairs = pairwise_table(tree, ["mean_prr"])
+    assert pairs["diff_mean"].notna().all()
+    assert pairs[["diff_sd", "effect_size", "p_a_better"]].isna().all(axis=None)
+    assert rank_probability_table(tree, ["mean_prr"])["probability"].isna().all()
+
+
+def test_tables_survive_a_netcdf_round_trip(tree, tmp_path):
+    path = tmp_path / "fit.nc"
+    tree.to_netcdf(path, engine="h5netcdf")
+    with xr.open_datatree(path, engine="h5netcdf") as opened:
+        for build in (potential_table, disparity_table, components_table, rank_probability_table):
+            pd.testing.assert_frame_equal(build(opened), build(tree))
+        assert opened["estimands"]["potential"].dims == ("chain", "draw", "language_task")
+        assert "note" in opened["posterior"]["cv_prr"].attrs
+
+
+def test_estimands_group(tree):
+    potential = tree["estimands"]["potential"]
+    assert list(potential["language_task"].values)[:2] == ["de|nli", "de|qa"]
+    posterior = tree["posterior"].to_dataset().sel(language="de", task="qa")
+    expected = posterior["intercept"] + posterior["language_effect"] + posterior["task_effect"]
+    expected = expected + posterior["language_task_effect"].sel(language_task="de|qa")
+    np.testing.assert_allclose(potential.sel(language_task="de|qa"), expected, rtol=RTOL)
+    additive = derive(make_tree(), seed=0)[1]
+    assert list(additive["language_task"].values) == list(potential["language_task"].values)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda t: disparity_table(t, flavour="latnt"), "did you mean 'latent'"),
+        (lambda t: potential_table(t, ci_prob=95), "between 0 and 1"),
+        (lambda t: pairwise_table(t, ["language_potential"]), "pairs are formed of models"),
+        (lambda t: pairwise_table(t, ["mean_pr"]), "did you mean 'mean_prr'"),
+        (lambda t: rank_table(t, "sd_model"), "cannot be ranked"),
+        (lambda t: potential_table(make_tree()), "no 'language_potential'"),
+    ],
+)
+def test_impossible_requests_are_one_clear_line(tree, call, message):
+    with pytest.raises(InputError, match=message) as error:
+        call(tree)
+    assert "\n" not in str(error.value)

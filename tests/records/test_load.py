@@ -1,0 +1,390 @@
+"""Formats, column names, tasks, and what the load report has to say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from bayeseval.errors import InputError
+from bayeseval.records import Records, Units, load
+
+ROWS = [
+    ("gpt", "en", "xnli", "acc", 80.1),
+    ("gpt", "nan", "xnli", "acc", 60.5),
+    ("bloom", "en", "xnli", "acc", 55.0),
+    ("bloom", "no", "xnli", "acc", 48.25),
+    ("bloom", "en", "xquad", "f1", 38.5),
+]
+NAMES = ("model", "language", "dataset", "metric", "score")
+
+
+def _text(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8", newline="")
+    return path
+
+
+def _delimited(separator: str, end: str = "\n") -> str:
+    rows = [NAMES, *ROWS]
+    return "".join(separator.join(map(str, row)) + end for row in rows)
+
+
+def _dicts() -> list[dict[str, object]]:
+    return [dict(zip(NAMES, row, strict=True)) for row in ROWS]
+
+
+@pytest.fixture
+def expected() -> Records:
+    return Records.from_frame(pd.DataFrame(ROWS, columns=list(NAMES)), name="rows")
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("a.csv", _delimited(",")),
+        ("a.csv", _delimited(",", "\r\n")),
+        ("a.csv", _delimited(",", "\r")),
+        ("a.csv", "\ufeff" + _delimited(",")),
+        ("a.csv", "\n\n" + _delimited(",") + "\n\n"),
+        ("a.csv", _delimited(";")),
+        ("a.csv", _delimited("\t")),
+        ("a.tsv", _delimited("\t")),
+        ("a.txt", _delimited("\t")),
+        ("a.table", _delimited("|")),
+        ("a.json", json.dumps(_dicts())),
+        ("a.json", "\ufeff" + json.dumps(_dicts(), indent=2)),
+        ("a.json", "\n".join(map(json.dumps, _dicts()))),
+        ("a.jsonl", "\r\n".join(map(json.dumps, _dicts())) + "\r\n"),
+        ("a.jsonl", json.dumps(_dicts())),
+        ("a.txt", "\n\n".join(map(json.dumps, _dicts()))),
+    ],
+)
+def test_every_format_gives_the_same_records(
+    tmp_path: Path, expected: Records, file: str, text: str
+) -> None:
+    records = load(_text(tmp_path / file, text))
+    assert records.content_hash == expected.content_hash
+    pd.testing.assert_frame_equal(records.table, expected.table)
+    # The codes of Min Nan Chinese and Norwegian are labels, not missing values.
+    assert records.coords["language"] == ("en", "nan", "no")
+    assert records.coords["task"] == ("xnli:acc", "xquad:f1")
+
+
+def test_parquet_gives_the_same_records(tmp_path: Path, expected: Records) -> None:
+    frame = pd.DataFrame(ROWS, columns=list(NAMES))
+    frame["model"] = frame["model"].astype("category")
+    path = tmp_path / "scores.data"
+    frame.to_parquet(path)
+    assert load(path).content_hash == expected.content_hash
+
+
+def test_columns_are_found_by_synonyms_and_reported(tmp_path: Path) -> None:
+    path = _text(
+        tmp_path / "t.csv",
+        "LLM,Lang_Code,Benchmark,EXACT MATCH,Num Samples,stderr,comment\n"
+        "gpt,en,xquad,80.5,100,1.5,x\nbloom,sw,xquad,30,90,1.25,y\n",
+    )
+    records = load(path)
+    assert records.report.mapping == {
+        "model": "LLM",
+        "language": "Lang_Code",
+        "score": "EXACT MATCH",
+        "dataset": "Benchmark",
+        "n": "Num Samples",
+        "se": "stderr",
+    }
+    assert records.report.ignored_columns == ("comment",)
+    assert records.coords["task"] == ("xquad:EXACT MATCH",)
+    assert records.table["metric"].tolist() == ["EXACT MATCH"] * 2
+    assert records.table[["n", "se"]].values.tolist() == [[90.0, 1.25], [100.0, 1.5]]
+    assert any("metric 'EXACT MATCH'" in note for note in records.report.notes)
+
+
+def test_our_own_name_wins_over_a_synonym(tmp_path: Path) -> None:
+    path = _text(
+        tmp_path / "t.csv",
+        "model,language,lang,task,score,F1\ngpt,en,xx,a,80,1\nbloom,sw,yy,a,30,2\n",
+    )
+    records = load(path)
+    assert records.coords["language"] == ("en", "sw")
+    assert records.table["score"].tolist() == [30.0, 80.0]
+    assert records.report.ignored_columns == ("lang", "F1")
+
+
+def test_flags_and_mapping_files_choose_columns(tmp_path: Path) -> None:
+    path = _text(
+        tmp_path / "t.csv",
+        "model,language,dataset,F1,acc\ngpt,en,a,80,70\nbloom,sw,a,30,20\n",
+    )
+    by_flag = load(path, columns={"score": "acc"})
+    assert by_flag.table["score"].tolist() == [20.0, 70.0]
+    assert by_flag.coords["task"] == ("a:acc",)
+    mapping = _text(
+        tmp_path / "map.yaml",
+        "columns: {score: f1, metric:}\nunits: {lower: 0, upper: 90}\n"
+        "language_names: {en: English, no: Norwegian}\n",
+    )
+    by_file = load(path, mapping_file=mapping)
+    assert by_file.table["score"].tolist() == [30.0, 80.0]
+    assert by_file.units == {"a:F1": Units(0, 90)}
+    # Only names of languages that are there are kept.
+    assert by_file.language_names == {"en": "English"}
+    both = load(path, mapping_file=mapping, columns={"score": "acc"}, units=(0, 100))
+    assert both.table["score"].tolist() == [20.0, 70.0]
+    assert both.units == {"a:acc": Units(0, 100)}
+
+
+@pytest.mark.parametrize(
+    ("columns", "phrase"),
+    [
+        ({"scor": "F1"}, "unknown name 'scor'; did you mean 'score'?"),
+        ({"score": "F2"}, "no column 'F2', which was given for 'score'; did you mean 'F1'?"),
+        ({"score": "F1", "n": "F1"}, "'F1' is mapped to both 'score' and 'n'"),
+        ({"score": None}, "no column for 'score'"),
+    ],
+)
+def test_a_wrong_mapping_is_refused(
+    tmp_path: Path, columns: dict[str, str | None], phrase: str
+) -> None:
+    path = _text(tmp_path / "t.csv", "model,language,task,F1\ngpt,en,a,80\nbloom,sw,a,30\n")
+    with pytest.raises(InputError) as caught:
+        load(path, columns=columns)
+    assert phrase in str(caught.value)
+
+
+def test_leaving_a_column_out(tmp_path: Path) -> None:
+    path = _text(tmp_path / "t.csv", "model,language,task,score,n\ngpt,en,a,80,x\nbloom,sw,a,30,y\n")
+    with pytest.raises(InputError, match="n 'x' is not a number"):
+        load(path)
+    records = load(path, columns={"n": None})
+    assert list(records.table.columns) == ["model", "language", "task", "score"]
+    assert records.report.ignored_columns == ("n",)
+
+
+def test_task_wins_over_a_dataset_that_says_the_same(tmp_path: Path) -> None:
+    text = "model,language,task,dataset,metric,score\ngpt,en,A,a,f1,80\nbloom,sw,B,a,em,30\n"
+    records = load(_text(tmp_path / "t.csv", text))
+    assert records.coords["task"] == ("A", "B")
+    assert records.table["dataset"].tolist() == ["a", "a"]
+
+
+def test_the_user_settles_task_against_dataset(tmp_path: Path) -> None:
+    text = "model,language,task,dataset,score\ngpt,en,A,a,80\nbloom,sw,A,b,30\n"
+    path = _text(tmp_path / "t.csv", text)
+    with pytest.raises(InputError, match="name different tasks"):
+        load(path)
+    assert load(path, columns={"dataset": "dataset"}).coords["task"] == ("a", "b")
+    by_task = load(path, columns={"task": "task"})
+    assert by_task.coords["task"] == ("A",)
+    # It would contradict the task when the table is written and read again.
+    assert "dataset" not in by_task.table
+    assert any("dataset column" in note for note in by_task.report.notes)
+
+
+def test_without_task_and_dataset_there_is_one_reported_task(tmp_path: Path) -> None:
+    records = load(_text(tmp_path / "t.csv", "model,language,F1\ngpt,en,80\nbloom,sw,30\n"))
+    assert records.coords["task"] == ("F1",)
+    assert any("one task, 'F1'" in note for note in records.report.notes)
+    plain = load(_text(tmp_path / "u.csv", "model,language,value\ngpt,en,80\nbloom,sw,30\n"))
+    assert plain.coords["task"] == ("score",)
+
+
+def test_aggregate_rows_are_dropped_counted_and_named(tmp_path: Path) -> None:
+    path = _text(
+        tmp_path / "t.csv",
+        "model,language,task,score\ngpt,en,a,80\ngpt,sw,a,60\ngpt,AVG,a,70\nbloom,en,a,50\n"
+        "bloom,Macro Average,a,n/a\nbloom,avg,a,50\ngpt,mean,a,1\ngpt,all,a,2\n"
+        "gpt,average,a,3\ngpt,macro,a,4\nbloom,avg,b,\n",
+    )
+    report = load(path).report
+    assert (report.n_rows_read, report.n_records, report.n_dropped) == (11, 3, 8)
+    (group,) = report.dropped
+    assert group.counts == (
+        ("AVG", 1),
+        ("Macro Average", 1),
+        ("all", 1),
+        ("average", 1),
+        ("avg", 2),
+        ("macro", 1),
+        ("mean", 1),
+    )
+    assert group.first == f"{path}, line 4"
+
+
+def test_a_model_may_be_called_mean(tmp_path: Path) -> None:
+    path = _text(tmp_path / "t.csv", "model,language,task,score\nmean,en,all,80\navg,sw,all,30\n")
+    records = load(path)
+    assert records.coords["model"] == ("avg", "mean")
+    assert records.report.dropped == ()
+
+
+def test_missing_scores_are_dropped_counted_and_named(tmp_path: Path) -> None:
+    rows = [
+        {"model": "gpt", "language": "en", "task": "a", "score": 80},
+        {"model": "gpt", "language": "sw", "task": "a", "score": None},
+        {"model": "bloom", "language": "en", "task": "a", "score": "30.5"},
+        {"model": "bloom", "language": "sw", "task": "a", "score": 20},
+        {"model": "mt5", "language": "sw", "task": "a"},
+    ]
+    records = load(_text(tmp_path / "t.json", json.dumps(rows)))
+    (group,) = records.report.dropped
+    assert group.reason == "missing score"
+    assert group.counts == (("gpt, sw, a", 1), ("mt5, sw, a", 1))
+    assert group.first.endswith("t.json, record 2")
+    assert "no score left for model mt5" in records.report.notes
+    assert records.table["score"].tolist() == [30.5, 20.0, 80.0]
+
+
+def test_rows_of_separators_are_dropped_and_counted(tmp_path: Path) -> None:
+    path = _text(tmp_path / "t.csv", "model,language,task,score\ngpt,en,a,80\n,,,\nb,sw,a,3\n, ,,\n")
+    (group,) = load(path).report.dropped
+    assert (group.reason, group.n_rows) == ("empty rows", 2)
+
+
+def test_an_unnamed_row_index_is_ignored(tmp_path: Path) -> None:
+    path = _text(tmp_path / "t.csv", ",model,language,task,score\n0,gpt,en,a,80\n1,b,sw,a,3\n")
+    assert load(path).report.ignored_columns == ("(unnamed column 1)",)
+
+
+def test_labels_are_stripped_and_normalised_with_a_note(tmp_path: Path) -> None:
+    decomposed = "Franc\u0327ais"
+    path = _text(
+        tmp_path / "t.csv",
+        f"model,language,task,score\n gpt ,{decomposed},a,80\nGPT,sw,a,3\nG PT,en,a,4\n",
+    )
+    records = load(path)
+    assert records.coords["model"] == ("G PT", "GPT", "gpt")
+    assert records.coords["language"] == ("Fran\u00e7ais", "en", "sw")
+    notes = "\n".join(records.report.notes)
+    assert "blanks stripped from 1 model label: ' gpt '" in notes
+    assert "NFC in 1 language label" in notes
+    assert "model labels that look alike were kept apart: G PT, GPT, gpt" in notes
+
+
+def test_two_spellings_of_one_label_are_one_cell(tmp_path: Path) -> None:
+    path = _text(tmp_path / "t.csv", "model,language,task,score\ngpt,en,a,8\n gpt,en,a,9\nb,sw,a,3\n")
+    with pytest.raises(InputError, match="line 3: duplicate of line 2"):
+        load(path)
+
+
+def test_lines_are_physical_lines(tmp_path: Path) -> None:
+    text = 'note,model,language,task,score\n\n"two\nlines",gpt,en,a,80\nx,b,sw,a,oops\n'
+    with pytest.raises(InputError, match="line 5, column 'score': score 'oops'"):
+        load(_text(tmp_path / "t.csv", text))
+
+
+def test_replicates_are_kept_apart_and_sorted_as_numbers(tmp_path: Path) -> None:
+    text = "model,language,task,seed_idx,score\n" + "".join(
+        f"{model},{language},a,{seed}.0,{seed}\n"
+        for model, language in (("gpt", "en"), ("b", "sw"))
+        for seed in (10, 2, 1)
+    )
+    records = load(_text(tmp_path / "t.csv", text))
+    assert records.replicate_columns == ("seed",)
+    assert records.table["seed"].tolist() == ["1", "2", "10"] * 2
+    assert records.table["score"].tolist() == [1.0, 2.0, 10.0] * 2
+
+
+def test_counts_are_read_and_n_is_needed_beside_k(tmp_path: Path) -> None:
+    text = "model,language,task,score,n,k\ngpt,en,a,80,10,8\nb,sw,a,50,,\n"
+    table = load(_text(tmp_path / "t.csv", text)).table
+    assert table[["n", "k"]].fillna(-1).values.tolist() == [[-1, -1], [10, 8]]
+    with pytest.raises(InputError, match="line 3, column 'k': k 5 has no n"):
+        load(_text(tmp_path / "u.csv", text.replace("50,,", "50,,5")))
+
+
+def test_chance_is_one_value_per_task(tmp_path: Path) -> None:
+    text = "model,language,task,score,chance\ngpt,en,a,80,25\nb,sw,a,50,{}\n"
+    assert load(_text(tmp_path / "t.csv", text.format(25))).table["chance"].tolist() == [25, 25]
+    with pytest.raises(InputError, match="chance 50 differs from 25 earlier in task 'a'"):
+        load(_text(tmp_path / "t.csv", text.format(50)))
+
+
+def test_a_folder_is_put_together(tmp_path: Path) -> None:
+    _text(tmp_path / "a.csv", "model,language,task,score\ngpt,en,a,80\nb,sw,a,avg\n".replace("avg", "5"))
+    _text(tmp_path / "b.jsonl", '{"Model": "gpt", "Lang": "sw", "task": "a", "F1": 7}\n')
+    _text(tmp_path / "README.md", "words")
+    _text(tmp_path / ".hidden.csv", "x")
+    records = load(tmp_path)
+    assert len(records) == 3
+    assert [Path(source).name for source in records.report.sources] == ["a.csv", "b.jsonl"]
+    assert records.report.mapping["score"] == "score / F1"
+    assert any("1 other file in the folder not read: README.md" in n for n in records.report.notes)
+
+
+def test_a_folder_with_a_replicate_column_in_one_file_only(tmp_path: Path) -> None:
+    _text(tmp_path / "a.csv", "model,language,task,seed,score\ngpt,en,a,0,80\nb,sw,a,1,5\n")
+    _text(tmp_path / "b.csv", "model,language,task,score\ngpt,sw,a,80\n")
+    with pytest.raises(InputError, match=r"b\.csv: no seed column, but .*a\.csv has one"):
+        load(tmp_path)
+
+
+def _scores(tmp_path: Path, rows: str) -> Path:
+    return _text(tmp_path / "t.csv", "model,language,task,score\n" + rows)
+
+
+def test_low_scores_on_a_hundred_point_scale_are_no_mixture(tmp_path: Path) -> None:
+    """One low score, a model that fails with zeros, a hard task: all real, all kept."""
+    rows = "gpt,en,a,80\ngpt,sw,a,60\nb,en,a,0.4\nb,sw,a,55\nz,en,a,0\nz,sw,a,0\n"
+    hard = "gpt,en,h,12\ngpt,sw,h,1.5\nb,en,h,0.4\nb,sw,h,0.2\n"
+    assert len(load(_scores(tmp_path, rows + hard))) == 10
+    # The control: the same low model in a task where the others are high.
+    with pytest.raises(InputError, match="task 'a' mixes scales: the scores of model z"):
+        load(_scores(tmp_path, rows.replace("z,en,a,0\n", "z,en,a,0.5\n")))
+
+
+def test_a_mixture_can_be_allowed_and_is_then_reported(tmp_path: Path) -> None:
+    path = _scores(tmp_path, "gpt,en,a,80\ngpt,sw,a,60\nb,en,a,0.8\nb,sw,a,0.6\n")
+    records = load(path, mixed_scales="allow")
+    assert len(records) == 4
+    assert any("mixes scales" in note for note in records.report.notes)
+    mapping = _text(tmp_path / "map.yaml", "mixed_scales: allow\n")
+    assert load(path, mapping_file=mapping).content_hash == records.content_hash
+    with pytest.raises(InputError, match="mixes scales"):
+        load(path, mapping_file=mapping, mixed_scales="refuse")
+
+
+def test_fractions_in_one_task_and_points_in_another_are_fine(tmp_path: Path) -> None:
+    path = _scores(tmp_path, "gpt,en,a,80\ngpt,sw,b,0.6\nb,en,a,70\nb,sw,b,0.5\n")
+    records = load(path)
+    assert records.units == {"a": Units(0, 100), "b": Units(0, 1)}
+    notes = "\n".join(records.report.notes)
+    assert "scale guessed 0-100 for task a" in notes
+    assert "scale guessed 0-1 for task b" in notes
+
+
+@pytest.mark.parametrize("scores", [(-0.5, 0.5), (3.5, 9.1), (20.0, 130.0)])
+def test_a_scale_that_is_not_clear_stays_unknown(
+    tmp_path: Path, scores: tuple[float, float]
+) -> None:
+    records = load(_scores(tmp_path, f"gpt,en,a,{scores[0]}\nb,sw,a,{scores[1]}\n"))
+    assert records.units == {"a": Units(None, None)}
+    assert any("scale unknown for task a" in note for note in records.report.notes)
+
+
+def test_declared_units(tmp_path: Path) -> None:
+    path = _scores(tmp_path, "gpt,en,a,80\ngpt,sw,b,6\nb,en,a,70\nb,sw,b,5\n")
+    records = load(path, units={"*": (0, 100), "b": Units(1, 10)})
+    assert records.units == {"a": Units(0, 100), "b": Units(1, 10)}
+    assert not any("scale" in note for note in records.report.notes)
+    with pytest.raises(InputError, match=r"line 3, column 'score': score 6 is above .* 5.5 .*'b'"):
+        load(path, units={"b": (0, 5.5)})
+    with pytest.raises(InputError, match="line 3, column 'score': score 6 is below .* 50 .*'b'"):
+        load(path, units=(50, 100))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "phrase"),
+    [
+        ((1, 0), "lower bound 1 is not below upper bound 0"),
+        ((0, float("inf")), "not finite"),
+        ((0, "x"), "not a number"),
+        ((0, 1, 2), "expected (lower, upper)"),
+    ],
+)
+def test_impossible_units_are_refused(tmp_path: Path, bounds: object, phrase: str) -> None:
+    path = _scores(tmp_path, "gpt,en,a,80\nb,sw,a,70\n")
+    with pytest.raises(InputError) as caught:
+        load(path, units=bounds)  # type: ignore[arg-type]
+    assert phrase in str(caught.value)

@@ -1,0 +1,205 @@
+"""The command line as a user meets it: exit codes, one-line errors, files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from bayeseval.cli import main
+from records.broken_cases import CASES, BrokenCase
+
+BROKEN = Path(__file__).parent / "fixtures" / "broken"
+
+SMALL = """language,task,model,score
+de,qa,A,61.0
+de,qa,B,52.5
+de,nli,A,70.0
+de,nli,B,66.0
+en,qa,A,75.5
+en,qa,B,71.0
+en,nli,A,80.0
+en,nli,B,78.5
+sw,qa,A,41.0
+sw,qa,B,44.0
+sw,nli,A,55.0
+sw,nli,B,49.0
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "small.csv"
+    path.write_text(SMALL, encoding="utf-8")
+    return path
+
+
+def one_line(captured: str) -> str:
+    assert captured.startswith("error: ")
+    assert captured.count("\n") == 1
+    return captured
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.file))
+def test_a_broken_file_is_one_clear_line_and_exit_code_2(
+    case: BrokenCase, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["validate", str(BROKEN / case.file)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    message = one_line(captured.err)
+    for phrase in case.phrases:
+        assert phrase in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phrases"),
+    [
+        (["fit", "--benchmark", "mgea"], ("'mgea'", "did you mean 'mega'?")),
+        (["fit", "--benchmark", "mega", "--model", "aditive"], ("did you mean 'additive'?",)),
+        (["fit", "--benchmark", "mega", "--engine", "numpyr"], ("'numpyr'", "'numpyro'")),
+        (["fit", "--benchmark", "mega", "--ci-prob", "95"], ("--ci-prob", "between 0 and 1", "95")),
+        (["fit", "--benchmark", "mega", "--draws", "0"], ("draws must be at least 1, got 0",)),
+        (["fit", "--benchmark", "mega", "--draws", "many"], ("--draws", "'many'")),
+        (
+            ["fit", "--benchmark", "mega", "--engine", "ml", "--draws", "10"],
+            ("engine ml has no use for draws",),
+        ),
+        (
+            ["fit", "--benchmark", "mega", "--engine", "ml", "--model", "additive"],
+            ("engine ml", "paper"),
+        ),
+        (["fit"], ("--benchmark",)),
+        (["fit", "--bench", "mega"], ("--bench",)),
+        (["fitt"], ("'fitt'", "did you mean 'fit'?")),
+        (["list", "model"], ("'model'", "models")),
+        (["fit", "--benchmark", "mega", "--columns", "score"], ("OURS=THEIRS", "'score'")),
+        (["validate", "no/such/file.csv"], ("no/such/file.csv",)),
+    ],
+)
+def test_bad_usage_is_one_clear_line_and_exit_code_2(
+    arguments: list[str],
+    phrases: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    message = one_line(capsys.readouterr().err)
+    for phrase in phrases:
+        assert phrase in message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_validate_says_what_was_understood(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "mega"]) == 0
+    out = capsys.readouterr().out
+    for fact in ("1,364", "53", "15", "13", "216", "795"):
+        assert fact in out
+
+
+def test_lists_name_what_is_shipped(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "models"]) == 0
+    models = capsys.readouterr().out
+    for name in ("additive", "interaction", "crossed", "robust", "paper"):
+        assert name in models
+    assert main(["list", "benchmarks"]) == 0
+    assert "mega" in capsys.readouterr().out
+
+
+def test_fit_leaves_the_contract_s_folder_and_prints_results_on_stdout(
+    small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(
+        ["fit", "--benchmark", str(small), "--draws", "300", "--tune", "300", "--chains", "2"]
+    )
+    captured = capsys.readouterr()
+    folder = Path("results/small/additive-numpyro-seed0")
+    assert code in (0, 3)
+    assert "Mean-PRR" in captured.out
+    assert str(folder) in captured.out
+    assert "sd_language" in captured.err
+    assert {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()} >= {
+        "posterior.nc",
+        "run.json",
+        "tables/language_potential.csv",
+        "tables/model_disparity.csv",
+        "tables/variance_components.csv",
+        "tables/pairwise_models.csv",
+        "tables/rank_probabilities.csv",
+        "figures/potential.png",
+    }
+    potential = pd.read_csv(folder / "tables/language_potential.csv")
+    assert sorted(potential["language"]) == ["de", "en", "sw"]
+    assert potential["language"].iloc[0] == "en"
+    run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    assert run["settings"]["chains"] == 2
+    status = run["gate"]["status"]
+    assert (status == "pass") == (code == 0)
+    assert set(potential["gate"]) == {status}
+
+
+def test_another_run_is_not_overwritten_unless_forced(
+    small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = ["fit", "-b", str(small), "--engine", "ml", "--no-figures", "-q", "--out", "here"]
+    assert main(base) == 0
+    before = Path("here/run.json").read_text(encoding="utf-8")
+    capsys.readouterr()
+    assert main([*base, "--seed", "1"]) == 2
+    message = one_line(capsys.readouterr().err)
+    assert "seed 0" in message
+    assert "seed 1" in message
+    assert "--force" in message
+    assert Path("here/run.json").read_text(encoding="utf-8") == before
+    assert main([*base, "--seed", "1", "--force"]) == 0
+    assert json.loads(Path("here/run.json").read_text(encoding="utf-8"))["seed"] == 1
+
+
+def test_quiet_leaves_stderr_empty(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "-b", str(small), "--engine", "ml", "--no-figures", "-q"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_failed_gate_is_exit_code_3_and_said_everywhere(
+    small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["fit", "-b", str(small), "--draws", "5", "--tune", "5", "--chains", "2"]
+    assert main([*arguments, "--no-figures", "--out", "short"]) == 3
+    captured = capsys.readouterr()
+    assert "FAILED" in captured.out
+    assert "retry" in captured.err
+    assert set(pd.read_csv("short/tables/model_disparity.csv")["gate"]) == {"fail"}
+    run = json.loads(Path("short/run.json").read_text(encoding="utf-8"))
+    assert run["retried"] is True
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT])
+def test_ctrl_c_is_exit_code_130_and_leaves_nothing(how: signal.Signals, small: Path) -> None:
+    command = [sys.executable, "-m", "bayeseval.cli", "fit", "-b", str(small)]
+    process = subprocess.Popen(
+        [*command, "--draws", "200000", "--out", "never"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        text=True,
+    )
+    assert process.stderr is not None
+    # The first words mean that the imports are done and the work has begun.
+    first = process.stderr.readline()
+    time.sleep(1.0)
+    process.send_signal(how)
+    _, rest = process.communicate(timeout=120)
+    assert process.returncode == 130, first + rest
+    assert "interrupted" in rest
+    assert "Traceback" not in rest
+    assert not Path("never").exists()
+    assert [p.name for p in small.parent.iterdir()] == ["small.csv"]

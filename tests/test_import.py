@@ -1,0 +1,127 @@
+"""The public surface, and what importing it costs: nothing heavy, nothing shadowed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import bayeseval
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PUBLIC = ["Fit", "ModelSpec", "Records", "fit", "load"]
+HEAVY = {
+    *("arviz", "arviz_base", "arviz_plots", "arviz_stats", "blackjax", "jax", "matplotlib"),
+    *("numpyro", "nutpie", "pymc", "pytensor", "statsmodels", "torch", "transformers"),
+}
+
+
+def run(code: str) -> str:
+    """Standard output of a fresh interpreter."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def loaded_by(statement: str) -> set[str]:
+    """Top-level packages that a statement brings into a fresh interpreter."""
+    listing = "import sys, json; print(json.dumps(sorted({m.split('.')[0] for m in sys.modules})))"
+    return set(json.loads(run(f"{statement}\n{listing}").splitlines()[-1]))
+
+
+def test_import_loads_no_ppl_no_torch_not_even_pandas() -> None:
+    loaded = loaded_by("import bayeseval")
+    assert "bayeseval" in loaded
+    assert loaded & (HEAVY | {"pandas", "numpy", "scipy", "xarray", "pydantic"}) == set()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import bayeseval as be; be.Fit, be.ModelSpec, be.Records, be.fit, be.load",
+        "import bayeseval.engines, bayeseval.estimands, bayeseval.output, bayeseval.cli",
+        "import bayeseval.simulate",
+        "import bayeseval as be; be.load('mega')",
+        "from bayeseval.cli import main; main(['--help'])",
+        "from bayeseval.cli import main; main(['validate', 'mega'])",
+    ],
+)
+def test_naming_things_loads_no_ppl(statement: str) -> None:
+    assert loaded_by(statement) & HEAVY == set()
+
+
+def test_the_check_sees_a_heavy_import() -> None:
+    assert "matplotlib" in loaded_by("import bayeseval, matplotlib")
+
+
+def test_public_surface() -> None:
+    assert bayeseval.__all__ == PUBLIC
+    assert set(PUBLIC) <= set(dir(bayeseval))
+    for name in PUBLIC:
+        assert getattr(bayeseval, name).__name__ == name
+        assert getattr(bayeseval, name).__module__.startswith("bayeseval.")
+
+
+def test_dir_lists_the_surface_before_anything_is_loaded() -> None:
+    assert run("import bayeseval; print(*[n for n in dir(bayeseval) if n in bayeseval.__all__])") == (
+        " ".join(PUBLIC) + "\n"
+    )
+
+
+def test_unknown_attribute() -> None:
+    with pytest.raises(AttributeError, match="module 'bayeseval' has no attribute 'fitt'"):
+        bayeseval.fitt  # noqa: B018 - reading it is the test
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "import bayeseval",
+        "import bayeseval.fit",
+        "import bayeseval; bayeseval.fit; import bayeseval.fit",
+        "from bayeseval.fit import Fit; import bayeseval",
+        "import importlib, bayeseval; importlib.import_module('bayeseval.fit')",
+    ],
+)
+def test_fit_is_the_function_whatever_was_imported_before(before: str) -> None:
+    code = f"""
+{before}
+import sys, types
+import bayeseval
+from bayeseval import fit
+from bayeseval.fit import Fit
+module = sys.modules["bayeseval.fit"]
+assert isinstance(module, types.ModuleType)
+assert bayeseval.fit is fit is module.fit
+assert isinstance(fit, types.FunctionType), fit
+assert bayeseval.Fit is Fit is module.Fit
+"""
+    run(code)
+
+
+def test_other_submodules_are_bound_as_usual() -> None:
+    code = "import bayeseval.names; assert bayeseval.names.LANGUAGE == 'language'"
+    run(code)
+
+
+def test_a_public_name_can_be_replaced_in_a_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bayeseval, "fit", "stand-in")
+    assert bayeseval.fit == "stand-in"
+    monkeypatch.undo()
+    assert callable(bayeseval.fit)
+
+
+def test_one_version_everywhere() -> None:
+    said = bayeseval.__version__
+    assert re.fullmatch(r"\d+\.\d+\.\d+", said)
+    assert f"version: {said}" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"## [{said}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    try:
+        installed = version("bayeseval")
+    except PackageNotFoundError:
+        return  # run from a source tree: there is no second number to compare
+    assert installed == said

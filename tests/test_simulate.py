@@ -1,0 +1,100 @@
+"""Simulated tables have the stated shape, share and truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bayeseval.design import build_design
+from bayeseval.errors import InputError
+from bayeseval.simulate import simulate
+from bayeseval.spec import load_spec
+
+
+@pytest.mark.parametrize("spec", ["additive", "interaction", "crossed", "robust", "paper"])
+def test_scores_are_the_truth_plus_noise_of_the_stated_size(spec: str) -> None:
+    drawn = simulate(
+        spec, n_languages=20, n_tasks=8, n_models=9, observed_share=0.6, seed=3, sds={"sd_model": 9}
+    )
+    design = build_design(drawn.records, load_spec(spec))
+    expected = drawn.expected[
+        design.factor_index["language"], design.factor_index["task"], design.factor_index["model"]
+    ]
+    residual = design.score - expected
+    n = round(0.6 * 20 * 8 * 9)
+    assert design.n_records == n
+    sd = drawn.truth["sd_residual"]
+    if spec == "robust":
+        sd = sd * np.sqrt(drawn.truth["nu"] / (drawn.truth["nu"] - 2.0))
+    # The mean of n residuals: five standard errors.
+    assert abs(residual.mean()) < 5.0 * sd / np.sqrt(n)
+    if spec != "robust":
+        # Variance of a sample variance of normals is 2 sd^4 / (n - 1).
+        assert abs(residual.var() / sd**2 - 1.0) < 5.0 * np.sqrt(2.0 / (n - 1))
+    assert drawn.truth["sd_model"] == 9.0
+
+
+def test_the_expected_scores_are_the_sum_of_the_effects() -> None:
+    drawn = simulate("crossed", n_languages=4, n_tasks=3, n_models=5, seed=1)
+    truth = drawn.truth
+    for lang, task, model in np.ndindex(drawn.expected.shape):
+        potential = (
+            truth["intercept"]
+            + truth["language_effect"][lang]
+            + truth["task_effect"][task]
+            + truth["language_task_effect"][lang, task]
+        )
+        expected = (
+            potential
+            + truth["model_effect"][model]
+            + truth["model_task_effect"][model, task]
+            + truth["model_language_effect"][model, lang]
+        )
+        assert drawn.potential[lang, task] == pytest.approx(potential, abs=1e-9)
+        assert drawn.expected[lang, task, model] == pytest.approx(expected, abs=1e-9)
+    assert drawn.language_potential == pytest.approx(drawn.potential.mean(axis=1))
+
+
+def test_main_effects_sum_to_zero_unless_models_are_a_sample() -> None:
+    assert simulate("additive", seed=2).truth["model_effect"].sum() == pytest.approx(0.0, abs=1e-9)
+    assert abs(simulate("paper", seed=2).truth["model_effect"].sum()) > 1e-3
+
+
+def test_the_same_seed_gives_the_same_table_and_streams_are_apart() -> None:
+    first, again = simulate("additive", seed=5), simulate("additive", seed=5)
+    assert first.records.content_hash == again.records.content_hash
+    other = simulate("additive", seed=6)
+    assert other.records.content_hash != first.records.content_hash
+    pinned = [simulate("additive", seed=s, pattern_seed=9).records.table for s in (1, 2)]
+    cells = ["language", "task", "model"]
+    assert pinned[0][cells].equals(pinned[1][cells])
+    assert not np.allclose(pinned[0]["score"], pinned[1]["score"])
+
+
+def test_a_zero_sd_takes_the_term_out() -> None:
+    drawn = simulate("interaction", seed=0, sds={"sd_language_task": 0.0, "sd_residual": 0.0})
+    assert np.all(drawn.truth["language_task_effect"] == 0.0)
+
+
+def test_hierarchical_residuals_differ_by_level() -> None:
+    spec = load_spec({"name": "x", "residual_by": "language"})
+    drawn = simulate(spec, seed=4, sds={"sd_residual": 6.0, "sd_log_residual": 0.5})
+    levels = drawn.truth["sd_residual_language"]
+    assert levels.shape == (12,)
+    assert np.log(levels / 6.0).std() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phrase"),
+    [
+        ({"sds": {"sd_langage": 1.0}}, "did you mean 'sd_language'?"),
+        ({"sds": {"sd_task": -1.0}}, "sd_task must be zero or more, got -1"),
+        ({"sds": {"sd_task": float("nan")}}, "sd_task must be zero or more, got nan"),
+        ({"observed_share": 0.0}, "observed_share must lie in (0, 1], got 0"),
+        ({"observed_share": 0.01}, "raise observed_share"),
+        ({"n_models": 1}, "at least two languages, one task and two models"),
+    ],
+)
+def test_impossible_shapes_are_refused(arguments: dict[str, object], phrase: str) -> None:
+    with pytest.raises(InputError) as caught:
+        simulate("additive", **arguments)  # type: ignore[arg-type]
+    assert phrase in str(caught.value)

@@ -1,0 +1,168 @@
+"""Specs: round trips, defaults, and one clear line for what makes no sense."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from bayeseval.errors import InputError, SpecError
+from bayeseval.spec import ModelSpec, Prior, list_models, load_spec
+
+SHIPPED = ("additive", "crossed", "interaction", "paper", "robust")
+
+
+def test_the_shipped_models_are_listed_with_their_summaries() -> None:
+    models = list_models()
+    assert tuple(models) == SHIPPED
+    assert "Student-t" in models["robust"]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_spec_survives_yaml(name: str, tmp_path: Path) -> None:
+    spec = load_spec(name)
+    path = tmp_path / "again.yaml"
+    path.write_text(spec.to_yaml(), encoding="utf-8")
+    assert load_spec(path) == spec
+    assert spec.name == name
+
+
+def test_the_file_name_is_the_name_when_none_is_given(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("likelihood: student_t\n", encoding="utf-8")
+    assert load_spec(path).name == "mine"
+
+
+def test_default_priors_are_the_documented_ones() -> None:
+    priors = load_spec("robust").prior_table()
+    assert {name: str(prior) for name, prior in priors.items()} == {
+        "intercept": "normal(loc=0, scale=2.5) x sd(score)",
+        "sd_language": "half_normal(scale=1) x sd(score)",
+        "sd_task": "half_normal(scale=1) x sd(score)",
+        "sd_model": "half_normal(scale=1) x sd(score)",
+        "sd_language_task": "half_normal(scale=0.5) x sd(score)",
+        "sd_model_task": "half_normal(scale=0.5) x sd(score)",
+        "sd_model_language": "half_normal(scale=0.5) x sd(score)",
+        "sd_residual": "half_normal(scale=1) x sd(score)",
+        "nu": "gamma(shape=2, rate=0.1, low=1)",
+    }
+
+
+def test_priors_are_put_in_score_units_and_absolute_ones_left_alone() -> None:
+    relative = Prior(dist="normal", loc=1.0, scale=2.5).in_units(mean=60.0, sd=20.0)
+    assert (relative.loc, relative.scale) == (80.0, 50.0)
+    absolute = Prior(dist="half_normal", scale=5.0, relative=False).in_units(mean=60.0, sd=20.0)
+    assert absolute.scale == 5.0
+    gamma = Prior(dist="gamma", shape=2.0, rate=0.1, low=1.0).in_units(mean=60.0, sd=20.0)
+    assert (gamma.shape, gamma.rate, gamma.low) == (2.0, 0.1, 1.0)
+
+
+def test_an_override_replaces_one_default_and_changes_the_hash() -> None:
+    plain = load_spec("additive")
+    changed = load_spec(
+        {"name": "mine", "priors": {"sd_task": {"dist": "exponential", "scale": 0.5}}}
+    )
+    assert str(changed.prior_table()["sd_task"]) == "exponential(scale=0.5) x sd(score)"
+    assert changed.prior_table()["sd_model"] == plain.prior_table()["sd_model"]
+    assert changed.content_hash != plain.content_hash
+
+
+def test_the_hash_sees_the_model_and_not_its_name() -> None:
+    additive = load_spec("additive")
+    assert load_spec({"name": "another"}).content_hash == additive.content_hash
+    same_prior = {"sd_task": {"dist": "half_normal", "scale": 1.0}}
+    assert load_spec({"name": "x", "priors": same_prior}).content_hash == additive.content_hash
+    assert load_spec({"name": "x", "population": "models"}).content_hash != additive.content_hash
+
+
+def test_interactions_have_one_order() -> None:
+    first = load_spec({"name": "x", "interactions": ["model:language", "language:task"]})
+    assert first.interactions == ("language:task", "model:language")
+    assert first.terms == ("language", "task", "model", "language:task", "model:language")
+
+
+def test_fixed_effects_have_no_sd_parameter() -> None:
+    assert list(load_spec("paper").prior_table()) == ["intercept", "sd_model", "sd_residual"]
+
+
+@pytest.mark.parametrize(
+    ("values", "phrases"),
+    [
+        ({"likelihod": "normal"}, ("unknown key 'likelihod'", "did you mean 'likelihood'?")),
+        ({"likelihood": "norml"}, ("likelihood", "'normal' or 'student_t'", "'norml'")),
+        ({"interactions": ["language:taks"]}, ("interactions", "'language:task'", "'language:taks'")),
+        ({"interactions": ["language:task"] * 2}, ("interactions", "named twice")),
+        ({"effects": {"langauge": "fixed"}}, ("'effects.langauge'", "did you mean 'language'?")),
+        ({"centring": {"language:task": "centred"}}, ("'language:task'", "does not have")),
+        (
+            {"priors": {"sd_langage": {"dist": "half_normal", "scale": 1}}},
+            ("'sd_langage'", "did you mean 'sd_language'?"),
+        ),
+        (
+            {"priors": {"sd_task": {"dist": "half_normal", "scal": 1}}},
+            ("'priors.sd_task.scal'", "did you mean 'scale'?"),
+        ),
+        ({"priors": {"sd_task": {"dist": "half_normal"}}}, ("half_normal lacks scale",)),
+        (
+            {"priors": {"sd_task": {"dist": "half_normal", "scale": -1}}},
+            ("priors.sd_task.scale", "greater than 0", "-1"),
+        ),
+        (
+            {"priors": {"sd_task": {"dist": "normal", "scale": 1}}},
+            ("sd_task needs a positive prior",),
+        ),
+        (
+            {"priors": {"intercept": {"dist": "half_normal", "scale": 1}}},
+            ("intercept needs a real-valued prior",),
+        ),
+        ({"priors": {"sd_task": {"dist": "half_normal", "scale": ".inf"}}}, ("scale",)),
+        ({"fixed_scale": float("nan")}, ("fixed_scale", "got nan")),
+        ({"name": "a/b"}, ("name", "'a/b'")),
+    ],
+)
+def test_nonsense_is_refused_in_one_line(values: dict[str, object], phrases: tuple[str, ...]) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_spec({"name": "x", **values})
+    message = str(caught.value)
+    assert "\n" not in message
+    for phrase in phrases:
+        assert phrase in message
+
+
+def test_an_unknown_name_suggests_a_shipped_model() -> None:
+    with pytest.raises(InputError, match=r"'aditive'.*did you mean 'additive'\?.*shipped: additive"):
+        load_spec("aditive")
+
+
+@pytest.mark.parametrize(
+    ("text", "phrases"),
+    [
+        ("name: x\nname: y\n", ("line 2", "'name' is given twice")),
+        ("name: [x\n", ("not valid YAML",)),
+        ("- a\n- b\n", ("expected keys and values", "list")),
+        ("", ("expected keys and values",)),
+    ],
+)
+def test_broken_yaml_is_refused_with_file_and_line(
+    text: str, phrases: tuple[str, ...], tmp_path: Path
+) -> None:
+    path = tmp_path / "broken.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SpecError) as caught:
+        load_spec(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    for phrase in phrases:
+        assert phrase in str(caught.value)
+
+
+def test_a_spec_cannot_be_changed() -> None:
+    spec = load_spec("additive")
+    with pytest.raises(ValueError, match="frozen"):
+        spec.likelihood = "student_t"  # type: ignore[misc]
+
+
+def test_yaml_of_a_spec_is_plain() -> None:
+    values = yaml.safe_load(load_spec("robust").to_yaml())
+    assert values["likelihood"] == "student_t"
+    assert ModelSpec.model_validate(values) == load_spec("robust")
