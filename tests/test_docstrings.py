@@ -9,9 +9,10 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-import bayeseval
 import pytest
 from numpydoc.validate import validate
+
+import bayeseval
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "bayeseval"
 
@@ -101,7 +102,8 @@ def front_door() -> list[str]:
     methods = [
         f"bayeseval.fit.Fit.{name}"
         for name, member in vars(bayeseval.Fit).items()
-        if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, classmethod))
+        if not name.startswith("_")
+        and (inspect.isfunction(member) or isinstance(member, classmethod))
     ]
     return functions + methods
 

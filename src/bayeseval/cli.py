@@ -43,7 +43,9 @@ Source = Annotated[
 Columns = Annotated[
     list[str] | None,
     typer.Option(
-        "--columns", metavar="OURS=THEIRS", help="Which column is which, e.g. score=F1; repeatable."
+        "--columns",
+        metavar="OURS=THEIRS",
+        help="Which column is which, e.g. score=F1; repeatable. seed= leaves a column out.",
     ),
 ]
 Mapping = Annotated[
@@ -177,11 +179,11 @@ def _pairs(columns: Sequence[str]) -> dict[str, str | None]:
     pairs: dict[str, str | None] = {}
     for text in columns:
         ours, equals, theirs = text.partition("=")
-        if not (ours and equals and theirs):
+        if not (ours and equals):
             raise InputError(f"--columns takes OURS=THEIRS, for example score=F1; got {text!r}")
         if ours in pairs:
             raise InputError(f"--columns names {ours!r} twice")
-        pairs[ours] = theirs
+        pairs[ours] = theirs or None
     return pairs
 
 

@@ -166,7 +166,10 @@ def simulate(
     )
     frame[names.SCORE] = score[observed]
     return Simulation(
-        records=Records.from_frame(frame, name=f"simulated-{model.name}"),
+        # One simulated model may well have all its few scores between 0 and 1.
+        records=Records.from_frame(
+            frame, name=f"simulated-{model.name}", mixed_scales="allow"
+        ),
         truth=truth,
         potential=potential,
         expected=expected,

@@ -9,6 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from statsmodels.regression.mixed_linear_model import MixedLM
+from statsmodels.tools.sm_exceptions import ConvergenceWarning
 
 from bayeseval.design import Design, build_design
 from bayeseval.engines import Draws, SamplerSettings, ml
@@ -153,6 +155,20 @@ def test_a_failing_optimiser_is_not_believed(
         else:  # a release of statsmodels in which lbfgs works; its tolerance is its own
             assert point(result)["sd_model"] ** 2 == pytest.approx(exact.var_model, rel=1e-2)
     assert not [w for w in leaked if "statsmodels" in w.filename or "bayeseval" in w.filename]
+
+
+def test_a_warning_is_a_failure(design: Design, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = MixedLM.fit
+
+    def doubtful(self: MixedLM, **options: object) -> object:
+        result = honest(self, **options)
+        warnings.warn("this is doubtful\nand goes on", ConvergenceWarning, stacklevel=2)
+        return result
+
+    monkeypatch.setattr(MixedLM, "fit", doubtful)
+    with pytest.raises(EngineError, match=r"\(bfgs: this is doubtful; powell: ") as caught:
+        ml.sample(design, SamplerSettings())
+    assert "\n" not in str(caught.value)
 
 
 def test_one_optimiser_is_not_enough(design: Design, monkeypatch: pytest.MonkeyPatch) -> None:

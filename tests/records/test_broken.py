@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 
 import pytest
-from bayeseval.errors import InputError
-from bayeseval.records import load
+from hypothesis import given
+from hypothesis import strategies as st
 
+from bayeseval.errors import InputError
+from bayeseval.records import Records, load
 from tests.records.broken_cases import BROKEN, CASES, BrokenCase
 
 
@@ -104,3 +107,30 @@ def test_odd_column_names_stay_on_one_line(tmp_path: Path, name: str) -> None:
         load(path)
     assert len(str(caught.value).splitlines()) == 1
     assert str(caught.value).isprintable()
+
+
+_PIECES = st.sampled_from(
+    [
+        *(b"model", b"language", b"task", b"score", b"dataset", b"seed", b"n", b"scale_max", b"F1"),
+        *(b"gpt", b"en", b"avg", b"1", b"0.5", b"-1", b"1e999", b"nan", b"true", b"null", b" "),
+        *(b",", b"\t", b";", b"\n", b"\r", b'"', b"{", b"}", b"[", b"]", b":", b"\\", b"\\ud800"),
+        *(b"\xff", b"\x00", b"\xef\xbb\xbf", b"\xc3\xa9", b"\xe2\x80\xa8", b"PAR1"),
+    ]
+)
+
+
+@given(
+    st.lists(_PIECES, max_size=40).map(b"".join) | st.binary(max_size=60),
+    st.sampled_from(["", "model,language,task,score\n", '[{"model": "gpt", "language": "en", ']),
+    st.sampled_from(["t.csv", "t.tsv", "t.json", "t.jsonl", "t.parquet", "t"]),
+)
+def test_whatever_the_bytes_there_is_a_table_or_one_line(
+    data: bytes, start: str, file: str
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / file
+        path.write_bytes(start.encode() + data)
+        try:
+            assert isinstance(load(path), Records)
+        except InputError as problem:
+            assert len(str(problem).splitlines()) == 1

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+
 from bayeseval.errors import InputError
 from bayeseval.records import Records, Units, load
 
@@ -23,6 +24,9 @@ NAMES = ("model", "language", "dataset", "metric", "score")
 def _text(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8", newline="")
     return path
+
+
+HEAD = "model,language,task,score"
 
 
 def _delimited(separator: str, end: str = "\n") -> str:
@@ -139,7 +143,7 @@ def test_flags_and_mapping_files_choose_columns(tmp_path: Path) -> None:
     ("columns", "phrase"),
     [
         ({"scor": "F1"}, "unknown name 'scor'; did you mean 'score'?"),
-        ({"score": "F2"}, "no column 'F2', which was given for 'score'; did you mean 'F1'?"),
+        ({"model": "modl"}, "no column 'modl', which was given for 'model'; did you mean 'model'"),
         ({"score": "F1", "n": "F1"}, "'F1' is mapped to both 'score' and 'n'"),
         ({"score": None}, "no column for 'score'"),
     ],
@@ -154,7 +158,7 @@ def test_a_wrong_mapping_is_refused(
 
 
 def test_leaving_a_column_out(tmp_path: Path) -> None:
-    path = _text(tmp_path / "t.csv", "model,language,task,score,n\ngpt,en,a,80,x\nbloom,sw,a,30,y\n")
+    path = _text(tmp_path / "t.csv", f"{HEAD},n\ngpt,en,a,80,x\nbloom,sw,a,30,y\n")
     with pytest.raises(InputError, match="n 'x' is not a number"):
         load(path)
     records = load(path, columns={"n": None})
@@ -237,7 +241,7 @@ def test_missing_scores_are_dropped_counted_and_named(tmp_path: Path) -> None:
 
 
 def test_rows_of_separators_are_dropped_and_counted(tmp_path: Path) -> None:
-    path = _text(tmp_path / "t.csv", "model,language,task,score\ngpt,en,a,80\n,,,\nb,sw,a,3\n, ,,\n")
+    path = _text(tmp_path / "t.csv", f"{HEAD}\ngpt,en,a,80\n,,,\nb,sw,a,3\n, ,,\n")
     (group,) = load(path).report.dropped
     assert (group.reason, group.n_rows) == ("empty rows", 2)
 
@@ -263,9 +267,14 @@ def test_labels_are_stripped_and_normalised_with_a_note(tmp_path: Path) -> None:
 
 
 def test_two_spellings_of_one_label_are_one_cell(tmp_path: Path) -> None:
-    path = _text(tmp_path / "t.csv", "model,language,task,score\ngpt,en,a,8\n gpt,en,a,9\nb,sw,a,3\n")
+    path = _text(tmp_path / "t.csv", f"{HEAD}\ngpt,en,a,8\n gpt,en,a,9\nb,sw,a,3\n")
     with pytest.raises(InputError, match="line 3: duplicate of line 2"):
         load(path)
+
+
+def test_odd_blanks_around_a_number_are_blanks(tmp_path: Path) -> None:
+    text = f"{HEAD}\ngpt,en,a,\u00a08.5\x1c\nb,sw,a, 3 \n"
+    assert load(_text(tmp_path / "t.csv", text)).table["score"].tolist() == [3.0, 8.5]
 
 
 def test_lines_are_physical_lines(tmp_path: Path) -> None:
@@ -302,7 +311,10 @@ def test_chance_is_one_value_per_task(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_put_together(tmp_path: Path) -> None:
-    _text(tmp_path / "a.csv", "model,language,task,score\ngpt,en,a,80\nb,sw,a,avg\n".replace("avg", "5"))
+    _text(
+        tmp_path / "a.csv",
+        "model,language,task,score\ngpt,en,a,80\nb,sw,a,5\n",
+    )
     _text(tmp_path / "b.jsonl", '{"Model": "gpt", "Lang": "sw", "task": "a", "F1": 7}\n')
     _text(tmp_path / "README.md", "words")
     _text(tmp_path / ".hidden.csv", "x")
@@ -388,3 +400,11 @@ def test_impossible_units_are_refused(tmp_path: Path, bounds: object, phrase: st
     with pytest.raises(InputError) as caught:
         load(path, units=bounds)  # type: ignore[arg-type]
     assert phrase in str(caught.value)
+
+
+def test_an_empty_optional_column_is_as_good_as_none(tmp_path: Path) -> None:
+    text = "model,language,task,dataset,seed,n,score\ngpt,en,a,,,,8\nb,sw,a,,,,3\n"
+    records = load(_text(tmp_path / "t.csv", text))
+    assert list(records.table.columns) == ["model", "language", "task", "score"]
+    assert records.replicate_columns == ()
+    assert records.report.ignored_columns == ("dataset", "seed", "n")

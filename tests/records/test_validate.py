@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
+
 from bayeseval.errors import InputError
 from bayeseval.records import (
     Component,
@@ -75,10 +78,10 @@ def test_connected_parts_are_named_largest_first() -> None:
 def test_the_text_says_what_the_description_says() -> None:
     text = format_description(describe(_records(SPLIT)))
     assert "small: 8 records of 5 models, 5 languages, 4 tasks" in text
-    assert "5 of       20 cells   25.0%" in text
+    assert "6 of       20 cells   30.0%" in text
     assert "3 parts that share no language, task or model" in text
     assert "part 3: 2 records" in text
-    assert "models per language and task: 1: 3, 2: 2" in text
+    assert "models per language and task: 1: 4, 2: 2" in text
     whole = format_description(describe(_records(CONNECTED)))
     assert "one connected table" in whole
 
@@ -145,10 +148,8 @@ def test_the_shipped_benchmarks_are_listed_with_their_shapes() -> None:
     assert listed["mega"].shape == "1,364 records, 13 models, 53 languages, 15 tasks"
 
 
-def test_a_card_in_a_folder_of_the_user(tmp_path: object) -> None:
-    from pathlib import Path
-
-    folder = Path(str(tmp_path)) / "mine"
+def test_a_card_in_a_folder_of_the_user(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "a.csv").write_text("m,language,task,score\ngpt,no,a,8\nb,en,a,9\n", encoding="utf-8")
     (folder / "b.csv").write_text("nothing to do with it", encoding="utf-8")
@@ -179,13 +180,13 @@ def test_a_card_in_a_folder_of_the_user(tmp_path: object) -> None:
 
 
 def test_a_shipped_name_wins_over_a_folder_of_that_name(
-    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pathlib import Path
-
-    folder = Path(str(tmp_path)) / "mega"
+    folder = tmp_path / "mega"
     folder.mkdir()
-    (folder / "a.csv").write_text("model,language,task,score\ngpt,no,a,8\nb,en,a,9\n", encoding="utf-8")
+    (folder / "a.csv").write_text(
+        "model,language,task,score\ngpt,no,a,8\nb,en,a,9\n", encoding="utf-8"
+    )
     monkeypatch.chdir(folder.parent)
     assert len(load("mega")) == 1364
     assert len(load("./mega")) == 2

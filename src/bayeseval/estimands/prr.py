@@ -85,7 +85,7 @@ class _ModelTerm:
             return_inverse=True,
         )
         labels = [
-            names.cell_label(*(arrays.levels[f][i] for f, i in zip(factors, key, strict=True)))
+            tuple(arrays.levels[f][i] for f, i in zip(factors, key, strict=True))
             for key in zip(*np.unravel_index(keys, shape), strict=True)
         ]
         # Drawn in label order: the order of the levels does not move the numbers.
@@ -166,6 +166,8 @@ def disparity_summaries(
     # Generators are kept: they go on where the previous block of draws stopped, so
     # the size of the blocks does not change the numbers.
     stream = cache(partial(generator, seed))
+    # A model's streams are named by its place in the alphabet, not among the levels.
+    place = np.argsort(np.argsort(np.array(arrays.levels[names.MODEL], dtype=object)))
     variants = [(s, f) for s in names.SUPPORTS for f in names.FLAVOURS]
     mean = {v: np.full((arrays.n_samples, n_models), np.nan) for v in variants}
     std = {v: np.full((arrays.n_samples, n_models), np.nan) for v in variants}
@@ -175,15 +177,14 @@ def disparity_summaries(
         # A ratio to nothing, or to less than nothing, has no meaning: NaN carries that on.
         divisor = np.where(potential > 0, potential, np.nan)
         for model, own in enumerate(records):
-            label = arrays.levels[names.MODEL][model]
             expected = potential + arrays.main[names.MODEL][draws, model, None]
             for term, completed in terms:
-                rng = stream(f"estimands: unobserved {term} of {label}")
+                rng = stream(f"estimands: unobserved {term}, model {place[model]}")
                 expected += completed.effect(model, draws, rng)
             predicted = np.broadcast_to(own.pair_score, expected.shape).copy()
             new = _missing_pairs(arrays, own)
             predicted[:, new] = np.take(expected, new, axis=1) + _residual_draws(
-                arrays, model, new, draws, stream(f"estimands: residual of {label}")
+                arrays, model, new, draws, stream(f"estimands: residual, model {place[model]}")
             )
             predicted /= divisor
             expected /= divisor
@@ -214,8 +215,11 @@ def disparity_summaries(
 
 def _missing_pairs(arrays: PosteriorArrays, own: _ModelRecords) -> Index:
     """Pairs a model has no record on, in label order."""
-    labels = arrays.pairs.labels
-    missing = sorted(np.flatnonzero(~own.has_pair), key=labels.__getitem__)
+    languages, tasks = arrays.levels[names.LANGUAGE], arrays.levels[names.TASK]
+    missing = sorted(
+        np.flatnonzero(~own.has_pair),
+        key=lambda p: (languages[arrays.pairs.language[p]], tasks[arrays.pairs.task[p]]),
+    )
     return np.array(missing, dtype=np.int64)
 
 

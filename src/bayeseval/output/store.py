@@ -316,10 +316,13 @@ def _install(
                 continue
             flush(target.parent)
             return
-        # Another process may have been faster since the caller checked.
-        check_target(folder, run, force=force)
-        lock = try_lock(target)
+        # Whoever has just put the folder there holds its lock until it has tidied up.
+        lock = try_lock(target, wait=True)
         try:
+            if lock is not None and not _is_same_folder(lock, target):
+                continue
+            # Another process may have been faster since the caller checked.
+            check_target(folder, run, force=force)
             _carry_over(target, work)
             shutil.copymode(target, work)
             flush_tree(work, folders_only=True)
@@ -335,6 +338,13 @@ def _install(
             if lock is not None:
                 os.close(lock)
     raise InputError(f"{folder} is being written by other processes; try again")
+
+
+def _is_same_folder(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _swap(work: Path, target: Path) -> Path | None:
@@ -353,6 +363,7 @@ def _swap(work: Path, target: Path) -> Path | None:
         work.rename(target)
     except OSError:
         if os.path.lexists(target):
+            _carry_over(backup, target)
             shutil.rmtree(backup, ignore_errors=True)
             return None
         backup.rename(target)

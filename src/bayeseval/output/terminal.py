@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["format_listing", "format_preamble", "format_results"]
 
 _WIDTH = 100
+_INDENT = "  "
 # All languages up to here, the best and the last few beyond.
 _ALL_LANGUAGES = 12
 _ENDS = 5
@@ -236,12 +237,12 @@ def _table(heading: str, columns: Mapping[str, Sequence[str]]) -> str:
     # A string has no terminal: fixed width, no colour, no markup in users' labels.
     console = Console(
         file=buffer,
-        width=_WIDTH,
+        width=_WIDTH - len(_INDENT),
         color_system=None,
         markup=False,
         highlight=False,
         legacy_windows=False,
     )
     console.print(table)
-    body = [f"  {line.rstrip()}" for line in buffer.getvalue().splitlines()]
+    body = [_INDENT + line.rstrip() for line in buffer.getvalue().splitlines()]
     return "\n".join([heading, *body])

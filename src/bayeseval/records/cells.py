@@ -159,7 +159,9 @@ def _number(cell: Any) -> float | None:
     if cell is None or isinstance(cell, bool | np.bool_ | Nested | bytes):
         return None
     if isinstance(cell, str):
-        return float(cell) if _NUMBER.fullmatch(cell.strip()) else None
+        # float() strips fewer characters than strip() does.
+        text = cell.strip()
+        return float(text) if _NUMBER.fullmatch(text) else None
     try:
         return float(cell)
     except OverflowError:

@@ -197,7 +197,7 @@ def _match(our: str, names: Sequence[str], source: str) -> str | None:
 
 
 def _quoted(name: str) -> str:
-    return f"'{name}'" if " " in name and name.isprintable() else plain(name)
+    return f"'{plain(name)}'" if re.search(r"\s", name) else plain(name)
 
 
 def _missing(missing: Sequence[str], names: Sequence[str], free: Sequence[str], source: str) -> str:

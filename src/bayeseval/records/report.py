@@ -133,8 +133,10 @@ def show(value: object) -> str:
 
 
 def plain(name: str) -> str:
-    """A name without quotes, unless it needs them to stay on one readable line."""
-    return name if name.isprintable() else repr(name)
+    """Text with line breaks and other unprintable characters escaped."""
+    if name.isprintable():
+        return name
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
 
 
 def shorten(labels: Iterable[str], *, limit: int = 8) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 
 from bayeseval.errors import InputError
 from bayeseval.records.raw import Nested, RawTable, make_table
-from bayeseval.records.report import counted, show
+from bayeseval.records.report import counted, plain, show
 
 __all__ = ["TABULAR_SUFFIXES", "read_table"]
 
@@ -133,7 +133,7 @@ def _read_delimited(text: str, source: str, suffix: str) -> RawTable:
         reason = str(problem)
         if reason == "unexpected end of data":
             reason = "a quote opened here is never closed"
-        raise InputError(f"{source}, line {start}: not valid CSV: {reason}") from problem
+        raise InputError(f"{source}, line {start}: not valid CSV: {plain(reason)}") from problem
     header, *body = rows
     if not body:
         raise InputError(f"{source}: the file has a header line and no data")
@@ -270,7 +270,7 @@ def _read_parquet(data: bytes, source: str) -> RawTable:
         ]
     except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError) as problem:
         reason = " ".join(str(problem).split()).partition(". ")[0]
-        raise InputError(f"{source}: damaged Parquet file: {reason}") from problem
+        raise InputError(f"{source}: damaged Parquet file: {plain(reason)}") from problem
     if not table.num_rows:
         raise InputError(f"{source}: the Parquet file has no rows")
     return make_table(source, "row", range(1, table.num_rows + 1), columns)

@@ -1,0 +1,83 @@
+"""Are known parameters recovered? Coverage of 95 % intervals over simulated tables.
+
+    python perf/recovery.py [--tables 100] [--engine auto] [--jobs 2]
+
+Tables are drawn from `additive` and `crossed` with known truth, all of one shape,
+each fitted by the public `fit`, and every interval is asked whether it holds the
+truth: standard deviations, language potentials, and the Mean-PRR that the true
+potentials would have given. A coverage outside 90-99 % ends with exit code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import defaultdict
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from bayeseval.fit import fit
+from bayeseval.simulate import simulate
+
+SHAPE = {"n_languages": 14, "n_tasks": 8, "n_models": 10, "observed_share": 0.5}
+LIMITS = (0.90, 0.99)
+
+
+def covered(spec: str, seed: int, engine: str) -> dict[str, list[bool]]:
+    """Whether each 95 % interval of one simulated table holds the truth."""
+    drawn = simulate(spec, seed=seed, pattern_seed=0, **SHAPE)
+    result = fit(drawn.records, spec, engine=engine, seed=seed)
+    answers: dict[str, list[bool]] = defaultdict(list)
+    answers["gate"].append(result.gate.status == "pass")
+
+    components = result.components().set_index("component")
+    for component in components.index:
+        truth = drawn.truth[f"sd_{component.replace(':', '_')}"]
+        row = components.loc[component]
+        answers["sds"].append(bool(row["sd_lower"] <= truth <= row["sd_upper"]))
+
+    potential = result.potential().set_index("language")
+    for label, truth in zip(
+        drawn.records.coords["language"], drawn.language_potential, strict=True
+    ):
+        row = potential.loc[label]
+        answers["potentials"].append(bool(row["potential_lower"] <= truth <= row["potential_upper"]))
+
+    table = drawn.records.table
+    pairs = [drawn.records.codes(factor) for factor in ("language", "task")]
+    ratio = table["score"] / drawn.potential[pairs[0], pairs[1]]
+    truths = ratio.groupby(table["model"]).mean()
+    disparity = result.prr(support="observed").set_index("model")
+    for model, truth in truths.items():
+        row = disparity.loc[model]
+        answers["mean_prr"].append(bool(row["mean_prr_lower"] <= truth <= row["mean_prr_upper"]))
+    return answers
+
+
+def main() -> int:
+    """Print coverages; 1 when one is outside the limits."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", type=int, default=100)
+    parser.add_argument("--engine", default="auto")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--specs", default="additive,crossed")
+    asked = parser.parse_args()
+    outside = False
+    print(f"{'spec':12}{'quantity':12}{'covered':>9}{'of':>7}{'share':>8}")
+    for spec in asked.specs.split(","):
+        begun = time.perf_counter()
+        runs = Parallel(n_jobs=asked.jobs)(
+            delayed(covered)(spec, seed, asked.engine) for seed in range(asked.tables)
+        )
+        for quantity in ("gate", "sds", "potentials", "mean_prr"):
+            answers = np.concatenate([run[quantity] for run in runs])
+            share = answers.mean()
+            outside |= quantity != "gate" and not LIMITS[0] <= share <= LIMITS[1]
+            print(f"{spec:12}{quantity:12}{answers.sum():9d}{len(answers):7d}{share:8.3f}")
+        print(f"{spec:12}{asked.tables} tables in {time.perf_counter() - begun:.0f} s")
+    return int(outside)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

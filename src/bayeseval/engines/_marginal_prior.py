@@ -1,0 +1,107 @@
+"""The few parameters that are left: log standard deviations and their prior."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from bayeseval import names
+from bayeseval.design import Design
+from bayeseval.spec import Prior
+
+__all__ = ["Scales", "log_prior_density", "scales_of"]
+
+Floats = npt.NDArray[np.float64]
+
+# NumPy or jax.numpy: the same few operations serve the importance sampler and NUTS.
+Namespace = Any
+
+_LOG_2_PI = math.log(2.0 * math.pi)
+
+
+@dataclass(frozen=True, eq=False)
+class Scales:
+    """Standard deviations ``sd = low + exp(phi)`` and the prior of ``phi``.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Parameters, in canonical order, the residual last.
+    priors : tuple of Prior
+        Their priors, in score units.
+    low : ndarray, shape (n,)
+        Lower truncation points, zero where there are none.
+    """
+
+    names: tuple[str, ...]
+    priors: tuple[Prior, ...]
+    low: Floats
+    n_offsets: int = 0
+
+    @property
+    def n(self) -> int:
+        """Number of parameters."""
+        return len(self.names)
+
+    def natural(self, phi: Any, xp: Namespace = np) -> Any:
+        """Standard deviations of ``phi``, shape (..., n), score units."""
+        return self.low + xp.exp(phi[..., : self.n])
+
+    def unconstrained(self, sd: Floats) -> Floats:
+        """Inverse of :meth:`natural`."""
+        return np.asarray(np.log(sd - self.low))
+
+    def log_prior(self, phi: Any, xp: Namespace = np) -> Any:
+        """Log prior density of ``phi``, shape (...): that of the sds times the Jacobian."""
+        sd = self.natural(phi, xp)
+        total = xp.sum(phi[..., : self.n], axis=-1)  # d sd / d phi = exp(phi)
+        total = total - 0.5 * xp.sum(phi[..., self.n :] ** 2, axis=-1) - 0.5 * self.n_offsets * _LOG_2_PI
+        for column, prior in enumerate(self.priors):
+            total = total + log_prior_density(prior, xp)(sd[..., column])
+        return total
+
+
+def scales_of(design: Design) -> Scales:
+    """Standard-deviation parameters of a design."""
+    priors = {k: prior for k, prior in design.priors.items() if k != names.INTERCEPT}
+    return Scales(
+        names=tuple(priors),
+        priors=tuple(priors.values()),
+        low=np.array([prior.low or 0.0 for prior in priors.values()]),
+        n_offsets=0 if design.spec.residual_by is None else len(design.coords[design.spec.residual_by]),
+    )
+
+
+def log_prior_density(prior: Prior, xp: Namespace = np) -> Callable[[Any], Any]:
+    """Normalised log density of a positive prior, truncated at its lower point.
+
+    Parameters
+    ----------
+    prior : Prior
+        One of the distributions on the positive half line, in score units.
+    xp : module
+        ``numpy`` or ``jax.numpy``.
+    """
+    low, scale = prior.low or 0.0, float(prior.scale or 1.0)
+    if prior.dist == "half_normal":
+        constant = math.log(2.0 / scale) - 0.5 * _LOG_2_PI - math.log(special.erfc(low / scale / math.sqrt(2.0)))
+        return lambda sd: constant - 0.5 * (sd / scale) ** 2
+    if prior.dist == "half_student_t":
+        df = float(prior.df or 1.0)
+        constant = special.gammaln((df + 1.0) / 2.0) - special.gammaln(df / 2.0)
+        constant -= 0.5 * math.log(df * math.pi) + math.log(scale)
+        constant -= math.log(special.stdtr(df, -low / scale))
+        return lambda sd: constant - 0.5 * (df + 1.0) * xp.log1p((sd / scale) ** 2 / df)
+    if prior.dist == "exponential":
+        constant = -math.log(scale) + low / scale
+        return lambda sd: constant - sd / scale
+    shape, rate = float(prior.shape or 1.0), float(prior.rate or 1.0)
+    constant = shape * math.log(rate) - special.gammaln(shape)
+    constant -= math.log(special.gammaincc(shape, rate * low))
+    return lambda sd: constant + (shape - 1.0) * xp.log(sd) - rate * sd

@@ -1,0 +1,322 @@
+"""What a Gaussian likelihood needs of a table, computed once.
+
+Records that share language, task, model and known standard error are first put
+together in *cells*: a count, a mean and a sum of squares say all that a normal
+likelihood can learn from them. From there on the number of records plays no part.
+
+The coefficients are split in two. Those of the term with the most levels are
+*eliminated*: given the others they are independent of each other, because every
+record has one level of the term. The others are *kept*. The cross-products of the
+kept columns, with the scores as one more column at the end, and their products with
+the eliminated columns are sparse and never leave that form: no array with a row for
+each record and a column for each coefficient is ever made.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from bayeseval import names
+from bayeseval.design import Design, Term
+
+__all__ = ["Block", "Cells", "Statistics", "aggregate", "build_statistics"]
+
+Floats = npt.NDArray[np.float64]
+Index = npt.NDArray[np.int64]
+
+# Up to this many possible combinations, a table of all of them beats sorting.
+_TABLE_SIZE: Final = 10_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Records put together by language, task, model and noise class.
+
+    Attributes
+    ----------
+    count : ndarray of float, shape (n_cells,)
+        Number of records.
+    mean : ndarray of float, shape (n_cells,)
+        Mean score less `centre`.
+    within : ndarray of float, shape (n_cells,)
+        Sum of squared deviations from that mean.
+    factors : dict of str to ndarray of int, shape (n_cells,)
+        Level of every factor.
+    noise : ndarray of int, shape (n_cells,)
+        Noise class: cells of one class have the same residual variance.
+    known : ndarray of float, shape (n_classes,)
+        Squared known standard error of each class; zero without.
+    level : ndarray of int, shape (n_classes,)
+        Level of the residual sd of each class.
+    record : ndarray of int, shape (n_records,)
+        Cell of each record.
+    centre : float
+        Prior mean of the intercept, taken off the scores.
+    """
+
+    count: Floats
+    mean: Floats
+    within: Floats
+    factors: dict[str, Index]
+    noise: Index
+    known: Floats
+    level: Index
+    record: Index
+    centre: float
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells, at most languages x tasks x models x noise classes."""
+        return len(self.count)
+
+    @property
+    def class_count(self) -> Floats:
+        """Number of records of each noise class, shape (n_classes,)."""
+        return np.bincount(self.noise, weights=self.count, minlength=len(self.known))
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Coefficients of one term.
+
+    Attributes
+    ----------
+    name : str
+        Term, or ``intercept``.
+    columns : slice
+        Place among the kept coefficients; of the eliminated term, all of its own.
+    index : ndarray of int, shape (n_cells,)
+        Level of each cell.
+    zero_sum : bool
+        Whether the coefficients sum to zero.
+    sd : str or None
+        Standard-deviation parameter; None when it is known.
+    known_sd : float
+        The known standard deviation; NaN when it is a parameter.
+    """
+
+    name: str
+    columns: slice
+    index: Index
+    zero_sum: bool
+    sd: str | None
+    known_sd: float
+
+    @property
+    def size(self) -> int:
+        """Number of levels."""
+        return int(self.columns.stop - self.columns.start)
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """Sufficient statistics, as linear maps from the noise classes' precisions.
+
+    With one noise class the precision is a common factor and everything here is a
+    constant. The scores are the last column beside the ``p`` kept coefficients.
+
+    Attributes
+    ----------
+    cells : Cells
+        The table they summarise.
+    kept : tuple of Block
+        Intercept first.
+    eliminated : Block
+        The term with the most levels.
+    cross_map : csr_array, shape ((p + 1)**2, n_classes)
+        Cross-products of the kept columns and the scores, flattened.
+    link_map : csr_array, shape (n_links, n_classes)
+        Their products with the eliminated columns, where these are not zero.
+    link_row, link_level : ndarray of int, shape (n_links,)
+        Kept column (p for the scores) and eliminated level of each link, by level.
+    count_map : csr_array, shape (n_levels, n_classes)
+        Squared length of each eliminated column.
+    """
+
+    cells: Cells
+    kept: tuple[Block, ...]
+    eliminated: Block
+    cross_map: sparse.csr_array
+    link_map: sparse.csr_array
+    link_row: Index
+    link_level: Index
+    count_map: sparse.csr_array
+
+    @property
+    def n_kept(self) -> int:
+        """Number of kept coefficients, p."""
+        return self.kept[-1].columns.stop
+
+    @property
+    def n_classes(self) -> int:
+        """Number of noise classes."""
+        return len(self.cells.known)
+
+    def pairs(self) -> tuple[Index, Index]:
+        """Links that meet in an eliminated level: positions of both, every ordered pair."""
+        sizes = np.bincount(self.link_level, minlength=self.eliminated.size)
+        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        own = sizes[self.link_level]
+        first = np.repeat(np.arange(len(self.link_level)), own)
+        # Position of each pair within its first link's run, then within the level.
+        run = np.arange(len(first)) - np.repeat(np.cumsum(own) - own, own)
+        return first, starts[self.link_level[first]] + run
+
+
+def aggregate(design: Design, *, centre: float) -> Cells:
+    """Put together the records that differ in their score only.
+
+    Parameters
+    ----------
+    design : Design
+        The table's index arrays and scores.
+    centre : float
+        Taken off the scores, which keeps cross-products small.
+
+    Notes
+    -----
+    Without known standard errors there are at most languages x tasks x models
+    cells. A known standard error splits cells by its value: errors that all differ
+    leave every record on its own, and what follows is then linear in the records.
+    """
+    known, noise = np.zeros(1), np.zeros(design.n_records, dtype=np.int64)
+    if design.se is not None:
+        known, noise = np.unique(design.se**2, return_inverse=True)
+    level = np.zeros(len(known), dtype=np.int64)
+    if design.residual_index is not None:
+        both = np.stack([design.residual_index, noise])
+        (level, which), noise = np.unique(both, axis=1, return_inverse=True)
+        known, noise = known[which], noise.reshape(-1)
+    parts = [design.factor_index[factor] for factor in names.FACTORS]
+    shape = (*(len(design.coords[factor]) for factor in names.FACTORS), len(known))
+    first, record = _positions(np.ravel_multi_index((*parts, noise), shape), math.prod(shape))
+    score = design.score - centre
+    count = np.bincount(record).astype(np.float64)
+    mean = np.bincount(record, weights=score) / count
+    within = np.bincount(record, weights=(score - mean[record]) ** 2)
+    return Cells(
+        count=count,
+        mean=mean,
+        within=within,
+        factors={f: part[first] for f, part in zip(names.FACTORS, parts, strict=True)},
+        noise=noise[first],
+        known=known,
+        level=level,
+        record=record,
+        centre=centre,
+    )
+
+
+def _positions(key: Index, size: int) -> tuple[Index, Index]:
+    """One record of every distinct key, and the position of each record's key."""
+    if size > _TABLE_SIZE:
+        _, first, record = np.unique(key, return_index=True, return_inverse=True)
+        return first, record
+    member = np.full(size, -1)
+    member[key] = np.arange(len(key))
+    present = np.flatnonzero(member >= 0)
+    position = np.empty(size, dtype=np.int64)
+    position[present] = np.arange(len(present))
+    return member[present], position[key]
+
+
+def build_statistics(design: Design, *, eliminate: str | None = None) -> Statistics:
+    """Cross-products of a design.
+
+    Parameters
+    ----------
+    design : Design
+        With a normal prior on the intercept.
+    eliminate : str, optional
+        Term to eliminate; the one with the most levels when left out. The density
+        does not depend on it, the cost does.
+    """
+    prior = design.priors[names.INTERCEPT]
+    cells = aggregate(design, centre=float(prior.loc or 0.0))
+    chosen = (
+        max(design.terms, key=lambda term: term.n_levels)
+        if eliminate is None
+        else design.term(eliminate)
+    )
+    index = {term.name: _cell_level(term, cells) for term in design.terms}
+    kept = [
+        Block(
+            name=names.INTERCEPT,
+            columns=slice(0, 1),
+            index=np.zeros(cells.n_cells, dtype=np.int64),
+            zero_sum=False,
+            sd=None,
+            known_sd=float(prior.scale or 0.0),
+        )
+    ]
+    for term in design.terms:
+        if term is not chosen:
+            kept.append(_block(term, index[term.name], start=kept[-1].columns.stop))
+    eliminated = _block(chosen, index[chosen.name], start=0)
+
+    n_kept = kept[-1].columns.stop
+    width, n_classes = n_kept + 1, len(cells.known)
+    columns = np.stack([block.columns.start + block.index for block in kept])
+    weights = cells.count
+    targets, values = [], []
+    for one in columns:
+        for other in columns:
+            targets.append(one * width + other)
+            values.append(weights)
+        for target in (one * width + n_kept, n_kept * width + one):
+            targets.append(target)
+            values.append(weights * cells.mean)
+    targets.append(np.full(cells.n_cells, width * width - 1))
+    values.append(weights * cells.mean**2 + cells.within)
+    cross_map = _sum_by(targets, values, cells.noise, (width * width, n_classes))
+
+    link_targets = [eliminated.index * width + one for one in columns]
+    link_targets.append(eliminated.index * width + n_kept)
+    link_values = [weights] * len(columns) + [weights * cells.mean]
+    links, place = np.unique(np.stack(link_targets), return_inverse=True)
+    link_map = _sum_by(list(place.reshape(len(link_targets), -1)), link_values, cells.noise,
+                       (len(links), n_classes))  # fmt: skip
+    return Statistics(
+        cells=cells,
+        kept=tuple(kept),
+        eliminated=eliminated,
+        cross_map=cross_map,
+        link_map=link_map,
+        link_row=links % width,
+        link_level=links // width,
+        count_map=_sum_by([eliminated.index], [weights], cells.noise, (eliminated.size, n_classes)),
+    )
+
+
+def _block(term: Term, index: Index, *, start: int) -> Block:
+    return Block(
+        name=term.name,
+        columns=slice(start, start + term.n_levels),
+        index=index,
+        zero_sum=term.zero_sum,
+        sd=term.sd,
+        known_sd=np.nan if term.known_sd is None else term.known_sd,
+    )
+
+
+def _cell_level(term: Term, cells: Cells) -> Index:
+    level = np.empty(cells.n_cells, dtype=np.int64)
+    # All records of a cell have the same level of every term.
+    level[cells.record] = term.index
+    return level
+
+
+def _sum_by(
+    rows: list[Index], values: list[Floats], columns: Index, shape: tuple[int, int]
+) -> sparse.csr_array:
+    """Sparse matrix with `values` added up at (row, class of the cell)."""
+    entries = sparse.coo_array(
+        (np.concatenate(values), (np.concatenate(rows), np.tile(columns, len(rows)))), shape=shape
+    )
+    return entries.tocsr()

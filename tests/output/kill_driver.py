@@ -1,0 +1,159 @@
+"""Kill a process at every step of writing a result folder and look at what is left.
+
+Run as ``python kill_driver.py FOLDER SCENARIO``; prints one JSON object. Forked
+children kill themselves at the n-th operation on files, for n = 1, 2, ... until a
+child lives to the end. It is a program of its own because a process that has loaded
+JAX must not be forked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+from bayeseval.output import store
+
+RUN = {"data_hash": "d", "spec_hash": "s", "engine": "e", "seed": 0}
+FILES = ("posterior.nc", "tables/a.csv", "figures/a.png")
+# What the user put there, in places of their own and beside ours.
+NOTES = {"notes.txt": "mine", "figures/mine.txt": "mine too", "paper/draft.tex": "and this"}
+WATCHED = ("os.", "shutil.", "open", "fcntl.", "ctypes.", "tempfile.")
+LAST_STEP = 2000
+TURNS = 40
+
+
+def write(target: Path, content: str) -> None:
+    """Write a folder whose files all say `content`, in two steps each."""
+
+    def writer(path: Path) -> None:
+        with path.open("w") as file:
+            file.write(content[:2])
+            file.flush()
+            file.write(content[2:])
+
+    store.write_folder(
+        target, {name: writer for name in FILES}, run={**RUN, "content": content}
+    )
+
+
+def careless_write(target: Path, content: str) -> None:
+    """The negative control: file by file into the folder itself."""
+    for name in FILES:
+        path = target / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    (target / store.RUN_FILE).write_text(json.dumps({**RUN, "content": content}))
+
+
+def state(target: Path, *, notes: bool) -> str:
+    """Which whole results a folder holds; what is wrong with it otherwise."""
+    if not target.exists():
+        return "absent"
+    try:
+        content = json.loads((target / store.RUN_FILE).read_text())["content"]
+        found = {name: (target / name).read_text() for name in FILES}
+        if notes and {name: (target / name).read_text() for name in NOTES} != NOTES:
+            return "notes lost"
+    except (OSError, ValueError) as error:
+        return f"broken: {error}"
+    return content if set(found.values()) == {content} else f"mixed: {sorted(set(found.values()))}"
+
+
+def die_at(step: int) -> None:
+    """From now on count operations on files, and kill this process at the n-th."""
+    count = 0
+
+    def watch(event: str, args: tuple[object, ...]) -> None:
+        nonlocal count
+        if event.startswith(WATCHED):
+            count += 1
+            if count == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(watch)
+
+
+def race(folder: Path) -> dict[str, object]:
+    """Let two processes write the same folder again and again."""
+    target = folder / "run"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    write(target, "old results")
+    for name, text in NOTES.items():
+        (target / name).parent.mkdir(exist_ok=True)
+        (target / name).write_text(text)
+    children = []
+    for number in range(2):
+        child = os.fork()
+        if child == 0:
+            for turn in range(TURNS):
+                write(target, f"results {turn} of {number}")
+            os._exit(0)
+        children.append(child)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    return {
+        "codes": codes,
+        "seen": state(target, notes=True),
+        "leftovers": [path.name for path in folder.iterdir() if path != target],
+    }
+
+
+def main(folder: Path, scenario: str) -> dict[str, object]:
+    # Flushing guards against a power cut, not against a kill, and takes nearly all the time.
+    os.fsync = lambda descriptor: None
+    target = folder / "run"
+    if scenario.startswith("race"):
+        if scenario.endswith("two renames"):
+            store.exchange = lambda first, second: False
+        return race(folder)
+    fresh = scenario == "fresh"
+    if scenario == "two renames":
+        store.exchange = lambda first, second: False
+    action = careless_write if scenario == "careless" else write
+    counts: dict[str, int] = {}
+    after: dict[str, int] = {}
+    leftovers: list[str] = []
+    for step in range(1, LAST_STEP):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        if not fresh:
+            write(target, "old results")
+            for name, text in NOTES.items():
+                (target / name).parent.mkdir(exist_ok=True)
+                (target / name).write_text(text)
+        child = os.fork()
+        if child == 0:
+            die_at(step)
+            action(target, "new results")
+            os._exit(0)
+        status = os.waitpid(child, 0)[1]
+        # As a process that only looks sees it, then after opening it with our reader.
+        seen = state(target, notes=not fresh)
+        counts[seen] = counts.get(seen, 0) + 1
+        if target.exists() or not fresh:
+            store.restore_folder(target)
+            opened = state(target, notes=not fresh)
+            after[opened] = after.get(opened, 0) + 1
+        if scenario != "careless":
+            write(target, "next results")
+            if state(target, notes=not fresh) != "next results":
+                after["not writable again"] = step
+            leftovers += [path.name for path in folder.iterdir() if path != target]
+        if os.WIFEXITED(status):
+            finished = os.WEXITSTATUS(status) == 0
+            return {
+                "finished": finished,
+                "steps": step - 1,
+                "seen": counts,
+                "opened": after,
+                "leftovers": leftovers,
+            }
+    raise SystemExit(f"the child was still being killed at step {LAST_STEP}")
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(Path(sys.argv[1]), sys.argv[2])))

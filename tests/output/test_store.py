@@ -1,0 +1,425 @@
+"""Result folders: which may be written, what stays in them, what a kill leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from bayeseval.errors import InputError
+from bayeseval.output import store
+from bayeseval.output._folders import exchange, try_lock
+from bayeseval.output.store import (
+    RUN_FILE,
+    check_target,
+    read_json,
+    read_run,
+    write_folder,
+    write_json,
+)
+
+RUN = {"data_hash": "d" * 64, "spec_hash": "s" * 64, "engine": "numpyro", "seed": 0}
+DRIVER = Path(__file__).with_name("kill_driver.py")
+SOURCE = Path(store.__file__).parents[2]
+
+
+def says(text: str) -> Callable[[Path], None]:
+    return lambda path: path.write_text(text) and None
+
+
+def write(folder: Path, text: str = "old", run: Mapping[str, Any] = RUN, **options: Any) -> Path:
+    writers = {"posterior.nc": says(text), "tables/a.csv": says(text)}
+    return write_folder(folder, writers, run=run, **options)
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Every file below a folder but the run file."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_text()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != RUN_FILE
+    }
+
+
+@pytest.fixture(params=["exchange", "two renames"])
+def each_swap(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways of putting a folder in another's place."""
+    if request.param == "two renames":
+        monkeypatch.setattr(store, "exchange", lambda first, second: False)
+    return str(request.param)
+
+
+def test_new_folder_with_its_parents(tmp_path: Path) -> None:
+    target = tmp_path / "results" / "mega" / "additive"
+    assert write(target) == target
+    assert contents(target) == {"posterior.nc": "old", "tables/a.csv": "old"}
+    run = read_run(target)
+    assert {key: run[key] for key in RUN} == RUN
+    assert run["files"] == ["posterior.nc", "run.json", "tables/a.csv"]
+    assert [path.name for path in target.parent.iterdir()] == ["additive"]
+
+
+@pytest.mark.usefixtures("each_swap")
+def test_same_run_replaces_and_drops_what_it_no_longer_writes(tmp_path: Path) -> None:
+    target = tmp_path / "run"
+    write_folder(target, {"figures/a.png": says("x"), "posterior.nc": says("old")}, run=RUN)
+    write(target, "new")
+    assert contents(target) == {"posterior.nc": "new", "tables/a.csv": "new"}
+    assert not (target / "figures").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "theirs", "ours"),
+    [
+        ("seed", 1, "seed 0", "seed 1"),
+        ("engine", "pymc", "engine numpyro", "engine pymc"),
+        ("data_hash", "e" * 64, "data dddddddddddd", "data eeeeeeeeeeee"),
+        ("spec_hash", "t" * 64, "spec ssssssssssss", "spec tttttttttttt"),
+    ],
+)
+def test_another_run_is_refused_unless_forced(
+    tmp_path: Path, key: str, value: object, theirs: str, ours: str
+) -> None:
+    target = tmp_path / "run"
+    write(target)
+    other = {**RUN, key: value}
+    expected = (
+        f"{target} holds a run with {theirs}, this one has {ours}; "
+        "choose another --out or pass --force"
+    )
+    for attempt in (lambda: check_target(target, other), lambda: write(target, "new", other)):
+        with pytest.raises(InputError) as caught:
+            attempt()
+        assert str(caught.value) == expected
+        assert contents(target)["posterior.nc"] == "old"
+    check_target(target, other, force=True)
+    write(target, "new", other, force=True)
+    assert contents(target)["posterior.nc"] == "new"
+    assert read_run(target)[key] == value
+
+
+def test_all_differences_in_one_line(tmp_path: Path) -> None:
+    write(tmp_path / "run")
+    with pytest.raises(InputError, match="with engine numpyro, seed 0, this one has engine ml, seed 2;"):
+        check_target(tmp_path / "run", {**RUN, "engine": "ml", "seed": 2})
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_folder_that_is_not_ours_is_refused_even_when_forced(
+    tmp_path: Path, force: bool
+) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "draft.tex").write_text("years of work")
+    with pytest.raises(InputError, match=r"is not empty and holds no run\.json"):
+        check_target(tmp_path / "thesis", RUN, force=force)
+    with pytest.raises(InputError, match="not a result folder"):
+        write(tmp_path / "thesis", force=force)
+    assert contents(tmp_path / "thesis") == {"draft.tex": "years of work"}
+
+
+def test_an_empty_folder_is_used(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    write(tmp_path / "run")
+    assert contents(tmp_path / "run")["posterior.nc"] == "old"
+
+
+def test_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("a file")
+    with pytest.raises(InputError, match="run is a file, not a folder"):
+        check_target(tmp_path / "run", RUN)
+    with pytest.raises(InputError, match=r"run is a file, not a folder; choose another --out"):
+        check_target(tmp_path / "run" / "below", RUN)
+
+
+def test_the_current_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "run"
+    write(target)
+    monkeypatch.chdir(target / "tables")
+    for folder in (".", "..", target):
+        with pytest.raises(InputError, match="is the current folder or above it"):
+            check_target(folder, RUN)
+    check_target("deeper", RUN)
+
+
+def test_a_mount_point_is_refused() -> None:
+    with pytest.raises(InputError, match="/proc is a mount point"):
+        check_target("/proc", RUN)
+
+
+def test_a_folder_without_permission_is_refused_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    # Permissions do not bind root, so the answer of the system is played here.
+    real = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != closed and real(path, mode))
+    with pytest.raises(InputError, match=f"no permission to read and write {closed}; choose"):
+        check_target(closed / "results" / "run", RUN)
+    check_target(tmp_path / "open", RUN)
+
+
+def test_damaged_run_file(tmp_path: Path) -> None:
+    target = tmp_path / "run"
+    write(target)
+    (target / RUN_FILE).write_text('{"seed": ')
+    with pytest.raises(InputError, match=r"run\.json is damaged: not JSON .*; choose another --out"):
+        check_target(target, RUN)
+    (target / "notes.txt").write_text("mine")
+    write(target, "new", force=True)
+    # It does not say which files were ours: those of the same name are taken to be.
+    assert contents(target) == {"notes.txt": "mine", "posterior.nc": "new", "tables/a.csv": "new"}
+
+
+@pytest.mark.usefixtures("each_swap")
+def test_the_users_own_files_stay(tmp_path: Path) -> None:
+    target = tmp_path / "run"
+    write(target)
+    (target / "notes.txt").write_text("mine")
+    (target / "tables" / "mine.csv").write_text("also mine")
+    (target / "paper" / "figures").mkdir(parents=True)
+    (target / "link").symlink_to("notes.txt")
+    (target / "dangling").symlink_to("nowhere")
+    for text in ("new", "newer"):
+        write(target, text)
+        assert contents(target) == {
+            "link": "mine",
+            "notes.txt": "mine",
+            "posterior.nc": text,
+            "tables/a.csv": text,
+            "tables/mine.csv": "also mine",
+        }
+    assert (target / "paper" / "figures").is_dir()
+    assert (target / "link").readlink() == Path("notes.txt")
+    assert (target / "dangling").readlink() == Path("nowhere")
+
+
+def test_a_users_file_of_a_name_we_need_is_kept_beside(tmp_path: Path) -> None:
+    target = tmp_path / "run"
+    write(target)
+    (target / "figures").mkdir()
+    (target / "figures" / "a.png").write_text("mine")
+    for _ in range(2):
+        write_folder(target, {"figures/a.png": says("ours")}, run=RUN)
+        assert contents(target) == {"figures/a.png": "ours", "figures/a.png.orig": "mine"}
+
+
+def test_files_are_copied_where_they_cannot_be_linked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object, **options: object) -> None:
+        raise PermissionError("no links here")
+
+    target = tmp_path / "run"
+    write(target)
+    (target / "notes.txt").write_text("mine")
+    monkeypatch.setattr(os, "link", refuse)
+    write(target, "new")
+    assert contents(target)["notes.txt"] == "mine"
+
+
+@pytest.mark.usefixtures("each_swap")
+def test_a_linked_folder_is_written_where_it_is(tmp_path: Path) -> None:
+    real = tmp_path / "disk" / "run"
+    link = tmp_path / "results"
+    real.mkdir(parents=True)
+    link.symlink_to(real)
+    for text in ("old", "new"):
+        assert write(link, text) == real
+        assert link.is_symlink()
+        assert contents(real)["posterior.nc"] == text
+        assert read_run(link)["seed"] == 0
+
+
+@pytest.mark.usefixtures("each_swap")
+def test_the_permissions_of_the_folder_stay(tmp_path: Path) -> None:
+    target = write(tmp_path / "run")
+    target.chmod(0o750)
+    write(target, "new")
+    assert target.stat().st_mode & 0o777 == 0o750
+
+
+@pytest.mark.usefixtures("each_swap")
+def test_a_writer_that_fails_leaves_the_previous_results(tmp_path: Path) -> None:
+    def fail(path: Path) -> None:
+        path.write_text("half")
+        raise KeyError("a bug")
+
+    target = write(tmp_path / "run")
+    with pytest.raises(KeyError, match="a bug"):
+        write_folder(target, {"posterior.nc": says("new"), "tables/a.csv": fail}, run=RUN)
+    assert contents(target) == {"posterior.nc": "old", "tables/a.csv": "old"}
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    def full(path: Path) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    with pytest.raises(InputError, match="could not be written .*: No space left on device") as e:
+        write_folder(tmp_path / "run", {"posterior.nc": full}, run=RUN)
+    assert "\n" not in str(e.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_writer_that_writes_nothing_is_a_bug(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match=r"the writer of tables/a\.csv wrote nothing"):
+        write_folder(tmp_path / "run", {"tables/a.csv": lambda path: None}, run=RUN)
+
+
+@pytest.mark.parametrize("name", ["/etc/x", "../x", "tables/../../x", "run.json", "."])
+def test_names_outside_the_folder_are_a_bug(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="cannot be the name of a result file"):
+        write_folder(tmp_path / "run", {name: says("x")}, run=RUN)
+
+
+def test_leftovers_of_the_dead_go_those_of_the_living_stay(tmp_path: Path) -> None:
+    target = write(tmp_path / "run")
+    dead = tmp_path / ".run.tmp-99999-0123abcd"
+    living = tmp_path / ".run.tmp-99999-deadbeef"
+    others = [tmp_path / name for name in (".run.tmp-notes", ".other.tmp-1-0123abcd", ".run.tmp")]
+    for path in (dead, living, *others):
+        path.mkdir()
+        (path / "posterior.nc").write_text("half")
+    lock = try_lock(living)
+    assert lock is not None
+    write(target, "new")
+    os.close(lock)
+    assert not dead.exists()
+    assert living.is_dir()
+    assert all(path.is_dir() for path in others)
+    write(target, "newer")
+    assert not living.exists()
+
+
+def test_a_backup_is_restored_when_the_name_is_empty(tmp_path: Path) -> None:
+    target = write(tmp_path / "run")
+    backup = tmp_path / ".run.old-99999-0123abcd"
+    target.rename(backup)
+    # Another process may be between its two renames: nothing is touched then.
+    lock = try_lock(backup)
+    assert lock is not None
+    with pytest.raises(InputError, match="no such result folder"):
+        read_run(target)
+    os.close(lock)
+    assert read_run(target)["seed"] == 0
+    assert contents(target)["posterior.nc"] == "old"
+    assert not backup.exists()
+
+
+def test_checking_before_sampling_restores_too(tmp_path: Path) -> None:
+    target = write(tmp_path / "run")
+    target.rename(tmp_path / ".run.old-99999-0123abcd")
+    with pytest.raises(InputError, match="holds a run with seed 0"):
+        check_target(target, {**RUN, "seed": 5})
+    assert target.is_dir()
+
+
+def test_reading_what_is_not_a_result_folder(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nothing: no such result folder"):
+        read_run(tmp_path / "nothing")
+    with pytest.raises(InputError, match=r"holds no run\.json"):
+        read_run(tmp_path)
+    (tmp_path / RUN_FILE).write_text("[1, 2]")
+    with pytest.raises(InputError, match="a JSON mapping was expected"):
+        read_run(tmp_path)
+
+
+def test_json_of_what_a_run_holds(tmp_path: Path) -> None:
+    value = {
+        "b": np.float64(0.1),
+        "a": [np.int64(3), np.nan, float("inf"), np.array([1.5, np.nan])],
+        "text": "中文",
+        "path": Path("x/y"),
+        "flag": np.bool_(True),
+        "none": None,
+        "deep": {"tuple": (1, "x"), "set": {"b", "a"}},
+    }
+    write_json(value, tmp_path / "x.json")
+    text = (tmp_path / "x.json").read_text(encoding="utf-8")
+    assert text.endswith("}\n")
+    assert "中文" in text
+    assert read_json(tmp_path / "x.json") == {
+        "b": 0.1,
+        "a": [3, None, None, [1.5, None]],
+        "text": "中文",
+        "path": "x/y",
+        "flag": True,
+        "none": None,
+        "deep": {"tuple": [1, "x"], "set": ["a", "b"]},
+    }
+    assert list(read_json(tmp_path / "x.json")) == list(value)
+
+
+def test_exchange_swaps_or_does_nothing(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+        (folder / "name").write_text(folder.name)
+    swapped = exchange(first, second)
+    assert (first / "name").read_text() == ("second" if swapped else "first")
+    assert (second / "name").read_text() == ("first" if swapped else "second")
+    assert exchange(first, tmp_path / "absent") is False
+
+
+def drive(folder: Path, scenario: str) -> dict[str, Any]:
+    """Run the kill driver in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(DRIVER), str(folder / "kill"), scenario],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def test_a_kill_at_any_step_leaves_old_or_new_results_whole(tmp_path: Path) -> None:
+    result = drive(tmp_path, "replace")
+    assert result["finished"]
+    # Every operation on files was a place to die at; both ends of the swap were seen.
+    assert result["steps"] > 50
+    assert set(result["opened"]) == {"old results", "new results"}
+    assert result["leftovers"] == []
+    if sys.platform.startswith("linux"):
+        # Nobody, not even a plain `ls`, ever sees anything else.
+        assert set(result["seen"]) == {"old results", "new results"}
+
+
+def test_a_kill_between_two_renames_is_repaired(tmp_path: Path) -> None:
+    result = drive(tmp_path, "two renames")
+    assert result["finished"]
+    assert result["seen"]["absent"] == 1
+    assert set(result["seen"]) == {"old results", "absent", "new results"}
+    assert set(result["opened"]) == {"old results", "new results"}
+    assert result["leftovers"] == []
+
+
+def test_a_kill_of_the_first_run_leaves_all_or_nothing(tmp_path: Path) -> None:
+    result = drive(tmp_path, "fresh")
+    assert result["finished"]
+    assert set(result["seen"]) == {"absent", "new results"}
+    assert result["leftovers"] == []
+
+
+def test_the_kill_driver_sees_a_careless_writer(tmp_path: Path) -> None:
+    """Negative control: files written one by one are found mixed."""
+    result = drive(tmp_path, "careless")
+    assert any(key.startswith("mixed") for key in result["seen"])
+
+
+@pytest.mark.parametrize("scenario", ["race", "race two renames"])
+def test_two_processes_at_once_do_not_corrupt(tmp_path: Path, scenario: str) -> None:
+    result = drive(tmp_path, scenario)
+    assert result["codes"] == [0, 0]
+    # The last turn of one of the two, whole, with the user's files; nothing lies about.
+    assert result["seen"] in {f"results 39 of {number}" for number in range(2)}
+    assert result["leftovers"] == []

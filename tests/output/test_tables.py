@@ -1,0 +1,213 @@
+"""Tables of a result folder: columns of the contract, values done by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from bayeseval.errors import InputError
+from bayeseval.output.store import write_csv
+from bayeseval.output.tables import result_tables
+
+from tests.output.trees import hand_tree, random_tree
+
+SUMMARY = ("mean", "sd", "lower", "upper")
+RANK = ("mean", "median", "lower", "upper")
+CONTRACT = {
+    "language_potential": [
+        "language",
+        *(f"potential_{part}" for part in SUMMARY),
+        *(f"rank_{part}" for part in RANK),
+        "n_records",
+        "n_tasks",
+    ],
+    "model_disparity": [
+        "model",
+        "support",
+        *(f"{q}_{part}" for q in ("mean_prr", "std_prr", "cv_prr") for part in SUMMARY),
+        *(f"{q}_rank_{part}" for q in ("mean_prr", "cv_prr") for part in RANK),
+        "n_records",
+    ],
+    "variance_components": [
+        "component",
+        *(f"sd_{part}" for part in SUMMARY),
+        *(f"share_{part}" for part in ("mean", "lower", "upper")),
+    ],
+    "pairwise_models": [
+        *("quantity", "model_a", "model_b"),
+        *(f"diff_{part}" for part in SUMMARY),
+        *("effect_size", "p_a_better"),
+    ],
+    "rank_probabilities": ["quantity", "level", "rank", "probability"],
+}
+CONTRACT["model_disparity_latent"] = CONTRACT["model_disparity"]
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[str, pd.DataFrame]:
+    # At 50 % the bounds of four draws are their quartiles, which are easy by hand.
+    return result_tables(hand_tree(), gate_status="pass", ci_prob=0.5)
+
+
+def test_every_table_has_the_columns_of_the_contract_first(
+    tables: dict[str, pd.DataFrame],
+) -> None:
+    assert sorted(tables) == sorted(f"tables/{name}.csv" for name in CONTRACT)
+    for name, columns in CONTRACT.items():
+        table = tables[f"tables/{name}.csv"]
+        assert list(table.columns[: len(columns)]) == columns, name
+        assert list(table.columns[-3:]) == ["ci_kind", "ci_prob", "gate"], name
+        assert set(table["ci_kind"]) == {"eti"}
+
+
+def test_potential_by_hand(tables: dict[str, pd.DataFrame]) -> None:
+    table = tables["tables/language_potential.csv"].set_index("language")
+    assert list(table.index) == ["en", "de", "sw"]
+    en = table.loc["en"]
+    assert (en["potential_mean"], en["potential_lower"], en["potential_upper"]) == (73, 71.5, 74.5)
+    # sqrt((9 + 1 + 1 + 9) / 3)
+    assert en["potential_sd"] == pytest.approx(np.sqrt(20 / 3), rel=1e-12)
+    sw = table.loc["sw"]
+    assert sw["potential_mean"] == 56.25
+    # Third, third, third, second.
+    assert (sw["rank_mean"], sw["rank_median"]) == (2.75, 3)
+    assert table["n_records"].to_dict() == {"en": 4, "de": 2, "sw": 1}
+    assert table["n_tasks"].to_dict() == {"en": 2, "de": 1, "sw": 1}
+    assert set(table["ci_prob"]) == {0.5}
+
+
+@pytest.mark.parametrize(
+    ("file", "step"), [("model_disparity", 0.0), ("model_disparity_latent", 2.0)]
+)
+def test_disparity_by_hand(tables: dict[str, pd.DataFrame], file: str, step: float) -> None:
+    table = tables[f"tables/{file}.csv"].set_index(["model", "support"])
+    assert set(table.index) == {(m, s) for m in "AB" for s in ("observed", "common")}
+    for support, more in (("observed", 0.0), ("common", 1.0)):
+        row = table.loc[("A", support)]
+        assert row["mean_prr_mean"] == pytest.approx(1.15 + step + more, rel=1e-12)
+        assert row["mean_prr_lower"] == pytest.approx(1.075 + step + more, rel=1e-12)
+        assert row["cv_prr_mean"] == pytest.approx(0.2 + step + more, rel=1e-12)
+        # A is ahead in three draws of four, and always less even.
+        assert row["mean_prr_rank_mean"] == 1.25
+        assert row["cv_prr_rank_mean"] == 2.0
+        assert row["n_records"] == 4
+
+
+def test_latent_and_observed_are_different_files(tables: dict[str, pd.DataFrame]) -> None:
+    assert set(tables["tables/model_disparity.csv"]["prr"]) == {"observed"}
+    assert set(tables["tables/model_disparity_latent.csv"]["prr"]) == {"latent"}
+
+
+def test_components_by_hand(tables: dict[str, pd.DataFrame]) -> None:
+    table = tables["tables/variance_components.csv"].set_index("component")
+    assert list(table.index) == ["language", "task", "model", "residual"]
+    assert table["sd_mean"].to_list() == [11, 5, 5, 3]
+    # 100 of 100 + 25 + 16 + 9, and 144 of 144 + 25 + 36 + 9.
+    expected = (100 / 150 + 144 / 214) / 2
+    assert table.loc["language", "share_mean"] == pytest.approx(expected, rel=1e-12)
+    assert table["share_mean"].sum() == pytest.approx(1.0, rel=1e-12)
+
+
+def test_pairwise_by_hand(tables: dict[str, pd.DataFrame]) -> None:
+    table = tables["tables/pairwise_models.csv"].set_index("quantity")
+    assert list(table.index) == [
+        "mean_prr",
+        "cv_prr",
+        "model_effect",
+        "mean_prr_common",
+        "cv_prr_common",
+    ]
+    row = table.loc["mean_prr"]
+    assert (row["model_a"], row["model_b"], row["p_a_better"]) == ("A", "B", 0.75)
+    assert row["diff_mean"] == pytest.approx(0.025, rel=1e-9)
+    # Three differences of 0.1 and one of -0.2: sd 0.15.
+    assert row["diff_sd"] == pytest.approx(0.15, rel=1e-9)
+    assert row["effect_size"] == pytest.approx(1 / 6, rel=1e-9)
+    # A's CV-PRR is higher, which is worse.
+    assert table.loc["cv_prr", "p_a_better"] == 0.0
+    assert table.loc["cv_prr", "diff_mean"] == pytest.approx(0.1, rel=1e-12)
+
+
+def test_rank_probabilities_by_hand(tables: dict[str, pd.DataFrame]) -> None:
+    table = tables["tables/rank_probabilities.csv"]
+    quantities = ["language_potential", "mean_prr", "cv_prr", "mean_prr_common", "cv_prr_common"]
+    assert list(dict.fromkeys(table["quantity"])) == quantities
+    wide = table[table["quantity"] == "language_potential"].pivot(
+        index="level", columns="rank", values="probability"
+    )
+    assert wide.loc[["en", "de", "sw"]].to_numpy().tolist() == [
+        [1.0, 0.0, 0.0],
+        [0.0, 0.75, 0.25],
+        [0.0, 0.25, 0.75],
+    ]
+    mean = table[(table["quantity"] == "mean_prr") & (table["rank"] == 1)]
+    assert mean.set_index("level")["probability"].to_dict() == {"A": 0.75, "B": 0.25}
+
+
+@pytest.mark.parametrize("status", ["pass", "fail", "not applicable"])
+def test_every_table_carries_the_gate(status: str) -> None:
+    for table in result_tables(hand_tree(), gate_status=status).values():
+        assert set(table["gate"]) == {status}
+
+
+def test_unknown_gate_status_is_refused() -> None:
+    with pytest.raises(InputError, match="must be one of pass, fail, not applicable, got 'passed'"):
+        result_tables(hand_tree(), gate_status="passed")
+
+
+def test_language_names_stand_after_the_contracts_columns() -> None:
+    tables = result_tables(
+        hand_tree(), gate_status="pass", language_names={"en": "English", "sw": "Kiswahili"}
+    )
+    table = tables["tables/language_potential.csv"]
+    assert list(table.columns).index("language_name") == len(CONTRACT["language_potential"])
+    # No name for de: its label.
+    assert table.set_index("language")["language_name"].to_dict() == {
+        "en": "English",
+        "de": "de",
+        "sw": "Kiswahili",
+    }
+
+
+def test_published_potential_only_with_a_published_shift() -> None:
+    tree = hand_tree()
+    without = result_tables(tree, gate_status="pass")["tables/language_potential.csv"]
+    assert "published_potential" not in without
+    tree["posterior"].attrs["published_shift"] = 1.626
+    with_shift = result_tables(tree, gate_status="pass")["tables/language_potential.csv"]
+    added = with_shift["published_potential"] - with_shift["potential_mean"]
+    # Differences of numbers below 100 in double precision.
+    assert added.to_numpy() == pytest.approx(1.626, abs=1e-12)
+    assert list(with_shift.columns[:11]) == CONTRACT["language_potential"]
+
+
+def test_point_estimate_has_no_intervals() -> None:
+    tables = result_tables(random_tree(chains=1, draws=1), gate_status="not applicable")
+    potential = tables["tables/language_potential.csv"]
+    assert potential["potential_mean"].notna().all()
+    assert potential[["potential_sd", "potential_lower", "potential_upper"]].isna().all(axis=None)
+    assert sorted(potential["rank_mean"]) == [1, 2, 3, 4, 5]
+
+
+def test_csv_reads_back_to_the_same_numbers(
+    tmp_path: Path, tables: dict[str, pd.DataFrame]
+) -> None:
+    for name, table in tables.items():
+        path = tmp_path / Path(name).name
+        write_csv(table, path)
+        raw = path.read_bytes()
+        assert b"\r" not in raw
+        assert raw.endswith(b"\n")
+        back = pd.read_csv(path)
+        assert list(back.columns) == list(table.columns)
+        numbers = table.select_dtypes("float").columns
+        pd.testing.assert_frame_equal(back[numbers], table[numbers], check_exact=True)
+
+
+def test_csv_keeps_labels_of_any_script(tmp_path: Path) -> None:
+    write_csv(pd.DataFrame({"language": ["中文", 'a "b", c'], "x": [0.1, np.nan]}), tmp_path / "x")
+    assert (tmp_path / "x").read_text(encoding="utf-8") == (
+        'language,x\n中文,0.1\n"a ""b"", c",\n'
+    )

@@ -1,0 +1,151 @@
+"""What the terminal shows: aligned, plain, complete."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from bayeseval.diagnostics import Check, Gate
+from bayeseval.output import format_listing, format_preamble, format_results
+from rich.cells import cell_len
+
+from tests.output.trees import hand_tree, random_tree
+
+PASSED = Gate("pass", (Check("r_hat", 1.003, 1.01, "sd_task", True),), 12)
+FAILED = Gate("fail", (Check("r_hat", 1.2, 1.01, "sd_task", False),), 12)
+
+
+def run(gate: Gate = PASSED, **more: Any) -> dict[str, Any]:
+    return {
+        "benchmark": "mini",
+        "spec": {"name": "additive"},
+        "engine": "numpyro",
+        "seed": 3,
+        "gate": gate.to_dict(),
+        "language_names": {},
+        **more,
+    }
+
+
+def test_numbers_by_hand() -> None:
+    text = format_results(hand_tree(), run(), folder="results/mini", ci_prob=0.4)
+    lines = text.splitlines()
+    assert lines[0] == "mini, model additive, engine numpyro, seed 3"
+    assert lines[1].startswith("Numbers are posterior means with 40 % equal-tailed intervals")
+    assert lines[-1] == "Results: results/mini"
+    # Bounds of four draws at 40 %: 0.9 and 2.1 steps into them. Mean-PRR, its rank, CV-PRR,
+    # its rank, records.
+    model = next(line for line in lines if line.startswith("  A "))
+    assert [cell.strip() for cell in model.split("   ") if cell.strip()] == [
+        "A",
+        "1.15 [1.09, 1.21]",
+        "1 [1, 1]",
+        "0.20 [0.20, 0.20]",
+        "2 [2, 2]",
+        "4",
+    ]
+    en = next(line for line in lines if line.startswith("  en "))
+    assert en.split()[1:4] == ["73.0", "[71.8,", "74.2]"]
+    language = next(line for line in lines if line.startswith("  language ") and "[" in line)
+    assert language.split()[1:4] == ["11.0", "[10.0,", "12.0]"]
+
+
+def test_intervals_are_explained_once() -> None:
+    text = format_results(hand_tree(), run())
+    assert text.count("equal-tailed") == 1
+    assert "95 % equal-tailed" in text
+
+
+def test_gate_is_said_before_the_numbers() -> None:
+    passed = format_results(hand_tree(), run())
+    assert passed.index("Convergence gate: passed") < passed.index("Model disparity")
+    failed = format_results(hand_tree(), run(FAILED))
+    assert failed.index("Convergence gate: FAILED") < failed.index("Model disparity")
+
+
+def test_all_languages_up_to_twelve_then_both_ends() -> None:
+    few = format_results(random_tree(n_languages=12), run())
+    assert all(f"l{i:03d}" in few for i in range(12))
+    many = format_results(random_tree(n_languages=13), run())
+    shown = [line.split()[0] for line in many.splitlines() if line.startswith("  l0")]
+    assert len(shown) == 10
+    assert "first and last 5 of 13" in many
+    assert any(line.split()[:1] == ["..."] for line in many.splitlines())
+
+
+def test_lines_fit_and_are_plain() -> None:
+    names = ("an-organisation/a-model-with-quite-a-long-name-70B-instruct-v0.3", "[red]b[/red]")
+    tree = random_tree(n_languages=53, models=names, chains=2, draws=10)
+    text = format_results(tree, run(language_names={"l001": "中文名", "l002": "Kiswahili"}))
+    assert max(cell_len(line) for line in text.splitlines()) <= 100
+    assert "\x1b" not in text
+    # A label is shown as it is, never read as a style.
+    assert "[red]b[/red]" in text
+
+
+def test_columns_are_aligned() -> None:
+    text = format_results(random_tree(n_models=4, models=("a", "bb", "中文", "dddd")), run())
+    block = text.split("Model disparity")[1].split("\n\n")[0].splitlines()[1:]
+    # Cells of the last column end at the same place.
+    assert len(block) == 5
+    assert len({cell_len(line) for line in block}) == 1
+
+
+def test_language_names_with_labels() -> None:
+    text = format_results(hand_tree(), run(language_names={"en": "English", "de": "de"}))
+    assert "  English (en) " in text
+    assert "de (de)" not in text
+
+
+def test_point_estimate_shows_numbers_alone() -> None:
+    tree = random_tree(chains=1, draws=1)
+    tree["posterior"].attrs["published_shift"] = 1.5
+    text = format_results(tree, run(Gate("not applicable", (), 0), engine="ml"))
+    assert "point estimates" in text
+    assert "[" not in text
+    potential = float(tree["posterior"]["language_potential"].sel(language="l000").item())
+    row = next(line.split() for line in text.splitlines() if line.startswith("  l000"))
+    assert row[1] == f"{potential:.1f}"
+    assert row[-1] == f"{potential + 1.5:.2f}"
+
+
+def test_a_quantity_that_is_not_reported_is_a_dash_with_its_reason() -> None:
+    # Potentials around zero: no ratio has a meaning.
+    text = format_results(random_tree(intercept=0.0), run())
+    row = next(line.split() for line in text.splitlines() if line.startswith("  model-1 "))
+    assert row[1] == "-"
+    assert "at or below 0" in text
+
+
+def test_listing() -> None:
+    text = format_listing({"a": "first", "longer": "second"})
+    assert text == "a       first\nlonger  second"
+    assert format_listing({}) == ""
+
+
+def test_preamble_names_data_model_and_priors() -> None:
+    from bayeseval.design import build_design
+    from bayeseval.records import load
+    from bayeseval.spec import load_spec
+
+    records = load("mega")
+    text = format_preamble(records, build_design(records, load_spec("paper")), engine="ml")
+    assert text.startswith("mega: 1364 records, 13 models, 53 languages, 15 tasks\n")
+    assert "score ~ intercept + language + task + model" in text
+    assert "population models" in text
+    assert "  sd_model ~ half_normal(" in text
+    assert "  language_effect ~ normal(" in text
+
+
+@pytest.mark.parametrize("name", ["format_results", "check_target", "write_results"])
+def test_package_resolves_its_names(name: str) -> None:
+    from bayeseval import output
+
+    assert getattr(output, name).__name__ == name
+
+
+def test_package_refuses_other_names() -> None:
+    from bayeseval import output
+
+    with pytest.raises(AttributeError, match="no attribute 'write_resluts'"):
+        output.write_resluts  # noqa: B018 - reading it is the test

@@ -1,0 +1,101 @@
+"""The rules of the test session itself: no unexplained skip in CI, no stray state."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CONFTEST = Path(__file__).with_name("conftest.py")
+
+ALLOWED = """
+def test_passes(): pass
+
+def test_accelerator():
+    pytest.skip("needs an accelerator")
+
+def test_other_python():
+    pytest.skip("needs Python 3.12")
+
+@pytest.mark.xfail(strict=True)
+def test_expected_failure():
+    assert False
+"""
+REFUSED = """
+def test_slow():
+    pytest.skip("too slow today")
+
+def test_missing_package():
+    pytest.importorskip("no_such_package")
+"""
+WHOLE_MODULE = """
+pytest.importorskip("no_such_package")
+"""
+STRAY = """
+def test_figure():
+    import matplotlib.pyplot as plt
+    plt.figure()
+
+def test_global_generator():
+    import numpy as np
+    np.random.normal()
+
+def test_own_generator():
+    import numpy as np
+    np.random.default_rng(0).normal()
+"""
+
+
+def session(folder: Path, *options: str, ci: bool, **files: str) -> tuple[int, str]:
+    """Exit code and output of a small session under this project's conftest."""
+    shutil.copy(CONFTEST, folder / "conftest.py")
+    for name, source in files.items():
+        (folder / f"test_{name}.py").write_text(f"import pytest\n{source}", encoding="utf-8")
+    environment = {k: v for k, v in os.environ.items() if k not in ("CI", "PYTEST_ADDOPTS")}
+    environment |= {"CI": "true"} if ci else {}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", "."]
+    done = subprocess.run(
+        [*command, *options],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+# The reports reach the session by another way when workers run the tests.
+@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+def test_ci_fails_on_unexplained_skips_only(tmp_path: Path, workers: tuple[str, ...]) -> None:
+    files = {"allowed": ALLOWED, "refused": REFUSED, "module": WHOLE_MODULE}
+    code, output = session(tmp_path, *workers, ci=True, **files)
+    assert code == pytest.ExitCode.TESTS_FAILED, output
+    listed = output.partition("skips that are not allowed here")[2]
+    # pytest's own "-ra" lines do not begin with the name of a test file.
+    names = re.findall(r"^(test_\w+\.py(?:::\w+)?):", listed, flags=re.MULTILINE)
+    expected = {"test_module.py", "test_refused.py::test_missing_package"}
+    assert set(names) == expected | {"test_refused.py::test_slow"}
+
+
+def test_ci_passes_with_explained_skips(tmp_path: Path) -> None:
+    code, output = session(tmp_path, ci=True, allowed=ALLOWED)
+    assert code == 0, output
+    assert "skips that are not allowed here" not in output
+
+
+def test_at_home_a_skip_is_a_skip(tmp_path: Path) -> None:
+    assert session(tmp_path, ci=False, refused=REFUSED)[0] == 0
+
+
+def test_stray_state_fails_the_test(tmp_path: Path) -> None:
+    code, output = session(tmp_path, ci=False, stray=STRAY)
+    assert code == pytest.ExitCode.TESTS_FAILED
+    assert "figures left open" in output
+    assert "np.random's global state was used" in output
+    assert "3 passed, 2 errors" in output
