@@ -12,11 +12,12 @@ from bayeseval.estimands import (
     pair_potential,
     read_arrays,
 )
-from tests.estimands.trees import CROSSED, Twin, edit, make_tree
+from tests.estimands.trees import CROSSED, INCOMPLETE, Twin, edit, make_tree
 from tests.helpers import assert_within_mcse
 
 # Both sides add a handful of float64 numbers near 100 in different orders.
 RTOL = 1e-12
+FEW_LANGUAGES = [row for row in INCOMPLETE if row[0] in ("en", "fr")]
 
 
 class ForbiddenRandomness:
@@ -31,9 +32,10 @@ def twins(tree, **options):
     ]
 
 
+@pytest.mark.parametrize("rows", [INCOMPLETE, FEW_LANGUAGES], ids=["incomplete", "few_languages"])
 @pytest.mark.parametrize("interactions", [(), ("language:task",), CROSSED])
-def test_pair_potential_and_expected_score_match_the_twin(interactions):
-    tree = make_tree(interactions=interactions)
+def test_pair_potential_and_expected_score_match_the_twin(interactions, rows):
+    tree = make_tree(rows, interactions=interactions)
     arrays = read_arrays(tree)
     slow = twins(tree)
     assert arrays.pairs.labels == tuple(f"{la}|{t}" for la, t in slow[0].pairs)

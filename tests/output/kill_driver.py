@@ -35,9 +35,7 @@ def write(target: Path, content: str) -> None:
             file.flush()
             file.write(content[2:])
 
-    store.write_folder(
-        target, {name: writer for name in FILES}, run={**RUN, "content": content}
-    )
+    store.write_folder(target, dict.fromkeys(FILES, writer), run={**RUN, "content": content})
 
 
 def careless_write(target: Path, content: str) -> None:
@@ -156,4 +154,4 @@ def main(folder: Path, scenario: str) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(Path(sys.argv[1]), sys.argv[2])))
+    sys.stdout.write(json.dumps(main(Path(sys.argv[1]), sys.argv[2])))

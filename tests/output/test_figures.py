@@ -11,6 +11,10 @@ import matplotlib.text
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
+
 from bayeseval.output._labels import place_labels
 from bayeseval.output._style import drawable, plain, shorten
 from bayeseval.output.figures import (
@@ -21,10 +25,6 @@ from bayeseval.output.figures import (
     ranks_figure,
 )
 from bayeseval.output.tables import result_tables
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.transforms import Bbox
-
 from tests.output.trees import hand_tree, random_tree
 
 SUBTITLE = "mini, model additive, engine numpyro"
@@ -149,7 +149,7 @@ def test_larger_points_have_more_records(hand: dict[str, pd.DataFrame]) -> None:
     (points,) = figure.findobj(lambda artist: artist.get_gid() == "points")
     en, de, sw = points.get_sizes()
     assert en > de > sw
-    assert {"4 records", "2 records", "1 records"} <= {t.get_text() for t in texts(figure)}
+    assert {"4 records", "2 records", "1 record"} <= {t.get_text() for t in texts(figure)}
 
 
 def test_disparity_shows_the_observed_support(hand: dict[str, pd.DataFrame]) -> None:
@@ -304,6 +304,13 @@ def test_what_is_not_reported_is_named_and_not_drawn(hand: dict[str, pd.DataFram
     assert "B" not in {text.get_text() for text in figure.axes[0].texts}
     complete = disparity_figure(hand[DISPARITY], subtitle=SUBTITLE, gate_status="pass")
     assert "not shown" not in said(complete)
+
+
+def test_figures_of_nothing_say_so() -> None:
+    figures = draw_all(tables_of(random_tree(intercept=0.0)))
+    assert said(figures["ranks"]).count("not reported for any model") == 2
+    assert len(offsets(figures["disparity"], "points")) == 0
+    assert "Not reported and therefore not shown: model-0" in said(figures["disparity"])
 
 
 def test_nothing_of_the_users_plotting_is_touched(

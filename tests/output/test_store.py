@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from bayeseval.errors import InputError
 from bayeseval.output import store
 from bayeseval.output._folders import exchange, try_lock
@@ -107,14 +108,14 @@ def test_another_run_is_refused_unless_forced(
 
 def test_all_differences_in_one_line(tmp_path: Path) -> None:
     write(tmp_path / "run")
-    with pytest.raises(InputError, match="with engine numpyro, seed 0, this one has engine ml, seed 2;"):
+    with pytest.raises(
+        InputError, match="with engine numpyro, seed 0, this one has engine ml, seed 2;"
+    ):
         check_target(tmp_path / "run", {**RUN, "engine": "ml", "seed": 2})
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_a_folder_that_is_not_ours_is_refused_even_when_forced(
-    tmp_path: Path, force: bool
-) -> None:
+def test_a_folder_that_is_not_ours_is_refused_even_when_forced(tmp_path: Path, force: bool) -> None:
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "draft.tex").write_text("years of work")
     with pytest.raises(InputError, match=r"is not empty and holds no run\.json"):
@@ -170,7 +171,9 @@ def test_damaged_run_file(tmp_path: Path) -> None:
     target = tmp_path / "run"
     write(target)
     (target / RUN_FILE).write_text('{"seed": ')
-    with pytest.raises(InputError, match=r"run\.json is damaged: not JSON .*; choose another --out"):
+    with pytest.raises(
+        InputError, match=r"run\.json is damaged: not JSON .*; choose another --out"
+    ):
         check_target(target, RUN)
     (target / "notes.txt").write_text("mine")
     write(target, "new", force=True)

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+
 from bayeseval.errors import InputError
 from bayeseval.output.store import write_csv
 from bayeseval.output.tables import result_tables
-
 from tests.output.trees import hand_tree, random_tree
 
 SUMMARY = ("mean", "sd", "lower", "upper")
@@ -208,6 +208,4 @@ def test_csv_reads_back_to_the_same_numbers(
 
 def test_csv_keeps_labels_of_any_script(tmp_path: Path) -> None:
     write_csv(pd.DataFrame({"language": ["中文", 'a "b", c'], "x": [0.1, np.nan]}), tmp_path / "x")
-    assert (tmp_path / "x").read_text(encoding="utf-8") == (
-        'language,x\n中文,0.1\n"a ""b"", c",\n'
-    )
+    assert (tmp_path / "x").read_text(encoding="utf-8") == ('language,x\n中文,0.1\n"a ""b"", c",\n')

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from bayeseval.diagnostics import Check, Gate
-from bayeseval.output import format_listing, format_preamble, format_results
 from rich.cells import cell_len
 
+from bayeseval.diagnostics import Check, Gate
+from bayeseval.output import format_listing, format_preamble, format_results
 from tests.output.trees import hand_tree, random_tree
 
 PASSED = Gate("pass", (Check("r_hat", 1.003, 1.01, "sd_task", True),), 12)

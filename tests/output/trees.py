@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import xarray as xr
+
 from bayeseval import names
 from bayeseval.estimands import derive
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
+
 from bayeseval.output.store import write_tree
 
 
@@ -77,4 +78,3 @@ if __name__ == "__main__":
     family = "023" if version("arviz").startswith("0.") else "1"
     target = Path(__file__).with_name(f"posterior_arviz{family}.nc")
     write_tree(reference_tree(), target)
-    print(f"{target}: {target.stat().st_size} bytes")

@@ -140,7 +140,7 @@ def p_better(first: Floats, second: Floats, *, highest_first: bool) -> float:
 def tie_groups(values: Floats, *, highest_first: bool, prob: float = 0.95) -> Index:
     """Group the levels that the draws cannot tell apart.
 
-    Walk down the list in order of mean rank. The first level opens group 1. A
+    Walk down the list in order of the mean. The first level opens group 1. A
     level joins the open group while P(the group's first level is better than
     it) is below `prob`; otherwise it opens the next group. Members of a group
     are thus not separated from its best level; neighbours in different groups
@@ -164,10 +164,9 @@ def tie_groups(values: Floats, *, highest_first: bool, prob: float = 0.95) -> In
     groups = np.zeros(values.shape[1], dtype=np.int64)
     if len(values) < 2:
         return groups
-    mean_rank = interval_summary(
-        rank_draws(values, highest_first=highest_first), ci_prob=names.CI_PROB
-    ).mean
-    ranked = [int(i) for i in np.argsort(mean_rank, kind="stable") if not np.isnan(mean_rank[i])]
+    mean = interval_summary(values, ci_prob=names.CI_PROB).mean
+    order = np.argsort(-mean if highest_first else mean, kind="stable")
+    ranked = [int(i) for i in order if not np.isnan(mean[i])]
     head, number = -1, 0
     for level in ranked:
         apart = number == 0 or (

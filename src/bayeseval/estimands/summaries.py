@@ -40,7 +40,7 @@ _BOUNDS = ("mean", "sd", "lower", "upper")
 
 
 def potential_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
-    """Potential and rank of every language, best mean rank first.
+    """Potential and rank of every language, highest potential first.
 
     Parameters
     ----------
@@ -70,7 +70,11 @@ def potential_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd.
             "tie_group": _tie_column(values, highest_first=True),
         }
     )
-    return _finish(table.sort_values(["rank_mean", names.LANGUAGE], kind="stable"), ci_prob)
+    # Numbers going down the page, labels in order where they are equal.
+    best_first = table.sort_values(names.LANGUAGE, kind="stable").sort_values(
+        "potential_mean", ascending=False, kind="stable"
+    )
+    return _finish(best_first, ci_prob)
 
 
 def disparity_table(
@@ -143,7 +147,11 @@ def _disparity_rows(
     columns["note"] = [
         _note(model, dict(zip(names.DISPARITY, notes, strict=True))) for model in models
     ]
-    return pd.DataFrame(columns).sort_values(["mean_prr_rank_mean", names.MODEL], kind="stable")
+    return (
+        pd.DataFrame(columns)
+        .sort_values(names.MODEL, kind="stable")
+        .sort_values("mean_prr_mean", ascending=False, kind="stable")
+    )
 
 
 def _note(model: str, notes: Mapping[str, Mapping[str, str]]) -> str:

@@ -150,6 +150,9 @@ def potential_figure(table: pd.DataFrame, *, subtitle: str, gate_status: str) ->
     def area(count: float) -> float:
         return 10.0 + 50.0 * (count / largest)
 
+    def counted(count: float) -> str:
+        return f"{count:.0f} record{'' if count == 1 else 's'}"
+
     points = axes.scatter(
         mean, y, s=[area(count) for count in records], color=MAIN, zorder=3, linewidths=0
     )
@@ -164,9 +167,7 @@ def potential_figure(table: pd.DataFrame, *, subtitle: str, gate_status: str) ->
         side.spines["right"].set_visible(False)
         sizes = np.unique(np.quantile(records, [0.0, 0.5, 1.0], method="inverted_cdf"))
         handles = [
-            axes.scatter(
-                [], [], s=area(count), color=MAIN, linewidths=0, label=f"{count:.0f} records"
-            )
+            axes.scatter([], [], s=area(count), color=MAIN, linewidths=0, label=counted(count))
             for count in sizes
         ]
         axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3)
@@ -404,7 +405,11 @@ def _frame(axes: Axes, bars: Floats) -> None:
 
 
 def _heat_map(axes: Axes, matrix: pd.DataFrame, mean: pd.Series[float], size: float) -> None:
-    n_ranks = max(1, matrix.shape[1])
+    if matrix.empty:
+        axes.set_axis_off()
+        axes.text(0.5, 0.5, "not reported for any model", ha="center", color=GREY)
+        return
+    n_ranks = matrix.shape[1]
     values = matrix.to_numpy(dtype=float)
     axes.imshow(
         np.nan_to_num(values),

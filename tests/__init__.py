@@ -1,0 +1,1 @@
+"""Tests of bayeseval; shared helpers are imported as `tests.helpers`."""
