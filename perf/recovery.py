@@ -42,7 +42,9 @@ def covered(spec: str, seed: int, engine: str) -> dict[str, list[bool]]:
         drawn.records.coords["language"], drawn.language_potential, strict=True
     ):
         row = potential.loc[label]
-        answers["potentials"].append(bool(row["potential_lower"] <= truth <= row["potential_upper"]))
+        answers["potentials"].append(
+            bool(row["potential_lower"] <= truth <= row["potential_upper"])
+        )
 
     table = drawn.records.table
     pairs = [drawn.records.codes(factor) for factor in ("language", "task")]

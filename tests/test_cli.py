@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+
 from bayeseval.cli import main
-from records.broken_cases import CASES, BrokenCase
+from tests.records.broken_cases import CASES, BrokenCase
 
 BROKEN = Path(__file__).parent / "fixtures" / "broken"
 
@@ -67,7 +68,7 @@ def test_a_broken_file_is_one_clear_line_and_exit_code_2(
         (["fit", "--benchmark", "mega", "--engine", "numpyr"], ("'numpyr'", "'numpyro'")),
         (["fit", "--benchmark", "mega", "--ci-prob", "95"], ("--ci-prob", "between 0 and 1", "95")),
         (["fit", "--benchmark", "mega", "--draws", "0"], ("draws must be at least 1, got 0",)),
-        (["fit", "--benchmark", "mega", "--draws", "many"], ("--draws", "'many'")),
+        (["fit", "--benchmark", "mega", "--draws", "many"], ("'--draws'", "valid integer")),
         (
             ["fit", "--benchmark", "mega", "--engine", "ml", "--draws", "10"],
             ("engine ml has no use for draws",),

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+
 from bayeseval import load
 from bayeseval.design import build_design
 from bayeseval.errors import DesignError

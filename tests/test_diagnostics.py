@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 import xarray as xr
+
 from bayeseval.diagnostics import Gate, convergence_gate, format_gate
 
 CHAINS, DRAWS = 4, 500

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from bayeseval.design import build_design
 from bayeseval.errors import InputError
 from bayeseval.simulate import simulate

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from bayeseval.errors import InputError, SpecError
 from bayeseval.spec import ModelSpec, Prior, list_models, load_spec
 
@@ -90,7 +91,10 @@ def test_fixed_effects_have_no_sd_parameter() -> None:
     [
         ({"likelihod": "normal"}, ("unknown key 'likelihod'", "did you mean 'likelihood'?")),
         ({"likelihood": "norml"}, ("likelihood", "'normal' or 'student_t'", "'norml'")),
-        ({"interactions": ["language:taks"]}, ("interactions", "'language:task'", "'language:taks'")),
+        (
+            {"interactions": ["language:taks"]},
+            ("interactions", "'language:task'", "'language:taks'"),
+        ),
         ({"interactions": ["language:task"] * 2}, ("interactions", "named twice")),
         ({"effects": {"langauge": "fixed"}}, ("'effects.langauge'", "did you mean 'language'?")),
         ({"centring": {"language:task": "centred"}}, ("'language:task'", "does not have")),
@@ -120,7 +124,9 @@ def test_fixed_effects_have_no_sd_parameter() -> None:
         ({"name": "a/b"}, ("name", "'a/b'")),
     ],
 )
-def test_nonsense_is_refused_in_one_line(values: dict[str, object], phrases: tuple[str, ...]) -> None:
+def test_nonsense_is_refused_in_one_line(
+    values: dict[str, object], phrases: tuple[str, ...]
+) -> None:
     with pytest.raises(SpecError) as caught:
         load_spec({"name": "x", **values})
     message = str(caught.value)
@@ -130,7 +136,9 @@ def test_nonsense_is_refused_in_one_line(values: dict[str, object], phrases: tup
 
 
 def test_an_unknown_name_suggests_a_shipped_model() -> None:
-    with pytest.raises(InputError, match=r"'aditive'.*did you mean 'additive'\?.*shipped: additive"):
+    with pytest.raises(
+        InputError, match=r"'aditive'.*did you mean 'additive'\?.*shipped: additive"
+    ):
         load_spec("aditive")
 
 

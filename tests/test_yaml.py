@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from bayeseval._yaml import read_yaml
 from bayeseval.errors import InputError
 

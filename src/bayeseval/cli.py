@@ -66,9 +66,7 @@ def fit(
         ),
     ] = None,
     engine: Annotated[EngineName, typer.Option(help="How to get to the posterior.")] = "auto",
-    draws: Annotated[
-        int | None, typer.Option(help="Kept draws per chain. [default: 1000]")
-    ] = None,
+    draws: Annotated[int | None, typer.Option(help="Kept draws per chain. [default: 1000]")] = None,
     tune: Annotated[
         int | None, typer.Option(help="Warm-up iterations per chain. [default: 1000]")
     ] = None,
@@ -124,9 +122,8 @@ def fit(
     check_target(
         folder, run_identity(records.content_hash, spec.content_hash, chosen, seed), force=force
     )
-    if not quiet:
-        typer.echo(format_preamble(records, design, engine=chosen), err=True)
-    with progress_bar(quiet=quiet) as progress:
+    preamble = format_preamble(records, design, engine=chosen)
+    with progress_bar(preamble, quiet=quiet) as progress:
         result = run_fit(
             records,
             spec,
@@ -191,9 +188,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     try:
         code = app(args=arguments, standalone_mode=False)
-    except KeyboardInterrupt:
-        _complain("interrupted; the results that were there before are untouched")
-        return EXIT_INTERRUPTED
     except BayesevalError as error:
         _complain(str(error))
         return EXIT_BAD_INPUT
@@ -205,6 +199,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # and Python must not try to flush the closed pipe at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    # Typer turns Ctrl-C into this exit code.
+    if code == EXIT_INTERRUPTED:
+        _complain("interrupted; the results that were there before are untouched")
     return code if isinstance(code, int) else 0
 
 
@@ -213,7 +210,7 @@ def _usage(message: str) -> str:
     if message.startswith("No such command") and len(words) > 1:
         commands = ("fit", "list", "validate")
         message += f" (commands: {', '.join(commands)}){did_you_mean(words[1], commands)}"
-    return f"{' '.join(message.split())} Try 'bayeseval --help'."
+    return f"{' '.join(message.split()).rstrip('.')}. Try 'bayeseval --help'."
 
 
 def _complain(message: str) -> None:

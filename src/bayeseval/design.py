@@ -166,8 +166,7 @@ class Design:
             dimension; known standard errors as ``se``.
         """
         data: dict[str, tuple[str, npt.NDArray[np.generic]]] = {
-            f"{factor}_index": (names.RECORD, self.factor_index[factor])
-            for factor in names.FACTORS
+            f"{factor}_index": (names.RECORD, self.factor_index[factor]) for factor in names.FACTORS
         }
         for term in self.terms:
             if len(term.factors) > 1:
@@ -377,17 +376,13 @@ def _build_term(
         cells, index = np.unique(stacked, axis=1, return_inverse=True)
         index = index.reshape(-1).astype(np.int64)
         labels = tuple(
-            names.cell_label(
-                *(records.coords[f][i] for f, i in zip(factors, cell, strict=True))
-            )
+            names.cell_label(*(records.coords[f][i] for f, i in zip(factors, cell, strict=True)))
             for cell in cells.T
         )
         members = {f: row.astype(np.int64) for f, row in zip(factors, cells, strict=True)}
         fixed, zero_sum = False, False
     form = spec.centring.get(name)
-    centred = (
-        len(index) / len(labels) >= _CENTRED_FROM if form is None else form == "centred"
-    )
+    centred = len(index) / len(labels) >= _CENTRED_FROM if form is None else form == "centred"
     return Term(
         name=name,
         factors=factors,

@@ -127,9 +127,7 @@ def convergence_gate(tree: xr.DataTree) -> Gate:
     if "sample_stats" in tree.children:
         checks += _sampler_checks(tree["sample_stats"].to_dataset())
     passed = all(check.passed for check in checks)
-    return Gate(
-        status="pass" if passed else "fail", checks=tuple(checks), n_quantities=len(labels)
-    )
+    return Gate(status="pass" if passed else "fail", checks=tuple(checks), n_quantities=len(labels))
 
 
 def _quantities(posterior: xr.Dataset) -> tuple[list[str], npt.NDArray[np.float64]]:
@@ -154,9 +152,7 @@ def _quantities(posterior: xr.Dataset) -> tuple[list[str], npt.NDArray[np.float6
     return labels, np.stack(columns)
 
 
-def _scalars(
-    name: str, variable: xr.DataArray
-) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
+def _scalars(name: str, variable: xr.DataArray) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
     extra = [dim for dim in variable.dims if dim not in ("chain", "draw")]
     values = variable.transpose("chain", "draw", *extra).to_numpy().astype(np.float64)
     if not extra:

@@ -118,13 +118,9 @@ class Fit:
         from bayeseval.estimands import disparity_table
 
         if support is not None and support not in names.SUPPORTS:
-            raise InputError(
-                f"support must be one of {', '.join(names.SUPPORTS)}, got {support!r}"
-            )
+            raise InputError(f"support must be one of {', '.join(names.SUPPORTS)}, got {support!r}")
         if flavour not in names.FLAVOURS:
-            raise InputError(
-                f"flavour must be one of {', '.join(names.FLAVOURS)}, got {flavour!r}"
-            )
+            raise InputError(f"flavour must be one of {', '.join(names.FLAVOURS)}, got {flavour!r}")
         table = disparity_table(self.data, flavour=flavour, ci_prob=ci_prob)
         if support is None:
             return table

@@ -110,7 +110,5 @@ def disparity_name(
     The plain name is the paper's quantity (observed pairs, observed scores);
     other choices are said in a suffix: ``mean_prr_latent_common``.
     """
-    suffix = ("_latent" if flavour == "latent" else "") + (
-        "_common" if support == "common" else ""
-    )
+    suffix = ("_latent" if flavour == "latent" else "") + ("_common" if support == "common" else "")
     return quantity + suffix

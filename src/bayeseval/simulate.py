@@ -167,9 +167,7 @@ def simulate(
     frame[names.SCORE] = score[observed]
     return Simulation(
         # One simulated model may well have all its few scores between 0 and 1.
-        records=Records.from_frame(
-            frame, name=f"simulated-{model.name}", mixed_scales="allow"
-        ),
+        records=Records.from_frame(frame, name=f"simulated-{model.name}", mixed_scales="allow"),
         truth=truth,
         potential=potential,
         expected=expected,
@@ -233,7 +231,5 @@ def _is_connected(grid: npt.NDArray[np.bool_]) -> bool:
 def _spread(effects: Floats, factors: tuple[str, ...]) -> Floats:
     """Effects of some factors, on axes (language, task, model) of length 1 elsewhere."""
     order = [factors.index(f) for f in names.FACTORS if f in factors]
-    target = [
-        effects.shape[factors.index(f)] if f in factors else 1 for f in names.FACTORS
-    ]
+    target = [effects.shape[factors.index(f)] if f in factors else 1 for f in names.FACTORS]
     return effects.transpose(order).reshape(target)

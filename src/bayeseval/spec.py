@@ -90,9 +90,7 @@ class Prior(BaseModel):
     def _complete(self) -> Prior:
         needed = _ARGUMENTS[self.dist]
         given = [
-            key
-            for key in ("loc", "scale", "df", "shape", "rate")
-            if getattr(self, key) is not None
+            key for key in ("loc", "scale", "df", "shape", "rate") if getattr(self, key) is not None
         ]
         missing = [key for key in needed if key not in given and key != "loc"]
         surplus = [key for key in given if key not in needed]

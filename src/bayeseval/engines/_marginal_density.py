@@ -8,47 +8,52 @@ and R the residual variances,
 
 Four devices make this cheap and keep it exact, also when an sd is zero:
 
-- Zero-sum coefficients are ``D^1/2 (I - 11'/K) u`` with standard normal u, which is
-  N(0, sd^2) on the K - 1 contrasts: X is centred within the term, once.
-- The block of A that belongs to the eliminated term is diagonal (a rank-one
-  correction away from it when its coefficients sum to zero), so that term is taken
-  out by a Schur complement: a sum over its levels of small sparse products that do
-  not depend on the sds. Levels with the same count enter together.
-- The scores are a last column beside the kept ones. The Cholesky factor of the
-  bordered matrix holds log|A| in its diagonal, L^-1 r in its last row, and the root
-  of the whole quadratic form in its last corner.
-- Many sds are worked on at once, one Cholesky factor each.
+- Zero-sum coefficients are ``sd (I - 11'/K) u`` with standard normal u, which is
+  N(0, sd^2) on K - 1 orthonormal contrasts: cross-products are centred in the term.
+- The block of A of the eliminated term is diagonal (on the contrasts, when its
+  coefficients sum to zero), so it leaves by a Schur complement: a sum over its
+  levels of small sparse products that do not depend on the sds. Levels with the same
+  count enter together.
+- The scores are one more column beside the kept ones. The Cholesky factor of the
+  bordered matrix has log|A| on its diagonal, L^-1 r in its last row, and the root of
+  the whole quadratic form in its last corner.
+- Memory is reused, and points are shared out among threads.
+
+A JAX version of the same density serves NUTS (`_marginal_jax`); here compiling would
+take longer than the few thousand factors that are wanted.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.linalg import lapack
 
 from bayeseval import names
 from bayeseval.design import Design
+from bayeseval.engines._lapack import cholesky_in_place, solve_in_place
 from bayeseval.engines._marginal_prior import Scales, scales_of
 from bayeseval.engines._marginal_stats import Statistics, build_statistics
 
 __all__ = ["Factor", "Marginal", "build_marginal", "in_parallel", "one_thread_per_call"]
 
 Floats = npt.NDArray[np.float64]
+Index = npt.NDArray[np.int64]
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 # Bordered matrices worked on at once are kept to about this many bytes, which stay
-# in the cache.
-_BATCH_BYTES: Final = 4_000_000
+# in a core's cache.
+_BATCH_BYTES: Final = 1_500_000
 
 _LOG_2_PI: Final = float(np.log(2.0 * np.pi))
 
@@ -81,7 +86,8 @@ class Factor:
     Attributes
     ----------
     lower : ndarray, shape (b, p + 1, p + 1)
-        Cholesky factors of the kept coefficients bordered by the scores.
+        Cholesky factors of the kept coefficients bordered by the scores; what is
+        above their diagonals has no meaning.
     precision : ndarray, shape (b, n_classes)
         Residual precision of every noise class.
     kept_sd : ndarray, shape (b, p)
@@ -89,7 +95,7 @@ class Factor:
     eliminated_sd : ndarray, shape (b,)
         Prior sd of the eliminated coefficients.
     ratio : ndarray, shape (b,)
-        Its square over the residual variance where that is one number.
+        Its square, over the residual variance where that is one number.
     diagonal : ndarray, shape (b, n_levels)
         Diagonal of the eliminated block of A.
     """
@@ -100,9 +106,6 @@ class Factor:
     eliminated_sd: Floats
     ratio: Floats
     diagonal: Floats
-
-    def __len__(self) -> int:
-        return len(self.lower)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,173 +131,63 @@ class Marginal:
         return max(1, _BATCH_BYTES // (8 * (self.statistics.n_kept + 1) ** 2))
 
     def log_posterior(self, phi: Floats) -> Floats:
-        """log p(y | phi) + log p(phi) of points (b, n), shape (b,)."""
-        with np.errstate(over="ignore"):
-            return np.asarray(self.log_likelihood(phi) + self.scales.log_prior(phi))
+        """Log p(y | phi) + log p(phi) of points (b, n), shape (b,)."""
+        return np.asarray(self.log_likelihood(phi) + self.scales.log_prior(phi))
 
     def log_likelihood(self, phi: Floats) -> Floats:
-        """log p(y | phi) of points (b, n), shape (b,).
+        """Log p(y | phi) of points (b, n), shape (b,).
 
         It is -inf at points so extreme that floating point cannot tell.
         """
-        parts = [phi[i : i + self.batch] for i in range(0, len(phi), self.batch)]
-        return np.concatenate(in_parallel(self._log_likelihood, parts))
+        return np.concatenate(in_parallel(self._log_likelihood, self._parts(phi)))
 
-    def _log_likelihood(self, phi: Floats) -> Floats:
-        try:
-            factor = self.factor(phi)
-        except np.linalg.LinAlgError:
-            if len(phi) == 1:
-                return np.full(1, -np.inf)
-            return np.concatenate([self._log_likelihood(point[None]) for point in phi])
-        corner = np.diagonal(factor.lower, axis1=1, axis2=2)
-        log_determinant = np.log(factor.diagonal).sum(axis=1)
-        log_determinant += 2.0 * np.log(corner[:, :-1]).sum(axis=1)
-        if self.statistics.eliminated.zero_sum:
-            log_determinant += np.log((1.0 / factor.diagonal).mean(axis=1))
-        cells = self.statistics.cells
-        log_precision = np.log(factor.precision) @ cells.class_count
-        return np.asarray(
-            0.5 * (log_precision - log_determinant - corner[:, -1] ** 2)
-            - 0.5 * _LOG_2_PI * cells.count.sum()
-        )
-
-    def factor(self, phi: Floats) -> Factor:
-        """Cholesky factors at the points `phi`, shape (b, n).
-
-        Raises
-        ------
-        numpy.linalg.LinAlgError
-            If a matrix is not positive definite in floating point.
-        """
-        statistics = self.statistics
-        kept_sd, eliminated_sd, residual = self.split(phi)
-        precision = 1.0 / (residual[:, statistics.cells.level] ** 2 + statistics.cells.known)
-        ratio = eliminated_sd**2
-        border = np.concatenate([kept_sd, np.ones((len(phi), 1))], axis=1)
-        if statistics.n_classes == 1:
-            ratio = ratio * precision[:, 0]
-            border *= np.sqrt(precision)
-            bordered, diagonal = self._bordered_one_class(ratio)
-        else:
-            points = [self._bordered(w, r) for w, r in zip(precision, ratio, strict=True)]
-            bordered = np.stack([matrix for matrix, _ in points])
-            diagonal = np.stack([values for _, values in points])
-        for block in statistics.kept:
-            if block.zero_sum:
-                here = block.columns
-                bordered[:, here, :] -= bordered[:, here, :].mean(axis=1, keepdims=True)
-                bordered[:, :, here] -= bordered[:, :, here].mean(axis=2, keepdims=True)
-        bordered *= border[:, :, None]
-        bordered *= border[:, None, :]
-        position = np.arange(statistics.n_kept)
-        bordered[:, position, position] += 1.0
-        return Factor(
-            lower=np.linalg.cholesky(bordered),
-            precision=precision,
-            kept_sd=kept_sd,
-            eliminated_sd=eliminated_sd,
-            ratio=ratio,
-            diagonal=diagonal,
-        )
-
-    @cached_property
-    def _constant(self) -> _OneClass:
-        return _one_class(self.statistics, self.link(np.ones(1)))
-
-    def _bordered_one_class(self, ratio: Floats) -> tuple[Floats, Floats]:
-        """Cross-products less the eliminated term, for all points at once."""
-        constant = self._constant
-        diagonal = 1.0 + ratio[:, None] * constant.counts
-        width = self.statistics.n_kept + 1
-        weights = ratio[:, None] / diagonal
-        taken = (constant.pairs @ weights.T).T.reshape(-1, width, width)
-        bordered = constant.cross - taken
-        diagonal = diagonal[:, constant.group]
-        if self.statistics.eliminated.zero_sum:
-            inverse = 1.0 / (1.0 + ratio[:, None] * constant.counts)
-            total = (constant.sums @ inverse.T).T
-            share = ratio / (1.0 / diagonal).sum(axis=1)
-            bordered += share[:, None, None] * total[:, :, None] * total[:, None, :]
-        return bordered, diagonal
-
-    def _bordered(self, precision: Floats, ratio: float) -> tuple[Floats, Floats]:
-        """The same at one point, where the noise classes differ in precision."""
-        statistics = self.statistics
-        first, second, target = self._pairs
-        width = statistics.n_kept + 1
-        diagonal = 1.0 + ratio * (statistics.count_map @ precision)
-        link = statistics.link_map @ precision
-        divided = link / diagonal[statistics.link_level]
-        taken = np.bincount(target, divided[first] * link[second], minlength=width**2)
-        bordered = (statistics.cross_map @ precision - ratio * taken).reshape(width, width)
-        if statistics.eliminated.zero_sum:
-            total = np.bincount(statistics.link_row, divided, minlength=width)
-            bordered += ratio / (1.0 / diagonal).sum() * np.outer(total, total)
-        return bordered, diagonal
-
-    @cached_property
-    def _pairs(self) -> tuple[npt.NDArray[np.int64], ...]:
-        first, second = self.statistics.pairs()
-        row = self.statistics.link_row
-        return first, second, row[first] * (self.statistics.n_kept + 1) + row[second]
-
-    def link(self, precision: Floats) -> sparse.csr_array:
-        """Products of the eliminated columns with the kept ones and the scores.
+    def log_posterior_and_effects(
+        self, phi: Floats, repeat: int, *, seed: np.random.SeedSequence
+    ) -> tuple[Floats, dict[str, Floats]]:
+        """Both at once, for one factorisation per point.
 
         Parameters
         ----------
-        precision : ndarray, shape (n_classes,)
-            Residual precisions; with one class they are left out, see `ratio`.
+        phi : ndarray, shape (b, n)
+            Points.
+        repeat : int
+            How many draws of the effects at each.
+        seed : SeedSequence
+            Source of the standard normal numbers.
 
         Returns
         -------
-        csr_array, shape (n_levels, p + 1)
+        log_posterior : ndarray, shape (b,)
+        effects : dict of str to ndarray, shape (b, repeat, n_levels)
+            As from :meth:`effects`.
         """
-        statistics = self.statistics
-        one = statistics.n_classes == 1
-        values = statistics.link_map @ (np.ones(1) if one else precision)
-        ends = np.bincount(statistics.link_level, minlength=statistics.eliminated.size)
-        start = np.concatenate([[0], np.cumsum(ends)])
-        shape = (statistics.eliminated.size, statistics.n_kept + 1)
-        return sparse.csr_array((values, statistics.link_row, start), shape=shape)
+        def work(part: tuple[Floats, np.random.SeedSequence]) -> tuple[Floats, dict[str, Floats]]:
+            points, child = part
+            factor = self.factor(points, reuse_memory=True)
+            count = np.full(len(points), repeat)
+            effects = self._effects(factor, count, np.random.default_rng(child))
+            return self._value(factor), effects
 
-    def centred(self, coefficients: Floats) -> Floats:
-        """Kept coefficients (..., p) with the means of zero-sum terms taken off."""
-        result = coefficients.copy()
-        for block in self.statistics.kept:
-            if block.zero_sum:
-                result[..., block.columns] -= result[..., block.columns].mean(-1, keepdims=True)
-        return result
-
-    def split(self, phi: Floats) -> tuple[Floats, Floats, Floats]:
-        """Sds of the kept (b, p) and eliminated (b,) coefficients, and residual (b, levels)."""
-        natural = self.scales.natural(phi)
-        blocks = (*self.statistics.kept, self.statistics.eliminated)
-        sds = [
-            np.full(len(phi), block.known_sd)
-            if block.sd is None
-            else natural[:, self.scales.names.index(block.sd)]
-            for block in blocks
-        ]
-        sizes = [block.size for block in self.statistics.kept]
-        kept = np.repeat(np.stack(sds[:-1], axis=1), sizes, axis=1)
-        residual = natural[:, [self.scales.names.index(names.SD_RESIDUAL)]]
-        if self.scales.n_offsets:
-            spread = natural[:, [self.scales.names.index(names.SD_LOG_RESIDUAL)]]
-            residual = residual * np.exp(spread * phi[:, self.scales.n :])
-        return kept, sds[-1], residual
+        parts = self._parts(phi)
+        done = in_parallel(work, list(zip(parts, seed.spawn(len(parts)), strict=True)))
+        value = np.concatenate([part for part, _ in done]) + self.scales.log_prior(phi)
+        shape = (len(phi), repeat, -1)
+        effects = {
+            name: np.concatenate([part[name] for _, part in done]).reshape(shape)
+            for name in done[0][1]
+        }
+        return value, effects
 
     def effects(
-        self, phi: Floats, repeat: npt.NDArray[np.int64], *, seed: np.random.SeedSequence
+        self, phi: Floats, repeat: Index, *, seed: np.random.SeedSequence
     ) -> dict[str, Floats]:
         """Draw all coefficients from their exact normal distribution given the sds.
 
         Parameters
         ----------
-        phi : ndarray, shape (n, n_parameters)
+        phi : ndarray, shape (b, n)
             Points.
-        repeat : ndarray of int, shape (n,)
+        repeat : ndarray of int, shape (b,)
             How many draws at each.
         seed : SeedSequence
             Source of the standard normal numbers.
@@ -304,92 +197,283 @@ class Marginal:
         dict of str to ndarray, shape (repeat.sum(), n_levels)
             Coefficients by term, ``intercept`` among them (one level), score units.
         """
-        starts = range(0, len(phi), self.batch)
-        seeds = seed.spawn(len(starts))
-        parts = [
-            (phi[i : i + self.batch], repeat[i : i + self.batch], np.random.default_rng(child))
-            for i, child in zip(starts, seeds, strict=True)
-        ]
-        drawn = in_parallel(lambda part: self._effects(*part), parts)
-        return {name: np.concatenate([part[name] for part in drawn]) for name in drawn[0]}
+        parts = self._parts(phi)
+        seeds = seed.spawn(len(parts))
+        counts = self._parts(repeat)
 
-    def _effects(
-        self, phi: Floats, repeat: npt.NDArray[np.int64], rng: np.random.Generator
-    ) -> dict[str, Floats]:
+        def work(part: tuple[Floats, Index, np.random.SeedSequence]) -> dict[str, Floats]:
+            points, count, child = part
+            factor = self.factor(points, reuse_memory=True)
+            return self._effects(factor, count, np.random.default_rng(child))
+
+        done = in_parallel(work, list(zip(parts, counts, seeds, strict=True)))
+        return {name: np.concatenate([part[name] for part in done]) for name in done[0]}
+
+    def factor(self, phi: Floats, *, reuse_memory: bool = False) -> Factor:
+        """Cholesky factors at the points `phi`, shape (b, n).
+
+        Parameters
+        ----------
+        phi : ndarray, shape (b, n)
+            Points.
+        reuse_memory : bool
+            Overwrite the factors that this thread got from the last such call.
+        """
         statistics = self.statistics
-        factor = self.factor(phi)
-        point = np.repeat(np.arange(len(phi)), repeat)
-        noise = rng.standard_normal((len(point), statistics.n_kept + 1))
-        kept = np.empty((len(point), statistics.n_kept))
+        kept_sd, eliminated_sd, residual_sd = self._sds(phi)
+        precision = 1.0 / (residual_sd[:, None] ** 2 + statistics.cells.known)
+        width = statistics.n_kept + 1
+        bordered = self._memory(len(phi)) if reuse_memory else np.empty((len(phi), width, width))
+        border = np.concatenate([kept_sd, np.ones((len(phi), 1))], axis=1)
+        if statistics.n_classes == 1:
+            ratio = eliminated_sd**2 * precision[:, 0]
+            border *= np.sqrt(precision)
+            diagonal = self._one_class.reduce(ratio, out=bordered)
+        else:
+            ratio = eliminated_sd**2
+            rows = [
+                self._reduce(weights, ratio[i], out=bordered[i])
+                for i, weights in enumerate(precision)
+            ]
+            diagonal = np.stack(rows)
+        for block in statistics.kept:
+            if block.zero_sum:
+                for axis, part in ((1, bordered[:, block.columns]), (2, bordered[:, :, block.columns])):
+                    np.subtract(part, part.mean(axis=axis, keepdims=True), out=part)
+        bordered *= border[:, :, None]
+        bordered *= border[:, None, :]
+        position = np.arange(statistics.n_kept)
+        bordered[:, position, position] += 1.0
+        for matrix in bordered:
+            if not cholesky_in_place(matrix):
+                matrix[:] = np.nan
+        return Factor(
+            lower=bordered,
+            precision=precision,
+            kept_sd=kept_sd,
+            eliminated_sd=eliminated_sd,
+            ratio=ratio,
+            diagonal=diagonal,
+        )
+
+    def link(self, precision: Floats) -> sparse.csr_array:
+        """Products of the eliminated columns with the kept ones and the scores.
+
+        Parameters
+        ----------
+        precision : ndarray, shape (n_classes,)
+            Residual precisions. With one class they are left out: the factor's
+            `ratio` has them.
+
+        Returns
+        -------
+        csr_array, shape (n_levels, p + 1)
+        """
+        statistics = self.statistics
+        values = statistics.link_map @ (np.ones(1) if len(precision) == 1 else precision)
+        sizes = np.bincount(statistics.link_level, minlength=statistics.eliminated.size)
+        start = np.concatenate([[0], np.cumsum(sizes)])
+        shape = (statistics.eliminated.size, statistics.n_kept + 1)
+        return sparse.csr_array((values, statistics.link_row, start), shape=shape)
+
+    def centred(self, kept: Floats) -> Floats:
+        """Kept coefficients (..., p) with the means of zero-sum terms taken off."""
+        result = kept.copy()
+        for block in self.statistics.kept:
+            if block.zero_sum:
+                result[..., block.columns] -= result[..., block.columns].mean(-1, keepdims=True)
+        return result
+
+    def _parts(self, points: npt.NDArray[np.generic]) -> list[npt.NDArray[np.generic]]:
+        return [points[i : i + self.batch] for i in range(0, len(points), self.batch)]
+
+    @cached_property
+    def _one_class(self) -> _OneClass:
+        return _build_one_class(self.statistics, self.link(np.ones(1)))
+
+    @cached_property
+    def _local(self) -> threading.local:
+        return threading.local()
+
+    def _memory(self, n_points: int) -> Floats:
+        held: Floats | None = getattr(self._local, "held", None)
+        if held is None or len(held) < n_points:
+            width = self.statistics.n_kept + 1
+            held = self._local.held = np.empty((max(n_points, self.batch), width, width))
+        return held[:n_points]
+
+    def _sds(self, phi: Floats) -> tuple[Floats, Floats, Floats]:
+        """Sds of the kept (b, p) and eliminated (b,) coefficients and of the residual (b,)."""
+        natural = self.scales.natural(phi)
+        sds = [
+            np.full(len(phi), block.known_sd)
+            if block.sd is None
+            else natural[:, self.scales.names.index(block.sd)]
+            for block in (*self.statistics.kept, self.statistics.eliminated)
+        ]
+        sizes = [block.size for block in self.statistics.kept]
+        residual = natural[:, self.scales.names.index(names.SD_RESIDUAL)]
+        return np.repeat(np.stack(sds[:-1], axis=1), sizes, axis=1), sds[-1], residual
+
+    def _log_likelihood(self, phi: Floats) -> Floats:
+        return self._value(self.factor(phi, reuse_memory=True))
+
+    def _value(self, factor: Factor) -> Floats:
+        corner = np.diagonal(factor.lower, axis1=1, axis2=2)
+        log_determinant = np.log(factor.diagonal).sum(axis=1)
+        log_determinant += 2.0 * np.log(corner[:, :-1]).sum(axis=1)
+        if self.statistics.eliminated.zero_sum:
+            log_determinant += np.log((1.0 / factor.diagonal).mean(axis=1))
+        cells = self.statistics.cells
+        log_precision = np.log(factor.precision) @ cells.class_count
+        value = 0.5 * (log_precision - log_determinant - corner[:, -1] ** 2)
+        value -= 0.5 * _LOG_2_PI * cells.count.sum()
+        return np.where(np.isnan(value), -np.inf, value)
+
+    def _reduce(self, precision: Floats, ratio: float, *, out: Floats) -> Floats:
+        """Cross-products less the eliminated term, where noise classes differ."""
+        statistics = self.statistics
+        meeting = self._meeting
+        diagonal = 1.0 + ratio * (statistics.count_map @ precision)
+        link = statistics.link_map @ precision
+        divided = link / diagonal[statistics.link_level]
+        products = divided[meeting.first] * link[meeting.second]
+        flat = out.reshape(-1)
+        flat[:] = statistics.cross_map @ precision
+        flat[meeting.target] -= ratio * np.bincount(meeting.place, products)
+        if statistics.eliminated.zero_sum:
+            total = np.bincount(statistics.link_row, divided, minlength=len(out))
+            out += ratio / (1.0 / diagonal).sum() * np.outer(total, total)
+        return diagonal
+
+    @cached_property
+    def _meeting(self) -> _Meeting:
+        return _build_meeting(self.statistics)
+
+    def _effects(self, factor: Factor, repeat: Index, rng: np.random.Generator) -> dict[str, Floats]:
+        statistics = self.statistics
+        point = np.repeat(np.arange(len(repeat)), repeat)
+        # A zero against the border's corner leaves L'u = L^-1 r + noise.
+        target = rng.standard_normal((len(point), statistics.n_kept + 1))
+        target += factor.lower[point, -1]
+        target[:, -1] = 0.0
         stop = np.cumsum(repeat)
-        for i, (lower, first, last) in enumerate(zip(factor.lower, stop - repeat, stop, strict=True)):
-            # A zero against the border's corner leaves L' u = L^-1 r + noise.
-            target = noise[first:last] + lower[-1]
-            target[:, -1] = 0.0
-            solution, _ = lapack.dtrtrs(lower.T, target.T, lower=0)
-            kept[first:last] = factor.kept_sd[i] * solution.T[:, :-1]
-        kept = self.centred(kept)
-        eliminated = self._eliminated_mean(factor, kept, point)
+        for lower, first, last in zip(factor.lower, stop - repeat, stop, strict=True):
+            solve_in_place(lower, target[first:last], transposed=True)
+        kept = self.centred(factor.kept_sd[point] * target[:, :-1])
+
+        eliminated = self.eliminated_mean(factor, kept, point)
         spread = factor.eliminated_sd[:, None] / np.sqrt(factor.diagonal)
         eliminated += spread[point] * rng.standard_normal(eliminated.shape)
         if statistics.eliminated.zero_sum:
             inverse = 1.0 / factor.diagonal
             share = inverse / inverse.sum(axis=1, keepdims=True)
             eliminated -= share[point] * eliminated.sum(axis=1, keepdims=True)
-        return {
-            block.name: kept[:, block.columns] for block in statistics.kept
-        } | {statistics.eliminated.name: eliminated}
+        drawn = {block.name: kept[:, block.columns] for block in statistics.kept}
+        drawn[names.INTERCEPT] = drawn[names.INTERCEPT] + statistics.cells.centre
+        return drawn | {statistics.eliminated.name: eliminated}
 
-    def _eliminated_mean(
-        self, factor: Factor, kept: Floats, point: npt.NDArray[np.int64]
-    ) -> Floats:
-        """Mean of the eliminated coefficients given the kept ones, unconstrained, (m, K)."""
-        mean = np.empty((len(kept), self.statistics.eliminated.size))
+    def eliminated_mean(self, factor: Factor, kept: Floats, point: Index) -> Floats:
+        """Mean of the eliminated coefficients given the kept ones, before any zero-sum.
+
+        Parameters
+        ----------
+        factor : Factor
+            At a batch of points.
+        kept : ndarray, shape (m, p)
+            Kept coefficients, the intercept less `Cells.centre`.
+        point : ndarray of int, shape (m,)
+            Which point of the batch each belongs to, in ascending order.
+
+        Returns
+        -------
+        ndarray, shape (m, n_levels)
+        """
         # What the scores leave: the border less the kept columns' part.
         contrast = np.concatenate([-kept, np.ones((len(kept), 1))], axis=1)
         weight = factor.ratio[:, None] / factor.diagonal
         if self.statistics.n_classes == 1:
-            mean[:] = weight[point] * (self._constant.link @ contrast.T).T
-            return mean
-        for i, precision in enumerate(factor.precision):
-            here = point == i
-            mean[here] = weight[i] * (self.link(precision) @ contrast[here].T).T
-        return mean
+            return np.asarray(weight[point] * (self._one_class.link @ contrast.T).T)
+        parts = [
+            weight[i] * (self.link(precision) @ contrast[point == i].T).T
+            for i, precision in enumerate(factor.precision)
+        ]
+        return np.concatenate(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Meeting:
+    """Pairs of links that meet in a level, and where their products are added up."""
+
+    first: Index
+    second: Index
+    target: Index
+    place: Index
+
+
+def _build_meeting(statistics: Statistics) -> _Meeting:
+    first, second = statistics.pairs()
+    row = statistics.link_row
+    target, place = np.unique(row[first] * (statistics.n_kept + 1) + row[second], return_inverse=True)
+    return _Meeting(first=first, second=second, target=target, place=place)
 
 
 @dataclass(frozen=True, eq=False)
 class _OneClass:
     """What is constant when all residual precisions are one number.
 
-    Levels of the eliminated term with the same count act as one group.
+    Levels of the eliminated term with the same count act as one group; the products
+    of links that meet in a level are added up by group once and for all.
     """
 
     cross: Floats
     counts: Floats
-    group: npt.NDArray[np.int64]
-    pairs: sparse.csr_array
+    group: Index
+    target: Index
+    products: sparse.csr_array
     sums: sparse.csr_array
     link: sparse.csr_array
+    zero_sum: bool
+
+    def reduce(self, ratio: Floats, *, out: Floats) -> Floats:
+        """Cross-products less the eliminated term, at points (b,), into (b, p + 1, p + 1).
+
+        Returns
+        -------
+        ndarray, shape (b, n_levels)
+            Diagonal of the eliminated block of A.
+        """
+        diagonal = 1.0 + ratio[:, None] * self.counts
+        taken = (self.products @ (ratio[:, None] / diagonal).T).T
+        for flat, values in zip(out.reshape(len(out), -1), taken, strict=True):
+            flat[:] = self.cross
+            flat[self.target] -= values
+        if self.zero_sum:
+            total = (self.sums @ (1.0 / diagonal).T).T
+            share = ratio / (1.0 / diagonal[:, self.group]).sum(axis=1)
+            out += share[:, None, None] * total[:, :, None] * total[:, None, :]
+        return np.asarray(diagonal[:, self.group])
 
 
-def _one_class(statistics: Statistics, link: sparse.csr_array) -> _OneClass:
+def _build_one_class(statistics: Statistics, link: sparse.csr_array) -> _OneClass:
     width = statistics.n_kept + 1
     counts, group = np.unique(statistics.count_map.toarray()[:, 0], return_inverse=True)
-    values = link.data
-    first, second = statistics.pairs()
-    target = statistics.link_row[first] * width + statistics.link_row[second]
     groups = group[statistics.link_level]
-    pairs = sparse.coo_array(
-        (values[first] * values[second], (target, groups[first])), shape=(width**2, len(counts))
+    meeting = _build_meeting(statistics)
+    products = sparse.coo_array(
+        (link.data[meeting.first] * link.data[meeting.second], (meeting.place, groups[meeting.first])),
+        shape=(len(meeting.target), len(counts)),
     )
-    sums = sparse.coo_array((values, (statistics.link_row, groups)), shape=(width, len(counts)))
+    sums = sparse.coo_array((link.data, (statistics.link_row, groups)), shape=(width, len(counts)))
     return _OneClass(
-        cross=statistics.cross_map.toarray().reshape(width, width),
+        cross=statistics.cross_map.toarray()[:, 0],
         counts=counts,
         group=group,
-        pairs=pairs.tocsr(),
+        target=meeting.target,
+        products=products.tocsr(),
         sums=sums.tocsr(),
         link=link,
+        zero_sum=statistics.eliminated.zero_sum,
     )
 
 
@@ -399,7 +483,7 @@ def build_marginal(design: Design, *, eliminate: str | None = None) -> Marginal:
     Parameters
     ----------
     design : Design
-        Normal likelihood, normal prior on the intercept.
+        Normal likelihood, normal prior on the intercept, one residual sd.
     eliminate : str, optional
         Term to eliminate first; see `build_statistics`.
     """

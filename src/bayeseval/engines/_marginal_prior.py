@@ -42,7 +42,6 @@ class Scales:
     names: tuple[str, ...]
     priors: tuple[Prior, ...]
     low: Floats
-    n_offsets: int = 0
 
     @property
     def n(self) -> int:
@@ -51,7 +50,7 @@ class Scales:
 
     def natural(self, phi: Any, xp: Namespace = np) -> Any:
         """Standard deviations of ``phi``, shape (..., n), score units."""
-        return self.low + xp.exp(phi[..., : self.n])
+        return self.low + xp.exp(phi)
 
     def unconstrained(self, sd: Floats) -> Floats:
         """Inverse of :meth:`natural`."""
@@ -60,8 +59,7 @@ class Scales:
     def log_prior(self, phi: Any, xp: Namespace = np) -> Any:
         """Log prior density of ``phi``, shape (...): that of the sds times the Jacobian."""
         sd = self.natural(phi, xp)
-        total = xp.sum(phi[..., : self.n], axis=-1)  # d sd / d phi = exp(phi)
-        total = total - 0.5 * xp.sum(phi[..., self.n :] ** 2, axis=-1) - 0.5 * self.n_offsets * _LOG_2_PI
+        total = xp.sum(phi, axis=-1)  # d sd / d phi = exp(phi)
         for column, prior in enumerate(self.priors):
             total = total + log_prior_density(prior, xp)(sd[..., column])
         return total
@@ -74,7 +72,6 @@ def scales_of(design: Design) -> Scales:
         names=tuple(priors),
         priors=tuple(priors.values()),
         low=np.array([prior.low or 0.0 for prior in priors.values()]),
-        n_offsets=0 if design.spec.residual_by is None else len(design.coords[design.spec.residual_by]),
     )
 
 

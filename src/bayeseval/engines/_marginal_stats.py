@@ -52,8 +52,6 @@ class Cells:
         Noise class: cells of one class have the same residual variance.
     known : ndarray of float, shape (n_classes,)
         Squared known standard error of each class; zero without.
-    level : ndarray of int, shape (n_classes,)
-        Level of the residual sd of each class.
     record : ndarray of int, shape (n_records,)
         Cell of each record.
     centre : float
@@ -66,7 +64,6 @@ class Cells:
     factors: dict[str, Index]
     noise: Index
     known: Floats
-    level: Index
     record: Index
     centre: float
 
@@ -188,11 +185,6 @@ def aggregate(design: Design, *, centre: float) -> Cells:
     known, noise = np.zeros(1), np.zeros(design.n_records, dtype=np.int64)
     if design.se is not None:
         known, noise = np.unique(design.se**2, return_inverse=True)
-    level = np.zeros(len(known), dtype=np.int64)
-    if design.residual_index is not None:
-        both = np.stack([design.residual_index, noise])
-        (level, which), noise = np.unique(both, axis=1, return_inverse=True)
-        known, noise = known[which], noise.reshape(-1)
     parts = [design.factor_index[factor] for factor in names.FACTORS]
     shape = (*(len(design.coords[factor]) for factor in names.FACTORS), len(known))
     first, record = _positions(np.ravel_multi_index((*parts, noise), shape), math.prod(shape))
@@ -207,7 +199,6 @@ def aggregate(design: Design, *, centre: float) -> Cells:
         factors={f: part[first] for f, part in zip(names.FACTORS, parts, strict=True)},
         noise=noise[first],
         known=known,
-        level=level,
         record=record,
         centre=centre,
     )

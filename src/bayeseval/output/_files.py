@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["read_json", "read_tree", "to_json", "write_csv", "write_json", "write_tree"]
 
-# On 4,000 draws of 1,364 log likelihoods level 1 takes 14 % off the size for 0.6 s of
+# Level 1 takes 24 % off a fit of MEGA with 4,000 draws (89 to 67 MB) for one second of
 # writing and nothing of reading; level 4 takes no more off.
 _COMPRESSION = {"zlib": True, "complevel": 1, "shuffle": True}
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 __all__ = ["progress_bar"]
 
@@ -12,11 +15,14 @@ Report = Callable[[str, int, int, str], None]
 
 
 @contextmanager
-def progress_bar(*, quiet: bool = False) -> Iterator[Report]:
+def progress_bar(preamble: str = "", *, quiet: bool = False) -> Iterator[Report]:
     """Show ``progress(stage, done, total, remark)`` calls as bars on stderr.
 
     Parameters
     ----------
+    preamble : str
+        Printed before the first report: what is refused before any work is done
+        is refused with its one line and nothing else.
     quiet : bool
         Show nothing.
 
@@ -26,6 +32,43 @@ def progress_bar(*, quiet: bool = False) -> Iterator[Report]:
         On a terminal every stage is a bar with the time that is left; in a log
         file every stage is one line when it ends.
     """
+    with _noted_interrupt() as interrupted, _reporter(preamble, quiet=quiet) as show:
+
+        def report(stage: str, done: int, total: int, remark: str) -> None:
+            if interrupted():
+                raise KeyboardInterrupt
+            show(stage, done, total, remark)
+
+        yield report
+
+
+@contextmanager
+def _noted_interrupt() -> Iterator[Callable[[], bool]]:
+    """Remember Ctrl-C until the next report; pressed again, it stops at once.
+
+    Python raises KeyboardInterrupt wherever the main thread happens to be. In a
+    callback of the garbage collector, such as JAX installs, it is printed and
+    forgotten, and the run would go on.
+    """
+    pressed: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        pressed.append(number)
+        if len(pressed) > 1:
+            raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(pressed)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _reporter(preamble: str, *, quiet: bool) -> Iterator[Report]:
     if quiet:
         yield lambda stage, done, total, remark: None
         return
@@ -33,12 +76,13 @@ def progress_bar(*, quiet: bool = False) -> Iterator[Report]:
 
     console = Console(file=sys.stderr)
     if not console.is_terminal:
-        yield _log_lines()
+        yield _log_lines(preamble)
         return
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
         Progress,
+        TaskID,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
@@ -53,18 +97,24 @@ def progress_bar(*, quiet: bool = False) -> Iterator[Report]:
         TextColumn("{task.fields[remark]}"),
     )
     with Progress(*columns, console=console) as bars:
-        tasks: dict[str, object] = {}
+        tasks: dict[str, TaskID] = {}
 
         def report(stage: str, done: int, total: int, remark: str) -> None:
+            if not tasks and preamble:
+                console.print(preamble, highlight=False, markup=False)
             if stage not in tasks or done == 0:
                 tasks[stage] = bars.add_task(stage, total=total, remark=remark)
-            bars.update(tasks[stage], completed=done, total=total, remark=remark)  # type: ignore[arg-type]
+            bars.update(tasks[stage], completed=done, total=total, remark=remark)
 
         yield report
 
 
-def _log_lines() -> Report:
+def _log_lines(preamble: str) -> Report:
+    opening = [preamble] if preamble else []
+
     def report(stage: str, done: int, total: int, remark: str) -> None:
+        while opening:
+            print(opening.pop(), file=sys.stderr, flush=True)  # noqa: T201
         if done >= total or stage == "retry":
             print(f"{stage}: {remark or 'done'}", file=sys.stderr, flush=True)  # noqa: T201
 
