@@ -11,22 +11,24 @@ potentials would have given. A coverage outside 90-99 % ends with exit code 1.
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import time
 from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from bayeseval.fit import fit
 from bayeseval.simulate import simulate
 
-SHAPE = {"n_languages": 14, "n_tasks": 8, "n_models": 10, "observed_share": 0.5}
+draw_table = partial(simulate, n_languages=14, n_tasks=8, n_models=10, observed_share=0.5)
 LIMITS = (0.90, 0.99)
 
 
 def covered(spec: str, seed: int, engine: str) -> dict[str, list[bool]]:
     """Whether each 95 % interval of one simulated table holds the truth."""
-    drawn = simulate(spec, seed=seed, pattern_seed=0, **SHAPE)
+    drawn = draw_table(spec, seed=seed, pattern_seed=0)
     result = fit(drawn.records, spec, engine=engine, seed=seed)
     answers: dict[str, list[bool]] = defaultdict(list)
     answers["gate"].append(result.gate.status == "pass")
@@ -49,7 +51,7 @@ def covered(spec: str, seed: int, engine: str) -> dict[str, list[bool]]:
     table = drawn.records.table
     pairs = [drawn.records.codes(factor) for factor in ("language", "task")]
     ratio = table["score"] / drawn.potential[pairs[0], pairs[1]]
-    truths = ratio.groupby(table["model"]).mean()
+    truths = {str(m): float(r) for m, r in ratio.groupby(table["model"]).mean().items()}
     disparity = result.prr(support="observed").set_index("model")
     for model, truth in truths.items():
         row = disparity.loc[model]
@@ -67,11 +69,13 @@ def main() -> int:
     asked = parser.parse_args()
     outside = False
     print(f"{'spec':12}{'quantity':12}{'covered':>9}{'of':>7}{'share':>8}")
+    # JAX's threads do not survive a fork.
+    spawn = multiprocessing.get_context("spawn")
     for spec in asked.specs.split(","):
         begun = time.perf_counter()
-        runs = Parallel(n_jobs=asked.jobs)(
-            delayed(covered)(spec, seed, asked.engine) for seed in range(asked.tables)
-        )
+        one = partial(covered, spec, engine=asked.engine)
+        with ProcessPoolExecutor(asked.jobs, mp_context=spawn) as pool:
+            runs = list(pool.map(one, range(asked.tables)))
         for quantity in ("gate", "sds", "potentials", "mean_prr"):
             answers = np.concatenate([run[quantity] for run in runs])
             share = answers.mean()

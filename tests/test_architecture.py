@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -162,6 +164,25 @@ def problems(module: str, source: str, known: set[str]) -> list[str]:
 def test_module_keeps_to_its_room(module: str) -> None:
     modules = sources()
     assert problems(module, modules[module], set(modules)) == []
+
+
+def undeclared(modules: Mapping[str, str], requirements: list[str]) -> set[str]:
+    """Top-level packages imported somewhere, but installed only by luck."""
+    declared = {re.split(r"[^\w-]", line)[0].replace("-", "_").lower() for line in requirements}
+    imported = {
+        item.target.split(".")[0]
+        for source in modules.values()
+        for item in imports_of(ast.parse(source))
+    }
+    distributions = {"yaml": "pyyaml"}
+    foreign = imported - set(sys.stdlib_module_names) - {"bayeseval"}
+    return {name for name in foreign if distributions.get(name, name) not in declared}
+
+
+def test_every_import_is_a_declared_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert undeclared(sources(), project["dependencies"]) == set()
+    assert undeclared({"fit": "import tqdm, yaml"}, project["dependencies"]) == {"tqdm"}
 
 
 def test_package_root_loads_only_the_standard_library() -> None:

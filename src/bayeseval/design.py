@@ -212,8 +212,8 @@ def build_design(records: Records, spec: ModelSpec) -> Design:
         raise DesignError(f"{records.name}: all {len(score)} scores are {mean:g}; nothing varies")
     _check_scales(records)
 
-    factor_index = {factor: records.codes(factor) for factor in names.FACTORS}
-    sizes = {factor: len(records.coords[factor]) for factor in names.FACTORS}
+    factor_index: dict[str, Index] = {f: records.codes(f) for f in names.FACTORS}
+    sizes: dict[str, int] = {f: len(records.coords[f]) for f in names.FACTORS}
     _check_main_effects(records, factor_index, sizes)
 
     terms = []
@@ -293,7 +293,7 @@ def _check_main_effects(
             f"{records.name}: the table falls into {len(components)} parts with nothing in common, "
             f"so levels of different parts cannot be compared ({parts}); fit the parts separately"
         )
-    free = [factor for factor in names.FACTORS if sizes[factor] > 1]
+    free: list[str] = [factor for factor in names.FACTORS if sizes[factor] > 1]
     cross = _cross_products([factor_index[f] for f in free], [sizes[f] for f in free])
     # One direction per factor is always empty: a constant added to one factor
     # and taken from the intercept.

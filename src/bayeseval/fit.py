@@ -81,6 +81,11 @@ class Fit:
     def potential(self, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
         """Language potential with intervals and ranks (paper 000, Eq. 3).
 
+        Parameters
+        ----------
+        ci_prob : float
+            Probability of the equal-tailed intervals.
+
         Returns
         -------
         pandas.DataFrame
@@ -128,6 +133,11 @@ class Fit:
 
     def components(self, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
         """Variance components and their shares of the total variance.
+
+        Parameters
+        ----------
+        ci_prob : float
+            Probability of the equal-tailed intervals.
 
         Returns
         -------
@@ -199,6 +209,11 @@ class Fit:
         force : bool
             Replace a folder that holds another run.
 
+        Returns
+        -------
+        Path
+            The folder.
+
         Raises
         ------
         InputError
@@ -218,6 +233,16 @@ class Fit:
     @classmethod
     def open(cls, folder: str | Path) -> Fit:
         """Read back what :meth:`save` wrote.
+
+        Parameters
+        ----------
+        folder : str or Path
+            A result folder.
+
+        Returns
+        -------
+        Fit
+            Equal to the fit that was saved.
 
         Raises
         ------

@@ -152,6 +152,8 @@ def linear_predictor(design: Design, posterior: Mapping[str, Floats]) -> Floats:
 
     Parameters
     ----------
+    design : Design
+        Which levels each record has.
     posterior : dict of str to ndarray, shape (..., levels)
         ``intercept`` and every term's effects with the same leading axes.
 

@@ -73,9 +73,10 @@ class TableMapping(_Frozen):
 class BenchmarkCard(TableMapping):
     """The ``benchmark.yaml`` of a benchmark's folder.
 
-    Parameters
+    Attributes
     ----------
     name, title, description : str
+        What the benchmark is called and what it is.
     files : tuple of str
         Tables beside the card; every table of the folder when left out.
     source : str

@@ -166,6 +166,12 @@ def mixed_scales(
 
     Parameters
     ----------
+    scores : ndarray of float, shape (n,)
+        Scores of all records.
+    task : ndarray of int, shape (n,)
+        Position of each record's task in `tasks`.
+    tasks : tuple of str
+        Task labels.
     groups : mapping
         Kind of group (``"model"``, ``"file"``) to codes, shape (n,), and labels.
     where : callable
