@@ -68,7 +68,8 @@ def public_objects(module: ModuleType) -> Iterator[tuple[str, object]]:
 
 def complaints(name: str, codes: set[str]) -> list[str]:
     result = validate(name)
-    if "\nParameters\n---" in result["docstring"]:
+    # A class may leave inherited fields to its parent's docstring.
+    if result["type"] == "function" and "\nParameters\n---" in result["docstring"]:
         codes = codes | {BEGUN}
     return [f"{code} {text}" for code, text in result["errors"] if code in codes]
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from bayeseval import names
 from bayeseval.design import Design
+from bayeseval.engines._density import log_tail
 from bayeseval.spec import Prior
 
 __all__ = ["Scales", "log_prior_density", "scales_of"]
@@ -21,8 +21,6 @@ Floats = npt.NDArray[np.float64]
 
 # NumPy or jax.numpy: the same few operations serve the importance sampler and NUTS.
 Namespace = Any
-
-_LOG_2_PI = math.log(2.0 * math.pi)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,20 +83,18 @@ def log_prior_density(prior: Prior, xp: Namespace = np) -> Callable[[Any], Any]:
     xp : module
         ``numpy`` or ``jax.numpy``.
     """
-    low, scale = prior.low or 0.0, float(prior.scale or 1.0)
+    scale, constant = float(prior.scale or 1.0), -log_tail(prior)
     if prior.dist == "half_normal":
-        constant = math.log(2.0 / scale) - 0.5 * _LOG_2_PI - math.log(special.erfc(low / scale / math.sqrt(2.0)))
+        constant += 0.5 * math.log(2.0 / math.pi) - math.log(scale)
         return lambda sd: constant - 0.5 * (sd / scale) ** 2
     if prior.dist == "half_student_t":
         df = float(prior.df or 1.0)
-        constant = special.gammaln((df + 1.0) / 2.0) - special.gammaln(df / 2.0)
-        constant -= 0.5 * math.log(df * math.pi) + math.log(scale)
-        constant -= math.log(special.stdtr(df, -low / scale))
+        constant += math.log(2.0 / scale) - 0.5 * math.log(df * math.pi)
+        constant += math.lgamma((df + 1.0) / 2.0) - math.lgamma(df / 2.0)
         return lambda sd: constant - 0.5 * (df + 1.0) * xp.log1p((sd / scale) ** 2 / df)
     if prior.dist == "exponential":
-        constant = -math.log(scale) + low / scale
+        constant -= math.log(scale)
         return lambda sd: constant - sd / scale
     shape, rate = float(prior.shape or 1.0), float(prior.rate or 1.0)
-    constant = shape * math.log(rate) - special.gammaln(shape)
-    constant -= math.log(special.gammaincc(shape, rate * low))
+    constant += shape * math.log(rate) - math.lgamma(shape)
     return lambda sd: constant + (shape - 1.0) * xp.log(sd) - rate * sd

@@ -1,0 +1,176 @@
+"""Predictive densities of left-out records and groups, in closed form.
+
+Given the sds the scores are jointly normal with covariance V, so that the density of
+some of them given all others is a matter of the blocks of V^-1, and
+
+    V^-1 = R^-1 - R^-1 C R^-1,   C the posterior covariance of the expected scores.
+
+Nothing is refitted, and importance sampling is left with the few sds: with
+``log p(y_i | y_-i, sds)`` in the place of a log likelihood, PSIS-LOO estimates
+``log p(y_i | y_-i)``, because the posterior without record i is the one with it
+divided by just that density. The same holds for groups of records.
+
+One record: Rasmussen and Williams (2006), "Gaussian processes for machine learning",
+section 5.4.2. Groups: the same with blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from bayeseval import names
+from bayeseval.design import Design
+from bayeseval.engines._lapack import cholesky_in_place, solve_in_place
+from bayeseval.engines._marginal_density import (
+    Factor,
+    Marginal,
+    build_marginal,
+    in_parallel,
+    one_thread_per_call,
+)
+
+__all__ = ["leave_out_log_density"]
+
+Floats = npt.NDArray[np.float64]
+Index = npt.NDArray[np.int64]
+
+_LOG_2_PI: Final = float(np.log(2.0 * np.pi))
+
+# Cells whose rows are held at once.
+_CHUNK: Final = 2048
+
+
+def leave_out_log_density(
+    design: Design,
+    posterior: Mapping[str, Floats],
+    *,
+    by: Literal["record", "language", "task", "model"] = "record",
+) -> Floats:
+    """Log density of left-out scores given all others and the sds, draw by draw.
+
+    Parameters
+    ----------
+    design : Design
+        Gaussian, with one residual sd (see `marginal.why_not`).
+    posterior : dict of str to ndarray, shape (...)
+        Draws of the standard deviations, from any engine; other variables are not
+        looked at. Draws that are equal cost nothing.
+    by : {"record", "language", "task", "model"}
+        Leave out one record, or all records of one level together: the level's own
+        effects are then drawn from their prior.
+
+    Returns
+    -------
+    ndarray, shape (..., n_records) or (..., n_levels)
+        Natural log, score scale. For groups, the joint density of their records.
+    """
+    marginal = build_marginal(design)
+    sds = np.stack([np.asarray(posterior[name]) for name in marginal.scales.names], axis=-1)
+    points, which = np.unique(
+        sds.reshape(-1, marginal.scales.n), axis=0, return_inverse=True
+    )
+    phi = marginal.scales.unconstrained(points)
+    groups = None if by == names.RECORD else _groups(design, marginal, by)
+
+    def work(point: Floats) -> Floats:
+        at = _Point(marginal, marginal.factor(point[None], reuse_memory=True))
+        return at.records(design.score) if groups is None else at.groups(groups)
+
+    with one_thread_per_call():
+        values = np.stack(in_parallel(work, list(phi)))
+    return values[which.reshape(-1)].reshape(*sds.shape[:-1], values.shape[-1])
+
+
+def _groups(design: Design, marginal: Marginal, by: str) -> list[Index]:
+    level = marginal.statistics.cells.factors[by]
+    return [np.flatnonzero(level == i) for i in range(len(design.coords[by]))]
+
+
+class _Point:
+    """Expected scores of the cells at one point: mean and covariance."""
+
+    def __init__(self, marginal: Marginal, factor: Factor) -> None:
+        statistics = marginal.statistics
+        self.cells, self.eliminated = statistics.cells, statistics.eliminated
+        self.marginal, self.kept_blocks = marginal, statistics.kept
+        self.lower, self.kept_sd = factor.lower[0], factor.kept_sd[0]
+        self.precision = factor.precision[0][self.cells.noise]
+        self.inverse = 1.0 / factor.diagonal[0]
+        self.eliminated_variance = factor.eliminated_sd[0] ** 2
+
+        # Eliminated coefficients given the kept ones: what one unit of each moves.
+        link = marginal.link(factor.precision[0]).toarray()[:, :-1]
+        self.slope = factor.ratio[0] * self.inverse[:, None] * link
+        if self.eliminated.zero_sum:
+            share = self.inverse / self.inverse.sum()
+            self.slope -= np.outer(share, self.slope.sum(axis=0))
+
+        target = self.lower[-1:].copy()
+        target[:, -1] = 0.0
+        solve_in_place(self.lower, target, transposed=True)
+        kept = marginal.centred(self.kept_sd * target[:, :-1])
+        eliminated = marginal.eliminated_mean(factor, kept, np.zeros(1, dtype=np.int64))[0]
+        if self.eliminated.zero_sum:
+            eliminated -= share * eliminated.sum()
+        self.mean = eliminated[self.eliminated.index]
+        for block in self.kept_blocks:
+            self.mean += kept[0, block.columns][block.index]
+
+    def roots(self, cells: Index) -> Floats:
+        """Rows whose products are the covariances that come from the kept coefficients.
+
+        Returns
+        -------
+        ndarray, shape (len(cells), p)
+        """
+        rows = np.zeros((len(cells), len(self.lower)))
+        rows[:, :-1] = -self.slope[self.eliminated.index[cells]]
+        position = np.arange(len(cells))
+        for block in self.kept_blocks:
+            rows[position, block.columns.start + block.index[cells]] += 1.0
+        rows[:, :-1] = self.marginal.centred(rows[:, :-1]) * self.kept_sd
+        solve_in_place(self.lower, rows)
+        return rows[:, :-1]
+
+    def records(self, score: Floats) -> Floats:
+        """Log densities of single records."""
+        variance = np.empty(self.cells.n_cells)
+        for start in range(0, self.cells.n_cells, _CHUNK):
+            cells = np.arange(start, min(start + _CHUNK, self.cells.n_cells))
+            variance[cells] = (self.roots(cells) ** 2).sum(axis=1)
+        inverse = self.inverse[self.eliminated.index]
+        own = inverse - inverse**2 / self.inverse.sum() if self.eliminated.zero_sum else inverse
+        variance += self.eliminated_variance * own
+        # Share of its own prediction that a record does not determine.
+        free = (1.0 - self.precision * variance)[self.cells.record]
+        precision = self.precision[self.cells.record] * free
+        error = (score - self.cells.centre - self.mean[self.cells.record]) / free
+        return np.asarray(0.5 * (np.log(precision) - _LOG_2_PI - precision * error**2))
+
+    def groups(self, groups: list[Index]) -> Floats:
+        """Joint log densities of the records of groups of cells."""
+        return np.array([self._group(cells) for cells in groups])
+
+    def _group(self, cells: Index) -> float:
+        roots, level = self.roots(cells), self.eliminated.index[cells]
+        inverse = self.inverse[level]
+        covariance = np.where(level[:, None] == level, inverse, 0.0)
+        if self.eliminated.zero_sum:
+            covariance -= np.outer(inverse, inverse) / self.inverse.sum()
+        covariance = self.eliminated_variance * covariance + roots @ roots.T
+        count, precision = self.cells.count[cells], self.precision[cells]
+        root = np.sqrt(count * precision)
+        free = np.eye(len(cells)) - root[:, None] * covariance * root
+        if not cholesky_in_place(free):
+            return -np.inf
+        error = (root * (self.cells.mean[cells] - self.mean[cells]))[None]
+        solve_in_place(free, error)
+        value = np.log(np.diagonal(free)).sum() + np.log(root).sum() - 0.5 * (error**2).sum()
+        # Records of a cell around their mean: their density knows the noise only.
+        value += 0.5 * ((count - 1.0) * np.log(precision) - np.log(count)).sum()
+        value -= 0.5 * (precision * self.cells.within[cells]).sum()
+        return float(value - 0.5 * _LOG_2_PI * count.sum())

@@ -1,0 +1,293 @@
+"""The marginal engine: with a normal likelihood only the sds need sampling.
+
+Given the standard deviations everything else is jointly normal, so that effects are
+integrated out and drawn back exactly (`_marginal_density`). What is left has two to
+seven dimensions, few enough for importance sampling with quasi-random points
+(`_importance`): no warm-up, no autocorrelation, and the marginal likelihood on the
+way. Where Pareto-smoothed importance sampling says that the weights cannot be relied
+on, NUTS draws the log-sds instead (`_marginal_nuts`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from bayeseval import names
+from bayeseval._random import stream
+from bayeseval.design import Design
+from bayeseval.engines import _importance
+from bayeseval.engines._marginal_density import Marginal, build_marginal, one_thread_per_call
+from bayeseval.engines.base import Draws, Progress, SamplerSettings, resolve_settings
+from bayeseval.errors import EngineError
+
+__all__ = ["sample", "why_not"]
+
+Floats = npt.NDArray[np.float64]
+Index = npt.NDArray[np.int64]
+
+_DEFAULTS: Final = {"draws": 1000, "chains": 4}
+
+# Degrees of freedom of the proposal. Light tails waste fewer points, heavy ones get
+# through where the data hardly tell an sd from zero; NUTS is what comes after.
+_DFS: Final = (8.0, 4.0)
+
+# Floating-point operations of Cholesky factors that may be spent on points before a
+# point is made to serve several draws, and how many draws it may serve. The draws
+# of the effects are exact whatever the number of points; that of the sds is limited
+# by it.
+_OPERATIONS: Final = 2.5e10
+_DRAWS_PER_POINT: Final = 4
+_LEAST_POINTS: Final = 128
+
+# Sds to start from, in units of sd(score): alike, and with little but noise.
+_STARTS: Final = (0.5, 0.1)
+
+# Beyond this many coefficients a factor takes longer than a gradient of the joint
+# density, and NUTS on everything is the better engine.
+_MOST_KEPT: Final = 3000
+
+
+def why_not(design: Design) -> str | None:
+    """Reason why this engine cannot serve a design; None when it can.
+
+    Parameters
+    ----------
+    design : Design
+        The model and its table.
+    """
+    spec, prior = design.spec, design.priors[names.INTERCEPT]
+    if spec.likelihood != "normal":
+        return f"it integrates effects out of a normal likelihood, not of {spec.likelihood}"
+    if spec.residual_by is not None:
+        # Measured on MEGA: 18 to 58 dimensions, k-hat 1.0 to 4.6, and NUTS in so
+        # many costs more with factors than with the joint density.
+        return f"residual sds by {spec.residual_by} are too many to sample by importance"
+    if prior.dist != "normal":
+        return f"the intercept's prior must be normal, not {prior.dist}"
+    levels = [term.n_levels for term in design.terms]
+    if sum(levels) - max(levels) > _MOST_KEPT:
+        return f"{sum(levels)} effects are too many to integrate out at once"
+    return None
+
+
+def sample(design: Design, settings: SamplerSettings, *, progress: Progress | None = None) -> Draws:
+    """Draw from the posterior, all effects integrated out and drawn back exactly.
+
+    Parameters
+    ----------
+    design : Design
+        Normal likelihood, normal prior on the intercept, one residual sd; known
+        standard errors may differ by record.
+    settings : SamplerSettings
+        ``draws``, ``chains`` and ``seed``; the rest is refused, there is no warm-up.
+        The defaults are 1000, 4 and 0.
+    progress : callable, optional
+        Called as ``progress(stage, done, total, remark)``.
+
+    Returns
+    -------
+    Draws
+        Score scale. ``attrs`` say which ``path`` was taken (``importance`` or
+        ``nuts``) and why, and carry ``k_hat``, ``importance_ess``,
+        ``importance_efficiency``, ``n_points``, and on the first path
+        ``log_marginal_likelihood`` with its standard error.
+
+    Raises
+    ------
+    EngineError
+        If the model is not Gaussian throughout, or a setting is of no use here.
+
+    Notes
+    -----
+    Chains are independent: each resamples a randomisation of the quasi-random
+    points of its own. The draws of a chain that share a point stand next to each
+    other, so that effective sample sizes count an sd once per point. Several draws
+    of the effects at one point are independent given the sds.
+
+    Without known standard errors, or with equal ones, the cost does not depend on
+    the number of records beyond one pass to sum them up. Otherwise it is linear in
+    the number of (language, task, model, error) combinations that differ.
+    """
+    settings = resolve_settings(settings, engine="marginal", defaults=_DEFAULTS)
+    reason = why_not(design)
+    if reason is not None:
+        raise EngineError(f"engine marginal: {reason}; use the engine numpyro")
+    with one_thread_per_call():
+        return _Run(design, settings, progress).draws()
+
+
+class _Run:
+    """One run: the density, the settings, and the steps from one to the other."""
+
+    def __init__(
+        self, design: Design, settings: SamplerSettings, progress: Progress | None
+    ) -> None:
+        self.design, self.settings = design, settings
+        self.n_draws, self.chains = settings.draws or 0, settings.chains or 0
+        self.tell = progress or (lambda stage, done, total, remark: None)
+        self.marginal = build_marginal(design)
+
+    def draws(self) -> Draws:
+        """Importance sampling, or NUTS if its weights cannot be relied on."""
+        attrs: dict[str, str] = {}
+        for attempt, df in enumerate(_DFS):
+            self.tell("mode", 0, 1, "")
+            proposal = self._proposal(df)
+            self.tell("mode", 1, 1, "")
+            seeds = stream(self.settings.seed, f"marginal-{attempt}").spawn(3)
+            weighted, effects = self._weigh(proposal, seeds[0], seeds[1])
+            attrs = {
+                "k_hat": repr(weighted.k_hat),
+                "importance_ess": repr(weighted.ess),
+                "importance_efficiency": repr(weighted.efficiency),
+                "n_points": str(weighted.log_weights.size),
+            }
+            if weighted.k_hat <= _importance.K_HAT_MAX:
+                return self._resampled(weighted, effects, seeds[2], attrs)
+        return self._nuts(proposal, attrs)
+
+    def _proposal(self, df: float) -> _importance.Proposal:
+        scales, scale = self.marginal.scales, float(self.design.score.std())
+        starts = [np.log(np.full(scales.n, share * scale)) for share in _STARTS]
+        residual = scales.names.index(names.SD_RESIDUAL)
+        for start in starts:
+            start[residual] = np.log(0.5 * scale)
+        levels = {term.sd: term.n_levels for term in self.design.terms}
+        counts = [levels.get(name, self.design.n_records) for name in scales.names]
+        return _importance.fit_proposal(
+            self.marginal.log_posterior,
+            np.stack(starts),
+            # A log-sd with n known deviations behind it has this variance.
+            variances=0.5 / np.array(counts, dtype=np.float64),
+            df=df,
+        )
+
+    def n_points(self) -> int:
+        """Points per chain, a power of two."""
+        affordable = _OPERATIONS / (self.marginal.statistics.n_kept**3 / 3.0) / self.chains
+        most = max(_LEAST_POINTS, _power_of_two(self.n_draws))
+        least = max(_LEAST_POINTS, _power_of_two(self.n_draws // _DRAWS_PER_POINT))
+        return max(least, min(most, _power_of_two(int(affordable)) // 2))
+
+    def _weigh(
+        self,
+        proposal: _importance.Proposal,
+        for_points: np.random.SeedSequence,
+        for_effects: np.random.SeedSequence,
+    ) -> tuple[_importance.Weighted, dict[str, Floats]]:
+        """Weighted points, and at each of them as many effects as it is likely to need."""
+        n_points, n = self.n_points(), self.marginal.scales.n
+        uniform = _importance.quasi_random(n_points, n, for_points.spawn(self.chains))
+        points, log_proposal = proposal.points(uniform)
+        likely = 1 + -(-self.n_draws // n_points)
+        self.tell("weighing", 0, len(points), "")
+        value, effects = self.marginal.log_posterior_and_effects(points, likely, seed=for_effects)
+        weighted = _importance.weigh(points, value - log_proposal, chains=self.chains)
+        self.tell("weighing", len(points), len(points), f"k-hat {weighted.k_hat:.2f}")
+        return weighted, effects
+
+    def _resampled(
+        self,
+        weighted: _importance.Weighted,
+        effects: dict[str, Floats],
+        seed: np.random.SeedSequence,
+        attrs: dict[str, str],
+    ) -> Draws:
+        rng, for_more = np.random.default_rng(seed), seed.spawn(1)[0]
+        chains, m, n = weighted.points.shape
+        picked = [
+            _importance.resample(log_weights, self.n_draws, rng) for log_weights in weighted.log_weights
+        ]
+        point = np.concatenate([chain * m + chosen for chain, (chosen, _) in enumerate(picked)])
+        repeat = np.concatenate([repeat for _, repeat in picked])
+        phi = weighted.points.reshape(-1, n)
+        drawn = _take(self.marginal, phi, effects, point, repeat, seed=for_more)
+        index = np.repeat(point, repeat)
+        attrs = attrs | {
+            "path": "importance",
+            "path_reason": f"k-hat {weighted.k_hat:.2f} is at most {_importance.K_HAT_MAX:g}",
+            "log_marginal_likelihood": repr(weighted.log_evidence),
+            "log_marginal_likelihood_se": repr(weighted.log_evidence_se),
+        }
+        shape = (chains, self.n_draws)
+        stats = {
+            "point": index.reshape(shape),
+            "log_weight": weighted.log_weights.reshape(-1)[index].reshape(shape),
+        }
+        return self._finish(phi[index], drawn, stats, attrs)
+
+    def _nuts(self, proposal: _importance.Proposal, attrs: dict[str, str]) -> Draws:
+        from bayeseval.engines import _marginal_nuts
+
+        self.tell("nuts", 0, 1, f"importance weights have k-hat {float(attrs['k_hat']):.2f}")
+        for_starts, for_nuts, for_effects = stream(self.settings.seed, "marginal-nuts").spawn(3)
+        uniform = np.random.default_rng(for_starts).uniform(0.1, 0.9, (self.chains, len(proposal.mode)))
+        starts, _ = proposal.points(uniform)
+        phi, stats = _marginal_nuts.sample_scales(
+            self.marginal, starts, draws=self.n_draws, seed=for_nuts
+        )
+        self.tell("nuts", 1, 1, "")
+        phi = phi.reshape(-1, self.marginal.scales.n)
+        drawn = self.marginal.effects(phi, np.ones(len(phi), dtype=np.int64), seed=for_effects)
+        attrs = attrs | {
+            "path": "nuts",
+            "path_reason": (
+                f"k-hat {float(attrs['k_hat']):.2f} of the importance weights is above "
+                f"{_importance.K_HAT_MAX:g}"
+            ),
+            "tune": str(_marginal_nuts.TUNE),
+            "target_accept": str(_marginal_nuts.TARGET_ACCEPT),
+        }
+        return self._finish(phi, drawn, stats, attrs)
+
+    def _finish(
+        self,
+        phi: Floats,
+        effects: dict[str, Floats],
+        stats: dict[str, npt.NDArray[Any]],
+        attrs: dict[str, str],
+    ) -> Draws:
+        shape = (self.chains, self.n_draws)
+        sds = self.marginal.scales.natural(phi)
+        posterior = {names.INTERCEPT: effects[names.INTERCEPT].reshape(shape)}
+        for column, name in enumerate(self.marginal.scales.names):
+            posterior[name] = sds[:, column].reshape(shape)
+        for term in self.design.terms:
+            posterior[term.effect] = effects[term.name].reshape(*shape, term.n_levels)
+        return Draws(posterior=posterior, sample_stats=stats, settings=self.settings, attrs=attrs)
+
+
+def _take(
+    marginal: Marginal,
+    phi: Floats,
+    prepared: dict[str, Floats],
+    point: Index,
+    repeat: Index,
+    *,
+    seed: np.random.SeedSequence,
+) -> dict[str, Floats]:
+    """`repeat` draws of the effects at each `point`: those prepared, and more where they end.
+
+    Returns
+    -------
+    dict of str to ndarray, shape (repeat.sum(), n_levels)
+    """
+    ready = next(iter(prepared.values())).shape[1]
+    index = np.repeat(point, repeat)
+    turn = np.arange(len(index)) - np.repeat(np.cumsum(repeat) - repeat, repeat)
+    more = np.maximum(repeat - ready, 0)
+    drawn = {name: values[index, np.minimum(turn, ready - 1)] for name, values in prepared.items()}
+    if more.any():
+        short = more > 0
+        extra = marginal.effects(phi[point[short]], more[short], seed=seed)
+        for name, values in extra.items():
+            drawn[name][turn >= ready] = values
+    return drawn
+
+
+def _power_of_two(n: int) -> int:
+    """Smallest power of two that is at least `n`."""
+    return int(1 << max(n - 1, 0).bit_length())
