@@ -97,7 +97,7 @@ class _Point:
         statistics = marginal.statistics
         self.cells, self.eliminated = statistics.cells, statistics.eliminated
         self.marginal, self.kept_blocks = marginal, statistics.kept
-        self.lower, self.kept_sd = factor.lower[0], factor.kept_sd[0]
+        self.lower, self.kept_sd = factor.lower, factor.kept_sd[0]
         self.precision = factor.precision[0][self.cells.noise]
         self.inverse = 1.0 / factor.diagonal[0]
         self.eliminated_variance = factor.eliminated_sd[0] ** 2
@@ -109,9 +109,9 @@ class _Point:
             share = self.inverse / self.inverse.sum()
             self.slope -= np.outer(share, self.slope.sum(axis=0))
 
-        target = self.lower[-1:].copy()
+        target = self.lower[:, -1].copy()
         target[:, -1] = 0.0
-        solve_in_place(self.lower, target, transposed=True)
+        solve_in_place(self.lower, target, np.ones(1, dtype=np.int64), transposed=True)
         kept = marginal.centred(self.kept_sd * target[:, :-1])
         eliminated = marginal.eliminated_mean(factor, kept, np.zeros(1, dtype=np.int64))[0]
         if self.eliminated.zero_sum:
@@ -127,13 +127,13 @@ class _Point:
         -------
         ndarray, shape (len(cells), p)
         """
-        rows = np.zeros((len(cells), len(self.lower)))
+        rows = np.zeros((len(cells), self.lower.shape[-1]))
         rows[:, :-1] = -self.slope[self.eliminated.index[cells]]
         position = np.arange(len(cells))
         for block in self.kept_blocks:
             rows[position, block.columns.start + block.index[cells]] += 1.0
         rows[:, :-1] = self.marginal.centred(rows[:, :-1]) * self.kept_sd
-        solve_in_place(self.lower, rows)
+        solve_in_place(self.lower, rows, np.array([len(rows)]))
         return rows[:, :-1]
 
     def records(self, score: Floats) -> Floats:
@@ -165,10 +165,10 @@ class _Point:
         count, precision = self.cells.count[cells], self.precision[cells]
         root = np.sqrt(count * precision)
         free = np.eye(len(cells)) - root[:, None] * covariance * root
-        if not cholesky_in_place(free):
+        if not cholesky_in_place(free[None]).all():
             return -np.inf
         error = (root * (self.cells.mean[cells] - self.mean[cells]))[None]
-        solve_in_place(free, error)
+        solve_in_place(free[None], error, np.ones(1, dtype=np.int64))
         value = np.log(np.diagonal(free)).sum() + np.log(root).sum() - 0.5 * (error**2).sum()
         # Records of a cell around their mean: their density knows the noise only.
         value += 0.5 * ((count - 1.0) * np.log(precision) - np.log(count)).sum()

@@ -139,7 +139,7 @@ def _climb(log_density: LogDensity, start: Floats, variances: Floats) -> tuple[F
     steps = _GRADIENT_STEP * np.concatenate([np.zeros((1, n)), np.eye(n)])
 
     def negative(point: Floats) -> tuple[float, Floats]:
-        values = log_density(point + steps)
+        values = log_density(point + steps) if _near(point, start) else np.full(n + 1, -np.inf)
         if not np.isfinite(values).all():
             return np.inf, np.zeros(n)
         return -float(values[0]), (values[0] - values[1:]) / _GRADIENT_STEP
@@ -153,6 +153,11 @@ def _climb(log_density: LogDensity, start: Floats, variances: Floats) -> tuple[F
         options={"gtol": 0.05, "maxiter": 200, "hess_inv0": np.diag(variances)},
     )
     return result.x, -float(result.fun)
+
+
+def _near(point: Floats, start: Floats) -> bool:
+    # A line search may try anything; a factor of exp(40) has lost its way.
+    return bool(np.abs(point - start).max() < 40.0)
 
 
 def _hessian(log_density: LogDensity, point: Floats) -> Floats:
@@ -238,6 +243,8 @@ def weigh(points: Floats, log_ratio: Floats, *, chains: int) -> Weighted:
     """
     from arviz_stats.base import array_stats
 
+    # A density of zero is as good as one that is too small to count.
+    log_ratio = np.maximum(log_ratio, log_ratio.max() - 700.0)
     # psislw takes log likelihoods, whose negatives are the log ratios.
     smooth, k_hat = array_stats.psislw(-log_ratio)
     smooth = np.asarray(smooth) - special.logsumexp(smooth)

@@ -35,46 +35,59 @@ def _routine(name: str, n_arguments: int) -> Any:
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(address)
 
 
-def _int(value: int) -> Any:
-    # Eight bytes with the value in the first four: an integer of either width.
-    return ctypes.byref(ctypes.c_int64(value))
+def _int(value: int = 0) -> Any:
+    # Eight bytes with the value in the first four, for integers of either width.
+    return ctypes.c_int64(value)
 
 
-def cholesky_in_place(matrix: Floats) -> bool:
-    """Overwrite the lower triangle of a symmetric matrix with its Cholesky factor.
+def cholesky_in_place(matrices: Floats) -> npt.NDArray[np.bool_]:
+    """Overwrite the lower triangles of symmetric matrices with their Cholesky factors.
 
     Parameters
     ----------
-    matrix : ndarray, shape (n, n), C-contiguous
-        What is above the diagonal is neither read nor written.
+    matrices : ndarray, shape (b, n, n), C-contiguous
+        What is above the diagonals is neither read nor written.
 
     Returns
     -------
-    bool
-        Whether the matrix was positive definite.
+    ndarray of bool, shape (b,)
+        Whether each was positive definite.
     """
-    n, info = len(matrix), ctypes.c_int64(0)
-    # LAPACK counts along columns, so our lower triangle is its upper one.
-    _routine("dpotrf", 5)(b"U", _int(n), matrix.ctypes.data, _int(n), ctypes.byref(info))
-    return info.value == 0
+    factorise = _routine("dpotrf", 5)
+    info, size = _int(), _int(matrices.shape[-1])
+    at_info, at_size, address = ctypes.byref(info), ctypes.byref(size), matrices.ctypes.data
+    done = np.empty(len(matrices), dtype=np.bool_)
+    for i in range(len(matrices)):
+        # LAPACK counts along columns, so our lower triangle is its upper one.
+        factorise(b"U", at_size, address + i * matrices.strides[0], at_size, at_info)
+        done[i] = info.value == 0
+    return done
 
 
-def solve_in_place(lower: Floats, rows: Floats, *, transposed: bool = False) -> None:
+def solve_in_place(
+    lower: Floats, rows: Floats, counts: npt.NDArray[np.int64], *, transposed: bool = False
+) -> None:
     """Overwrite every row r by the solution x of ``L x = r``.
 
     Parameters
     ----------
-    lower : ndarray, shape (n, n), C-contiguous
-        Lower triangular matrix L; what is above the diagonal is not read.
+    lower : ndarray, shape (b, n, n), C-contiguous
+        Lower triangular matrices L; what is above their diagonals is not read.
     rows : ndarray, shape (m, n), C-contiguous
-        Right-hand sides.
+        Right-hand sides, those of the first matrix first.
+    counts : ndarray of int, shape (b,)
+        How many rows belong to each matrix; adds up to m.
     transposed : bool
         Solve ``L' x = r`` instead.
     """
-    n, info = len(lower), ctypes.c_int64(0)
-    _routine("dtrtrs", 10)(
-        b"U", b"N" if transposed else b"T", b"N", _int(n), _int(len(rows)),
-        lower.ctypes.data, _int(n), rows.ctypes.data, _int(n), ctypes.byref(info),
-    )  # fmt: skip
-    if info.value:
-        raise np.linalg.LinAlgError("the triangular matrix is singular")
+    solve = _routine("dtrtrs", 10)
+    info, size, count = _int(), _int(lower.shape[-1]), _int()
+    at_info, at_size, at_count = (ctypes.byref(number) for number in (info, size, count))
+    matrix, right, kind = lower.ctypes.data, rows.ctypes.data, b"N" if transposed else b"T"
+    for i, n_rows in enumerate(counts.tolist()):
+        count.value = n_rows
+        solve(b"U", kind, b"N", at_size, at_count, matrix, at_size, right, at_size, at_info)
+        if info.value:
+            raise np.linalg.LinAlgError(f"triangular matrix {i} is singular")
+        matrix += lower.strides[0]
+        right += n_rows * rows.strides[0]

@@ -244,9 +244,7 @@ class Marginal:
         bordered *= border[:, None, :]
         position = np.arange(statistics.n_kept)
         bordered[:, position, position] += 1.0
-        for matrix in bordered:
-            if not cholesky_in_place(matrix):
-                matrix[:] = np.nan
+        bordered[~cholesky_in_place(bordered)] = np.nan
         return Factor(
             lower=bordered,
             precision=precision,
@@ -357,9 +355,7 @@ class Marginal:
         target = rng.standard_normal((len(point), statistics.n_kept + 1))
         target += factor.lower[point, -1]
         target[:, -1] = 0.0
-        stop = np.cumsum(repeat)
-        for lower, first, last in zip(factor.lower, stop - repeat, stop, strict=True):
-            solve_in_place(lower, target[first:last], transposed=True)
+        solve_in_place(factor.lower, target, repeat, transposed=True)
         kept = self.centred(factor.kept_sd[point] * target[:, :-1])
 
         eliminated = self.eliminated_mean(factor, kept, point)

@@ -156,9 +156,7 @@ def log_density(design: Design, point: Mapping[str, Floats]) -> dict[str, float]
     wanted = {variable.name: np.asarray(point[variable.name]) for variable in model.value_vars}
     values = evaluate(wanted)
     labels = [variable.name for variable in model.basic_RVs]
-    return {
-        label: float(np.sum(value)) for label, value in zip(labels, values, strict=True)
-    }
+    return {label: float(np.sum(value)) for label, value in zip(labels, values, strict=True)}
 
 
 def sample(design: Design, settings: SamplerSettings, *, progress: Progress | None = None) -> Draws:

@@ -1,0 +1,188 @@
+"""The NUTS engines on a small table: same posterior, same seed, settings respected."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from arviz_stats.base import array_stats
+
+from bayeseval.design import Design, build_design
+from bayeseval.engines import SamplerSettings, load_engine
+from bayeseval.engines import numpyro as numpyro_engine
+from bayeseval.engines.base import Draws
+from bayeseval.errors import EngineError
+from bayeseval.simulate import simulate
+from bayeseval.spec import load_spec
+from tests.helpers import assert_within_mcse
+
+pytestmark = pytest.mark.xdist_group("samplers")
+
+KNOWN = {
+    "name": "known",
+    "effects": {"language": "fixed", "task": "fixed", "model": "fixed"},
+    "fixed_scale": 0.5,
+    # An sd that is as good as known, so that the posterior of the rest is Gaussian.
+    "priors": {"sd_residual": {"dist": "gamma", "shape": 1e8, "rate": 2e7}},
+}
+
+
+@pytest.fixture(scope="module")
+def design() -> Design:
+    return build_design(
+        simulate("additive", n_languages=5, n_tasks=3, n_models=4, seed=3).records,
+        load_spec("additive"),
+    )
+
+
+@pytest.fixture(scope="module")
+def numpyro_draws(design: Design) -> Draws:
+    return load_engine("numpyro")(design, SamplerSettings(draws=1000, tune=800, seed=5))
+
+
+def gaussian_posterior(design: Design, sd: float) -> tuple[np.ndarray, list[tuple[str, int]]]:
+    """Exact posterior mean of intercept and effects with all sds known."""
+    blocks, places = [np.ones((design.n_records, 1))], [("intercept", 0)]
+    variances = [design.priors["intercept"].scale ** 2]
+    bases = [np.eye(1)]
+    for term in design.terms:
+        k = term.n_levels
+        # Orthonormal contrasts: independent N(0, sd^2) on K - 1 coordinates.
+        basis = np.linalg.svd(np.eye(k) - 1.0 / k)[0][:, : k - 1]
+        blocks.append(np.eye(k)[term.index] @ basis)
+        variances += [term.known_sd**2] * (k - 1)
+        bases.append(basis)
+        places += [(term.effect, i) for i in range(k)]
+    x = np.hstack(blocks)
+    precision = x.T @ x / sd**2 + np.diag(1.0 / np.array(variances))
+    prior_mean = np.zeros(x.shape[1])
+    prior_mean[0] = design.priors["intercept"].loc
+    rhs = x.T @ design.score / sd**2 + prior_mean / np.array(variances)
+    solution = np.linalg.solve(precision, rhs)
+    parts, start = [], 0
+    for basis in bases:
+        parts.append(basis @ solution[start : start + basis.shape[1]])
+        start += basis.shape[1]
+    return np.concatenate(parts), places
+
+
+def test_numpyro_finds_the_exact_gaussian_posterior() -> None:
+    design = build_design(
+        simulate("additive", n_languages=5, n_tasks=3, n_models=4, seed=3).records, load_spec(KNOWN)
+    )
+    drawn = load_engine("numpyro")(design, SamplerSettings(draws=1000, tune=600, seed=1)).posterior
+    exact, places = gaussian_posterior(design, sd=5.0)
+    for value, (name, level) in zip(exact, places, strict=True):
+        column = drawn[name] if drawn[name].ndim == 2 else drawn[name][..., level]
+        assert_within_mcse(column, value, min_ess=400)
+    # Negative control: the posterior of another residual sd is not this one.
+    wrong, _ = gaussian_posterior(design, sd=50.0)
+    with pytest.raises(AssertionError):
+        for value, (name, level) in zip(wrong, places, strict=True):
+            column = drawn[name] if drawn[name].ndim == 2 else drawn[name][..., level]
+            assert_within_mcse(column, value, min_ess=400)
+
+
+@pytest.mark.parametrize("nuts", ["pymc", "nutpie", "numpyro", "blackjax"])
+def test_pymc_samplers_agree_with_numpyro(nuts: str, design: Design, numpyro_draws: Draws) -> None:
+    settings = SamplerSettings(
+        draws=500, tune=500, chains=2, seed=5, target_accept=0.95, nuts_sampler=nuts
+    )
+    theirs = load_engine("pymc")(design, settings)
+    assert theirs.settings == settings
+    assert theirs.posterior["language_effect"].shape == (2, 500, 5)
+    assert {"diverging", "energy"} <= set(theirs.sample_stats)
+    ours = numpyro_draws.posterior
+    for name in ("intercept", "sd_language", "sd_residual"):
+        error = np.hypot(
+            *(
+                array_stats.mcse(d[name][None], chain_axis=1, draw_axis=2)[0]
+                for d in (ours, theirs.posterior)
+            )
+        )
+        ess = array_stats.ess(
+            theirs.posterior[name][None], method="bulk", chain_axis=1, draw_axis=2
+        )[0]
+        assert ess > 100, name
+        assert abs(ours[name].mean() - theirs.posterior[name].mean()) < 5.0 * error, name
+
+
+def test_the_same_seed_gives_the_same_numbers_and_another_does_not(design: Design) -> None:
+    def run(seed: int) -> Draws:
+        return load_engine("numpyro")(
+            design, SamplerSettings(draws=20, tune=30, chains=2, seed=seed)
+        )
+
+    first, again, other = run(1), run(1), run(2)
+    for name, values in first.posterior.items():
+        assert np.array_equal(values, again.posterior[name]), name
+    assert not np.array_equal(first.posterior["intercept"], other.posterior["intercept"])
+    chains = first.posterior["intercept"]
+    assert not np.array_equal(chains[0], chains[1])
+
+
+def test_a_second_table_of_the_same_structure_is_not_compiled_again() -> None:
+    settings = SamplerSettings(draws=10, tune=20, chains=2)
+    spec = load_spec("interaction")
+    tables = [
+        simulate("interaction", n_languages=5, n_tasks=3, n_models=4, seed=s, pattern_seed=0)
+        for s in (1, 2)
+    ]
+    numpyro_engine._program.cache_clear()
+    designs = [build_design(table.records, spec) for table in tables]
+    first = load_engine("numpyro")(designs[0], settings)
+    assert numpyro_engine._program.cache_info().misses == 1
+    (program,) = [
+        numpyro_engine._program(
+            numpyro_engine._structure(designs[0]), 20, first.settings.target_accept, False
+        )
+    ]
+    traces = program.advance._cache_size()
+    second = load_engine("numpyro")(designs[1], settings)
+    assert numpyro_engine._program.cache_info().misses == 1
+    assert program.advance._cache_size() == traces
+    assert not np.array_equal(first.posterior["intercept"], second.posterior["intercept"])
+
+
+def test_progress_is_told_and_can_stop_the_run(design: Design) -> None:
+    told: list[tuple[str, int, int]] = []
+    settings = SamplerSettings(draws=60, tune=60, chains=2)
+
+    def watch(stage: str, done: int, total: int, remark: str) -> None:
+        told.append((stage, done, total))
+
+    load_engine("numpyro")(design, settings, progress=watch)
+    assert ("warm-up", 60, 60) in told
+    assert told[-1] == ("sampling", 60, 60)
+
+    def stop(stage: str, done: int, total: int, remark: str) -> None:
+        if stage == "warm-up":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        load_engine("numpyro")(design, settings, progress=stop)
+
+
+def test_jax_keeps_the_precision_the_user_chose(design: Design) -> None:
+    import jax
+    import jax.numpy as jnp
+
+    # Set here, because PyMC's JAX samplers turn float64 on for the whole process.
+    with jax.enable_x64(False):
+        drawn = load_engine("numpyro")(design, SamplerSettings(draws=5, tune=5, chains=2))
+        assert jnp.asarray(1.0).dtype == np.float32
+    assert drawn.posterior["intercept"].dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("engine", "settings", "phrase"),
+    [
+        ("numpyro", {"nuts_sampler": "nutpie"}, "engine numpyro has no use for nuts_sampler"),
+        ("pymc", {"nuts_sampler": "nutpi"}, "did you mean 'nutpie'?"),
+    ],
+)
+def test_settings_without_a_use_are_refused(
+    engine: str, settings: dict[str, str], phrase: str, design: Design
+) -> None:
+    with pytest.raises(EngineError) as caught:
+        load_engine(engine)(design, SamplerSettings(**settings))  # type: ignore[arg-type]
+    assert phrase in str(caught.value)
