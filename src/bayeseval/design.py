@@ -238,6 +238,7 @@ def build_design(records: Records, spec: ModelSpec) -> Design:
             continue
         terms.append(_build_term(records, spec, name, factor_index, sd))
     notes += _check_interactions(records, terms)
+    terms = _choose_forms(terms, spec, score)
 
     coords: dict[str, tuple[str, ...]] = {f: records.coords[f] for f in names.FACTORS}
     coords |= {term.dim: term.labels for term in terms if len(term.factors) > 1}
@@ -390,8 +391,6 @@ def _build_term(
         )
         members = {f: row.astype(np.int64) for f, row in zip(factors, cells, strict=True)}
         fixed, zero_sum = False, False
-    form = spec.centring.get(name)
-    centred = len(index) / len(labels) >= _CENTRED_FROM if form is None else form == "centred"
     return Term(
         name=name,
         factors=factors,
@@ -454,9 +453,10 @@ def _spread(terms: list[Term], score: Floats) -> dict[str, tuple[float, float]]:
             shares = np.bincount(level, (sizes / counts[level]) ** 2, minlength=term.n_levels)
             error += variance * float(shares.mean())
         spread = float(means.var(ddof=1))
-        # A table without any noise says most clearly that the levels differ.
-        f = spread / error if error > 0.0 else np.inf
-        found[term.name] = (f, (term.n_levels - 1) / 2 * (f - 1 - np.log(f)) if f > 1 else 0.0)
+        # Without any noise the table says most clearly that the levels differ.
+        f = spread / error if error > 0.0 else 1.0 / np.finfo(np.float64).eps
+        log_ratio = (term.n_levels - 1) / 2 * (f - 1.0 - float(np.log(f))) if f > 1.0 else 0.0
+        found[term.name] = (f, log_ratio)
     return found
 
 

@@ -83,7 +83,7 @@ class Gate:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain mapping for ``run.json``."""
-        return asdict(self)
+        return {**asdict(self), "checks": [asdict(check) for check in self.checks]}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Gate:

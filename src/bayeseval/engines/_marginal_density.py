@@ -36,15 +36,26 @@ from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from bayeseval import names
 from bayeseval.design import Design
 from bayeseval.engines._lapack import cholesky_in_place, solve_in_place
 from bayeseval.engines._marginal_prior import Scales, scales_of
+from bayeseval.engines._marginal_schur import (
+    ManyClasses,
+    OneClass,
+    meeting_links,
+    one_class,
+)
 from bayeseval.engines._marginal_stats import Statistics, build_statistics
 
-__all__ = ["Factor", "Marginal", "build_marginal", "in_parallel", "one_thread_per_call"]
+__all__ = [
+    "Factor",
+    "Marginal",
+    "build_marginal",
+    "in_parallel",
+    "one_thread_per_call",
+]
 
 Floats = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]
@@ -228,14 +239,9 @@ class Marginal:
         if statistics.n_classes == 1:
             ratio = eliminated_sd**2 * precision[:, 0]
             border *= np.sqrt(precision)
-            diagonal = self._one_class.reduce(ratio, out=bordered)
         else:
             ratio = eliminated_sd**2
-            rows = [
-                self._reduce(weights, ratio[i], out=bordered[i])
-                for i, weights in enumerate(precision)
-            ]
-            diagonal = np.stack(rows)
+        diagonal = self.schur.reduce(ratio, precision, out=bordered)
         for block in statistics.kept:
             if block.zero_sum:
                 for axis, part in ((1, bordered[:, block.columns]), (2, bordered[:, :, block.columns])):
@@ -254,26 +260,6 @@ class Marginal:
             diagonal=diagonal,
         )
 
-    def link(self, precision: Floats) -> sparse.csr_array:
-        """Products of the eliminated columns with the kept ones and the scores.
-
-        Parameters
-        ----------
-        precision : ndarray, shape (n_classes,)
-            Residual precisions. With one class they are left out: the factor's
-            `ratio` has them.
-
-        Returns
-        -------
-        csr_array, shape (n_levels, p + 1)
-        """
-        statistics = self.statistics
-        values = statistics.link_map @ (np.ones(1) if len(precision) == 1 else precision)
-        sizes = np.bincount(statistics.link_level, minlength=statistics.eliminated.size)
-        start = np.concatenate([[0], np.cumsum(sizes)])
-        shape = (statistics.eliminated.size, statistics.n_kept + 1)
-        return sparse.csr_array((values, statistics.link_row, start), shape=shape)
-
     def centred(self, kept: Floats) -> Floats:
         """Kept coefficients (..., p) with the means of zero-sum terms taken off."""
         result = kept.copy()
@@ -286,8 +272,11 @@ class Marginal:
         return [points[i : i + self.batch] for i in range(0, len(points), self.batch)]
 
     @cached_property
-    def _one_class(self) -> _OneClass:
-        return _build_one_class(self.statistics, self.link(np.ones(1)))
+    def schur(self) -> OneClass | ManyClasses:
+        """How the eliminated term is taken out."""
+        return one_class(self.statistics) if self.statistics.n_classes == 1 else ManyClasses(
+            self.statistics, meeting_links(self.statistics)
+        )
 
     @cached_property
     def _local(self) -> threading.local:
@@ -327,26 +316,6 @@ class Marginal:
         value = 0.5 * (log_precision - log_determinant - corner[:, -1] ** 2)
         value -= 0.5 * _LOG_2_PI * cells.count.sum()
         return np.where(np.isnan(value), -np.inf, value)
-
-    def _reduce(self, precision: Floats, ratio: float, *, out: Floats) -> Floats:
-        """Cross-products less the eliminated term, where noise classes differ."""
-        statistics = self.statistics
-        meeting = self._meeting
-        diagonal = 1.0 + ratio * (statistics.count_map @ precision)
-        link = statistics.link_map @ precision
-        divided = link / diagonal[statistics.link_level]
-        products = divided[meeting.first] * link[meeting.second]
-        flat = out.reshape(-1)
-        flat[:] = statistics.cross_map @ precision
-        flat[meeting.target] -= ratio * np.bincount(meeting.place, products)
-        if statistics.eliminated.zero_sum:
-            total = np.bincount(statistics.link_row, divided, minlength=len(out))
-            out += ratio / (1.0 / diagonal).sum() * np.outer(total, total)
-        return diagonal
-
-    @cached_property
-    def _meeting(self) -> _Meeting:
-        return _build_meeting(self.statistics)
 
     def _effects(self, factor: Factor, repeat: Index, rng: np.random.Generator) -> dict[str, Floats]:
         statistics = self.statistics
@@ -388,89 +357,13 @@ class Marginal:
         # What the scores leave: the border less the kept columns' part.
         contrast = np.concatenate([-kept, np.ones((len(kept), 1))], axis=1)
         weight = factor.ratio[:, None] / factor.diagonal
-        if self.statistics.n_classes == 1:
-            return np.asarray(weight[point] * (self._one_class.link @ contrast.T).T)
+        if isinstance(self.schur, OneClass):
+            return np.asarray(weight[point] * (self.schur.link(factor.precision[0]) @ contrast.T).T)
         parts = [
-            weight[i] * (self.link(precision) @ contrast[point == i].T).T
+            weight[i] * (self.schur.link(precision) @ contrast[point == i].T).T
             for i, precision in enumerate(factor.precision)
         ]
         return np.concatenate(parts)
-
-
-@dataclass(frozen=True, eq=False)
-class _Meeting:
-    """Pairs of links that meet in a level, and where their products are added up."""
-
-    first: Index
-    second: Index
-    target: Index
-    place: Index
-
-
-def _build_meeting(statistics: Statistics) -> _Meeting:
-    first, second = statistics.pairs()
-    row = statistics.link_row
-    target, place = np.unique(row[first] * (statistics.n_kept + 1) + row[second], return_inverse=True)
-    return _Meeting(first=first, second=second, target=target, place=place)
-
-
-@dataclass(frozen=True, eq=False)
-class _OneClass:
-    """What is constant when all residual precisions are one number.
-
-    Levels of the eliminated term with the same count act as one group; the products
-    of links that meet in a level are added up by group once and for all.
-    """
-
-    cross: Floats
-    counts: Floats
-    group: Index
-    target: Index
-    products: sparse.csr_array
-    sums: sparse.csr_array
-    link: sparse.csr_array
-    zero_sum: bool
-
-    def reduce(self, ratio: Floats, *, out: Floats) -> Floats:
-        """Cross-products less the eliminated term, at points (b,), into (b, p + 1, p + 1).
-
-        Returns
-        -------
-        ndarray, shape (b, n_levels)
-            Diagonal of the eliminated block of A.
-        """
-        diagonal = 1.0 + ratio[:, None] * self.counts
-        taken = (self.products @ (ratio[:, None] / diagonal).T).T
-        for flat, values in zip(out.reshape(len(out), -1), taken, strict=True):
-            flat[:] = self.cross
-            flat[self.target] -= values
-        if self.zero_sum:
-            total = (self.sums @ (1.0 / diagonal).T).T
-            share = ratio / (1.0 / diagonal[:, self.group]).sum(axis=1)
-            out += share[:, None, None] * total[:, :, None] * total[:, None, :]
-        return np.asarray(diagonal[:, self.group])
-
-
-def _build_one_class(statistics: Statistics, link: sparse.csr_array) -> _OneClass:
-    width = statistics.n_kept + 1
-    counts, group = np.unique(statistics.count_map.toarray()[:, 0], return_inverse=True)
-    groups = group[statistics.link_level]
-    meeting = _build_meeting(statistics)
-    products = sparse.coo_array(
-        (link.data[meeting.first] * link.data[meeting.second], (meeting.place, groups[meeting.first])),
-        shape=(len(meeting.target), len(counts)),
-    )
-    sums = sparse.coo_array((link.data, (statistics.link_row, groups)), shape=(width, len(counts)))
-    return _OneClass(
-        cross=statistics.cross_map.toarray()[:, 0],
-        counts=counts,
-        group=group,
-        target=meeting.target,
-        products=products.tocsr(),
-        sums=sums.tocsr(),
-        link=link,
-        zero_sum=statistics.eliminated.zero_sum,
-    )
 
 
 def build_marginal(design: Design, *, eliminate: str | None = None) -> Marginal:

@@ -5,6 +5,7 @@ The density of `_marginal_density` once more, in JAX, with its gradient.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from numpyro.infer import MCMC, NUTS
 
 from bayeseval import names
 from bayeseval.engines._marginal_density import Marginal
+from bayeseval.engines._marginal_schur import OneClass, meeting_links
 
 __all__ = ["TARGET_ACCEPT", "TUNE", "log_posterior_function", "sample_scales"]
 
@@ -25,6 +27,10 @@ Floats = npt.NDArray[np.float64]
 # the densities that end here fall off like exp(phi) on one side.
 TUNE: Final = 500
 TARGET_ACCEPT: Final = 0.95
+
+
+# Entries of a matrix that is worth multiplying instead of adding up what is not zero.
+_DENSE: Final = 2_000_000
 
 
 @jax.custom_vjp
@@ -72,9 +78,8 @@ def log_posterior_function(marginal: Marginal) -> Callable[[Any], Any]:
     cross, link, count = (
         m.tocoo() for m in (statistics.cross_map, statistics.link_map, statistics.count_map)
     )
-    first, second = statistics.pairs()
     row, level = statistics.link_row, statistics.link_level
-    target = row[first] * width + row[second]
+    meeting = meeting_links(statistics)
     blocks = (*statistics.kept, statistics.eliminated)
     residual = scales.names.index(names.SD_RESIDUAL)
     n_levels, zero_sum = statistics.eliminated.size, statistics.eliminated.zero_sum
@@ -82,6 +87,20 @@ def log_posterior_function(marginal: Marginal) -> Callable[[Any], Any]:
     def summed(matrix: Any, weights: Any) -> Any:
         values = matrix.data * weights[matrix.col]
         return jnp.zeros(matrix.shape[0]).at[matrix.row].add(values)
+
+    # With one noise class the products of links are constants: worth having as a
+    # matrix where it is small, because scattered additions are slow in XLA.
+    constant = marginal.schur if isinstance(marginal.schur, OneClass) else None
+    if constant is not None and math.prod(constant.products.shape) > _DENSE:
+        constant = None
+    products = None if constant is None else constant.products.toarray()
+
+    def taken_out(precision: Any, links: Any, divided: Any, variance: Any) -> Any:
+        if constant is None:
+            pairs = divided[meeting.first] * links[meeting.second]
+            return jnp.zeros(width * width).at[meeting.target[meeting.place]].add(pairs)
+        inverse = precision[0] ** 2 / (1.0 + variance * precision[0] * constant.counts)
+        return jnp.zeros(width * width).at[constant.target].add(products @ inverse)
 
     def log_posterior(phi: Any) -> Any:
         natural = scales.natural(phi, jnp)
@@ -93,7 +112,7 @@ def log_posterior_function(marginal: Marginal) -> Callable[[Any], Any]:
         diagonal = 1.0 + sds[-1] ** 2 * summed(count, precision)
         links = summed(link, precision)
         divided = links / diagonal[level]
-        taken = jnp.zeros(width * width).at[target].add(divided[first] * links[second])
+        taken = taken_out(precision, links, divided, sds[-1] ** 2)
         bordered = (summed(cross, precision) - sds[-1] ** 2 * taken).reshape(width, width)
         log_determinant = jnp.sum(jnp.log(diagonal))
         if zero_sum:

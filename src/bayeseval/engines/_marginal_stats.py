@@ -155,16 +155,6 @@ class Statistics:
         """Number of noise classes."""
         return len(self.cells.known)
 
-    def pairs(self) -> tuple[Index, Index]:
-        """Links that meet in an eliminated level: positions of both, every ordered pair."""
-        sizes = np.bincount(self.link_level, minlength=self.eliminated.size)
-        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        own = sizes[self.link_level]
-        first = np.repeat(np.arange(len(self.link_level)), own)
-        # Position of each pair within its first link's run, then within the level.
-        run = np.arange(len(first)) - np.repeat(np.cumsum(own) - own, own)
-        return first, starts[self.link_level[first]] + run
-
 
 def aggregate(design: Design, *, centre: float) -> Cells:
     """Put together the records that differ in their score only.

@@ -19,6 +19,7 @@ from bayeseval import names
 from bayeseval._random import stream
 from bayeseval.design import Design
 from bayeseval.engines import _importance
+from bayeseval.engines._evidence import DF, scale_proposal
 from bayeseval.engines._marginal_density import Marginal, build_marginal, one_thread_per_call
 from bayeseval.engines.base import Draws, Progress, SamplerSettings, resolve_settings
 from bayeseval.errors import EngineError
@@ -30,9 +31,9 @@ Index = npt.NDArray[np.int64]
 
 _DEFAULTS: Final = {"draws": 1000, "chains": 4}
 
-# Degrees of freedom of the proposal. Light tails waste fewer points, heavy ones get
-# through where the data hardly tell an sd from zero; NUTS is what comes after.
-_DFS: Final = (8.0, 4.0)
+# Degrees of freedom of the proposal, then of a second try with heavier tails. NUTS is
+# what comes after.
+_DFS: Final = (DF, 4.0)
 
 # Floating-point operations of Cholesky factors that may be spent on points before a
 # point is made to serve several draws, and how many draws it may serve. The draws
@@ -41,9 +42,6 @@ _DFS: Final = (8.0, 4.0)
 _OPERATIONS: Final = 2.5e10
 _DRAWS_PER_POINT: Final = 4
 _LEAST_POINTS: Final = 128
-
-# Sds to start from, in units of sd(score): alike, and with little but noise.
-_STARTS: Final = (0.5, 0.1)
 
 # Beyond this many coefficients a factor takes longer than a gradient of the joint
 # density, and NUTS on everything is the better engine.
@@ -135,7 +133,7 @@ class _Run:
         attrs: dict[str, str] = {}
         for attempt, df in enumerate(_DFS):
             self.tell("mode", 0, 1, "")
-            proposal = self._proposal(df)
+            proposal = scale_proposal(self.marginal, self.design, df=df)
             self.tell("mode", 1, 1, "")
             seeds = stream(self.settings.seed, f"marginal-{attempt}").spawn(3)
             weighted, effects = self._weigh(proposal, seeds[0], seeds[1])
@@ -148,22 +146,6 @@ class _Run:
             if weighted.k_hat <= _importance.K_HAT_MAX:
                 return self._resampled(weighted, effects, seeds[2], attrs)
         return self._nuts(proposal, attrs)
-
-    def _proposal(self, df: float) -> _importance.Proposal:
-        scales, scale = self.marginal.scales, float(self.design.score.std())
-        starts = [np.log(np.full(scales.n, share * scale)) for share in _STARTS]
-        residual = scales.names.index(names.SD_RESIDUAL)
-        for start in starts:
-            start[residual] = np.log(0.5 * scale)
-        levels = {term.sd: term.n_levels for term in self.design.terms}
-        counts = [levels.get(name, self.design.n_records) for name in scales.names]
-        return _importance.fit_proposal(
-            self.marginal.log_posterior,
-            np.stack(starts),
-            # A log-sd with n known deviations behind it has this variance.
-            variances=0.5 / np.array(counts, dtype=np.float64),
-            df=df,
-        )
 
     def n_points(self) -> int:
         """Points per chain, a power of two."""

@@ -67,6 +67,11 @@ def leave_out_log_density(
     -------
     ndarray, shape (..., n_records) or (..., n_levels)
         Natural log, score scale. For groups, the joint density of their records.
+
+    Notes
+    -----
+    Look at PSIS's k-hat of every group: a large one can move the sds too far. Then
+    `leave_group_out` in `_evidence` is the way.
     """
     marginal = build_marginal(design)
     sds = np.stack([np.asarray(posterior[name]) for name in marginal.scales.names], axis=-1)
@@ -103,7 +108,7 @@ class _Point:
         self.eliminated_variance = factor.eliminated_sd[0] ** 2
 
         # Eliminated coefficients given the kept ones: what one unit of each moves.
-        link = marginal.link(factor.precision[0]).toarray()[:, :-1]
+        link = marginal.schur.link(factor.precision[0]).toarray()[:, :-1]
         self.slope = factor.ratio[0] * self.inverse[:, None] * link
         if self.eliminated.zero_sum:
             share = self.inverse / self.inverse.sum()
@@ -153,10 +158,13 @@ class _Point:
 
     def groups(self, groups: list[Index]) -> Floats:
         """Joint log densities of the records of groups of cells."""
-        return np.array([self._group(cells) for cells in groups])
+        if self.cells.n_cells <= _CHUNK:
+            roots = self.roots(np.arange(self.cells.n_cells))
+            return np.array([self._group(cells, roots[cells]) for cells in groups])
+        return np.array([self._group(cells, self.roots(cells)) for cells in groups])
 
-    def _group(self, cells: Index) -> float:
-        roots, level = self.roots(cells), self.eliminated.index[cells]
+    def _group(self, cells: Index, roots: Floats) -> float:
+        level = self.eliminated.index[cells]
         inverse = self.inverse[level]
         covariance = np.where(level[:, None] == level, inverse, 0.0)
         if self.eliminated.zero_sum:

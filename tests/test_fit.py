@@ -1,0 +1,159 @@
+"""`fit` from Python: provenance, views, saving and reading back, ArviZ on the result."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import bayeseval as be
+from bayeseval import Fit, fit
+from bayeseval.errors import BayesevalError, InputError
+from bayeseval.simulate import simulate
+
+pytestmark = pytest.mark.xdist_group("samplers")
+
+
+@pytest.fixture(scope="module")
+def small() -> Fit:
+    records = simulate("interaction", n_languages=6, n_tasks=4, n_models=5, seed=8).records
+    return fit(records, "interaction", engine="numpyro", draws=500, tune=500, seed=3)
+
+
+def test_a_result_knows_how_it_was_made(small: Fit) -> None:
+    run = small.run
+    assert run["engine"] == "numpyro"
+    assert run["spec"]["interactions"] == ["language:task"]
+    assert run["priors"]["sd_language_task"].startswith("half_normal(scale=")
+    assert run["levels"] == {"language": 6, "task": 4, "model": 5}
+    assert {"jax", "numpyro", "numpy", "python", "xarray"} <= set(run["versions"])
+    assert run["settings"]["chains"] == 4
+    assert len(run["data_hash"]) == len(run["spec_hash"]) == 64
+    assert json.loads(json.dumps(run)) == run
+
+
+def test_the_views_are_labelled_tables_best_first(small: Fit) -> None:
+    potential = small.potential()
+    assert sorted(potential["language"]) == [f"l{i}" for i in range(6)]
+    assert potential["potential_mean"].is_monotonic_decreasing
+    means = small.data["posterior"]["language_potential"].mean(("chain", "draw"))
+    best = str(means["language"].to_numpy()[int(np.argmax(means.to_numpy()))])
+    assert potential["language"].iloc[0] == best
+    assert potential["potential_mean"].iloc[0] == pytest.approx(float(means.max()))
+
+    assert set(small.prr()["support"]) == {"observed", "common"}
+    common = small.prr(support="common", flavour="latent")
+    assert set(common["support"]) == {"common"}
+    assert set(common["prr"]) == {"latent"}
+    assert small.components()["component"].tolist() == [
+        "language",
+        "task",
+        "model",
+        "language:task",
+        "residual",
+    ]
+    assert len(small.pairwise("mean_prr")) == 10
+    ranks = small.ranks("cv_prr")
+    assert ranks.groupby("level")["probability"].sum().to_numpy() == pytest.approx(np.ones(5))
+
+
+def test_intervals_are_as_wide_as_asked_for(small: Fit) -> None:
+    wide, narrow = small.potential(ci_prob=0.95), small.potential(ci_prob=0.5)
+    draws = small.data["posterior"]["language_potential"].sel(language=wide["language"].iloc[0])
+    lower, upper = np.quantile(draws.to_numpy(), [0.25, 0.75])
+    assert narrow["potential_lower"].iloc[0] == pytest.approx(lower)
+    assert narrow["potential_upper"].iloc[0] == pytest.approx(upper)
+    assert (wide["potential_lower"] < narrow["potential_lower"]).all()
+
+
+def test_a_fit_survives_the_disk(small: Fit, tmp_path: Path) -> None:
+    folder = small.save(tmp_path / "here", figures=False)
+    again = Fit.open(folder)
+    xr.testing.assert_identical(again.data, small.data)
+    assert again.gate == small.gate
+    assert again.spec == small.spec
+    assert again.potential().equals(small.potential())
+
+
+# The small table has influential records; that ArviZ says so is not what is tested.
+@pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto:UserWarning")
+def test_arviz_takes_the_data_as_they_are(small: Fit) -> None:
+    from arviz_stats import loo, summary
+
+    table = summary(small.data, var_names=["sd_task"], round_to="none")
+    draws = small.data["posterior"]["sd_task"].to_numpy()
+    assert float(table.loc["sd_task", "mean"]) == pytest.approx(draws.mean())
+    elpd = loo(small.data, pointwise=True)
+    assert elpd.n_data_points == small.run["n_records"]
+    assert np.isfinite(elpd.elpd)
+
+
+def test_the_same_seed_gives_the_same_numbers_through_everything() -> None:
+    records = simulate("additive", seed=1).records
+    first, again = (
+        fit(records, engine="numpyro", draws=50, tune=100, chains=2, seed=9) for _ in range(2)
+    )
+    for group in ("posterior", "estimands", "log_likelihood"):
+        xr.testing.assert_identical(first.data[group], again.data[group])
+
+
+def test_estimands_recover_the_truth_of_a_noiseless_table() -> None:
+    drawn = simulate("additive", seed=2, sds={"sd_residual": 0.05}, observed_share=1.0)
+    result = fit(drawn.records, engine="numpyro", seed=0, draws=500, tune=1000)
+    table = result.potential().set_index("language")["potential_mean"]
+    truth = drawn.language_potential
+    assert table.loc[list(drawn.records.coords["language"])].to_numpy() == pytest.approx(
+        truth,
+        abs=0.05,  # five standard errors of a mean of 30 scores with sd 0.05
+    )
+
+
+def test_a_failing_gate_is_retried_once_with_stricter_settings() -> None:
+    records = simulate("additive", seed=1).records
+    told: list[str] = []
+    result = fit(
+        records,
+        engine="numpyro",
+        draws=10,
+        tune=20,
+        chains=2,
+        progress=lambda stage, done, total, remark: told.append(stage),
+    )
+    assert told.count("retry") == 1
+    assert result.gate.status == "fail"
+    assert result.run["retried"] is True
+    settings = result.run["settings"]
+    assert (settings["draws"], settings["tune"], settings["target_accept"]) == (20, 40, 0.99)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phrase"),
+    [
+        ({"spec": "crosed"}, "did you mean 'crossed'?"),
+        ({"engine": "nuts"}, "there are: auto, numpyro, pymc, ml"),
+        ({"spec": {"name": "x", "likelihood": "poisson"}}, "'normal' or 'student_t'"),
+        ({"draws": 0}, "draws must be at least 1, got 0"),
+        ({"target_accept": 1.5}, "target_accept must lie between 0 and 1"),
+        ({"engine": "ml", "spec": "paper", "chains": 2}, "engine ml has no use for chains"),
+    ],
+)
+def test_nonsense_is_refused(arguments: dict[str, object], phrase: str) -> None:
+    with pytest.raises(BayesevalError) as caught:
+        fit("mega", **arguments)  # type: ignore[arg-type]
+    assert phrase in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_wrong_view_arguments_are_refused(small: Fit) -> None:
+    with pytest.raises(InputError, match="support must be one of observed, common"):
+        small.prr(support="all")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="flavour must be one of observed, latent"):
+        small.prr(flavour="raw")  # type: ignore[arg-type]
+
+
+def test_opening_something_else_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such result folder"):
+        be.Fit.open(tmp_path / "nothing")

@@ -1,0 +1,168 @@
+"""The shipped benchmark end to end: what the truth looks like, from exact to sampled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+from scipy import optimize, stats
+
+from bayeseval import Fit, fit, load
+from bayeseval.design import Design, build_design
+from bayeseval.records import Records
+from bayeseval.spec import load_spec
+from tests.helpers import assert_within_mcse
+
+# One worker fits each model once for all tests here.
+pytestmark = pytest.mark.xdist_group("mega")
+
+Floats = npt.NDArray[np.float64]
+
+
+@pytest.fixture(scope="module")
+def records() -> Records:
+    return load("mega")
+
+
+@pytest.fixture(scope="module")
+def additive(records: Records) -> Fit:
+    return fit(records, "additive", engine="numpyro", seed=0)
+
+
+@pytest.fixture(scope="module")
+def paper(records: Records) -> Fit:
+    return fit(records, "paper", engine="numpyro", seed=0)
+
+
+@pytest.fixture(scope="module")
+def published(records: Records) -> Fit:
+    return fit(records, "paper", engine="ml")
+
+
+def exact_sds(design: Design) -> tuple[Floats, Floats]:
+    """Posterior means of an additive model's sds, and their Monte-Carlo errors.
+
+    Independent of every engine: the effects are integrated out in closed form on
+    dense matrices, the four log sds by importance sampling from a Student-t at
+    the mode.
+    """
+    score = design.score - design.score.mean()
+    n, sd_score = len(score), design.score.std(ddof=1)
+    columns, sizes = [np.ones((n, 1))], []
+    for term in design.terms:
+        k = term.n_levels
+        contrasts = np.linalg.svd(np.eye(k) - 1.0 / k)[0][:, : k - 1]
+        columns.append(np.eye(k)[term.index] @ contrasts)
+        sizes.append(k - 1)
+    x = np.hstack(columns)
+    xx, xy, yy = x.T @ x, x.T @ score, float(score @ score)
+
+    def log_posterior(phi: Floats) -> float:
+        sds = np.exp(phi)
+        scale = np.concatenate([[2.5 * sd_score], np.repeat(sds[:3], sizes)])
+        noise = sds[3] ** 2
+        lower = np.linalg.cholesky(np.eye(len(scale)) + scale[:, None] * xx * scale / noise)
+        half = np.linalg.solve(lower, scale * xy / noise)
+        likelihood = -0.5 * (yy / noise - half @ half) - np.log(np.diag(lower)).sum() - n * phi[3]
+        return float(likelihood + stats.halfnorm(scale=sd_score).logpdf(sds).sum() + phi.sum())
+
+    mode = optimize.minimize(lambda p: -log_posterior(p), np.log([10.0, 15.0, 11.0, 11.0])).x
+    step = 1e-3
+    slopes = [
+        (
+            optimize.approx_fprime(mode + step * e, log_posterior, 1e-5)
+            - optimize.approx_fprime(mode - step * e, log_posterior, 1e-5)
+        )
+        / (2 * step)
+        for e in np.eye(4)
+    ]
+    proposal = stats.multivariate_t(
+        mode, 1.2 * np.linalg.inv(-(np.array(slopes) + np.array(slopes).T) / 2), df=7, seed=1
+    )
+    points = proposal.rvs(6000)
+    log_weight = np.array([log_posterior(p) for p in points]) - proposal.logpdf(points)
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+    sds = np.exp(points)
+    mean = weight @ sds
+    return mean, np.sqrt((weight**2) @ (sds - mean) ** 2)
+
+
+def test_the_sds_of_the_additive_model_are_the_exact_ones(records: Records, additive: Fit) -> None:
+    assert additive.gate.status == "pass"
+    exact, error = exact_sds(build_design(records, load_spec("additive")))
+    # The exact values, in the digits that are certain (see also the closing note of
+    # the issue: the orientation figure of 11.38 for the residual is not one of them).
+    assert exact == pytest.approx([10.15, 16.5, 12.15, 11.29], abs=0.15)
+    posterior = additive.data["posterior"].dataset
+    for name, value, mcse in zip(
+        ("sd_language", "sd_task", "sd_model", "sd_residual"), exact, error, strict=True
+    ):
+        draws = posterior[name].to_numpy()
+        # Both sides have a Monte-Carlo error; ours is the smaller one.
+        assert mcse < 0.02 * value
+        assert_within_mcse(draws, value, min_ess=400, n_mcse=5 + 5 * mcse / (draws.std() / 40))
+    with pytest.raises(AssertionError):
+        assert_within_mcse(posterior["sd_residual"].to_numpy(), 11.38, min_ess=400)
+
+
+def test_the_paper_model_lands_on_the_maximum_likelihood_potentials(
+    paper: Fit, published: Fit
+) -> None:
+    assert paper.gate.status == "pass"
+    draws = paper.data["posterior"]["language_potential"]
+    exact = published.data["posterior"]["language_potential"].squeeze()
+    assert draws["language"].to_numpy().tolist() == exact["language"].to_numpy().tolist()
+    from arviz_stats.base import array_stats
+
+    values = draws.transpose("language", "chain", "draw").to_numpy()
+    mcse = array_stats.mcse(values, chain_axis=1, draw_axis=2)
+    # 0.1 points: the prior of the intercept and of the sds is proper, the
+    # published estimate has none.
+    distance = np.abs(values.mean(axis=(1, 2)) - exact.to_numpy())
+    assert (distance < 5.0 * mcse + 0.1).all(), distance.max()
+    # Negative control: pooled potentials do not, Wolof is pulled towards the rest.
+
+
+def test_pooling_pulls_a_thin_language_in(additive: Fit, published: Fit) -> None:
+    pooled = additive.potential().set_index("language")["potential_mean"]
+    alone = published.potential().set_index("language")["potential_mean"]
+    assert pooled["wo"] > alone["wo"] + 5.0
+    assert abs(pooled["en"] - alone["en"]) < 1.0
+
+
+def test_the_published_table_is_in_the_ml_result(published: Fit, tmp_path: Path) -> None:
+    folder = published.save(tmp_path / "ml", figures=False)
+    ours = pd.read_csv(folder / "tables" / "language_potential.csv").set_index("language")
+    table = pd.read_csv(Path(__file__).parent / "reference" / "mega_table2.csv").set_index(
+        "language"
+    )
+    assert len(table) == 53
+    difference = (ours["published_potential"] - table["potential"]).abs()
+    assert difference.max() < 0.015
+    assert (ours["rank_median"].loc[table.index] == table["rank_potential"]).all()
+    constant = ours["published_potential"] - ours["potential_mean"]
+    assert constant.to_numpy() == pytest.approx(np.full(53, 1.6256), abs=1e-4)
+
+
+@pytest.mark.parametrize("spec", ["interaction", "crossed", "robust"])
+def test_larger_models_pass_the_gate(spec: str, records: Records) -> None:
+    result = fit(records, spec, engine="numpyro", seed=0)
+    assert result.gate.status == "pass"
+    components = result.components().set_index("component")["sd_mean"]
+    # Orientation: the sizes that several runs agree on, to a few Monte-Carlo errors.
+    expected = {
+        "interaction": {"language:task": 6.1, "residual": 10.2},
+        "crossed": {
+            "language:task": 7.2,
+            "model:task": 7.1,
+            "model:language": 5.6,
+            "residual": 5.9,
+        },
+        "robust": {"language:task": 6.7, "model:task": 8.0, "model:language": 3.6},
+    }[spec]
+    for name, value in expected.items():
+        assert components[name] == pytest.approx(value, abs=0.15), name
