@@ -50,7 +50,7 @@ def test_clean_draws_pass_and_constants_are_left_out() -> None:
         "bfmi",
     ]
     assert gate.checks[1].limit == 400.0
-    assert format_gate(gate).startswith("Convergence gate: passed (4 quantities; worst R-hat 1.0")
+    assert format_gate(gate).startswith("Convergence gate: passed, 4 quantities\n  worst R-hat 1.0")
 
 
 def test_a_chain_that_sits_elsewhere_is_named() -> None:

@@ -227,7 +227,7 @@ def format_gate(gate: Gate) -> str:
         worst = ", ".join(
             f"{_WORDS.get(check.name, check.name)} {_number(check)}" for check in gate.checks
         )
-        return f"Convergence gate: passed ({gate.n_quantities} quantities; worst {worst})"
+        return f"Convergence gate: passed, {gate.n_quantities} quantities\n  worst {worst}"
     lines = ["Convergence gate: FAILED, the results below are not to be relied on"]
     for check in gate.checks:
         if not check.passed:

@@ -122,7 +122,15 @@ def test_the_same_seed_gives_the_same_numbers_and_another_does_not(design: Desig
 
 def test_a_second_table_of_the_same_structure_is_not_compiled_again() -> None:
     settings = SamplerSettings(draws=10, tune=20, chains=2)
-    spec = load_spec("interaction")
+    # The forms are said: left to the tables, they may differ.
+    forms = {"language": "centred", "task": "centred", "model": "centred"}
+    spec = load_spec(
+        {
+            "name": "x",
+            "interactions": ["language:task"],
+            "centring": forms | {"language:task": "non_centred"},
+        }
+    )
     tables = [
         simulate("interaction", n_languages=5, n_tasks=3, n_models=4, seed=s, pattern_seed=0)
         for s in (1, 2)

@@ -129,7 +129,7 @@ def to_posterior(design: Design, drawn: Mapping[str, Floats]) -> dict[str, Float
     for term in design.terms:
         values = np.asarray(drawn[_drawn(term)], dtype=np.float64)
         if not term.centred:
-            sd = np.float64(term.known_sd) if term.sd is None else posterior[term.sd]
+            sd = np.asarray(term.known_sd if term.sd is None else posterior[term.sd])
             values = sd[..., None] * values
         posterior[term.effect] = values
     offset, factor = residual_offset(design), design.spec.residual_by
@@ -211,8 +211,8 @@ def inverse_mass(design: Design) -> dict[str, float]:
     """Rough posterior variance of every variable on the samplers' unconstrained scale.
 
     From the number of records behind each level alone. A first guess of this kind
-    spares the first warm-up window its very long trajectories (on MEGA the average
-    warm-up iteration of the additive model falls from 150 steps to 30).
+    spares the first warm-up window its very long trajectories: with 500 warm-up
+    iterations of `additive` on MEGA, their mean length falls from 153 steps to 29.
 
     Returns
     -------

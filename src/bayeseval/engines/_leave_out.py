@@ -75,9 +75,7 @@ def leave_out_log_density(
     """
     marginal = build_marginal(design)
     sds = np.stack([np.asarray(posterior[name]) for name in marginal.scales.names], axis=-1)
-    points, which = np.unique(
-        sds.reshape(-1, marginal.scales.n), axis=0, return_inverse=True
-    )
+    points, which = np.unique(sds.reshape(-1, marginal.scales.n), axis=0, return_inverse=True)
     phi = marginal.scales.unconstrained(points)
     groups = None if by == names.RECORD else _groups(design, marginal, by)
 

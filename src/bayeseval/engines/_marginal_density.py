@@ -61,6 +61,7 @@ Floats = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]
 Part = TypeVar("Part")
 Result = TypeVar("Result")
+Scalar = TypeVar("Scalar", np.float64, np.int64)
 
 # Bordered matrices worked on at once are kept to about this many bytes, which stay
 # in a core's cache.
@@ -172,6 +173,7 @@ class Marginal:
         effects : dict of str to ndarray, shape (b, repeat, n_levels)
             As from :meth:`effects`.
         """
+
         def work(part: tuple[Floats, np.random.SeedSequence]) -> tuple[Floats, dict[str, Floats]]:
             points, child = part
             factor = self.factor(points, reuse_memory=True)
@@ -244,8 +246,9 @@ class Marginal:
         diagonal = self.schur.reduce(ratio, precision, out=bordered)
         for block in statistics.kept:
             if block.zero_sum:
-                for axis, part in ((1, bordered[:, block.columns]), (2, bordered[:, :, block.columns])):
-                    np.subtract(part, part.mean(axis=axis, keepdims=True), out=part)
+                rows, columns = bordered[:, block.columns], bordered[:, :, block.columns]
+                np.subtract(rows, rows.mean(axis=1, keepdims=True), out=rows)
+                np.subtract(columns, columns.mean(axis=2, keepdims=True), out=columns)
         bordered *= border[:, :, None]
         bordered *= border[:, None, :]
         position = np.arange(statistics.n_kept)
@@ -268,15 +271,15 @@ class Marginal:
                 result[..., block.columns] -= result[..., block.columns].mean(-1, keepdims=True)
         return result
 
-    def _parts(self, points: npt.NDArray[np.generic]) -> list[npt.NDArray[np.generic]]:
+    def _parts(self, points: npt.NDArray[Scalar]) -> list[npt.NDArray[Scalar]]:
         return [points[i : i + self.batch] for i in range(0, len(points), self.batch)]
 
     @cached_property
     def schur(self) -> OneClass | ManyClasses:
         """How the eliminated term is taken out."""
-        return one_class(self.statistics) if self.statistics.n_classes == 1 else ManyClasses(
-            self.statistics, meeting_links(self.statistics)
-        )
+        if self.statistics.n_classes == 1:
+            return one_class(self.statistics)
+        return ManyClasses(self.statistics, meeting_links(self.statistics))
 
     @cached_property
     def _local(self) -> threading.local:
@@ -317,7 +320,9 @@ class Marginal:
         value -= 0.5 * _LOG_2_PI * cells.count.sum()
         return np.where(np.isnan(value), -np.inf, value)
 
-    def _effects(self, factor: Factor, repeat: Index, rng: np.random.Generator) -> dict[str, Floats]:
+    def _effects(
+        self, factor: Factor, repeat: Index, rng: np.random.Generator
+    ) -> dict[str, Floats]:
         statistics = self.statistics
         point = np.repeat(np.arange(len(repeat)), repeat)
         # A zero against the border's corner leaves L'u = L^-1 r + noise.

@@ -62,7 +62,7 @@ _log_determinant_and_quadratic.defvjp(_forward, _backward)
 
 
 def log_posterior_function(marginal: Marginal) -> Callable[[Any], Any]:
-    """log p(y | phi) + log p(phi) of one point, as a function that JAX can differentiate.
+    """Log posterior of the log-sds, as a function of one point that JAX can differentiate.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def log_posterior_function(marginal: Marginal) -> Callable[[Any], Any]:
 
     Notes
     -----
-    To be called with 64-bit floats enabled.
+    log p(y | phi) + log p(phi), both normalised. To be called with 64-bit floats enabled.
     """
     statistics, scales = marginal.statistics, marginal.scales
     cells, width = statistics.cells, statistics.n_kept + 1
@@ -106,7 +106,9 @@ def log_posterior_function(marginal: Marginal) -> Callable[[Any], Any]:
         natural = scales.natural(phi, jnp)
         precision = 1.0 / (natural[residual] ** 2 + cells.known)
         sds = [
-            jnp.asarray(block.known_sd) if block.sd is None else natural[scales.names.index(block.sd)]
+            jnp.asarray(block.known_sd)
+            if block.sd is None
+            else natural[scales.names.index(block.sd)]
             for block in blocks
         ]
         diagonal = 1.0 + sds[-1] ** 2 * summed(count, precision)
@@ -173,7 +175,7 @@ def sample_scales(
             chain_method="vectorized",
             progress_bar=False,
         )
-        key = jax.random.wrap_key_data(seed.generate_state(2), impl="threefry2x32")
+        key = jax.random.wrap_key_data(jnp.asarray(seed.generate_state(2)), impl="threefry2x32")
         mcmc.run(
             key,
             init_params=jnp.asarray(starts if len(starts) > 1 else starts[0]),

@@ -75,7 +75,9 @@ class Cells:
     @property
     def class_count(self) -> Floats:
         """Number of records of each noise class, shape (n_classes,)."""
-        return np.bincount(self.noise, weights=self.count, minlength=len(self.known))
+        return np.asarray(
+            np.bincount(self.noise, weights=self.count, minlength=len(self.known)), dtype=np.float64
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +150,7 @@ class Statistics:
     @property
     def n_kept(self) -> int:
         """Number of kept coefficients, p."""
-        return self.kept[-1].columns.stop
+        return int(self.kept[-1].columns.stop)
 
     @property
     def n_classes(self) -> int:
@@ -181,7 +183,7 @@ def aggregate(design: Design, *, centre: float) -> Cells:
     score = design.score - centre
     count = np.bincount(record).astype(np.float64)
     mean = np.bincount(record, weights=score) / count
-    within = np.bincount(record, weights=(score - mean[record]) ** 2)
+    within = np.bincount(record, weights=(score - mean[record]) ** 2).astype(np.float64)
     return Cells(
         count=count,
         mean=mean,

@@ -181,7 +181,8 @@ class _Run:
         rng, for_more = np.random.default_rng(seed), seed.spawn(1)[0]
         chains, m, n = weighted.points.shape
         picked = [
-            _importance.resample(log_weights, self.n_draws, rng) for log_weights in weighted.log_weights
+            _importance.resample(log_weights, self.n_draws, rng)
+            for log_weights in weighted.log_weights
         ]
         point = np.concatenate([chain * m + chosen for chain, (chosen, _) in enumerate(picked)])
         repeat = np.concatenate([repeat for _, repeat in picked])
@@ -206,7 +207,9 @@ class _Run:
 
         self.tell("nuts", 0, 1, f"importance weights have k-hat {float(attrs['k_hat']):.2f}")
         for_starts, for_nuts, for_effects = stream(self.settings.seed, "marginal-nuts").spawn(3)
-        uniform = np.random.default_rng(for_starts).uniform(0.1, 0.9, (self.chains, len(proposal.mode)))
+        uniform = np.random.default_rng(for_starts).uniform(
+            0.1, 0.9, (self.chains, len(proposal.mode))
+        )
         starts, _ = proposal.points(uniform)
         phi, stats = _marginal_nuts.sample_scales(
             self.marginal, starts, draws=self.n_draws, seed=for_nuts
@@ -234,7 +237,7 @@ class _Run:
     ) -> Draws:
         shape = (self.chains, self.n_draws)
         sds = self.marginal.scales.natural(phi)
-        posterior = {names.INTERCEPT: effects[names.INTERCEPT].reshape(shape)}
+        posterior: dict[str, Floats] = {names.INTERCEPT: effects[names.INTERCEPT].reshape(shape)}
         for column, name in enumerate(self.marginal.scales.names):
             posterior[name] = sds[:, column].reshape(shape)
         for term in self.design.terms:

@@ -101,9 +101,7 @@ def _structure(design: Design) -> Structure:
             for t in design.terms
         ),
         likelihood=design.spec.likelihood,
-        residual=None
-        if offset is None or factor is None
-        else (offset, len(design.coords[factor])),
+        residual=None if offset is None or factor is None else (offset, len(design.coords[factor])),
         known_se=design.se is not None,
     )
 
@@ -178,9 +176,7 @@ def _model(structure: Structure, data: Tree) -> None:
         for name, kind, truncated in structure.priors
     }
     eta = value[names.INTERCEPT]
-    for term, index, known_sd in zip(
-        structure.terms, data["index"], data["known_sd"], strict=True
-    ):
+    for term, index, known_sd in zip(structure.terms, data["index"], data["known_sd"], strict=True):
         sd = known_sd if term.sd is None else value[term.sd]
         if term.centred:
             effect = numpyro.sample(term.effect, _levels(sd, term.n_levels, term.zero_sum))
@@ -348,8 +344,8 @@ def sample(design: Design, settings: SamplerSettings, *, progress: Progress | No
     -----
     On a CPU every chain is a run of its own of the one compiled program, in as many
     threads as there are cores: in lockstep all chains would wait for the longest
-    trajectory (on MEGA that costs a factor of 2.5). On an accelerator the chains
-    are vectorised.
+    trajectory (on MEGA with `crossed` and two cores, 35 s against 14 s). On an
+    accelerator the chains are vectorised.
     """
     settings = resolve_settings(settings, engine="numpyro", defaults=_DEFAULTS)
     vectorised = jax.default_backend() != "cpu"
@@ -433,14 +429,14 @@ class _Group:
         return {"drawn": drawn, "stats": stats}
 
 
-def _starts(
-    design: Design, seed: int, *, chains: int, vectorised: bool
-) -> list[tuple[Any, Any]]:
+def _starts(design: Design, seed: int, *, chains: int, vectorised: bool) -> list[tuple[Any, Any]]:
     """Random key and starting point of every group of chains."""
     keys, points = [], []
     for child in stream(seed, "fit").spawn(chains):
         for_key, for_point = child.spawn(2)
-        keys.append(jax.random.wrap_key_data(for_key.generate_state(2), impl="threefry2x32"))
+        keys.append(
+            jax.random.wrap_key_data(jnp.asarray(for_key.generate_state(2)), impl="threefry2x32")
+        )
         points.append(start_point(design, np.random.default_rng(for_point)))
     if vectorised:
         return [(jnp.stack(keys), jax.tree.map(lambda *values: np.stack(values), *points))]

@@ -7,10 +7,10 @@ posterior, so that it can be inspected or taken further in PyMC.
 from __future__ import annotations
 
 import contextlib
-import logging
+import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +28,7 @@ from bayeseval.engines.base import Draws, Progress, SamplerSettings, resolve_set
 from bayeseval.errors import EngineError, did_you_mean
 from bayeseval.spec import Prior
 
-__all__ = ["NUTS_SAMPLERS", "build", "log_density", "sample"]
+__all__ = ["NUTS_SAMPLERS", "build", "density_function", "log_density", "sample"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -41,6 +41,9 @@ _DEFAULTS: Final = {
     "target_accept": 0.9,
     "nuts_sampler": "pymc",
 }
+
+# Draws of all chains between two reports.
+_TELL_EVERY: Final = 100
 
 # What each NUTS implementation calls the statistics that the gate looks at.
 _STATS: Final = {
@@ -71,7 +74,7 @@ def build(design: Design) -> pm.Model:
         Free variables are those of ``sampled_variables``; effects of non-centred
         terms and residual sds by level are deterministic. Score scale.
     """
-    coords = {dim: list(labels) for dim, labels in design.coords.items()}
+    coords: dict[str, Any] = {dim: list(labels) for dim, labels in design.coords.items()}
     coords[names.RECORD] = list(range(design.n_records))
     with pm.Model(coords=coords) as model:
         value = {name: _prior(name, prior) for name, prior in design.priors.items()}
@@ -131,6 +134,35 @@ def _prior(name: str, prior: Prior) -> Any:
     return pm.Truncated(name, base.dist(**arguments), lower=low)
 
 
+def density_function(design: Design) -> Callable[[Mapping[str, Floats]], dict[str, float]]:
+    """Build and compile the log density of a design once, for many points.
+
+    Parameters
+    ----------
+    design : Design
+        The model and its table.
+
+    Returns
+    -------
+    callable
+        What :func:`log_density` is, for this design.
+    """
+    from pymc.model.transform.conditioning import remove_value_transforms
+
+    # Without transforms the inputs are the constrained values themselves.
+    model = remove_value_transforms(build(design))
+    labels = [variable.name for variable in model.basic_RVs]
+    inputs = [variable.name for variable in model.value_vars]
+    parts = model.logp(vars=model.basic_RVs, jacobian=False, sum=False)
+    evaluate = model.compile_fn(parts, mode="FAST_COMPILE", on_unused_input="ignore")
+
+    def density(point: Mapping[str, Floats]) -> dict[str, float]:
+        values = evaluate({name: np.asarray(point[name]) for name in inputs})
+        return {label: float(np.sum(v)) for label, v in zip(labels, values, strict=True)}
+
+    return density
+
+
 def log_density(design: Design, point: Mapping[str, Floats]) -> dict[str, float]:
     """Log density of every part of the model at a point of the constrained space.
 
@@ -147,16 +179,7 @@ def log_density(design: Design, point: Mapping[str, Floats]) -> dict[str, float]
         One entry per sampled variable and ``score`` for the likelihood; natural
         log, score scale, no Jacobians.
     """
-    from pymc.model.transform.conditioning import remove_value_transforms
-
-    # Without transforms the inputs are the constrained values themselves.
-    model = remove_value_transforms(build(design))
-    parts = model.logp(jacobian=False, sum=False)
-    evaluate = model.compile_fn(parts, mode="FAST_COMPILE", on_unused_input="ignore")
-    wanted = {variable.name: np.asarray(point[variable.name]) for variable in model.value_vars}
-    values = evaluate(wanted)
-    labels = [variable.name for variable in model.basic_RVs]
-    return {label: float(np.sum(value)) for label, value in zip(labels, values, strict=True)}
+    return density_function(design)(point)
 
 
 def sample(design: Design, settings: SamplerSettings, *, progress: Progress | None = None) -> Draws:
@@ -170,12 +193,14 @@ def sample(design: Design, settings: SamplerSettings, *, progress: Progress | No
         Every setting is used. The defaults are 1000 draws, 1000 warm-up iterations,
         4 chains, a target acceptance of 0.9 and PyMC's own NUTS.
     progress : callable, optional
-        Told when sampling begins and ends; PyMC shows its own bar, on stderr.
+        Called as ``progress(stage, done, total, remark)``, counting the iterations of
+        all chains; during the run by PyMC's own NUTS only, the others tell nothing
+        until they are done.
 
     Returns
     -------
     Draws
-        Score scale.
+        Score scale. The same seed gives the same numbers.
 
     Raises
     ------
@@ -193,9 +218,6 @@ def sample(design: Design, settings: SamplerSettings, *, progress: Progress | No
         )
     if nuts in ("nutpie", "blackjax"):
         require(nuts, nuts)
-    tell = progress or (lambda stage, done, total, remark: None)
-    total = (settings.chains or 0) * ((settings.tune or 0) + (settings.draws or 0))
-    tell("sampling", 0, total, f"PyMC, {nuts}")
     (seed,) = stream(settings.seed, "fit").generate_state(1)
     arguments: dict[str, Any] = {
         "draws": settings.draws,
@@ -203,55 +225,119 @@ def sample(design: Design, settings: SamplerSettings, *, progress: Progress | No
         "chains": settings.chains,
         "random_seed": int(seed),
         "target_accept": settings.target_accept,
+        # Always said: PyMC 6 would take nutpie where it is installed.
         "nuts_sampler": nuts,
-        # blackjax's bar does not work in a vectorised program.
-        "progressbar": progress is not None and nuts != "blackjax",
-        # The gate is ours, and the log likelihood is computed from the draws.
+        # Progress, messages and the convergence gate are ours.
+        "progressbar": False,
+        "quiet": True,
         "compute_convergence_checks": False,
+        **nuts_arguments(nuts),
     }
-    arguments |= nuts_arguments(nuts)
-    if nuts != "nutpie":
-        arguments["idata_kwargs"] = {"log_likelihood": False}
-    if nuts == "pymc" and "jax" in sys.modules:
-        # PyMC's worker processes; forking a process that runs JAX's threads can hang.
-        arguments["mp_ctx"] = "spawn"
-    with build(design), _quietly():
+    tell = _Teller(progress, settings, nuts)
+    if nuts == "pymc":
+        arguments["callback"] = tell
+        # One process per chain, by fork; a process that has loaded JAX runs its
+        # threads and must not be forked. The draws are the same either way.
+        arguments["cores"] = 1 if "jax" in sys.modules else None
+    on_jax = nuts in ("numpyro", "blackjax")
+    tell.begin()
+    with build(design), _quietly(), _jax_as_it_was() if on_jax else contextlib.nullcontext():
         tree = to_datatree(pm.sample(**arguments))
-    tell("sampling", total, total, f"PyMC, {nuts}")
+    tell.end()
 
     posterior = tree["posterior"].to_dataset()
     drawn = {
         name: posterior[name].transpose("chain", "draw", ...).to_numpy()
         for name in sampled_variables(design)
     }
-    stats = tree["sample_stats"].to_dataset()
+    found = tree["sample_stats"].to_dataset()
+    stats = {
+        ours: found[theirs].transpose("chain", "draw").to_numpy()
+        for theirs, ours in _STATS.items()
+        if theirs in found
+    }
+    if nuts == "numpyro":
+        # PyMC hands on the potential energy, which is minus the log density.
+        stats["lp"] = -stats["lp"]
+    library = pm if nuts == "pymc" else sys.modules[nuts]
     return Draws(
         posterior=to_posterior(design, drawn),
-        sample_stats={
-            ours: stats[theirs].transpose("chain", "draw").to_numpy()
-            for theirs, ours in _STATS.items()
-            if theirs in stats
-        },
+        sample_stats=stats,
         settings=settings,
         attrs={
-            "inference_library": "pymc" if nuts == "pymc" else nuts,
+            "inference_library": nuts,
+            "inference_library_version": str(library.__version__),
             "pymc_version": pm.__version__,
         },
     )
 
 
+class _Teller:
+    """PyMC's callback after every draw, as progress in blocks of iterations."""
+
+    def __init__(self, progress: Progress | None, settings: SamplerSettings, nuts: str) -> None:
+        self.progress, self.nuts = progress, nuts
+        chains = settings.chains or 0
+        self.sizes = {"warm-up": chains * (settings.tune or 0)}
+        self.sizes["sampling"] = chains * (settings.draws or 0)
+        self.done = dict.fromkeys(self.sizes, 0)
+        self.divergences = 0
+
+    def begin(self) -> None:
+        """Say that compilation begins."""
+        if self.progress is not None:
+            self.progress("compiling", 0, 1, f"PyMC, {self.nuts}")
+
+    def __call__(self, *, draw: Any, **_: Any) -> None:
+        """Count one draw of one chain; PyMC calls this in the parent process."""
+        stage = "warm-up" if draw.tuning else "sampling"
+        self.done[stage] += 1
+        if stage == "sampling":
+            self.divergences += sum(bool(stat["diverging"]) for stat in draw.stats)
+        if self.done[stage] % _TELL_EVERY == 0:
+            self._tell(stage)
+
+    def end(self) -> None:
+        """Say that all draws are there."""
+        self.done["sampling"] = self.sizes["sampling"]
+        self._tell("sampling")
+
+    def _tell(self, stage: str) -> None:
+        if self.progress is not None:
+            remark = f"{self.divergences} divergences" if self.nuts == "pymc" else ""
+            self.progress(stage, self.done[stage], self.sizes[stage], remark)
+
+
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    """Send PyMC's bar to stderr and silence what our own gate and settings say better."""
-    logger = logging.getLogger("pymc")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    """Silence remarks that tell the user nothing about the fit."""
+    with warnings.catch_warnings():
+        # A BLAS is for matrix products, of which the model has none.
+        warnings.filterwarnings("ignore", "PyTensor could not link to a BLAS")
+        # PyMC's conversion of JAX draws offers XLA buffers that it cannot reuse.
+        warnings.filterwarnings("ignore", "Some donated buffers were not usable")
+        # PyMC forks its worker processes by default; JAX is not loaded when it does.
+        warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)
+        yield
+
+
+@contextlib.contextmanager
+def _jax_as_it_was() -> Iterator[None]:
+    """Sample in float64 and leave the user's JAX and environment as they were.
+
+    PyMC's JAX samplers turn float64 on for the whole process, once, when they are
+    imported, and ask XLA for a hundred devices in an environment variable.
+    """
+    import jax
+
+    jax.devices()  # starts JAX before PyMC can change how many devices it has
+    flags, wide = os.environ.get("XLA_FLAGS"), jax.numpy.result_type(float) == np.float64
     try:
-        with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
-            # Settings and draws are passed on and checked here; the samplers'
-            # remarks on their own defaults and devices are not the user's concern.
-            warnings.filterwarnings("ignore", category=FutureWarning)
-            warnings.filterwarnings("ignore", category=UserWarning)
+        with jax.enable_x64(True):
             yield
     finally:
-        logger.setLevel(level)
+        jax.config.update("jax_enable_x64", bool(wide))
+        if flags is None:
+            os.environ.pop("XLA_FLAGS", None)
+        else:
+            os.environ["XLA_FLAGS"] = flags

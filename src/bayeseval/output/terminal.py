@@ -131,14 +131,14 @@ def format_listing(entries: Mapping[str, str] | Sequence[BenchmarkSummary]) -> s
 def _disparity(table: pd.DataFrame) -> str:
     table = table.reset_index(drop=True)
     text = _table(
-        f"Model disparity on the pairs each model was tested on ({len(table)} models)",
+        f"Model disparity on the pairs each model was tested on ({len(table)} models; n: records)",
         {
             "model": list(table[names.MODEL]),
             "Mean-PRR": _intervals(table, "mean_prr", 2),
             "rank": _rank_intervals(table, "mean_prr_rank"),
             "CV-PRR": _intervals(table, "cv_prr", 2),
             "rank ": _rank_intervals(table, "cv_prr_rank"),
-            "records": [f"{count}" for count in table["n_records"]],
+            "n": [f"{count}" for count in table["n_records"]],
         },
     )
     notes = [
