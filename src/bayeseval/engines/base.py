@@ -73,9 +73,7 @@ class SamplerSettings:
             if value is not None and value < least:
                 raise EngineError(f"{name} must be at least {least}, got {value}")
         if self.target_accept is not None and not 0.0 < self.target_accept < 1.0:
-            raise EngineError(
-                f"target_accept must lie between 0 and 1, got {self.target_accept:g}"
-            )
+            raise EngineError(f"target_accept must lie between 0 and 1, got {self.target_accept:g}")
 
     def to_json(self) -> str:
         """JSON of the settings, for the attributes of a result."""
@@ -246,10 +244,7 @@ def to_tree(design: Design, draws: Draws, *, engine: str) -> xr.DataTree:
     }
     groups = {
         "posterior": xr.Dataset(
-            {
-                name: (("chain", "draw", *dims.get(name, ())), posterior[name])
-                for name in expected
-            },
+            {name: (("chain", "draw", *dims.get(name, ())), posterior[name]) for name in expected},
             coords=coords | labels,
             attrs=attrs,
         ),
