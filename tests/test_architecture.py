@@ -51,7 +51,7 @@ ESTIMANDS_BASE = {"errors", "names", "_random"}
 # Heavy package: the modules (by prefix) that may import it at all. Inside functions
 # everywhere, at module level only in a LAZY module, which is itself imported on use.
 HEAVY: Mapping[str, tuple[str, ...]] = {
-    "pymc": ("engines",),
+    "pymc": ("_compat", "engines"),
     "pytensor": ("engines",),
     "numpyro": ("engines",),
     "jax": ("engines",),

@@ -16,7 +16,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pymc as pm
-import pytensor.tensor as pt
 
 from bayeseval import names
 from bayeseval._compat import nuts_arguments, to_datatree
@@ -103,10 +102,10 @@ def _residual_scale(design: Design, value: Mapping[str, Any]) -> Any:
     if offset is not None and factor is not None:
         spread = value[names.SD_LOG_RESIDUAL] * pm.Normal(offset, dims=factor)
         by_level = pm.Deterministic(
-            names.residual_name(factor), scale * pt.exp(spread), dims=factor
+            names.residual_name(factor), scale * pm.math.exp(spread), dims=factor
         )
         scale = by_level[design.residual_index]
-    return scale if design.se is None else pt.sqrt(scale**2 + design.se**2)
+    return scale if design.se is None else pm.math.sqrt(scale**2 + design.se**2)
 
 
 def _prior(name: str, prior: Prior) -> Any:
@@ -259,6 +258,8 @@ def sample(design: Design, settings: SamplerSettings, *, progress: Progress | No
     if nuts == "numpyro":
         # PyMC hands on the potential energy, which is minus the log density.
         stats["lp"] = -stats["lp"]
+    for count in ("n_steps", "tree_depth"):
+        stats[count] = stats[count].astype(np.int64)
     library = pm if nuts == "pymc" else sys.modules[nuts]
     return Draws(
         posterior=to_posterior(design, drawn),
