@@ -1,6 +1,6 @@
 """Are known parameters recovered? Coverage of 95 % intervals over simulated tables.
 
-    python perf/recovery.py [--tables 100] [--engine auto] [--jobs 2]
+    python perf/recovery.py [--tables 300] [--engine marginal] [--jobs 2]
 
 Tables are drawn from `additive` and `crossed` with known truth, all of one shape,
 each fitted by the public `fit`, and every interval is asked whether it holds the
@@ -62,13 +62,13 @@ def covered(spec: str, seed: int, engine: str) -> dict[str, list[bool]]:
 def main() -> int:
     """Print coverages; 1 when one is outside the limits."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tables", type=int, default=100)
-    parser.add_argument("--engine", default="auto")
+    parser.add_argument("--tables", type=int, default=300)
+    parser.add_argument("--engine", default="marginal")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--specs", default="additive,crossed")
     asked = parser.parse_args()
     outside = False
-    print(f"{'spec':12}{'quantity':12}{'covered':>9}{'of':>7}{'share':>8}")
+    print(f"{'spec':12}{'quantity':12}{'covered':>9}{'of':>7}{'share':>8}{'se':>8}")
     # JAX's threads do not survive a fork.
     spawn = multiprocessing.get_context("spawn")
     for spec in asked.specs.split(","):
@@ -79,8 +79,12 @@ def main() -> int:
         for quantity in ("gate", "sds", "potentials", "mean_prr"):
             answers = np.concatenate([run[quantity] for run in runs])
             share = answers.mean()
+            # Intervals of one table share its errors, so the table is the unit.
+            error = np.std([np.mean(run[quantity]) for run in runs], ddof=1) / len(runs) ** 0.5
             outside |= quantity != "gate" and not LIMITS[0] <= share <= LIMITS[1]
-            print(f"{spec:12}{quantity:12}{answers.sum():9d}{len(answers):7d}{share:8.3f}")
+            print(
+                f"{spec:12}{quantity:12}{answers.sum():9d}{len(answers):7d}{share:8.3f}{error:8.3f}"
+            )
         print(f"{spec:12}{asked.tables} tables in {time.perf_counter() - begun:.0f} s")
     return int(outside)
 

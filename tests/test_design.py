@@ -12,6 +12,7 @@ from bayeseval import load
 from bayeseval.design import build_design
 from bayeseval.errors import DesignError
 from bayeseval.records import Records
+from bayeseval.simulate import simulate
 from bayeseval.spec import load_spec
 
 
@@ -98,6 +99,21 @@ def test_terms_are_centred_where_levels_have_data_unless_the_spec_says() -> None
     told = build_design(mega, said)
     assert told.term("model:language").centred
     assert not told.term("language").centred
+
+
+def test_a_term_is_centred_only_where_its_levels_differ_beyond_the_noise() -> None:
+    spec = load_spec("interaction")
+    sds = {"sd_language": 12.0, "sd_model": 12.0, "sd_language_task": 0.1}
+    weak, strong = (
+        build_design(
+            simulate("interaction", sds=sds | {"sd_task": sd}, observed_share=0.9, seed=6).records,
+            spec,
+        )
+        for sd in (0.1, 20.0)
+    )
+    forms = [{term.name: term.centred for term in design.terms} for design in (weak, strong)]
+    assert forms[0] == {"language": True, "task": False, "model": True, "language:task": False}
+    assert forms[1] == forms[0] | {"task": True}
 
 
 def test_a_single_task_has_no_task_term_and_says_so() -> None:

@@ -122,3 +122,17 @@ def test_a_gate_survives_json() -> None:
 def test_too_few_draws_to_judge_fail_rather_than_pass(draws: int) -> None:
     gate = convergence_gate(clean_tree().isel(draw=slice(0, draws)))
     assert gate.status == "fail"
+
+
+def test_importance_draws_are_judged_by_their_weights_too() -> None:
+    tree = clean_tree()
+    tree["posterior"].attrs.update(path="importance", k_hat="0.3", importance_ess="900.0")
+    gate = convergence_gate(tree)
+    assert gate.status == "pass"
+    assert [check.name for check in gate.checks][3:5] == ["k_hat", "importance_ess"]
+    # Duplicates look independent to R-hat and ESS; the weights know better.
+    tree["posterior"].attrs.update(importance_ess="120.0")
+    assert failed(convergence_gate(tree)) == {"importance_ess": "the importance weights"}
+    tree["posterior"].attrs.update(importance_ess="900.0", k_hat="0.9")
+    assert failed(convergence_gate(tree)) == {"k_hat": "the importance weights"}
+    assert "Pareto k-hat 0.90" in format_gate(convergence_gate(tree))

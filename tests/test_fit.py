@@ -133,7 +133,7 @@ def test_a_failing_gate_is_retried_once_with_stricter_settings() -> None:
     ("arguments", "phrase"),
     [
         ({"spec": "crosed"}, "did you mean 'crossed'?"),
-        ({"engine": "nuts"}, "there are: auto, numpyro, pymc, ml"),
+        ({"engine": "nuts"}, "there are: auto, numpyro, pymc, marginal, ml"),
         ({"spec": {"name": "x", "likelihood": "poisson"}}, "'normal' or 'student_t'"),
         ({"draws": 0}, "draws must be at least 1, got 0"),
         ({"target_accept": 1.5}, "target_accept must lie between 0 and 1"),

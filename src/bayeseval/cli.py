@@ -35,7 +35,7 @@ app = typer.Typer(
 )
 
 
-EngineName = Literal["auto", "numpyro", "pymc", "ml"]
+EngineName = Literal["auto", "numpyro", "pymc", "marginal", "ml"]
 Listing = Literal["benchmarks", "models"]
 Source = Annotated[
     str, typer.Option("--benchmark", "-b", help="A shipped benchmark's name, a file or a folder.")

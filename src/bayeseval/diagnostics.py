@@ -6,7 +6,7 @@ says so and the command line exits with 3.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
@@ -17,6 +17,7 @@ import xarray as xr
 __all__ = [
     "BFMI_MIN",
     "ESS_PER_CHAIN",
+    "K_HAT_MAX",
     "RHAT_MAX",
     "Check",
     "Gate",
@@ -31,6 +32,10 @@ __all__ = [
 RHAT_MAX: Final = 1.01
 ESS_PER_CHAIN: Final = 100.0
 BFMI_MIN: Final = 0.3
+
+# Vehtari et al. (2024), arXiv:1507.02646: beyond this, smoothed importance weights
+# cannot be relied on.
+K_HAT_MAX: Final = 0.7
 
 # Split R-hat compares halves of chains, and a half needs two draws to vary.
 _DRAWS_MIN: Final = 4
@@ -124,6 +129,7 @@ def convergence_gate(tree: xr.DataTree) -> Gate:
         return Gate(status="fail", checks=(check,), n_quantities=0)
     labels, draws = _quantities(posterior)
     checks = [*_rank_checks(labels, draws, n_chains)]
+    checks += _importance_checks(posterior.attrs, n_chains)
     if "sample_stats" in tree.children:
         checks += _sampler_checks(tree["sample_stats"].to_dataset())
     passed = all(check.passed for check in checks)
@@ -196,6 +202,20 @@ def _worst(
     return Check(name=name, value=value, limit=limit, where=labels[index], passed=bool(passed))
 
 
+def _importance_checks(attrs: Mapping[Any, Any], n_chains: int) -> Iterator[Check]:
+    """Checks of draws that come from importance sampling; none for other draws.
+
+    A point that was resampled twice looks like two independent draws to R-hat and
+    the effective sample sizes above, so the weights are asked as well.
+    """
+    if attrs.get("path") != "importance":
+        return
+    k_hat, ess = float(attrs["k_hat"]), float(attrs["importance_ess"])
+    ess_min = ESS_PER_CHAIN * n_chains
+    yield Check("k_hat", k_hat, K_HAT_MAX, "the importance weights", bool(k_hat <= K_HAT_MAX))
+    yield Check("importance_ess", ess, ess_min, "the importance weights", bool(ess >= ess_min))
+
+
 def _sampler_checks(stats: xr.Dataset) -> Iterator[Check]:
     if "diverging" in stats:
         count = int(stats["diverging"].sum())
@@ -215,6 +235,8 @@ _WORDS = {
     "ess_tail": "tail ESS",
     "divergences": "divergent transitions",
     "bfmi": "BFMI",
+    "k_hat": "Pareto k-hat",
+    "importance_ess": "importance ESS",
     "draws": "draws per chain",
 }
 
@@ -240,6 +262,6 @@ def format_gate(gate: Gate) -> str:
 
 
 def _number(check: Check) -> str:
-    if check.name in ("ess_bulk", "ess_tail", "divergences", "draws"):
+    if check.name in ("ess_bulk", "ess_tail", "importance_ess", "divergences", "draws"):
         return f"{check.value:.0f}"
     return f"{check.value:.3f}" if check.name == "r_hat" else f"{check.value:.2f}"

@@ -276,7 +276,7 @@ def fit(
         The table, or what :func:`bayeseval.load` takes.
     spec : str, Path, ModelSpec or dict
         A shipped model's name, a YAML file, or a spec.
-    engine : {"auto", "numpyro", "pymc", "ml"}
+    engine : {"auto", "numpyro", "pymc", "marginal", "ml"}
         How to get to the posterior.
     draws, tune, chains : int, optional
         Kept draws and warm-up per chain, number of chains; None is the engine's

@@ -46,7 +46,7 @@ def test_more_chains_and_more_draws_leave_the_first_ones_as_they_were() -> None:
 
 
 def test_chains_in_lockstep_are_the_same_chains() -> None:
-    design = small({"name": "x", "residual_by": "language"})
+    design = small()
     settings = run(design, draws=10, tune=15, chains=2).settings
     with jax.enable_x64(True):
         drawn, found = (
@@ -85,8 +85,8 @@ def test_statistics_are_complete_and_consistent() -> None:
 
 
 def test_target_accept_reaches_the_sampler() -> None:
-    low = run(small(), draws=100, tune=200, chains=2, target_accept=0.6).sample_stats
-    high = run(small(), draws=100, tune=200, chains=2, target_accept=0.99).sample_stats
+    low = run(small(), draws=60, tune=120, chains=2, target_accept=0.6).sample_stats
+    high = run(small(), draws=60, tune=120, chains=2, target_accept=0.99).sample_stats
     assert high["step_size"].max() < low["step_size"].min()
     assert high["acceptance_rate"].mean() > low["acceptance_rate"].mean()
 

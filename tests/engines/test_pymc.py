@@ -1,11 +1,9 @@
-"""The PyMC model itself, and what its samplers must not leave behind."""
+"""The PyMC model itself, and one run of its own sampler."""
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 
@@ -46,34 +44,21 @@ def test_the_shipped_crossed_model_builds_on_mega() -> None:
     assert tuple(model.coords["model_task"]) == crossed.coords["model_task"]
 
 
-@pytest.mark.parametrize("nuts", ["pymc", "nutpie", "numpyro", "blackjax"])
-def test_a_run_repeats_and_leaves_nothing_behind(nuts: str, design: Design) -> None:
-    settings = SamplerSettings(draws=12, tune=25, chains=2, seed=4, nuts_sampler=nuts)
+def test_a_run_repeats_and_is_complete(design: Design) -> None:
+    settings = SamplerSettings(draws=12, tune=25, chains=2, seed=4)
     told: list[tuple[str, int, int, str]] = []
-    environment = dict(os.environ)
-    with jax.enable_x64(False):
-        first = load_engine("pymc")(design, settings, progress=lambda *step: told.append(step))
-        assert jax.numpy.asarray(1.0).dtype == np.float32
+    first = load_engine("pymc")(design, settings, progress=lambda *step: told.append(step))
     again = load_engine("pymc")(design, settings)
-    assert dict(os.environ) == environment
 
     assert set(first.posterior) == {*design.priors, *design.dims()}
     for name, values in first.posterior.items():
-        assert values.dtype == np.float64
         assert values.shape[:2] == (2, 12)
         assert np.array_equal(values, again.posterior[name]), name
     assert not np.array_equal(first.posterior["intercept"][0], first.posterior["intercept"][1])
+    # Sums of five numbers of size ten, in float64.
     assert np.abs(first.posterior["language_effect"].sum(axis=-1)).max() < 1e-10
-
-    found = first.sample_stats
-    assert {"acceptance_rate", "diverging", "energy", "lp", "n_steps", "tree_depth"} <= set(found)
-    assert all(values.shape == (2, 12) for values in found.values())
-    # Energy is kinetic energy, which is positive, minus the log density.
-    assert (found["energy"] + found["lp"] > 0.0).all()
-    assert found["diverging"].dtype == bool
     assert told[0][0] == "compiling"
     assert told[-1][:3] == ("sampling", 24, 24)
-    assert first.attrs["inference_library"] == nuts
 
 
 def test_a_missing_sampler_is_one_clear_line(

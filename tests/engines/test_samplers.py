@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from arviz_stats.base import array_stats
@@ -87,10 +91,20 @@ def test_pymc_samplers_agree_with_numpyro(nuts: str, design: Design, numpyro_dra
     settings = SamplerSettings(
         draws=500, tune=500, chains=2, seed=5, target_accept=0.95, nuts_sampler=nuts
     )
-    theirs = load_engine("pymc")(design, settings)
+    flags = os.environ.get("XLA_FLAGS")
+    with jax.enable_x64(False):
+        theirs = load_engine("pymc")(design, settings)
+        # PyMC's JAX samplers change both for the whole process.
+        assert jnp.asarray(1.0).dtype == np.float32
+    assert os.environ.get("XLA_FLAGS") == flags
     assert theirs.settings == settings
+    assert theirs.attrs["inference_library"] == nuts
     assert theirs.posterior["language_effect"].shape == (2, 500, 5)
-    assert {"diverging", "energy"} <= set(theirs.sample_stats)
+    assert all(values.dtype == np.float64 for values in theirs.posterior.values())
+    found = theirs.sample_stats
+    assert {"acceptance_rate", "diverging", "energy", "lp", "n_steps", "tree_depth"} <= set(found)
+    # Energy is kinetic energy, which is positive, minus the log density.
+    assert (found["energy"] + found["lp"] > 0.0).all()
     ours = numpyro_draws.posterior
     for name in ("intercept", "sd_language", "sd_residual"):
         error = np.hypot(
@@ -171,10 +185,6 @@ def test_progress_is_told_and_can_stop_the_run(design: Design) -> None:
 
 
 def test_jax_keeps_the_precision_the_user_chose(design: Design) -> None:
-    import jax
-    import jax.numpy as jnp
-
-    # Set here, because PyMC's JAX samplers turn float64 on for the whole process.
     with jax.enable_x64(False):
         drawn = load_engine("numpyro")(design, SamplerSettings(draws=5, tune=5, chains=2))
         assert jnp.asarray(1.0).dtype == np.float32

@@ -1,7 +1,8 @@
 """Engines: ways to the posterior of a design, found by name.
 
-``numpyro`` and ``pymc`` sample the joint density with NUTS, ``ml`` is the
-published maximum-likelihood procedure. Each lives in a module of its own that is
+``numpyro`` and ``pymc`` sample the joint density with NUTS, ``marginal`` integrates the
+effects out of a normal likelihood, ``ml`` is the published maximum-likelihood
+procedure. Each lives in a module of its own that is
 imported when it is asked for, so that naming an engine loads no PPL.
 """
 
@@ -24,7 +25,7 @@ __all__ = [
     "to_tree",
 ]
 
-ENGINES = ("numpyro", "pymc", "ml")
+ENGINES = ("numpyro", "pymc", "marginal", "ml")
 
 
 def choose_engine(name: str, design: Design) -> str:
