@@ -125,6 +125,11 @@ def test_k_hat_flags_a_proposal_that_is_too_narrow() -> None:
     assert weigh(points, normal(points) - log_proposal, chains=4).k_hat > _importance.K_HAT_MAX
 
 
+def test_a_seed_gives_the_same_points_again() -> None:
+    first, again = quasi_random(16, 2, SEEDS), quasi_random(16, 2, SEEDS)
+    np.testing.assert_array_equal(first, again)
+
+
 def test_points_without_density_get_no_weight() -> None:
     points = np.random.default_rng(0).normal(size=(400, 1))
     log_ratio = np.where(points[:, 0] > 0.0, -0.1 * points[:, 0], -np.inf)

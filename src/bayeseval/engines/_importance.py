@@ -222,9 +222,12 @@ def quasi_random(n_points: int, dimension: int, seeds: list[np.random.SeedSequen
     -------
     ndarray, shape (len(seeds) * n_points, dimension)
     """
+    # Scrambling spawns from the seed it is given; a copy keeps the caller's as it was,
+    # so that the same seed gives the same points again.
+    copies = [np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key) for seed in seeds]
     sets = [
         qmc.Sobol(dimension, scramble=True, rng=np.random.default_rng(seed)).random(n_points)
-        for seed in seeds
+        for seed in copies
     ]
     return np.concatenate(sets)
 
