@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -306,15 +308,27 @@ def test_a_backup_is_restored_when_the_name_is_empty(tmp_path: Path) -> None:
     target = write(tmp_path / "run")
     backup = tmp_path / ".run.old-99999-0123abcd"
     target.rename(backup)
-    # Another process may be between its two renames: nothing is touched then.
-    lock = try_lock(backup)
-    assert lock is not None
-    with pytest.raises(InputError, match="no such result folder"):
-        read_run(target)
-    os.close(lock)
     assert read_run(target)["seed"] == 0
     assert contents(target)["posterior.nc"] == "old"
     assert not backup.exists()
+
+
+def test_a_reader_waits_for_a_writer_between_two_renames(tmp_path: Path) -> None:
+    target = write(tmp_path / "run")
+    backup = tmp_path / ".run.old-99999-0123abcd"
+    lock = try_lock(tmp_path)
+    assert lock is not None
+    target.rename(backup)
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(read_run, target)
+        with pytest.raises(TimeoutError):
+            reading.result(timeout=0.2)
+        assert backup.is_dir()
+        shutil.copytree(backup, target)
+        os.close(lock)
+        assert reading.result()["seed"] == 0
+    # The writer is alive and removes its backup itself.
+    assert backup.is_dir()
 
 
 def test_checking_before_sampling_restores_too(tmp_path: Path) -> None:

@@ -46,8 +46,6 @@ _ID_WORDS = {"data_hash": "data", "spec_hash": "spec"}
 _WAY_OUT = "choose another --out or pass --force"
 # Enough of a SHA-256 to tell two apart by eye.
 _HASH_SHOWN = 12
-# Each failed attempt means that another process installed its results meanwhile.
-_INSTALL_ATTEMPTS = 20
 
 
 def check_target(folder: str | Path, run: Mapping[str, Any], *, force: bool = False) -> None:
@@ -73,10 +71,15 @@ def check_target(folder: str | Path, run: Mapping[str, Any], *, force: bool = Fa
         One line: what stands in the way and what to do.
     """
     target = _resolve(folder)
+    with _locked(target.parent):
+        _check_target(folder, target, run, force=force)
+
+
+def _check_target(folder: str | Path, target: Path, run: Mapping[str, Any], *, force: bool) -> None:
     if target.exists() and not target.is_dir():
         raise InputError(f"{folder} is a file, not a folder; choose another --out")
     _check_access(folder, target)
-    restore_folder(target)
+    _restore(folder, target)
     if _is_absent(target):
         return
     if not (target / RUN_FILE).is_file():
@@ -140,7 +143,8 @@ def write_folder(
     check_target(folder, run, force=force)
     with _as_input_errors(folder):
         target.parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(target)
+        with _locked(target.parent):
+            _remove_leftovers(target)
         work, lock = _make_work_folder(target)
         try:
             for name, writer in writers.items():
@@ -151,7 +155,9 @@ def write_folder(
                     raise RuntimeError(f"the writer of {name} wrote nothing")
             write_json({**run, "files": sorted([*written, RUN_FILE])}, work / RUN_FILE)
             flush_tree(work)
-            _install(folder, work, target, run, force=force)
+            with _locked(target.parent):
+                _check_target(folder, target, run, force=force)
+                _install(work, target)
         finally:
             shutil.rmtree(work, ignore_errors=True)
             if lock is not None:
@@ -183,20 +189,35 @@ def restore_folder(folder: str | Path) -> None:
     kill between two renames leaves the name empty for the moment.
     """
     target = _resolve(folder)
-    if os.path.lexists(target):
+    if not os.path.lexists(target):
+        with _locked(target.parent):
+            _restore(folder, target)
+
+
+def _restore(folder: str | Path, target: Path) -> None:
+    backups = _siblings(target, "old")
+    if not backups or os.path.lexists(target):
         return
-    for backup in _siblings(target, "old"):
-        lock = try_lock(backup)
-        if lock is None:  # a living process is between its two renames
-            continue
-        try:
-            if not os.path.lexists(target):
-                backup.rename(target)
-        except OSError as error:
-            raise InputError(f"{folder}: cannot restore {backup} ({error.strerror})") from error
-        finally:
+    try:
+        backups[0].rename(target)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot restore {backups[0]} ({error.strerror})") from error
+
+
+@contextmanager
+def _locked(parent: Path) -> Iterator[None]:
+    """Let one process at a time look at and swap the folders of a parent.
+
+    Nothing slow happens under the lock: results are written before. Where a file
+    system has no locks, two processes that finish in the same instant may disturb
+    each other, and one of them then says so.
+    """
+    lock = try_lock(parent, wait=True)
+    try:
+        yield
+    finally:
+        if lock is not None:
             os.close(lock)
-        return
 
 
 def _resolve(folder: str | Path) -> Path:
@@ -302,71 +323,33 @@ def _remove_leftovers(target: Path) -> None:
             os.close(lock)
 
 
-def _install(
-    folder: str | Path, work: Path, target: Path, run: Mapping[str, Any], *, force: bool
-) -> None:
-    for _ in range(_INSTALL_ATTEMPTS):
-        if _is_absent(target):
-            try:
-                # Replaces an empty folder, fails on any other.
-                work.rename(target)
-            except OSError:
-                if _is_absent(target):
-                    raise
-                continue
-            flush(target.parent)
-            return
-        # Whoever has just put the folder there holds its lock until it has tidied up.
-        lock = try_lock(target, wait=True)
-        try:
-            if lock is not None and not _is_same_folder(lock, target):
-                continue
-            # Another process may have been faster since the caller checked.
-            check_target(folder, run, force=force)
-            _carry_over(target, work)
-            shutil.copymode(target, work)
-            flush_tree(work, folders_only=True)
-            old = _swap(work, target)
-            if old is None:
-                continue
-            flush(target.parent)
-            # What was put there while we were writing.
-            _carry_over(old, target)
-            shutil.rmtree(old, ignore_errors=True)
-            return
-        finally:
-            if lock is not None:
-                os.close(lock)
-    raise InputError(f"{folder} is being written by other processes; try again")
+def _install(work: Path, target: Path) -> None:
+    if _is_absent(target):
+        # Replaces an empty folder, fails on any other.
+        work.rename(target)
+        flush(target.parent)
+        return
+    _carry_over(target, work)
+    shutil.copymode(target, work)
+    flush_tree(work, folders_only=True)
+    old = _swap(work, target)
+    flush(target.parent)
+    # What was put there while we were writing.
+    _carry_over(old, target)
+    shutil.rmtree(old, ignore_errors=True)
 
 
-def _is_same_folder(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
-
-
-def _swap(work: Path, target: Path) -> Path | None:
-    """Put `work` in the place of `target`; return where the old folder is now.
-
-    Returns None when another process took the place meanwhile.
-    """
+def _swap(work: Path, target: Path) -> Path:
+    """Put `work` in the place of `target`; return where the old folder is now."""
     if exchange(work, target):
         return work
     backup = _sibling(target, "old")
-    try:
-        target.rename(backup)
-    except FileNotFoundError:
-        return None
+    target.rename(backup)
     try:
         work.rename(target)
     except OSError:
-        if os.path.lexists(target):
-            _carry_over(backup, target)
-            shutil.rmtree(backup, ignore_errors=True)
-            return None
-        backup.rename(target)
+        if not os.path.lexists(target):
+            backup.rename(target)
         raise
     return backup
 
