@@ -68,7 +68,7 @@ def result_tables(
         ),
         "variance_components": estimands.components_table(tree, ci_prob=ci_prob),
         "pairwise_models": estimands.pairwise_table(tree, _PAIRWISE, ci_prob=ci_prob),
-        "rank_probabilities": estimands.rank_probability_table(tree, _RANKED),
+        "rank_probabilities": estimands.rank_probability_table(tree, _RANKED, ci_prob=ci_prob),
     }
     return {f"tables/{key}.csv": table.assign(gate=gate_status) for key, table in tables.items()}
 
