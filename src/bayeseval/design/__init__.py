@@ -1,0 +1,10 @@
+"""What a table can tell about a spec: index arrays, coords, scaled priors.
+
+:func:`build_design` turns records and a spec into the frozen :class:`Design`
+that every engine reads, and refuses a model the data cannot identify.
+"""
+
+from bayeseval.design.build import build_design
+from bayeseval.design.container import Design, Term
+
+__all__ = ["Design", "Term", "build_design"]

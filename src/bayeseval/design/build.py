@@ -1,0 +1,150 @@
+"""From records and a spec to a design."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from bayeseval import names
+from bayeseval.design.container import Design, Term
+from bayeseval.design.forms import choose_forms
+from bayeseval.design.identify import check_interactions, check_main_effects
+from bayeseval.errors import DesignError
+from bayeseval.records import Records
+from bayeseval.spec import ModelSpec
+
+__all__ = ["build_design"]
+
+Index = npt.NDArray[np.int64]
+
+# Task bounds this far apart mean scores of different scales in one sum.
+_MAX_SCALE_RATIO = 10.0
+
+
+def build_design(records: Records, spec: ModelSpec) -> Design:
+    """Index arrays, coords and scaled priors of a spec on a table.
+
+    Parameters
+    ----------
+    records : Records
+        The validated table.
+    spec : ModelSpec
+        The model.
+
+    Raises
+    ------
+    DesignError
+        If the table cannot identify the model: replicate rows the spec does not
+        describe, a disconnected or confounded design, an interaction without
+        replication, scores that do not vary or that mix scales.
+    """
+    table = records.table
+    notes = list(_unused_columns(records))
+    score = records.scores
+    mean, sd = float(score.mean()), float(score.std(ddof=1))
+    if sd == 0.0:
+        raise DesignError(f"{records.name}: all {len(score)} scores are {mean:g}; nothing varies")
+    _check_scales(records)
+
+    factor_index: dict[str, Index] = {f: records.codes(f) for f in names.FACTORS}
+    sizes: dict[str, int] = {f: len(records.coords[f]) for f in names.FACTORS}
+    check_main_effects(records, factor_index, sizes)
+
+    terms = []
+    for name in spec.terms:
+        factors = tuple(name.split(":"))
+        if any(sizes[factor] == 1 for factor in factors):
+            if len(factors) > 1:
+                raise DesignError(
+                    f"{records.name}: {name} needs at least two levels of each factor, and "
+                    f"{next(f for f in factors if sizes[f] == 1)} has one"
+                )
+            notes.append(f"{name} has one level ({records.coords[factors[0]][0]}): no {name} term")
+            continue
+        terms.append(_build_term(records, spec, name, factor_index, sd))
+    notes += check_interactions(records, terms)
+    terms = choose_forms(terms, spec, score)
+
+    coords: dict[str, tuple[str, ...]] = {f: records.coords[f] for f in names.FACTORS}
+    coords |= {term.dim: term.labels for term in terms if len(term.factors) > 1}
+    present = {term.sd for term in terms}
+    absent = {names.sd_name(f) for f in names.FACTORS} - present
+    return Design(
+        spec=spec,
+        score=score,
+        se=table["se"].to_numpy(dtype=np.float64) if "se" in table else None,
+        terms=tuple(terms),
+        priors={
+            key: prior.in_units(mean=mean, sd=sd)
+            for key, prior in spec.prior_table().items()
+            if key not in absent
+        },
+        residual_index=None if spec.residual_by is None else factor_index[spec.residual_by],
+        coords=coords,
+        factor_index=factor_index,
+        notes=tuple(notes),
+    )
+
+
+def _unused_columns(records: Records) -> list[str]:
+    table = records.table
+    replicates = [column for column in ("seed", "boot", "item") if column in table]
+    if replicates:
+        raise DesignError(
+            f"{records.name}: the rows are replicates ({', '.join(replicates)}), which are not "
+            "independent records; average them to one score per model, language and task first"
+        )
+    unused = [c for c in ("n", "k", "seed_sd", "boot_sd", "chance") if c in table]
+    if not unused:
+        return []
+    return [f"columns not used by this model: {', '.join(unused)}"]
+
+
+def _check_scales(records: Records) -> None:
+    bounds = {task: unit.upper for task, unit in records.units.items() if unit.upper is not None}
+    if not bounds:
+        return
+    low, high = min(bounds, key=bounds.__getitem__), max(bounds, key=bounds.__getitem__)
+    if bounds[high] > _MAX_SCALE_RATIO * bounds[low]:
+        raise DesignError(
+            f"{records.name}: {low} is scored up to {bounds[low]:g} and {high} up to "
+            f"{bounds[high]:g}; bring the tasks to one scale, their effects are added up"
+        )
+
+
+def _build_term(
+    records: Records,
+    spec: ModelSpec,
+    name: str,
+    factor_index: Mapping[str, Index],
+    score_sd: float,
+) -> Term:
+    factors = tuple(name.split(":"))
+    if len(factors) == 1:
+        labels = records.coords[name]
+        index = factor_index[name]
+        members = {name: np.arange(len(labels), dtype=np.int64)}
+        fixed = getattr(spec.effects, name) == "fixed"
+        zero_sum = not (name == names.MODEL and spec.population == "models")
+    else:
+        stacked = np.stack([factor_index[factor] for factor in factors])
+        cells, index = np.unique(stacked, axis=1, return_inverse=True)
+        index = index.reshape(-1).astype(np.int64)
+        labels = tuple(
+            names.cell_label(*(records.coords[f][i] for f, i in zip(factors, cell, strict=True)))
+            for cell in cells.T
+        )
+        members = {f: row.astype(np.int64) for f, row in zip(factors, cells, strict=True)}
+        fixed, zero_sum = False, False
+    return Term(
+        name=name,
+        factors=factors,
+        labels=labels,
+        index=index,
+        members=members,
+        known_sd=spec.fixed_scale * score_sd if fixed else None,
+        zero_sum=zero_sum,
+        centred=True,
+    )

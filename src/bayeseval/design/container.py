@@ -1,0 +1,171 @@
+"""The frozen objects that engines read: terms of the linear predictor and the design."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from bayeseval import names
+from bayeseval.spec import ModelSpec, Prior
+
+__all__ = ["Design", "Term"]
+
+Index = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """One term of the linear predictor.
+
+    Attributes
+    ----------
+    name : str
+        ``"language"`` or ``"language:task"``.
+    factors : tuple of str
+        The factors it crosses.
+    labels : tuple of str
+        Level labels, the coordinate of :attr:`dim`.
+    index : ndarray of int, shape (n_records,)
+        Level of each record.
+    members : dict of str to ndarray of int, shape (n_levels,)
+        For each factor, which of its levels each level of the term belongs to.
+    known_sd : float or None
+        Standard deviation of a fixed effect, in score units; None when pooled.
+    zero_sum : bool
+        Whether the effects sum to zero.
+    centred : bool
+        Whether engines sample the effects themselves or unit-scale offsets.
+    """
+
+    name: str
+    factors: tuple[str, ...]
+    labels: tuple[str, ...]
+    index: Index
+    members: Mapping[str, Index]
+    known_sd: float | None
+    zero_sum: bool
+    centred: bool
+
+    @property
+    def dim(self) -> str:
+        """Dimension name, for example ``language_task``."""
+        return names.term_dim(self.name)
+
+    @property
+    def effect(self) -> str:
+        """Variable name of the effects."""
+        return names.effect_name(self.name)
+
+    @property
+    def offset(self) -> str:
+        """Variable name of the unit-scale offsets of the non-centred form."""
+        return names.offset_name(self.name)
+
+    @property
+    def sd(self) -> str | None:
+        """Name of the standard-deviation parameter; None for a fixed effect."""
+        return names.sd_name(self.name) if self.known_sd is None else None
+
+    @property
+    def n_levels(self) -> int:
+        """Number of levels."""
+        return len(self.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Everything an engine needs, in arrays; scores stay in their own units.
+
+    Attributes
+    ----------
+    spec : ModelSpec
+        The model that was asked for.
+    score : ndarray of float, shape (n_records,)
+        Observed scores.
+    se : ndarray of float, shape (n_records,), or None
+        Known standard errors, added to the residual in quadrature.
+    terms : tuple of Term
+        Terms of the linear predictor beside the intercept. A factor with a
+        single level has none.
+    priors : dict of str to Prior
+        Priors of the scalar parameters in score units, in canonical order.
+    residual_index : ndarray of int, shape (n_records,), or None
+        Level of ``spec.residual_by`` of each record.
+    coords : dict of str to tuple of str
+        Labels of every dimension: the three factors, then interaction cells.
+    factor_index : dict of str to ndarray of int, shape (n_records,)
+        Level of each record under each factor.
+    notes : tuple of str
+        What a reader should know about how the table was read.
+    """
+
+    spec: ModelSpec
+    score: Floats
+    se: Floats | None
+    terms: tuple[Term, ...]
+    priors: Mapping[str, Prior]
+    residual_index: Index | None
+    coords: Mapping[str, tuple[str, ...]]
+    factor_index: Mapping[str, Index]
+    notes: tuple[str, ...]
+
+    @property
+    def n_records(self) -> int:
+        """Number of records."""
+        return len(self.score)
+
+    def term(self, name: str) -> Term:
+        """Return the term called `name`."""
+        return next(term for term in self.terms if term.name == name)
+
+    def dims(self) -> dict[str, tuple[str, ...]]:
+        """Dimensions of every posterior variable with more than chain and draw."""
+        table: dict[str, tuple[str, ...]] = {
+            names.effect_name(factor): (factor,) for factor in names.FACTORS
+        }
+        table |= {term.effect: (term.dim,) for term in self.terms}
+        if self.spec.residual_by is not None:
+            table[names.residual_name(self.spec.residual_by)] = (self.spec.residual_by,)
+        return table
+
+    def observed_data(self) -> xr.Dataset:
+        """Observed scores on the dimension ``record``."""
+        return xr.Dataset(
+            {names.SCORE: (names.RECORD, self.score.copy())},
+            coords={names.RECORD: np.arange(self.n_records)},
+        )
+
+    def constant_data(self) -> xr.Dataset:
+        """Level of every record and of every interaction cell, by position.
+
+        Returns
+        -------
+        xarray.Dataset
+            ``<factor>_index`` on ``record`` and ``<cell>_<factor>`` on each cell
+            dimension; known standard errors as ``se``.
+        """
+        data: dict[str, tuple[str, npt.NDArray[np.generic]]] = {
+            f"{factor}_index": (names.RECORD, self.factor_index[factor]) for factor in names.FACTORS
+        }
+        for term in self.terms:
+            if len(term.factors) > 1:
+                for factor, member in term.members.items():
+                    data[f"{term.dim}_{factor}"] = (term.dim, member)
+        if self.se is not None:
+            data["se"] = (names.RECORD, self.se)
+        dims = {dim for dim, _ in data.values()}
+        coords = {dim: np.array(self.coords[dim], dtype=str) for dim in dims & set(self.coords)}
+        return xr.Dataset(
+            data,
+            coords={
+                names.RECORD: np.arange(self.n_records),
+                **{factor: np.array(self.coords[factor], dtype=str) for factor in names.FACTORS},
+                **coords,
+            },
+            attrs={"population": self.spec.population, "likelihood": self.spec.likelihood},
+        )

@@ -1,0 +1,132 @@
+"""What a table cannot identify is refused, with the levels that are to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from bayeseval import names
+from bayeseval.design.container import Term
+from bayeseval.errors import DesignError
+from bayeseval.records import Records, connected_components
+
+__all__ = ["check_interactions", "check_main_effects"]
+
+Index = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+def check_main_effects(
+    records: Records, factor_index: Mapping[str, Index], sizes: Mapping[str, int]
+) -> None:
+    """Refuse a design in which main effects cannot be told apart."""
+    components = connected_components(records)
+    if len(components) > 1:
+        parts = "; ".join(
+            " + ".join(
+                f"{factor} {_first_few(getattr(component, factor))}" for factor in names.FACTORS
+            )
+            for component in components[:2]
+        )
+        raise DesignError(
+            f"{records.name}: the table falls into {len(components)} parts with nothing in common, "
+            f"so levels of different parts cannot be compared ({parts}); fit the parts separately"
+        )
+    free: list[str] = [factor for factor in names.FACTORS if sizes[factor] > 1]
+    cross = _cross_products([factor_index[f] for f in free], [sizes[f] for f in free])
+    # One direction per factor is always empty: a constant added to one factor
+    # and taken from the intercept.
+    expected_rank = 1 + sum(sizes[f] - 1 for f in free)
+    values, vectors = np.linalg.eigh(cross)
+    tolerance = values[-1] * len(values) * np.finfo(np.float64).eps
+    if int((values > tolerance).sum()) >= expected_rank:
+        return
+    raise DesignError(f"{records.name}: {_confounding(records, free, sizes, values, vectors)}")
+
+
+def _cross_products(indices: list[Index], sizes: list[int]) -> Floats:
+    """X'X of intercept and indicator columns, without forming X."""
+    starts = np.concatenate([[1], 1 + np.cumsum(sizes)])
+    cross = np.zeros((starts[-1], starts[-1]))
+    cross[0, 0] = len(indices[0])
+    columns = [start + index for start, index in zip(starts[:-1], indices, strict=True)]
+    for i, first in enumerate(columns):
+        np.add.at(cross, (0, first), 1.0)
+        np.add.at(cross, (first, 0), 1.0)
+        for second in columns[i:]:
+            np.add.at(cross, (first, second), 1.0)
+            if first is not second:
+                np.add.at(cross, (second, first), 1.0)
+    return cross
+
+
+def _confounding(
+    records: Records,
+    free: list[str],
+    sizes: Mapping[str, int],
+    values: Floats,
+    vectors: Floats,
+) -> str:
+    """Name the levels that move together in a direction the data cannot see."""
+    tolerance = values[-1] * len(values) * np.finfo(np.float64).eps
+    null = vectors[:, values <= tolerance]
+    starts = np.concatenate([[1], 1 + np.cumsum([sizes[f] for f in free])])
+    # Take out the harmless directions (one constant per factor) first.
+    centred = null.copy()
+    centred[0] = 0.0
+    for factor, start in zip(free, starts, strict=False):
+        block = slice(start, start + sizes[factor])
+        centred[block] -= centred[block].mean(axis=0)
+    _, _, rotation = np.linalg.svd(centred, full_matrices=False)
+    direction = centred @ rotation[0]
+    moved = []
+    sign = 0.0
+    for factor, start in zip(free, starts, strict=False):
+        block = direction[start : start + sizes[factor]]
+        if np.abs(block).max() < 1e-6 * np.abs(direction).max():
+            continue
+        # What one factor's levels gain the other's lose: take the opposite side.
+        sign = -sign if sign else float(np.sign(block[np.abs(block).argmax()]))
+        side = sign * block
+        largest = np.flatnonzero(side > 0.5 * side.max())
+        moved.append(f"{factor} {_first_few([records.coords[factor][i] for i in largest])}")
+    return (
+        f"{' and '.join(moved)} always occur together, so their effects cannot be told apart; "
+        "drop one of them, or add records that cross them"
+    )
+
+
+def check_interactions(records: Records, terms: list[Term]) -> list[str]:
+    """Refuse an interaction that is the residual, or another term, under a new name."""
+    notes = []
+    for term in terms:
+        if len(term.factors) == 1:
+            continue
+        counts = np.bincount(term.index, minlength=term.n_levels)
+        if counts.max() < 2:
+            rest = [factor for factor in names.FACTORS if factor not in term.factors]
+            unit = rest[0] if rest else "record"
+            raise DesignError(
+                f"{records.name}: {term.name} has one {unit} in each of its {term.n_levels} cells, "
+                "so it cannot be told apart from the residual; leave it out, or add replication"
+            )
+        for other in terms:
+            if set(other.factors) < set(term.factors) and other.n_levels == term.n_levels:
+                raise DesignError(
+                    f"{records.name}: {term.name} has as many cells as {other.name} has levels, so "
+                    "the two cannot be told apart; leave one out"
+                )
+        single = int((counts == 1).sum())
+        if single > term.n_levels / 2:
+            notes.append(
+                f"{term.name}: {single} of {term.n_levels} cells have a single record, so "
+                f"{names.sd_name(term.name)} rests on the others"
+            )
+    return notes
+
+
+def _first_few(labels: tuple[str, ...] | list[str], most: int = 3) -> str:
+    shown = ", ".join(labels[:most])
+    return shown if len(labels) <= most else f"{shown} and {len(labels) - most} more"
