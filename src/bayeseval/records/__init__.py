@@ -5,22 +5,30 @@ from __future__ import annotations
 from bayeseval.records.connectivity import Component, connected_components
 from bayeseval.records.load import load
 from bayeseval.records.registry import BenchmarkCard, BenchmarkSummary, list_benchmarks
+from bayeseval.records.replicates import CellTable, Stratum, reduce_replicates
 from bayeseval.records.report import Dropped, LoadReport, Units
 from bayeseval.records.table import Records
+from bayeseval.records.unbalanced import Quadratics, Unbalanced, unbalanced_quadratics
 from bayeseval.records.validate import Description, describe, format_description
 
 __all__ = [
     "BenchmarkCard",
     "BenchmarkSummary",
+    "CellTable",
     "Component",
     "Description",
     "Dropped",
     "LoadReport",
+    "Quadratics",
     "Records",
+    "Stratum",
+    "Unbalanced",
     "Units",
     "connected_components",
     "describe",
     "format_description",
     "list_benchmarks",
     "load",
+    "reduce_replicates",
+    "unbalanced_quadratics",
 ]

@@ -173,7 +173,7 @@ def assemble(
     return Assembled(
         frame=_frame(stack, order),
         labels={factor: labels[factor] for factor in LABELS},
-        codes={factor: codes[factor][order] for factor in LABELS},
+        codes={name: values[order] for name, values in codes.items()},
         units=resolved,
         report=_report(stack, said),
     )

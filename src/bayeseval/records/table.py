@@ -55,6 +55,7 @@ class Records:
     _frame: pd.DataFrame = field(repr=False)
     _labels: Mapping[str, tuple[str, ...]] = field(repr=False)
     _codes: Mapping[str, npt.NDArray[np.int64]] = field(repr=False)
+    _replicates: Mapping[str, npt.NDArray[np.int64]] = field(repr=False)
     _units: Mapping[str, Units] = field(repr=False)
     _language_names: Mapping[str, str] = field(repr=False)
 
@@ -109,7 +110,7 @@ class Records:
     def _assembled(
         cls, parts: Assembled, *, name: str, language_names: Mapping[str, str] | None
     ) -> Records:
-        codes = {factor: np.array(values) for factor, values in parts.codes.items()}
+        codes = {name: np.array(values) for name, values in parts.codes.items()}
         for values in codes.values():
             values.flags.writeable = False
         known = set(parts.labels["language"])
@@ -118,7 +119,8 @@ class Records:
             report=parts.report,
             _frame=parts.frame,
             _labels=dict(parts.labels),
-            _codes=codes,
+            _codes={factor: codes[factor] for factor in LABELS},
+            _replicates={name: codes[name] for name in REPLICATES if name in codes},
             _units=dict(parts.units),
             _language_names={
                 code: text for code, text in (language_names or {}).items() if code in known
@@ -178,6 +180,22 @@ class Records:
     def replicate_columns(self) -> tuple[str, ...]:
         """Those of ``seed``, ``boot``, ``item`` that tell records of one cell apart."""
         return tuple(column for column in REPLICATES if column in self._frame.columns)
+
+    def replicate_codes(self, column: str) -> npt.NDArray[np.int64]:
+        """Position of each record's ``seed``, ``boot`` or ``item`` among all of them.
+
+        Shape (n_records,), -1 where a record has none. Numbered labels count in the
+        order of their numbers.
+        """
+        if column not in self._replicates:
+            return np.full(len(self), -1, dtype=np.int64)
+        return self._replicates[column]
+
+    def numbers(self, column: str) -> npt.NDArray[np.float64]:
+        """A column of numbers such as ``se`` or ``n``, shape (n_records,); NaN where empty."""
+        if column not in self._frame:
+            return np.full(len(self), np.nan)
+        return self._frame[column].to_numpy(dtype=np.float64, copy=True)
 
     @cached_property
     def content_hash(self) -> str:

@@ -1,0 +1,381 @@
+"""Replicate rows and their summaries reduced to one cell per model, language and task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from bayeseval.names import FACTORS, Factor
+from bayeseval.records.report import counted
+from bayeseval.records.table import Records
+from bayeseval.records.unbalanced import Unbalanced, collect_unbalanced, sums
+
+__all__ = ["CellTable", "Stratum", "reduce_replicates"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+Number = TypeVar("Number", bound=np.generic)
+
+_NO_VALUE: Final = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Stratum:
+    """Mean squares of one source of variation, cell by cell.
+
+    Parameters
+    ----------
+    mean_square : array of float, shape (n_cells,)
+        In squared score units; 0 where nothing is known.
+    df : array of float, shape (n_cells,)
+        Degrees of freedom: 0 where nothing is known, ``inf`` where the mean square is
+        taken as exact (a standard deviation given without its number of replicates).
+    interaction : array of float, shape (n_cells,)
+        Weight of omega^2, the variance of the seed x boot product, in the expected
+        mean square: for seeds ``sigma^2 + interaction * omega^2``, for boots
+        ``tau^2 + interaction * omega^2``, and for the product itself 1 times omega^2.
+
+    Notes
+    -----
+    Under the normal model of :func:`reduce_replicates`, ``df * mean_square`` over its
+    expectation is chi-squared with ``df`` degrees of freedom, independent of the other
+    strata and of the cell's mean.
+    """
+
+    mean_square: Floats
+    df: Floats
+    interaction: Floats
+
+    @property
+    def sum_of_squares(self) -> Floats:
+        """``df * mean_square``; infinite where the mean square is exact, shape (n_cells,)."""
+        known = self.df > 0
+        # Not a plain product: infinity times an exact zero is no number.
+        product = np.zeros_like(self.mean_square)
+        np.multiply(self.df, self.mean_square, out=product, where=known & np.isfinite(self.df))
+        product[np.isinf(self.df)] = np.inf
+        return product
+
+
+@dataclass(frozen=True, eq=False)
+class CellTable:
+    """One entry per model, language and task that has a score, in the records' order.
+
+    Parameters
+    ----------
+    codes : mapping of str to array of int, shape (n_cells,)
+        Position of each cell's ``language``, ``task`` and ``model`` in ``Records.coords``.
+    first : array of int, shape (n_cells,)
+        Position of the cell's first record.
+    n_rows : array of int, shape (n_cells,)
+        Records of the cell.
+    mean : array of float, shape (n_cells,)
+        The plain mean over seeds of the score averaged over boots (over items first).
+    n_seeds : array of float, shape (n_cells,)
+        Seeds that `mean` averages; 0 where nothing is known about seeds.
+    n_boot : array of float, shape (n_cells,)
+        Bootstrap test sets that `mean` averages; 0 where it stands on the test set itself.
+    n_items : array of float, shape (n_cells,)
+        Test items: distinct ``item`` labels, else the column ``n``; NaN where unknown.
+    se : array of float, shape (n_cells,)
+        Known standard error (root mean square over the cell's records); NaN where none
+        is given or where boots say the same.
+    seed, boot, cross : Stratum
+        Mean squares between seeds, between boots, and of their product.
+    unbalanced : Unbalanced or None
+        Sums for cells where some (seed, boot) pairs are missing. Their strata are empty.
+    notes : tuple of str
+        Where one of two statements of the same thing was used.
+    """
+
+    codes: Mapping[Factor, Ints]
+    first: Ints
+    n_rows: Ints
+    mean: Floats
+    n_seeds: Floats
+    n_boot: Floats
+    n_items: Floats
+    se: Floats
+    seed: Stratum
+    boot: Stratum
+    cross: Stratum
+    unbalanced: Unbalanced | None
+    notes: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    @property
+    def has_replicates(self) -> bool:
+        """Whether anything is known about seeds or test sets, beyond a known ``se``."""
+        known = any(bool((s.df > 0).any()) for s in (self.seed, self.boot, self.cross))
+        return known or self.unbalanced is not None
+
+
+def reduce_replicates(records: Records) -> CellTable:
+    """Reduce replicates to sufficient statistics; the result's size is that of the cells.
+
+    Within a cell, the score of seed s on the bootstrap test set b (shared by the seeds) is
+
+        x_sb = m + e_s + e_b + e_sb,   variances sigma^2, tau^2, omega^2,
+
+    and a complete cell of S seeds and B boots is summed up by its mean and by
+
+        SS_seed  = sum_s  (x_s. - x..)^2               on S-1 degrees of freedom,
+        SS_boot  = sum_b  (x_.b - x..)^2               on B-1,
+        SS_cross = sum_sb (x_sb - x_s. - x_.b + x..)^2  on (S-1)(B-1),
+
+    whose expected mean squares are sigma^2 + omega^2/B, tau^2 + omega^2/S and omega^2.
+
+    Parameters
+    ----------
+    records : Records
+        Tasks may differ in what they have: replicate rows, summaries, a known ``se``,
+        or a score alone.
+
+    Returns
+    -------
+    CellTable
+        All arrays are read-only.
+
+    Notes
+    -----
+    - Seeds without boots: the mean square between seeds holds sigma^2 + omega^2 (one
+      test set), which is what the weight 1 in ``seed.interaction`` says.
+    - Boots of one run: their mean square holds tau^2 + omega^2.
+    - ``seed_sd`` on ``n_seeds`` is a mean square on n_seeds - 1 degrees of freedom, and
+      exact without ``n_seeds``; ``boot_sd`` likewise with ``n_boot``. On several records
+      of a cell (a ``boot_sd`` for each seed) the mean of the squares is used, on the
+      degrees of freedom of one, because the seeds share the bootstrap test sets.
+    - Two or more replicates win over a summary, boots win over ``se``.
+
+    The variance decomposition is that of "From tests to effect sizes" (section 3.2); the
+    product e_sb, which it leaves in both parts, has a name of its own here.
+    """
+    rows = _Rows.of(records)
+    cells = rows.cells
+    notes: list[str] = []
+    n = len(rows.first)
+    seeds = _Groups.of(cells, rows.seed, n)
+    boots = _Groups.of(cells, rows.boot, n)
+    n_pairs = np.bincount(cells, minlength=n)
+    crossed = (seeds.count > 0) & (boots.count > 0)
+    complete = ~crossed | (seeds.count * boots.count == n_pairs)
+
+    centre = sums(cells, rows.score, n) / n_pairs
+    centred = rows.score - centre[cells]
+    seed_mean, boot_mean = seeds.means(centred), boots.means(centred)
+    # Cells without seeds (or whose rows are complete) have the plain mean.
+    shift = np.where(seeds.count > 0, seeds.sum(seed_mean) / np.maximum(seeds.count, 1), 0.0)
+    mean = centre + np.where(complete, 0.0, shift)
+
+    two_way = complete & (seeds.count > 1) & (boots.count > 1)
+    residual = np.zeros(len(centred))
+    picked = two_way[cells]
+    residual[picked] = (
+        centred[picked] - seed_mean[seeds.of_row[picked]] - boot_mean[boots.of_row[picked]]
+    )
+    ss_cross = sums(cells, residual**2, n)
+    seed_df = np.where(complete, np.maximum(seeds.count - 1.0, 0.0), 0.0)
+    boot_df = np.where(complete, np.maximum(boots.count - 1.0, 0.0), 0.0)
+
+    column = _Columns(records, rows)
+    given_seeds = column.first_given("n_seeds")
+    n_seeds = np.where(seeds.count > 0, seeds.count, np.nan_to_num(given_seeds))
+    seed = _stratum(seeds.sum(seed_mean**2), seed_df, 1.0 / np.maximum(boots.count, 1.0))
+    boot = _stratum(boots.sum(boot_mean**2), boot_df, 1.0 / np.maximum(n_seeds, 1.0))
+    cross = _stratum(ss_cross, np.where(two_way, seed_df * boot_df, 0.0), np.ones(n))
+    by_rows = (seed_df > 0) | ~complete, (boot_df > 0) | ~complete
+    seed = _with_summary(seed, column, "seed_sd", given_seeds, by_rows[0], notes, what="seed rows")
+    boot = _with_summary(
+        boot, column, "boot_sd", column.first_given("n_boot"), by_rows[1], notes, what="boot rows"
+    )
+    se = column.root_mean_square("se")
+    doubled = np.isfinite(se) & ((boot.df > 0) | ~complete)
+    if doubled.any():
+        notes.append(
+            f"se not used in {counted(int(doubled.sum()), 'cell')} whose boots say the same"
+        )
+    return CellTable(
+        codes=MappingProxyType({f: _frozen(records.codes(f)[rows.first]) for f in FACTORS}),
+        first=_frozen(rows.first),
+        n_rows=_frozen(rows.n_rows),
+        mean=_frozen(mean),
+        n_seeds=_frozen(n_seeds.astype(np.float64)),
+        n_boot=_frozen(boots.count.astype(np.float64)),
+        n_items=_frozen(np.where(rows.n_items > 0, rows.n_items, column.first_given("n"))),
+        se=_frozen(np.where(doubled, np.nan, se)),
+        seed=seed,
+        boot=boot,
+        cross=cross,
+        unbalanced=collect_unbalanced(
+            np.flatnonzero(~complete), cells, seeds.position, boots.of_row, rows.score, mean
+        ),
+        notes=tuple(notes),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """One row per cell, seed and boot (items averaged out), in canonical order."""
+
+    cells: Ints
+    seed: Ints
+    boot: Ints
+    score: Floats
+    first: Ints
+    n_rows: Ints
+    n_items: Floats
+    cell_of_record: Ints
+
+    @classmethod
+    def of(cls, records: Records) -> _Rows:
+        """Records are sorted by cell, seed, boot and item, so groups are runs of rows."""
+        keys = [records.codes(factor) for factor in FACTORS]
+        starts = _starts(keys)
+        cell = np.cumsum(starts) - 1
+        first = np.flatnonzero(starts).astype(np.int64)
+        replicate = [records.replicate_codes(name) for name in ("seed", "boot")]
+        n_items = np.zeros(len(first))
+        if "item" in records.replicate_columns:
+            item = records.replicate_codes("item")
+            n_items = _Groups.of(cell, item, len(first)).count.astype(np.float64)
+            runs = _starts([cell, *replicate])
+            group = np.cumsum(runs) - 1
+            score = np.bincount(group, records.scores) / np.bincount(group)
+            picked = np.flatnonzero(runs)
+        else:
+            score, picked = records.scores, np.arange(len(records))
+        return cls(
+            cells=cell[picked],
+            seed=replicate[0][picked],
+            boot=replicate[1][picked],
+            score=score,
+            first=first,
+            n_rows=np.diff(first, append=len(records)).astype(np.int64),
+            n_items=n_items,
+            cell_of_record=cell,
+        )
+
+
+def _starts(keys: list[Ints]) -> npt.NDArray[np.bool_]:
+    """Mask of rows where any of the keys differs from the row before."""
+    new = np.zeros(len(keys[0]), dtype=np.bool_)
+    new[:1] = True
+    for key in keys:
+        new[1:] |= key[1:] != key[:-1]
+    return new
+
+
+@dataclass(frozen=True, eq=False)
+class _Groups:
+    """Levels of one replicate column within each cell.
+
+    `of_row` is the group of each row (0 where it has no level, never used there),
+    `cell` the cell of each group, `count` the groups of each cell, and `position` the
+    place of each row's group within its cell.
+    """
+
+    of_row: Ints
+    cell: Ints
+    count: Ints
+    position: Ints
+    labelled: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, cells: Ints, level: Ints, n_cells: int) -> _Groups:
+        labelled = level != _NO_VALUE
+        width = int(level.max(initial=0)) + 1
+        key = cells[labelled] * width + level[labelled]
+        groups, inverse = np.unique(key, return_inverse=True)
+        of_row = np.zeros(len(cells), dtype=np.int64)
+        of_row[labelled] = inverse
+        cell = groups // width
+        count = np.bincount(cell, minlength=n_cells)
+        start = np.cumsum(count) - count
+        position = of_row - start[cells]
+        return cls(of_row, cell, count, np.where(labelled, position, _NO_VALUE), labelled)
+
+    def means(self, values: Floats) -> Floats:
+        """Mean of `values` in each group."""
+        picked = self.of_row[self.labelled]
+        size = len(self.cell)
+        total = sums(picked, values[self.labelled], size)
+        return total / np.maximum(np.bincount(picked, minlength=size), 1)
+
+    def sum(self, values: Floats) -> Floats:
+        """Sum over the groups of each cell."""
+        return sums(self.cell, values, len(self.count))
+
+
+class _Columns:
+    """Optional numbers of the records, cell by cell."""
+
+    def __init__(self, records: Records, rows: _Rows) -> None:
+        self._records = records
+        self._cell = rows.cell_of_record
+        self._n = len(rows.first)
+
+    def _given(self, name: str) -> tuple[Ints, Floats]:
+        values = self._records.numbers(name)
+        there = np.isfinite(values)
+        return self._cell[there], values[there]
+
+    def first_given(self, name: str) -> Floats:
+        """The smallest value given in each cell; NaN where there is none."""
+        found = np.full(self._n, np.inf)
+        cell, values = self._given(name)
+        np.minimum.at(found, cell, values)
+        return np.where(np.isinf(found), np.nan, found)
+
+    def root_mean_square(self, name: str) -> Floats:
+        """Root of the mean square of the values given in each cell; NaN where none is."""
+        cell, values = self._given(name)
+        total = sums(cell, values**2, self._n)
+        count = np.bincount(cell, minlength=self._n)
+        return np.sqrt(np.where(count > 0, total / np.maximum(count, 1), np.nan))
+
+
+def _stratum(ss: Floats, df: Floats, interaction: Floats) -> Stratum:
+    return Stratum(
+        mean_square=_frozen(np.where(df > 0, ss / np.maximum(df, 1.0), 0.0)),
+        df=_frozen(df),
+        interaction=_frozen(interaction),
+    )
+
+
+def _with_summary(
+    stratum: Stratum,
+    column: _Columns,
+    name: str,
+    replicates: Floats,
+    by_rows: npt.NDArray[np.bool_],
+    notes: list[str],
+    *,
+    what: str,
+) -> Stratum:
+    """Standard deviations given as such, where the rows have no replicates of their own."""
+    sd = column.root_mean_square(name)
+    both = np.isfinite(sd) & by_rows
+    if both.any():
+        notes.append(f"{name} not used in {counted(int(both.sum()), 'cell')} that have {what}")
+    use = np.isfinite(sd) & ~by_rows
+    df = np.where(np.isnan(replicates), np.inf, replicates - 1.0)
+    return Stratum(
+        mean_square=_frozen(np.where(use & (df > 0), sd**2, stratum.mean_square)),
+        df=_frozen(np.where(use, df, stratum.df)),
+        # The SD of one test set's seeds, and the SD of one seed's test sets.
+        interaction=_frozen(np.where(use, 1.0, stratum.interaction)),
+    )
+
+
+def _frozen(array: npt.NDArray[Number]) -> npt.NDArray[Number]:
+    array = np.array(array)
+    array.flags.writeable = False
+    return array

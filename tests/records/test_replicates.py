@@ -1,0 +1,293 @@
+"""Replicates reduced to sufficient statistics: against loops and dense normal densities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import multivariate_normal
+
+from bayeseval.records import CellTable, Records, reduce_replicates, unbalanced_quadratics
+
+Rows = list[dict[str, Any]]
+
+# Sums of a few dozen numbers near 50, in another order.
+ROUNDING = 1e-9
+
+
+def _records(rows: Rows) -> Records:
+    return Records.from_frame(pd.DataFrame(rows), name="rows", units=(None, None))
+
+
+def _cell(
+    model: str, language: str, x: npt.NDArray[np.float64], *, task: str = "a", **more: Any
+) -> Rows:
+    """Rows of a seed x boot table; NaN is a missing pair."""
+    return [
+        {"model": model, "language": language, "task": task, "seed": s, "boot": b, "score": v}
+        | more
+        for (s, b), v in np.ndenumerate(x)
+        if np.isfinite(v)
+    ]
+
+
+# Two plain cells, so that a table is never too small to be loaded.
+def _others(**more: Any) -> Rows:
+    cell = np.array([[50.0, 52.0], [54.0, 59.0]])
+    return _cell("z", "zz", cell, **more) + _cell("y", "yy", cell, **more)
+
+
+def _draw(seed: int, shape: tuple[int, int]) -> npt.NDArray[np.float64]:
+    return 50.0 + np.random.default_rng(seed).normal(scale=3.0, size=shape)
+
+
+def _one(table: CellTable, records: Records, model: str, language: str) -> int:
+    """Position of a cell, by its labels."""
+    coords = records.coords
+    found = [
+        i
+        for i in range(len(table))
+        if coords["model"][table.codes["model"][i]] == model
+        and coords["language"][table.codes["language"][i]] == language
+    ]
+    assert len(found) == 1
+    return found[0]
+
+
+@given(st.integers(0, 1000), st.integers(1, 5), st.integers(1, 6))
+def test_a_complete_cell_is_what_a_loop_says(seed: int, n_seeds: int, n_boot: int) -> None:
+    x = _draw(seed, (n_seeds, n_boot))
+    rows = _cell("gpt", "en", x) + _others()
+    shuffled = [rows[i] for i in np.random.default_rng(seed).permutation(len(rows))]
+    records = _records(shuffled)
+    table = reduce_replicates(records)
+    i = _one(table, records, "gpt", "en")
+    mean = sum(map(sum, x)) / x.size
+    by_seed = [sum(x[s]) / n_boot for s in range(n_seeds)]
+    by_boot = [sum(x[:, b]) / n_seeds for b in range(n_boot)]
+    ss_seed = sum((m - mean) ** 2 for m in by_seed)
+    ss_boot = sum((m - mean) ** 2 for m in by_boot)
+    ss_cross = sum(
+        (x[s, b] - by_seed[s] - by_boot[b] + mean) ** 2
+        for s in range(n_seeds)
+        for b in range(n_boot)
+    )
+    found = (
+        *(table.mean[i], table.seed.sum_of_squares[i], table.boot.sum_of_squares[i]),
+        table.cross.sum_of_squares[i],
+    )
+    assert found == pytest.approx((mean, ss_seed, ss_boot, ss_cross), rel=ROUNDING, abs=ROUNDING)
+    assert (table.n_seeds[i], table.n_boot[i], table.n_rows[i]) == (n_seeds, n_boot, x.size)
+    df = (n_seeds - 1, n_boot - 1, (n_seeds - 1) * (n_boot - 1))
+    assert (table.seed.df[i], table.boot.df[i], table.cross.df[i]) == df
+    assert table.seed.interaction[i] == pytest.approx(1 / n_boot)
+    assert table.boot.interaction[i] == pytest.approx(1 / n_seeds)
+    assert table.unbalanced is None
+
+
+def _dense(
+    x: npt.NDArray[np.float64], sigma2: float, tau2: float, omega2: float
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """The rows that are there, and their covariance."""
+    s, b = np.nonzero(np.isfinite(x))
+    same = (s[:, None] == s, b[:, None] == b)
+    return x[s, b], sigma2 * same[0] + tau2 * same[1] + omega2 * np.eye(len(s))
+
+
+@given(
+    st.integers(0, 1000),
+    st.tuples(st.integers(2, 4), st.integers(2, 5)),
+    st.tuples(*[st.floats(0.1, 9.0)] * 3),
+)
+def test_strata_of_a_complete_cell_carry_its_likelihood(
+    seed: int, shape: tuple[int, int], variances: tuple[float, float, float]
+) -> None:
+    """The joint density is that of the mean times three chi-squared strata, exactly."""
+    x = _draw(seed, shape)
+    records = _records(_cell("gpt", "en", x) + _others())
+    table = reduce_replicates(records)
+    i = _one(table, records, "gpt", "en")
+    sigma2, tau2, omega2 = variances
+    n_seeds, n_boot = shape
+    m = 49.0
+    # Eigenvalues of the covariance; a mean square times its number of copies has them too.
+    log_density = 0.0
+    for stratum, variance, copies in (
+        (table.seed, sigma2, n_boot),
+        (table.boot, tau2, n_seeds),
+        (table.cross, 0.0, 1),
+    ):
+        value = copies * (variance + stratum.interaction[i] * omega2)
+        log_density -= 0.5 * stratum.df[i] * np.log(2 * np.pi * value)
+        log_density -= 0.5 * copies * stratum.sum_of_squares[i] / value
+    value = n_boot * sigma2 + n_seeds * tau2 + omega2
+    log_density -= 0.5 * np.log(2 * np.pi * value)
+    log_density -= 0.5 * x.size * (table.mean[i] - m) ** 2 / value
+    values, cov = _dense(x, *variances)
+    expected = multivariate_normal(np.full(len(values), m), cov).logpdf(values)
+    assert log_density == pytest.approx(expected, rel=1e-8)  # two factorisations in float64
+
+
+@given(
+    st.integers(0, 1000),
+    st.tuples(st.integers(2, 4), st.integers(2, 6)),
+    st.tuples(st.floats(0.0, 9.0), st.floats(0.0, 9.0), st.floats(0.1, 9.0)),
+)
+def test_an_incomplete_cell_keeps_its_exact_likelihood(
+    seed: int, shape: tuple[int, int], variances: tuple[float, float, float]
+) -> None:
+    x = _draw(seed, shape)
+    rng = np.random.default_rng(seed)
+    x[rng.random(shape) < 0.4] = np.nan
+    x[0, 0], x[1, 0], x[0, 1], x[1, 1] = 50.0, 51.0, 53.0, np.nan
+    other = _draw(seed + 1, (3, 4))
+    other[0, 1] = np.nan
+    records = _records(_cell("gpt", "en", x) + _cell("gpt", "sw", other) + _others())
+    table = reduce_replicates(records)
+    cells = table.unbalanced
+    assert cells is not None
+    places = [_one(table, records, "gpt", language) for language in ("en", "sw")]
+    assert cells.cell.tolist() == places
+    two = np.ones(2)
+    found = unbalanced_quadratics(cells, *(value * two for value in variances))
+    for j, (given_x, place) in enumerate(zip((x, other), places, strict=True)):
+        assert table.mean[place] == pytest.approx(
+            np.mean([np.nanmean(row) for row in given_x if np.isfinite(row).any()]), rel=ROUNDING
+        )
+        assert [s.df[place] for s in (table.seed, table.boot, table.cross)] == [0, 0, 0]
+        values, cov = _dense(given_x, *variances)
+        ones, centred = np.ones(len(values)), values - cells.centre[j]
+        expected = (
+            np.linalg.slogdet(cov)[1],
+            ones @ np.linalg.solve(cov, ones),
+            ones @ np.linalg.solve(cov, centred),
+            centred @ np.linalg.solve(cov, centred),
+        )
+        # Solves of matrices with condition numbers up to about 1e3.
+        assert [value[j] for value in found] == pytest.approx(expected, rel=1e-8, abs=1e-8)
+
+
+def test_the_dense_density_of_an_incomplete_cell_from_its_quadratics() -> None:
+    """The formula in the docstring, constants included; a wrong variance must not fit."""
+    x = _draw(5, (3, 4))
+    x[0, 0] = x[2, 3] = np.nan
+    records = _records(_cell("gpt", "en", x) + _others())
+    cells = reduce_replicates(records).unbalanced
+    assert cells is not None
+    values, cov = _dense(x, 2.0, 3.0, 0.5)
+    m = 48.5
+    expected = multivariate_normal(np.full(len(values), m), cov).logpdf(values)
+
+    def density(sigma2: float, tau2: float, omega2: float) -> float:
+        q = unbalanced_quadratics(cells, *(np.array([v]) for v in (sigma2, tau2, omega2)))
+        shifted = m - cells.centre
+        inside = cells.n_pairs * np.log(2 * np.pi) + q.log_det + q.square
+        return float((-(inside - 2 * shifted * q.score + shifted**2 * q.weight) / 2)[0])
+
+    assert density(2.0, 3.0, 0.5) == pytest.approx(expected, rel=1e-10)
+    assert abs(density(3.0, 2.0, 0.5) - expected) > 0.01
+
+
+def test_seeds_alone_boots_alone_and_a_single_seed() -> None:
+    seeds = [
+        {"model": m, "language": lang, "task": "a", "seed": s, "score": v}
+        for m, lang in (("gpt", "en"), ("b", "sw"))
+        for s, v in enumerate([1.0, 2.0, 6.0])
+    ]
+    table = reduce_replicates(_records(seeds))
+    assert table.mean.tolist() == [3.0, 3.0]
+    assert table.seed.sum_of_squares.tolist() == [14.0, 14.0]
+    assert table.seed.interaction.tolist() == [1.0, 1.0]
+    assert (table.n_seeds.tolist(), table.n_boot.tolist()) == ([3.0, 3.0], [0.0, 0.0])
+    assert (table.boot.df.tolist(), table.cross.df.tolist()) == ([0.0, 0.0], [0.0, 0.0])
+    boots = [{"boot" if k == "seed" else k: v for k, v in row.items()} for row in seeds]
+    table = reduce_replicates(_records(boots))
+    assert table.boot.mean_square.tolist() == [7.0, 7.0]
+    assert table.boot.interaction.tolist() == [1.0, 1.0]
+    assert (table.n_seeds.tolist(), table.n_boot.tolist()) == ([0.0, 0.0], [3.0, 3.0])
+    assert table.seed.df.tolist() == [0.0, 0.0]
+    table = reduce_replicates(_records([row | {"seed": 7} for row in boots]))
+    assert table.n_seeds.tolist() == [1.0, 1.0]
+    assert (table.seed.df.tolist(), table.boot.df.tolist()) == ([0.0, 0.0], [2.0, 2.0])
+
+
+def test_summaries_and_known_errors() -> None:
+    frame = pd.DataFrame(
+        {
+            "model": ["a", "a", "b", "b"],
+            "language": ["en", "sw", "en", "sw"],
+            "score": [1.0, 2.0, 3.0, 4.0],
+            "seed_sd": [0.5, 0.25, np.nan, 2.0],
+            "n_seeds": [5, np.nan, np.nan, 1],
+            "boot_sd": [0.1, 0.2, np.nan, np.nan],
+            "n_boot": [100, np.nan, np.nan, np.nan],
+            "se": [np.nan, 9.0, 0.3, np.nan],
+            "n": [10, 20, np.nan, 30],
+        }
+    )
+    table = reduce_replicates(Records.from_frame(frame, name="t"))
+    assert table.mean.tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert table.seed.mean_square.tolist() == [0.25, 0.0625, 0.0, 0.0]
+    assert table.seed.df.tolist() == [4.0, np.inf, 0.0, 0.0]
+    assert table.seed.sum_of_squares.tolist() == [1.0, np.inf, 0.0, 0.0]
+    assert table.boot.df.tolist() == [99.0, np.inf, 0.0, 0.0]
+    assert table.boot.mean_square.tolist() == pytest.approx([0.01, 0.04, 0.0, 0.0])
+    assert table.n_seeds.tolist() == [5.0, 0.0, 0.0, 1.0]
+    assert table.n_boot.tolist() == [0.0] * 4
+    np.testing.assert_array_equal(table.se, [np.nan, np.nan, 0.3, np.nan])
+    np.testing.assert_array_equal(table.n_items, [10, 20, np.nan, 30])
+    assert table.notes == ("se not used in 1 cell whose boots say the same",)
+    assert table.has_replicates
+    for array in (table.mean, table.seed.df, table.codes["model"], table.se):
+        assert not array.flags.writeable
+
+
+def test_a_boot_sd_for_each_seed_is_pooled_without_more_degrees_of_freedom() -> None:
+    rows = [
+        {"model": m, "language": lang, "seed": s, "score": s, "boot_sd": s + 1.0, "n_boot": 50}
+        for m, lang in (("gpt", "en"), ("b", "sw"))
+        for s in (0, 1)
+    ]
+    table = reduce_replicates(_records(rows))
+    assert table.boot.mean_square.tolist() == pytest.approx([2.5, 2.5])
+    assert table.boot.df.tolist() == [49.0, 49.0]
+    assert table.seed.df.tolist() == [1.0, 1.0]
+
+
+def test_rows_win_over_a_summary_and_say_so() -> None:
+    table = reduce_replicates(_records(_others(seed_sd=99.0, n_seeds=5, boot_sd=77.0)))
+    assert table.notes == (
+        "seed_sd not used in 2 cells that have seed rows",
+        "boot_sd not used in 2 cells that have boot rows",
+    )
+    assert table.seed.mean_square.max() < 99.0
+    assert table.boot.df.tolist() == [1.0, 1.0]
+
+
+def test_a_plain_table_has_one_cell_per_record() -> None:
+    frame = pd.DataFrame({"model": ["a", "b"], "language": ["en", "sw"], "score": [1.0, 2.0]})
+    records = Records.from_frame(frame, name="t")
+    table = reduce_replicates(records)
+    assert len(table) == len(records)
+    assert table.mean.tolist() == records.scores.tolist()
+    assert not table.has_replicates
+    assert np.isnan(table.se).all()
+
+
+def test_items_are_averaged_before_anything_else() -> None:
+    rows = [
+        {"model": m, "language": lang, "seed": s, "item": i, "score": float(v)}
+        for m, lang in (("gpt", "en"), ("b", "sw"))
+        for s, values in enumerate([[0, 1, 1, 1], [0, 0, 1, 0]])
+        for i, v in enumerate(values)
+    ]
+    table = reduce_replicates(_records(rows))
+    assert table.mean.tolist() == [0.5, 0.5]
+    assert table.seed.sum_of_squares.tolist() == [0.125, 0.125]
+    assert table.n_items.tolist() == [4.0, 4.0]
+    assert table.n_rows.tolist() == [8, 8]
