@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from arviz_stats.base import array_stats
@@ -12,7 +14,9 @@ from bayeseval.engines._importance import (
     Proposal,
     fit_proposal,
     quasi_random,
+    refit_proposal,
     resample,
+    sample_adaptively,
     weigh,
 )
 
@@ -128,6 +132,68 @@ def test_k_hat_flags_a_proposal_that_is_too_narrow() -> None:
 def test_a_seed_gives_the_same_points_again() -> None:
     first, again = quasi_random(16, 2, SEEDS), quasi_random(16, 2, SEEDS)
     np.testing.assert_array_equal(first, again)
+
+
+def test_refitted_proposal_has_the_moments_of_the_weighted_points() -> None:
+    narrow = Proposal(mode=MEAN, axes=0.6 * np.eye(3), stretch=np.ones((2, 3)), df=8.0)
+    points, log_proposal = narrow.points(quasi_random(4096, 3, SEEDS))
+    weighted = weigh(points, normal(points) - log_proposal, chains=4)
+    refitted = refit_proposal(narrow, weighted)
+    # Second moments about the mode, from more than a thousand effective points.
+    np.testing.assert_allclose(refitted.axes @ refitted.axes.T, COVARIANCE, atol=0.1)
+    np.testing.assert_allclose(refitted.stretch, 1.0, atol=0.15)
+    np.testing.assert_array_equal(refitted.mode, MEAN)
+    assert refitted.df == 8.0
+
+
+def far_and_wide(points: np.ndarray) -> np.ndarray:
+    """A peak that is much narrower than the slope it stands on; normalised."""
+    peak = stats.norm(0.0, 0.02).logpdf(points).sum(axis=1) + np.log(0.02)
+    slope = stats.norm(0.0, 1.0).logpdf(points).sum(axis=1) + np.log(0.98)
+    return np.logaddexp(peak, slope)
+
+
+def without_extra(
+    log_density: Callable[[np.ndarray], np.ndarray],
+) -> Callable[[np.ndarray, np.random.SeedSequence], tuple[np.ndarray, None]]:
+    return lambda points, _: (log_density(points), None)
+
+
+def test_proposals_are_refitted_until_the_weights_can_be_relied_on() -> None:
+    first = fit_proposal(far_and_wide, np.zeros((1, 2)), variances=np.full(2, 0.1), df=8.0)
+    arguments = {"n_points": 512, "chains": 4, "least_ess": 400.0}
+
+    # Negative control: the first proposal alone will not do.
+    alone = sample_adaptively(
+        without_extra(far_and_wide), first, seed=np.random.SeedSequence(3), tries=1, **arguments
+    )
+    assert alone.weighted.k_hat > _importance.K_HAT_MAX
+    assert alone.proposal is first
+    found = sample_adaptively(
+        without_extra(far_and_wide), first, seed=np.random.SeedSequence(3), **arguments
+    )
+    assert found.weighted.k_hat <= _importance.K_HAT_MAX
+    assert found.weighted.ess >= 400.0
+    assert abs(found.weighted.log_evidence) < 5.0 * found.weighted.log_evidence_se
+    assert found.proposal.axes.diagonal().min() > 5.0 * first.axes.diagonal().max()
+
+
+def test_more_points_are_drawn_when_too_few_are_effective() -> None:
+    first = fit_proposal(normal, np.zeros((1, 3)), variances=np.full(3, 0.1), df=8.0)
+
+    def points_used(least_ess: float, tries: int) -> int:
+        found = sample_adaptively(
+            lambda points, _: (normal(points), points.copy()), first, n_points=128, chains=2,
+            seed=np.random.SeedSequence(4), least_ess=least_ess, tries=tries,
+        )  # fmt: skip
+        # What was kept belongs to the points of the last try.
+        np.testing.assert_array_equal(found.kept, found.weighted.points.reshape(-1, 3))
+        return found.weighted.log_weights.size
+
+    assert points_used(100.0, tries=4) == 256
+    assert points_used(600.0, tries=4) == 1024
+    # Both fall short; the one with more of them is what there is.
+    assert points_used(1e9, tries=2) == 512
 
 
 def test_points_without_density_get_no_weight() -> None:

@@ -85,6 +85,21 @@ def test_mega_passes_the_gate_with_the_standard_deviations_of_the_other_engines(
             assert abs(values.mean() - mean) < 5.0 * np.hypot(mcse, own), (spec, name)
 
 
+@pytest.mark.parametrize("seed", [2, 4])
+def test_importance_sampling_copes_with_terms_that_are_not_there(seed: int) -> None:
+    absent = {"sd_language_task": 0.0, "sd_model_language": 0.0, "sd_model_task": 0.0}
+    table = simulate("crossed", sds=absent, seed=seed).records
+    design = build_design(table, load_spec("crossed"))
+    draws = marginal.sample(design, SamplerSettings())
+    assert draws.attrs["path"] == "importance"
+    # The gate asks for 100 effective draws per chain, in the weights too.
+    assert float(draws.attrs["importance_ess"]) > 400.0
+    assert convergence_gate(to_tree(design, draws, engine="marginal")).status == "pass"
+    for name in absent:
+        # Half of the prior's mass is above 0.67 of its scale.
+        assert np.median(draws.posterior[name]) < 0.3 * 0.67 * design.priors[name].scale
+
+
 def test_same_seed_same_draws() -> None:
     design = two_sds(10.0)
     first, again, other = (

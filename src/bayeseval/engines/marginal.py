@@ -19,7 +19,7 @@ from bayeseval import names
 from bayeseval._random import stream
 from bayeseval.design import Design
 from bayeseval.engines import _importance
-from bayeseval.engines._evidence import DF, scale_proposal
+from bayeseval.engines._evidence import scale_proposal
 from bayeseval.engines._marginal_density import Marginal, build_marginal, one_thread_per_call
 from bayeseval.engines.base import Draws, Progress, SamplerSettings, resolve_settings
 from bayeseval.errors import EngineError
@@ -31,10 +31,6 @@ Index = npt.NDArray[np.int64]
 
 _DEFAULTS: Final = {"draws": 1000, "chains": 4}
 
-# Degrees of freedom of the proposal, then of a second try with heavier tails. NUTS is
-# what comes after.
-_DFS: Final = (DF, 4.0)
-
 # Floating-point operations of Cholesky factors that may be spent on points before a
 # point is made to serve several draws, and how many draws it may serve. The draws
 # of the effects are exact whatever the number of points; that of the sds is limited
@@ -43,9 +39,12 @@ _OPERATIONS: Final = 2.5e10
 _DRAWS_PER_POINT: Final = 4
 _LEAST_POINTS: Final = 128
 
+# Effective points per chain that are wanted: the convergence gate asks for 100.
+_ESS_PER_CHAIN: Final = 125.0
+
 # Beyond this many coefficients a factor takes longer than a gradient of the joint
 # density, and NUTS on everything is the better engine.
-_MOST_KEPT: Final = 3000
+_MOST_KEPT: Final = 2000
 
 
 def why_not(design: Design) -> str | None:
@@ -130,22 +129,42 @@ class _Run:
 
     def draws(self) -> Draws:
         """Importance sampling, or NUTS if its weights cannot be relied on."""
-        attrs: dict[str, str] = {}
-        for attempt, df in enumerate(_DFS):
-            self.tell("mode", 0, 1, "")
-            proposal = scale_proposal(self.marginal, self.design, df=df)
-            self.tell("mode", 1, 1, "")
-            seeds = stream(self.settings.seed, f"marginal-{attempt}").spawn(3)
-            weighted, effects = self._weigh(proposal, seeds[0], seeds[1])
-            attrs = {
-                "k_hat": repr(weighted.k_hat),
-                "importance_ess": repr(weighted.ess),
-                "importance_efficiency": repr(weighted.efficiency),
-                "n_points": str(weighted.log_weights.size),
-            }
-            if weighted.k_hat <= _importance.K_HAT_MAX:
-                return self._resampled(weighted, effects, seeds[2], attrs)
-        return self._nuts(proposal, attrs)
+        self.tell("mode", 0, 1, "")
+        proposal = scale_proposal(self.marginal, self.design)
+        self.tell("mode", 1, 1, "")
+        for_points, for_resampling, _ = self._seeds("importance")
+        n_points = self.n_points()
+        found = _importance.sample_adaptively(
+            self._evaluate,
+            proposal,
+            n_points=n_points,
+            chains=self.chains,
+            seed=for_points,
+            least_ess=self.chains * min(_ESS_PER_CHAIN, 0.5 * n_points),
+        )
+        weighted = found.weighted
+        attrs = {
+            "k_hat": repr(weighted.k_hat),
+            "importance_ess": repr(weighted.ess),
+            "importance_efficiency": repr(weighted.efficiency),
+            "n_points": str(weighted.log_weights.size),
+        }
+        if weighted.k_hat <= _importance.K_HAT_MAX:
+            return self._resampled(weighted, found.kept, for_resampling, attrs)
+        return self._nuts(found.proposal, attrs)
+
+    def _evaluate(
+        self, points: Floats, seed: np.random.SeedSequence
+    ) -> tuple[Floats, dict[str, Floats]]:
+        """Log posterior of points, and at each as many effects as it is likely to need."""
+        self.tell("weighing", 0, len(points), "")
+        likely = 1 + -(-self.n_draws * self.chains // len(points))
+        found = self.marginal.log_posterior_and_effects(points, likely, seed=seed)
+        self.tell("weighing", len(points), len(points), "")
+        return found
+
+    def _seeds(self, path: str) -> list[np.random.SeedSequence]:
+        return stream(self.settings.seed, f"marginal-{path}").spawn(3)
 
     def n_points(self) -> int:
         """Points per chain, a power of two."""
@@ -153,23 +172,6 @@ class _Run:
         most = max(_LEAST_POINTS, _power_of_two(self.n_draws))
         least = max(_LEAST_POINTS, _power_of_two(self.n_draws // _DRAWS_PER_POINT))
         return max(least, min(most, _power_of_two(int(affordable)) // 2))
-
-    def _weigh(
-        self,
-        proposal: _importance.Proposal,
-        for_points: np.random.SeedSequence,
-        for_effects: np.random.SeedSequence,
-    ) -> tuple[_importance.Weighted, dict[str, Floats]]:
-        """Weighted points, and at each of them as many effects as it is likely to need."""
-        n_points, n = self.n_points(), self.marginal.scales.n
-        uniform = _importance.quasi_random(n_points, n, for_points.spawn(self.chains))
-        points, log_proposal = proposal.points(uniform)
-        likely = 1 + -(-self.n_draws // n_points)
-        self.tell("weighing", 0, len(points), "")
-        value, effects = self.marginal.log_posterior_and_effects(points, likely, seed=for_effects)
-        weighted = _importance.weigh(points, value - log_proposal, chains=self.chains)
-        self.tell("weighing", len(points), len(points), f"k-hat {weighted.k_hat:.2f}")
-        return weighted, effects
 
     def _resampled(
         self,
@@ -206,7 +208,7 @@ class _Run:
         from bayeseval.engines import _marginal_nuts
 
         self.tell("nuts", 0, 1, f"importance weights have k-hat {float(attrs['k_hat']):.2f}")
-        for_starts, for_nuts, for_effects = stream(self.settings.seed, "marginal-nuts").spawn(3)
+        for_starts, for_nuts, for_effects = self._seeds("nuts")
         uniform = np.random.default_rng(for_starts).uniform(
             0.1, 0.9, (self.chains, len(proposal.mode))
         )
