@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
-from bayeseval.records import CellTable, Records, reduce_replicates, unbalanced_quadratics
+from bayeseval.records import (
+    CellTable,
+    Records,
+    load,
+    reduce_replicates,
+    unbalanced_quadratics,
+)
 
 Rows = list[dict[str, Any]]
 
@@ -291,3 +298,42 @@ def test_items_are_averaged_before_anything_else() -> None:
     assert table.seed.sum_of_squares.tolist() == [0.125, 0.125]
     assert table.n_items.tolist() == [4.0, 4.0]
     assert table.n_rows.tolist() == [8, 8]
+
+
+def test_tasks_may_differ_in_what_they_have(tmp_path: Path) -> None:
+    """One table, three tasks: seeds and boots, seeds, a score alone; saved and read back."""
+    plain = [
+        {"model": m, "language": lang, "task": "p", "score": v, "se": 0.5}
+        for m, lang, v in (("y", "yy", 4.0), ("z", "zz", 5.0))
+    ]
+    seeds = [
+        {"model": m, "language": "yy", "task": "s", "seed": s, "score": 10.0 + s}
+        for m in ("y", "z")
+        for s in (0, 1, 2)
+    ]
+    records = _records(plain + seeds + _others())
+    path = tmp_path / "t.csv"
+    records.to_csv(path)
+    again = load(path)
+    assert again.content_hash == records.content_hash
+    pd.testing.assert_frame_equal(again.table, records.table)
+    table = reduce_replicates(again)
+    task = [again.coords["task"][code] for code in table.codes["task"]]
+    assert sorted(task) == ["a", "a", "p", "p", "s", "s"]
+    by_task = {
+        name: [(table.n_seeds[i], table.n_boot[i]) for i in range(6) if task[i] == name]
+        for name in ("a", "p", "s")
+    }
+    assert by_task == {"a": [(2, 2)] * 2, "p": [(0, 0)] * 2, "s": [(3, 0)] * 2}
+    assert sorted(table.se[np.isfinite(table.se)].tolist()) == [0.5, 0.5]
+
+
+def test_a_folder_with_seeds_for_one_task_only(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(
+        "model,language,task,seed,score\ngpt,en,a,0,80\ngpt,en,a,1,82\nb,sw,a,1,5\n"
+    )
+    (tmp_path / "b.csv").write_text("model,language,task,score\ngpt,sw,b,70\n")
+    records = load(tmp_path)
+    assert records.replicate_codes("seed").tolist() == [1, 0, 1, -1]
+    assert records.replicate_codes("boot").tolist() == [-1] * 4
+    assert reduce_replicates(records).n_seeds.tolist() == [1.0, 2.0, 0.0]

@@ -15,7 +15,7 @@ from bayeseval.records.cells import look_alikes
 from bayeseval.records.columns import LABELS, REPLICATES, TABLE_COLUMNS
 from bayeseval.records.parts import Part, read_part, same_partition
 from bayeseval.records.raw import Cells, RawTable
-from bayeseval.records.report import Dropped, LoadReport, Units, counted, shorten
+from bayeseval.records.report import Dropped, LoadReport, Units, shorten
 from bayeseval.records.scales import (
     UnitsLike,
     check_range,
@@ -23,8 +23,10 @@ from bayeseval.records.scales import (
     normalise_units,
     resolve_units,
 )
+from bayeseval.records.stack import Stack, encode, without_blanks
+from bayeseval.records.suspects import DivergedRuns, diverged_runs, single_seed_notes
 
-__all__ = ["Assembled", "MixedScales", "assemble"]
+__all__ = ["Assembled", "DivergedRuns", "MixedScales", "assemble"]
 
 MixedScales = Literal["refuse", "allow"]
 
@@ -52,60 +54,13 @@ class Assembled:
     report: LoadReport
 
 
-class _Stack:
-    """All parts' rows, one after the other, and where each stands."""
-
-    def __init__(self, parts: Sequence[Part]) -> None:
-        self.parts = parts
-        sizes = [len(part.table) for part in parts]
-        self.file = np.repeat(np.arange(len(parts)), sizes)
-        self.row = np.concatenate([np.arange(size) for size in sizes])
-        self.labels = self._common_labels()
-        names = dict.fromkeys(name for part in parts for name in part.numbers)
-        self.numbers = {
-            name: np.concatenate(
-                [p.numbers.get(name, np.full(len(p.table), np.nan)) for p in parts]
-            )
-            for name in names
-        }
-
-    def __len__(self) -> int:
-        return len(self.file)
-
-    @property
-    def source(self) -> str:
-        """The file, or how many there are."""
-        if len(self.parts) == 1:
-            return self.parts[0].table.source
-        return f"{self.parts[0].table.source} and {counted(len(self.parts) - 1, 'more file')}"
-
-    def at(self, position: int, our: str | None = None) -> str:
-        part: Part = self.parts[int(self.file[position])]
-        column = part.columns.get(our) if our is not None else None
-        return part.table.at(int(self.row[position]), column)
-
-    def _common_labels(self) -> dict[str, Cells]:
-        common: dict[str, Cells] = {}
-        for name in dict.fromkeys(name for part in self.parts for name in part.labels):
-            lacking = [part for part in self.parts if name not in part.labels]
-            if not lacking:
-                common[name] = np.concatenate([part.labels[name] for part in self.parts])
-            elif name in REPLICATES:
-                having = next(part for part in self.parts if name in part.labels)
-                raise InputError(
-                    f"{lacking[0].table.source}: no {name} column, but {having.table.source} has"
-                    f" one; give every file its {name}, or leave the column out with"
-                    f" --columns {name}="
-                )
-        return common
-
-
 def assemble(
     tables: Sequence[RawTable],
     *,
     columns: Mapping[str, str | None],
     units: UnitsLike | Mapping[str, UnitsLike] | None,
     mixed: MixedScales,
+    diverged: DivergedRuns = "refuse",
     notes: Sequence[str] = (),
 ) -> Assembled:
     """Validate tables and put them together in canonical order.
@@ -118,7 +73,10 @@ def assemble(
     units : Units, pair, mapping or None
         Declared bounds of the scores, for all tasks or by task.
     mixed : {"refuse", "allow"}
-        What to do with a task that mixes 0-1 and 0-100 scales.
+        What to do with a task that mixes 0-1 and 0-100 scales, or whose scores of one
+        model are in other units.
+    diverged : {"refuse", "allow", "drop"}
+        What to do with a seed that scored far below its cell's other seeds.
     notes : sequence of str
         What the caller has to report about the files.
 
@@ -129,12 +87,17 @@ def assemble(
     """
     if mixed not in ("refuse", "allow"):
         raise InputError(f"mixed_scales: {mixed!r} is not known (allowed: 'refuse', 'allow')")
+    if diverged not in ("refuse", "allow", "drop"):
+        raise InputError(
+            f"diverged_runs: {diverged!r} is not known (allowed: 'refuse', 'allow', 'drop')"
+        )
     parts = [read_part(table, columns=columns) for table in tables]
-    stack = _Stack(parts)
+    stack = Stack(parts)
     said = [*notes, *_part_notes(parts)]
     _refuse_too_little(stack)
     said += _tidy_setups(stack)
-    labels, codes = _encode(stack)
+    labels, codes = encode(stack)
+    _refuse_half_replicates(stack, codes, labels["task"])
     _refuse_duplicates(stack, codes)
     _check_numbers(stack, codes["task"], labels["task"])
     scores = stack.numbers["score"]
@@ -163,6 +126,7 @@ def assemble(
         )
     check_range(scores, codes["task"], labels["task"], resolved, lambda i: stack.at(i, "score"))
     said += [*mixtures, *scale_notes, *guess_notes]
+    kept, dropped = _replicate_suspects(stack, codes, labels["task"], diverged, said)
     for factor in LABELS:
         said += [
             f"warning: {factor} labels that look alike were kept apart: {', '.join(group)}"
@@ -170,12 +134,13 @@ def assemble(
         ]
     keys = [codes[name] for name in (*LABELS, *REPLICATES) if name in codes]
     order = np.lexsort(keys[::-1])
+    order = order[kept[order]]
     return Assembled(
         frame=_frame(stack, order),
         labels={factor: labels[factor] for factor in LABELS},
         codes={name: values[order] for name, values in codes.items()},
         units=resolved,
-        report=_report(stack, said),
+        report=_report(stack, said, dropped),
     )
 
 
@@ -186,7 +151,7 @@ def _part_notes(parts: Sequence[Part]) -> list[str]:
     ]
 
 
-def _refuse_too_little(stack: _Stack) -> None:
+def _refuse_too_little(stack: Stack) -> None:
     dropped = _merge_dropped([group for part in stack.parts for group in part.dropped])
     reasons = ", ".join(f"{group.reason}: {group.n_rows}" for group in dropped)
     after = f" after rows were dropped ({reasons})" if dropped else ""
@@ -201,7 +166,7 @@ def _refuse_too_little(stack: _Stack) -> None:
             )
 
 
-def _tidy_setups(stack: _Stack) -> list[str]:
+def _tidy_setups(stack: Stack) -> list[str]:
     """Keep ``dataset`` and ``metric`` only where they say the same as the task.
 
     A saved table then reads back to itself, whatever the user had to choose.
@@ -237,7 +202,7 @@ def _pair(setup: str) -> str:
     return " + ".join(repr(label) for label in setup.split(_BETWEEN))
 
 
-def _refuse_many_metrics(stack: _Stack, tasks: Cells, metrics: Cells) -> None:
+def _refuse_many_metrics(stack: Stack, tasks: Cells, metrics: Cells) -> None:
     conflict = _first_conflict(tasks, metrics)
     if conflict is None or not any(part.named_tasks for part in stack.parts):
         return
@@ -258,30 +223,36 @@ def _first_conflict(names: Cells, values: Cells) -> tuple[str, str, str] | None:
     return None
 
 
-def _encode(
-    stack: _Stack,
-) -> tuple[dict[str, tuple[str, ...]], dict[str, npt.NDArray[np.int64]]]:
-    """Sorted levels and the position of each row's level, for every key column."""
-    labels: dict[str, tuple[str, ...]] = {}
-    codes: dict[str, npt.NDArray[np.int64]] = {}
-    for name in (*LABELS, *REPLICATES):
-        if name not in stack.labels:
+def _refuse_half_replicates(
+    stack: Stack, codes: Mapping[str, npt.NDArray[np.int64]], tasks: tuple[str, ...]
+) -> None:
+    """Tasks may differ in what replicates they have; the records of one task may not."""
+    for name in REPLICATES:
+        if name not in codes:
             continue
-        found, uniques = pd.factorize(stack.labels[name])
-        numeric = name in REPLICATES and all(u.isascii() and u.isdigit() for u in uniques)
-        # Seeds 2 and 10 in that order; ties such as "1" and "01" by their text.
-        order = sorted(
-            range(len(uniques)),
-            key=lambda i: (int(uniques[i]), uniques[i]) if numeric else (0, uniques[i]),
+        having = np.zeros(len(tasks), dtype=np.bool_)
+        having[codes["task"][codes[name] >= 0]] = True
+        lacking = np.flatnonzero((codes[name] < 0) & having[codes["task"]])
+        if not lacking.size:
+            continue
+        row = int(lacking[0])
+        task = codes["task"][row]
+        part = stack.parts[stack.file[row]]
+        hint = f"or leave the column out with --columns {name}="
+        if name in part.columns:
+            raise InputError(
+                f"{stack.at(row, name)}: {name} is empty; give every record of task"
+                f" {tasks[task]!r} its {name}, {hint}"
+            )
+        other = int(np.flatnonzero((codes[name] >= 0) & (codes["task"] == task))[0])
+        raise InputError(
+            f"{part.table.source}: no {name} column, but"
+            f" {stack.parts[stack.file[other]].table.source} has one for task {tasks[task]!r};"
+            f" give every record of the task its {name}, {hint}"
         )
-        rank = np.empty(len(uniques), dtype=np.int64)
-        rank[order] = np.arange(len(uniques))
-        labels[name] = tuple(str(uniques[i]) for i in order)
-        codes[name] = rank[found]
-    return labels, codes
 
 
-def _refuse_duplicates(stack: _Stack, codes: Mapping[str, npt.NDArray[np.int64]]) -> None:
+def _refuse_duplicates(stack: Stack, codes: Mapping[str, npt.NDArray[np.int64]]) -> None:
     keys = pd.DataFrame(dict(codes))
     repeated = keys.duplicated(keep="first").to_numpy()
     if not repeated.any():
@@ -290,7 +261,9 @@ def _refuse_duplicates(stack: _Stack, codes: Mapping[str, npt.NDArray[np.int64]]
     same = np.logical_and.reduce([column == column[second] for column in codes.values()])
     first = int(np.flatnonzero(same)[0])
     cells = len(keys[repeated].drop_duplicates())
-    cell = ", ".join(f"{name} {stack.labels[name][second]!r}" for name in codes)
+    cell = ", ".join(
+        f"{name} {stack.labels[name][second]!r}" for name in codes if codes[name][second] >= 0
+    )
     scores = stack.numbers["score"]
     more = f"; {cells} cells have more than one score" if cells > 1 else ""
     hint = (
@@ -304,7 +277,7 @@ def _refuse_duplicates(stack: _Stack, codes: Mapping[str, npt.NDArray[np.int64]]
     )
 
 
-def _short_place(stack: _Stack, position: int, other: int) -> str:
+def _short_place(stack: Stack, position: int, other: int) -> str:
     """The place of a row, without the file when `other` is in the same one."""
     place = stack.at(position)
     if stack.file[position] == stack.file[other]:
@@ -313,7 +286,7 @@ def _short_place(stack: _Stack, position: int, other: int) -> str:
     return place
 
 
-def _check_numbers(stack: _Stack, task: npt.NDArray[np.int64], tasks: tuple[str, ...]) -> None:
+def _check_numbers(stack: Stack, task: npt.NDArray[np.int64], tasks: tuple[str, ...]) -> None:
     numbers = stack.numbers
     for name, least in _AT_LEAST.items():
         if name in numbers:
@@ -332,7 +305,7 @@ def _check_numbers(stack: _Stack, task: npt.NDArray[np.int64], tasks: tuple[str,
         _per_task(stack, "chance", task, tasks)
 
 
-def _refuse(stack: _Stack, name: str, broken: npt.NDArray[np.bool_], why: str) -> None:
+def _refuse(stack: Stack, name: str, broken: npt.NDArray[np.bool_], why: str) -> None:
     rows = np.flatnonzero(broken)
     if rows.size:
         first = int(rows[0])
@@ -343,7 +316,7 @@ def _refuse(stack: _Stack, name: str, broken: npt.NDArray[np.bool_], why: str) -
 
 
 def _per_task(
-    stack: _Stack, name: str, task: npt.NDArray[np.int64], tasks: tuple[str, ...]
+    stack: Stack, name: str, task: npt.NDArray[np.int64], tasks: tuple[str, ...]
 ) -> npt.NDArray[np.float64]:
     """The one value that a column has in each task; NaN where it is empty throughout."""
     values = stack.numbers[name]
@@ -362,7 +335,7 @@ def _per_task(
 
 
 def _found_units(
-    stack: _Stack, task: npt.NDArray[np.int64], tasks: tuple[str, ...]
+    stack: Stack, task: npt.NDArray[np.int64], tasks: tuple[str, ...]
 ) -> tuple[dict[str, Units], list[str]]:
     """Bounds given in the table's own columns ``scale_min`` and ``scale_max``."""
     bounds = {
@@ -392,17 +365,60 @@ def _found_units(
     return found, notes if assumed else []
 
 
-def _frame(stack: _Stack, order: npt.NDArray[np.intp]) -> pd.DataFrame:
+def _replicate_suspects(
+    stack: Stack,
+    codes: Mapping[str, npt.NDArray[np.int64]],
+    tasks: tuple[str, ...],
+    diverged: DivergedRuns,
+    said: list[str],
+) -> tuple[npt.NDArray[np.bool_], list[Dropped]]:
+    """Rows to keep, and what was dropped; replicates that deserve a word are in `said`."""
+    kept = np.ones(len(stack), dtype=np.bool_)
+    if "seed" not in codes and "n_seeds" not in stack.numbers:
+        return kept, []
+    seeds = codes.get("seed", np.full(len(stack), -1, dtype=np.int64))
+    keys = pd.DataFrame({factor: codes[factor] for factor in LABELS})
+    cells = keys.groupby(list(LABELS), sort=True).ngroup().to_numpy().astype(np.int64)
+    _, first = np.unique(cells, return_index=True)
+    task_of_cell = {i: tasks[code] for i, code in enumerate(codes["task"][first])}
+    said += single_seed_notes(cells, seeds, task_of_cell, stack.numbers.get("n_seeds"))
+    runs = diverged_runs(
+        stack.numbers["score"], cells, seeds, lambda position: stack.at(position, "score")
+    )
+    if not runs:
+        return kept, []
+    more = f"; {len(runs)} such runs" if len(runs) > 1 else ""
+    if diverged == "refuse":
+        raise InputError(
+            f"{runs[0].message}{more}; correct it, or choose 'diverged_runs: drop' or"
+            " 'diverged_runs: allow' in a mapping file"
+        )
+    if diverged == "allow":
+        said += [f"warning: {run.message}; it was kept" for run in runs]
+        return kept, []
+    counts: dict[str, int] = {}
+    for run in runs:
+        kept[run.rows] = False
+        at = int(run.rows[0])
+        name = ", ".join(stack.labels[key][at] for key in (*LABELS, "seed"))
+        counts[name] = len(run.rows)
+    said += [f"{run.message}; it was dropped" for run in runs]
+    first_place = stack.at(int(runs[0].rows[0]))
+    return kept, [Dropped("diverged run", tuple(sorted(counts.items())), first_place)]
+
+
+def _frame(stack: Stack, order: npt.NDArray[np.intp]) -> pd.DataFrame:
     columns: dict[str, pd.Series] = {}
     for name in TABLE_COLUMNS:
         if name in stack.labels:
-            columns[name] = pd.Series(stack.labels[name][order], dtype="str")
+            cells = stack.labels[name][order]
+            columns[name] = pd.Series(without_blanks(cells), dtype="str")
         elif name in stack.numbers:
             columns[name] = pd.Series(stack.numbers[name][order], dtype=np.float64)
     return pd.DataFrame(columns)
 
 
-def _report(stack: _Stack, notes: Sequence[str]) -> LoadReport:
+def _report(stack: Stack, notes: Sequence[str], dropped: Sequence[Dropped]) -> LoadReport:
     columns: dict[str, dict[str, None]] = {}
     for part in stack.parts:
         for our, theirs in part.columns.items():
@@ -411,10 +427,10 @@ def _report(stack: _Stack, notes: Sequence[str]) -> LoadReport:
     return LoadReport(
         sources=tuple(part.table.source for part in stack.parts),
         n_rows_read=sum(part.n_rows for part in stack.parts),
-        n_records=len(stack),
+        n_records=len(stack) - sum(group.n_rows for group in dropped),
         columns=tuple((our, " / ".join(columns[our])) for our in order if our in columns),
         ignored_columns=tuple(dict.fromkeys(n for part in stack.parts for n in part.ignored)),
-        dropped=_merge_dropped([group for part in stack.parts for group in part.dropped]),
+        dropped=_merge_dropped([*(g for part in stack.parts for g in part.dropped), *dropped]),
         notes=tuple(dict.fromkeys(notes)),
     )
 

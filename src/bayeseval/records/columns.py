@@ -64,19 +64,26 @@ METRIC_NAMES: Final = frozenset(
 _SYNONYMS: Final[Mapping[str, frozenset[str]]] = {
     "model": frozenset(["modelname", "modelid", "system", "systemname", "llm"]),
     "language": frozenset(
-        ["lang", "languagecode", "langcode", "languagename", "languageid", "locale", "isocode"]
+        [
+            *("lang", "languagecode", "langcode", "languagename", "languageid", "locale"),
+            *("isocode", "langpair", "languagepair"),
+        ]
     ),
     "task": frozenset(["taskname"]),
     "dataset": frozenset(["datasetname", "benchmark", "benchmarkname", "corpus"]),
     "metric": frozenset(["metricname"]),
-    "score": METRIC_NAMES | frozenset(["value", "result", "performance", "mean", "meanscore"]),
+    "score": METRIC_NAMES
+    | frozenset(["value", "result", "performance", "mean", "meanscore"])
+    | frozenset(f"{metric}mean" for metric in METRIC_NAMES),
     "n": frozenset(["numitems", "nitems", "numsamples", "nsamples", "samplesize", "numexamples"]),
     "k": frozenset(["numcorrect", "ncorrect"]),
     "se": frozenset(["stderr", "standarderror", "scorestderr", "scorese"]),
     "seed": frozenset(["seedidx", "seedindex", "seedid"]),
-    "boot": frozenset(["bootidx", "bootindex", "bootid", "bootstrapidx", "bootstrapindex"]),
-    "seed_sd": frozenset(["sdseed", "seedstd"]),
-    "boot_sd": frozenset(["sdboot", "sdbootavg", "bootstd"]),
+    "boot": frozenset(
+        ["bootidx", "bootindex", "bootid", "bootstrapidx", "bootstrapindex", "bootstrap"]
+    ),
+    "seed_sd": frozenset(["sdseed", "sd(seed)", "seedstd"]),
+    "boot_sd": frozenset(["sdboot", "sd(boot)", "sdbootavg", "bootstd"]),
     "n_seeds": frozenset(["numseeds"]),
     "n_boot": frozenset(["nboots", "numboot", "numboots", "nbootstrap", "numbootstrap"]),
     "item": frozenset(["itemid", "docid"]),
@@ -85,6 +92,9 @@ _SYNONYMS: Final[Mapping[str, frozenset[str]]] = {
     "chance": frozenset(["chancelevel", "randombaseline"]),
 }
 OUR_COLUMNS: Final = tuple(_SYNONYMS)
+
+# What a column named after the score's says of it: "bleu_seed_sd" beside "bleu_mean".
+_OF_THE_SCORE: Final = ("se", "seed_sd", "boot_sd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +123,8 @@ def resolve_columns(
 
     Names are compared without case, blanks, underscores, hyphens and dots. A column
     with our own name wins over a synonym; two candidates of the same standing are
-    refused.
+    refused. ``se``, ``seed_sd`` and ``boot_sd`` are also found under the score's name:
+    ``acc_stderr`` beside ``acc``, ``bleu_seed_sd`` beside ``bleu_mean``.
 
     Parameters
     ----------
@@ -147,15 +158,28 @@ def resolve_columns(
             match = _match(our, free, source)
             if match is not None:
                 chosen[our] = match
+    if "score" in chosen:
+        stem = _fold(_without_mean(chosen["score"]))
+        for our in _OF_THE_SCORE:
+            if our not in explicit:
+                endings = {_fold(our), *_SYNONYMS[our]}
+                own = [n for n in free if _fold(n) in {stem + ending for ending in endings}]
+                # Nearer than a column for the table as a whole.
+                chosen |= {our: own[0]} if len(own) == 1 else {}
     missing = [our for our in ("model", "language", "score") if our not in chosen]
     if missing:
         raise InputError(_missing(missing, names, free, source))
-    score = chosen["score"]
+    metric = _without_mean(chosen["score"])
     return ColumnMap(
         ours=chosen,
         explicit=frozenset(our for our, theirs in explicit.items() if theirs is not None),
-        metric=score if _fold(score) in METRIC_NAMES else None,
+        metric=metric if _fold(metric) in METRIC_NAMES else None,
     )
+
+
+def _without_mean(score: str) -> str:
+    """``bleu`` of ``bleu_mean``; other names as they are."""
+    return re.sub(r"(?<=.)[\s_\-.]+mean$", "", score, flags=re.IGNORECASE)
 
 
 def _fold(name: str) -> str:

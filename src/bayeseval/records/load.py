@@ -8,9 +8,16 @@ from pathlib import Path
 
 from bayeseval._resources import find_resource, resource_names
 from bayeseval.errors import InputError, did_you_mean
-from bayeseval.records.build import MixedScales, assemble
+from bayeseval.records.build import DivergedRuns, MixedScales, assemble
+from bayeseval.records.raw import with_constants
 from bayeseval.records.readers import TABULAR_SUFFIXES, read_table
-from bayeseval.records.registry import BenchmarkCard, TableMapping, read_card, read_mapping
+from bayeseval.records.registry import (
+    BenchmarkCard,
+    TableMapping,
+    find_mapping,
+    read_card,
+    read_mapping,
+)
 from bayeseval.records.report import counted, shorten
 from bayeseval.records.scales import UnitsLike
 from bayeseval.records.table import Records
@@ -28,6 +35,7 @@ def load(
     units: UnitsLike | Mapping[str, UnitsLike] | None = None,
     language_names: Mapping[str, str] | None = None,
     mixed_scales: MixedScales | None = None,
+    diverged_runs: DivergedRuns | None = None,
     name: str | None = None,
 ) -> Records:
     """Read a table of scores.
@@ -43,7 +51,9 @@ def load(
         Our column names to the file's, where the loader should not choose itself:
         ``{"score": "F1"}``. None leaves a column out.
     mapping_file : path, optional
-        YAML file with ``columns``, ``units``, ``language_names``, ``mixed_scales``.
+        YAML file with ``columns``, ``units``, ``language_names``, ``mixed_scales``,
+        ``diverged_runs``, ``constants``; or a reuben configuration (``score_col``, ...).
+        One reuben configuration beside the data is found without being named.
         Arguments win over it, and it wins over a benchmark's card.
     units : Units, pair, mapping or None
         Bounds of the scores, ``(lower, upper)``: for all tasks, or by task (the key
@@ -51,7 +61,11 @@ def load(
     language_names : mapping of str to str, optional
         Names of language labels.
     mixed_scales : {"refuse", "allow"}, optional
-        What to do with a task that seems to mix 0-1 and 0-100 scales.
+        What to do with a task that seems to mix 0-1 and 0-100 scales, or whose scores
+        of one model seem to be in other units.
+    diverged_runs : {"refuse", "allow", "drop"}, optional
+        What to do with a seed that scored far below its cell's other seeds: refuse the
+        table (the default), keep the run with a warning, or leave the run out.
     name : str, optional
         Name of the records; the card's or the file's when not given.
 
@@ -71,21 +85,31 @@ def load(
     settings: list[TableMapping] = [card] if card is not None else []
     if mapping_file is not None:
         settings.append(read_mapping(Path(mapping_file)))
+    elif card is None:
+        beside, more = find_mapping(path if path.is_dir() else path.parent)
+        settings += [read_mapping(beside)] if beside is not None else []
+        notes += more
     chosen: dict[str, str | None] = {}
+    constants: dict[str, str | float] = {}
     names: dict[str, str] = {}
     declared: UnitsLike | Mapping[str, UnitsLike] | None = None
     allowed: MixedScales = "refuse"
+    diverged: DivergedRuns = "refuse"
     for setting in settings:
         chosen |= setting.columns
+        constants |= setting.constants
         names |= setting.language_names
         declared = setting.units.as_units() if setting.units is not None else declared
         allowed = setting.mixed_scales if "mixed_scales" in setting.model_fields_set else allowed
+        if "diverged_runs" in setting.model_fields_set:
+            diverged = setting.diverged_runs
     return Records._assembled(
         assemble(
-            [read_table(file) for file in files],
-            columns=chosen | dict(columns or {}),
+            [with_constants(read_table(file), constants) for file in files],
+            columns={name: name for name in constants} | chosen | dict(columns or {}),
             units=declared if units is None else units,
             mixed=mixed_scales or allowed,
+            diverged=diverged_runs or diverged,
             notes=notes,
         ),
         name=name or (card.name if card is not None else path.stem),

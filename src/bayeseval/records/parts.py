@@ -40,7 +40,7 @@ class Part:
         The rows kept; gives the place of each.
     labels : mapping of str to array of str objects
         ``model``, ``language``, ``task`` and, where there, ``dataset``, ``metric``,
-        ``seed``, ``boot``, ``item``.
+        ``seed``, ``boot``, ``item``; an empty text for a record without a replicate label.
     numbers : mapping of str to array of float
         ``score`` and the optional numbers, NaN where empty.
     columns : mapping of str to str
@@ -84,10 +84,11 @@ class _Reader:
         # Of a table whose rows were all dropped, nothing can be said: the column stands.
         return not len(cells) or not empty_cells(cells).all()
 
-    def labels(self, our: str) -> Cells:
+    def labels(self, our: str, *, rows: npt.NDArray[np.bool_] | None = None) -> Cells:
         theirs = self.columns.ours[our]
         self.used[our] = theirs
-        clean = clean_labels(self.table.columns[theirs], table=self.table, column=theirs, what=our)
+        table = self.table if rows is None else self.table.take(rows)
+        clean = clean_labels(table.columns[theirs], table=table, column=theirs, what=our)
         if clean.stripped:
             self.notes.append(
                 f"blanks stripped from {counted(len(clean.stripped), our + ' label')}:"
@@ -209,20 +210,19 @@ def _drop_missing_scores(reader: _Reader, labels: dict[str, Cells]) -> dict[str,
 
 
 def _replicate(reader: _Reader, our: str) -> Cells:
-    """Labels of a replicate column; every record needs one."""
+    """Labels of a replicate column, empty where a record has none.
+
+    Whether it may have none is decided over all files: a task has replicates or not.
+    """
     theirs = reader.columns.ours[our]
-    empty = np.flatnonzero(empty_cells(reader.table.columns[theirs]))
-    if empty.size:
-        raise InputError(
-            f"{reader.table.at(int(empty[0]), theirs)}: {our} is empty; give every record its"
-            f" {our}, or leave the column out with --columns {our}="
-        )
-    values = reader.labels(our)
+    filled = ~empty_cells(reader.table.columns[theirs])
+    labels = object_array([""] * len(filled))
+    labels[filled] = reader.labels(our, rows=filled)
     if our == "item":
-        return values
+        return labels
     # A column of whole numbers written by a spreadsheet reads "0.0", "1.0".
-    whole = {label: _INTEGRAL.sub(r"\1", label) for label in set(values)}
-    return object_array(whole[label] for label in values)
+    whole = {label: _INTEGRAL.sub(r"\1", label) for label in set(labels)}
+    return object_array(whole[label] for label in labels)
 
 
 def _tasks(reader: _Reader) -> tuple[dict[str, Cells], bool]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from bayeseval.errors import InputError
 
-__all__ = ["Cells", "Nested", "RawTable", "make_table", "object_array"]
+__all__ = ["Cells", "Nested", "RawTable", "make_table", "object_array", "with_constants"]
 
 Cells = npt.NDArray[np.object_]
 
@@ -98,4 +98,26 @@ def make_table(
         place=place,
         numbers=np.fromiter(numbers, dtype=np.int64),
         columns=named,
+    )
+
+
+def with_constants(table: RawTable, constants: Mapping[str, Any]) -> RawTable:
+    """The table with a column for each constant.
+
+    Raises
+    ------
+    InputError
+        If the table has a column of that name already.
+    """
+    both = [name for name in constants if name in table.columns]
+    if both:
+        raise InputError(
+            f"{table.source}: {both[0]!r} is given as a constant and is a column of the table"
+        )
+    added = {name: object_array([value] * len(table)) for name, value in constants.items()}
+    return RawTable(
+        source=table.source,
+        place=table.place,
+        numbers=table.numbers,
+        columns={**table.columns, **added},
     )

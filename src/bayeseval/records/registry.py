@@ -4,22 +4,47 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from bayeseval._resources import resource_names
 from bayeseval._yaml import parse_config, read_yaml
-from bayeseval.records.build import MixedScales
-from bayeseval.records.report import Units, counted
+from bayeseval.errors import InputError, did_you_mean
+from bayeseval.records.build import DivergedRuns, MixedScales
+from bayeseval.records.report import Units, counted, shorten
 
 __all__ = [
     "BenchmarkCard",
     "BenchmarkSummary",
     "TableMapping",
+    "find_mapping",
     "list_benchmarks",
     "read_card",
     "read_mapping",
 ]
+
+
+# reuben's keys for columns, and ours.
+_REUBEN_COLUMNS: Final = {
+    "model_col": "model",
+    "task_col": "language",
+    "score_col": "score",
+    "seed_sd_col": "seed_sd",
+    "boot_sd_col": "boot_sd",
+    "replication_sd_col": "se",
+    "seed_idx_col": "seed",
+    "boot_idx_col": "boot",
+    "replication_idx_col": "seed",
+}
+# Its other keys: how to resample and print, which is not for the table to say.
+_REUBEN_SETTINGS: Final = (
+    *("fix_outliers", "standardized", "output_format", "output_path", "pickle_output_folder"),
+    *("rounding", "num_bootstrap_resamples", "task_resampling_method"),
+    *("task_resampling_with_replacement", "task_resampling_num_tasks"),
+    "replication_resampling_method",
+)
+_MAX_CONFIG_BYTES: Final = 65_536
 
 
 class _Frozen(BaseModel):
@@ -56,18 +81,26 @@ class TableMapping(_Frozen):
     ----------
     columns : mapping of str to str or None
         Our column names to the file's; an empty value leaves a column out.
+    constants : mapping of str to str or number
+        Our columns that have one value in all rows and are not in the table, such as
+        ``{n_seeds: 5, dataset: xquad}``.
     units : UnitsConfig or None
         Bounds of the scores.
     language_names : mapping of str to str
         Names of the language labels.
     mixed_scales : {"refuse", "allow"}
-        What to do with a task that seems to mix 0-1 and 0-100 scales.
+        What to do with a task that seems to mix 0-1 and 0-100 scales, or whose scores
+        of one model seem to be in other units.
+    diverged_runs : {"refuse", "allow", "drop"}
+        What to do with a seed that scored far below its cell's other seeds.
     """
 
     columns: dict[str, str | None] = Field(default_factory=dict)
+    constants: dict[str, str | float] = Field(default_factory=dict)
     units: UnitsConfig | None = None
     language_names: dict[str, str] = Field(default_factory=dict)
     mixed_scales: MixedScales = "refuse"
+    diverged_runs: DivergedRuns = "refuse"
 
 
 class BenchmarkCard(TableMapping):
@@ -117,8 +150,66 @@ def read_card(path: Path) -> BenchmarkCard:
 
 
 def read_mapping(path: Path) -> TableMapping:
-    """Read a mapping file (``columns``, ``units``, ``language_names``, ``mixed_scales``)."""
-    return parse_config(TableMapping, read_yaml(path), source=str(path))
+    """Read a mapping file: the keys of :class:`TableMapping`, or a reuben configuration.
+
+    reuben (the toolkit of "From tests to effect sizes") names columns by ``score_col``,
+    ``model_col``, ``task_col``, ``seed_sd_col``, ``boot_sd_col``, ``seed_idx_col`` and
+    ``boot_idx_col``. What it calls a task is what the models are compared over: a
+    language here. Its settings of the analysis are not for the table and not read.
+    """
+    values = read_yaml(path)
+    if _is_reuben(values):
+        return _reuben_mapping(values, source=str(path))
+    return parse_config(TableMapping, values, source=str(path))
+
+
+def find_mapping(folder: Path) -> tuple[Path | None, list[str]]:
+    """The one reuben configuration in a folder, and what to report about it.
+
+    Returns
+    -------
+    path : Path or None
+        None when there is none, or more than one.
+    notes : list of str
+    """
+    found = []
+    for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
+        # A configuration is a page; whatever else lies there is not for us to parse.
+        if path.is_file() and path.stat().st_size <= _MAX_CONFIG_BYTES:
+            try:
+                found += [path] if _is_reuben(read_yaml(path)) else []
+            except InputError:
+                continue
+    if len(found) > 1:
+        names = shorten([path.name for path in found])
+        return None, [f"{len(found)} reuben configurations ({names}); choose one with --mapping"]
+    if not found:
+        return None, []
+    return found[0], [f"columns taken from the reuben configuration {found[0].name}"]
+
+
+def _is_reuben(values: Any) -> bool:
+    return isinstance(values, dict) and bool(set(values) & set(_REUBEN_COLUMNS))
+
+
+def _reuben_mapping(values: dict[str, Any], *, source: str) -> TableMapping:
+    columns: dict[str, str | None] = {}
+    for key, value in values.items():
+        if key in _REUBEN_SETTINGS or value is None:
+            continue
+        if key not in _REUBEN_COLUMNS:
+            allowed = (*_REUBEN_COLUMNS, *_REUBEN_SETTINGS)
+            raise InputError(
+                f"{source}: unknown key {key!r}{did_you_mean(str(key), allowed)}"
+                f" (columns are named by {', '.join(_REUBEN_COLUMNS)})"
+            )
+        if not isinstance(value, str):
+            raise InputError(f"{source}: {key}: expected the name of a column, got {value!r}")
+        our = _REUBEN_COLUMNS[key]
+        if our in columns:
+            raise InputError(f"{source}: {key}: another key names the {our} column already")
+        columns[our] = value
+    return TableMapping(columns=columns)
 
 
 def list_benchmarks() -> tuple[BenchmarkSummary, ...]:

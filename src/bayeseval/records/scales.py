@@ -1,4 +1,4 @@
-"""Bounds of each task's scores, and the check for mixed 0-1 and 0-100 scales."""
+"""Bounds of each task's scores, and the check for mixed scales."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ UnitsLike = Units | tuple[float | None, float | None]
 
 # A score above this cannot be a fraction, nor a mark out of 5, 10 or 20.
 _CLEARLY_PERCENT: Final = 20.0
+_PERCENT: Final = 100.0
+# Far less than the 100 of a units slip, far more than models of one task differ.
+_SLIP: Final = 10.0
 
 Scores = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -164,6 +167,10 @@ def mixed_scales(
     fails everywhere with zeros is the same on both scales, and a hard task where
     everybody is near zero has no high median.
 
+    A task is mixed as well when all scores of a group are above 100, all others are in
+    [0, 100], and the group's median is at least 10 times that of the others: a units
+    slip, such as a chrF of 5269 beside 59.
+
     Parameters
     ----------
     scores : ndarray of float, shape (n,)
@@ -181,6 +188,15 @@ def mixed_scales(
     for code, name in enumerate(tasks):
         rows = np.flatnonzero(task == code)
         values = scores[rows]
+        slip = _units_slip(values, rows, groups)
+        if slip is not None:
+            row, what, listed, median, ratio = slip
+            problems.append(
+                f"{where(row)}: task {name!r} mixes scales: the scores of {what} {listed} are all"
+                f" above 100 (here {scores[row]:g}), those of the others at most 100 with median"
+                f" {median:g}: about {ratio:.2g} times as high"
+            )
+            continue
         if values.min() < 0 or values.min() > 1 or values.max() <= _CLEARLY_PERCENT:
             continue
         for kind, (codes, labels) in groups.items():
@@ -199,6 +215,27 @@ def mixed_scales(
                 )
                 break
     return problems
+
+
+def _units_slip(
+    values: Scores, rows: Codes, groups: Mapping[str, tuple[Codes, tuple[str, ...]]]
+) -> tuple[int, str, str, float, float] | None:
+    """First such row, kind and names of the groups, the others' median and the ratio."""
+    if values.min() < 0 or values.max() <= _PERCENT:
+        return None
+    for kind, (codes, labels) in groups.items():
+        lowest = np.full(len(labels), np.inf)
+        np.minimum.at(lowest, codes[rows], values)
+        above = (np.isfinite(lowest) & (lowest > _PERCENT))[codes[rows]]
+        if not above.any() or above.all() or values[~above].max() > _PERCENT:
+            continue
+        median = float(np.median(values[~above]))
+        high = float(np.median(values[above]))
+        if high >= _SLIP * median:
+            listed = shorten([labels[i] for i in np.unique(codes[rows][above])], limit=4)
+            ratio = high / median if median > 0 else np.inf
+            return int(rows[np.flatnonzero(above)[0]]), kind, listed, median, ratio
+    return None
 
 
 def _fraction_groups(values: Scores, codes: Codes, n_groups: int) -> npt.NDArray[np.bool_]:

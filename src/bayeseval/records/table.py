@@ -17,7 +17,7 @@ import pandas as pd
 
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.names import FACTORS, Factor
-from bayeseval.records.build import Assembled, MixedScales, assemble
+from bayeseval.records.build import Assembled, DivergedRuns, MixedScales, assemble
 from bayeseval.records.columns import LABELS, REPLICATES
 from bayeseval.records.raw import Cells, Nested, RawTable, make_table
 from bayeseval.records.report import LoadReport, Units, counted
@@ -69,6 +69,7 @@ class Records:
         units: UnitsLike | Mapping[str, UnitsLike] | None = None,
         language_names: Mapping[str, str] | None = None,
         mixed_scales: MixedScales = "refuse",
+        diverged_runs: DivergedRuns = "refuse",
     ) -> Records:
         """Validate a data frame with one row per score.
 
@@ -88,7 +89,10 @@ class Records:
         language_names : mapping of str to str, optional
             Names of language labels, for tables and figures.
         mixed_scales : {"refuse", "allow"}
-            What to do with a task that seems to mix 0-1 and 0-100 scales.
+            What to do with a task that seems to mix 0-1 and 0-100 scales, or whose
+            scores of one model seem to be in other units.
+        diverged_runs : {"refuse", "allow", "drop"}
+            What to do with a seed that scored far below its cell's other seeds.
 
         Raises
         ------
@@ -101,6 +105,7 @@ class Records:
                 columns=columns or {},
                 units=units,
                 mixed=mixed_scales,
+                diverged=diverged_runs,
             ),
             name=name,
             language_names=language_names,

@@ -1,0 +1,155 @@
+"""Replicates that do not look like their cell's others: diverged runs, single seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from bayeseval.records.report import counted, shorten
+
+__all__ = ["DivergedRun", "DivergedRuns", "diverged_runs", "single_seed_notes"]
+
+DivergedRuns = Literal["refuse", "allow", "drop"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+# Normal scores are this far below their median once in 1e23.
+_SPREADS: Final = 10.0
+# Makes the median absolute deviation of normal scores their standard deviation.
+_MAD_TO_SD: Final = 1.4826
+
+
+@dataclass(frozen=True, slots=True)
+class DivergedRun:
+    """A seed whose score is far below that of the cell's other seeds.
+
+    Parameters
+    ----------
+    rows : array of int
+        Its records.
+    message : str
+        Place, scores and rule, in one line.
+    """
+
+    rows: Ints
+    message: str
+
+
+def diverged_runs(
+    scores: Floats,
+    cells: Ints,
+    seeds: Ints,
+    where: Callable[[int], str],
+) -> list[DivergedRun]:
+    """Seeds that fell apart: F1 = 0 beside 80s.
+
+    The rule, for each cell with at least two seeds and each seed's mean score x_s: the
+    seed is diverged when x_s is below half of the reference c and more than 10 spreads
+    below it. c is the cell's median (its maximum when there are two seeds); the spread
+    is 1.4826 times the median absolute deviation from the median, and at least the
+    median of that over all cells, so that three equal scores are no spread of zero.
+    Only a low score is a diverged run, and only where scores are positive.
+
+    Parameters
+    ----------
+    scores : array, shape (n,)
+    cells, seeds : array of int, shape (n,)
+        Cell of each record; its seed, -1 where it has none.
+    where : callable
+        Place of a record, for messages.
+
+    Returns
+    -------
+    list of DivergedRun
+        In the order of their first records.
+    """
+    known = np.flatnonzero(seeds >= 0)
+    if not known.size:
+        return []
+    width = int(seeds.max()) + 1
+    runs, run_of_row = np.unique(cells[known] * width + seeds[known], return_inverse=True)
+    mean = np.bincount(run_of_row, scores[known]) / np.bincount(run_of_row)
+    cell_of_run = np.unique(runs // width, return_inverse=True)[1]
+    n_seeds = np.bincount(cell_of_run)
+    middle = _medians(mean, cell_of_run, n_seeds)
+    spread = _MAD_TO_SD * _medians(np.abs(mean - middle[cell_of_run]), cell_of_run, n_seeds)
+    several = n_seeds > 1
+    if not several.any():
+        return []
+    least = float(np.median(spread[several]))
+    highest = np.full(len(n_seeds), -np.inf)
+    np.maximum.at(highest, cell_of_run, mean)
+    reference = np.where(n_seeds == 2, highest, middle)
+    # With two seeds the spread is half the difference in question.
+    allowed = _SPREADS * np.where(n_seeds == 2, least, np.maximum(spread, least))
+    low = several[cell_of_run] & (mean < 0.5 * reference[cell_of_run])
+    low &= reference[cell_of_run] - mean > allowed[cell_of_run]
+    found = []
+    for run in np.flatnonzero(low):
+        rows = known[run_of_row == run]
+        own = np.sort(mean[(cell_of_run == cell_of_run[run]) & ~low])
+        others = shorten([f"{value:.4g}" for value in own[::-1]], limit=5)
+        found.append(
+            DivergedRun(
+                rows,
+                f"{where(int(rows[0]))}: score {mean[run]:.4g} looks like a diverged run: the other"
+                f" {counted(len(own), 'seed')} of this model, language and task scored {others}",
+            )
+        )
+    return sorted(found, key=lambda one: int(one.rows[0]))
+
+
+def _medians(values: Floats, group: Ints, sizes: Ints) -> Floats:
+    """Median of the values of each group; `sizes` are the groups' numbers of values."""
+    ordered = values[np.lexsort((values, group))]
+    start = np.cumsum(sizes) - sizes
+    result: Floats = 0.5 * (ordered[start + (sizes - 1) // 2] + ordered[start + sizes // 2])
+    return result
+
+
+def single_seed_notes(
+    cells: Ints, seeds: Ints, task_of_cell: Mapping[int, str], given: Floats | None
+) -> list[str]:
+    """Say where one seed cannot tell how much seeds differ.
+
+    Parameters
+    ----------
+    cells, seeds : array of int, shape (n,)
+        Cell of each record; its seed, -1 where it has none.
+    task_of_cell : mapping of int to str
+        The task of each cell.
+    given : array, shape (n,), or None
+        The column ``n_seeds``, NaN where empty.
+    """
+    known = seeds >= 0
+    width = int(seeds.max(initial=0)) + 1
+    pairs = np.unique(cells[known] * width + seeds[known])
+    counted_cells, count = np.unique(pairs // width, return_counts=True)
+    seeds_of = dict(zip(counted_cells.tolist(), count.tolist(), strict=True))
+    if given is not None:
+        stated = np.isfinite(given) & ~known
+        seeds_of |= dict(zip(cells[stated].tolist(), given[stated].tolist(), strict=True))
+    by_task: dict[str, list[float]] = {}
+    for cell, number in seeds_of.items():
+        by_task.setdefault(task_of_cell[cell], []).append(number)
+    notes = []
+    single = sorted(task for task, numbers in by_task.items() if max(numbers) == 1)
+    if single:
+        named = f"task {single[0]}" if len(single) == 1 else f"tasks {shorten(single)}"
+        notes.append(
+            f"one seed per model and language in {named}: nothing to learn about how much seeds"
+            " differ"
+        )
+    partly = sum(number == 1 for task, n in by_task.items() if task not in single for number in n)
+    if partly:
+        total = sum(len(numbers) for task, numbers in by_task.items() if task not in single)
+        notes.append(
+            f"one seed in {partly:,} of {counted(total, 'cell')} with seeds: how much seeds differ"
+            " there is known from the other cells only"
+        )
+    return notes

@@ -1,0 +1,145 @@
+"""Diverged runs, single seeds and units slips: found, named by row, never averaged in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from bayeseval.errors import InputError
+from bayeseval.records import Records, load
+
+# Three seeds for each of two models and languages; the line is the row in a frame.
+GOOD = {
+    ("gpt", "en"): [80.0, 81.0, 79.5],
+    ("gpt", "sw"): [60.0, 61.5, 60.5],
+    ("b", "en"): [70.0, 70.2, 71.0],
+    ("b", "sw"): [3.0, 5.0, 2.0],
+}
+
+
+def _frame(cells: dict[tuple[str, str], list[float]]) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {"model": m, "language": lang, "task": "qa", "seed": s, "score": v}
+            for (m, lang), values in cells.items()
+            for s, v in enumerate(values)
+        ]
+    )
+
+
+def _records(cells: dict[tuple[str, str], list[float]], **options: Any) -> Records:
+    return Records.from_frame(_frame(cells), name="t", **options)
+
+
+BAD = GOOD | {("gpt", "sw"): [60.0, 0.0, 60.5]}
+
+
+def test_a_diverged_run_is_refused_with_its_row() -> None:
+    with pytest.raises(InputError) as caught:
+        _records(BAD)
+    assert str(caught.value) == (
+        "t, row 5, column 'score': score 0 looks like a diverged run: the other 2 seeds of this"
+        " model, language and task scored 60.5, 60; correct it, or choose 'diverged_runs: drop'"
+        " or 'diverged_runs: allow' in a mapping file"
+    )
+
+
+def test_a_diverged_run_can_be_kept_or_dropped() -> None:
+    kept = _records(BAD, diverged_runs="allow")
+    assert len(kept) == 12
+    assert [n for n in kept.report.notes if n.startswith("warning: t, row 5") and "kept" in n]
+    dropped = _records(BAD, diverged_runs="drop")
+    assert len(dropped) == dropped.report.n_records == 11
+    assert dropped.report.n_rows_read == 12
+    (group,) = dropped.report.dropped
+    assert (group.reason, group.counts) == ("diverged run", (("gpt, sw, qa, 1", 1),))
+    assert dropped.scores.min() == 2.0
+    assert dropped.replicate_codes("seed").tolist().count(1) == 3
+
+
+def test_a_diverged_run_over_all_its_boots() -> None:
+    frame = _frame(BAD)
+    boots = pd.concat([frame.assign(boot=b, score=frame["score"] + 0.1 * b) for b in range(3)])
+    with pytest.raises(InputError, match=r"row 5, .* score 0\.1 looks like a diverged run"):
+        Records.from_frame(boots, name="t")
+    assert len(Records.from_frame(boots, name="t", diverged_runs="drop")) == 33
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        [60.0, 55.0, 50.0],
+        [60.0, 10.0, 40.0],  # wide apart, but so are the others
+        [0.0, 0.0, 0.0],
+        [60.0, 60.0, 90.0],  # high is not diverged
+    ],
+)
+def test_a_bad_seed_is_no_diverged_run(cell: list[float]) -> None:
+    assert len(_records(GOOD | {("gpt", "sw"): cell})) == 12
+
+
+def test_two_seeds_are_judged_by_how_much_the_others_differ() -> None:
+    with pytest.raises(InputError, match=r"row 5, .* the other 1 seed .* scored 60"):
+        _records(GOOD | {("gpt", "sw"): [60.0, 0.5]})
+    assert len(_records(GOOD | {("gpt", "sw"): [60.0, 52.0]})) == 11
+    # Nothing to compare with: half of the only difference is the only spread.
+    assert len(_records({("gpt", "en"): [60.0, 0.5], ("b", "sw"): [50.0]})) == 3
+
+
+def test_a_mapping_file_decides(tmp_path: Path) -> None:
+    _frame(BAD).to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "m.yaml").write_text("diverged_runs: drop\n")
+    assert len(load(tmp_path / "t.csv", mapping_file=tmp_path / "m.yaml")) == 11
+    assert len(load(tmp_path / "t.csv", diverged_runs="allow")) == 12
+    with pytest.raises(InputError, match="diverged_runs: 'ignore' is not known"):
+        load(tmp_path / "t.csv", diverged_runs="ignore")  # type: ignore[arg-type]
+
+
+def test_one_seed_teaches_nothing_about_seeds() -> None:
+    one = _records({key: values[:1] for key, values in GOOD.items()})
+    assert [n for n in one.report.notes if n.startswith("one seed per model and language in task")]
+    some = _records(GOOD | {("gpt", "en"): [80.0]})
+    assert [n for n in some.report.notes if n.startswith("one seed in 1 of 4 cells with seeds")]
+    assert not [n for n in _records(GOOD).report.notes if "one seed" in n]
+    frame = _frame({key: values[:1] for key, values in GOOD.items()}).drop(columns="seed")
+    stated = Records.from_frame(frame.assign(n_seeds=1), name="t")
+    assert [n for n in stated.report.notes if n.startswith("one seed per model and language")]
+    stated = Records.from_frame(frame.assign(n_seeds=2), name="t")
+    assert not [n for n in stated.report.notes if "one seed" in n]
+
+
+SLIP = pd.DataFrame(
+    {
+        "model": ["aya"] * 3 + ["tower"] * 3 + ["clarus"] * 3,
+        "language": ["de", "es", "ko"] * 3,
+        "score": [59.2, 55.2, 25.9, 61.3, 57.2, 26.1, 5269.2, 4282.2, 1160.4],
+    }
+)
+
+
+def test_a_units_slip_is_refused_with_its_row() -> None:
+    with pytest.raises(InputError) as caught:
+        Records.from_frame(SLIP, name="t")
+    message = str(caught.value)
+    assert message.startswith("t, row 7, column 'score': task 'score' mixes scales: the scores of")
+    assert "model clarus are all above 100 (here 5269.2)" in message
+    assert "about 76 times as high; bring them to one scale" in message
+    allowed = Records.from_frame(SLIP, name="t", mixed_scales="allow")
+    assert [n for n in allowed.report.notes if "mixes scales" in n]
+
+
+@pytest.mark.parametrize(
+    ("position", "score"),
+    [
+        (8, 26.0),  # one score of the model is like the others'
+        (0, 101.0),  # the scale ends nowhere near 100
+        (0, -5.0),
+    ],
+)
+def test_scores_above_a_hundred_alone_are_no_slip(position: int, score: float) -> None:
+    frame = SLIP.copy()
+    frame.loc[position, "score"] = score
+    assert len(Records.from_frame(frame, name="t")) == 9
