@@ -119,15 +119,16 @@ def test_lists_name_what_is_shipped(capsys: pytest.CaptureFixture[str]) -> None:
 def test_fit_leaves_the_contract_s_folder_and_prints_results_on_stdout(
     small: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = main(
-        ["fit", "--benchmark", str(small), "--draws", "300", "--tune", "300", "--chains", "2"]
-    )
+    code = main(["fit", "--benchmark", str(small), "--draws", "300", "--chains", "2"])
     captured = capsys.readouterr()
-    folder = Path("results/small/additive-numpyro-seed0")
+    folder = Path("results/small/additive-marginal-seed0")
     assert code in (0, 3)
     assert "Mean-PRR" in captured.out
     assert str(folder) in captured.out
     assert "sd_language" in captured.err
+    assert "engine marginal (auto: all effects can be integrated out exactly)" in captured.err
+    assert "sds drawn by importance sampling: k-hat" in captured.out
+    assert "log marginal likelihood -" in captured.out
     assert {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()} >= {
         "posterior.nc",
         "run.json",
@@ -143,9 +144,28 @@ def test_fit_leaves_the_contract_s_folder_and_prints_results_on_stdout(
     assert potential["language"].iloc[0] == "en"
     run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     assert run["settings"]["chains"] == 2
+    assert run["engine"] == "marginal"
+    assert run["engine_reason"] == "all effects can be integrated out exactly"
+    assert run["sampling"]["path"] == "importance"
+    assert run["sampling"]["k_hat"] <= 0.7
+    assert 0.0 < run["sampling"]["log_marginal_likelihood_se"] < 1.0
     status = run["gate"]["status"]
     assert (status == "pass") == (code == 0)
     assert set(potential["gate"]) == {status}
+
+
+def test_auto_takes_numpyro_when_its_settings_are_given(
+    small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--draws", "20", "--tune", "20", "--chains", "2", "--no-figures"]
+    assert main(["fit", "-b", str(small), *arguments]) in (0, 3)
+    captured = capsys.readouterr()
+    assert "engine numpyro (auto: tune belongs to NUTS)" in captured.err
+    # Nothing of the marginal engine's path.
+    assert "sds drawn by" not in captured.out
+    run = json.loads(Path("results/small/additive-numpyro-seed0/run.json").read_text("utf-8"))
+    assert run["engine_reason"] == "tune belongs to NUTS"
+    assert run["sampling"] == {}
 
 
 def test_another_run_is_not_overwritten_unless_forced(

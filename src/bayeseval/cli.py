@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -68,7 +69,7 @@ def fit(
     engine: Annotated[EngineName, typer.Option(help="How to get to the posterior.")] = "auto",
     draws: Annotated[int | None, typer.Option(help="Kept draws per chain. [default: 1000]")] = None,
     tune: Annotated[
-        int | None, typer.Option(help="Warm-up iterations per chain. [default: 1000]")
+        int | None, typer.Option(help="Warm-up of NUTS, per chain. [default: 1000]")
     ] = None,
     chains: Annotated[int | None, typer.Option(help="Number of chains. [default: 4]")] = None,
     seed: Annotated[int, typer.Option(help="The one seed; same seed, same numbers.")] = 0,
@@ -100,7 +101,7 @@ def fit(
 ) -> None:
     """Fit one model to one benchmark and write a result folder."""
     from bayeseval.design import build_design
-    from bayeseval.engines import choose_engine
+    from bayeseval.engines import SamplerSettings, choose_engine
     from bayeseval.fit import fit as run_fit
     from bayeseval.output import (
         check_target,
@@ -117,25 +118,25 @@ def fit(
     spec = load_spec(model or ("paper" if engine == "ml" else "additive"))
     records = _load(benchmark, columns, mapping)
     design = build_design(records, spec)
-    chosen = choose_engine(engine, design)
-    folder = out or default_folder(records.name, spec.name, chosen, seed)
-    check_target(
-        folder, run_identity(records.content_hash, spec.content_hash, chosen, seed), force=force
+    asked = SamplerSettings(
+        draws=draws,
+        tune=tune,
+        chains=chains,
+        seed=seed,
+        target_accept=target_accept,
+        nuts_sampler=nuts_sampler,
     )
-    preamble = format_preamble(records, design, engine=chosen)
+    chosen = choose_engine(engine, design, asked)
+    folder = out or default_folder(records.name, spec.name, chosen.name, seed)
+    check_target(
+        folder,
+        run_identity(records.content_hash, spec.content_hash, chosen.name, seed),
+        force=force,
+    )
+    preamble = format_preamble(records, design, engine=str(chosen))
     with progress_bar(preamble, quiet=quiet) as progress:
-        result = run_fit(
-            records,
-            spec,
-            engine=chosen,
-            draws=draws,
-            tune=tune,
-            chains=chains,
-            seed=seed,
-            target_accept=target_accept,
-            nuts_sampler=nuts_sampler,
-            progress=progress,
-        )
+        # The engine as it was asked for, so that run.json holds the reason too.
+        result = run_fit(records, spec, engine=engine, progress=progress, **asdict(asked))
         progress("writing", 0, 1, str(folder))
         result.save(folder, ci_prob=ci_prob, figures=not no_figures, force=force)
         progress("writing", 1, 1, str(folder))

@@ -44,6 +44,16 @@ _PACKAGES = (
     "xarray",
 )
 
+# Attributes of a posterior that are numbers.
+_FIGURES = (
+    "k_hat",
+    "importance_ess",
+    "importance_efficiency",
+    "n_points",
+    "log_marginal_likelihood",
+    "log_marginal_likelihood_se",
+)
+
 # A failed gate is met once with smaller steps and twice the length; what still
 # fails then is a problem of the model or the data, not of the sampler's settings.
 _STRICT_ACCEPT = 0.99
@@ -277,7 +287,9 @@ def fit(
     spec : str, Path, ModelSpec or dict
         A shipped model's name, a YAML file, or a spec.
     engine : {"auto", "numpyro", "pymc", "marginal", "ml"}
-        How to get to the posterior.
+        How to get to the posterior. ``auto`` is ``marginal`` where the likelihood is
+        Gaussian and no setting of NUTS is given, else ``numpyro``; ``run.json`` says
+        which and why.
     draws, tune, chains : int, optional
         Kept draws and warm-up per chain, number of chains; None is the engine's
         default. An engine refuses what it has no use for.
@@ -305,7 +317,6 @@ def fit(
     table = records if isinstance(records, Records) else load_records(records)
     model = load_spec(dict(spec) if isinstance(spec, Mapping) else spec)
     design = build_design(table, model)
-    engine = choose_engine(engine, design)
     asked = SamplerSettings(
         draws=draws,
         tune=tune,
@@ -314,21 +325,26 @@ def fit(
         target_accept=target_accept,
         nuts_sampler=nuts_sampler,
     )
+    chosen = choose_engine(engine, design, asked)
+    engine = chosen.name
     started = time.perf_counter()
     tree, gate, used = _attempt(design, asked, engine=engine, progress=progress)
-    retried = gate.status == "fail" and used.tune is not None
+    retried = gate.status == "fail"
     if retried:
-        strict = replace(
-            used,
-            draws=_STRICT_FACTOR * (used.draws or 1),
-            tune=_STRICT_FACTOR * (used.tune or 1),
-            target_accept=max(_STRICT_ACCEPT, used.target_accept or 0.0),
-        )
+        strict = replace(used, draws=_STRICT_FACTOR * (used.draws or 1))
+        if used.tune is not None:
+            strict = replace(
+                strict,
+                tune=_STRICT_FACTOR * used.tune,
+                target_accept=max(_STRICT_ACCEPT, used.target_accept or 0.0),
+            )
         if progress is not None:
             progress("retry", 0, 1, "the convergence gate failed; once more, stricter")
         tree, gate, used = _attempt(design, strict, engine=engine, progress=progress)
     seconds = time.perf_counter() - started
     run = _provenance(table, design, gate, engine=engine, settings=used) | {
+        "engine_reason": chosen.reason,
+        "sampling": _sampling(tree),
         "retried": retried,
         "seconds": round(seconds, 3),
     }
@@ -383,6 +399,14 @@ def _provenance(
         "platform": f"{sys.platform} {platform.machine()}",
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def _sampling(tree: xr.DataTree) -> dict[str, str | float]:
+    """What the engine says of its run: path taken and why, weights, marginal likelihood."""
+    said = tree["posterior"].attrs
+    words = {key: str(said[key]) for key in ("path", "path_reason") if key in said}
+    figures = {key: float(said[key]) for key in _FIGURES if key in said}
+    return {**words, **figures}
 
 
 def _versions() -> dict[str, str]:

@@ -8,6 +8,7 @@ imported when it is asked for, so that naming an engine loads no PPL.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 
 from bayeseval.design import Design
@@ -16,6 +17,7 @@ from bayeseval.errors import EngineError, did_you_mean
 
 __all__ = [
     "ENGINES",
+    "Choice",
     "Draws",
     "Engine",
     "Progress",
@@ -27,23 +29,71 @@ __all__ = [
 
 ENGINES = ("numpyro", "pymc", "marginal", "ml")
 
+_NOTHING_SET = SamplerSettings()
 
-def choose_engine(name: str, design: Design) -> str:
-    """Resolve ``auto`` to the engine that suits the design.
+
+@dataclass(frozen=True)
+class Choice:
+    """An engine, and how it came to be this one.
+
+    Attributes
+    ----------
+    name : str
+        One of :data:`ENGINES`.
+    reason : str
+        Why ``auto`` took it; empty when it was asked for by name.
+    """
+
+    name: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        """Name, with the reason if there is one."""
+        return f"{self.name} (auto: {self.reason})" if self.reason else self.name
+
+
+def choose_engine(name: str, design: Design, settings: SamplerSettings = _NOTHING_SET) -> Choice:
+    """Resolve ``auto`` to the engine that suits the design and the settings.
+
+    ``marginal`` where the likelihood is Gaussian, ``numpyro`` elsewhere, and where
+    settings of a warm-up are given, which ``marginal`` does not have.
+
+    Parameters
+    ----------
+    name : str
+        ``auto`` or one of :data:`ENGINES`.
+    design : Design
+        The model and its table.
+    settings : SamplerSettings
+        As the user gave them.
 
     Raises
     ------
     EngineError
-        If there is no engine of that name.
+        If there is no engine of that name, or ``auto`` is given a ``nuts_sampler``.
     """
-    if name == "auto":
-        return "numpyro"
-    if name not in ENGINES:
+    if name != "auto":
+        if name in ENGINES:
+            return Choice(name)
         allowed = ("auto", *ENGINES)
         raise EngineError(
             f"no engine {name!r}{did_you_mean(name, allowed)} (there are: {', '.join(allowed)})"
         )
-    return name
+    if settings.nuts_sampler is not None:
+        raise EngineError(
+            f"nuts_sampler {settings.nuts_sampler} goes with the engine pymc; ask for that engine"
+        )
+    given = [key for key in ("tune", "target_accept") if getattr(settings, key) is not None]
+    if given:
+        verb = "belongs" if len(given) == 1 else "belong"
+        return Choice("numpyro", f"{' and '.join(given)} {verb} to NUTS")
+    # Here, not above: naming an engine loads none.
+    from bayeseval.engines.marginal import why_not
+
+    reason = why_not(design)
+    if reason is None:
+        return Choice("marginal", "all effects can be integrated out exactly")
+    return Choice("numpyro", f"not marginal, {reason}")
 
 
 def load_engine(name: str) -> Engine:

@@ -64,6 +64,10 @@ def why_not(design: Design) -> str | None:
         return f"residual sds by {spec.residual_by} are too many to sample by importance"
     if prior.dist != "normal":
         return f"the intercept's prior must be normal, not {prior.dist}"
+    known = {names.INTERCEPT, names.SD_RESIDUAL, *(term.sd for term in design.terms)}
+    unknown = sorted(set(design.priors) - known)
+    if unknown:
+        return f"it has no place for {', '.join(unknown)}"
     levels = [term.n_levels for term in design.terms]
     if sum(levels) - max(levels) > _MOST_KEPT:
         return f"{sum(levels)} effects are too many to integrate out at once"

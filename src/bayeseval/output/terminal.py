@@ -68,7 +68,7 @@ def format_results(
     parts = [
         f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}, "
         f"seed {run['seed']}\n{intervals}",
-        format_gate(Gate.from_dict(dict(run["gate"]))),
+        "\n".join([format_gate(Gate.from_dict(dict(run["gate"]))), *_sampling(run)]),
         _disparity(observed),
         _potential(
             potential,
@@ -80,6 +80,21 @@ def format_results(
     if folder is not None:
         parts.append(f"Results: {folder}")
     return "\n\n".join(parts)
+
+
+def _sampling(run: Mapping[str, Any]) -> list[str]:
+    """Say in a line or two how the marginal engine went about it; nothing of other engines."""
+    said = run.get("sampling") or {}
+    lines = []
+    if "path" in said:
+        way = "importance sampling" if said["path"] == "importance" else said["path"].upper()
+        lines.append(f"{_INDENT}sds drawn by {way}: {said['path_reason']}")
+    if "log_marginal_likelihood" in said:
+        lines.append(
+            f"{_INDENT}log marginal likelihood {said['log_marginal_likelihood']:.3f} "
+            f"(Monte-Carlo error {said['log_marginal_likelihood_se']:.3f})"
+        )
+    return lines
 
 
 def format_preamble(records: Records, design: Design, *, engine: str) -> str:
