@@ -1,0 +1,73 @@
+"""The whole command, from a cold start to the last file, beside a script with bambi.
+
+    python perf/whole_command.py [--repeats 3] [--model additive]
+
+`python scripts/fit.py --benchmark mega --engine marginal --no-figures` and
+`bambi_fit.py`, which fits the same effects with bambi's defaults and writes the
+posterior and simple tables, each in fresh processes, in turns. bambi finds PyTensor's
+compiled code on disk, because one run goes before that does not count.
+The target is a third of bambi's wall time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from measure import ROOT, Run, print_machine, print_table, run, write_csv
+
+TARGET: Final = 1 / 3
+
+
+def commands(model: str, engine: str, draws: int) -> dict[str, list[str]]:
+    """Contestants without their ``--out``."""
+    fit = [str(ROOT / "scripts" / "fit.py"), "--benchmark", "mega", "--engine", engine]
+    return {
+        f"fit.py {model}": [*fit, "--model", model, "--no-figures", "--quiet"],
+        "bambi_fit.py": [str(ROOT / "perf" / "bambi_fit.py"), "--draws", str(draws)],
+    }
+
+
+def main() -> int:
+    """Print the table, write the CSV file; 1 when the target is missed."""
+    parser = argparse.ArgumentParser(description="Wall time of the whole command.")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--model", default="additive")
+    parser.add_argument("--engine", default="marginal")
+    parser.add_argument("--draws", type=int, default=1000, help="of bambi, for a trial")
+    asked = parser.parse_args()
+    said = print_machine()
+    runs: dict[str, list[Run]] = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        for turn in range(asked.repeats + 1):
+            for name, command in commands(asked.model, asked.engine, asked.draws).items():
+                out = Path(scratch) / f"{turn}-{name.replace(' ', '-')}"
+                done = run([sys.executable, *command, "--out", str(out)])
+                runs.setdefault(name, [])
+                if turn:
+                    runs[name].append(done)
+    medians = {name: statistics.median(r.seconds for r in done) for name, done in runs.items()}
+    ours, peer = medians.values()
+    rows = [
+        {
+            "command": name,
+            "median s": medians[name],
+            "min s": min(r.seconds for r in done),
+            "max s": max(r.seconds for r in done),
+            "peak MiB": max(r.memory for r in done),
+            "runs": len(done),
+            "share of bambi": medians[name] / peer,
+        }
+        for name, done in runs.items()
+    ]
+    print_table(rows)
+    write_csv("whole_command", rows, said)
+    return int(ours > TARGET * peer)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
