@@ -7,12 +7,13 @@ MODEL ?=
 ENGINE ?= auto
 WORKERS ?= 2
 ARGS ?=
+MEASUREMENTS ?= import_time whole_command ess_per_second bootstrap scaling recovery
 
 BIN := $(VENV)/bin
 BOOTSTRAP := $(PYTHON) scripts/bootstrap.py --venv $(VENV)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv venv-test venv-docs fit test lint format perf docs clean
+.PHONY: help venv venv-test venv-perf venv-docs fit test lint format perf docs clean
 
 help:  ## show this
 	@echo "usage: make TARGET [PYTHON=python3.12] [VENV=.venv] [ARGS=...]"
@@ -26,6 +27,9 @@ venv:  ## make or update the virtual environment
 
 venv-test:
 	@$(BOOTSTRAP) --extra test
+
+venv-perf:
+	@$(BOOTSTRAP) --extra perf
 
 venv-docs:
 	@$(BOOTSTRAP) --extra docs
@@ -45,8 +49,12 @@ format: venv-test  ## let ruff fix and format the code
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-perf: venv  ## run the performance measurements
-	@set -e; for script in perf/*.py; do echo "== $$script"; $(BIN)/python $$script $(ARGS); done
+# Every script runs, also when one before it missed its target.
+perf: venv-perf  ## run the performance measurements, for an hour or so
+	@missed=; for name in $(MEASUREMENTS); do echo "== perf/$$name.py"; \
+	  $(BIN)/python perf/$$name.py || missed="$$missed $$name"; done; \
+	$(BIN)/python perf/figure.py; \
+	if [ -n "$$missed" ]; then echo "missed or failed:$$missed" >&2; exit 1; fi
 
 docs: venv-docs  ## build the pages into docs/_build/html
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
