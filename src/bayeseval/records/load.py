@@ -18,6 +18,7 @@ from bayeseval.records.registry import (
     read_card,
     read_mapping,
 )
+from bayeseval.records.remote import fetch
 from bayeseval.records.report import counted, shorten
 from bayeseval.records.scales import UnitsLike
 from bayeseval.records.table import Records
@@ -43,8 +44,8 @@ def load(
     Parameters
     ----------
     source : str or path
-        The name of a shipped benchmark (``"mega"``), a file (CSV, TSV, JSON, JSONL,
-        Parquet), a folder with a ``benchmark.yaml``, or a folder of such files,
+        The name of a shipped benchmark (``"mega"``; remote ones such as ``"xquad"`` are
+        downloaded once), a file (CSV, TSV, JSON, JSONL, Parquet), a folder with a ``benchmark.yaml``, or a folder of such files,
         which are put together. A shipped name wins over a folder of that name in the
         working directory; ``./mega`` means the folder.
     columns : mapping of str to str or None, optional
@@ -141,6 +142,9 @@ def _files(path: Path, card: BenchmarkCard | None) -> tuple[Sequence[Path], list
     """The tables to read, and what to report about the folder."""
     if not path.is_dir():
         return [path], []
+    if card is not None and card.remote is not None:
+        target, notes = fetch(card.remote, card.name)
+        return [target], notes
     if card is not None and card.files:
         files = [path / name for name in card.files]
         missing = [file.name for file in files if not file.is_file()]

@@ -12,6 +12,7 @@ from bayeseval._resources import resource_names
 from bayeseval._yaml import parse_config, read_yaml
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.records.build import DivergedRuns, MixedScales
+from bayeseval.records.remote import Remote, cached_path
 from bayeseval.records.report import Units, counted, shorten
 
 __all__ = [
@@ -112,6 +113,8 @@ class BenchmarkCard(TableMapping):
         What the benchmark is called and what it is.
     files : tuple of str
         Tables beside the card; every table of the folder when left out.
+    remote : Remote or None
+        Address and SHA-256 of a table that is not beside the card.
     source : str
         Where the scores were published.
     licence : str
@@ -124,6 +127,7 @@ class BenchmarkCard(TableMapping):
     title: str = Field(min_length=1)
     description: str = ""
     files: tuple[str, ...] = ()
+    remote: Remote | None = None
     source: str = ""
     licence: str = ""
     citation: str = ""
@@ -213,13 +217,20 @@ def _reuben_mapping(values: dict[str, Any], *, source: str) -> TableMapping:
 
 
 def list_benchmarks() -> tuple[BenchmarkSummary, ...]:
-    """The shipped benchmarks with their shapes, in alphabetical order."""
+    """The shipped benchmarks with their shapes, in alphabetical order.
+
+    Nothing is downloaded: a remote benchmark has its shape once it is in the cache.
+    """
     from bayeseval.records.load import load
 
     found = []
     for name, path in resource_names("benchmarks").items():
+        card = read_card(path)
+        if card.remote is not None and not cached_path(card.remote, card.name).is_file():
+            found.append(BenchmarkSummary(name, card.title, "downloaded when first used"))
+            continue
         records = load(path)
         levels = (counted(len(records.coords[f]), f) for f in ("model", "language", "task"))
         shape = ", ".join([counted(len(records), "record"), *levels])
-        found.append(BenchmarkSummary(name=name, title=read_card(path).title, shape=shape))
+        found.append(BenchmarkSummary(name=name, title=card.title, shape=shape))
     return tuple(found)
