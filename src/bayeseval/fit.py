@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from bayeseval import names
-from bayeseval.design import Design, build_design
+from bayeseval.design import Design, build_design, restore_design
 from bayeseval.diagnostics import Gate, convergence_gate
 from bayeseval.engines import Progress, SamplerSettings, choose_engine, load_engine, to_tree
 from bayeseval.errors import InputError
@@ -197,6 +197,50 @@ class Fit:
         from bayeseval.estimands import rank_probability_table
 
         return rank_probability_table(self.data, [quantity])
+
+    def leave_one_out(
+        self,
+        by: Literal["record", "language", "task", "model"] = "record",
+        *,
+        draws: int | None = 250,
+    ) -> xr.DataTree:
+        """Densities of left-out scores, for ArviZ's ``loo`` and ``compare``.
+
+        ``arviz_stats.loo(fit.leave_one_out())`` is the expected log predictive
+        density. Given the standard deviations the densities are exact, so that
+        importance sampling is left with the standard deviations only: its k-hats stay
+        low where those of the plain ``log_likelihood`` do not.
+
+        Parameters
+        ----------
+        by : {"record", "language", "task", "model"}
+            Leave out one score, or all scores of one level together.
+        draws : int, optional
+            Draws of each chain to use, evenly spaced; None for all. It costs a few
+            milliseconds each on MEGA with ``additive``, ten to thirty with
+            ``crossed``, and so is not done at every fit.
+
+        Returns
+        -------
+        xarray.DataTree
+            Groups ``posterior`` (the standard deviations) and ``log_likelihood``
+            (``score`` by chain, draw and `by`; natural log, score units).
+
+        Raises
+        ------
+        EngineError
+            If the model is not Gaussian with one residual sd: the plain
+            ``log_likelihood`` of :attr:`data` is what there is then.
+
+        Notes
+        -----
+        To leave out a task or a model can move the standard deviations too far for
+        importance sampling; ``loo`` warns of such k-hats.
+        """
+        from bayeseval.engines._leave_out import leave_out_tree
+
+        design = restore_design(self.data, self.spec)
+        return leave_out_tree(design, self.data["posterior"].to_dataset(), by=by, draws=draws)
 
     def save(
         self,

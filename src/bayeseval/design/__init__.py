@@ -6,5 +6,6 @@ that every engine reads, and refuses a model the data cannot identify.
 
 from bayeseval.design.build import build_design
 from bayeseval.design.container import Design, Term
+from bayeseval.design.restore import restore_design
 
-__all__ = ["Design", "Term", "build_design"]
+__all__ = ["Design", "Term", "build_design", "restore_design"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,9 @@ from bayeseval.errors import DesignError
 from bayeseval.records import Records
 from bayeseval.spec import ModelSpec
 
-__all__ = ["build_design"]
+__all__ = ["assemble", "build_design", "build_term"]
 
+Floats = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]
 
 # Task bounds this far apart mean scores of different scales in one sum.
@@ -63,18 +64,54 @@ def build_design(records: Records, spec: ModelSpec) -> Design:
                 )
             notes.append(f"{name} has one level ({records.coords[factors[0]][0]}): no {name} term")
             continue
-        terms.append(_build_term(records, spec, name, factor_index, sd))
+        terms.append(build_term(spec, name, records.coords, factor_index, score_sd=sd))
     notes += check_interactions(records, terms)
-    terms = choose_forms(terms, spec, score)
+    return assemble(
+        spec,
+        score=score,
+        se=table["se"].to_numpy(dtype=np.float64) if "se" in table else None,
+        terms=terms,
+        coords={f: records.coords[f] for f in names.FACTORS},
+        factor_index=factor_index,
+        notes=notes,
+    )
 
-    coords: dict[str, tuple[str, ...]] = {f: records.coords[f] for f in names.FACTORS}
-    coords |= {term.dim: term.labels for term in terms if len(term.factors) > 1}
+
+def assemble(
+    spec: ModelSpec,
+    *,
+    score: Floats,
+    se: Floats | None,
+    terms: Sequence[Term],
+    coords: Mapping[str, tuple[str, ...]],
+    factor_index: Mapping[str, Index],
+    notes: Sequence[str] = (),
+) -> Design:
+    """Forms of the terms, priors in score units, labels of interaction cells.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+        The model.
+    score, se : ndarray, shape (n_records,)
+        Scores and their known standard errors, if there are any.
+    terms : sequence of Term
+        From :func:`build_term`.
+    coords : mapping of str to tuple of str
+        Labels of the three factors.
+    factor_index : mapping of str to ndarray of int, shape (n_records,)
+        Level of every record.
+    notes : sequence of str
+        What a reader should know.
+    """
+    mean, sd = float(score.mean()), float(score.std(ddof=1))
+    terms = choose_forms(list(terms), spec, score)
     present = {term.sd for term in terms}
     absent = {names.sd_name(f) for f in names.FACTORS} - present
     return Design(
         spec=spec,
         score=score,
-        se=table["se"].to_numpy(dtype=np.float64) if "se" in table else None,
+        se=se,
         terms=tuple(terms),
         priors={
             key: prior.in_units(mean=mean, sd=sd)
@@ -82,7 +119,10 @@ def build_design(records: Records, spec: ModelSpec) -> Design:
             if key not in absent
         },
         residual_index=None if spec.residual_by is None else factor_index[spec.residual_by],
-        coords=coords,
+        coords={
+            **coords,
+            **{term.dim: term.labels for term in terms if len(term.factors) > 1},
+        },
         factor_index=factor_index,
         notes=tuple(notes),
     )
@@ -114,16 +154,32 @@ def _check_scales(records: Records) -> None:
         )
 
 
-def _build_term(
-    records: Records,
+def build_term(
     spec: ModelSpec,
     name: str,
+    coords: Mapping[str, tuple[str, ...]],
     factor_index: Mapping[str, Index],
+    *,
     score_sd: float,
 ) -> Term:
+    """One term of the linear predictor: its levels, and which of them each record has.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+        The model.
+    name : str
+        A factor, or two joined by a colon.
+    coords : mapping of str to tuple of str
+        Labels of the three factors.
+    factor_index : mapping of str to ndarray of int, shape (n_records,)
+        Level of every record.
+    score_sd : float
+        Standard deviation of the scores, the unit of a fixed effect's scale.
+    """
     factors = tuple(name.split(":"))
     if len(factors) == 1:
-        labels = records.coords[name]
+        labels = coords[name]
         index = factor_index[name]
         members = {name: np.arange(len(labels), dtype=np.int64)}
         fixed = getattr(spec.effects, name) == "fixed"
@@ -133,7 +189,7 @@ def _build_term(
         cells, index = np.unique(stacked, axis=1, return_inverse=True)
         index = index.reshape(-1).astype(np.int64)
         labels = tuple(
-            names.cell_label(*(records.coords[f][i] for f, i in zip(factors, cell, strict=True)))
+            names.cell_label(*(coords[f][i] for f, i in zip(factors, cell, strict=True)))
             for cell in cells.T
         )
         members = {f: row.astype(np.int64) for f, row in zip(factors, cells, strict=True)}

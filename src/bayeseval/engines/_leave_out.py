@@ -17,10 +17,11 @@ section 5.4.2. Groups: the same with blocks.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
+import xarray as xr
 
 from bayeseval import names
 from bayeseval.design import Design
@@ -32,8 +33,11 @@ from bayeseval.engines._marginal_density import (
     in_parallel,
     one_thread_per_call,
 )
+from bayeseval.errors import EngineError, did_you_mean
 
-__all__ = ["leave_out_log_density"]
+__all__ = ["LeftOut", "leave_out_log_density", "leave_out_tree"]
+
+LeftOut = Literal["record", "language", "task", "model"]
 
 Floats = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]
@@ -48,7 +52,7 @@ def leave_out_log_density(
     design: Design,
     posterior: Mapping[str, Floats],
     *,
-    by: Literal["record", "language", "task", "model"] = "record",
+    by: LeftOut = "record",
 ) -> Floats:
     """Log density of left-out scores given all others and the sds, draw by draw.
 
@@ -86,6 +90,70 @@ def leave_out_log_density(
     with one_thread_per_call():
         values = np.stack(in_parallel(work, list(phi)))
     return values[which.reshape(-1)].reshape(*sds.shape[:-1], values.shape[-1])
+
+
+def leave_out_tree(
+    design: Design,
+    posterior: xr.Dataset,
+    *,
+    by: LeftOut = "record",
+    draws: int | None = None,
+) -> xr.DataTree:
+    """Left-out densities in the place of a log likelihood, for ArviZ's ``loo`` and ``compare``.
+
+    Parameters
+    ----------
+    design : Design
+        Gaussian, with one residual sd (see `marginal.why_not`).
+    posterior : xarray.Dataset
+        Draws of the standard deviations, from any engine.
+    by : {"record", "language", "task", "model"}
+        What is left out at a time.
+    draws : int, optional
+        Draws of each chain to use, evenly spaced; all when left out.
+
+    Returns
+    -------
+    xarray.DataTree
+        Groups ``posterior`` (the sds), ``log_likelihood`` (``score``, dimensions
+        ``chain``, ``draw`` and `by`; natural log, score scale) and, for records,
+        ``observed_data``.
+
+    Raises
+    ------
+    EngineError
+        If the likelihood is not Gaussian, or `by` or `draws` make no sense.
+    """
+    from bayeseval.engines.marginal import why_not
+
+    reason = why_not(design)
+    if reason is not None:
+        raise EngineError(
+            f"no closed form of left-out densities: {reason}; "
+            "use the group log_likelihood of the fit"
+        )
+    if by not in get_args(LeftOut):
+        raise EngineError(
+            f"cannot leave out one {by!r} at a time{did_you_mean(by, get_args(LeftOut))} "
+            f"(it is one of: {', '.join(get_args(LeftOut))})"
+        )
+    if draws is not None:
+        if draws < 1:
+            raise EngineError(f"draws must be at least 1, got {draws}")
+        n = posterior.sizes["draw"]
+        posterior = posterior.isel(draw=np.unique(np.linspace(0, n - 1, min(draws, n)).astype(int)))
+    sds = posterior[[name for name in design.priors if name != names.INTERCEPT]]
+    arrays = {str(name): values.to_numpy() for name, values in sds.data_vars.items()}
+    label = np.arange(design.n_records) if by == names.RECORD else np.array(design.coords[by])
+    density = xr.Dataset(
+        {names.SCORE: (("chain", "draw", by), leave_out_log_density(design, arrays, by=by))},
+        coords={"chain": sds["chain"], "draw": sds["draw"], by: label},
+        attrs={"left_out": by, "conditional_on": "standard deviations"},
+    )
+    groups = {"posterior": sds.drop_attrs(), "log_likelihood": density}
+    if by == names.RECORD:
+        groups["observed_data"] = design.observed_data()
+    return xr.DataTree.from_dict(groups)
 
 
 def _groups(design: Design, marginal: Marginal, by: str) -> list[Index]:

@@ -1,0 +1,53 @@
+"""From a saved result back to the design it was fitted with."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from bayeseval import names
+from bayeseval.design.build import assemble, build_term
+from bayeseval.design.container import Design
+from bayeseval.spec import ModelSpec
+
+__all__ = ["restore_design"]
+
+
+def restore_design(tree: xr.DataTree, spec: ModelSpec) -> Design:
+    """Design of a fit, from its data alone; the records need not be read again.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        Groups ``observed_data`` and ``constant_data`` of a fit.
+    spec : ModelSpec
+        The model that was fitted.
+
+    Returns
+    -------
+    Design
+        Equal to the one :func:`bayeseval.design.build_design` made, without notes.
+    """
+    constant = tree["constant_data"].to_dataset()
+    score = tree["observed_data"][names.SCORE].to_numpy().astype(np.float64)
+    coords: dict[str, tuple[str, ...]] = {
+        f: tuple(str(label) for label in constant[f].to_numpy()) for f in names.FACTORS
+    }
+    factor_index: dict[str, npt.NDArray[np.int64]] = {
+        f: constant[f"{f}_index"].to_numpy().astype(np.int64) for f in names.FACTORS
+    }
+    score_sd = float(score.std(ddof=1))
+    terms = [
+        build_term(spec, name, coords, factor_index, score_sd=score_sd)
+        for name in spec.terms
+        if all(len(coords[factor]) > 1 for factor in name.split(":"))
+    ]
+    return assemble(
+        spec,
+        score=score,
+        se=constant["se"].to_numpy().astype(np.float64) if "se" in constant else None,
+        terms=terms,
+        coords=coords,
+        factor_index=factor_index,
+    )
