@@ -12,9 +12,10 @@ import pandas as pd
 
 from bayeseval.errors import InputError
 from bayeseval.records.cells import look_alikes
+from bayeseval.records.coded import Coded, combined_key
 from bayeseval.records.columns import LABELS, REPLICATES, TABLE_COLUMNS
 from bayeseval.records.parts import Part, read_part, same_partition
-from bayeseval.records.raw import Cells, RawTable
+from bayeseval.records.raw import RawTable
 from bayeseval.records.report import Dropped, LoadReport, Units, shorten
 from bayeseval.records.scales import (
     UnitsLike,
@@ -23,7 +24,7 @@ from bayeseval.records.scales import (
     normalise_units,
     resolve_units,
 )
-from bayeseval.records.stack import Stack, encode, without_blanks
+from bayeseval.records.stack import Stack, encode
 from bayeseval.records.suspects import DivergedRuns, diverged_runs, single_seed_notes
 
 __all__ = ["Assembled", "DivergedRuns", "MixedScales", "assemble"]
@@ -132,8 +133,8 @@ def assemble(
             f"warning: {factor} labels that look alike were kept apart: {', '.join(group)}"
             for group in look_alikes(labels[factor])
         ]
-    keys = [codes[name] for name in (*LABELS, *REPLICATES) if name in codes]
-    order = np.lexsort(keys[::-1])
+    key = combined_key(codes[name] for name in (*LABELS, *REPLICATES) if name in codes)
+    order = np.argsort(key, kind="stable")
     order = order[kept[order]]
     return Assembled(
         frame=_frame(stack, order),
@@ -158,10 +159,10 @@ def _refuse_too_little(stack: Stack) -> None:
     if not len(stack):
         raise InputError(f"{stack.source}: no record is left{after}")
     for factor in ("model", "language"):
-        levels = set(stack.labels[factor])
+        levels = stack.labels[factor].present()
         if len(levels) < 2:
             raise InputError(
-                f"{stack.source}: only one {factor} ({levels.pop()!r}){after}; a comparison needs"
+                f"{stack.source}: only one {factor} ({levels[0]!r}){after}; a comparison needs"
                 f" at least two {factor}s"
             )
 
@@ -180,7 +181,7 @@ def _tidy_setups(stack: Stack) -> list[str]:
     setups = labels["dataset"]
     if "metric" in labels:
         # No label can hold this character, so two pairs cannot read the same.
-        setups = setups + _BETWEEN + labels["metric"]
+        setups = setups.joined(labels["metric"], _BETWEEN)
     if same_partition(tasks, setups):
         return []
     if any(part.named_tasks for part in stack.parts):
@@ -202,7 +203,7 @@ def _pair(setup: str) -> str:
     return " + ".join(repr(label) for label in setup.split(_BETWEEN))
 
 
-def _refuse_many_metrics(stack: Stack, tasks: Cells, metrics: Cells) -> None:
+def _refuse_many_metrics(stack: Stack, tasks: Coded, metrics: Coded) -> None:
     conflict = _first_conflict(tasks, metrics)
     if conflict is None or not any(part.named_tasks for part in stack.parts):
         return
@@ -214,10 +215,10 @@ def _refuse_many_metrics(stack: Stack, tasks: Cells, metrics: Cells) -> None:
     )
 
 
-def _first_conflict(names: Cells, values: Cells) -> tuple[str, str, str] | None:
+def _first_conflict(names: Coded, values: Coded) -> tuple[str, str, str] | None:
     """First name that stands for two values."""
     seen: dict[str, str] = {}
-    for name, value in dict.fromkeys(zip(names, values, strict=True)):
+    for name, value in names.pairs(values):
         if seen.setdefault(name, value) != value:
             return name, seen[name], value
     return None
@@ -253,14 +254,14 @@ def _refuse_half_replicates(
 
 
 def _refuse_duplicates(stack: Stack, codes: Mapping[str, npt.NDArray[np.int64]]) -> None:
-    keys = pd.DataFrame(dict(codes))
-    repeated = keys.duplicated(keep="first").to_numpy()
-    if not repeated.any():
+    key = combined_key(codes.values())
+    order = np.argsort(key, kind="stable")
+    again = order[1:][key[order[1:]] == key[order[:-1]]]
+    if not again.size:
         return
-    second = int(np.flatnonzero(repeated)[0])
-    same = np.logical_and.reduce([column == column[second] for column in codes.values()])
-    first = int(np.flatnonzero(same)[0])
-    cells = len(keys[repeated].drop_duplicates())
+    second = int(again.min())
+    first = int(np.flatnonzero(key == key[second])[0])
+    cells = len(np.unique(key[again]))
     cell = ", ".join(
         f"{name} {stack.labels[name][second]!r}" for name in codes if codes[name][second] >= 0
     )
@@ -377,9 +378,8 @@ def _replicate_suspects(
     if "seed" not in codes and "n_seeds" not in stack.numbers:
         return kept, []
     seeds = codes.get("seed", np.full(len(stack), -1, dtype=np.int64))
-    keys = pd.DataFrame({factor: codes[factor] for factor in LABELS})
-    cells = keys.groupby(list(LABELS), sort=True).ngroup().to_numpy().astype(np.int64)
-    _, first = np.unique(cells, return_index=True)
+    key = combined_key(codes[factor] for factor in LABELS)
+    _, first, cells = np.unique(key, return_index=True, return_inverse=True)
     task_of_cell = {i: tasks[code] for i, code in enumerate(codes["task"][first])}
     said += single_seed_notes(cells, seeds, task_of_cell, stack.numbers.get("n_seeds"))
     runs = diverged_runs(
@@ -411,8 +411,15 @@ def _frame(stack: Stack, order: npt.NDArray[np.intp]) -> pd.DataFrame:
     columns: dict[str, pd.Series] = {}
     for name in TABLE_COLUMNS:
         if name in stack.labels:
-            cells = stack.labels[name][order]
-            columns[name] = pd.Series(without_blanks(cells), dtype="str")
+            # Codes, not texts: a table of millions of rows names few things.
+            coded = stack.labels[name]
+            levels = sorted(text for text in coded.levels if text)
+            rank = {text: place for place, text in enumerate(levels)}
+            places = np.array([rank.get(text, -1) for text in coded.levels], dtype=np.int64)
+            values = pd.Categorical.from_codes(
+                places[coded.codes[order]], categories=pd.Index(levels)
+            )
+            columns[name] = pd.Series(values)
         elif name in stack.numbers:
             columns[name] = pd.Series(stack.numbers[name][order], dtype=np.float64)
     return pd.DataFrame(columns)

@@ -13,8 +13,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayeseval.errors import InputError
-from bayeseval.records.raw import Cells, Nested, RawTable, object_array
+from bayeseval.records.coded import Coded
+from bayeseval.records.raw import Column, Nested, RawTable, object_array
 from bayeseval.records.report import counted, show
+from bayeseval.records.typed import TypedCells
 
 __all__ = ["CleanLabels", "clean_labels", "empty_cells", "look_alikes", "parse_numbers"]
 
@@ -30,19 +32,21 @@ class CleanLabels:
 
     Parameters
     ----------
-    values : array of str objects, shape (n,)
+    values : Coded, n rows
         NFC-normalised labels without blanks at their ends.
     stripped, normalised : tuple of str
         Original labels that lost blanks, or changed by normalisation.
     """
 
-    values: Cells
+    values: Coded
     stripped: tuple[str, ...] = ()
     normalised: tuple[str, ...] = ()
 
 
-def empty_cells(cells: Cells) -> npt.NDArray[np.bool_]:
+def empty_cells(cells: Column) -> npt.NDArray[np.bool_]:
     """Mask of cells that hold nothing: null, or text made of blanks."""
+    if isinstance(cells, TypedCells) and (missing := cells.missing()) is not None:
+        return missing
     codes, uniques = _factorise(cells)
     empty = np.fromiter(
         (value is None or (isinstance(value, str) and not value.strip()) for value in uniques),
@@ -52,7 +56,7 @@ def empty_cells(cells: Cells) -> npt.NDArray[np.bool_]:
     return empty[codes]
 
 
-def clean_labels(cells: Cells, *, table: RawTable, column: str, what: str) -> CleanLabels:
+def clean_labels(cells: Column, *, table: RawTable, column: str, what: str) -> CleanLabels:
     """Turn a column's cells into labels.
 
     Whole numbers become their digits (a task or seed may be called 1).
@@ -63,7 +67,7 @@ def clean_labels(cells: Cells, *, table: RawTable, column: str, what: str) -> Cl
         If a label is empty, not text, or holds a control character.
     """
     codes, uniques = _factorise(cells)
-    cleaned = object_array([None] * len(uniques))
+    cleaned = [""] * len(uniques)
     stripped: list[str] = []
     normalised: list[str] = []
     for position, value in enumerate(uniques):
@@ -77,11 +81,13 @@ def clean_labels(cells: Cells, *, table: RawTable, column: str, what: str) -> Cl
         if unicodedata.normalize("NFC", text) != text:
             normalised.append(text.strip())
         cleaned[position] = label
-    return CleanLabels(cleaned[codes], tuple(stripped), tuple(normalised))
+    return CleanLabels(Coded.of(codes, cleaned), tuple(stripped), tuple(normalised))
 
 
-def _factorise(cells: Cells) -> tuple[npt.NDArray[np.intp], list[Any]]:
+def _factorise(cells: Column) -> tuple[npt.NDArray[np.intp], list[Any]]:
     """Codes and distinct cells. True, 1 and 1.0 are told apart, which hashing is not."""
+    if isinstance(cells, TypedCells):
+        return cells.factorise()
     if set(map(type, cells)) == {str}:
         codes, uniques = pd.factorize(cells)
         return codes, list(uniques)
@@ -131,7 +137,7 @@ def look_alikes(labels: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 
 
 def parse_numbers(
-    cells: Cells, *, table: RawTable, column: str, what: str
+    cells: Column, *, table: RawTable, column: str, what: str
 ) -> npt.NDArray[np.float64]:
     """Turn a column's cells into finite numbers; NaN stands for an empty cell only.
 
@@ -140,11 +146,16 @@ def parse_numbers(
     InputError
         If a cell is not a finite number: the row, the column, the cell and why.
     """
-    # One loop over rows; float() alone would take more than a table should hold.
-    parsed = [_number(cell) for cell in cells]
-    numbers = np.array([np.nan if value is None else value for value in parsed], dtype=np.float64)
-    good = np.array([value is not None for value in parsed], dtype=np.bool_)
     filled = ~empty_cells(cells)
+    plain = cells.numbers if isinstance(cells, TypedCells) else None
+    if plain is not None:
+        numbers, good = plain.copy(), np.ones(len(cells), dtype=np.bool_)
+    else:
+        cells = object_array(cells.objects()) if isinstance(cells, TypedCells) else cells
+        # One loop over rows; float() alone would take more than a table should hold.
+        parsed = [_number(cell) for cell in cells]
+        good = np.array([value is not None for value in parsed], dtype=np.bool_)
+        numbers = np.array([np.nan if v is None else v for v in parsed], dtype=np.float64)
     bad = np.flatnonzero(filled & ~(good & np.isfinite(numbers)))
     if bad.size:
         first = int(bad[0])

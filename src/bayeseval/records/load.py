@@ -45,9 +45,10 @@ def load(
     ----------
     source : str or path
         The name of a shipped benchmark (``"mega"``; remote ones such as ``"xquad"`` are
-        downloaded once), a file (CSV, TSV, JSON, JSONL, Parquet), a folder with a ``benchmark.yaml``, or a folder of such files,
-        which are put together. A shipped name wins over a folder of that name in the
-        working directory; ``./mega`` means the folder.
+        downloaded once), a file (CSV, TSV, JSON, JSONL, Parquet), a folder with a
+        ``benchmark.yaml``, or a folder of such files, which are put together. A shipped
+        name wins over a folder of that name in the working directory; ``./mega`` means
+        the folder.
     columns : mapping of str to str or None, optional
         Our column names to the file's, where the loader should not choose itself:
         ``{"score": "F1"}``. None leaves a column out.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -13,8 +12,9 @@ import numpy.typing as npt
 
 from bayeseval.errors import InputError
 from bayeseval.records.cells import clean_labels, empty_cells, parse_numbers
+from bayeseval.records.coded import Coded
 from bayeseval.records.columns import EXTRA_NUMBERS, REPLICATES, ColumnMap, resolve_columns
-from bayeseval.records.raw import Cells, RawTable, object_array
+from bayeseval.records.raw import RawTable
 from bayeseval.records.report import Dropped, counted, shorten, show
 
 __all__ = ["Part", "read_part", "same_partition"]
@@ -38,7 +38,7 @@ class Part:
     ----------
     table : RawTable
         The rows kept; gives the place of each.
-    labels : mapping of str to array of str objects
+    labels : mapping of str to Coded
         ``model``, ``language``, ``task`` and, where there, ``dataset``, ``metric``,
         ``seed``, ``boot``, ``item``; an empty text for a record without a replicate label.
     numbers : mapping of str to array of float
@@ -55,7 +55,7 @@ class Part:
     """
 
     table: RawTable
-    labels: Mapping[str, Cells]
+    labels: Mapping[str, Coded]
     numbers: Mapping[str, npt.NDArray[np.float64]]
     columns: Mapping[str, str]
     named_tasks: bool
@@ -84,7 +84,7 @@ class _Reader:
         # Of a table whose rows were all dropped, nothing can be said: the column stands.
         return not len(cells) or not empty_cells(cells).all()
 
-    def labels(self, our: str, *, rows: npt.NDArray[np.bool_] | None = None) -> Cells:
+    def labels(self, our: str, *, rows: npt.NDArray[np.bool_] | None = None) -> Coded:
         theirs = self.columns.ours[our]
         self.used[our] = theirs
         table = self.table if rows is None else self.table.take(rows)
@@ -107,13 +107,17 @@ class _Reader:
         return parse_numbers(self.table.columns[theirs], table=self.table, column=theirs, what=our)
 
     def keep(
-        self, mask: npt.NDArray[np.bool_], *, reason: str, labels: Cells | None = None
+        self, mask: npt.NDArray[np.bool_], *, reason: str, labels: Coded | None = None
     ) -> None:
         """Keep the rows of `mask`; report the others by reason and label."""
         gone = np.flatnonzero(~mask)
-        names = [reason] * len(gone) if labels is None else labels[gone].tolist()
+        counts: Mapping[str, int] = {reason: len(gone)}
+        if labels is not None:
+            left_out = labels.take(gone)
+            each = np.bincount(left_out.codes, minlength=len(left_out.levels)).tolist()
+            counts = {t: c for t, c in zip(left_out.levels, each, strict=True) if c}
         self.dropped.append(
-            Dropped(reason, tuple(sorted(Counter(names).items())), self.table.at(int(gone[0])))
+            Dropped(reason, tuple(sorted(counts.items())), self.table.at(int(gone[0])))
         )
         self.table = self.table.take(mask)
 
@@ -180,52 +184,52 @@ def _drop_empty_rows(reader: _Reader) -> None:
         reader.keep(~empty, reason="empty rows")
 
 
-def _drop_aggregates(reader: _Reader, labels: dict[str, Cells]) -> dict[str, Cells]:
+def _drop_aggregates(reader: _Reader, labels: dict[str, Coded]) -> dict[str, Coded]:
     languages = labels["language"]
     names = {
         label
-        for label in set(languages)
+        for label in languages.present()
         if re.sub(r"[\s_-]+", "-", label.casefold()) in _AGGREGATES
     }
     if not names:
         return labels
-    keep = np.fromiter((label not in names for label in languages), np.bool_, len(languages))
+    keep = ~languages.among(names)
     reader.keep(keep, reason=_AGGREGATE_REASON, labels=languages)
-    return {"language": languages[keep]}
+    return {"language": languages.take(keep)}
 
 
-def _drop_missing_scores(reader: _Reader, labels: dict[str, Cells]) -> dict[str, Cells]:
+def _drop_missing_scores(reader: _Reader, labels: dict[str, Coded]) -> dict[str, Coded]:
     missing = empty_cells(reader.table.columns[reader.columns.ours["score"]])
     if not missing.any():
         return labels
-    names = object_array([""] * len(missing))
-    for row in np.flatnonzero(missing):
-        names[row] = ", ".join(labels[factor][row] for factor in ("model", "language", "task"))
+    names = labels["model"].joined(labels["language"], ", ").joined(labels["task"], ", ")
     for factor in ("model", "language", "task"):
-        lost = sorted(set(labels[factor]) - set(labels[factor][~missing]))
+        left = labels[factor].take(~missing).present()
+        lost = sorted(set(labels[factor].present()) - set(left))
         if lost:
             reader.notes.append(f"no score left for {factor} {shorten(lost)}")
     reader.keep(~missing, reason="missing score", labels=names)
-    return {name: values[~missing] for name, values in labels.items()}
+    return {name: values.take(~missing) for name, values in labels.items()}
 
 
-def _replicate(reader: _Reader, our: str) -> Cells:
+def _replicate(reader: _Reader, our: str) -> Coded:
     """Labels of a replicate column, empty where a record has none.
 
     Whether it may have none is decided over all files: a task has replicates or not.
     """
     theirs = reader.columns.ours[our]
     filled = ~empty_cells(reader.table.columns[theirs])
-    labels = object_array([""] * len(filled))
-    labels[filled] = reader.labels(our, rows=filled)
-    if our == "item":
-        return labels
-    # A column of whole numbers written by a spreadsheet reads "0.0", "1.0".
-    whole = {label: _INTEGRAL.sub(r"\1", label) for label in set(labels)}
-    return object_array(whole[label] for label in labels)
+    found = reader.labels(our, rows=filled)
+    codes = np.full(len(filled), len(found.levels), dtype=np.int64)
+    codes[filled] = found.codes
+    levels = found.levels
+    if our != "item":
+        # A column of whole numbers written by a spreadsheet reads "0.0", "1.0".
+        levels = tuple(_INTEGRAL.sub(r"\1", label) for label in levels)
+    return Coded.of(codes, [*levels, ""])
 
 
-def _tasks(reader: _Reader) -> tuple[dict[str, Cells], bool]:
+def _tasks(reader: _Reader) -> tuple[dict[str, Coded], bool]:
     """The task of each row, with dataset and metric where the file has them.
 
     ``task`` alone names the task; ``dataset`` and ``metric`` make ``dataset:metric``.
@@ -235,18 +239,20 @@ def _tasks(reader: _Reader) -> tuple[dict[str, Cells], bool]:
     """
     explicit = reader.columns.explicit
     n_rows = len(reader.table)
-    found: dict[str, Cells] = {}
+    found: dict[str, Coded] = {}
     if reader.has("metric"):
         found["metric"] = reader.labels("metric")
     elif reader.columns.metric is not None:
-        found["metric"] = object_array([reader.columns.metric] * n_rows)
+        found["metric"] = Coded.constant(reader.columns.metric, n_rows)
         reader.notes.append(f"metric {reader.columns.metric!r} taken from the score column's name")
     has_task, has_dataset = reader.has("task"), reader.has("dataset")
     if has_task and has_dataset and "dataset" in explicit and "task" not in explicit:
         has_task = False
     if has_dataset:
         found["dataset"] = reader.labels("dataset")
-        setups = found["dataset"] + ":" + found["metric"] if "metric" in found else found["dataset"]
+        setups = found["dataset"]
+        if "metric" in found:
+            setups = setups.joined(found["metric"], ":")
     if has_task:
         found["task"] = reader.labels("task")
         if has_dataset and "task" not in explicit and not same_partition(found["task"], setups):
@@ -259,21 +265,20 @@ def _tasks(reader: _Reader) -> tuple[dict[str, Cells], bool]:
         return found | {"task": found["metric"]}, True
     name = reader.columns.metric or "score"
     reader.notes.append(f"no task or dataset column: all records belong to one task, {name!r}")
-    return found | {"task": object_array([name] * n_rows)}, True
+    return found | {"task": Coded.constant(name, n_rows)}, True
 
 
-def same_partition(first: Cells, second: Cells) -> bool:
+def same_partition(first: Coded, second: Coded) -> bool:
     """Whether two columns of labels group the rows in the same way."""
-    pairs = set(zip(first, second, strict=True))
-    return len(pairs) == len(set(first)) == len(set(second))
+    return len(first.pairs(second)) == len(first.present()) == len(second.present())
 
 
-def _task_conflict(reader: _Reader, tasks: Cells, setups: Cells) -> str:
+def _task_conflict(reader: _Reader, tasks: Coded, setups: Coded) -> str:
     task, dataset = reader.columns.ours["task"], reader.columns.ours["dataset"]
     by_task: dict[str, str] = {}
     by_setup: dict[str, str] = {}
     example = ""
-    for name, setup in zip(tasks, setups, strict=True):
+    for name, setup in tasks.pairs(setups):
         if by_task.setdefault(name, setup) != setup:
             example = f"{task} {name!r} holds {by_task[name]!r} and {setup!r}"
             break

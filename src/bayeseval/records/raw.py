@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bayeseval.errors import InputError
+from bayeseval.records.typed import TypedCells
 
-__all__ = ["Cells", "Nested", "RawTable", "make_table", "object_array", "with_constants"]
+__all__ = ["Cells", "Column", "Nested", "RawTable", "make_table", "object_array", "with_constants"]
 
 Cells = npt.NDArray[np.object_]
+Column = Cells | TypedCells
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +40,14 @@ class RawTable:
         What a row is called in this format: ``line``, ``record`` or ``row``.
     numbers : array of int, shape (n,)
         Where each row stands, 1-based: the physical line, or the record's position.
-    columns : mapping of str to array of object, shape (n,)
+    columns : mapping of str to array of object or TypedCells, shape (n,)
         Cells by column, in the file's order. None is a missing cell.
     """
 
     source: str
     place: str
     numbers: npt.NDArray[np.int64]
-    columns: Mapping[str, Cells]
+    columns: Mapping[str, Column]
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -83,7 +85,7 @@ def make_table(
     InputError
         If two columns have the same name.
     """
-    named: dict[str, Cells] = {}
+    named: dict[str, Column] = {}
     for position, (raw_name, cells) in enumerate(columns, start=1):
         name = raw_name.strip() or f"(unnamed column {position})"
         if name in named:
@@ -92,11 +94,13 @@ def make_table(
                 f"{source}: two columns are named {name!r} (columns {first} and {position});"
                 " rename one"
             )
-        named[name] = object_array(cells)
+        named[name] = cells if isinstance(cells, TypedCells) else object_array(cells)
     return RawTable(
         source=source,
         place=place,
-        numbers=np.fromiter(numbers, dtype=np.int64),
+        numbers=np.asarray(
+            numbers if isinstance(numbers, range) else list(numbers), dtype=np.int64
+        ),
         columns=named,
     )
 

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from bayeseval.records.coded import Coded
 from bayeseval.records.columns import LABELS, REPLICATES
 from bayeseval.records.parts import Part
-from bayeseval.records.raw import Cells, object_array
 from bayeseval.records.report import counted
 
-__all__ = ["Stack", "encode", "without_blanks"]
+__all__ = ["Stack", "encode"]
 
 
 class Stack:
@@ -49,17 +48,18 @@ class Stack:
         column = part.columns.get(our) if our is not None else None
         return part.table.at(int(self.row[position]), column)
 
-    def _common_labels(self) -> dict[str, Cells]:
-        common: dict[str, Cells] = {}
+    def _common_labels(self) -> dict[str, Coded]:
+        common: dict[str, Coded] = {}
         for name in dict.fromkeys(name for part in self.parts for name in part.labels):
-            lacking = [part for part in self.parts if name not in part.labels]
-            if not lacking:
-                common[name] = np.concatenate([part.labels[name] for part in self.parts])
-            elif name in REPLICATES:
-                none = {id(p): object_array([""] * len(p.table)) for p in lacking}
-                common[name] = np.concatenate(
-                    [p.labels.get(name, none.get(id(p))) for p in self.parts]
-                )
+            found = [part.labels.get(name) for part in self.parts]
+            if name in REPLICATES:
+                # A file without the column: its tasks have no such replicates.
+                found = [
+                    Coded.constant("", len(part.table)) if labels is None else labels
+                    for part, labels in zip(self.parts, found, strict=True)
+                ]
+            if all(labels is not None for labels in found):
+                common[name] = Coded.concat([labels for labels in found if labels is not None])
         return common
 
 
@@ -72,26 +72,14 @@ def encode(
     for name in (*LABELS, *REPLICATES):
         if name not in stack.labels:
             continue
-        cells = stack.labels[name]
-        if name in REPLICATES:
-            # No label: code -1, which is what factorize gives to missing cells.
-            cells = without_blanks(cells)
-        found, uniques = pd.factorize(cells)
+        coded = stack.labels[name]
+        uniques = [label for label in coded.present() if label or name not in REPLICATES]
         numeric = name in REPLICATES and all(u.isascii() and u.isdigit() for u in uniques)
         # Seeds 2 and 10 in that order; ties such as "1" and "01" by their text.
-        order = sorted(
-            range(len(uniques)),
-            key=lambda i: (int(uniques[i]), uniques[i]) if numeric else (0, uniques[i]),
-        )
-        rank = np.empty(len(uniques), dtype=np.int64)
-        rank[order] = np.arange(len(uniques))
-        labels[name] = tuple(str(uniques[i]) for i in order)
-        codes[name] = np.where(found < 0, -1, rank[found]) if len(rank) else found.astype(np.int64)
+        ordered = sorted(uniques, key=lambda text: (int(text), text) if numeric else (0, text))
+        rank = {text: place for place, text in enumerate(ordered)}
+        # No label, and levels that have no rows: -1.
+        places = np.array([rank.get(text, -1) for text in coded.levels], dtype=np.int64)
+        labels[name] = tuple(ordered)
+        codes[name] = places[coded.codes]
     return labels, codes
-
-
-def without_blanks(cells: Cells) -> Cells:
-    """The labels with None for an empty text."""
-    result = cells.copy()
-    result[cells == ""] = None
-    return result

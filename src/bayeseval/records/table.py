@@ -19,9 +19,10 @@ from bayeseval.errors import InputError, did_you_mean
 from bayeseval.names import FACTORS, Factor
 from bayeseval.records.build import Assembled, DivergedRuns, MixedScales, assemble
 from bayeseval.records.columns import LABELS, REPLICATES
-from bayeseval.records.raw import Cells, Nested, RawTable, make_table
+from bayeseval.records.raw import Column, Nested, RawTable, make_table
 from bayeseval.records.report import LoadReport, Units, counted
 from bayeseval.records.scales import UnitsLike
+from bayeseval.records.typed import typed_cells
 
 __all__ = ["Records"]
 
@@ -148,7 +149,12 @@ class Records:
         ``seed_sd``, ``boot_sd``, ``n_seeds``, ``n_boot``, ``item``, ``chance`` that
         the input had. Numbers are float64, NaN where not given.
         """
-        return self._frame.copy(deep=True)
+        return pd.DataFrame(
+            {
+                name: values.copy() if values.dtype == np.float64 else values.astype("str")
+                for name, values in self._frame.items()
+            }
+        )
 
     @property
     def coords(self) -> dict[str, tuple[str, ...]]:
@@ -218,7 +224,7 @@ class Records:
                 digest.update(_float_bytes(values.to_numpy(dtype=np.float64)))
             else:
                 _feed(digest.update, "labels")
-                codes, uniques = pd.factorize(values.to_numpy(dtype=object))
+                codes, uniques = _by_appearance(values)
                 _feed(digest.update, *uniques)
                 digest.update(codes.astype("<i8").tobytes())
         for task in sorted(self._units):
@@ -241,14 +247,13 @@ class Records:
             self._portable().to_parquet(temporary, index=False)
 
     def _portable(self) -> pd.DataFrame:
-        tasks = self._frame["task"]
+        table = self.table
+        tasks = table["task"]
         bounds = {
             name: tasks.map({task: getattr(u, side) for task, u in self._units.items()})
             for name, side in (("scale_min", "lower"), ("scale_max", "upper"))
         }
-        return self._frame.assign(
-            **{name: values.astype(np.float64) for name, values in bounds.items()}
-        )
+        return table.assign(**{name: values.astype(np.float64) for name, values in bounds.items()})
 
 
 def _feed(update: Callable[[bytes], None], *texts: str) -> None:
@@ -258,6 +263,14 @@ def _feed(update: Callable[[bytes], None], *texts: str) -> None:
         encoded = str(text).encode("utf-8")
         update(len(encoded).to_bytes(8, "little"))
         update(encoded)
+
+
+def _by_appearance(values: pd.Series[Any]) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """Codes of labels in the order of their first rows, -1 for none; and the labels."""
+    found, places = pd.factorize(values.cat.codes.to_numpy())
+    shown = np.where(places < 0, -1, np.cumsum(places >= 0) - 1)
+    categories = values.cat.categories
+    return shown[found], [str(categories[int(place)]) for place in places if place >= 0]
 
 
 def _float_bytes(values: npt.NDArray[np.float64]) -> bytes:
@@ -291,8 +304,18 @@ def _raw_from_frame(frame: pd.DataFrame, name: str) -> RawTable:
     return make_table(name, "row", range(1, len(frame) + 1), columns)
 
 
-def _cells(column: pd.Series[Any]) -> Cells:
-    """A frame's column as plain Python cells; every kind of NA becomes None."""
+def _cells(column: pd.Series[Any]) -> Column:
+    """A frame's column; every kind of NA becomes a missing cell."""
+    if column.dtype != object:
+        import pyarrow as pa
+
+        try:
+            typed = typed_cells(pa.array(column, from_pandas=True))
+        except pa.ArrowException:
+            # What Arrow has no type for: as Python cells.
+            typed = None
+        if typed is not None:
+            return typed
     cells = column.to_numpy(dtype=object, copy=True)
     if column.dtype == object:
         for row, cell in enumerate(cells):

@@ -19,6 +19,7 @@ import numpy as np
 from bayeseval.errors import InputError
 from bayeseval.records.raw import Nested, RawTable, make_table
 from bayeseval.records.report import counted, plain, show
+from bayeseval.records.typed import typed_cells
 
 __all__ = ["TABULAR_SUFFIXES", "read_table"]
 
@@ -39,6 +40,8 @@ _FOREIGN: Final = {
     b"SQLite format 3": "an SQLite database",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook",
 }
+# Characters from which the quick way is worth its checks.
+_LARGE: Final = 1_000_000
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -118,6 +121,10 @@ def _read_delimited(text: str, source: str, suffix: str) -> RawTable:
     lines = io.StringIO(text, newline="")
     first = next(line for line in lines if line.strip())
     delimiter = _delimiter(first, suffix)
+    if len(text) > _LARGE:
+        quick = _read_plain(text, first, source, delimiter)
+        if quick is not None:
+            return quick
     lines.seek(0)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     rows: list[list[str]] = []
@@ -148,6 +155,39 @@ def _read_delimited(text: str, source: str, suffix: str) -> RawTable:
         )
     columns = zip(*body, strict=True)
     return make_table(source, "line", starts[1:], zip(header, columns, strict=True))
+
+
+def _read_plain(text: str, first: str, source: str, delimiter: str) -> RawTable | None:
+    """A large table without quotes or blank lines; None for any other, to be explained."""
+    import pyarrow as pa
+    import pyarrow.csv as pc
+
+    blank = "\n\n" in text or "\n\r\n" in text
+    if blank or '"' in text or not text.startswith(first) or text.count("\r") != text.count("\r\n"):
+        return None
+    header = first.rstrip("\r\n").split(delimiter)
+    names = [f"f{i}" for i in range(len(header))]
+    try:
+        table = pc.read_csv(
+            pa.BufferReader(text.encode("utf-8")),
+            read_options=pc.ReadOptions(column_names=names, skip_rows=1),
+            parse_options=pc.ParseOptions(
+                delimiter=delimiter, quote_char=False, ignore_empty_lines=False
+            ),
+            convert_options=pc.ConvertOptions(
+                check_utf8=False,
+                column_types=dict.fromkeys(names, pa.string()),
+                strings_can_be_null=False,
+            ),
+        )
+    except pa.ArrowInvalid:
+        return None
+    if not table.num_rows or len(header) < 2:
+        return None
+    cells = [typed_cells(column) for column in table.columns]
+    if any(column is None for column in cells):
+        return None
+    return make_table(source, "line", range(2, table.num_rows + 2), zip(header, cells, strict=True))
 
 
 def _delimiter(header: str, suffix: str) -> str:
@@ -265,7 +305,7 @@ def _read_parquet(data: bytes, source: str) -> RawTable:
         table = pq.read_table(pa.BufferReader(data))
         # A column at a time: a damaged page only shows when it is decoded.
         columns = [
-            (name, [_flat(value) for value in column.to_pylist()])
+            (name, typed_cells(column) or [_flat(value) for value in column.to_pylist()])
             for name, column in zip(table.column_names, table.columns, strict=True)
         ]
     except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError) as problem:
