@@ -129,6 +129,15 @@ def test_a_failing_gate_is_retried_once_with_stricter_settings() -> None:
     assert (settings["draws"], settings["tune"], settings["target_accept"]) == (20, 40, 0.99)
 
 
+def test_an_engine_without_warm_up_is_retried_with_more_draws() -> None:
+    records = simulate("additive", seed=1).records
+    result = fit(records, engine="auto", draws=10, chains=2)
+    assert result.run["engine"] == "marginal"
+    assert result.run["retried"] is True
+    assert result.run["settings"] == {"draws": 20, "chains": 2, "seed": 0}
+    assert result.gate.status == "fail"
+
+
 @pytest.mark.parametrize(
     ("arguments", "phrase"),
     [
