@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bayeseval.records.connectivity import Component, connected_components
+from bayeseval.records.items import ItemVariance, item_variance
 from bayeseval.records.load import load
 from bayeseval.records.registry import BenchmarkCard, BenchmarkSummary, list_benchmarks
 from bayeseval.records.replicates import CellTable, Stratum, reduce_replicates
@@ -18,6 +19,7 @@ __all__ = [
     "Component",
     "Description",
     "Dropped",
+    "ItemVariance",
     "LoadReport",
     "Quadratics",
     "Records",
@@ -27,6 +29,7 @@ __all__ = [
     "connected_components",
     "describe",
     "format_description",
+    "item_variance",
     "list_benchmarks",
     "load",
     "reduce_replicates",

@@ -1,0 +1,170 @@
+"""What item-level outcomes say about test sets: how cell means vary together, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from bayeseval.records.coded import combined_key
+from bayeseval.records.replicates import CellTable
+from bayeseval.records.table import Records
+
+__all__ = ["ItemVariance", "item_variance"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+# Cells times items held at once: 160 MB.
+_BLOCK: Final = 20_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class ItemVariance:
+    """Variances of cell means that come from the choice of test items.
+
+    Parameters
+    ----------
+    se : array of float, shape (n_cells,)
+        Standard error of each cell's mean by its own items alone (their standard
+        deviation with ddof 1 over the root of their number); NaN without items.
+    task : array of float, shape (n_tasks,)
+        Variance of what all cells of a task share: some test sets are harder for all.
+    language_task : array of float, shape (n_tasks,)
+        What the cells of one language share beyond that (item x language).
+    model_task : array of float, shape (n_tasks,)
+        What the cells of one model share beyond that (item x model).
+    record : array of float, shape (n_tasks,)
+        What is left to each cell alone. All four are in squared score units, already
+        divided by the number of items, and NaN for a task without items.
+
+    Notes
+    -----
+    The covariance of the means of two cells of a task is ``task``, plus
+    ``language_task`` when their language is the same, plus ``model_task`` when their
+    model is, plus ``record`` for a cell with itself.
+    """
+
+    se: Floats
+    task: Floats
+    language_task: Floats
+    model_task: Floats
+    record: Floats
+
+
+def item_variance(records: Records, cells: CellTable) -> ItemVariance | None:
+    """Split the sampling variance of cell means by what cells share of their items.
+
+    The outcome of item i in language l by model m (averaged over seeds) is
+
+        x_ilm = mean_lm + a_i + b_il + c_im + d_ilm,
+
+    a generalisability study of items x languages x models with the means fixed. The same
+    label is the same item in every language and model of a task. Item effects are not
+    assumed normal: only covariances are used. With n_c items in cell c and n_cd in both c
+    and d, the products of deviations from the cells' own means have expectation
+
+        E sum_i (x_ic - x_c)(x_id - x_d) = C n_cd (1 - 1/n_c - 1/n_d + n_cd / (n_c n_d)),
+
+    where C is var(a) for two cells that differ in language and model, var(a) + var(b)
+    for one language, var(a) + var(c) for one model, and the sum of all four for a cell
+    with itself. Each C is estimated by the pooled products over the pooled factors (with
+    complete data: the estimates from the mean squares of the analysis of variance), and
+    cov(x_c, x_d) = C n_cd / (n_c n_d), averaged over the pairs of each kind.
+
+    Parameters
+    ----------
+    records : Records
+    cells : CellTable
+        Of the same records.
+
+    Returns
+    -------
+    ItemVariance or None
+        None when the records have no ``item`` column. Negative estimates are set to 0.
+
+    Notes
+    -----
+    Languages with items of their own share none: their part then stands in
+    ``language_task``, and ``task`` is 0. Without a second model in any language,
+    ``language_task`` cannot be told from ``record`` and is 0; likewise ``model_task``.
+    """
+    if "item" not in records.replicate_columns:
+        return None
+    cell_of_record = np.repeat(np.arange(len(cells)), cells.n_rows)
+    items = records.replicate_codes("item")
+    there = np.flatnonzero(items >= 0)
+    # One value per cell and item, in order of cell, then item.
+    key = combined_key([cell_of_record[there], items[there]])
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    value = np.bincount(group, records.scores[there]) / np.bincount(group)
+    cell, item = cell_of_record[there][first], items[there][first]
+    n = np.bincount(cell, minlength=len(cells)).astype(np.float64)
+    mean = np.bincount(cell, value, minlength=len(cells)) / np.maximum(n, 1.0)
+    centred = value - mean[cell]
+    square = np.bincount(cell, centred**2, minlength=len(cells))
+    several = n > 1
+    se = np.full(len(cells), np.nan)
+    se[several] = np.sqrt(square[several] / (n[several] - 1.0) / n[several])
+
+    n_tasks = len(records.coords["task"])
+    parts = np.full((4, n_tasks), np.nan)
+    task_of_row = cells.codes["task"][cell]
+    for task in np.unique(task_of_row):
+        rows = np.flatnonzero(task_of_row == task)
+        used, local = np.unique(cell[rows], return_inverse=True)
+        _, own = np.unique(item[rows], return_inverse=True)
+        products, shared = _products(local, own, centred[rows])
+        language, model = cells.codes["language"][used], cells.codes["model"][used]
+        parts[:, task] = _split(products, shared, language, model)
+    for array in (se, parts):
+        array.flags.writeable = False
+    return ItemVariance(se, *parts)
+
+
+def _products(cell: Ints, item: Ints, centred: Floats) -> tuple[Floats, Floats]:
+    """Sums over shared items of products, and numbers of shared items; (cells, cells)."""
+    n_cells, n_items = int(cell.max()) + 1, int(item.max()) + 1
+    products, shared = np.zeros((n_cells, n_cells)), np.zeros((n_cells, n_cells))
+    step = max(1, _BLOCK // n_cells)
+    order = np.argsort(item, kind="stable")
+    cell, item, centred = cell[order], item[order], centred[order]
+    bounds = np.searchsorted(item, np.arange(0, n_items + step, step))
+    for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
+        at = item[start:stop] % step, cell[start:stop]
+        there, values = np.zeros((step, n_cells)), np.zeros((step, n_cells))
+        there[at] = 1.0
+        values[at] = centred[start:stop]
+        products += values.T @ values
+        shared += there.T @ there
+    return products, shared
+
+
+def _split(products: Floats, shared: Floats, language: Ints, model: Ints) -> Floats:
+    """The four variances of one task: task, language, model, record."""
+    n = np.diag(shared)
+    overlap = shared / np.outer(n, n)
+    factor = shared * (1.0 - 1.0 / n[:, None] - 1.0 / n[None, :] + overlap)
+    same_language = language[:, None] == language
+    same_model = model[:, None] == model
+
+    def covariance(pairs: npt.NDArray[np.bool_]) -> float | None:
+        """Mean covariance of the cell means of these pairs; None without any pair."""
+        if not pairs.any():
+            return None
+        # Rounding leaves specks where pairs share nothing that could tell.
+        known = float(factor[pairs].sum())
+        if known < 0.5:
+            return 0.0
+        return float(products[pairs].sum()) / known * float(overlap[pairs].mean())
+
+    def above(base: float, value: float | None) -> float:
+        return 0.0 if value is None else max(value - base, 0.0)
+
+    task = above(0.0, covariance(~same_language & ~same_model))
+    by_language = above(task, covariance(same_language & ~same_model))
+    by_model = above(task, covariance(same_model & ~same_language))
+    record = above(task + by_language + by_model, covariance(same_language & same_model))
+    return np.array([task, by_language, by_model, record])
