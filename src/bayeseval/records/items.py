@@ -128,7 +128,7 @@ def _products(cell: Ints, item: Ints, centred: Floats) -> tuple[Floats, Floats]:
     """Sums over shared items of products, and numbers of shared items; (cells, cells)."""
     n_cells, n_items = int(cell.max()) + 1, int(item.max()) + 1
     products, shared = np.zeros((n_cells, n_cells)), np.zeros((n_cells, n_cells))
-    step = max(1, _BLOCK // n_cells)
+    step = min(n_items, max(1, _BLOCK // n_cells))
     order = np.argsort(item, kind="stable")
     cell, item, centred = cell[order], item[order], centred[order]
     bounds = np.searchsorted(item, np.arange(0, n_items + step, step))
