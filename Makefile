@@ -53,7 +53,7 @@ format: venv-test  ## let ruff fix and format the code
 perf: venv-perf  ## run the performance measurements, for an hour or so
 	@missed=; for name in $(MEASUREMENTS); do echo "== perf/$$name.py"; \
 	  $(BIN)/python perf/$$name.py || missed="$$missed $$name"; done; \
-	$(BIN)/python perf/figure.py; \
+	$(BIN)/python perf/report.py; \
 	if [ -n "$$missed" ]; then echo "missed or failed:$$missed" >&2; exit 1; fi
 
 docs: venv-docs  ## build the pages into docs/_build/html

@@ -188,7 +188,7 @@ def main() -> int:
         return child(__file__, what=what, n=n, model=model, seed=asked.seed)
 
     rows, late = [], False
-    for model in asked.models.split(","):
+    for model in asked.models.split(",") if sizes else ():
         table = [row_of(model, n, measured("records", n, model)) for n in sizes]
         fits = {n: row["fit s"] for n, row in zip(sizes, table, strict=True)}
         if LOW in fits and HIGH in fits:
@@ -197,7 +197,6 @@ def main() -> int:
             print(f"{model}: fit at 10^7 records / fit at 10^4, aggregation apart: {ratio:.2f}")
         print_table(table)
         rows += table
-    if rows:
         write_csv("scaling_records", rows, said)
 
     levels = [
