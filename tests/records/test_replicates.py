@@ -16,6 +16,8 @@ from scipy.stats import multivariate_normal
 from bayeseval.records import (
     CellTable,
     Records,
+    describe,
+    format_description,
     load,
     reduce_replicates,
     unbalanced_quadratics,
@@ -248,7 +250,11 @@ def test_summaries_and_known_errors() -> None:
     assert table.n_boot.tolist() == [0.0] * 4
     np.testing.assert_array_equal(table.se, [np.nan, np.nan, 0.3, np.nan])
     np.testing.assert_array_equal(table.n_items, [10, 20, np.nan, 30])
-    assert table.notes == ("se not used in 1 cell whose boots say the same",)
+    assert table.notes == (
+        "seed_sd taken as exact in 1 cell without n_seeds",
+        "boot_sd taken as exact in 1 cell without n_boot",
+        "se not used in 1 cell whose boots say the same",
+    )
     assert table.has_replicates
     for array in (table.mean, table.seed.df, table.codes["model"], table.se):
         assert not array.flags.writeable
@@ -337,3 +343,18 @@ def test_a_folder_with_seeds_for_one_task_only(tmp_path: Path) -> None:
     assert records.replicate_codes("seed").tolist() == [1, 0, 1, -1]
     assert records.replicate_codes("boot").tolist() == [-1] * 4
     assert reduce_replicates(records).n_seeds.tolist() == [1.0, 2.0, 0.0]
+
+
+def test_a_description_says_what_is_known_of_replicates() -> None:
+    x = _draw(1, (3, 2))
+    x[0, 0] = np.nan
+    text = format_description(describe(_records(_cell("gpt", "en", x) + _others())))
+    for line in (
+        "  replicates told apart by: seed, boot",
+        "  seeds per cell: 2 to 3 (in 3 of 3 cells)",
+        "  bootstrap test sets per cell: 2 (in 3 of 3 cells)",
+        "  1 cell where some seeds lack some bootstrap test sets",
+    ):
+        assert line in text.splitlines()
+    plain = [{"model": m, "language": lang, "score": 1.0} for m, lang in ("ab", "cd")]
+    assert "per cell" not in format_description(describe(_records(plain)))

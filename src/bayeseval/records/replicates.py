@@ -91,7 +91,8 @@ class CellTable:
     unbalanced : Unbalanced or None
         Sums for cells where some (seed, boot) pairs are missing. Their strata are empty.
     notes : tuple of str
-        Where one of two statements of the same thing was used.
+        Where one of two statements of the same thing was used, and where a standard
+        deviation was taken as exact.
     """
 
     codes: Mapping[Factor, Ints]
@@ -366,6 +367,12 @@ def _with_summary(
     if both.any():
         notes.append(f"{name} not used in {counted(int(both.sum()), 'cell')} that have {what}")
     use = np.isfinite(sd) & ~by_rows
+    exact = use & np.isnan(replicates)
+    if exact.any():
+        number = {"seed_sd": "n_seeds", "boot_sd": "n_boot"}[name]
+        notes.append(
+            f"{name} taken as exact in {counted(int(exact.sum()), 'cell')} without {number}"
+        )
     df = np.where(np.isnan(replicates), np.inf, replicates - 1.0)
     return Stratum(
         mean_square=_frozen(np.where(use & (df > 0), sd**2, stratum.mean_square)),

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from bayeseval.names import FACTORS, Factor
 from bayeseval.records.connectivity import Component, connected_components
+from bayeseval.records.replicates import CellTable, reduce_replicates
 from bayeseval.records.report import LoadReport, Units, counted, shorten
 from bayeseval.records.table import Records
 
@@ -106,6 +107,8 @@ class Description:
     tasks : tuple of TaskScores
     replicates : tuple of str
         Replicate columns (``seed``, ``boot``, ``item``) of the table.
+    replicated : tuple of str
+        What is known about seeds and test sets, cell by cell, in sentences.
     report : LoadReport
     """
 
@@ -120,6 +123,7 @@ class Description:
     components: tuple[Component, ...]
     tasks: tuple[TaskScores, ...]
     replicates: tuple[str, ...]
+    replicated: tuple[str, ...]
     report: LoadReport
 
 
@@ -154,8 +158,30 @@ def describe(records: Records) -> Description:
         components=connected_components(records),
         tasks=_task_scores(records),
         replicates=records.replicate_columns,
+        replicated=_replicated(reduce_replicates(records)),
         report=records.report,
     )
+
+
+def _replicated(cells: CellTable) -> tuple[str, ...]:
+    """Numbers of seeds, boots and items over the cells that have any."""
+    lines = []
+    for what, numbers in (
+        ("seeds", cells.n_seeds),
+        ("bootstrap test sets", cells.n_boot),
+        ("items", cells.n_items),
+    ):
+        known = numbers[numbers > 0]
+        if known.size:
+            least, most = known.min(), known.max()
+            spread = f"{least:,.0f}" if least == most else f"{least:,.0f} to {most:,.0f}"
+            lines.append(f"{what} per cell: {spread} (in {known.size:,} of {len(cells):,} cells)")
+    if cells.unbalanced is not None:
+        lines.append(
+            f"{counted(len(cells.unbalanced), 'cell')} where some seeds lack some bootstrap test"
+            " sets"
+        )
+    return (*lines, *cells.notes)
 
 
 def _levels(labels: tuple[str, ...], codes: npt.NDArray[np.int64]) -> tuple[tuple[str, int], ...]:
@@ -256,6 +282,7 @@ def _coverage_lines(description: Description) -> list[str]:
     ]
     if description.replicates:
         lines.append(f"  replicates told apart by: {', '.join(description.replicates)}")
+    lines += [f"  {line}" for line in description.replicated]
     return lines
 
 
