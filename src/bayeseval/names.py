@@ -25,10 +25,14 @@ __all__ = [
     "SCORE",
     "SD_LOG_RESIDUAL",
     "SD_RESIDUAL",
+    "SOURCES",
+    "SQUARES",
     "SUPPORTS",
     "TASK",
+    "UNBALANCED",
     "Factor",
     "Flavour",
+    "Source",
     "Support",
     "cell_label",
     "disparity_name",
@@ -37,18 +41,25 @@ __all__ = [
     "rank_name",
     "residual_name",
     "sd_name",
+    "source_cell_dim",
+    "source_cell_sd",
+    "source_log_sd",
+    "source_model_sd",
     "term_dim",
 ]
 
 Factor = Literal["language", "task", "model"]
 Support = Literal["observed", "common"]
 Flavour = Literal["observed", "latent"]
+Source = Literal["seed", "boot", "seed_boot"]
 
 LANGUAGE: Final = "language"
 TASK: Final = "task"
 MODEL: Final = "model"
 RECORD: Final = "record"
 SCORE: Final = "score"
+SQUARES: Final = "sum_of_squares"
+UNBALANCED: Final = "unbalanced_replicates"
 
 FACTORS: Final[tuple[Factor, ...]] = ("language", "task", "model")
 INTERACTIONS: Final = ("language:task", "model:task", "model:language", "model:language:task")
@@ -57,6 +68,10 @@ INTERCEPT: Final = "intercept"
 SD_RESIDUAL: Final = "sd_residual"
 SD_LOG_RESIDUAL: Final = "sd_log_residual"
 NU: Final = "nu"
+
+# Where replicates of one cell differ: training or decoding seeds, test sets, and what
+# a seed does to one test set only.
+SOURCES: Final[tuple[Source, ...]] = ("seed", "boot", "seed_boot")
 
 LANGUAGE_POTENTIAL: Final = "language_potential"
 DISPARITY: Final = ("mean_prr", "std_prr", "cv_prr")
@@ -90,6 +105,26 @@ def sd_name(term: str) -> str:
 def residual_name(factor: str) -> str:
     """Residual standard deviations that differ by the levels of `factor`."""
     return f"{SD_RESIDUAL}_{factor}"
+
+
+def source_model_sd(source: str) -> str:
+    """Typical standard deviations by model: ``sd_seed_model``."""
+    return f"sd_{source}_model"
+
+
+def source_cell_sd(source: str) -> str:
+    """Standard deviations of the cells that have replicates: ``sd_seed_cell``."""
+    return f"sd_{source}_cell"
+
+
+def source_cell_dim(source: str) -> str:
+    """Dimension of :func:`source_cell_sd`: ``seed_cell``."""
+    return f"{source}_cell"
+
+
+def source_log_sd(source: str) -> str:
+    """How much the log sds differ between the cells of a model: ``sd_log_seed``."""
+    return f"sd_log_{source}"
 
 
 def rank_name(quantity: str) -> str:

@@ -29,7 +29,7 @@ from bayeseval._resources import find_resource, resource_names
 from bayeseval._yaml import parse_config, read_yaml
 from bayeseval.errors import InputError, SpecError, did_you_mean
 
-__all__ = ["Effects", "ModelSpec", "Prior", "list_models", "load_spec"]
+__all__ = ["Effects", "ModelSpec", "Prior", "ReplicateNoise", "list_models", "load_spec"]
 
 Interaction = Literal["language:task", "model:task", "model:language", "model:language:task"]
 Distribution = Literal[
@@ -149,6 +149,28 @@ class Effects(BaseModel):
     model: Literal["pooled", "fixed"] = "pooled"
 
 
+class ReplicateNoise(BaseModel):
+    """How the noise seen in replicates (seeds, bootstrapped test sets) is treated.
+
+    Attributes
+    ----------
+    pool : bool
+        True: the standard deviations of the cells share a distribution by model and
+        are estimated together. False: every cell's own standard deviation is taken
+        as known, and cell means are not drawn towards each other: what parametric
+        resampling does (paper 001, section 5).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    pool: bool = True
+
+
+# On the log scale 0.5 lets the noise of one level, or cell, be about three times another's
+# before the prior has anything to say.
+_LOG_SD = Prior(dist="half_normal", scale=0.5, relative=False)
+
+
 def _as_tuple(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
@@ -179,6 +201,8 @@ class ModelSpec(BaseModel):
         how much data a level has.
     fixed_scale : float
         Standard deviation of fixed effects, in units of sd(score).
+    replicates : ReplicateNoise
+        What is done with seeds and bootstrapped test sets, where a table has them.
     priors : dict
         Parameter name to :class:`Prior`, over the defaults.
     """
@@ -194,6 +218,7 @@ class ModelSpec(BaseModel):
     residual_by: names.Factor | None = None
     centring: dict[str, Literal["centred", "non_centred"]] = {}
     fixed_scale: Number = Field(default=10.0, gt=0)
+    replicates: ReplicateNoise = ReplicateNoise()
     priors: dict[str, Prior] = {}
 
     @field_validator("interactions")
@@ -211,7 +236,7 @@ class ModelSpec(BaseModel):
                     f"centring names {term!r}, which the model does not have"
                     f"{did_you_mean(term, self.terms)} (it has: {', '.join(self.terms)})"
                 )
-        defaults = self._default_priors()
+        defaults = self._default_priors() | self._replicate_priors()
         for parameter, prior in self.priors.items():
             if parameter not in defaults:
                 raise ValueError(
@@ -237,16 +262,34 @@ class ModelSpec(BaseModel):
             table[names.sd_name(term)] = Prior(dist="half_normal", scale=0.5)
         table[names.SD_RESIDUAL] = Prior(dist="half_normal", scale=1.0)
         if self.residual_by is not None:
-            # On the log scale 0.5 lets one level's noise be about three times
-            # another's before the prior has anything to say.
-            table[names.SD_LOG_RESIDUAL] = Prior(dist="half_normal", scale=0.5, relative=False)
+            table[names.SD_LOG_RESIDUAL] = _LOG_SD
         if self.likelihood == "student_t":
             table[names.NU] = Prior(dist="gamma", shape=2.0, rate=0.1, low=1.0)
         return table
 
+    def _replicate_priors(self) -> dict[str, Prior]:
+        """Priors of seed and test-set noise, which count where a table has replicates."""
+        if not self.replicates.pool:
+            return {}
+        table = {}
+        for source in names.SOURCES:
+            table[names.source_model_sd(source)] = Prior(dist="half_normal", scale=0.5)
+            table[names.source_log_sd(source)] = _LOG_SD
+        return table
+
     def prior_table(self) -> dict[str, Prior]:
-        """Priors of all scalar parameters, defaults overridden, in canonical order."""
-        return self._default_priors() | dict(self.priors)
+        """Priors of all parameters, defaults overridden, in canonical order."""
+        own = self._default_priors()
+        return own | {k: prior for k, prior in self.priors.items() if k in own}
+
+    def replicate_priors(self) -> dict[str, Prior]:
+        """Priors of the sds of seeds and test sets, for tables that have replicates.
+
+        ``sd_<source>_model``, the same for every model, and ``sd_log_<source>``, how much
+        the log sds differ between the cells of a model. Empty without pooling.
+        """
+        own = self._replicate_priors()
+        return own | {k: prior for k, prior in self.priors.items() if k in own}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain mapping that :func:`load_spec` reads back to an equal spec."""
@@ -262,7 +305,7 @@ class ModelSpec(BaseModel):
         said = {k: v for k, v in self.to_dict().items() if k not in ("name", "summary")}
         said["priors"] = {
             key: prior.model_dump(mode="json", exclude_none=True)
-            for key, prior in self.prior_table().items()
+            for key, prior in (self.prior_table() | self.replicate_priors()).items()
         }
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 

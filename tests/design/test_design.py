@@ -231,11 +231,23 @@ def test_tasks_on_different_scales_are_refused() -> None:
         build_design(records, load_spec("additive"))
 
 
-def test_replicates_are_not_taken_for_independent_records() -> None:
+def test_replicates_are_cells_not_independent_records() -> None:
     cells = FULL + FULL
-    records = table(cells, seed=[float(i >= len(FULL)) for i in range(len(cells))])
-    with pytest.raises(DesignError, match=r"replicates \(seed\).*not independent"):
-        build_design(records, load_spec("additive"))
+    seed = np.repeat([0.0, 1.0], len(FULL))
+    records = table(cells, seed=list(seed))
+    design = build_design(records, load_spec("additive"))
+    assert len(records) == 2 * len(FULL)
+    assert design.n_records == len(FULL)
+    frame = records.table
+    means = frame.groupby(["model", "language", "task"], sort=False)["score"].mean()
+    np.testing.assert_allclose(design.score, means.to_numpy(), rtol=1e-12)
+    (source,) = design.sources
+    assert (source.name, source.n_cells) == ("seed", len(FULL))
+    # Two replicates: half their squared difference, on one degree of freedom.
+    spread = frame.groupby(["model", "language", "task"], sort=False)["score"].var()
+    np.testing.assert_allclose(design.replicates.squares, spread.to_numpy(), rtol=1e-9)
+    np.testing.assert_array_equal(design.replicates.df, 1.0)
+    np.testing.assert_array_equal(source.share, 0.5)
 
 
 def test_a_thin_interaction_is_noted() -> None:

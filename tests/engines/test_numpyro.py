@@ -129,14 +129,16 @@ def test_gradients_are_finite_and_match_differences(spec: str) -> None:
     design = build_design(load("mega"), load_spec(spec))
     rng = np.random.default_rng(11)
     with jax.enable_x64(True):
-        arguments = (numpyro_engine._structure(design), numpyro_engine._data(design))
+        arguments = (numpyro_engine.structure_of(design), numpyro_engine.data_of(design))
 
         def potential(free: dict[str, Any]) -> Any:
-            return potential_energy(numpyro_engine._model, arguments, {}, free)
+            return potential_energy(numpyro_engine.joint_density, arguments, {}, free)
 
         both = jax.jit(jax.value_and_grad(potential))
         for _ in range(5):
-            free = unconstrain_fn(numpyro_engine._model, arguments, {}, random_point(design, rng))
+            free = unconstrain_fn(
+                numpyro_engine.joint_density, arguments, {}, random_point(design, rng)
+            )
             _, gradient = both(free)
             direction = {name: rng.normal(size=np.shape(v)) for name, v in free.items()}
             assert all(np.isfinite(g).all() for g in gradient.values())

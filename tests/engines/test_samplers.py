@@ -155,7 +155,7 @@ def test_a_second_table_of_the_same_structure_is_not_compiled_again() -> None:
     assert numpyro_engine._program.cache_info().misses == 1
     (program,) = [
         numpyro_engine._program(
-            numpyro_engine._structure(designs[0]), 20, first.settings.target_accept, False
+            numpyro_engine.structure_of(designs[0]), 20, first.settings.target_accept, False
         )
     ]
     traces = program.advance._cache_size()

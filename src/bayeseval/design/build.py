@@ -11,8 +11,9 @@ from bayeseval import names
 from bayeseval.design.container import Design, Term
 from bayeseval.design.forms import choose_forms
 from bayeseval.design.identify import check_interactions, check_main_effects
+from bayeseval.design.replicates import Noise, build_noise
 from bayeseval.errors import DesignError
-from bayeseval.records import Records
+from bayeseval.records import Records, reduce_replicates
 from bayeseval.spec import ModelSpec
 
 __all__ = ["assemble", "build_design", "build_term"]
@@ -41,15 +42,21 @@ def build_design(records: Records, spec: ModelSpec) -> Design:
         describe, a disconnected or confounded design, an interaction without
         replication, scores that do not vary or that mix scales.
     """
-    table = records.table
-    notes = list(_unused_columns(records))
-    score = records.scores
+    cells = reduce_replicates(records)
+    noise = build_noise(cells, records.coords, pool=spec.replicates.pool, name=records.name)
+    if spec.likelihood != "normal" and noise.replicates is not None:
+        raise DesignError(
+            f"{records.name}: replicates need the likelihood normal, not {spec.likelihood}; "
+            "their noise and the residual could not be told apart"
+        )
+    notes = [*_unused_columns(records), *noise.notes]
+    score = cells.mean
     mean, sd = float(score.mean()), float(score.std(ddof=1))
     if sd == 0.0:
         raise DesignError(f"{records.name}: all {len(score)} scores are {mean:g}; nothing varies")
     _check_scales(records)
 
-    factor_index: dict[str, Index] = {f: records.codes(f) for f in names.FACTORS}
+    factor_index: dict[str, Index] = {f: cells.codes[f] for f in names.FACTORS}
     sizes: dict[str, int] = {f: len(records.coords[f]) for f in names.FACTORS}
     check_main_effects(records, factor_index, sizes)
 
@@ -69,7 +76,7 @@ def build_design(records: Records, spec: ModelSpec) -> Design:
     return assemble(
         spec,
         score=score,
-        se=table["se"].to_numpy(dtype=np.float64) if "se" in table else None,
+        noise=noise,
         terms=terms,
         coords={f: records.coords[f] for f in names.FACTORS},
         factor_index=factor_index,
@@ -81,7 +88,7 @@ def assemble(
     spec: ModelSpec,
     *,
     score: Floats,
-    se: Floats | None,
+    noise: Noise,
     terms: Sequence[Term],
     coords: Mapping[str, tuple[str, ...]],
     factor_index: Mapping[str, Index],
@@ -93,8 +100,10 @@ def assemble(
     ----------
     spec : ModelSpec
         The model.
-    score, se : ndarray, shape (n_records,)
-        Scores and their known standard errors, if there are any.
+    score : ndarray, shape (n_records,)
+        Scores, or means of the cells' replicates.
+    noise : Noise
+        What is known and unknown of their errors.
     terms : sequence of Term
         From :func:`build_term`.
     coords : mapping of str to tuple of str
@@ -106,37 +115,35 @@ def assemble(
     """
     mean, sd = float(score.mean()), float(score.std(ddof=1))
     terms = choose_forms(list(terms), spec, score)
+    sources = () if noise.replicates is None else noise.replicates.sources
     present = {term.sd for term in terms}
     absent = {names.sd_name(f) for f in names.FACTORS} - present
+    priors = {key: prior for key, prior in spec.prior_table().items() if key not in absent}
+    for source in sources:
+        asked = (names.source_model_sd(source.name), names.source_log_sd(source.name))
+        priors |= {key: spec.replicate_priors()[key] for key in asked}
     return Design(
         spec=spec,
         score=score,
-        se=se,
+        se=None if noise.known_variance is None else np.sqrt(noise.known_variance),
         terms=tuple(terms),
-        priors={
-            key: prior.in_units(mean=mean, sd=sd)
-            for key, prior in spec.prior_table().items()
-            if key not in absent
-        },
+        priors={key: prior.in_units(mean=mean, sd=sd) for key, prior in priors.items()},
         residual_index=None if spec.residual_by is None else factor_index[spec.residual_by],
         coords={
             **coords,
             **{term.dim: term.labels for term in terms if len(term.factors) > 1},
+            **{source.dim: source.labels for source in sources},
         },
         factor_index=factor_index,
+        replicates=noise.replicates,
+        known_sds=noise.known_sds,
         notes=tuple(notes),
     )
 
 
 def _unused_columns(records: Records) -> list[str]:
     table = records.table
-    replicates = [column for column in ("seed", "boot", "item") if column in table]
-    if replicates:
-        raise DesignError(
-            f"{records.name}: the rows are replicates ({', '.join(replicates)}), which are not "
-            "independent records; average them to one score per model, language and task first"
-        )
-    unused = [c for c in ("n", "k", "seed_sd", "boot_sd", "chance") if c in table]
+    unused = [c for c in ("n", "k", "chance") if c in table]
     if not unused:
         return []
     return [f"columns not used by this model: {', '.join(unused)}"]

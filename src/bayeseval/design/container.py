@@ -10,6 +10,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayeseval import names
+from bayeseval.design.replicates import Replicates, Source
 from bayeseval.spec import ModelSpec, Prior
 
 __all__ = ["Design", "Term"]
@@ -88,7 +89,8 @@ class Design:
     score : ndarray of float, shape (n_records,)
         Observed scores.
     se : ndarray of float, shape (n_records,), or None
-        Known standard errors, added to the residual in quadrature.
+        Known standard errors of the scores, added to the residual in quadrature;
+        known seed and test-set sds are in them.
     terms : tuple of Term
         Terms of the linear predictor beside the intercept. A factor with a
         single level has none.
@@ -100,6 +102,12 @@ class Design:
         Labels of every dimension: the three factors, then interaction cells.
     factor_index : dict of str to ndarray of int, shape (n_records,)
         Level of each record under each factor.
+    replicates : Replicates or None
+        Noise seen in replicates, with unknown sds. A record is then the mean of a
+        cell's replicates.
+    known_sds : dict of str to ndarray of float, shape (n_records,)
+        Seed and test-set sds that are taken as known, by source, and standard errors
+        given with the scores (``se``); NaN where there is none.
     notes : tuple of str
         What a reader should know about how the table was read.
     """
@@ -112,7 +120,14 @@ class Design:
     residual_index: Index | None
     coords: Mapping[str, tuple[str, ...]]
     factor_index: Mapping[str, Index]
+    replicates: Replicates | None
+    known_sds: Mapping[str, Floats]
     notes: tuple[str, ...]
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Sources of replicate noise with unknown sds; empty without replicates."""
+        return () if self.replicates is None else self.replicates.sources
 
     @property
     def n_records(self) -> int:
@@ -131,6 +146,9 @@ class Design:
         table |= {term.effect: (term.dim,) for term in self.terms}
         if self.spec.residual_by is not None:
             table[names.residual_name(self.spec.residual_by)] = (self.spec.residual_by,)
+        for source in self.sources:
+            table[names.source_model_sd(source.name)] = (names.MODEL,)
+            table[names.source_cell_sd(source.name)] = (source.dim,)
         return table
 
     def observed_data(self) -> xr.Dataset:
@@ -147,7 +165,9 @@ class Design:
         -------
         xarray.Dataset
             ``<factor>_index`` on ``record`` and ``<cell>_<factor>`` on each cell
-            dimension; known standard errors as ``se``.
+            dimension; known standard errors as ``se``; for replicate noise the record
+            of every sd, ``<source>_cell_record``, the part of its variance that the
+            record has, ``<source>_share``, and known sds, ``<source>_sd``.
         """
         data: dict[str, tuple[str, npt.NDArray[np.generic]]] = {
             f"{factor}_index": (names.RECORD, self.factor_index[factor]) for factor in names.FACTORS
@@ -158,6 +178,12 @@ class Design:
                     data[f"{term.dim}_{factor}"] = (term.dim, member)
         if self.se is not None:
             data["se"] = (names.RECORD, self.se)
+        for source in self.sources:
+            data[f"{source.dim}_record"] = (source.dim, source.record)
+            data[f"{source.name}_share"] = (names.RECORD, source.share)
+        for name, sd in self.known_sds.items():
+            data[f"{name}_sd"] = (names.RECORD, sd)
+        pool = str(self.spec.replicates.pool).lower()
         dims = {dim for dim, _ in data.values()}
         coords = {dim: np.array(self.coords[dim], dtype=str) for dim in dims & set(self.coords)}
         return xr.Dataset(
@@ -167,5 +193,6 @@ class Design:
                 **{factor: np.array(self.coords[factor], dtype=str) for factor in names.FACTORS},
                 **coords,
             },
-            attrs={"population": self.spec.population, "likelihood": self.spec.likelihood},
+            attrs={"population": self.spec.population, "likelihood": self.spec.likelihood}
+            | ({"pool_replicates": pool} if self.known_sds or self.replicates else {}),
         )

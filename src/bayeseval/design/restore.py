@@ -9,6 +9,8 @@ import xarray as xr
 from bayeseval import names
 from bayeseval.design.build import assemble, build_term
 from bayeseval.design.container import Design
+from bayeseval.design.replicates import Noise
+from bayeseval.errors import DesignError
 from bayeseval.spec import ModelSpec
 
 __all__ = ["restore_design"]
@@ -28,6 +30,11 @@ def restore_design(tree: xr.DataTree, spec: ModelSpec) -> Design:
     -------
     Design
         Equal to the one :func:`bayeseval.design.build_design` made, without notes.
+
+    Raises
+    ------
+    DesignError
+        If sds of replicates were sampled: their mean squares are not in the result.
     """
     constant = tree["constant_data"].to_dataset()
     score = tree["observed_data"][names.SCORE].to_numpy().astype(np.float64)
@@ -46,8 +53,25 @@ def restore_design(tree: xr.DataTree, spec: ModelSpec) -> Design:
     return assemble(
         spec,
         score=score,
-        se=constant["se"].to_numpy().astype(np.float64) if "se" in constant else None,
+        noise=_noise(constant),
         terms=terms,
         coords=coords,
         factor_index=factor_index,
+    )
+
+
+def _noise(constant: xr.Dataset) -> Noise:
+    if any(f"{source}_share" in constant for source in names.SOURCES):
+        raise DesignError(
+            "the fit sampled the sds of replicates, whose mean squares are not part of the "
+            "result; fit again from the records"
+        )
+    known = [name for name in (*names.SOURCES, "se") if f"{name}_sd" in constant]
+    return Noise(
+        replicates=None,
+        known_variance=(
+            constant["se"].to_numpy().astype(np.float64) ** 2 if "se" in constant else None
+        ),
+        known_sds={name: constant[f"{name}_sd"].to_numpy().astype(np.float64) for name in known},
+        notes=(),
     )

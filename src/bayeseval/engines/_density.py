@@ -88,11 +88,14 @@ def sampled_variables(design: Design) -> dict[str, Variable]:
     Returns
     -------
     dict of str to Variable
-        Scalar parameters, then effects or offsets of every term, then the offsets
-        of the residual's log sds.
+        Parameters with priors of their own, then effects or offsets of every term,
+        then the offsets of the residual's log sds and, for every source of replicate
+        noise, log sds or offsets of the cells.
     """
+    n_models = len(design.coords[names.MODEL])
+    sizes = {names.source_model_sd(source.name): n_models for source in design.sources}
     found = [
-        Variable(name, size=None, zero_sum=False, low=lower_bound(prior))
+        Variable(name, size=sizes.get(name), zero_sum=False, low=lower_bound(prior))
         for name, prior in design.priors.items()
     ]
     found += [
@@ -102,6 +105,8 @@ def sampled_variables(design: Design) -> dict[str, Variable]:
     offset, factor = residual_offset(design), design.spec.residual_by
     if offset is not None and factor is not None:
         found.append(Variable(offset, size=len(design.coords[factor]), zero_sum=False, low=None))
+    for source in design.sources:
+        found.append(Variable(source.drawn, size=source.n_cells, zero_sum=False, low=None))
     return {variable.name: variable for variable in found}
 
 
@@ -138,6 +143,12 @@ def to_posterior(design: Design, drawn: Mapping[str, Floats]) -> dict[str, Float
         posterior[names.residual_name(factor)] = posterior[names.SD_RESIDUAL][..., None] * np.exp(
             spread
         )
+    for source in design.sources:
+        cells = np.asarray(drawn[source.drawn], dtype=np.float64)
+        if not source.centred:
+            typical = posterior[names.source_model_sd(source.name)][..., source.model]
+            cells = np.log(typical) + posterior[names.source_log_sd(source.name)][..., None] * cells
+        posterior[names.source_cell_sd(source.name)] = np.exp(cells)
     return posterior
 
 
@@ -188,18 +199,26 @@ def start_point(design: Design, rng: np.random.Generator) -> dict[str, Floats]:
         A value of every variable of :func:`sampled_variables`, inside its support.
     """
     mean, sd = float(design.score.mean()), float(design.score.std())
+    own = _own_log_sds(design)
+    typical = {
+        names.source_model_sd(s.name): float(np.exp(s.log_sd.mean())) for s in design.sources
+    }
     point: dict[str, Floats] = {}
     for variable in sampled_variables(design).values():
         prior = design.priors.get(variable.name)
         noise = rng.normal(size=variable.shape)
-        if prior is None:
+        if variable.name in own:
+            value = own[variable.name] + 0.1 * noise
+        elif prior is None:
             unit = sd if _is_effect(design, variable) else 1.0
             value = 0.1 * unit * (noise - noise.mean() if variable.zero_sum else noise)
         elif variable.low is None:
             value = mean + 0.1 * sd * noise
         else:
             middle = _typical(prior)
-            if variable.name != names.NU:
+            if variable.name in typical:
+                middle = max(typical[variable.name], 1.5 * variable.low)
+            elif variable.name != names.NU:
                 # A prior much wider than the scores vary is a poor guess.
                 middle = max(min(middle, sd), 1.5 * variable.low)
             value = variable.low + (middle - variable.low) * np.exp(0.3 * noise)
@@ -222,6 +241,11 @@ def inverse_mass(design: Design) -> dict[str, float]:
     sd = float(design.score.std()) or 1.0
     noise = effect = _TYPICAL_SHARE * sd
     guess = {}
+    n_models = len(design.coords[names.MODEL])
+    by_model = {
+        names.source_model_sd(s.name): 0.5 * n_models / (s.typical_df * s.n_cells)
+        for s in design.sources
+    }
     levels = {term.sd: term.n_levels for term in design.terms if term.sd is not None}
     for name in design.priors:
         if name == names.INTERCEPT:
@@ -230,6 +254,8 @@ def inverse_mass(design: Design) -> dict[str, float]:
             guess[name] = 0.5 / design.n_records
         elif name in levels:
             guess[name] = 0.5 / levels[name]
+        elif name in by_model:
+            guess[name] = by_model[name]
         else:
             guess[name] = 0.1
     for term in design.terms:
@@ -240,6 +266,8 @@ def inverse_mass(design: Design) -> dict[str, float]:
     offset = residual_offset(design)
     if offset is not None:
         guess[offset] = 0.5
+    for source in design.sources:
+        guess[source.drawn] = 0.5 / source.typical_df if source.centred else 0.5
     return guess
 
 
@@ -260,10 +288,13 @@ def random_point(design: Design, rng: np.random.Generator) -> dict[str, Floats]:
         their support, zero-sum effects summing to zero.
     """
     mean, sd = float(design.score.mean()), float(design.score.std())
+    own = _own_log_sds(design)
     point: dict[str, Floats] = {}
     for variable in sampled_variables(design).values():
         noise = rng.normal(size=variable.shape)
-        if variable.name not in design.priors:
+        if variable.name in own:
+            value = own[variable.name] + 0.5 * noise
+        elif variable.name not in design.priors:
             value = (noise - noise.mean()) if variable.zero_sum else noise
             value = value * (0.5 * sd if _is_effect(design, variable) else 1.0)
         elif variable.low is None:
@@ -272,6 +303,11 @@ def random_point(design: Design, rng: np.random.Generator) -> dict[str, Floats]:
             value = variable.low + 0.5 * _typical(design.priors[variable.name]) * np.exp(noise)
         point[variable.name] = np.asarray(value, dtype=np.float64)
     return point
+
+
+def _own_log_sds(design: Design) -> dict[str, Floats]:
+    """Log sds that cells' own replicates suggest, for those that are sampled as such."""
+    return {source.drawn: source.log_sd for source in design.sources if source.centred}
 
 
 def _is_effect(design: Design, variable: Variable) -> bool:

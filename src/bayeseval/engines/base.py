@@ -27,6 +27,7 @@ __all__ = [
     "Progress",
     "SamplerSettings",
     "linear_predictor",
+    "noise_variance",
     "pointwise_log_likelihood",
     "residual_sd",
     "resolve_settings",
@@ -167,7 +168,7 @@ def linear_predictor(design: Design, posterior: Mapping[str, Floats]) -> Floats:
 
 
 def residual_sd(design: Design, posterior: Mapping[str, Floats]) -> Floats:
-    """Residual scale of every record; a known standard error adds in quadrature.
+    """Residual scale of every record; known errors and replicate noise add in quadrature.
 
     Returns
     -------
@@ -178,7 +179,25 @@ def residual_sd(design: Design, posterior: Mapping[str, Floats]) -> Floats:
         sd = posterior[names.SD_RESIDUAL][..., None]
     else:
         sd = posterior[names.residual_name(design.spec.residual_by)][..., design.residual_index]
-    return sd if design.se is None else np.sqrt(sd**2 + design.se**2)
+    known = 0.0 if design.se is None else design.se**2
+    if design.replicates is not None:
+        return np.asarray(np.sqrt(sd**2 + known + noise_variance(design, posterior)))
+    return sd if design.se is None else np.sqrt(sd**2 + known)
+
+
+def noise_variance(design: Design, posterior: Mapping[str, Floats]) -> Floats:
+    """Variance that seeds and test sets with unknown sds give the mean of every record.
+
+    Returns
+    -------
+    ndarray, shape (..., n_records)
+        sigma^2 / S + tau^2 + omega^2 / S, score units squared.
+    """
+    parts = [
+        source.share * posterior[names.source_cell_sd(source.name)][..., source.of_record] ** 2
+        for source in design.sources
+    ]
+    return np.asarray(np.sum(parts, axis=0))
 
 
 def pointwise_log_likelihood(design: Design, posterior: Mapping[str, Floats]) -> Floats:

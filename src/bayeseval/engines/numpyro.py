@@ -12,7 +12,7 @@ be interrupted.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,11 +23,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 import numpyro
-import numpyro.distributions as dist
 from jax.flatten_util import ravel_pytree
 from numpyro.infer.hmc import hmc
 from numpyro.infer.util import (
-    compute_log_probs,
     constrain_fn,
     potential_energy,
     unconstrain_fn,
@@ -36,20 +34,21 @@ from numpyro.infer.util import (
 from bayeseval import names
 from bayeseval._random import stream
 from bayeseval.design import Design
-from bayeseval.engines._density import (
-    inverse_mass,
-    log_tail,
-    residual_offset,
-    start_point,
-    to_posterior,
+from bayeseval.engines._density import inverse_mass, start_point, to_posterior
+from bayeseval.engines._numpyro_density import (
+    Structure,
+    Tree,
+    data_of,
+    free_sizes,
+    joint_density,
+    log_density,
+    structure_of,
 )
 from bayeseval.engines.base import Draws, Progress, SamplerSettings, resolve_settings
-from bayeseval.spec import Prior
 
 __all__ = ["log_density", "sample"]
 
 Floats = npt.NDArray[np.float64]
-Tree = dict[str, Any]
 
 _DEFAULTS: Final = {"draws": 1000, "tune": 1000, "chains": 4, "target_accept": 0.9}
 
@@ -58,165 +57,6 @@ _DEFAULTS: Final = {"draws": 1000, "tune": 1000, "chains": 4, "target_accept": 0
 _BLOCK: Final = 50
 
 _FIRST_STEP_SIZE: Final = 0.5
-
-
-@dataclass(frozen=True)
-class _TermShape:
-    """What of a term shapes the program; `shifted` terms are sampled plus the intercept."""
-
-    effect: str
-    offset: str
-    sd: str | None
-    n_levels: int
-    zero_sum: bool
-    centred: bool
-    shifted: bool
-
-
-@dataclass(frozen=True)
-class Structure:
-    """What shapes the compiled program: equal structures share one."""
-
-    priors: tuple[tuple[str, str, bool], ...]
-    terms: tuple[_TermShape, ...]
-    likelihood: str
-    residual: tuple[str, int] | None
-    known_se: bool
-
-
-def _structure(design: Design) -> Structure:
-    offset, factor = residual_offset(design), design.spec.residual_by
-    return Structure(
-        priors=tuple((name, p.dist, bool(p.low)) for name, p in design.priors.items()),
-        terms=tuple(
-            _TermShape(
-                effect=t.effect,
-                offset=t.offset,
-                sd=t.sd,
-                n_levels=t.n_levels,
-                zero_sum=t.zero_sum,
-                centred=t.centred,
-                shifted=t.centred and not t.zero_sum and len(t.factors) == 1,
-            )
-            for t in design.terms
-        ),
-        likelihood=design.spec.likelihood,
-        residual=None if offset is None or factor is None else (offset, len(design.coords[factor])),
-        known_se=design.se is not None,
-    )
-
-
-def _data(design: Design) -> Tree:
-    """Everything a refit may change, as arrays: the program's argument."""
-    data: Tree = {
-        "score": design.score,
-        "priors": {name: _numbers(prior) for name, prior in design.priors.items()},
-        "index": [term.index for term in design.terms],
-        "known_sd": [np.float64(term.known_sd or 0.0) for term in design.terms],
-    }
-    if design.se is not None:
-        data["se"] = design.se
-    if design.residual_index is not None:
-        data["residual_index"] = design.residual_index
-    return data
-
-
-def _numbers(prior: Prior) -> dict[str, np.float64]:
-    given = {key: getattr(prior, key) for key in ("loc", "scale", "df", "shape", "rate", "low")}
-    numbers = {key: np.float64(value) for key, value in given.items() if value is not None}
-    return numbers | {"log_tail": np.float64(log_tail(prior))}
-
-
-class _Tail(dist.Distribution):  # type: ignore[misc]
-    """A distribution restricted to values above `low`, normalised."""
-
-    pytree_data_fields = ("base", "low", "log_tail")
-
-    def __init__(self, base: Any, low: Any, log_tail: Any) -> None:
-        self.base, self.low, self.log_tail = base, low, log_tail
-        super().__init__(base.batch_shape, base.event_shape)
-
-    @property
-    def support(self) -> Any:
-        """Values above the truncation point."""
-        return dist.constraints.greater_than(self.low)
-
-    def log_prob(self, value: Any) -> Any:
-        """Log density of values above `low`."""
-        return self.base.log_prob(value) - self.log_tail
-
-
-def _prior(kind: str, truncated: bool, p: Mapping[str, Any]) -> Any:
-    if kind == "normal":
-        return dist.Normal(p["loc"], p["scale"])
-    if kind == "student_t":
-        return dist.StudentT(p["df"], p["loc"], p["scale"])
-    if kind == "half_normal":
-        base = dist.HalfNormal(p["scale"])
-    elif kind == "half_student_t":
-        # Half of a symmetric density, doubled: the part above zero has mass 1/2.
-        base = _Tail(dist.StudentT(p["df"], 0.0, p["scale"]), 0.0, -np.log(2.0))
-    elif kind == "exponential":
-        base = dist.Exponential(1.0 / p["scale"])
-    else:
-        base = dist.Gamma(p["shape"], p["rate"])
-    return _Tail(base, p["low"], p["log_tail"]) if truncated else base
-
-
-def _levels(sd: Any, n_levels: int, zero_sum: bool) -> Any:
-    if zero_sum:
-        return dist.ZeroSumNormal(sd, event_shape=(n_levels,))
-    return dist.Normal(0.0, sd).expand([n_levels]).to_event(1)
-
-
-def _model(structure: Structure, data: Tree) -> None:
-    """The joint density (paper 000, Eq. 1 and 6), score scale."""
-    value = {
-        name: numpyro.sample(name, _prior(kind, truncated, data["priors"][name]))
-        for name, kind, truncated in structure.priors
-    }
-    eta = value[names.INTERCEPT]
-    for term, index, known_sd in zip(structure.terms, data["index"], data["known_sd"], strict=True):
-        sd = known_sd if term.sd is None else value[term.sd]
-        if term.centred:
-            effect = numpyro.sample(term.effect, _levels(sd, term.n_levels, term.zero_sum))
-        else:
-            effect = sd * numpyro.sample(term.offset, _levels(1.0, term.n_levels, term.zero_sum))
-        eta = eta + effect[index]
-
-    scale = value[names.SD_RESIDUAL]
-    if structure.residual is not None:
-        offset = numpyro.sample(structure.residual[0], _levels(1.0, structure.residual[1], False))
-        by_level = scale * jnp.exp(value[names.SD_LOG_RESIDUAL] * offset)
-        scale = by_level[data["residual_index"]]
-    if structure.known_se:
-        scale = jnp.sqrt(scale**2 + data["se"] ** 2)
-    if structure.likelihood == "normal":
-        score = dist.Normal(eta, scale)
-    else:
-        score = dist.StudentT(value[names.NU], eta, scale)
-    numpyro.sample(names.SCORE, score.to_event(1), obs=data["score"])
-
-
-def log_density(design: Design, point: Mapping[str, Floats]) -> dict[str, float]:
-    """Log density of every part of the model at a point of the constrained space.
-
-    Parameters
-    ----------
-    design : Design
-        The model and its table.
-    point : dict of str to ndarray
-        A value of every variable of ``sampled_variables(design)``.
-
-    Returns
-    -------
-    dict of str to float
-        One entry per sampled variable and ``score`` for the likelihood; natural
-        log, score scale, no Jacobians.
-    """
-    with jax.enable_x64(True):
-        parts, _ = compute_log_probs(_model, (_structure(design), _data(design)), {}, dict(point))
-        return {name: float(part) for name, part in parts.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,20 +76,9 @@ class _Program:
     advance: Callable[..., Any]
 
 
-def _free_sizes(structure: Structure) -> dict[str, int | None]:
-    """Number of unconstrained values of every sampled variable; None for a scalar."""
-    sizes: dict[str, int | None] = {name: None for name, _, _ in structure.priors}
-    for term in structure.terms:
-        drawn = term.effect if term.centred else term.offset
-        sizes[drawn] = term.n_levels - term.zero_sum
-    if structure.residual is not None:
-        sizes[structure.residual[0]] = structure.residual[1]
-    return sizes
-
-
 @lru_cache(maxsize=32)
 def _program(structure: Structure, tune: int, target_accept: float, vectorised: bool) -> _Program:
-    empty = {n: np.zeros(() if k is None else k) for n, k in _free_sizes(structure).items()}
+    empty = {n: np.zeros(() if k is None else k) for n, k in free_sizes(structure).items()}
     # One flat vector instead of a dozen arrays: the tree building works on every
     # array apart, and its cost is the number of operations.
     _, unflatten = ravel_pytree(empty)
@@ -268,12 +97,12 @@ def _program(structure: Structure, tune: int, target_accept: float, vectorised: 
         return shift(unflatten(flat), -1.0)
 
     def potential(data: Tree) -> Callable[[Any], Any]:
-        return lambda flat: potential_energy(_model, (structure, data), {}, to_free(flat))
+        return lambda flat: potential_energy(joint_density, (structure, data), {}, to_free(flat))
 
     init_kernel, sample_kernel = hmc(potential_fn_gen=potential, algo="NUTS")
 
     def start(key: Any, point: Tree, mass: Tree, data: Tree) -> Any:
-        free = unconstrain_fn(_model, (structure, data), {}, point)
+        free = unconstrain_fn(joint_density, (structure, data), {}, point)
         flat, _ = ravel_pytree(shift(free, 1.0))
         variances = {name: jnp.broadcast_to(mass[name], a.shape) for name, a in empty.items()}
         return init_kernel(
@@ -287,7 +116,7 @@ def _program(structure: Structure, tune: int, target_accept: float, vectorised: 
         )
 
     def collect(state: Any, data: Tree) -> tuple[Tree, Tree]:
-        values = constrain_fn(_model, (structure, data), {}, to_free(state.z))
+        values = constrain_fn(joint_density, (structure, data), {}, to_free(state.z))
         return {name: values[name] for name in empty}, {
             "acceptance_rate": state.accept_prob,
             "diverging": state.diverging,
@@ -372,8 +201,8 @@ def _run(
     """Draws and statistics, each (chain, draw, ...)."""
     tell = progress or (lambda stage, done, total, remark: None)
     draws, tune, chains = settings.draws or 0, settings.tune or 0, settings.chains or 0
-    program = _program(_structure(design), tune, settings.target_accept or 0.0, vectorised)
-    data, mass = jax.device_put((_data(design), inverse_mass(design)))
+    program = _program(structure_of(design), tune, settings.target_accept or 0.0, vectorised)
+    data, mass = jax.device_put((data_of(design), inverse_mass(design)))
 
     tell("compiling", 0, 1, "")
     groups = []

@@ -16,15 +16,17 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pymc as pm
+import pytensor.tensor as pt
 
 from bayeseval import names
 from bayeseval._compat import nuts_arguments, to_datatree
 from bayeseval._optional import require
 from bayeseval._random import stream
-from bayeseval.design import Design
+from bayeseval.design import Design, Replicates
 from bayeseval.engines._density import residual_offset, sampled_variables, to_posterior
 from bayeseval.engines.base import Draws, Progress, SamplerSettings, resolve_settings
 from bayeseval.errors import EngineError, did_you_mean
+from bayeseval.records import restricted_log_density
 from bayeseval.spec import Prior
 
 __all__ = ["NUTS_SAMPLERS", "build", "density_function", "log_density", "sample"]
@@ -76,7 +78,11 @@ def build(design: Design) -> pm.Model:
     coords: dict[str, Any] = {dim: list(labels) for dim, labels in design.coords.items()}
     coords[names.RECORD] = list(range(design.n_records))
     with pm.Model(coords=coords) as model:
-        value = {name: _prior(name, prior) for name, prior in design.priors.items()}
+        by_model = {names.source_model_sd(source.name) for source in design.sources}
+        value = {
+            name: _prior(name, prior, dims=names.MODEL if name in by_model else None)
+            for name, prior in design.priors.items()
+        }
         eta = value[names.INTERCEPT]
         for term in design.terms:
             sd = term.known_sd if term.sd is None else value[term.sd]
@@ -105,32 +111,77 @@ def _residual_scale(design: Design, value: Mapping[str, Any]) -> Any:
             names.residual_name(factor), scale * pm.math.exp(spread), dims=factor
         )
         scale = by_level[design.residual_index]
-    return scale if design.se is None else pm.math.sqrt(scale**2 + design.se**2)
+    added = 0.0 if design.se is None else design.se**2
+    if design.replicates is not None:
+        added = added + _replicates(design.replicates, value)
+    elif design.se is None:
+        return scale
+    return pm.math.sqrt(scale**2 + added)
 
 
-def _prior(name: str, prior: Prior) -> Any:
-    low = prior.low or 0.0
+def _replicates(replicates: Replicates, value: Mapping[str, Any]) -> Any:
+    """Density of the mean squares; returns the noise variance of the records."""
+    expected = noise = 0.0
+    variances = {}
+    for source in replicates.sources:
+        centre = pm.math.log(value[names.source_model_sd(source.name)])[source.model]
+        within = value[names.source_log_sd(source.name)]
+        if source.centred:
+            log_sd = pm.Normal(source.drawn, mu=centre, sigma=within, dims=source.dim)
+        else:
+            log_sd = centre + within * pm.Normal(source.drawn, dims=source.dim)
+        sd = pm.Deterministic(
+            names.source_cell_sd(source.name), pm.math.exp(log_sd), dims=source.dim
+        )
+        variance = variances[source.name] = sd**2
+        expected = (
+            expected + replicates.weight[source.name] * variance[replicates.cell[source.name]]
+        )
+        noise = noise + source.share * variance[source.of_record]
+    if len(replicates.squares):
+        pm.Gamma(
+            names.SQUARES,
+            alpha=replicates.df / 2.0,
+            beta=1.0 / (2.0 * expected),
+            observed=replicates.squares,
+        )
+    if replicates.unbalanced is not None:
+        log_density = restricted_log_density(
+            replicates.unbalanced,
+            *(variances[name][replicates.unbalanced_cell[name]] for name in names.SOURCES),
+            xp=pt,
+        )
+        pm.Potential(names.UNBALANCED, log_density.sum())
+    return noise
+
+
+def _prior(name: str, prior: Prior, *, dims: str | None) -> Any:
+    # As float64: PyTensor takes a Python 0.5 for single precision, and its log with it.
+    low, loc, scale, df, shape, rate = (
+        np.float64(getattr(prior, key) or 0.0)
+        for key in ("low", "loc", "scale", "df", "shape", "rate")
+    )
     if prior.dist == "normal":
-        return pm.Normal(name, mu=prior.loc, sigma=prior.scale)
+        return pm.Normal(name, mu=loc, sigma=scale, dims=dims)
     if prior.dist == "student_t":
-        return pm.StudentT(name, nu=prior.df, mu=prior.loc, sigma=prior.scale)
+        return pm.StudentT(name, nu=df, mu=loc, sigma=scale, dims=dims)
     if prior.dist == "half_normal":
         if low == 0.0:
-            return pm.HalfNormal(name, sigma=prior.scale)
-        return pm.TruncatedNormal(name, mu=0.0, sigma=prior.scale, lower=low)
+            return pm.HalfNormal(name, sigma=scale, dims=dims)
+        return pm.TruncatedNormal(name, mu=0.0, sigma=scale, lower=low, dims=dims)
     if prior.dist == "half_student_t":
         if low == 0.0:
-            return pm.HalfStudentT(name, nu=prior.df, sigma=prior.scale)
+            return pm.HalfStudentT(name, nu=df, sigma=scale, dims=dims)
         # A symmetric density cut above zero: the half and the cut in one.
-        whole = pm.StudentT.dist(nu=prior.df, mu=0.0, sigma=prior.scale)
-        return pm.Truncated(name, whole, lower=low)
+        whole = pm.StudentT.dist(nu=df, mu=0.0, sigma=scale)
+        return pm.Truncated(name, whole, lower=low, dims=dims)
     if prior.dist == "exponential":
-        base, arguments = pm.Exponential, {"scale": prior.scale}
+        base, arguments = pm.Exponential, {"scale": scale}
     else:
-        base, arguments = pm.Gamma, {"alpha": prior.shape, "beta": prior.rate}
+        base, arguments = pm.Gamma, {"alpha": shape, "beta": rate}
     if low == 0.0:
-        return base(name, **arguments)
-    return pm.Truncated(name, base.dist(**arguments), lower=low)
+        return base(name, **arguments, dims=dims)
+    return pm.Truncated(name, base.dist(**arguments), lower=low, dims=dims)
 
 
 def density_function(design: Design) -> Callable[[Mapping[str, Floats]], dict[str, float]]:
@@ -150,9 +201,10 @@ def density_function(design: Design) -> Callable[[Mapping[str, Floats]], dict[st
 
     # Without transforms the inputs are the constrained values themselves.
     model = remove_value_transforms(build(design))
-    labels = [variable.name for variable in model.basic_RVs]
+    variables = [*model.basic_RVs, *model.potentials]
+    labels = [variable.name for variable in variables]
     inputs = [variable.name for variable in model.value_vars]
-    parts = model.logp(vars=model.basic_RVs, jacobian=False, sum=False)
+    parts = model.logp(vars=variables, jacobian=False, sum=False)
     evaluate = model.compile_fn(parts, mode="FAST_COMPILE", on_unused_input="ignore")
 
     def density(point: Mapping[str, Floats]) -> dict[str, float]:

@@ -6,6 +6,7 @@ here knows how the posterior was made.
 
 from __future__ import annotations
 
+from bayeseval.estimands.aggregates import aggregate_variants
 from bayeseval.estimands.components import variance_components
 from bayeseval.estimands.container import read_arrays
 from bayeseval.estimands.derive import component_dataset, derive
@@ -27,16 +28,28 @@ from bayeseval.estimands.summaries import (
     rank_probability_table,
     rank_table,
 )
+from bayeseval.estimands.within import (
+    aggregates_table,
+    has_replicates,
+    language_pairwise_table,
+    model_components_table,
+    within_language_table,
+)
 
 __all__ = [
+    "aggregate_variants",
+    "aggregates_table",
     "component_dataset",
     "components_table",
     "derive",
     "disparity_summaries",
     "disparity_table",
     "expected_score",
+    "has_replicates",
     "higher_is_better",
+    "language_pairwise_table",
     "language_potential",
+    "model_components_table",
     "p_top_k",
     "pair_potential",
     "pairwise_differences",
@@ -50,4 +63,5 @@ __all__ = [
     "record_prr",
     "tie_groups",
     "variance_components",
+    "within_language_table",
 ]

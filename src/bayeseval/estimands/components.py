@@ -25,7 +25,7 @@ class Components:
     ----------
     labels : tuple of str
         Terms in canonical order, then ``residual`` and, with known standard
-        errors, ``known_se``.
+        errors, ``known_se``, or ``replicates`` when seeds and test sets add to them.
     kind : tuple of str
         What `sd` is. ``pooled``: the super-population parameter. ``fixed``: the
         finite-population sd, as fixed effects have no parameter. ``realised``:
@@ -97,7 +97,9 @@ def variance_components(arrays: PosteriorArrays) -> Components:
         add("residual", "realised", realised, realised)
     else:
         add("residual", "pooled", _pooled_residual_sd(arrays), realised)
-        if arrays.se is not None:
+        if arrays.replicate_sd is not None:
+            add("replicates", "realised", arrays.replicate_sd, arrays.replicate_sd)
+        elif arrays.se is not None:
             known = np.full(arrays.n_samples, float(np.sqrt(np.mean(arrays.se**2))))
             add("known_se", "known", known, known)
 

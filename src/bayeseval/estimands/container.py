@@ -77,7 +77,11 @@ class PosteriorArrays:
     score : ndarray, shape (n_records,)
         Observed scores.
     se : ndarray, shape (n_records,), or None
-        Known standard errors.
+        Standard errors: known ones, and the root mean square over the draws of what
+        replicates add.
+    replicate_sd : ndarray, shape (n_samples,), or None
+        Root mean square over the records of all known and sampled errors, when
+        replicates with unknown sds are among them.
     intercept : ndarray, shape (n_samples,)
     main : dict of str to ndarray, shape (n_samples, n_levels)
         Main effects; zeros for a factor without a term.
@@ -100,6 +104,7 @@ class PosteriorArrays:
     index: Mapping[str, Index]
     score: Floats
     se: Floats | None
+    replicate_sd: Floats | None
     intercept: Floats
     main: Mapping[str, Floats]
     main_sd: Mapping[str, Floats]
@@ -180,13 +185,15 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
         if by is None
         else _samples(posterior, names.residual_name(by), by)
     )
+    standard_errors, replicate_sd = _standard_errors(posterior, constant)
     return PosteriorArrays(
         n_chains=posterior.sizes["chain"],
         n_draws=posterior.sizes["draw"],
         levels=levels,
         index=index,
         score=_vector(group(tree, "observed_data"), names.SCORE),
-        se=_vector(constant, "se") if "se" in constant else None,
+        se=standard_errors,
+        replicate_sd=replicate_sd,
         intercept=intercept,
         main=main,
         main_sd={
@@ -232,6 +239,32 @@ def _samples(posterior: xr.Dataset, name: str, *dims: str) -> Floats:
 
 def _vector(dataset: xr.Dataset, name: str) -> Floats:
     return np.asarray(_variable(dataset, name).values, dtype=np.float64)
+
+
+def _standard_errors(
+    posterior: xr.Dataset, constant: xr.Dataset
+) -> tuple[Floats | None, Floats | None]:
+    """By record, over the draws; and by draw, over the records when replicates add to them."""
+    by_record = _vector(constant, "se") ** 2 if "se" in constant else None
+    by_draw = None
+    n_records = constant.sizes[names.RECORD]
+    for source in names.SOURCES:
+        if names.source_cell_sd(source) not in posterior:
+            continue
+        dim = names.source_cell_dim(source)
+        record = np.asarray(_variable(constant, f"{dim}_record").values, dtype=np.int64)
+        squared = _samples(posterior, names.source_cell_sd(source), dim) ** 2
+        squared *= _vector(constant, f"{source}_share")[record]
+        if by_draw is None:
+            by_draw = np.zeros(len(squared)) + (0.0 if by_record is None else by_record.mean())
+        by_draw += squared.sum(axis=1) / n_records
+        added = np.zeros(n_records)
+        added[record] = squared.mean(axis=0)
+        by_record = added if by_record is None else by_record + added
+    return (
+        None if by_record is None else np.sqrt(by_record),
+        None if by_draw is None else np.sqrt(by_draw),
+    )
 
 
 def _labels(posterior: xr.Dataset, constant: xr.Dataset, factor: str) -> tuple[str, ...]:

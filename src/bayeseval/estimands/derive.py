@@ -11,9 +11,12 @@ import xarray as xr
 
 from bayeseval import names
 from bayeseval._random import generator
-from bayeseval.estimands.arrays import Floats
+from bayeseval.estimands.aggregates import aggregate, aggregate_variants, choose_languages
+from bayeseval.estimands.arrays import Floats, drop_meaningless
+from bayeseval.estimands.completion import language_scores
 from bayeseval.estimands.components import variance_components
 from bayeseval.estimands.container import PosteriorArrays, group, read_arrays
+from bayeseval.estimands.noise import CellNoise, cell_means, model_components, read_noise
 from bayeseval.estimands.potential import language_potential, pair_potential
 from bayeseval.estimands.prr import disparity_summaries, record_prr
 from bayeseval.estimands.ranks import higher_is_better, rank_draws
@@ -29,6 +32,18 @@ _QUANTITY_TEXT = {
     "mean_prr": ("mean", "paper 000, Eq. 4"),
     "std_prr": ("standard deviation (ddof 1)", "paper 000, Eq. 4"),
     "cv_prr": ("standard deviation (ddof 1) over mean", "paper 000, Eq. 5"),
+}
+
+
+_OF_TEXT = {"expected": "the cells' means", "run": "one run: one seed on one test set"}
+_COMPONENT_TEXT = {
+    "between_sd": "sd (ddof 1) of the model's means over the languages at hand",
+    "between_sd_population": "sd of the population that the languages come from",
+    "seed_sd": "sd between seeds, root mean square over the model's cells",
+    "boot_sd": "sd between test sets, root mean square over the model's cells",
+    "seed_boot_sd": "sd of what a seed does to one test set only, root mean square over cells",
+    "se_sd": "given standard error, root mean square over the model's cells",
+    "within_sd": "sd of one run about its cell's mean, root mean square over cells",
 }
 
 
@@ -88,6 +103,11 @@ def derive(tree: xr.DataTree, *, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
             excluded_draws=_json_counts(arrays.pairs.labels, excluded),
         ),
     }
+    noise = read_noise(tree) if arrays.nu is None else None
+    if noise is not None:
+        within, cells = _replicate_additions(arrays, noise, seed=seed, units=units)
+        additions |= within
+        estimands |= cells
     record = score.coords.get(names.RECORD, np.arange(len(arrays.score)))
     return (
         xr.Dataset(
@@ -100,10 +120,75 @@ def derive(tree: xr.DataTree, *, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
             coords=sampling
             | {
                 "language_task": np.array(arrays.pairs.labels, dtype=str),
+                **{f: np.array(arrays.levels[f], dtype=str) for f in (names.LANGUAGE, names.MODEL)},
                 names.RECORD: np.asarray(record),
             },
         ),
     )
+
+
+def _replicate_additions(
+    arrays: PosteriorArrays, noise: CellNoise, *, seed: int, units: str
+) -> tuple[dict[str, xr.Variable], dict[str, xr.Variable]]:
+    """Components by model and aggregates over languages; cell means and sds of one run."""
+
+    def rng(what: str) -> np.random.Generator:
+        return generator(seed, f"estimands: {what}")
+
+    def by_model(values: Floats, definition: str) -> xr.Variable:
+        return _labelled(
+            arrays,
+            values,
+            names.MODEL,
+            units=units,
+            definition=definition,
+            source="paper 001, sections 3 and 5",
+            population=arrays.population,
+        )
+
+    means = cell_means(arrays, noise, rng=rng("cell means"))
+    # Not pooled, a run is resampled around the observed score, as the paper does.
+    centre = means if noise.pooled else arrays.score
+    one_run = centre + np.sqrt(noise.run_variance) * rng("runs").standard_normal(means.shape)
+    scores = {
+        "expected": language_scores(arrays, means, seed=seed),
+        "run": language_scores(arrays, one_run, seed=seed),
+    }
+    components = model_components(arrays, noise, scores["expected"], rng=rng("languages"))
+    found = {name: by_model(values, _COMPONENT_TEXT[name]) for name, values in components.items()}
+    for name, kind, population, of in aggregate_variants():
+        # The same languages for all three aggregates, so that they can be compared.
+        chosen = choose_languages(scores[of], population, rng=rng(f"{population} languages"))
+        guarded, excluded, _ = drop_meaningless(aggregate(kind, chosen))
+        found[name] = by_model(
+            guarded, f"{kind.replace('_', ' ')} over languages ({population}) of {_OF_TEXT[of]}"
+        )
+        found[name].attrs["excluded_draws"] = _json_counts(arrays.levels[names.MODEL], excluded)
+        ranks = rank_draws(guarded, highest_first=True)
+        found[names.rank_name(name)] = by_model(ranks, f"rank of {name}, 1 = highest")
+        found[names.rank_name(name)].attrs["units"] = "rank"
+    shape = (arrays.n_chains, arrays.n_draws, *scores["expected"].shape[1:])
+    cells = {
+        "cell_mean": _labelled(
+            arrays,
+            means,
+            names.RECORD,
+            units=units,
+            definition="score of the cell without seed and test-set noise",
+            source="paper 001, section 3",
+            population=arrays.population,
+        ),
+        "language_score": xr.Variable(
+            ("chain", "draw", names.MODEL, names.LANGUAGE),
+            scores["expected"].reshape(shape),
+            attrs={
+                "scale": "response",
+                "units": units,
+                "definition": "mean of a model on the pairs of a language",
+            },
+        ),
+    }
+    return found, cells
 
 
 def _posterior_additions(

@@ -16,8 +16,14 @@ import numpy.typing as npt
 
 from bayeseval import names
 from bayeseval._random import generator
-from bayeseval.estimands.arrays import Bools, Floats, Index, drop_meaningless
-from bayeseval.estimands.container import Cells, PosteriorArrays, draw_blocks
+from bayeseval.estimands.arrays import Floats, Index, drop_meaningless
+from bayeseval.estimands.completion import (
+    ModelTerm,
+    missing_pairs,
+    model_records,
+    residual_draws,
+)
+from bayeseval.estimands.container import PosteriorArrays, draw_blocks
 from bayeseval.estimands.potential import pair_potential
 
 __all__ = ["ModelSummary", "disparity_summaries", "record_prr"]
@@ -42,93 +48,6 @@ class ModelSummary:
     values: Floats
     excluded: Index
     notes: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _ModelRecords:
-    """The records of one model, in pair order (then by score: row order is irrelevant)."""
-
-    rows: Index
-    pairs: Index
-    has_pair: Bools
-    pair_score: Floats
-
-    @property
-    def n_pairs(self) -> int:
-        return int(self.has_pair.sum())
-
-
-def _model_records(arrays: PosteriorArrays, model: int) -> _ModelRecords:
-    of_record = arrays.pairs.of_record
-    rows = np.flatnonzero(arrays.index[names.MODEL] == model)
-    rows = rows[np.lexsort((arrays.score[rows], of_record[rows]))]
-    pairs = of_record[rows]
-    count = np.bincount(pairs, minlength=arrays.n_pairs)
-    total = np.bincount(pairs, weights=arrays.score[rows], minlength=arrays.n_pairs)
-    return _ModelRecords(rows, pairs, count > 0, total / np.maximum(count, 1))
-
-
-class _ModelTerm:
-    """An interaction with the model, completed to all pairs of the benchmark.
-
-    For one model the term has one effect per `other` key: the task, the language
-    or the pair. Keys the model has no record on are drawn from N(0, sd).
-    """
-
-    def __init__(self, arrays: PosteriorArrays, cells: Cells) -> None:
-        self._cells = cells
-        factors = tuple(f for f in cells.term.split(":") if f != names.MODEL)
-        shape = tuple(len(arrays.levels[f]) for f in factors)
-        pair_levels = {names.LANGUAGE: arrays.pairs.language, names.TASK: arrays.pairs.task}
-        keys, self._key_of_pair = np.unique(
-            np.ravel_multi_index(tuple(pair_levels[f] for f in factors), shape),
-            return_inverse=True,
-        )
-        labels = [
-            tuple(arrays.levels[f][i] for f, i in zip(factors, key, strict=True))
-            for key in zip(*np.unravel_index(keys, shape), strict=True)
-        ]
-        # Drawn in label order: the order of the levels does not move the numbers.
-        self._by_label = np.array(sorted(range(len(keys)), key=labels.__getitem__))
-        cell_codes = np.ravel_multi_index(tuple(cells.members[f] for f in factors), shape)
-        self._key_of_cell = np.searchsorted(keys, cell_codes)
-
-    def effect(self, model: int, draws: slice, rng: np.random.Generator) -> Floats:
-        """Effects of one model on every pair; shape (n_samples, n_pairs)."""
-        cells = self._cells
-        own = np.flatnonzero(cells.members[names.MODEL] == model)
-        missing = self._by_label[~np.isin(self._by_label, self._key_of_cell[own])]
-        sd = cells.sd[draws]
-        values = np.empty((len(sd), len(self._by_label)))
-        values[:, self._key_of_cell[own]] = cells.effect[draws][:, own]
-        values[:, missing] = sd[:, None] * rng.standard_normal((len(sd), len(missing)))
-        return np.take(values, self._key_of_pair.reshape(-1), axis=1)
-
-
-def _residual_draws(
-    arrays: PosteriorArrays, model: int, pairs: Index, draws: slice, rng: np.random.Generator
-) -> Floats:
-    """Residual noise of new records of one model; shape (n_samples, len(pairs)).
-
-    Known standard errors belong to records that exist. A new record on a pair is
-    given the mean squared standard error of the records there.
-    """
-    sd = arrays.residual_sd[draws]
-    if arrays.residual_by is not None:
-        level = {
-            names.LANGUAGE: arrays.pairs.language[pairs],
-            names.TASK: arrays.pairs.task[pairs],
-            names.MODEL: np.full(len(pairs), model),
-        }[arrays.residual_by]
-        sd = np.take(sd, level, axis=1)
-    if arrays.se is not None:
-        of_record = arrays.pairs.of_record
-        squared = np.bincount(of_record, weights=arrays.se**2) / np.bincount(of_record)
-        sd = np.sqrt(sd**2 + squared[pairs])
-    shape = (len(sd), len(pairs))
-    if arrays.nu is None:
-        return sd * rng.standard_normal(shape)
-    return sd * rng.standard_t(np.broadcast_to(arrays.nu[draws, None], shape))
 
 
 def disparity_summaries(
@@ -161,8 +80,8 @@ def disparity_summaries(
     Paper 000, Eq. 4 and 5.
     """
     n_models = len(arrays.levels[names.MODEL])
-    records = [_model_records(arrays, model) for model in range(n_models)]
-    terms = [(c.term, _ModelTerm(arrays, c)) for c in arrays.cells if names.MODEL in c.term]
+    records = [model_records(arrays, model) for model in range(n_models)]
+    terms = [(c.term, ModelTerm(arrays, c)) for c in arrays.cells if names.MODEL in c.term]
     # Generators are kept: they go on where the previous block of draws stopped, so
     # the size of the blocks does not change the numbers.
     stream = cache(partial(generator, seed))
@@ -182,9 +101,14 @@ def disparity_summaries(
                 rng = stream(f"estimands: unobserved {term}, model {place[model]}")
                 expected += completed.effect(model, draws, rng)
             predicted = np.broadcast_to(own.pair_score, expected.shape).copy()
-            new = _missing_pairs(arrays, own)
-            predicted[:, new] = np.take(expected, new, axis=1) + _residual_draws(
-                arrays, model, new, draws, stream(f"estimands: residual, model {place[model]}")
+            new = missing_pairs(arrays, own)
+            predicted[:, new] = np.take(expected, new, axis=1) + residual_draws(
+                arrays,
+                model,
+                new,
+                draws,
+                stream(f"estimands: residual, model {place[model]}"),
+                with_errors=True,
             )
             predicted /= divisor
             expected /= divisor
@@ -211,16 +135,6 @@ def disparity_summaries(
             name = names.disparity_name(quantity, support=support, flavour=flavour)
             result[name] = _guard(quantity, values, arrays.levels[names.MODEL], sizes)
     return result
-
-
-def _missing_pairs(arrays: PosteriorArrays, own: _ModelRecords) -> Index:
-    """Pairs a model has no record on, in label order."""
-    languages, tasks = arrays.levels[names.LANGUAGE], arrays.levels[names.TASK]
-    missing = sorted(
-        np.flatnonzero(~own.has_pair),
-        key=lambda p: (languages[arrays.pairs.language[p]], tasks[arrays.pairs.task[p]]),
-    )
-    return np.array(missing, dtype=np.int64)
 
 
 def _mean_std_cv(mean: Floats, std: Floats) -> tuple[Floats, Floats, Floats]:

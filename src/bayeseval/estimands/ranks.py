@@ -9,6 +9,7 @@ from scipy.stats import rankdata
 
 from bayeseval import names
 from bayeseval.errors import InputError, did_you_mean
+from bayeseval.estimands.aggregates import aggregate_variants
 from bayeseval.estimands.arrays import Floats, Index, Interval, interval_summary
 
 __all__ = [
@@ -33,6 +34,7 @@ _RANKABLE = (
     names.LANGUAGE_POTENTIAL,
     *_DISPARITY,
     *(names.effect_name(factor) for factor in names.FACTORS),
+    *(name for name, *_ in aggregate_variants()),
 )
 
 

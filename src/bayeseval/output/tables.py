@@ -70,6 +70,30 @@ def result_tables(
         "pairwise_models": estimands.pairwise_table(tree, _PAIRWISE, ci_prob=ci_prob),
         "rank_probabilities": estimands.rank_probability_table(tree, _RANKED, ci_prob=ci_prob),
     }
+    if estimands.has_replicates(tree):
+        aggregates = [name for name, *_ in estimands.aggregate_variants()]
+        tables |= {
+            "variance_components": pd.concat(
+                [
+                    tables["variance_components"],
+                    estimands.model_components_table(tree, ci_prob=ci_prob),
+                ],
+                ignore_index=True,
+            ),
+            "pairwise_models": pd.concat(
+                [
+                    tables["pairwise_models"],
+                    estimands.pairwise_table(tree, aggregates, ci_prob=ci_prob),
+                    estimands.language_pairwise_table(tree, ci_prob=ci_prob),
+                ],
+                ignore_index=True,
+            ),
+            "rank_probabilities": estimands.rank_probability_table(
+                tree, [*_RANKED, *aggregates], ci_prob=ci_prob
+            ),
+            "within_language": estimands.within_language_table(tree, ci_prob=ci_prob),
+            "aggregates": estimands.aggregates_table(tree, ci_prob=ci_prob),
+        }
     return {f"tables/{key}.csv": table.assign(gate=gate_status) for key, table in tables.items()}
 
 

@@ -9,7 +9,12 @@ from bayeseval.records.registry import BenchmarkCard, BenchmarkSummary, list_ben
 from bayeseval.records.replicates import CellTable, Stratum, reduce_replicates
 from bayeseval.records.report import Dropped, LoadReport, Units
 from bayeseval.records.table import Records
-from bayeseval.records.unbalanced import Quadratics, Unbalanced, unbalanced_quadratics
+from bayeseval.records.unbalanced import (
+    Quadratics,
+    Unbalanced,
+    restricted_log_density,
+    unbalanced_quadratics,
+)
 from bayeseval.records.validate import Description, describe, format_description
 
 __all__ = [
@@ -33,5 +38,6 @@ __all__ = [
     "list_benchmarks",
     "load",
     "reduce_replicates",
+    "restricted_log_density",
     "unbalanced_quadratics",
 ]

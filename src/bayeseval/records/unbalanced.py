@@ -93,7 +93,8 @@ def unbalanced_quadratics(
         Variances of seeds, boots and their product; `omega2` above zero, the others
         zero or above.
     xp : module
-        The array library: ``numpy``, or one that follows it (``jax.numpy``).
+        The array library: ``numpy``, or one that follows it (``jax.numpy``,
+        ``pytensor.tensor``).
 
     Returns
     -------
@@ -104,7 +105,6 @@ def unbalanced_quadratics(
         least-squares mean is score / weight (add ``cells.centre``) with variance
         1 / weight.
     """
-    sigma2, tau2, omega2 = (xp.asarray(value) for value in (sigma2, tau2, omega2))
     shrink = tau2[:, None] / (omega2[:, None] + cells.size * tau2[:, None])
     scaled = shrink / omega2[:, None]
 
@@ -116,17 +116,21 @@ def unbalanced_quadratics(
     one_score = within(cells.total, cells.size * cells.boot_total)
     squares = within(cells.square, cells.boot_square)
     # Boots of each seed among those with n seeds: the diagonal of M_n.
-    diagonal = xp.einsum("cgss->cgs", cells.joint)
-    seed_ones = cells.seed_pairs / omega2[:, None] - xp.einsum(
-        "cg,cgs->cs", scaled * cells.size, diagonal
+    diagonal = xp.diagonal(cells.joint, axis1=2, axis2=3)
+    seed_ones = cells.seed_pairs / omega2[:, None] - xp.sum(
+        (scaled * cells.size)[:, :, None] * diagonal, axis=1
     )
-    seed_score = cells.seed_total / omega2[:, None] - xp.einsum("cg,cgs->cs", scaled, cells.cross)
+    seed_score = cells.seed_total / omega2[:, None] - xp.sum(
+        scaled[:, :, None] * cells.cross, axis=1
+    )
     identity = xp.eye(cells.seed_pairs.shape[1])
-    among = (cells.seed_pairs / omega2[:, None])[:, :, None] * identity - xp.einsum(
-        "cg,cgst->cst", scaled, cells.joint
+    among = (cells.seed_pairs / omega2[:, None])[:, :, None] * identity - xp.sum(
+        scaled[:, :, None, None] * cells.joint, axis=1
     )
+    # As many rows as there are seeds, and no eigenvalue below one: safe to invert.
     core = identity + sigma2[:, None, None] * among
-    solved = xp.linalg.solve(core, xp.stack([seed_ones, seed_score], axis=-1))
+    right = xp.stack([seed_ones, seed_score], axis=-1)
+    solved = xp.sum(xp.linalg.inv(core)[:, :, :, None] * right[:, None, :, :], axis=2)
     log_core = xp.linalg.slogdet(core)[1]
     log_within = xp.sum(
         cells.boots
@@ -224,3 +228,29 @@ def collect_unbalanced(
     for name in Unbalanced.__dataclass_fields__:
         getattr(found, name).flags.writeable = False
     return found
+
+
+def restricted_log_density(
+    cells: Unbalanced, sigma2: Any, tau2: Any, omega2: Any, *, xp: Any = np
+) -> Any:
+    """Log density of the contrasts among the rows of incomplete cells.
+
+    The likelihood of a cell's rows with its mean integrated out under a flat prior
+    (restricted likelihood, REML): what the replicates say about the variances.
+
+    Parameters
+    ----------
+    cells : Unbalanced
+    sigma2, tau2, omega2 : array, shape (n_unbalanced,)
+        See :func:`unbalanced_quadratics`.
+    xp : module
+        The array library.
+
+    Returns
+    -------
+    array, shape (n_unbalanced,)
+        -((n - 1) log 2 pi + log|V| + log 1'V^-1 1 + x'V^-1 x - (1'V^-1 x)^2 / 1'V^-1 1) / 2.
+    """
+    q = unbalanced_quadratics(cells, sigma2, tau2, omega2, xp=xp)
+    constant = (cells.n_pairs - 1.0) * np.log(2.0 * np.pi)
+    return -0.5 * (constant + q.log_det + xp.log(q.weight) + q.square - q.score**2 / q.weight)

@@ -1,0 +1,334 @@
+"""Noise seen in replicates: which standard deviations there are, and what tells of them.
+
+For a cell with seeds s = 1..S and bootstrapped test sets b = 1..B shared by the seeds
+
+    x_sb = mean + e_s + e_b + e_sb,   sds sigma (seed), tau (boot), omega (seed_boot)
+
+the mean squares of seeds, test sets and their product are independent of each other
+and of the cell's mean, each a chi-square with the expectation
+
+    sigma^2 + omega^2 / B,   tau^2 + omega^2 / S,   omega^2
+
+so that the density of thousands of replicates costs three gamma densities (balanced
+two-way layout: Searle, Casella and McCulloch 1992, "Variance components", chapter 4).
+The cell's mean has the variance sigma^2 / S + tau^2 + omega^2 / S about the expected
+score: bootstrapping tells how much a test set matters, it does not average that away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import polygamma
+
+from bayeseval import names
+from bayeseval.errors import DesignError
+from bayeseval.records import CellTable, Stratum, Unbalanced
+
+__all__ = ["Noise", "Replicates", "Source", "build_noise"]
+
+Index = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+# Samplers draw the cells' log sds themselves where these differ clearly, and unit-scale
+# offsets where they hardly do: the variance of the observed log sds within models over
+# that of their errors, as for the effects (`forms`).
+_CENTRED_F = 3.0
+
+# Replicates that are all equal (greedy decoding, a coarse metric) have no log sd. They
+# count as this small against the others.
+_LEAST_RATIO = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One source of replicate noise and the cells that tell about it.
+
+    Attributes
+    ----------
+    name : {"seed", "boot", "seed_boot"}
+    record : ndarray of int, shape (n_cells,)
+        Record, that is cell mean, of each sd.
+    model : ndarray of int, shape (n_cells,)
+        Model of each sd.
+    labels : tuple of str
+        ``language|task|model``, the coordinate of :attr:`dim`.
+    of_record : ndarray of int, shape (n_records,)
+        Sd of each record; 0 where it has none, which `share` says.
+    share : ndarray of float, shape (n_records,)
+        Part of this variance that the record's mean has: 1/S for seeds, 1 for test
+        sets; 0 for a record that has no such sd.
+    log_sd : ndarray of float, shape (n_cells,)
+        What the cells' own replicates suggest: where samplers start.
+    typical_df : float
+        Degrees of freedom behind a typical sd.
+    centred : bool
+        Whether samplers draw the log sds themselves or unit-scale offsets.
+    """
+
+    name: names.Source
+    record: Index
+    model: Index
+    labels: tuple[str, ...]
+    of_record: Index
+    share: Floats
+    log_sd: Floats
+    typical_df: float
+    centred: bool
+
+    @property
+    def dim(self) -> str:
+        """Dimension name, for example ``seed_cell``."""
+        return names.source_cell_dim(self.name)
+
+    @property
+    def drawn(self) -> str:
+        """Variable that samplers draw for the cells: log sds or their offsets."""
+        return f"{names.source_cell_sd(self.name)}_{'log' if self.centred else 'offset'}"
+
+    @property
+    def n_cells(self) -> int:
+        """Number of sds."""
+        return len(self.record)
+
+
+@dataclass(frozen=True, eq=False)
+class Replicates:
+    """What replicates tell, in arrays.
+
+    Attributes
+    ----------
+    sources : tuple of Source
+        Sources with unknown sds.
+    squares : ndarray of float, shape (n_squares,)
+        Sums of squares, score units squared.
+    df : ndarray of float, shape (n_squares,)
+        Their degrees of freedom.
+    cell : dict of str to ndarray of int, shape (n_squares,)
+        By source: which of its sds is in the expected mean square.
+    weight : dict of str to ndarray of float, shape (n_squares,)
+        By source: coefficient of its variance in the expected mean square.
+    unbalanced : Unbalanced or None
+        Sums for cells in which some pairs of seed and test set are missing; their
+        density is that of all contrasts among the replicates (restricted likelihood).
+    unbalanced_cell : dict of str to ndarray of int, shape (n_unbalanced,)
+        By source: the sd of each such cell.
+    """
+
+    sources: tuple[Source, ...]
+    squares: Floats
+    df: Floats
+    cell: Mapping[str, Index]
+    weight: Mapping[str, Floats]
+    unbalanced: Unbalanced | None
+    unbalanced_cell: Mapping[str, Index]
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """Unknown and known noise of the cells' means.
+
+    Attributes
+    ----------
+    replicates : Replicates or None
+        None when no sd is unknown.
+    known_variance : ndarray, shape (n_records,), or None
+        Variance of the means by known sds; None when there are none.
+    known_sds : dict of str to ndarray, shape (n_records,)
+        Known sds of one run by source, and given standard errors as ``se``; NaN where
+        there are none.
+    notes : tuple of str
+    """
+
+    replicates: Replicates | None
+    known_variance: Floats | None
+    known_sds: Mapping[str, Floats]
+    notes: tuple[str, ...]
+
+
+def build_noise(
+    cells: CellTable, coords: Mapping[str, tuple[str, ...]], *, pool: bool, name: str
+) -> Noise:
+    """Sort the cells' replicates into unknown and known standard deviations.
+
+    Parameters
+    ----------
+    cells : CellTable
+        From :func:`bayeseval.records.reduce_replicates`.
+    coords : dict of str to tuple of str
+        Labels of the three factors.
+    pool : bool
+        False: all sds are known, from the cell's own replicates.
+    name : str
+        The table, for messages.
+
+    Raises
+    ------
+    DesignError
+        If sds are to be taken from cells in which pairs of seed and test set are missing.
+    """
+    strata: dict[names.Source, Stratum] = {
+        "seed": cells.seed,
+        "boot": cells.boot,
+        "seed_boot": cells.cross,
+    }
+    if cells.unbalanced is not None and not pool:
+        raise DesignError(
+            f"{name}: {len(cells.unbalanced)} cells lack some pairs of seed and test set, from "
+            "which no sd of their own can be read off; leave out replicates: {pool: false}, or "
+            "complete the replicates"
+        )
+    incomplete = np.zeros(len(cells), dtype=np.bool_)
+    if cells.unbalanced is not None:
+        incomplete[cells.unbalanced.cell] = True
+    unknown = {
+        source: (np.isfinite(s.df) & (s.df > 0) & pool) | incomplete for source, s in strata.items()
+    }
+    known: dict[str, Floats] = {
+        source: np.sqrt(
+            np.where((s.df > 0) & ~unknown[source], _own_variance(strata, source), np.nan)
+        )
+        for source, s in strata.items()
+    }
+    known = {source: sd for source, sd in known.items() if not np.isnan(sd).all()}
+    share = _shares(cells)
+    parts = [share[source] * np.nan_to_num(sd) ** 2 for source, sd in known.items()]
+    if not np.isnan(cells.se).all():
+        known["se"] = np.array(cells.se)
+        parts.append(np.nan_to_num(cells.se) ** 2)
+    notes = list(cells.notes)
+    return Noise(
+        replicates=_replicates(cells, coords, strata, unknown, share, notes),
+        known_variance=np.asarray(np.sum(parts, axis=0)) if parts else None,
+        known_sds=known,
+        notes=tuple(notes),
+    )
+
+
+def _shares(cells: CellTable) -> dict[str, Floats]:
+    """Part of each source's variance that a cell's mean has."""
+    seeds = np.maximum(cells.n_seeds, 1.0)
+    return {"seed": 1.0 / seeds, "boot": np.ones_like(seeds), "seed_boot": 1.0 / seeds}
+
+
+def _own_variance(strata: Mapping[names.Source, Stratum], source: names.Source) -> Floats:
+    """Moment estimate of a variance component from the cell's own mean squares."""
+    own, cross = strata[source], strata["seed_boot"]
+    if source == "seed_boot":
+        return own.mean_square
+    product = np.where(cross.df > 0, own.interaction * cross.mean_square, 0.0)
+    return np.maximum(own.mean_square - product, 0.0)
+
+
+def _replicates(
+    cells: CellTable,
+    coords: Mapping[str, tuple[str, ...]],
+    strata: Mapping[names.Source, Stratum],
+    unknown: Mapping[names.Source, Bools],
+    share: Mapping[str, Floats],
+    notes: list[str],
+) -> Replicates | None:
+    model = cells.codes[names.MODEL]
+    floors = {source: _floor(stratum) for source, stratum in strata.items()}
+    sources = []
+    for source in names.SOURCES:
+        record = np.flatnonzero(unknown[source])
+        if not len(record):
+            continue
+        df, least = strata[source].df[record], floors[source]
+        variance = np.maximum(_own_variance(strata, source)[record], least)
+        variance[df == 0] = np.median(variance[df > 0]) if (df > 0).any() else _spread(cells)
+        tiny = int(((df > 0) & (strata[source].mean_square[record] < least)).sum())
+        if tiny:
+            notes.append(
+                f"{source}: the replicates of {tiny} of {len(record)} cells are equal or nearly "
+                f"so; their sd counts as {_LEAST_RATIO:g} of the median one"
+            )
+        of_record = np.zeros(len(model), dtype=np.int64)
+        of_record[record] = np.arange(len(record))
+        log_sd = 0.5 * np.log(variance)
+        sources.append(
+            Source(
+                name=source,
+                record=record,
+                model=model[record],
+                labels=tuple(
+                    names.cell_label(*(coords[f][cells.codes[f][i]] for f in names.FACTORS))
+                    for i in record
+                ),
+                of_record=of_record,
+                share=np.where(unknown[source], share[source], 0.0),
+                log_sd=log_sd,
+                typical_df=float(np.median(df[df > 0])) if (df > 0).any() else 1.0,
+                centred=_clearly_differ(log_sd[df > 0], df[df > 0], model[record][df > 0]),
+            )
+        )
+    if not sources:
+        return None
+    blocks = {
+        source.name: source.record[strata[source.name].df[source.record] > 0] for source in sources
+    }
+
+    def stacked(part: Callable[[names.Source, Index], Floats]) -> Floats:
+        return np.concatenate([part(name, record) for name, record in blocks.items()])
+
+    def weight(of: Source) -> Floats:
+        # Where a product has no sd of its own its variance is in that of seeds and test sets.
+        there = unknown[of.name].astype(np.float64)
+        zero = np.zeros(len(model))
+        return stacked(
+            lambda name, record: (
+                there
+                if name == of.name
+                else there * strata[name].interaction
+                if of.name == "seed_boot"
+                else zero
+            )[record]
+        )
+
+    lost = cells.unbalanced
+    return Replicates(
+        sources=tuple(sources),
+        squares=stacked(
+            lambda name, record: (
+                strata[name].df[record] * np.maximum(strata[name].mean_square[record], floors[name])
+            )
+        ),
+        df=stacked(lambda name, record: strata[name].df[record]),
+        cell={
+            s.name: np.concatenate([s.of_record[record] for record in blocks.values()])
+            for s in sources
+        },
+        weight={s.name: weight(s) for s in sources},
+        unbalanced=lost,
+        unbalanced_cell={} if lost is None else {s.name: s.of_record[lost.cell] for s in sources},
+    )
+
+
+def _floor(stratum: Stratum) -> float:
+    """Least mean square that counts; 0 when no cell has one above zero."""
+    positive = stratum.mean_square[(stratum.df > 0) & (stratum.mean_square > 0.0)]
+    return float(_LEAST_RATIO**2 * np.median(positive)) if len(positive) else 0.0
+
+
+def _spread(cells: CellTable) -> float:
+    """Mean variance of the replicates of incomplete cells."""
+    lost = cells.unbalanced
+    return 1.0 if lost is None else float((lost.square / lost.n_pairs).mean())
+
+
+def _clearly_differ(log_sd: Floats, df: Floats, model: Index) -> bool:
+    """Whether log sds differ within models by more than their errors."""
+    counts = np.bincount(model)
+    free = len(model) - int((counts > 0).sum())
+    if free < 1:
+        return False
+    means = np.bincount(model, log_sd) / np.maximum(counts, 1)
+    variance = float(((log_sd - means[model]) ** 2).sum()) / free
+    # Variance of half the log of a chi-square.
+    error = float((polygamma(1, df / 2.0) / 4.0).mean())
+    return variance >= _CENTRED_F * error

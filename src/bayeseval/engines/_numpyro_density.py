@@ -1,0 +1,299 @@
+"""The joint density in NumPyro: one function of a hashable structure and of arrays.
+
+Everything that a refit may change (scores, indices, known errors, the numbers in
+the priors) is an array; what shapes the program (terms, their levels, likelihood,
+kinds of priors) is a small hashable :class:`Structure`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+import numpyro
+import numpyro.distributions as dist
+from numpyro.infer.util import compute_log_probs
+
+from bayeseval import names
+from bayeseval.design import Design
+from bayeseval.engines._density import log_tail, residual_offset
+from bayeseval.records import Unbalanced, restricted_log_density
+from bayeseval.spec import Prior
+
+__all__ = [
+    "Structure",
+    "Tree",
+    "data_of",
+    "free_sizes",
+    "joint_density",
+    "log_density",
+    "structure_of",
+]
+
+Floats = npt.NDArray[np.float64]
+Tree = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _TermShape:
+    """What of a term shapes the program; `shifted` terms are sampled plus the intercept."""
+
+    effect: str
+    offset: str
+    sd: str | None
+    n_levels: int
+    zero_sum: bool
+    centred: bool
+    shifted: bool
+
+
+@dataclass(frozen=True)
+class _SourceShape:
+    """What of a source of replicate noise shapes the program."""
+
+    name: names.Source
+    drawn: str
+    n_models: int
+    n_cells: int
+    centred: bool
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What shapes the compiled program: equal structures share one."""
+
+    priors: tuple[tuple[str, str, bool], ...]
+    terms: tuple[_TermShape, ...]
+    likelihood: str
+    residual: tuple[str, int] | None
+    known_se: bool
+    sources: tuple[_SourceShape, ...]
+    unbalanced: bool
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Lengths of those parameters with a prior of their own that are vectors."""
+        return {names.source_model_sd(s.name): s.n_models for s in self.sources}
+
+
+def structure_of(design: Design) -> Structure:
+    offset, factor = residual_offset(design), design.spec.residual_by
+    return Structure(
+        priors=tuple((name, p.dist, bool(p.low)) for name, p in design.priors.items()),
+        terms=tuple(
+            _TermShape(
+                effect=t.effect,
+                offset=t.offset,
+                sd=t.sd,
+                n_levels=t.n_levels,
+                zero_sum=t.zero_sum,
+                centred=t.centred,
+                shifted=t.centred and not t.zero_sum and len(t.factors) == 1,
+            )
+            for t in design.terms
+        ),
+        likelihood=design.spec.likelihood,
+        residual=None if offset is None or factor is None else (offset, len(design.coords[factor])),
+        known_se=design.se is not None,
+        sources=tuple(
+            _SourceShape(
+                name=s.name,
+                drawn=s.drawn,
+                n_models=len(design.coords[names.MODEL]),
+                n_cells=s.n_cells,
+                centred=s.centred,
+            )
+            for s in design.sources
+        ),
+        unbalanced=design.replicates is not None and design.replicates.unbalanced is not None,
+    )
+
+
+def data_of(design: Design) -> Tree:
+    """Everything a refit may change, as arrays: the program's argument."""
+    data: Tree = {
+        "score": design.score,
+        "priors": {name: _numbers(prior) for name, prior in design.priors.items()},
+        "index": [term.index for term in design.terms],
+        "known_sd": [np.float64(term.known_sd or 0.0) for term in design.terms],
+    }
+    if design.se is not None:
+        data["se"] = design.se
+    if design.residual_index is not None:
+        data["residual_index"] = design.residual_index
+    if design.replicates is not None:
+        data["squares"], data["df"] = design.replicates.squares, design.replicates.df
+        data["sources"] = [
+            {
+                "model": s.model,
+                "of_record": s.of_record,
+                "share": s.share,
+                "cell": design.replicates.cell[s.name],
+                "weight": design.replicates.weight[s.name],
+            }
+            for s in design.sources
+        ]
+        lost = design.replicates.unbalanced
+        if lost is not None:
+            data["unbalanced"] = dict(vars(lost))
+            data["unbalanced_cell"] = dict(design.replicates.unbalanced_cell)
+    return data
+
+
+def _numbers(prior: Prior) -> dict[str, np.float64]:
+    given = {key: getattr(prior, key) for key in ("loc", "scale", "df", "shape", "rate", "low")}
+    numbers = {key: np.float64(value) for key, value in given.items() if value is not None}
+    return numbers | {"log_tail": np.float64(log_tail(prior))}
+
+
+class _Tail(dist.Distribution):  # type: ignore[misc]
+    """A distribution restricted to values above `low`, normalised."""
+
+    pytree_data_fields = ("base", "low", "log_tail")
+
+    def __init__(self, base: Any, low: Any, log_tail: Any) -> None:
+        self.base, self.low, self.log_tail = base, low, log_tail
+        super().__init__(base.batch_shape, base.event_shape)
+
+    @property
+    def support(self) -> Any:
+        """Values above the truncation point."""
+        return dist.constraints.greater_than(self.low)
+
+    def log_prob(self, value: Any) -> Any:
+        """Log density of values above `low`."""
+        return self.base.log_prob(value) - self.log_tail
+
+
+def _prior(kind: str, truncated: bool, p: Mapping[str, Any]) -> Any:
+    if kind == "normal":
+        return dist.Normal(p["loc"], p["scale"])
+    if kind == "student_t":
+        return dist.StudentT(p["df"], p["loc"], p["scale"])
+    if kind == "half_normal":
+        base = dist.HalfNormal(p["scale"])
+    elif kind == "half_student_t":
+        # Half of a symmetric density, doubled: the part above zero has mass 1/2.
+        base = _Tail(dist.StudentT(p["df"], 0.0, p["scale"]), 0.0, -np.log(2.0))
+    elif kind == "exponential":
+        base = dist.Exponential(1.0 / p["scale"])
+    else:
+        base = dist.Gamma(p["shape"], p["rate"])
+    return _Tail(base, p["low"], p["log_tail"]) if truncated else base
+
+
+def _expanded(prior: Any, size: int | None) -> Any:
+    return prior if size is None else prior.expand([size]).to_event(1)
+
+
+def _levels(sd: Any, n_levels: int, zero_sum: bool) -> Any:
+    if zero_sum:
+        return dist.ZeroSumNormal(sd, event_shape=(n_levels,))
+    return dist.Normal(0.0, sd).expand([n_levels]).to_event(1)
+
+
+def joint_density(structure: Structure, data: Tree) -> None:
+    """The joint density (paper 000, Eq. 1 and 6), score scale."""
+    sizes = structure.sizes
+    value = {
+        name: numpyro.sample(
+            name, _expanded(_prior(kind, truncated, data["priors"][name]), sizes.get(name))
+        )
+        for name, kind, truncated in structure.priors
+    }
+    eta = value[names.INTERCEPT]
+    for term, index, known_sd in zip(structure.terms, data["index"], data["known_sd"], strict=True):
+        sd = known_sd if term.sd is None else value[term.sd]
+        if term.centred:
+            effect = numpyro.sample(term.effect, _levels(sd, term.n_levels, term.zero_sum))
+        else:
+            effect = sd * numpyro.sample(term.offset, _levels(1.0, term.n_levels, term.zero_sum))
+        eta = eta + effect[index]
+
+    scale = value[names.SD_RESIDUAL]
+    if structure.residual is not None:
+        offset = numpyro.sample(structure.residual[0], _levels(1.0, structure.residual[1], False))
+        by_level = scale * jnp.exp(value[names.SD_LOG_RESIDUAL] * offset)
+        scale = by_level[data["residual_index"]]
+    added = data["se"] ** 2 if structure.known_se else 0.0
+    if structure.sources:
+        added = added + _replicates(structure, data, value)
+    if structure.known_se or structure.sources:
+        scale = jnp.sqrt(scale**2 + added)
+    if structure.likelihood == "normal":
+        score = dist.Normal(eta, scale)
+    else:
+        score = dist.StudentT(value[names.NU], eta, scale)
+    numpyro.sample(names.SCORE, score.to_event(1), obs=data["score"])
+
+
+def _replicates(structure: Structure, data: Tree, value: Mapping[str, Any]) -> Any:
+    """Density of the mean squares; returns the noise variance of the records."""
+    expected = noise = 0.0
+    variances = {}
+    for source, arrays in zip(structure.sources, data["sources"], strict=True):
+        centre = jnp.log(value[names.source_model_sd(source.name)])[arrays["model"]]
+        within = value[names.source_log_sd(source.name)]
+        if source.centred:
+            log_sd = numpyro.sample(source.drawn, dist.Normal(centre, within).to_event(1))
+        else:
+            log_sd = centre + within * numpyro.sample(
+                source.drawn, _levels(1.0, source.n_cells, False)
+            )
+        variance = variances[source.name] = jnp.exp(2.0 * log_sd)
+        expected = expected + arrays["weight"] * variance[arrays["cell"]]
+        noise = noise + arrays["share"] * variance[arrays["of_record"]]
+    squares = dist.Gamma(data["df"] / 2.0, 1.0 / (2.0 * expected)).to_event(1)
+    if len(data["squares"]):
+        numpyro.sample(names.SQUARES, squares, obs=data["squares"])
+    if structure.unbalanced:
+        log_density = restricted_log_density(
+            Unbalanced(**data["unbalanced"]),
+            *(variances[name][data["unbalanced_cell"][name]] for name in names.SOURCES),
+            xp=jnp,
+        )
+        numpyro.factor(names.UNBALANCED, log_density.sum())
+    return noise
+
+
+def log_density(design: Design, point: Mapping[str, Floats]) -> dict[str, float]:
+    """Log density of every part of the model at a point of the constrained space.
+
+    Parameters
+    ----------
+    design : Design
+        The model and its table.
+    point : dict of str to ndarray
+        A value of every variable of ``sampled_variables(design)``.
+
+    Returns
+    -------
+    dict of str to float
+        One entry per sampled variable and ``score`` for the likelihood; natural
+        log, score scale, no Jacobians.
+    """
+    with jax.enable_x64(True):
+        parts, _ = compute_log_probs(
+            joint_density, (structure_of(design), data_of(design)), {}, dict(point)
+        )
+        return {name: float(part) for name, part in parts.items()}
+
+
+def free_sizes(structure: Structure) -> dict[str, int | None]:
+    """Number of unconstrained values of every sampled variable; None for a scalar."""
+    sizes: dict[str, int | None] = {
+        name: structure.sizes.get(name) for name, _, _ in structure.priors
+    }
+    for term in structure.terms:
+        drawn = term.effect if term.centred else term.offset
+        sizes[drawn] = term.n_levels - term.zero_sum
+    if structure.residual is not None:
+        sizes[structure.residual[0]] = structure.residual[1]
+    for source in structure.sources:
+        sizes[source.drawn] = source.n_cells
+    return sizes

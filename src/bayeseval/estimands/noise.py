@@ -1,0 +1,169 @@
+"""Replicate noise and what lies beneath it: the means of cells, draw by draw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from bayeseval import names
+from bayeseval.estimands.arrays import Floats
+from bayeseval.estimands.container import PosteriorArrays, draw_blocks, group
+from bayeseval.estimands.potential import expected_score
+
+__all__ = ["CellNoise", "cell_means", "model_components", "read_noise"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellNoise:
+    """Noise of the cells' observed means.
+
+    Attributes
+    ----------
+    sd : dict of str to ndarray, shape (n_samples or 1, n_records)
+        By source of noise, ``seed``, ``boot``, ``seed_boot`` or ``se`` (standard errors
+        given with the scores): its sd for one run; NaN where the record has none. One
+        row when known.
+    mean_variance : ndarray, shape (n_samples or 1, n_records)
+        Variance of the record about its cell's mean: sigma^2 / S + tau^2 + omega^2 / S.
+    run_variance : ndarray, shape (n_samples or 1, n_records)
+        Variance of one run, that is one seed on one test set: sigma^2 + tau^2 + omega^2.
+    pooled : bool
+        False: cell means are not drawn towards what the other cells suggest.
+    """
+
+    sd: Mapping[str, Floats]
+    mean_variance: Floats
+    run_variance: Floats
+    pooled: bool
+
+
+def read_noise(tree: xr.DataTree) -> CellNoise | None:
+    """Noise of a fit; None when its table told nothing about noise.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        Groups ``posterior`` and ``constant_data``.
+    """
+    posterior, constant = group(tree, "posterior"), group(tree, "constant_data")
+    sd: dict[str, Floats] = {}
+    mean_variance = np.zeros((1, constant.sizes[names.RECORD]))
+    if "se" in constant:
+        mean_variance = mean_variance + constant["se"].to_numpy()[None] ** 2
+    for source in (*names.SOURCES, "se"):
+        known = constant.get(f"{source}_sd")
+        share = constant.get(f"{source}_share")
+        values = None if known is None else known.to_numpy()[None].astype(np.float64)
+        if share is not None:
+            sampled = _by_record(posterior, constant, source)
+            mean_variance = mean_variance + share.to_numpy() * np.nan_to_num(sampled) ** 2
+            values = sampled if values is None else np.where(np.isnan(sampled), values, sampled)
+        if values is not None:
+            sd[source] = values
+    if not sd:
+        return None
+    parts = [np.nan_to_num(values) ** 2 for values in sd.values()]
+    run_variance = parts[0]
+    for part in parts[1:]:
+        run_variance = run_variance + part
+    pooled = str(constant.attrs.get("pool_replicates", "true")) == "true"
+    return CellNoise(sd, mean_variance, run_variance, pooled)
+
+
+def _by_record(posterior: xr.Dataset, constant: xr.Dataset, source: str) -> Floats:
+    """Sampled sds of a source on the records; shape (n_samples, n_records)."""
+    dim = names.source_cell_dim(source)
+    drawn = posterior[names.source_cell_sd(source)].transpose("chain", "draw", dim).to_numpy()
+    flat = drawn.reshape(-1, drawn.shape[-1])
+    values = np.full((len(flat), constant.sizes[names.RECORD]), np.nan)
+    values[:, constant[f"{dim}_record"].to_numpy()] = flat
+    return values
+
+
+def cell_means(arrays: PosteriorArrays, noise: CellNoise, *, rng: np.random.Generator) -> Floats:
+    """Draws of the mean of every cell: the score without seed and test-set noise.
+
+    Given the expected score eta, the residual sd r and the variance v of the observed
+    mean, a cell's mean is normal with precision 1/r^2 + 1/v around the precision-weighted
+    mean of eta and the observed score. Not pooled, it is N(score, v). Where a record has
+    no noise of its own, its mean is what was observed.
+
+    Parameters
+    ----------
+    arrays : PosteriorArrays
+        From :func:`bayeseval.estimands.read_arrays`; normal likelihood.
+    noise : CellNoise
+        From :func:`read_noise`.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray, shape (n_samples, n_records)
+        Score units.
+
+    References
+    ----------
+    Gelman et al. (2013), Bayesian Data Analysis, section 5.4.
+    """
+    values = np.empty((arrays.n_samples, len(arrays.score)))
+    residual = arrays.residual_sd
+    if arrays.residual_by is not None:
+        residual = residual[:, arrays.index[arrays.residual_by]]
+    for draws in draw_blocks(arrays.n_samples, 6 * len(arrays.score)):
+        v = noise.mean_variance if len(noise.mean_variance) == 1 else noise.mean_variance[draws]
+        z = rng.standard_normal(values[draws].shape)
+        if noise.pooled:
+            eta, r2 = expected_score(arrays, draws), residual[draws] ** 2
+            weight = r2 / (r2 + v)
+            values[draws] = eta + weight * (arrays.score - eta) + np.sqrt(weight * v) * z
+        else:
+            values[draws] = arrays.score + np.sqrt(v) * z
+    return values
+
+
+def model_components(
+    arrays: PosteriorArrays,
+    noise: CellNoise,
+    language_score: Floats,
+    *,
+    rng: np.random.Generator,
+) -> dict[str, Floats]:
+    """Variance between languages and within them, by model (paper 001, section 3).
+
+    Parameters
+    ----------
+    arrays : PosteriorArrays
+    noise : CellNoise
+    language_score : ndarray, shape (n_samples, n_models, n_languages)
+        Mean of every model on every language.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    dict of str to ndarray, shape (n_samples, n_models)
+        ``between_sd``: standard deviation (ddof 1) over the languages at hand.
+        ``between_sd_population``: that of the population they come from, a draw of
+        s sqrt((L - 1) / chi2(L - 1)). ``seed_sd``, ``boot_sd``, ``seed_boot_sd``,
+        ``se_sd``: root mean square over the model's cells that have one; NaN
+        without any. ``within_sd``: root of the sum of their squares.
+    """
+    n_languages = language_score.shape[2]
+    between = language_score.std(axis=2, ddof=1)
+    chi2 = rng.chisquare(n_languages - 1, size=between.shape)
+    found = {
+        "between_sd": between,
+        "between_sd_population": between * np.sqrt((n_languages - 1) / chi2),
+    }
+    within = np.zeros_like(between)
+    for source, sd in noise.sd.items():
+        variance = np.full_like(between, np.nan)
+        for model in range(between.shape[1]):
+            own = (arrays.index[names.MODEL] == model) & ~np.isnan(sd[0])
+            if own.any():
+                variance[:, model] = (sd[:, own] ** 2).mean(axis=1)
+        found[f"{source}_sd"] = np.sqrt(variance)
+        within += np.nan_to_num(variance)
+    return found | {"within_sd": np.sqrt(within)}
