@@ -95,6 +95,14 @@ def fit(
     no_figures: Annotated[
         bool, typer.Option("--no-figures", help="Leave out the figures.")
     ] = False,
+    leave_out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHAT,...",
+            help="Store the densities of left-out scores for arviz_stats.compare: record, "
+            "language, task or model, or several of them.",
+        ),
+    ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="No progress and no messages, only results.")
     ] = False,
@@ -136,7 +144,14 @@ def fit(
     preamble = format_preamble(records, design, engine=str(chosen))
     with progress_bar(preamble, quiet=quiet) as progress:
         # The engine as it was asked for, so that run.json holds the reason too.
-        result = run_fit(records, spec, engine=engine, progress=progress, **asdict(asked))
+        result = run_fit(
+            records,
+            spec,
+            engine=engine,
+            leave_out=leave_out.split(",") if leave_out else (),
+            progress=progress,
+            **asdict(asked),
+        )
         progress("writing", 0, 1, str(folder))
         result.save(folder, ci_prob=ci_prob, figures=not no_figures, force=force)
         progress("writing", 1, 1, str(folder))

@@ -9,12 +9,12 @@ from __future__ import annotations
 import platform
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from bayeseval import names
 from bayeseval.design import Design, build_design, restore_design
@@ -58,6 +58,10 @@ _FIGURES = (
 # fails then is a problem of the model or the data, not of the sampler's settings.
 _STRICT_ACCEPT = 0.99
 _STRICT_FACTOR = 2
+
+# Draws of each chain that left-out densities are computed at: they depend on the sds
+# alone, which a thousand draws know well.
+_LEAVE_OUT_DRAWS = 250
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,9 +204,9 @@ class Fit:
 
     def leave_one_out(
         self,
-        by: Literal["record", "language", "task", "model"] = "record",
+        by: names.LeftOut = "record",
         *,
-        draws: int | None = 250,
+        draws: int | None = _LEAVE_OUT_DRAWS,
     ) -> xr.DataTree:
         """Densities of left-out scores, for ArviZ's ``loo`` and ``compare``.
 
@@ -218,7 +222,8 @@ class Fit:
         draws : int, optional
             Draws of each chain to use, evenly spaced; None for all. It costs a few
             milliseconds each on MEGA with ``additive``, ten to thirty with
-            ``crossed``, and so is not done at every fit.
+            ``crossed``, and so is not done at every fit. What was stored with the
+            fit (`leave_out` of :func:`bayeseval.fit`) is read, not computed.
 
         Returns
         -------
@@ -237,10 +242,13 @@ class Fit:
         To leave out a task or a model can move the standard deviations too far for
         importance sampling; ``loo`` warns of such k-hats.
         """
-        from bayeseval.engines._leave_out import leave_out_tree
+        from bayeseval.engines._leave_out import leave_out_tree, stored_leave_out_tree
 
         design = restore_design(self.data, self.spec)
-        return leave_out_tree(design, self.data["posterior"].to_dataset(), by=by, draws=draws)
+        posterior, group = self.data["posterior"].to_dataset(), names.leave_out_group(by)
+        if draws == _LEAVE_OUT_DRAWS and group in self.data.children:
+            return stored_leave_out_tree(design, posterior, self.data[group].to_dataset(), by=by)
+        return leave_out_tree(design, posterior, by=by, draws=draws)
 
     def save(
         self,
@@ -320,6 +328,7 @@ def fit(
     seed: int = 0,
     target_accept: float | None = None,
     nuts_sampler: str | None = None,
+    leave_out: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Fit:
     """Fit one multilevel model to a table of scores.
@@ -343,6 +352,9 @@ def fit(
         Target acceptance rate of NUTS.
     nuts_sampler : str, optional
         For the engine ``pymc``: ``pymc``, ``nutpie``, ``numpyro`` or ``blackjax``.
+    leave_out : sequence of {"record", "language", "task", "model"}
+        Store the closed-form densities of left-out scores with the fit, as groups
+        ``leave_out_<what>`` of its data; see :meth:`Fit.leave_one_out`.
     progress : callable, optional
         Called as ``progress(stage, done, total, remark)``.
 
@@ -358,6 +370,8 @@ def fit(
         If the table cannot be read, the spec makes no sense, the table cannot
         identify it, or the engine refuses.
     """
+    import xarray as xr
+
     table = records if isinstance(records, Records) else load_records(records)
     model = load_spec(dict(spec) if isinstance(spec, Mapping) else spec)
     design = build_design(table, model)
@@ -371,6 +385,11 @@ def fit(
     )
     chosen = choose_engine(engine, design, asked)
     engine = chosen.name
+    if leave_out:
+        from bayeseval.engines._leave_out import check_leave_out
+
+        for by in leave_out:
+            check_leave_out(design, by)
     started = time.perf_counter()
     tree, gate, used = _attempt(design, asked, engine=engine, progress=progress)
     retried = gate.status == "fail"
@@ -385,6 +404,12 @@ def fit(
         if progress is not None:
             progress("retry", 0, 1, "the convergence gate failed; once more, stricter")
         tree, gate, used = _attempt(design, strict, engine=engine, progress=progress)
+    for by in leave_out:
+        if progress is not None:
+            progress(f"leaving out each {by}", 0, 1, "")
+        tree[names.leave_out_group(by)] = xr.DataTree(_left_out(design, tree, by))
+        if progress is not None:
+            progress(f"leaving out each {by}", 1, 1, "")
     seconds = time.perf_counter() - started
     run = _provenance(table, design, gate, engine=engine, settings=used) | {
         "engine_reason": chosen.reason,
@@ -393,6 +418,14 @@ def fit(
         "seconds": round(seconds, 3),
     }
     return Fit(data=tree, run=run)
+
+
+def _left_out(design: Design, tree: xr.DataTree, by: str) -> xr.Dataset:
+    from bayeseval.engines._leave_out import leave_out_tree
+
+    posterior = tree["posterior"].to_dataset()
+    left_out = leave_out_tree(design, posterior, by=by, draws=_LEAVE_OUT_DRAWS)
+    return left_out["log_likelihood"].to_dataset()
 
 
 def _attempt(

@@ -32,11 +32,13 @@ __all__ = [
     "UNBALANCED",
     "Factor",
     "Flavour",
+    "LeftOut",
     "Source",
     "Support",
     "cell_label",
     "disparity_name",
     "effect_name",
+    "leave_out_group",
     "offset_name",
     "rank_name",
     "residual_name",
@@ -50,6 +52,7 @@ __all__ = [
 
 Factor = Literal["language", "task", "model"]
 Support = Literal["observed", "common"]
+LeftOut = Literal["record", "language", "task", "model"]
 Flavour = Literal["observed", "latent"]
 Source = Literal["seed", "boot", "seed_boot"]
 
@@ -125,6 +128,11 @@ def source_cell_dim(source: str) -> str:
 def source_log_sd(source: str) -> str:
     """How much the log sds differ between the cells of a model: ``sd_log_seed``."""
     return f"sd_log_{source}"
+
+
+def leave_out_group(by: str) -> str:
+    """Group of a fit's data that holds the densities of left-out scores."""
+    return f"leave_out_{by}"
 
 
 def rank_name(quantity: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import arviz_stats
 import numpy as np
 import pytest
+import xarray as xr
 
 from bayeseval import Fit, fit, load
 from bayeseval.design import Design, build_design, restore_design
@@ -90,6 +91,26 @@ def test_a_saved_fit_has_the_densities_of_refits_at_the_same_sds(saved: Fit, by:
     # Every chain's last draw is among them, the same as in the fit.
     last = saved.data["posterior"]["sd_task"][:, -1]
     np.testing.assert_array_equal(tree["posterior"]["sd_task"][:, -1], last)
+
+
+def test_densities_stored_with_the_fit_are_read_back_as_they_were(tmp_path: Path) -> None:
+    kept = fit(with_errors(), "additive", draws=300, leave_out=("record", "language"))
+    computed = fit(with_errors(), "additive", draws=300)
+    kept.save(tmp_path / "kept", figures=False)
+    opened = Fit.open(tmp_path / "kept")
+    assert {"leave_out_record", "leave_out_language"} <= set(opened.data.children)
+    for by in ("record", "language", "task"):
+        stored, fresh = opened.leave_one_out(by), computed.leave_one_out(by)  # type: ignore[arg-type]
+        assert stored["log_likelihood"].sizes["draw"] == 250
+        xr.testing.assert_identical(
+            stored["log_likelihood"].to_dataset().drop_attrs(),
+            fresh["log_likelihood"].to_dataset().drop_attrs(),
+        )
+        assert list(stored["posterior"].data_vars) == list(fresh["posterior"].data_vars)
+    # Negative control: what is stored is what is read, not computed anew.
+    opened.data["leave_out_record"]["score"][:] = 0.0
+    assert float(abs(opened.leave_one_out()["log_likelihood"]["score"]).max()) == 0.0
+    assert float(abs(opened.leave_one_out(draws=5)["log_likelihood"]["score"]).max()) > 0.0
 
 
 def test_compare_reads_them_and_prefers_the_truth() -> None:

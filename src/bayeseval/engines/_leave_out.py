@@ -17,7 +17,7 @@ section 5.4.2. Groups: the same with blocks.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal, get_args
+from typing import Final, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -34,10 +34,15 @@ from bayeseval.engines._marginal_density import (
     one_thread_per_call,
 )
 from bayeseval.errors import EngineError, did_you_mean
+from bayeseval.names import LeftOut
 
-__all__ = ["LeftOut", "leave_out_log_density", "leave_out_tree"]
+__all__ = [
+    "check_leave_out",
+    "leave_out_log_density",
+    "leave_out_tree",
+    "stored_leave_out_tree",
+]
 
-LeftOut = Literal["record", "language", "task", "model"]
 
 Floats = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]
@@ -52,7 +57,7 @@ def leave_out_log_density(
     design: Design,
     posterior: Mapping[str, Floats],
     *,
-    by: LeftOut = "record",
+    by: str = "record",
 ) -> Floats:
     """Log density of left-out scores given all others and the sds, draw by draw.
 
@@ -92,11 +97,28 @@ def leave_out_log_density(
     return values[which.reshape(-1)].reshape(*sds.shape[:-1], values.shape[-1])
 
 
+def check_leave_out(design: Design, by: str) -> None:
+    """Refuse what has no closed form: EngineError with the reason."""
+    from bayeseval.engines.marginal import why_not
+
+    reason = why_not(design)
+    if reason is not None:
+        raise EngineError(
+            f"no closed form of left-out densities: {reason}; "
+            "use the group log_likelihood of the fit"
+        )
+    if by not in get_args(LeftOut):
+        raise EngineError(
+            f"cannot leave out one {by!r} at a time{did_you_mean(by, get_args(LeftOut))} "
+            f"(it is one of: {', '.join(get_args(LeftOut))})"
+        )
+
+
 def leave_out_tree(
     design: Design,
     posterior: xr.Dataset,
     *,
-    by: LeftOut = "record",
+    by: str = "record",
     draws: int | None = None,
 ) -> xr.DataTree:
     """Left-out densities in the place of a log likelihood, for ArviZ's ``loo`` and ``compare``.
@@ -124,25 +146,13 @@ def leave_out_tree(
     EngineError
         If the likelihood is not Gaussian, or `by` or `draws` make no sense.
     """
-    from bayeseval.engines.marginal import why_not
-
-    reason = why_not(design)
-    if reason is not None:
-        raise EngineError(
-            f"no closed form of left-out densities: {reason}; "
-            "use the group log_likelihood of the fit"
-        )
-    if by not in get_args(LeftOut):
-        raise EngineError(
-            f"cannot leave out one {by!r} at a time{did_you_mean(by, get_args(LeftOut))} "
-            f"(it is one of: {', '.join(get_args(LeftOut))})"
-        )
+    check_leave_out(design, by)
     if draws is not None:
         if draws < 1:
             raise EngineError(f"draws must be at least 1, got {draws}")
         n = posterior.sizes["draw"]
         posterior = posterior.isel(draw=np.unique(np.linspace(0, n - 1, min(draws, n)).astype(int)))
-    sds = posterior[[name for name in design.priors if name != names.INTERCEPT]]
+    sds = _sds(design, posterior)
     arrays = {str(name): values.to_numpy() for name, values in sds.data_vars.items()}
     label = np.arange(design.n_records) if by == names.RECORD else np.array(design.coords[by])
     density = xr.Dataset(
@@ -150,6 +160,21 @@ def leave_out_tree(
         coords={"chain": sds["chain"], "draw": sds["draw"], by: label},
         attrs={"left_out": by, "conditional_on": "standard deviations"},
     )
+    return _tree(design, sds, density, by=by)
+
+
+def stored_leave_out_tree(
+    design: Design, posterior: xr.Dataset, density: xr.Dataset, *, by: str
+) -> xr.DataTree:
+    """:func:`leave_out_tree` from its group ``log_likelihood``, kept with the fit."""
+    return _tree(design, _sds(design, posterior).sel(draw=density["draw"]), density, by=by)
+
+
+def _sds(design: Design, posterior: xr.Dataset) -> xr.Dataset:
+    return posterior[[name for name in design.priors if name != names.INTERCEPT]]
+
+
+def _tree(design: Design, sds: xr.Dataset, density: xr.Dataset, *, by: str) -> xr.DataTree:
     groups = {"posterior": sds.drop_attrs(), "log_likelihood": density}
     if by == names.RECORD:
         groups["observed_data"] = design.observed_data()
