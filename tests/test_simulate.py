@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from bayeseval import names
 from bayeseval.design import build_design
 from bayeseval.errors import InputError
-from bayeseval.simulate import simulate
+from bayeseval.records import reduce_replicates
+from bayeseval.simulate import Simulation, simulate
 from bayeseval.spec import load_spec
 
 
@@ -99,3 +103,83 @@ def test_impossible_shapes_are_refused(arguments: dict[str, object], phrase: str
     with pytest.raises(InputError) as caught:
         simulate("additive", **arguments)  # type: ignore[arg-type]
     assert phrase in str(caught.value)
+
+
+def _with_replicates(**more: Any) -> Simulation:
+    given = {"n_languages": 12, "n_tasks": 2, "n_models": 25, "observed_share": 1.0, "seed": 4}
+    sds = {"sd_seed_model": 2.0, "sd_boot_model": 3.0, "sd_seed_boot_model": 1.5}
+    spreads = {"sd_log_seed": 0.0, "sd_log_boot": 0.0, "sd_log_seed_boot": 0.0}
+    sizes = {"n_seeds": 4, "n_boot": 5}
+    return simulate("additive", **given, **(sizes | {"sds": sds | spreads} | more))
+
+
+def test_replicates_have_the_variances_that_were_asked_for() -> None:
+    drawn = _with_replicates()
+    cells = reduce_replicates(drawn.records)
+    assert len(cells) == 600
+    assert len(drawn.records) == 600 * 4 * 5
+    assert {len(drawn.truth[f"sd_{s}_cell"].shape) for s in names.SOURCES} == {3}
+    for stratum, df, expected in (
+        (cells.seed, 3, 2.0**2 + 1.5**2 / 5),
+        (cells.boot, 4, 3.0**2 + 1.5**2 / 4),
+        (cells.cross, 12, 1.5**2),
+    ):
+        assert set(stratum.df) == {float(df)}
+        # A chi-square with 600 df degrees of freedom: five standard errors.
+        assert stratum.mean_square.mean() / expected == pytest.approx(
+            1.0, abs=5.0 * np.sqrt(2.0 / (600 * df))
+        )
+    at = tuple(cells.codes[f] for f in names.FACTORS)
+    error = cells.mean - drawn.truth["cell_mean"][at]
+    # Test-set noise does not average away over the bootstraps.
+    expected = 2.0**2 / 4 + 3.0**2 + 1.5**2 / 4
+    assert error.var() / expected == pytest.approx(1.0, abs=5.0 * np.sqrt(2.0 / 600))
+    assert abs(error.mean()) < 5.0 * np.sqrt(expected / 600)
+
+
+def test_the_sds_of_cells_differ_as_asked_and_are_those_of_their_replicates() -> None:
+    drawn = _with_replicates(n_seeds=40, n_boot=0, sds={"sd_seed_model": 2.0, "sd_log_seed": 0.7})
+    truth = drawn.truth["sd_seed_cell"]
+    assert np.log(truth / 2.0).std() == pytest.approx(0.7, abs=5.0 * 0.7 / np.sqrt(2 * 600))
+    cells = reduce_replicates(drawn.records)
+    own = np.sqrt(cells.seed.mean_square) / truth[tuple(cells.codes[f] for f in names.FACTORS)]
+    # Five standard errors of an sd on 39 degrees of freedom, in the farthest of 600.
+    assert np.abs(own - 1.0).max() < 5.0 / np.sqrt(2 * 39)
+    assert "sd_boot_model" not in drawn.truth
+    assert "boot" not in drawn.records.table
+
+
+def test_replicates_leave_the_cells_as_they_were() -> None:
+    plain = _with_replicates(n_seeds=0, n_boot=0, sds={})
+    drawn = _with_replicates()
+    assert (plain.expected == drawn.expected).all()
+    assert "cell_mean" not in plain.truth
+    table = plain.records.table
+    own = drawn.truth["cell_mean"][tuple(plain.records.codes(f) for f in names.FACTORS)]
+    assert table["score"].to_numpy() == pytest.approx(own)
+
+
+def test_dropped_replicates_make_incomplete_cells() -> None:
+    drawn = _with_replicates(drop_share=0.3)
+    n = 600 * (4 + 0.7 * 16)
+    assert abs(len(drawn.records) - n) < 5.0 * np.sqrt(600 * 16 * 0.21)
+    cells = reduce_replicates(drawn.records)
+    assert cells.unbalanced is not None
+    assert len(cells.unbalanced) > 550
+    counts = drawn.records.table.groupby(list(names.FACTORS))[["seed", "boot"]].nunique()
+    assert counts.min().min() >= 2
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"n_seeds": -1}, "n_seeds must be zero or more, got -1"),
+        ({"n_boot": 3, "drop_share": 1.0}, "drop_share must lie in"),
+        ({"drop_share": 0.2}, "give n_seeds or n_boot"),
+        ({"spec": "robust", "n_seeds": 3}, "replicates need the likelihood normal"),
+        ({"n_seeds": 3, "sds": {"sd_boot_model": 1.0}}, "has no 'sd_boot_model'"),
+    ],
+)
+def test_wrong_replicates_are_one_clear_line(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        simulate(**given)

@@ -31,6 +31,12 @@ _DEFAULT_SDS = {
     "sd_residual": 6.0,
     "sd_log_residual": 0.3,
     "nu": 5.0,
+    "sd_seed_model": 0.8,
+    "sd_boot_model": 1.0,
+    "sd_seed_boot_model": 0.4,
+    "sd_log_seed": 0.3,
+    "sd_log_boot": 0.3,
+    "sd_log_seed_boot": 0.3,
 }
 _MAX_TRIES = 200
 
@@ -46,7 +52,9 @@ class Simulation:
     truth : dict of str to ndarray or float
         ``intercept``, every standard deviation, and for each term its effects:
         main effects in the order of ``records.coords``; interaction effects as a
-        full grid over the crossed factors, in the order of the term's factors.
+        full grid over the crossed factors, in the order of the term's factors. With
+        replicates also ``cell_mean``, the score of every cell without seed and
+        test-set noise, and ``sd_<source>_cell``, both of the shape of `expected`.
     potential : ndarray, shape (n_languages, n_tasks)
         True PP_lt (paper 000, Eq. 2), score units.
     expected : ndarray, shape (n_languages, n_tasks, n_models)
@@ -75,8 +83,11 @@ def simulate(
     sds: Mapping[str, float] | None = None,
     seed: int = 0,
     pattern_seed: int | None = None,
+    n_seeds: int = 0,
+    n_boot: int = 0,
+    drop_share: float = 0.0,
 ) -> Simulation:
-    """Draw an incomplete table from a spec.
+    """Draw an incomplete table from a spec, with replicates of its cells on request.
 
     Parameters
     ----------
@@ -93,12 +104,22 @@ def simulate(
         Standard deviations by parameter name (``sd_language``, ...), and ``nu``;
         what is left out has the size it has on a real benchmark. Fixed effects
         are drawn with these too: a fixed effect is one whose size is not pooled,
-        not one that is enormous.
+        not one that is enormous. With replicates also ``sd_<source>_model``, the
+        typical sd of a source of noise (``seed``, ``boot``, ``seed_boot``), and
+        ``sd_log_<source>``, how much its log differs between cells.
     seed : int
         Seed of effects and noise.
     pattern_seed : int, optional
         Seed of which cells are observed; `seed` when left out. Giving it keeps
         the shape of the table while the truth varies.
+    n_seeds, n_boot : int
+        Seeds and bootstrapped test sets of every cell; 0 for none of the kind. The
+        bootstrapped test sets scatter about the test set at hand, which is one draw
+        itself: the mean of a cell's replicates has the variance
+        sigma^2 / S + tau^2 + omega^2 / S about the cell's mean, whatever their number.
+    drop_share : float
+        Chance of each replicate to be missing; every cell keeps two of its seeds
+        and two of its test sets, as far as it has them.
 
     Returns
     -------
@@ -108,12 +129,14 @@ def simulate(
     Raises
     ------
     InputError
-        If the shape is too small, an sd is unknown or negative, or no connected
-        table of that share could be drawn.
+        If the shape is too small, an sd is unknown or negative, no connected table of
+        that share could be drawn, or replicates are asked for of a spec without a
+        normal likelihood.
     """
     model = load_spec(spec)
     shape = {names.LANGUAGE: n_languages, names.TASK: n_tasks, names.MODEL: n_models}
-    scale = _scales(model, sds or {})
+    sources = _sources(model, n_seeds=n_seeds, n_boot=n_boot, drop_share=drop_share)
+    scale = _scales(model, sds or {}, sources)
     labels = {
         factor: tuple(f"{factor[0]}{i:0{len(str(size - 1))}d}" for i in range(size))
         for factor, size in shape.items()
@@ -165,6 +188,21 @@ def simulate(
         }
     )
     frame[names.SCORE] = score[observed]
+    if sources:
+        truth["cell_mean"] = score
+        noise_rng = generator(seed, "simulate-replicates")
+        for source in sources:
+            typical, differ = names.source_model_sd(source), names.source_log_sd(source)
+            truth |= {typical: scale[typical], differ: scale[differ]}
+            truth[names.source_cell_sd(source)] = scale[typical] * np.exp(
+                noise_rng.normal(0.0, scale[differ], size=score.shape)
+            )
+        cell_sds = {
+            source: np.asarray(truth[names.source_cell_sd(source)])[observed] for source in sources
+        }
+        frame = _replicates(
+            frame, cell_sds, max(n_seeds, 1), max(n_boot, 1), drop_share, noise_rng
+        ).drop(columns=[c for c, n in (("seed", n_seeds), ("boot", n_boot)) if n == 0])
     return Simulation(
         # One simulated model may well have all its few scores between 0 and 1.
         records=Records.from_frame(frame, name=f"simulated-{model.name}", mixed_scales="allow"),
@@ -174,10 +212,68 @@ def simulate(
     )
 
 
-def _scales(model: ModelSpec, given: Mapping[str, float]) -> dict[str, float]:
+def _sources(
+    model: ModelSpec, *, n_seeds: int, n_boot: int, drop_share: float
+) -> tuple[names.Source, ...]:
+    """Which sources of noise the replicates have."""
+    for what, number in (("n_seeds", n_seeds), ("n_boot", n_boot)):
+        if number < 0:
+            raise InputError(f"{what} must be zero or more, got {number}")
+    if not 0.0 <= drop_share < 1.0:
+        raise InputError(f"drop_share must lie in [0, 1), got {drop_share:g}")
+    there: dict[names.Source, bool] = {
+        "seed": n_seeds > 0,
+        "boot": n_boot > 0,
+        "seed_boot": n_seeds > 0 and n_boot > 0,
+    }
+    sources = tuple(source for source, is_there in there.items() if is_there)
+    if drop_share > 0.0 and not sources:
+        raise InputError("drop_share leaves out replicates: give n_seeds or n_boot")
+    if sources and model.likelihood != "normal":
+        raise InputError(
+            f"replicates need the likelihood normal; {model.name} has {model.likelihood}"
+        )
+    return sources
+
+
+def _replicates(
+    cells: pd.DataFrame,
+    sds: Mapping[names.Source, Floats],
+    n_seeds: int,
+    n_boot: int,
+    drop_share: float,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    """One row per cell, seed and test set, in the place of one row per cell."""
+    n = len(cells)
+
+    def draw(source: names.Source, *shape: int) -> Floats:
+        sd = sds.get(source, np.zeros(n)).reshape(-1, 1, 1)
+        return np.asarray(sd * rng.standard_normal((n, *shape)))
+
+    def contrasts(values: Floats) -> Floats:
+        return np.asarray(values - values.mean(axis=(1, 2), keepdims=True))
+
+    x = cells[names.SCORE].to_numpy()[:, None, None] + draw("seed", n_seeds, 1)
+    # The test set at hand, and what its bootstrapped copies add.
+    x = x + draw("boot", 1, 1) + contrasts(draw("boot", 1, n_boot))
+    at_hand = draw("seed_boot", n_seeds, 1).mean(axis=1, keepdims=True)
+    x = x + at_hand + contrasts(draw("seed_boot", n_seeds, n_boot))
+    kept = rng.random(x.shape) >= drop_share
+    kept[:, :2, :2] = True
+    cell, seed, boot = np.nonzero(kept)
+    frame = cells.iloc[cell].reset_index(drop=True)
+    return frame.assign(**{"seed": seed, "boot": boot, names.SCORE: x[kept]})
+
+
+def _scales(
+    model: ModelSpec, given: Mapping[str, float], sources: tuple[names.Source, ...]
+) -> dict[str, float]:
     known = [names.sd_name(term) for term in model.terms] + [names.SD_RESIDUAL]
     known += [names.SD_LOG_RESIDUAL] if model.residual_by is not None else []
     known += [names.NU] if model.likelihood == "student_t" else []
+    for source in sources:
+        known += [names.source_model_sd(source), names.source_log_sd(source)]
     for name, value in given.items():
         if name not in known:
             raise InputError(
