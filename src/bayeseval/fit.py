@@ -464,7 +464,7 @@ def _provenance(
         "fixed_effects": {
             term.effect: f"normal(sd={term.known_sd:.4g})"
             for term in design.terms
-            if term.known_sd is not None
+            if isinstance(term.known_sd, float)
         },
         "population": design.spec.population,
         "levels": {factor: len(records.coords[factor]) for factor in names.FACTORS},

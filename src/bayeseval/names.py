@@ -29,6 +29,7 @@ __all__ = [
     "SQUARES",
     "SUPPORTS",
     "TASK",
+    "TEST_SET",
     "UNBALANCED",
     "Factor",
     "Flavour",
@@ -61,6 +62,7 @@ TASK: Final = "task"
 MODEL: Final = "model"
 RECORD: Final = "record"
 SCORE: Final = "score"
+TEST_SET: Final = "test_set"
 SQUARES: Final = "sum_of_squares"
 UNBALANCED: Final = "unbalanced_replicates"
 

@@ -12,8 +12,9 @@ from bayeseval.design.container import Design, Term
 from bayeseval.design.forms import choose_forms
 from bayeseval.design.identify import check_interactions, check_main_effects
 from bayeseval.design.replicates import Noise, build_noise
+from bayeseval.design.test_sets import add_test_sets
 from bayeseval.errors import DesignError
-from bayeseval.records import Records, reduce_replicates
+from bayeseval.records import Records, item_variance, reduce_replicates
 from bayeseval.spec import ModelSpec
 
 __all__ = ["assemble", "build_design", "build_term"]
@@ -73,6 +74,17 @@ def build_design(records: Records, spec: ModelSpec) -> Design:
             continue
         terms.append(build_term(spec, name, records.coords, factor_index, score_sd=sd))
     notes += check_interactions(records, terms)
+    items = item_variance(records, cells)
+    if items is not None:
+        noise, shared = add_test_sets(
+            noise, items, cells, records.coords, pool=spec.replicates.pool
+        )
+        terms += shared
+        if shared:
+            notes.append(
+                "cells share test items: their means are taken to vary together, by "
+                + ", ".join(term.name for term in shared)
+            )
     return assemble(
         spec,
         score=score,
@@ -114,7 +126,8 @@ def assemble(
         What a reader should know.
     """
     mean, sd = float(score.mean()), float(score.std(ddof=1))
-    terms = choose_forms(list(terms), spec, score)
+    shared = [term for term in terms if term.is_noise]
+    terms = choose_forms([term for term in terms if not term.is_noise], spec, score) + shared
     sources = () if noise.replicates is None else noise.replicates.sources
     present = {term.sd for term in terms}
     absent = {names.sd_name(f) for f in names.FACTORS} - present
@@ -131,7 +144,7 @@ def assemble(
         residual_index=None if spec.residual_by is None else factor_index[spec.residual_by],
         coords={
             **coords,
-            **{term.dim: term.labels for term in terms if len(term.factors) > 1},
+            **{term.dim: term.labels for term in terms if term.dim not in names.FACTORS},
             **{source.dim: source.labels for source in sources},
         },
         factor_index=factor_index,

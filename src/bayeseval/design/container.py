@@ -35,8 +35,9 @@ class Term:
         Level of each record.
     members : dict of str to ndarray of int, shape (n_levels,)
         For each factor, which of its levels each level of the term belongs to.
-    known_sd : float or None
-        Standard deviation of a fixed effect, in score units; None when pooled.
+    known_sd : float, ndarray of float, shape (n_levels,), or None
+        Standard deviation of a fixed effect, or of the levels of a test-set effect, in
+        score units; None when pooled.
     zero_sum : bool
         Whether the effects sum to zero.
     centred : bool
@@ -48,7 +49,7 @@ class Term:
     labels: tuple[str, ...]
     index: Index
     members: Mapping[str, Index]
-    known_sd: float | None
+    known_sd: float | Floats | None
     zero_sum: bool
     centred: bool
 
@@ -76,6 +77,11 @@ class Term:
     def n_levels(self) -> int:
         """Number of levels."""
         return len(self.labels)
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether it is noise of shared test sets, not a part of expected scores."""
+        return self.name.startswith(names.TEST_SET)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,20 +172,24 @@ class Design:
         xarray.Dataset
             ``<factor>_index`` on ``record`` and ``<cell>_<factor>`` on each cell
             dimension; known standard errors as ``se``; for replicate noise the record
-            of every sd, ``<source>_cell_record``, the part of its variance that the
-            record has, ``<source>_share``, and known sds, ``<source>_sd``.
+            of every sd, ``<source>_cell_record``, what its replicates alone say of it,
+            ``<source>_cell_raw_sd``, the part of its variance that the record has,
+            ``<source>_share``, and known sds, ``<source>_sd``.
         """
         data: dict[str, tuple[str, npt.NDArray[np.generic]]] = {
             f"{factor}_index": (names.RECORD, self.factor_index[factor]) for factor in names.FACTORS
         }
         for term in self.terms:
-            if len(term.factors) > 1:
+            if term.is_noise:
+                data[f"{term.dim}_index"] = (names.RECORD, term.index)
+            elif len(term.factors) > 1:
                 for factor, member in term.members.items():
                     data[f"{term.dim}_{factor}"] = (term.dim, member)
         if self.se is not None:
             data["se"] = (names.RECORD, self.se)
         for source in self.sources:
             data[f"{source.dim}_record"] = (source.dim, source.record)
+            data[f"{source.dim}_raw_sd"] = (source.dim, source.raw_sd)
             data[f"{source.name}_share"] = (names.RECORD, source.share)
         for name, sd in self.known_sds.items():
             data[f"{name}_sd"] = (names.RECORD, sd)

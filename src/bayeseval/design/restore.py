@@ -34,7 +34,8 @@ def restore_design(tree: xr.DataTree, spec: ModelSpec) -> Design:
     Raises
     ------
     DesignError
-        If sds of replicates were sampled: their mean squares are not in the result.
+        If sds of replicates were sampled or cells share test items: not all that takes
+        is in the result.
     """
     constant = tree["constant_data"].to_dataset()
     score = tree["observed_data"][names.SCORE].to_numpy().astype(np.float64)
@@ -61,10 +62,11 @@ def restore_design(tree: xr.DataTree, spec: ModelSpec) -> Design:
 
 
 def _noise(constant: xr.Dataset) -> Noise:
-    if any(f"{source}_share" in constant for source in names.SOURCES):
+    shares = [f"{source}_share" for source in names.SOURCES]
+    if any(str(v) in shares or str(v).startswith(names.TEST_SET) for v in constant.data_vars):
         raise DesignError(
-            "the fit sampled the sds of replicates, whose mean squares are not part of the "
-            "result; fit again from the records"
+            "the fit has noise of replicates or of shared test items, of which not all is part "
+            "of the result; fit again from the records"
         )
     known = [name for name in (*names.SOURCES, "se") if f"{name}_sd" in constant]
     return Noise(

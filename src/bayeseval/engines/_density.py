@@ -261,7 +261,8 @@ def inverse_mass(design: Design) -> dict[str, float]:
     for term in design.terms:
         counts = np.bincount(term.index, minlength=term.n_levels)
         share = float(np.mean(1.0 / (counts / noise**2 + 1.0 / effect**2)))
-        unit = 1.0 if term.centred else effect if term.known_sd is None else term.known_sd
+        known = term.known_sd if isinstance(term.known_sd, float) else effect
+        unit = 1.0 if term.centred else known
         guess[_drawn(term)] = share / unit**2
     offset = residual_offset(design)
     if offset is not None:

@@ -284,7 +284,7 @@ def _block(term: Term, index: Index, *, start: int) -> Block:
         index=index,
         zero_sum=term.zero_sum,
         sd=term.sd,
-        known_sd=np.nan if term.known_sd is None else term.known_sd,
+        known_sd=np.nan if term.known_sd is None else float(term.known_sd),
     )
 
 

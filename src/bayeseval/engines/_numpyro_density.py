@@ -120,7 +120,10 @@ def data_of(design: Design) -> Tree:
         "score": design.score,
         "priors": {name: _numbers(prior) for name, prior in design.priors.items()},
         "index": [term.index for term in design.terms],
-        "known_sd": [np.float64(term.known_sd or 0.0) for term in design.terms],
+        "known_sd": [
+            np.float64(0.0) if term.known_sd is None else np.asarray(term.known_sd)
+            for term in design.terms
+        ],
     }
     if design.se is not None:
         data["se"] = design.se

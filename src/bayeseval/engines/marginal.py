@@ -68,6 +68,8 @@ def why_not(design: Design) -> str | None:
     unknown = sorted(set(design.priors) - known)
     if unknown:
         return f"it has no place for {', '.join(unknown)}"
+    if any(term.is_noise for term in design.terms):
+        return "test items that cells share are effects with an sd for every task"
     levels = [term.n_levels for term in design.terms]
     if sum(levels) - max(levels) > _MOST_KEPT:
         return f"{sum(levels)} effects are too many to integrate out at once"

@@ -26,18 +26,24 @@ class CellNoise:
         By source of noise, ``seed``, ``boot``, ``seed_boot`` or ``se`` (standard errors
         given with the scores): its sd for one run; NaN where the record has none. One
         row when known.
+    raw_sd : dict of str to ndarray, shape (n_records,)
+        By source: what the cell's own replicates say; NaN where they do not.
     mean_variance : ndarray, shape (n_samples or 1, n_records)
         Variance of the record about its cell's mean: sigma^2 / S + tau^2 + omega^2 / S.
     run_variance : ndarray, shape (n_samples or 1, n_records)
         Variance of one run, that is one seed on one test set: sigma^2 + tau^2 + omega^2.
     pooled : bool
         False: cell means are not drawn towards what the other cells suggest.
+    shared : ndarray, shape (n_samples, n_records), or None
+        What the test sets that cells share do to the observed means.
     """
 
     sd: Mapping[str, Floats]
+    raw_sd: Mapping[str, Floats]
     mean_variance: Floats
     run_variance: Floats
     pooled: bool
+    shared: Floats | None = None
 
 
 def read_noise(tree: xr.DataTree) -> CellNoise | None:
@@ -50,6 +56,7 @@ def read_noise(tree: xr.DataTree) -> CellNoise | None:
     """
     posterior, constant = group(tree, "posterior"), group(tree, "constant_data")
     sd: dict[str, Floats] = {}
+    raw: dict[str, Floats] = {}
     mean_variance = np.zeros((1, constant.sizes[names.RECORD]))
     if "se" in constant:
         mean_variance = mean_variance + constant["se"].to_numpy()[None] ** 2
@@ -63,6 +70,11 @@ def read_noise(tree: xr.DataTree) -> CellNoise | None:
             values = sampled if values is None else np.where(np.isnan(sampled), values, sampled)
         if values is not None:
             sd[source] = values
+            raw[source] = np.full(values.shape[1], np.nan) if known is None else known.to_numpy()
+            own = constant.get(f"{names.source_cell_dim(source)}_raw_sd")
+            if own is not None:
+                raw[source] = raw[source].copy()
+                raw[source][constant[f"{names.source_cell_dim(source)}_record"].to_numpy()] = own
     if not sd:
         return None
     parts = [np.nan_to_num(values) ** 2 for values in sd.values()]
@@ -70,7 +82,21 @@ def read_noise(tree: xr.DataTree) -> CellNoise | None:
     for part in parts[1:]:
         run_variance = run_variance + part
     pooled = str(constant.attrs.get("pool_replicates", "true")) == "true"
-    return CellNoise(sd, mean_variance, run_variance, pooled)
+    shared = _shared(posterior, constant)
+    return CellNoise(sd, raw, mean_variance, run_variance, pooled, shared)
+
+
+def _shared(posterior: xr.Dataset, constant: xr.Dataset) -> Floats | None:
+    """Sum of the effects of shared test sets on the records; shape (n_samples, n_records)."""
+    total: Floats | None = None
+    for name in posterior.data_vars:
+        dim = str(name).removesuffix("_effect")
+        if not dim.startswith(names.TEST_SET) or dim not in posterior[name].dims:
+            continue
+        drawn = posterior[name].transpose("chain", "draw", dim).to_numpy()
+        values = drawn.reshape(-1, drawn.shape[-1])[:, constant[f"{dim}_index"].to_numpy()]
+        total = values if total is None else total + values
+    return total
 
 
 def _by_record(posterior: xr.Dataset, constant: xr.Dataset, source: str) -> Floats:
@@ -88,8 +114,9 @@ def cell_means(arrays: PosteriorArrays, noise: CellNoise, *, rng: np.random.Gene
 
     Given the expected score eta, the residual sd r and the variance v of the observed
     mean, a cell's mean is normal with precision 1/r^2 + 1/v around the precision-weighted
-    mean of eta and the observed score. Not pooled, it is N(score, v). Where a record has
-    no noise of its own, its mean is what was observed.
+    mean of eta and the observed score, less what shared test sets did to it. Not pooled,
+    it is N(score, v). Where a record has no noise of its own, its mean is what was
+    observed.
 
     Parameters
     ----------
@@ -117,8 +144,9 @@ def cell_means(arrays: PosteriorArrays, noise: CellNoise, *, rng: np.random.Gene
         z = rng.standard_normal(values[draws].shape)
         if noise.pooled:
             eta, r2 = expected_score(arrays, draws), residual[draws] ** 2
+            observed = arrays.score if noise.shared is None else arrays.score - noise.shared[draws]
             weight = r2 / (r2 + v)
-            values[draws] = eta + weight * (arrays.score - eta) + np.sqrt(weight * v) * z
+            values[draws] = eta + weight * (observed - eta) + np.sqrt(weight * v) * z
         else:
             values[draws] = arrays.score + np.sqrt(v) * z
     return values

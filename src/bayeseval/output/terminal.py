@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from bayeseval.records import Records
     from bayeseval.records.registry import BenchmarkSummary
 
-__all__ = ["format_listing", "format_preamble", "format_results"]
+__all__ = [
+    "format_listing",
+    "format_preamble",
+    "format_results",
+    "interval_texts",
+    "text_table",
+]
 
 _WIDTH = 100
 _INDENT = "  "
@@ -126,7 +132,7 @@ def format_preamble(records: Records, design: Design, *, engine: str) -> str:
     priors += [
         f"{term.effect} ~ normal(loc=0, scale={term.known_sd:.4g}), fixed"
         for term in design.terms
-        if term.known_sd is not None
+        if isinstance(term.known_sd, float)
     ]
     lines += ["priors in score points:", *(f"  {prior}" for prior in priors)]
     lines += [f"note: {note}" for note in (*design.notes, *records.report.notes)]
@@ -145,13 +151,13 @@ def format_listing(entries: Mapping[str, str] | Sequence[BenchmarkSummary]) -> s
 
 def _disparity(table: pd.DataFrame) -> str:
     table = table.reset_index(drop=True)
-    text = _table(
+    text = text_table(
         f"Model disparity on the pairs each model was tested on ({len(table)} models; n: records)",
         {
             "model": list(table[names.MODEL]),
-            "Mean-PRR": _intervals(table, "mean_prr", 2),
+            "Mean-PRR": interval_texts(table, "mean_prr", 2),
             "rank": _rank_intervals(table, "mean_prr_rank"),
-            "CV-PRR": _intervals(table, "cv_prr", 2),
+            "CV-PRR": interval_texts(table, "cv_prr", 2),
             "rank ": _rank_intervals(table, "cv_prr_rank"),
             "n": [f"{count}" for count in table["n_records"]],
         },
@@ -183,7 +189,7 @@ def _potential(
     ]
     columns = {
         "language": labels,
-        "potential": _intervals(shown, "potential", 1),
+        "potential": interval_texts(shown, "potential", 1),
         "rank": _rank_intervals(shown, "rank"),
         "records": [f"{count}" for count in shown["n_records"]],
         "tasks": [f"{count}" for count in shown["n_tasks"]],
@@ -194,22 +200,36 @@ def _potential(
     if n > _ALL_LANGUAGES:
         for values in columns.values():
             values.insert(_ENDS, "...")
-    return _table(heading, columns)
+    return text_table(heading, columns)
 
 
 def _components(table: pd.DataFrame) -> str:
-    return _table(
+    return text_table(
         "Variance components, sd in score points",
         {
             "component": list(table["component"]),
-            "sd": _intervals(table, "sd", 1),
-            "sd of the observed levels": _intervals(table, "finite_sd", 1),
-            "share of variance, %": _intervals(table, "share", 0, scale=100.0),
+            "sd": interval_texts(table, "sd", 1),
+            "sd of the observed levels": interval_texts(table, "finite_sd", 1),
+            "share of variance, %": interval_texts(table, "share", 0, scale=100.0),
         },
     )
 
 
-def _intervals(table: pd.DataFrame, prefix: str, digits: int, *, scale: float = 1.0) -> list[str]:
+def interval_texts(
+    table: pd.DataFrame, prefix: str, digits: int, *, scale: float = 1.0
+) -> list[str]:
+    """Mean and interval of every row as text: ``1.07 [1.03, 1.11]``.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        With the columns ``<prefix>_{mean,lower,upper}``.
+    prefix : str
+    digits : int
+        After the decimal point.
+    scale : float
+        Factor, 100 for per cent.
+    """
     columns = [f"{prefix}_{part}" for part in ("mean", "lower", "upper")]
     return [_interval(*row, digits=digits) for row in scale * table[columns].to_numpy(dtype=float)]
 
@@ -231,8 +251,15 @@ def _interval(value: float, lower: float, upper: float, *, digits: int) -> str:
     return f"{value:.{digits}f} [{lower:.{digits}f}, {upper:.{digits}f}]"
 
 
-def _table(heading: str, columns: Mapping[str, Sequence[str]]) -> str:
-    """Aligned columns under a heading; the first one to the left, numbers to the right."""
+def text_table(heading: str, columns: Mapping[str, Sequence[str]]) -> str:
+    """Aligned columns under a heading; the first one to the left, numbers to the right.
+
+    Parameters
+    ----------
+    heading : str
+    columns : mapping of str to sequence of str
+        Column name to its cells.
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

@@ -1,0 +1,114 @@
+"""Test items that cells share: effects of test sets with known standard deviations.
+
+Two models that are scored on the same items are right and wrong together, which makes
+their difference more certain than their scores. In the linear predictor that is an effect
+of the test set that the cells have in common: for all cells of a task, for those of one
+language and for those of one model (a generalisability study of items, see
+:func:`bayeseval.records.item_variance`). Their sds are known from the items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from bayeseval import names
+from bayeseval.design.container import Term
+from bayeseval.design.replicates import Noise
+from bayeseval.records import CellTable, ItemVariance
+
+__all__ = ["add_test_sets"]
+
+Index = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+# Part of the decomposition, and the factors whose cells share it.
+_SHARED: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("task", ("task",)),
+    ("language_task", ("language", "task")),
+    ("model_task", ("model", "task")),
+)
+
+
+def add_test_sets(
+    noise: Noise,
+    items: ItemVariance,
+    cells: CellTable,
+    coords: Mapping[str, tuple[str, ...]],
+    *,
+    pool: bool,
+) -> tuple[Noise, list[Term]]:
+    """Noise by test items, in cells whose test sets were not bootstrapped.
+
+    Parameters
+    ----------
+    noise : Noise
+        What replicates and standard errors say.
+    items : ItemVariance
+        From :func:`bayeseval.records.item_variance`.
+    cells : CellTable
+        Of the same records.
+    coords : dict of str to tuple of str
+        Labels of the three factors.
+    pool : bool
+        False: every cell's own standard error, and nothing shared.
+
+    Returns
+    -------
+    noise : Noise
+        With the part that each cell has alone; ``boot`` among the known sds is the
+        standard error of one run by its items.
+    terms : list of Term
+        Effects of shared test sets, ``known_sd`` by level.
+    """
+    told = np.isfinite(cells.se) | (cells.boot.df > 0)
+    if cells.unbalanced is not None:
+        told[cells.unbalanced.cell] = True
+    use = np.isfinite(items.se) & ~told
+    if not use.any():
+        return noise, []
+    task = cells.codes[names.TASK]
+    alone = items.se**2 if not pool else np.where(use, items.record[task], 0.0)
+    variance = np.zeros(len(cells)) if noise.known_variance is None else noise.known_variance
+    boot = noise.known_sds.get("boot", np.full(len(cells), np.nan))
+    noise = replace(
+        noise,
+        known_variance=variance + np.where(use, alone, 0.0),
+        known_sds={**noise.known_sds, "boot": np.where(use, items.se, boot)},
+    )
+    if not pool:
+        return noise, []
+    terms = []
+    for part, factors in _SHARED:
+        values = np.nan_to_num(getattr(items, part))
+        values[~np.isin(np.arange(len(values)), task[use])] = 0.0
+        if values.max() > 0.0:
+            terms.append(_term(factors, cells.codes, coords, values))
+    return noise, terms
+
+
+def _term(
+    factors: tuple[str, ...],
+    codes: Mapping[names.Factor, Index],
+    coords: Mapping[str, tuple[str, ...]],
+    variance: Floats,
+) -> Term:
+    stacked = np.stack([codes[factor] for factor in factors])  # type: ignore[index]
+    levels, index = np.unique(stacked, axis=1, return_inverse=True)
+    return Term(
+        name=":".join((names.TEST_SET, *factors)),
+        factors=factors,
+        labels=tuple(
+            names.cell_label(*(coords[f][i] for f, i in zip(factors, level, strict=True)))
+            for level in levels.T
+        ),
+        index=index.reshape(-1).astype(np.int64),
+        members={f: row.astype(np.int64) for f, row in zip(factors, levels, strict=True)},
+        # A task without items has no such effect; an sd of nothing is no density.
+        known_sd=np.sqrt(np.maximum(variance[levels[-1]], 1e-12 * variance.max())),
+        zero_sum=False,
+        centred=True,
+    )

@@ -1,0 +1,140 @@
+"""Shared test items: the noise of the design is the sampling covariance of the cell means."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeseval.design import Design, build_design
+from bayeseval.engines import load_engine, marginal
+from bayeseval.engines import numpyro as numpyro_engine
+from bayeseval.engines import pymc as pymc_engine
+from bayeseval.engines._density import random_point
+from bayeseval.engines.base import SamplerSettings, to_tree
+from bayeseval.estimands import read_arrays
+from bayeseval.estimands.noise import cell_means, read_noise
+from bayeseval.records import Records, item_variance, reduce_replicates
+from bayeseval.spec import load_spec
+
+MODELS, LANGUAGES, TASKS, ITEMS = 4, 5, 2, 40
+
+
+def items_table(*, seed: int = 0) -> Records:
+    """0/1 outcomes; items are harder or easier for all, for a language and for a model."""
+    rng = np.random.default_rng(seed)
+    ability = np.linspace(-0.5, 1.0, MODELS)
+    ease = rng.normal(0.0, 0.5, LANGUAGES)
+    rows = []
+    for t in range(TASKS):
+        common, by_model = rng.normal(0.0, 1.0, ITEMS), rng.normal(0.0, 0.7, (MODELS, ITEMS))
+        for lang in range(LANGUAGES):
+            by_language = rng.normal(0.0, 0.7, ITEMS)
+            for m in range(MODELS):
+                latent = ability[m] + ease[lang] + common + by_language + by_model[m]
+                right = latent + rng.normal(0.0, 1.0, ITEMS) > 0.0
+                rows += [(f"m{m}", f"l{lang}", f"t{t}", i, 100.0 * r) for i, r in enumerate(right)]
+    frame = pd.DataFrame(rows, columns=["model", "language", "task", "item", "score"])
+    return Records.from_frame(frame, name="items", units=(0.0, 100.0))
+
+
+def noise_covariance(design: Design) -> np.ndarray:
+    """Covariance of the cell means by shared and own test items, from the design."""
+    covariance = np.diag(design.se**2)
+    for term in design.terms:
+        if term.is_noise:
+            member = np.eye(term.n_levels)[term.index]
+            covariance = covariance + (member * np.asarray(term.known_sd) ** 2) @ member.T
+    return covariance
+
+
+@pytest.fixture(scope="module")
+def records() -> Records:
+    return items_table()
+
+
+@pytest.fixture(scope="module")
+def design(records: Records) -> Design:
+    return build_design(records, load_spec("additive"))
+
+
+def test_cells_vary_together_as_their_items_say(records: Records, design: Design) -> None:
+    cells = reduce_replicates(records)
+    parts = item_variance(records, cells)
+    assert parts is not None
+    task, language, model = (cells.codes[f] for f in ("task", "language", "model"))
+
+    def same(codes: np.ndarray) -> np.ndarray:
+        return codes[:, None] == codes[None, :]
+
+    expected = same(task) * (
+        parts.task[task]
+        + same(language) * parts.language_task[task]
+        + same(model) * parts.model_task[task]
+        + np.eye(len(task)) * parts.record[task]
+    )
+    # The floor under absent effects adds a millionth of an sd.
+    np.testing.assert_allclose(noise_covariance(design), expected, rtol=1e-9, atol=1e-9)
+    assert [term.name for term in design.terms if term.is_noise] == [
+        "test_set:task",
+        "test_set:language:task",
+        "test_set:model:task",
+    ]
+    # Negative control: independent errors of the same size are another covariance.
+    alone = build_design(records, load_spec({"name": "own", "replicates": {"pool": False}}))
+    assert not any(term.is_noise for term in alone.terms)
+    np.testing.assert_allclose(alone.se, parts.se, rtol=1e-12)
+    assert np.abs(noise_covariance(alone) - expected).max() > 1.0
+
+
+def test_backends_agree_with_shared_test_sets(design: Design) -> None:
+    rng = np.random.default_rng(5)
+    density = pymc_engine.density_function(design)
+    for _ in range(3):
+        point = random_point(design, rng)
+        ours, theirs = density(point), numpyro_engine.log_density(design, point)
+        assert set(ours) == set(theirs)
+        assert "test_set_model_task_effect" in ours
+        for name, value in ours.items():
+            # The contract between the backends.
+            assert value == pytest.approx(theirs[name], rel=1e-8), name
+
+
+def test_means_of_cells_have_lost_what_their_test_sets_share(design: Design) -> None:
+    assert "test items" in str(marginal.why_not(design))
+    draws = load_engine("numpyro")(design, SamplerSettings(draws=20, tune=30, chains=2, seed=3))
+    tree = to_tree(design, draws, engine="numpyro")
+    arrays, noise = read_arrays(tree), read_noise(tree)
+    assert noise is not None
+    assert noise.shared is not None
+    shared = sum(
+        draws.posterior[term.effect].reshape(40, -1)[:, term.index]
+        for term in design.terms
+        if term.is_noise
+    )
+    np.testing.assert_allclose(noise.shared, shared, rtol=1e-12)
+    with_all = cell_means(arrays, noise, rng=np.random.default_rng(1))
+    without = cell_means(arrays, replace(noise, shared=None), rng=np.random.default_rng(1))
+    weight = arrays.residual_sd**2 / (arrays.residual_sd**2 + noise.mean_variance)
+    np.testing.assert_allclose(with_all, without - weight * shared, rtol=1e-9, atol=1e-9)
+
+
+def test_bootstrapped_cells_do_not_count_their_items_again() -> None:
+    records = items_table(seed=1)
+    frame = records.table
+    frame["boot_sd"] = np.where(frame["task"] == "t0", 3.0, np.nan)
+    mixed = Records.from_frame(frame, name="mixed", units=(0.0, 100.0))
+    design = build_design(mixed, load_spec("additive"))
+    first = design.factor_index["task"] == 0
+    boot = design.known_sds["boot"]
+    np.testing.assert_allclose(boot[first], 3.0)
+    np.testing.assert_allclose(design.se[first], 3.0)
+    items = item_variance(records, reduce_replicates(records))
+    assert items is not None
+    np.testing.assert_allclose(boot[~first], items.se[~first], rtol=1e-12)
+    for term in design.terms:
+        if term.is_noise:
+            tiny = np.asarray(term.known_sd)[term.members["task"] == 0]
+            assert tiny.max() < 1e-5 * np.asarray(term.known_sd).max()
