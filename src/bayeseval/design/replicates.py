@@ -62,6 +62,9 @@ class Source:
     share : ndarray of float, shape (n_records,)
         Part of this variance that the record's mean has: 1/S for seeds, 1 for test
         sets; 0 for a record that has no such sd.
+    raw_sd : ndarray of float, shape (n_cells,)
+        What the cells' own replicates say; NaN where some pairs of seed and test set
+        are missing.
     log_sd : ndarray of float, shape (n_cells,)
         What the cells' own replicates suggest: where samplers start.
     typical_df : float
@@ -76,6 +79,7 @@ class Source:
     labels: tuple[str, ...]
     of_record: Index
     share: Floats
+    raw_sd: Floats
     log_sd: Floats
     typical_df: float
     centred: bool
@@ -240,7 +244,8 @@ def _replicates(
         if not len(record):
             continue
         df, least = strata[source].df[record], floors[source]
-        variance = np.maximum(_own_variance(strata, source)[record], least)
+        own = _own_variance(strata, source)[record]
+        variance = np.maximum(own, least)
         variance[df == 0] = np.median(variance[df > 0]) if (df > 0).any() else _spread(cells)
         tiny = int(((df > 0) & (strata[source].mean_square[record] < least)).sum())
         if tiny:
@@ -262,6 +267,7 @@ def _replicates(
                 ),
                 of_record=of_record,
                 share=np.where(unknown[source], share[source], 0.0),
+                raw_sd=np.sqrt(np.where(df > 0, own, np.nan)),
                 log_sd=log_sd,
                 typical_df=float(np.median(df[df > 0])) if (df > 0).any() else 1.0,
                 centred=_clearly_differ(log_sd[df > 0], df[df > 0], model[record][df > 0]),

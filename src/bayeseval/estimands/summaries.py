@@ -16,9 +16,16 @@ import xarray as xr
 
 from bayeseval import names
 from bayeseval.errors import InputError, did_you_mean
-from bayeseval.estimands.arrays import Floats, Interval, interval_summary, rank_summary
+from bayeseval.estimands.arrays import Floats, interval_summary, rank_summary
 from bayeseval.estimands.components import variance_components
 from bayeseval.estimands.container import PosteriorArrays, group, read_arrays
+from bayeseval.estimands.frames import (
+    draws_of,
+    finish,
+    pair_rows,
+    rank_columns,
+    summary_columns,
+)
 from bayeseval.estimands.ranks import (
     higher_is_better,
     pairwise_differences,
@@ -35,8 +42,6 @@ __all__ = [
     "rank_probability_table",
     "rank_table",
 ]
-
-_BOUNDS = ("mean", "sd", "lower", "upper")
 
 
 def potential_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
@@ -62,8 +67,8 @@ def potential_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd.
     n_languages = values.shape[1]
     table = pd.DataFrame(
         {names.LANGUAGE: _labels(tree, names.LANGUAGE_POTENTIAL)}
-        | _columns("potential", interval_summary(values, ci_prob=ci_prob))
-        | _rank_columns("rank", ranks, ci_prob=ci_prob)
+        | summary_columns("potential", interval_summary(values, ci_prob=ci_prob))
+        | rank_columns("rank", ranks, ci_prob=ci_prob)
         | {
             "n_records": np.bincount(arrays.index[names.LANGUAGE], minlength=n_languages),
             "n_tasks": np.bincount(arrays.pairs.language, minlength=n_languages),
@@ -74,7 +79,7 @@ def potential_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd.
     best_first = table.sort_values(names.LANGUAGE, kind="stable").sort_values(
         "potential_mean", ascending=False, kind="stable"
     )
-    return _finish(best_first, ci_prob)
+    return finish(best_first, ci_prob)
 
 
 def disparity_table(
@@ -113,7 +118,7 @@ def disparity_table(
         )
     arrays = read_arrays(tree)
     parts = [_disparity_rows(tree, arrays, support, flavour, ci_prob) for support in names.SUPPORTS]
-    return _finish(pd.concat(parts), ci_prob)
+    return finish(pd.concat(parts), ci_prob)
 
 
 def _disparity_rows(
@@ -130,10 +135,11 @@ def _disparity_rows(
     models = _labels(tree, variables["mean_prr"])
     columns: dict[str, object] = {names.MODEL: models, "support": support}
     for quantity, variable in variables.items():
-        columns |= _columns(quantity, interval_summary(_draws(tree, variable), ci_prob=ci_prob))
+        summary = interval_summary(_draws(tree, variable), ci_prob=ci_prob)
+        columns |= summary_columns(quantity, summary)
     for quantity in ("mean_prr", "cv_prr"):
         ranks = _draws(tree, names.rank_name(variables[quantity]))
-        columns |= _rank_columns(names.rank_name(quantity), ranks, ci_prob=ci_prob)
+        columns |= rank_columns(names.rank_name(quantity), ranks, ci_prob=ci_prob)
     index = arrays.index[names.MODEL]
     own_pairs = np.unique(np.stack([index, arrays.pairs.of_record]), axis=1)[0]
     n_pairs = np.bincount(own_pairs, minlength=len(models))
@@ -174,16 +180,15 @@ def components_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd
         ``ci_kind``, ``ci_prob``; see :func:`bayeseval.estimands.variance_components`.
     """
     parts = variance_components(read_arrays(tree))
-    share = _columns("share", interval_summary(parts.share, ci_prob=ci_prob))
-    del share["share_sd"]
+    share = interval_summary(parts.share, ci_prob=ci_prob)
     table = pd.DataFrame(
         {"component": list(parts.labels)}
-        | _columns("sd", interval_summary(parts.sd, ci_prob=ci_prob))
-        | share
+        | summary_columns("sd", interval_summary(parts.sd, ci_prob=ci_prob))
+        | summary_columns("share", share, sd=False)
         | {"kind": list(parts.kind)}
-        | _columns("finite_sd", interval_summary(parts.finite_sd, ci_prob=ci_prob))
+        | summary_columns("finite_sd", interval_summary(parts.finite_sd, ci_prob=ci_prob))
     )
-    return _finish(table, ci_prob)
+    return finish(table, ci_prob)
 
 
 def pairwise_table(
@@ -225,18 +230,8 @@ def pairwise_table(
         pairs = pairwise_differences(
             _draws(tree, quantity), highest_first=highest_first, ci_prob=ci_prob
         )
-        parts.append(
-            pd.DataFrame(
-                {
-                    "quantity": quantity,
-                    "model_a": models[pairs.first],
-                    "model_b": models[pairs.second],
-                }
-                | _columns("diff", pairs.difference)
-                | {"effect_size": pairs.effect_size, "p_a_better": pairs.p_a_better}
-            )
-        )
-    return _finish(pd.concat(parts), ci_prob)
+        parts.append(pair_rows(quantity, models, pairs))
+    return finish(pd.concat(parts), ci_prob)
 
 
 def rank_table(tree: xr.DataTree, quantity: str, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
@@ -254,13 +249,13 @@ def rank_table(tree: xr.DataTree, quantity: str, *, ci_prob: float = names.CI_PR
     level = str(_variable(tree, quantity).dims[-1])
     table = pd.DataFrame(
         {level: _labels(tree, quantity)}
-        | _rank_columns("rank", ranks, ci_prob=ci_prob)
+        | rank_columns("rank", ranks, ci_prob=ci_prob)
         | {
             "p_best": rank_probabilities(ranks)[:, 0],
             "tie_group": _tie_column(values, highest_first=highest_first),
         }
     )
-    return _finish(table.sort_values(["rank_mean", level], kind="stable"), ci_prob)
+    return finish(table.sort_values(["rank_mean", level], kind="stable"), ci_prob)
 
 
 def rank_probability_table(
@@ -304,7 +299,7 @@ def rank_probability_table(
                 }
             )
         )
-    return _finish(pd.concat(parts), ci_prob)
+    return finish(pd.concat(parts), ci_prob)
 
 
 def _variable(tree: xr.DataTree, name: str) -> xr.DataArray:
@@ -316,8 +311,7 @@ def _variable(tree: xr.DataTree, name: str) -> xr.DataArray:
 
 
 def _draws(tree: xr.DataTree, name: str) -> Floats:
-    values = np.asarray(_variable(tree, name).values, dtype=np.float64)
-    return values.reshape(-1, values.shape[-1])
+    return draws_of(_variable(tree, name))
 
 
 def _labels(tree: xr.DataTree, name: str) -> list[str]:
@@ -325,22 +319,7 @@ def _labels(tree: xr.DataTree, name: str) -> list[str]:
     return [str(label) for label in variable.coords[variable.dims[-1]].values]
 
 
-def _columns(prefix: str, summary: Interval) -> dict[str, object]:
-    return {f"{prefix}_{part}": getattr(summary, part) for part in _BOUNDS}
-
-
-def _rank_columns(prefix: str, ranks: Floats, *, ci_prob: float) -> dict[str, object]:
-    summary = rank_summary(ranks, ci_prob=ci_prob)
-    return {
-        f"{prefix}_{part}": getattr(summary, part) for part in ("mean", "median", "lower", "upper")
-    }
-
-
 def _tie_column(values: Floats, *, highest_first: bool) -> pd.api.extensions.ExtensionArray:
     """Tie groups as nullable integers; missing where a level is in none."""
     groups = tie_groups(values, highest_first=highest_first)
     return pd.array([int(number) or None for number in groups], dtype="Int64")
-
-
-def _finish(table: pd.DataFrame, ci_prob: float) -> pd.DataFrame:
-    return table.assign(ci_kind=names.CI_KIND, ci_prob=ci_prob).reset_index(drop=True)

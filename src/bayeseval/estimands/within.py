@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Final
 
@@ -11,8 +12,15 @@ import xarray as xr
 
 from bayeseval import names
 from bayeseval.estimands.aggregates import aggregate_variants
-from bayeseval.estimands.arrays import Floats, interval_summary, rank_summary
+from bayeseval.estimands.arrays import Floats, Interval, interval_summary
 from bayeseval.estimands.container import group, read_arrays
+from bayeseval.estimands.frames import (
+    draws_of,
+    finish,
+    pair_rows,
+    rank_columns,
+    summary_columns,
+)
 from bayeseval.estimands.noise import read_noise
 from bayeseval.estimands.ranks import pairwise_differences
 
@@ -57,10 +65,11 @@ def model_components_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB)
     pandas.DataFrame
         ``component`` (``between``, over the languages at hand; ``between_population``, of
         the population they come from; ``seed``, ``boot``, ``seed_boot``, ``given_se``;
-        ``within``, of one run), ``model``, ``sd_{mean,sd,lower,upper}`` (score units),
+        ``within``, of one run), ``sd_{mean,sd,lower,upper}`` (score units),
         ``share_{mean,lower,upper}`` of the variance of one run over the languages at
-        hand (between^2 + within^2), ``ci_kind``, ``ci_prob``. A component that a model
-        has no replicates for is left out.
+        hand (between^2 + within^2), ``kind`` (``realised`` of the languages at hand, ``known``
+        of sds taken as given, which have no interval, else ``pooled``), ``model``,
+        ``ci_kind``, ``ci_prob``. A component that a model has no replicates for is left out.
 
     References
     ----------
@@ -68,24 +77,27 @@ def model_components_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB)
     """
     posterior = group(tree, "posterior")
     draws = {
-        component: _flat(posterior[name])
+        component: draws_of(posterior[name])
         for component, name in _COMPONENTS.items()
         if name in posterior
     }
     total = draws["between"] ** 2 + draws["within"] ** 2
-    rows = []
-    for m, model in enumerate(_labels(posterior, names.MODEL)):
-        for component, values in draws.items():
-            if np.isnan(values[:, m]).all():
-                continue
-            sd = interval_summary(values[:, [m]], ci_prob=ci_prob)
-            row = {"component": component, "model": model} | _numbers("sd", sd, 0)
-            # The population's sd is not a part of what was observed.
-            if component != "between_population":
-                share = interval_summary(values[:, [m]] ** 2 / total[:, [m]], ci_prob=ci_prob)
-                row |= _numbers("share", share, 0, sd=False)
-            rows.append(row)
-    return pd.DataFrame(rows).assign(ci_kind=names.CI_KIND, ci_prob=ci_prob)
+    parts = []
+    for component, values in draws.items():
+        summary = _sd_summary(values, ci_prob)
+        columns = {"component": component} | summary_columns("sd", summary)
+        # The population's sd is not a part of what was observed.
+        if component != "between_population":
+            share = interval_summary(values**2 / total, ci_prob=ci_prob)
+            columns |= summary_columns("share", share, sd=False)
+        known = np.isnan(summary.lower) & (len(values) > 1)
+        columns |= {
+            "kind": np.where(known, "known", "realised" if component == "between" else "pooled")
+        }
+        parts.append(pd.DataFrame(columns | {names.MODEL: _labels(posterior, names.MODEL)}))
+    table = pd.concat(parts)
+    # The index counts models: all components of the first one first.
+    return finish(table[table["sd_mean"].notna()].sort_index(kind="stable"), ci_prob)
 
 
 def within_language_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
@@ -102,10 +114,11 @@ def within_language_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) 
     -------
     pandas.DataFrame
         ``model``, ``language``, ``task``, ``score`` (observed mean), ``cell_{mean,sd,lower,
-        upper}`` (the score without noise), ``<source>_sd_{mean,lower,upper}`` for every
-        source that the table tells about, ``run_sd_{mean,lower,upper}`` (sd of one run),
-        ``ci_kind``, ``ci_prob``. Score units; cells without noise of their own are left
-        out.
+        upper}`` (the score without noise); for every source that the table tells about
+        ``<source>_sd_raw``, what the cell's own replicates say (missing where some pairs of
+        seed and test set are), and ``<source>_sd_{mean,lower,upper}``, a known sd without
+        an interval; ``run_sd_{mean,lower,upper}`` (sd of one run), ``ci_kind``, ``ci_prob``.
+        Score units; cells without noise of their own are left out.
     """
     arrays, noise = read_arrays(tree), read_noise(tree)
     if noise is None:
@@ -116,14 +129,15 @@ def within_language_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) 
         for factor in (names.MODEL, names.LANGUAGE, names.TASK)
     }
     columns["score"] = arrays.score[rows]
-    cell = interval_summary(_flat(group(tree, "estimands")["cell_mean"])[:, rows], ci_prob=ci_prob)
-    columns |= {f"cell_{key}": getattr(cell, key) for key in ("mean", "sd", "lower", "upper")}
-    sds = {f"{source}_sd": noise.sd[source][:, rows] for source in _SOURCES if source in noise.sd}
-    sds["run_sd"] = np.sqrt(noise.run_variance[:, rows])
-    for name, values in sds.items():
-        summary = interval_summary(values, ci_prob=ci_prob)
-        columns |= {f"{name}_{key}": getattr(summary, key) for key in ("mean", "lower", "upper")}
-    return pd.DataFrame(columns).assign(ci_kind=names.CI_KIND, ci_prob=ci_prob)
+    cell = draws_of(group(tree, "estimands")["cell_mean"])[:, rows]
+    columns |= summary_columns("cell", interval_summary(cell, ci_prob=ci_prob))
+    for source in _SOURCES:
+        if source in noise.sd:
+            columns[f"{source}_sd_raw"] = noise.raw_sd[source][rows]
+            summary = _sd_summary(noise.sd[source][:, rows], ci_prob)
+            columns |= summary_columns(f"{source}_sd", summary, sd=False)
+    run = _sd_summary(np.sqrt(noise.run_variance[:, rows]), ci_prob)
+    return finish(pd.DataFrame(columns | summary_columns("run_sd", run, sd=False)), ci_prob)
 
 
 def aggregates_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
@@ -143,28 +157,45 @@ def aggregates_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd
         many new ones of the same kind, ``subset``: half of them), ``of`` (``expected``:
         scores without noise, ``run``: of one seed on one test set), ``model``,
         ``value_{mean,sd,lower,upper}`` (score units), ``rank_{mean,median,lower,upper}``,
-        ``p_best``, ``ci_kind``, ``ci_prob``. Best mean value first.
+        ``p_best``, ``excluded_draws`` (draws without a geometric mean), ``note`` (what that
+        means; empty without any), ``ci_kind``, ``ci_prob``. Best mean value first.
 
     References
     ----------
     Paper 001, section 5.
     """
     posterior = group(tree, "posterior")
-    models = np.array(_labels(posterior, names.MODEL), dtype=object)
+    models = _labels(posterior, names.MODEL)
     parts = []
     for name, kind, population, of in aggregate_variants():
-        value = interval_summary(_flat(posterior[name]), ci_prob=ci_prob)
-        draws = _flat(posterior[names.rank_name(name)])
-        rank = rank_summary(draws, ci_prob=ci_prob)
+        draws, ranks = draws_of(posterior[name]), draws_of(posterior[names.rank_name(name)])
+        reported = np.asarray(~np.isnan(ranks).all(axis=0))
+        excluded = json.loads(posterior[name].attrs.get("excluded_draws", "{}"))
+        counts = np.array([excluded.get(model, 0) for model in models], dtype=np.int64)
         part = pd.DataFrame(
-            {"aggregate": kind, "population": population, "of": of, "model": models}
-            | {f"value_{key}": getattr(value, key) for key in ("mean", "sd", "lower", "upper")}
-            | {f"rank_{key}": getattr(rank, key) for key in ("mean", "median", "lower", "upper")}
-            | {"p_best": np.where(np.isnan(rank.mean), np.nan, (draws == 1.0).mean(axis=0))}
+            {"aggregate": kind, "population": population, "of": of, names.MODEL: models}
+            | summary_columns("value", interval_summary(draws, ci_prob=ci_prob))
+            | rank_columns("rank", ranks, ci_prob=ci_prob)
+            | {
+                "p_best": np.where(reported, (ranks == 1.0).mean(axis=0), np.nan),
+                "excluded_draws": counts,
+                "note": [
+                    _excluded_note(count, len(draws), reported=known)
+                    for count, known in zip(counts, reported, strict=True)
+                ],
+            }
         )
         parts.append(part.sort_values("value_mean", ascending=False, kind="stable"))
-    table = pd.concat(parts, ignore_index=True)
-    return table.assign(ci_kind=names.CI_KIND, ci_prob=ci_prob)
+    return finish(pd.concat(parts), ci_prob)
+
+
+def _excluded_note(count: int, total: int, *, reported: bool) -> str:
+    """Say why an aggregate is missing, or stands on fewer draws than others."""
+    if not count:
+        return ""
+    how_many = f"{count} of {total} draws ({100 * count / total:.3g} %)"
+    reason = f"{how_many} have a language at or below 0, where no geometric mean exists"
+    return f"left out: {reason}" if reported else f"not reported: {reason}"
 
 
 def language_pairwise_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
@@ -191,36 +222,21 @@ def language_pairwise_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB
     models = np.array([str(m) for m in scores.coords[names.MODEL].values], dtype=object)
     parts = []
     for language in scores.coords[names.LANGUAGE].values:
-        pairs = pairwise_differences(
-            _flat(scores.sel({names.LANGUAGE: language})), highest_first=True, ci_prob=ci_prob
-        )
-        parts.append(
-            pd.DataFrame(
-                {
-                    "quantity": f"score:{language}",
-                    "model_a": models[pairs.first],
-                    "model_b": models[pairs.second],
-                }
-                | {
-                    f"diff_{key}": getattr(pairs.difference, key)
-                    for key in ("mean", "sd", "lower", "upper")
-                }
-                | {"effect_size": pairs.effect_size, "p_a_better": pairs.p_a_better}
-            )
-        )
-    table = pd.concat(parts, ignore_index=True)
-    return table.assign(ci_kind=names.CI_KIND, ci_prob=ci_prob)
+        own = draws_of(scores.sel({names.LANGUAGE: language}))
+        pairs = pairwise_differences(own, highest_first=True, ci_prob=ci_prob)
+        parts.append(pair_rows(f"score:{language}", models, pairs))
+    return finish(pd.concat(parts), ci_prob)
 
 
-def _flat(variable: xr.DataArray) -> Floats:
-    values = np.asarray(variable.transpose("chain", "draw", ...).values, dtype=np.float64)
-    return values.reshape(-1, *values.shape[2:])
+def _sd_summary(draws: Floats, ci_prob: float) -> Interval:
+    """Summary of sds; one that is known, the same in all draws, has neither sd nor interval."""
+    summary = interval_summary(draws, ci_prob=ci_prob)
+    sampled = draws.min(axis=0) < draws.max(axis=0)
+    sd, lower, upper = (
+        np.where(sampled, part, np.nan) for part in (summary.sd, summary.lower, summary.upper)
+    )
+    return summary._replace(sd=sd, lower=lower, upper=upper)
 
 
 def _labels(posterior: xr.Dataset, dim: str) -> list[str]:
     return [str(label) for label in posterior.coords[dim].values]
-
-
-def _numbers(prefix: str, summary: object, column: int, *, sd: bool = True) -> dict[str, float]:
-    keys = ("mean", "sd", "lower", "upper") if sd else ("mean", "lower", "upper")
-    return {f"{prefix}_{key}": float(getattr(summary, key)[column]) for key in keys}

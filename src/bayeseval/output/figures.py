@@ -329,11 +329,12 @@ def components_figure(table: pd.DataFrame, *, subtitle: str, gate_status: str) -
     Parameters
     ----------
     table : pandas.DataFrame
-        ``variance_components.csv``.
+        ``variance_components.csv``; components of single models are not shown.
     subtitle, gate_status : str
         See :func:`figure_writers`.
     """
-    shown, missing = split_reported(table, ["sd_mean"], "component")
+    whole = table[table[names.MODEL] == ""]
+    shown, missing = split_reported(whole, ["sd_mean"], "component")
     n = len(shown)
     figure = new_figure(
         _WIDTH,

@@ -49,7 +49,10 @@ def result_tables(
     -------
     dict of str to pandas.DataFrame
         Path inside the result folder (``"tables/language_potential.csv"``) to table.
-        Columns of the contract first, in its order. A fit of the engine ``ml`` adds
+        Columns of the contract first, in its order. A fit with replicates or standard
+        errors adds ``within_language.csv``, ``aggregates.csv``, rows by model in
+        ``variance_components.csv`` and the aggregates in ``pairwise_models.csv`` and
+        ``rank_probabilities.csv``. A fit of the engine ``ml`` adds
         ``published_potential``, the potential with the constant of the published
         table (the posterior's attribute ``published_shift``, score units).
 
@@ -66,20 +69,13 @@ def result_tables(
         "model_disparity_latent": estimands.disparity_table(
             tree, flavour="latent", ci_prob=ci_prob
         ),
-        "variance_components": estimands.components_table(tree, ci_prob=ci_prob),
+        "variance_components": _components(tree, ci_prob),
         "pairwise_models": estimands.pairwise_table(tree, _PAIRWISE, ci_prob=ci_prob),
         "rank_probabilities": estimands.rank_probability_table(tree, _RANKED, ci_prob=ci_prob),
     }
     if estimands.has_replicates(tree):
         aggregates = [name for name, *_ in estimands.aggregate_variants()]
         tables |= {
-            "variance_components": pd.concat(
-                [
-                    tables["variance_components"],
-                    estimands.model_components_table(tree, ci_prob=ci_prob),
-                ],
-                ignore_index=True,
-            ),
             "pairwise_models": pd.concat(
                 [
                     tables["pairwise_models"],
@@ -95,6 +91,16 @@ def result_tables(
             "aggregates": estimands.aggregates_table(tree, ci_prob=ci_prob),
         }
     return {f"tables/{key}.csv": table.assign(gate=gate_status) for key, table in tables.items()}
+
+
+def _components(tree: xr.DataTree, ci_prob: float) -> pd.DataFrame:
+    """Components of the table as a whole, then those of every model; `model` says which."""
+    table = estimands.components_table(tree, ci_prob=ci_prob)
+    table.insert(list(table.columns).index("ci_kind"), names.MODEL, "")
+    if not estimands.has_replicates(tree):
+        return table
+    by_model = estimands.model_components_table(tree, ci_prob=ci_prob)
+    return pd.concat([table, by_model], ignore_index=True)
 
 
 def _potential(
