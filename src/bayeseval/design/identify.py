@@ -35,15 +35,42 @@ def check_main_effects(
             f"so levels of different parts cannot be compared ({parts}); fit the parts separately"
         )
     free: list[str] = [factor for factor in names.FACTORS if sizes[factor] > 1]
-    cross = _cross_products([factor_index[f] for f in free], [sizes[f] for f in free])
-    # One direction per factor is always empty: a constant added to one factor
-    # and taken from the intercept.
-    expected_rank = 1 + sum(sizes[f] - 1 for f in free)
-    values, vectors = np.linalg.eigh(cross)
-    tolerance = values[-1] * len(values) * np.finfo(np.float64).eps
-    if int((values > tolerance).sum()) >= expected_rank:
+    if _are_identified({f: factor_index[f] for f in free}, sizes):
         return
+    cross = _cross_products([factor_index[f] for f in free], [sizes[f] for f in free])
+    values, vectors = np.linalg.eigh(cross)
     raise DesignError(f"{records.name}: {_confounding(records, free, sizes, values, vectors)}")
+
+
+def _are_identified(index: Mapping[str, Index], sizes: Mapping[str, int]) -> bool:
+    """Whether the effects of all factors can be told apart.
+
+    The block of the factor with the most levels is diagonal and goes first, so that
+    thousands of models cost no more than the other factors do.
+    """
+    if len(index) < 2:
+        return True
+    largest = max(index, key=sizes.__getitem__)
+    rest = [factor for factor in index if factor != largest]
+    starts = np.cumsum([0, *(sizes[factor] for factor in rest)])
+    within, between = np.zeros((starts[-1], starts[-1])), np.zeros((starts[-1], sizes[largest]))
+    for i, row in enumerate(rest):
+        block = slice(starts[i], starts[i + 1])
+        between[block] = _joint_counts(index[row], index[largest], sizes[row], sizes[largest])
+        for j, column in enumerate(rest):
+            within[block, starts[j] : starts[j + 1]] = _joint_counts(
+                index[row], index[column], sizes[row], sizes[column]
+            )
+    counts = np.bincount(index[largest], minlength=sizes[largest])
+    values = np.linalg.eigvalsh(within - (between / counts) @ between.T)
+    tolerance = within.max() * len(values) * np.finfo(np.float64).eps
+    # One direction per factor is always empty: a constant moved to another factor.
+    return int((values > tolerance).sum()) >= len(values) - len(rest)
+
+
+def _joint_counts(first: Index, second: Index, n_first: int, n_second: int) -> Floats:
+    counts = np.bincount(first * n_second + second, minlength=n_first * n_second)
+    return counts.reshape(n_first, n_second).astype(np.float64)
 
 
 def _cross_products(indices: list[Index], sizes: list[int]) -> Floats:
