@@ -35,10 +35,11 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "output.store": (),
     "output": ("records", "spec", "design", "diagnostics", "estimands", "output.store"),
     "fit": ("records", "spec", "design", "engines", "diagnostics", "estimands", "output"),
+    "plan": ("estimands", "output", "fit"),
     "simulate": ("records", "spec", "design"),
     "cli": (
         *("records", "spec", "design", "engines", "diagnostics", "estimands"),
-        *("output", "output.store", "fit", "simulate"),
+        *("output", "output.store", "fit", "plan", "simulate"),
     ),
 }
 

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayeseval.fit import Fit, fit
+    from bayeseval.plan import plan
     from bayeseval.records import Records, load
     from bayeseval.spec import ModelSpec
 
-__all__ = ["Fit", "ModelSpec", "Records", "fit", "load"]
+__all__ = ["Fit", "ModelSpec", "Records", "fit", "load", "plan"]
 
 __version__ = "0.1.0"
 
@@ -31,6 +32,7 @@ _HOME = {
     "Records": "bayeseval.records",
     "fit": "bayeseval.fit",
     "load": "bayeseval.records",
+    "plan": "bayeseval.plan",
 }
 
 

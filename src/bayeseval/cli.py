@@ -49,6 +49,10 @@ Columns = Annotated[
         help="Which column is which, e.g. score=F1; repeatable. seed= leaves a column out.",
     ),
 ]
+Grid = Annotated[
+    str | None,
+    typer.Option(metavar="LIST", help="Numbers to try, as in 1,2,5 or 3-6. [default: around now]"),
+]
 Mapping = Annotated[
     Path | None,
     typer.Option("--mapping", help="A small YAML file with columns, units and language names."),
@@ -172,6 +176,78 @@ def validate(
     typer.echo(format_description(describe(_load(path, columns, mapping))))
 
 
+@app.command()
+def plan(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A result folder of `fit`.")],
+    target_sd: Annotated[
+        float | None,
+        typer.Option(help="Largest sd of the difference of two models by chance, score points."),
+    ] = None,
+    target_probability: Annotated[
+        float | None,
+        typer.Option(help="Smallest probability of the right order of two models."),
+    ] = None,
+    seeds: Grid = None,
+    items: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Sizes of a test set relative to the present one; numbers with --test-size.",
+        ),
+    ] = None,
+    languages: Grid = None,
+    tasks: Grid = None,
+    test_size: Annotated[
+        float | None, typer.Option(help="Number of items in one of the present test sets.")
+    ] = None,
+    fixed: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="language or task: its present levels are meant, they are no sample; repeatable."
+        ),
+    ] = None,
+    cost_seed: Annotated[
+        float | None, typer.Option(help="Cost of one seed on one task, for all languages.")
+    ] = None,
+    cost_item: Annotated[
+        float | None,
+        typer.Option(
+            help="Cost of one item, answered once; of a whole test set without --test-size. "
+            "[default: 1 when no cost is given]"
+        ),
+    ] = None,
+    cost_language: Annotated[float | None, typer.Option(help="Cost of one language, once.")] = None,
+    cost_task: Annotated[float | None, typer.Option(help="Cost of one task, once.")] = None,
+    ci_prob: Annotated[
+        float, typer.Option(help="Probability of the equal-tailed intervals.")
+    ] = names.CI_PROB,
+    no_figures: Annotated[bool, typer.Option("--no-figures", help="Leave out the figure.")] = False,
+) -> None:
+    """Plan the next evaluation: what more seeds, items, languages or tasks would bring."""
+    from bayeseval.fit import Fit
+    from bayeseval.plan import plan as make_plan
+
+    found = make_plan(
+        Fit.open(folder),
+        target_sd=target_sd,
+        target_probability=target_probability,
+        seeds=_whole_numbers("--seeds", seeds),
+        items=_numbers("--items", items),
+        languages=_whole_numbers("--languages", languages),
+        tasks=_whole_numbers("--tasks", tasks),
+        test_size=test_size,
+        fixed=fixed or (),
+        cost_seed=cost_seed,
+        cost_item=cost_item,
+        cost_language=cost_language,
+        cost_task=cost_task,
+        ci_prob=ci_prob,
+    )
+    found.save(folder, figures=not no_figures)
+    typer.echo(str(found))
+    typer.echo(f"All designs: {folder / 'tables' / 'plan.csv'}")
+
+
 @app.command(name="list")
 def list_(what: Annotated[Listing, typer.Argument(help="What to list.")]) -> None:
     """List the shipped benchmarks or models."""
@@ -200,6 +276,32 @@ def _pairs(columns: Sequence[str]) -> dict[str, str | None]:
     return pairs
 
 
+def _numbers(option: str, text: str | None) -> list[float] | None:
+    if text is None:
+        return None
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise InputError(
+            f"{option} takes numbers with commas, as in 0.5,1,2; got {text!r}"
+        ) from error
+
+
+def _whole_numbers(option: str, text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    values: list[int] = []
+    try:
+        for part in text.split(","):
+            first, dash, last = part.partition("-")
+            values += range(int(first), int(last) + 1) if dash else [int(first)]
+    except ValueError as error:
+        raise InputError(
+            f"{option} takes whole numbers, as in 1,2,5 or 3-6; got {text!r}"
+        ) from error
+    return values
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     try:
@@ -224,7 +326,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _usage(message: str) -> str:
     words = message.split("'")
     if message.startswith("No such command") and len(words) > 1:
-        commands = ("fit", "list", "validate")
+        commands = ("fit", "list", "plan", "validate")
         message += f" (commands: {', '.join(commands)}){did_you_mean(words[1], commands)}"
     return f"{' '.join(message.split()).rstrip('.')}. Try 'bayeseval --help'."
 

@@ -174,7 +174,8 @@ class Design:
             dimension; known standard errors as ``se``; for replicate noise the record
             of every sd, ``<source>_cell_record``, what its replicates alone say of it,
             ``<source>_cell_raw_sd``, the part of its variance that the record has,
-            ``<source>_share``, and known sds, ``<source>_sd``.
+            ``<source>_share``, and known sds, ``<source>_sd``; for every effect of shared
+            test sets the level of each record, ``<term>_index``, and the sds, ``<term>_sd``.
         """
         data: dict[str, tuple[str, npt.NDArray[np.generic]]] = {
             f"{factor}_index": (names.RECORD, self.factor_index[factor]) for factor in names.FACTORS
@@ -182,6 +183,7 @@ class Design:
         for term in self.terms:
             if term.is_noise:
                 data[f"{term.dim}_index"] = (names.RECORD, term.index)
+                data[f"{term.dim}_sd"] = (term.dim, np.asarray(term.known_sd, dtype=np.float64))
             elif len(term.factors) > 1:
                 for factor, member in term.members.items():
                     data[f"{term.dim}_{factor}"] = (term.dim, member)

@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -24,6 +24,7 @@ __all__ = [
     "RUN_FILE",
     "RUN_ID",
     "Writer",
+    "add_files",
     "check_target",
     "read_json",
     "read_run",
@@ -147,12 +148,7 @@ def write_folder(
             _remove_leftovers(target)
         work, lock = _make_work_folder(target)
         try:
-            for name, writer in writers.items():
-                path = work / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                writer(path)
-                if not path.is_file():
-                    raise RuntimeError(f"the writer of {name} wrote nothing")
+            _write_into(work, writers)
             write_json({**run, "files": sorted([*written, RUN_FILE])}, work / RUN_FILE)
             flush_tree(work)
             with _locked(target.parent):
@@ -163,6 +159,79 @@ def write_folder(
             if lock is not None:
                 os.close(lock)
     return target
+
+
+def add_files(
+    folder: str | Path, writers: Mapping[str, Writer], *, without: Collection[str] = ()
+) -> Path:
+    """Add files to a result folder, each one whole or not there.
+
+    Parameters
+    ----------
+    folder : str or Path
+        A result folder.
+    writers : mapping of str to callable
+        As for :func:`write_folder`. What an earlier call wrote under the same name is
+        replaced.
+    without : collection of str
+        Names of files to delete that an earlier call wrote and this one does not.
+
+    Returns
+    -------
+    Path
+        The folder, symbolic links resolved.
+
+    Raises
+    ------
+    InputError
+        If it is not a result folder, or the disk refuses to take the files.
+
+    Notes
+    -----
+    The files are listed in the run file, so that they go with the results they were
+    made from. A user's file of the same name stays with ``.orig`` added.
+    """
+    read_run(folder)
+    target = _resolve(folder)
+    written = [_checked_name(name) for name in writers]
+    with _as_input_errors(folder):
+        work, lock = _make_work_folder(target)
+        try:
+            _write_into(work, writers)
+            with _locked(target.parent):
+                run = read_json(target / RUN_FILE)
+                ours = {str(name) for name in run.get("files") or ()}
+                # Listed first: a name without a file does no harm, a file of ours without
+                # its name would be taken for the user's.
+                stale = (ours & set(without)) - set(written)
+                listed = sorted((ours | set(written)) - stale)
+                write_json({**run, "files": listed}, work / RUN_FILE)
+                flush_tree(work)
+                for name in written:
+                    place = target / name
+                    if name not in ours and os.path.lexists(place):
+                        place.rename(place.with_name(place.name + ".orig"))
+                for name in stale:
+                    (target / name).unlink(missing_ok=True)
+                (work / RUN_FILE).replace(target / RUN_FILE)
+                for name in written:
+                    (target / name).parent.mkdir(parents=True, exist_ok=True)
+                    (work / name).replace(target / name)
+                flush_tree(target, folders_only=True)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+            if lock is not None:
+                os.close(lock)
+    return target
+
+
+def _write_into(work: Path, writers: Mapping[str, Writer]) -> None:
+    for name, writer in writers.items():
+        path = work / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        writer(path)
+        if not path.is_file():
+            raise RuntimeError(f"the writer of {name} wrote nothing")
 
 
 def read_run(folder: str | Path) -> dict[str, Any]:

@@ -1,0 +1,306 @@
+"""What a fit knows for planning: the variances that a study's precision depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from bayeseval import names
+from bayeseval._random import generator
+from bayeseval.errors import InputError
+from bayeseval.estimands.arrays import Floats
+from bayeseval.estimands.completion import ModelTerm
+from bayeseval.estimands.components import variance_components
+from bayeseval.estimands.container import PosteriorArrays, group, read_arrays
+from bayeseval.estimands.noise import CellNoise, read_noise
+
+__all__ = ["Facet", "PlanVariances", "Study", "present_study", "read_plan_variances"]
+
+Facet = Literal["language", "task"]
+
+_MODEL_LANGUAGE: Final = "model:language"
+_MODEL_TASK: Final = "model:task"
+_THREE_WAY: Final = "model:language:task"
+
+
+class Study(NamedTuple):
+    """A design: how much is measured for every model.
+
+    Attributes
+    ----------
+    seeds : float
+        Seeds per cell; NaN when the fit knows nothing of seeds.
+    items : float
+        Size of the test sets relative to the present ones; NaN when the fit knows
+        nothing of test sets.
+    languages, tasks : float
+        Every task is run in every language. Infinity is allowed.
+    """
+
+    seeds: float
+    items: float
+    languages: float
+    tasks: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlanVariances:
+    """Draws of the variances that a study's precision depends on, in score units squared.
+
+    Attributes
+    ----------
+    model, language, task, language_task : ndarray, shape (n_samples,)
+        Of main effects and language:task; zero for what the fit has no term for.
+    model_language, model_task : ndarray, shape (n_samples,)
+    three_way : ndarray, shape (n_samples, n_models)
+        Interaction model:language:task; with known test-set noise the residual.
+    noise : ndarray, shape (n_samples, n_models)
+        Unexplained noise of one score, which no facet can be blamed for.
+    seed, test_set, seed_test_set : ndarray, shape (n_samples, n_models), or None
+        None for what the fit knows nothing of. With shared test items `test_set` is
+        what a cell has of its own.
+    shared_items : dict of str to float
+        With shared test items, the variance that cells of one task have in common
+        (``task``), those of a language and task (``language_task``) and of a model and
+        task (``model_task``); empty without.
+    model_effect : ndarray, shape (n_samples, n_models)
+        What the models truly score, up to a constant.
+    fixed : frozenset of {"language", "task"}
+        Facets that the conclusion is about.
+    models : tuple of str
+    notes : tuple of str
+        What the fit cannot tell.
+    """
+
+    model: Floats
+    language: Floats
+    task: Floats
+    language_task: Floats
+    model_language: Floats
+    model_task: Floats
+    three_way: Floats
+    noise: Floats
+    seed: Floats | None
+    test_set: Floats | None
+    seed_test_set: Floats | None
+    shared_items: Mapping[str, float]
+    model_effect: Floats
+    fixed: frozenset[Facet]
+    models: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def read_plan_variances(
+    tree: xr.DataTree, *, fixed: Sequence[Facet] = (), seed: int = 0
+) -> PlanVariances:
+    """Read a fit's variances; a facet with a single level is taken as fixed.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A fit with its derived estimands.
+    fixed : sequence of {"language", "task"}
+        Facets whose present levels are the ones that matter; others are samples.
+    seed : int
+        Seed for interactions of pairs that a model was not tested on.
+
+    Raises
+    ------
+    InputError
+        If the fit has a single model, or terms that the estimands refuse.
+    """
+    arrays = read_arrays(tree)
+    models = arrays.levels[names.MODEL]
+    if len(models) < 2:
+        raise InputError("a decision study compares models, and this fit has only one")
+    facets: tuple[Facet, ...] = ("language", "task")
+    single: set[Facet] = {f for f in facets if len(arrays.levels[f]) == 1}
+    all_fixed = frozenset({*fixed, *single})
+    parts = variance_components(arrays)
+    variance = {label: parts.sd[:, i] ** 2 for i, label in enumerate(parts.labels)}
+    zero = np.zeros(arrays.n_samples)
+    noise = read_noise(tree) if arrays.nu is None else None
+    shared, shared_by_record = _shared_items(group(tree, "constant_data"))
+    by_source = {} if noise is None else _by_model(arrays, noise, shared_by_record)
+    residual = _residual(arrays, variance["residual"])
+    nothing = np.zeros_like(residual)
+    three_way, unexplained = nothing, residual
+    if arrays.term(_THREE_WAY) is not None:
+        three_way = np.broadcast_to(variance[_THREE_WAY][:, None], residual.shape)
+    elif "test_set" in by_source:
+        three_way, unexplained = residual, nothing
+    return PlanVariances(
+        model=variance[names.MODEL],
+        language=variance.get(names.LANGUAGE, zero),
+        task=variance.get(names.TASK, zero),
+        language_task=variance.get("language:task", zero),
+        model_language=variance.get(_MODEL_LANGUAGE, zero),
+        model_task=variance.get(_MODEL_TASK, zero),
+        three_way=three_way,
+        noise=unexplained,
+        seed=by_source.get("seed"),
+        test_set=by_source.get("test_set"),
+        seed_test_set=by_source.get("seed_boot"),
+        shared_items=shared,
+        model_effect=_true_scores(tree, arrays, all_fixed, "test_set" in by_source, seed=seed),
+        fixed=all_fixed,
+        models=models,
+        notes=tuple(_notes(arrays, by_source, all_fixed - single, paired=bool(shared))),
+    )
+
+
+def _shared_items(constant: xr.Dataset) -> tuple[dict[str, float], Floats]:
+    """Variances of the effects of shared test sets: mean over the records, and by record."""
+    found: dict[str, float] = {}
+    by_record = np.zeros(constant.sizes[names.RECORD])
+    for part in ("task", "language_task", "model_task"):
+        name = names.term_dim(f"{names.TEST_SET}:{part}")
+        if f"{name}_sd" not in constant:
+            continue
+        sd = constant[f"{name}_sd"].to_numpy()[constant[f"{name}_index"].to_numpy()]
+        found[part] = float(np.mean(sd**2))
+        by_record += sd**2
+    return found, by_record
+
+
+def _residual(arrays: PosteriorArrays, pooled: Floats) -> Floats:
+    """Residual variance of every model; shape (n_samples, n_models)."""
+    shape = (arrays.n_samples, len(arrays.levels[names.MODEL]))
+    if arrays.residual_by == names.MODEL and arrays.nu is None:
+        return np.asarray(arrays.residual_sd**2)
+    return np.broadcast_to(pooled[:, None], shape)
+
+
+def _by_model(arrays: PosteriorArrays, noise: CellNoise, shared: Floats) -> dict[str, Floats]:
+    """Mean variance by source over each model's cells; a given error is one of the test set.
+
+    What a test set does to all cells that share it is taken off. A model without cells of
+    its own that tell gets the mean of the others.
+    """
+    squared = {source: sd**2 for source, sd in noise.sd.items()}
+    given = [squared.pop(source) for source in ("boot", "se") if source in squared]
+    if given:
+        unknown = np.all([np.isnan(values[0]) for values in given], axis=0)
+        total = np.nan_to_num(given[0])
+        for values in given[1:]:
+            total = total + np.nan_to_num(values)
+        squared["test_set"] = np.where(unknown, np.nan, np.maximum(total - shared, 0.0))
+    n_models = len(arrays.levels[names.MODEL])
+    found = {}
+    for source, values in squared.items():
+        variance = np.full((arrays.n_samples, n_models), np.nan)
+        for model in range(n_models):
+            own = (arrays.index[names.MODEL] == model) & ~np.isnan(values[0])
+            if own.any():
+                variance[:, model] = values[:, own].mean(axis=1)
+        mean = np.nanmean(variance, axis=1, keepdims=True)
+        found[source] = np.where(np.isnan(variance), mean, variance)
+    return found
+
+
+def _true_scores(
+    tree: xr.DataTree,
+    arrays: PosteriorArrays,
+    fixed: frozenset[Facet],
+    noise_known: bool,
+    *,
+    seed: int,
+) -> Floats:
+    """Model effects, with the mean of their interactions with fixed facets."""
+    posterior = group(tree, "posterior")
+    if len(fixed) == 2 and noise_known and "arithmetic_mean" in posterior:
+        means = posterior["arithmetic_mean"].transpose("chain", "draw", names.MODEL).to_numpy()
+        return np.asarray(means.reshape(-1, means.shape[-1]), dtype=np.float64)
+    values = arrays.main[names.MODEL].copy()
+    for cells in arrays.cells:
+        factors = cells.term.split(":")
+        if names.MODEL in factors and {f for f in factors if f != names.MODEL} <= fixed:
+            completed = ModelTerm(arrays, cells)
+            for model, label in enumerate(arrays.levels[names.MODEL]):
+                rng = generator(seed, f"plan: {cells.term}, model {label}")
+                values[:, model] += completed.effect(model, slice(None), rng).mean(axis=1)
+    return values
+
+
+def _notes(
+    arrays: PosteriorArrays,
+    by_source: dict[str, Floats],
+    fixed: frozenset[Facet],
+    *,
+    paired: bool,
+) -> list[str]:
+    notes = []
+    if "seed" not in by_source:
+        notes.append(
+            "seeds: the table has no replicates by seed, so what more seeds would bring is "
+            "not known; their noise is in the residual"
+        )
+    if "test_set" not in by_source:
+        notes.append(
+            "items: the table says nothing of test-set noise, so what larger test sets would "
+            "bring is not known; their noise is in the residual"
+        )
+    elif not paired:
+        notes.append(
+            "items: test-set noise is taken as independent between models; models that answer "
+            "the same items differ by less"
+        )
+    for facet, term in (("language", _MODEL_LANGUAGE), ("task", _MODEL_TASK)):
+        if len(arrays.levels[facet]) == 1:
+            notes.append(f"{facet}s: the fit has a single {facet}, and the plan is for that one")
+        elif arrays.term(term) is None and not _is_residual(arrays, facet):
+            notes.append(
+                f"{facet}s: the model has no term {term}, so models are taken to differ by the "
+                f"same amount in every {facet}; a fit with that term (crossed) measures it"
+            )
+    if fixed and "test_set" not in by_source and arrays.term(_THREE_WAY) is None:
+        notes.append(
+            f"fixed {' and '.join(sorted(fixed))}: the residual holds noise and interaction alike "
+            "and counts as noise, so the sds are upper limits"
+        )
+    return notes
+
+
+def _is_residual(arrays: PosteriorArrays, facet: str) -> bool:
+    """Whether the residual is the interaction of model and facet: the other has one level."""
+    return all(len(arrays.levels[f]) == 1 for f in ("language", "task") if f != facet)
+
+
+def present_study(tree: xr.DataTree, variances: PlanVariances) -> Study:
+    """The design of the table at hand, as if it were complete.
+
+    Seeds are the median over the cells that have any; cells with standard deviations
+    given beside the score tell by how much smaller the error of their mean is.
+    """
+    arrays = read_arrays(tree)
+    seeds = np.nan if variances.seed is None else _typical_seeds(group(tree, "constant_data"))
+    return Study(
+        seeds=seeds,
+        items=np.nan if variances.test_set is None else 1.0,
+        languages=float(len(arrays.levels[names.LANGUAGE])),
+        tasks=float(len(arrays.levels[names.TASK])),
+    )
+
+
+def _typical_seeds(constant: xr.Dataset) -> float:
+    counts = []
+    if "seed_share" in constant:
+        share = constant["seed_share"].to_numpy()
+        counts.append(1.0 / share[share > 0.0])
+    if "seed_sd" in constant:
+        squared = {
+            source: np.nan_to_num(constant[f"{source}_sd"].to_numpy()) ** 2
+            for source in (*names.SOURCES, "se")
+            if f"{source}_sd" in constant
+        }
+        by_seed = squared["seed"] + squared.get("seed_boot", 0.0)
+        rest = constant["se"].to_numpy() ** 2
+        rest = rest - squared.get("boot", 0.0) - squared.get("se", 0.0)
+        told = (by_seed > 0.0) & (rest > 0.0)
+        counts.append(by_seed[told] / rest[told])
+    known = np.concatenate(counts)
+    return float(max(1.0, np.rint(np.median(known)))) if len(known) else 1.0

@@ -1,0 +1,247 @@
+"""What a decision study looks like: files in the result folder, figure, terminal text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pandas as pd
+
+from bayeseval.output._style import ACCENT, FAINT, GREY, MAIN, new_figure, save_figure, styled
+from bayeseval.output.store import Writer, add_files, write_csv
+from bayeseval.output.terminal import interval_texts, text_table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["PLAN_FIGURE", "PLAN_TABLE", "format_plan", "plan_figure", "write_plan"]
+
+PLAN_TABLE: Final = "tables/plan.csv"
+PLAN_FIGURE: Final = "figures/plan.png"
+
+_FACETS: Final[Mapping[str, str]] = {
+    "languages": "Languages",
+    "seeds": "Seeds per cell",
+    "items": "Size of the test sets",
+    "tasks": "Tasks",
+}
+_LEVELS = 9
+_WIDTH = 7.0
+# Characters, on the terminal.
+_COLUMNS = 100
+
+
+def write_plan(
+    folder: str | Path,
+    table: pd.DataFrame,
+    *,
+    best: int | None,
+    target_sd: float | None,
+    subtitle: str,
+    gate_status: str,
+    figures: bool,
+) -> Path:
+    """Add ``tables/plan.csv`` and ``figures/plan.png`` to a result folder.
+
+    Parameters
+    ----------
+    folder : str or Path
+        A result folder; its other files stay as they are, but for the list of files in
+        ``run.json``.
+    table : pandas.DataFrame
+        Of :class:`bayeseval.plan.Plan`.
+    best : int or None
+        Row of the cheapest design.
+    target_sd : float or None
+        Drawn as a line.
+    subtitle : str
+        Which fit.
+    gate_status : str
+        The column ``gate``; ``fail`` stamps the figure.
+    figures : bool
+        False deletes the figure of an earlier plan.
+
+    Raises
+    ------
+    InputError
+        If it is not a result folder or cannot be written.
+    """
+    writers: dict[str, Writer] = {PLAN_TABLE: partial(write_csv, table.assign(gate=gate_status))}
+    if figures:
+        figure = plan_figure(
+            table, best=best, target_sd=target_sd, subtitle=subtitle, gate_status=gate_status
+        )
+        writers[PLAN_FIGURE] = partial(save_figure, figure)
+    return add_files(folder, writers, without=(PLAN_FIGURE,))
+
+
+@styled
+def plan_figure(
+    table: pd.DataFrame,
+    *,
+    best: int | None,
+    target_sd: float | None,
+    subtitle: str,
+    gate_status: str,
+) -> Figure:
+    """Sd of the difference of two models over the two facets that vary most.
+
+    Parameters
+    ----------
+    table, best, target_sd, subtitle, gate_status
+        See :func:`write_plan`.
+    """
+    grid = table[table["in_grid"]]
+    present = table[table["present"]].iloc[0]
+    # The other facets are held where the answer is: at the best design.
+    anchor = table.iloc[best] if best is not None else _anchor(grid, present)
+    varied = [f for f in _FACETS if grid[f].nunique() > 1]
+    shown = sorted(varied, key=lambda f: -grid[f].nunique())[:2]
+    held = [f for f in _FACETS if f not in shown and not np.isnan(anchor[f])]
+    part = grid[[bool((row[held] == anchor[held]).all()) for _, row in grid.iterrows()]]
+    kept = ", ".join(f"{anchor[f]:g} {_unit(f, anchor[f])}" for f in held)
+    figure = new_figure(
+        _WIDTH,
+        4.2,
+        title="Decision study: SD of the difference of two models",
+        subtitle=subtitle,
+        caption=(
+            "How far chance sets the means of two equal models apart, score points, posterior "
+            f"mean{'' if len(shown) == 2 else ' and 95 % interval'}; every task in every language. "
+            f"{f'Held at {kept}. ' if kept else ''}Dots: the designs of the grid. "
+            "Cross: the present design"
+            + (". Star: the cheapest design that reaches the target." if best is not None else ".")
+        ).replace("95 %", f"{100 * float(table['ci_prob'].iloc[0]):.4g} %"),
+        gate_status=gate_status,
+    )
+    axes = figure.add_subplot()
+    if len(shown) == 2:
+        _contours(figure, axes, part, shown, target_sd)
+    else:
+        _line(axes, part, shown[0] if shown else "languages", target_sd)
+    marks = [(present, "X", GREY)] + ([(anchor, "*", ACCENT)] if best is not None else [])
+    for row, marker, colour in marks:
+        facets = shown or ["languages"]
+        there = len(shown) < 2 or all(
+            part[f].min() <= row[f] <= part[f].max() for f in facets if not np.isnan(row[f])
+        )
+        y = row[facets[1]] if len(shown) == 2 else row["sd_difference_mean"]
+        if there and not np.isnan(row[facets[0]]):
+            axes.plot(
+                row[facets[0]], y, marker, color=colour, markersize=12, zorder=5, clip_on=False
+            )
+    return figure
+
+
+def _anchor(grid: pd.DataFrame, present: pd.Series) -> pd.Series:
+    """Of the grid, the design nearest to the present one on the scale of ratios."""
+    facets = [f for f in _FACETS if not np.isnan(present[f])]
+    here = present[facets].to_numpy(dtype=float)
+    away = np.abs(np.log(grid[facets].to_numpy(dtype=float) / here)).sum(axis=1)
+    return grid.iloc[int(np.argmin(away))]
+
+
+def _unit(facet: str, number: float) -> str:
+    if facet == "items":
+        return "times the present test sets"
+    return facet if number != 1.0 else facet[:-1]
+
+
+def _contours(
+    figure: Figure, axes: Axes, part: pd.DataFrame, facets: Sequence[str], target: float | None
+) -> None:
+    x, y = facets
+    values = part.pivot(index=y, columns=x, values="sd_difference_mean")
+    low, high = float(values.min().min()), float(values.max().max())
+    # Equal sds everywhere have no contours.
+    edges = np.geomspace(max(low, 1e-9), max(high, 1.001 * max(low, 1e-9)), _LEVELS)
+    across, up, z = values.columns.to_numpy(), values.index.to_numpy(), values.to_numpy()
+    filled = axes.contourf(across, up, z, levels=edges, cmap="Blues")
+    if target is not None and low < target < high:
+        line = axes.contour(across, up, z, levels=[target], colors=[ACCENT], linewidths=1.6)
+        axes.clabel(line, fmt=f"target {target:g}")
+    axes.scatter(part[x], part[y], s=6, color=GREY, zorder=4)
+    bar = figure.colorbar(filled, ax=axes, format="%.2g")
+    bar.set_label("SD of a difference (score points)")
+    _log_axis(axes, "x", x, across)
+    _log_axis(axes, "y", y, up)
+
+
+def _line(axes: Axes, part: pd.DataFrame, facet: str, target: float | None) -> None:
+    part = part.sort_values(facet)
+    x = part[facet].to_numpy(dtype=float)
+    axes.fill_between(
+        x, part["sd_difference_lower"], part["sd_difference_upper"], color=FAINT, linewidth=0
+    )
+    axes.plot(x, part["sd_difference_mean"], "o-", color=MAIN)
+    if target is not None:
+        axes.axhline(target, color=ACCENT, linewidth=1.2)
+    axes.set_ylim(bottom=0.0)
+    axes.set_ylabel("SD of a difference (score points)")
+    _log_axis(axes, "x", facet, x)
+
+
+def _log_axis(axes: Axes, which: str, facet: str, values: np.ndarray) -> None:
+    from matplotlib.ticker import NullLocator
+
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    (axes.set_xscale if which == "x" else axes.set_yscale)("log")
+    axis.set_ticks(list(values), labels=[f"{value:g}" for value in values])
+    axis.set_minor_locator(NullLocator())
+    text = _FACETS[facet] + (" (1: as now)" if facet == "items" else "")
+    (axes.set_xlabel if which == "x" else axes.set_ylabel)(text)
+
+
+def format_plan(
+    table: pd.DataFrame,
+    *,
+    rows: Sequence[int],
+    sentence: str,
+    notes: Sequence[str],
+    heading: str,
+    test_size: float | None = None,
+) -> str:
+    """Say what a plan found: chosen rows of its table, the answer, what is not known.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Of :class:`bayeseval.plan.Plan`.
+    rows : sequence of int
+        The rows to show, in order.
+    sentence : str
+        The answer.
+    notes : sequence of str
+        What the fit cannot tell.
+    heading : str
+        Which fit.
+    test_size : float, optional
+        Items of the present test sets, which turns ratios into counts.
+    """
+    part = table.loc[list(rows)].reset_index(drop=True)
+    names = np.where(part["best"], "cheapest", np.where(part["present"], "present", ""))
+    columns = {"design": [str(name) for name in names]}
+    for facet in ("languages", "tasks", "seeds", "items"):
+        if part[facet].isna().any():
+            continue
+        size = test_size if facet == "items" else 1.0
+        sign = "x " if size is None else ""
+        columns[facet] = [f"{sign}{value:g}" for value in part[facet] * (size or 1.0)]
+    columns |= {
+        "cost": [f"{cost:.6g}" for cost in part["cost"]],
+        "sd": interval_texts(part, "sd_difference", 2),
+        "P(order)": [f"{value:.3f}" for value in part["p_correct_mean"]],
+        "gen. coef.": [f"{value:.3f}" for value in part["generalisability_mean"]],
+    }
+    title = (
+        "Decision study (sd: of the difference of two models by chance, score points; "
+        "P(order):\nof the right order of two models; gen. coef.: generalisability coefficient)"
+    )
+    lines = [heading, "", text_table(title, columns), "", *textwrap.wrap(sentence, _COLUMNS)]
+    lines += [line for note in notes for line in textwrap.wrap(f"note: {note}", _COLUMNS)]
+    return "\n".join(lines)
