@@ -20,6 +20,7 @@ from bayeseval import names
 from bayeseval.design import Design, build_design, restore_design
 from bayeseval.diagnostics import Gate, convergence_gate
 from bayeseval.engines import Progress, SamplerSettings, choose_engine, load_engine, to_tree
+from bayeseval.engines.base import unstored_notes
 from bayeseval.errors import InputError
 from bayeseval.records import Records
 from bayeseval.records import load as load_records
@@ -470,7 +471,7 @@ def _provenance(
         "levels": {factor: len(records.coords[factor]) for factor in names.FACTORS},
         "n_records": design.n_records,
         "language_names": dict(records.language_names),
-        "notes": [*design.notes, *report.notes],
+        "notes": [*design.notes, *report.notes, *unstored_notes(design, settings)],
         "gate": gate.to_dict(),
         "versions": {"python": platform.python_version(), **_versions()},
         "platform": f"{sys.platform} {platform.machine()}",

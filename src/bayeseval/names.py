@@ -20,6 +20,7 @@ __all__ = [
     "LANGUAGE",
     "LANGUAGE_POTENTIAL",
     "MODEL",
+    "MOST_POINTWISE",
     "NU",
     "RECORD",
     "SCORE",
@@ -73,6 +74,10 @@ INTERCEPT: Final = "intercept"
 SD_RESIDUAL: Final = "sd_residual"
 SD_LOG_RESIDUAL: Final = "sd_log_residual"
 NU: Final = "nu"
+
+# Draws times records that are kept record by record (`log_likelihood`, `prr`): 400 MB
+# in double precision. MEGA has 5 million.
+MOST_POINTWISE: Final = 50_000_000
 
 # Where replicates of one cell differ: training or decoding seeds, test sets, and what
 # a seed does to one test set only.

@@ -32,6 +32,7 @@ __all__ = [
     "residual_sd",
     "resolve_settings",
     "to_tree",
+    "unstored_notes",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -217,6 +218,17 @@ def pointwise_log_likelihood(design: Design, posterior: Mapping[str, Floats]) ->
     return np.asarray(constant - np.log(sd) - (nu + 1.0) / 2.0 * np.log1p(z**2 / nu))
 
 
+def unstored_notes(design: Design, settings: SamplerSettings) -> list[str]:
+    """What is left out of a result for its size, as notes."""
+    values = design.n_records * (settings.draws or 1) * (settings.chains or 1)
+    if values <= names.MOST_POINTWISE:
+        return []
+    return [
+        f"log_likelihood and prr are not stored record by record: {values:.3g} values, more than "
+        f"{names.MOST_POINTWISE:.3g}; take fewer draws, or leave_out for comparisons"
+    ]
+
+
 def to_tree(design: Design, draws: Draws, *, engine: str) -> xr.DataTree:
     """Draws of any engine as the one canonical DataTree.
 
@@ -224,8 +236,9 @@ def to_tree(design: Design, draws: Draws, *, engine: str) -> xr.DataTree:
     -------
     xarray.DataTree
         Groups ``posterior``, ``sample_stats`` (when there are any),
-        ``log_likelihood``, ``observed_data`` and ``constant_data``. A factor with
-        a single level has an effect of zero, so every view finds its variables.
+        ``log_likelihood`` (up to ``names.MOST_POINTWISE`` values), ``observed_data``
+        and ``constant_data``. A factor with a single level has an effect of zero, so
+        every view finds its variables.
 
     Raises
     ------
@@ -267,7 +280,11 @@ def to_tree(design: Design, draws: Draws, *, engine: str) -> xr.DataTree:
             coords=coords | labels,
             attrs=attrs,
         ),
-        "log_likelihood": xr.Dataset(
+        "observed_data": design.observed_data(),
+        "constant_data": design.constant_data(),
+    }
+    if shape[0] * shape[1] * design.n_records <= names.MOST_POINTWISE:
+        groups["log_likelihood"] = xr.Dataset(
             {
                 names.SCORE: (
                     ("chain", "draw", names.RECORD),
@@ -275,10 +292,7 @@ def to_tree(design: Design, draws: Draws, *, engine: str) -> xr.DataTree:
                 )
             },
             coords=coords | {names.RECORD: np.arange(design.n_records)},
-        ),
-        "observed_data": design.observed_data(),
-        "constant_data": design.constant_data(),
-    }
+        )
     if draws.sample_stats:
         groups["sample_stats"] = xr.Dataset(
             {name: (("chain", "draw"), values) for name, values in draws.sample_stats.items()},

@@ -81,7 +81,6 @@ def derive(tree: xr.DataTree, *, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
 
     additions = _posterior_additions(arrays, seed=seed, units=units)
     potential = pair_potential(arrays)
-    prr, excluded = record_prr(arrays, potential)
     estimands = {
         "potential": _labelled(
             arrays,
@@ -92,7 +91,10 @@ def derive(tree: xr.DataTree, *, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
             source="paper 000, Eq. 2 and 6",
             population=arrays.population,
         ),
-        "prr": _labelled(
+    }
+    if arrays.n_samples * len(arrays.score) <= names.MOST_POINTWISE:
+        prr, excluded = record_prr(arrays, potential)
+        estimands["prr"] = _labelled(
             arrays,
             prr,
             names.RECORD,
@@ -101,8 +103,7 @@ def derive(tree: xr.DataTree, *, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
             source="paper 000, Eq. 4",
             population=arrays.population,
             excluded_draws=_json_counts(arrays.pairs.labels, excluded),
-        ),
-    }
+        )
     noise = read_noise(tree) if arrays.nu is None else None
     if noise is not None:
         within, cells = _replicate_additions(arrays, noise, seed=seed, units=units)
