@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from xarray import DataTree
 
 from bayeseval.errors import InputError
 from bayeseval.output.store import write_csv
@@ -147,9 +151,11 @@ def test_rank_probabilities_by_hand(tables: dict[str, pd.DataFrame]) -> None:
 
 
 @pytest.mark.parametrize("status", ["pass", "fail", "not applicable"])
-def test_every_table_carries_the_gate(status: str) -> None:
-    for table in result_tables(hand_tree(), gate_status=status).values():
+@pytest.mark.parametrize("tree", [hand_tree, partial(random_tree, replicates=True)])
+def test_every_table_carries_the_gate(status: str, tree: Callable[[], DataTree]) -> None:
+    for table in result_tables(tree(), gate_status=status).values():
         assert set(table["gate"]) == {status}
+        assert list(table.columns[-3:]) == ["ci_kind", "ci_prob", "gate"]
 
 
 def test_unknown_gate_status_is_refused() -> None:
@@ -209,3 +215,80 @@ def test_csv_reads_back_to_the_same_numbers(
 def test_csv_keeps_labels_of_any_script(tmp_path: Path) -> None:
     write_csv(pd.DataFrame({"language": ["中文", 'a "b", c'], "x": [0.1, np.nan]}), tmp_path / "x")
     assert (tmp_path / "x").read_text(encoding="utf-8") == ('language,x\n中文,0.1\n"a ""b"", c",\n')
+
+
+@pytest.fixture(scope="module")
+def replicates() -> dict[str, pd.DataFrame]:
+    return result_tables(random_tree(replicates=True), gate_status="pass")
+
+
+def test_components_by_model_follow_those_of_the_whole_table(
+    tables: dict[str, pd.DataFrame], replicates: dict[str, pd.DataFrame]
+) -> None:
+    assert set(tables["tables/variance_components.csv"]["model"]) == {""}
+    table = replicates["tables/variance_components.csv"]
+    labels = list(zip(table["component"], table["model"], strict=True))
+    whole = ["language", "task", "model", "residual", "replicates"]
+    by_model = ["between", "between_population", "seed", "boot", "within"]
+    assert labels[:5] == [(component, "") for component in whole]
+    assert labels[5:] == [(component, f"model-{i}") for i, component in product(range(4), by_model)]
+    own = table[table["model"] == "model-1"].set_index("component")
+    # Every cell of the tree has a test-set sd of 0.5, taken as given.
+    assert own.loc["boot", "sd_mean"] == 0.5
+    assert own.loc["boot", "kind"] == "known"
+    assert np.isnan(own.loc["boot", ["sd_sd", "sd_lower", "sd_upper"]].astype(float)).all()
+    assert own.loc["seed", "kind"] == "pooled"
+    assert own.loc["between", "kind"] == "realised"
+    shares = own.loc[["between", "within"], "share_mean"]
+    assert shares.sum() == pytest.approx(1.0, rel=1e-12)
+    assert np.isnan(own.loc["between_population", "share_mean"])
+
+
+def test_cells_keep_what_their_own_replicates_say(replicates: dict[str, pd.DataFrame]) -> None:
+    tree = random_tree(replicates=True)
+    table = replicates["tables/within_language.csv"]
+    raw = tree["constant_data"]["seed_cell_raw_sd"].to_numpy()
+    np.testing.assert_array_equal(table["seed_sd_raw"], raw)
+    drawn = tree["posterior"]["sd_seed_cell"].mean(("chain", "draw")).to_numpy()
+    np.testing.assert_allclose(table["seed_sd_mean"], drawn, rtol=1e-12)
+    assert (table["seed_sd_lower"] < table["seed_sd_upper"]).all()
+    assert table["boot_sd_lower"].isna().all()
+    assert set(table["boot_sd_raw"]) == set(table["boot_sd_mean"]) == {0.5}
+    # One run: seed and test set, added as variances.
+    run = tree["posterior"]["sd_seed_cell"] ** 2 + 0.25
+    expected = np.sqrt(run).mean(("chain", "draw")).to_numpy()
+    np.testing.assert_allclose(table["run_sd_mean"], expected, rtol=1e-12)
+
+
+def test_aggregates_are_among_ranks_and_pairs(replicates: dict[str, pd.DataFrame]) -> None:
+    ends = ["", "_resampled", "_subset", "_run", "_resampled_run", "_subset_run"]
+    kinds = ["arithmetic_mean", "geometric_mean", "median"]
+    names = [kind + end for end, kind in product(ends, kinds)]
+    ranked = list(dict.fromkeys(replicates["tables/rank_probabilities.csv"]["quantity"]))
+    assert ranked[-18:] == names
+    pairs = list(dict.fromkeys(replicates["tables/pairwise_models.csv"]["quantity"]))
+    assert pairs[-23:] == [*names, *(f"score:l{i:03d}" for i in range(5))]
+    table = replicates["tables/aggregates.csv"]
+    assert len(table) == 18 * 4
+    best = table.query("aggregate == 'median' and population == 'fixed' and of == 'run'")
+    ranks = replicates["tables/rank_probabilities.csv"]
+    first = ranks[(ranks["quantity"] == "median_run") & (ranks["rank"] == 1)]
+    assert best.set_index("model")["p_best"].to_dict() == pytest.approx(
+        first.set_index("level")["probability"].to_dict(), rel=1e-12
+    )
+
+
+def test_a_geometric_mean_that_does_not_exist_says_why(
+    replicates: dict[str, pd.DataFrame],
+) -> None:
+    assert set(replicates["tables/aggregates.csv"]["note"]) == {""}
+    low = result_tables(random_tree(replicates=True, intercept=0.0), gate_status="pass")
+    table = low["tables/aggregates.csv"]
+    lost = table["value_mean"].isna()
+    assert set(table.loc[lost, "aggregate"]) == {"geometric_mean"}
+    assert (table.loc[lost, "excluded_draws"] > 0).all()
+    assert table.loc[lost, ["p_best", "rank_mean"]].isna().all(axis=None)
+    row = table[lost].iloc[0]
+    assert row["note"].startswith(f"not reported: {row['excluded_draws']} of 40 draws (")
+    assert "at or below 0" in row["note"]
+    assert set(table.loc[~lost, "note"]) == {""}

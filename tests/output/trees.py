@@ -72,11 +72,13 @@ def random_tree(
     languages: tuple[str, ...] | None = None,
     models: tuple[str, ...] | None = None,
     intercept: float = 60.0,
+    replicates: bool = False,
 ) -> xr.DataTree:
     """Draws around made-up effects, with everything that `derive` adds to them.
 
     Every language is on the first task and about half of the others; the first model
-    has every cell and the others about three in four.
+    has every cell and the others about three in four. With `replicates` every cell has
+    sampled seed sds (see :func:`_add_replicates`) and a known test-set sd.
     """
     rng = np.random.default_rng(seed)
     levels = {
@@ -95,6 +97,8 @@ def random_tree(
     tree = _plain_tree(
         chains=chains, draws=draws, levels=levels, cells=cells, seed=seed, intercept=intercept
     )
+    if replicates:
+        _add_replicates(tree, seed=seed)
     additions, estimands = derive(tree, seed=seed)
     tree["posterior"] = xr.DataTree(tree["posterior"].to_dataset().merge(additions))
     tree["estimands"] = xr.DataTree(estimands)
@@ -158,6 +162,28 @@ def _plain_tree(
             ),
         }
     )
+
+
+def _add_replicates(tree: xr.DataTree, *, seed: int) -> None:
+    """Seed sds that shrink half-way (on the log scale) from raw ones to 1; test sets of 0.5."""
+    rng = np.random.default_rng(seed)
+    posterior, constant = tree["posterior"].to_dataset(), tree["constant_data"].to_dataset()
+    n = constant.sizes["record"]
+    shape = (posterior.sizes["chain"], posterior.sizes["draw"], n)
+    raw = np.exp(rng.normal(0.0, 0.7, size=n))
+    noise = 0.0 if shape[:2] == (1, 1) else 0.1
+    posterior["sd_seed_cell"] = (
+        ("chain", "draw", "seed_cell"),
+        np.sqrt(raw) * np.exp(noise * rng.standard_normal(shape)),
+    )
+    constant["seed_cell_record"] = ("seed_cell", np.arange(n))
+    constant["seed_cell_raw_sd"] = ("seed_cell", raw)
+    constant["seed_share"] = ("record", np.full(n, 0.2))
+    constant["boot_sd"] = ("record", np.full(n, 0.5))
+    constant["se"] = ("record", np.full(n, 0.5))
+    constant.attrs["pool_replicates"] = "true"
+    tree["posterior"] = xr.DataTree(posterior)
+    tree["constant_data"] = xr.DataTree(constant)
 
 
 def _put(posterior: xr.Dataset, name: str, draws: np.ndarray) -> None:

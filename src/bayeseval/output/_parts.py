@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from bayeseval import names
-from bayeseval.output._style import drawable, plain, shorten
+from bayeseval.output._style import ACCENT, GREY, drawable, plain, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 __all__ = [
+    "MANY_ROWS",
+    "heat_map",
     "interval_bars",
     "interval_text",
     "kind_text",
     "label_rows",
     "language_labels",
     "missing_text",
+    "plain_log_axis",
     "rank_texts",
+    "separate_rows",
     "split_reported",
 ]
 
 Floats = npt.NDArray[np.float64]
+
+# Up to here rows are as high as text of normal size needs; beyond they shrink.
+MANY_ROWS: Final = 80
 
 _KINDS = {
     "fixed": "fixed effects, which have no population: both points are the sd of the levels",
@@ -109,8 +117,12 @@ def interval_bars(
     *,
     colour: str,
     scale: float = 1.0,
+    label: str | None = None,
 ) -> None:
-    """Horizontal interval bars at the heights `y`, none where there is no interval."""
+    """Horizontal interval bars at the heights `y`, none where there is no interval.
+
+    `label` tells them from other bars of the same columns.
+    """
     lower, upper = (
         scale * table[f"{prefix}_{end}"].to_numpy(dtype=float) for end in ("lower", "upper")
     )
@@ -118,4 +130,63 @@ def interval_bars(
     lines = axes.hlines(
         y[known], lower[known], upper[known], color=colour, alpha=0.6, linewidth=1.4, zorder=2
     )
-    lines.set_gid(f"bars {prefix}")
+    lines.set_gid(f"bars {label or prefix}")
+
+
+def heat_map(axes: Axes, matrix: pd.DataFrame, mean: pd.Series[float], size: float) -> None:
+    """Rank probabilities, models by ranks, with the mean ranks as points."""
+    if matrix.empty:
+        axes.set_axis_off()
+        axes.text(0.5, 0.5, "not reported for any model", ha="center", color=GREY)
+        return
+    n_ranks = matrix.shape[1]
+    values = matrix.to_numpy(dtype=float)
+    axes.imshow(
+        np.nan_to_num(values),
+        cmap="Blues",
+        vmin=0.0,
+        vmax=1.0,
+        aspect="auto",
+        extent=(0.5, n_ranks + 0.5, len(values) - 0.5, -0.5),
+        interpolation="nearest",
+    )
+    labels = [plain(shorten(str(label))) for label in matrix.index]
+    axes.set_yticks(np.arange(len(labels)), labels=labels, size=size)
+    every = 1 if n_ranks <= 20 else 5 if n_ranks <= MANY_ROWS else 10
+    ticks = [rank for rank in range(1, n_ranks + 1) if rank == 1 or rank % every == 0]
+    axes.set_xticks(ticks, labels=[str(rank) for rank in ticks], size=size)
+    axes.tick_params(length=0)
+    axes.set_xlabel("Rank")
+    axes.set_xlim(0.5, n_ranks + 0.5)
+    points = axes.scatter(
+        mean, np.arange(len(mean)), s=2.2 * size, color=ACCENT, zorder=3, linewidths=0
+    )
+    points.set_gid("points")
+    if n_ranks > 20:
+        return
+    for i, j in np.argwhere(np.nan_to_num(values) >= 0.05):
+        text = axes.text(
+            j + 1,
+            i - 0.2,
+            f"{100 * values[i, j]:.0f}",
+            size=6.5,
+            ha="center",
+            va="center",
+            color="white" if values[i, j] > 0.55 else "black",
+        )
+        text.set_gid("probability")
+
+
+def plain_log_axis(axis: Axis) -> None:
+    """Tick labels such as 0.5 and 20 on a log axis, not powers of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def separate_rows(axes: Axes, n: int) -> None:
+    """Thin lines between rows that hold several points each."""
+    for edge in np.arange(n - 1) + 0.5:
+        axes.axhline(edge, color=GREY, linewidth=0.4, alpha=0.5, zorder=0)

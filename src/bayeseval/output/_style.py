@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 __all__ = [
     "ACCENT",
     "FAINT",
+    "GREEN",
     "GREY",
     "MAIN",
+    "PURPLE",
     "WARNING",
     "drawable",
     "new_figure",
@@ -34,6 +36,8 @@ __all__ = [
 # Okabe and Ito's colours, which stay apart for all common kinds of colour blindness.
 MAIN: Final = "#0072B2"
 ACCENT: Final = "#D55E00"
+GREEN: Final = "#009E73"
+PURPLE: Final = "#CC79A7"
 WARNING: Final = "#B2182B"
 GREY: Final = "#595959"
 FAINT: Final = "#D9D9D9"

@@ -14,6 +14,8 @@ import pandas as pd
 from bayeseval import names
 from bayeseval.output._labels import place_labels
 from bayeseval.output._parts import (
+    MANY_ROWS,
+    heat_map,
     interval_bars,
     interval_text,
     kind_text,
@@ -33,6 +35,7 @@ from bayeseval.output._style import (
     shorten,
     styled,
 )
+from bayeseval.output.replicate_figures import replicate_figures
 from bayeseval.output.store import Writer
 from bayeseval.output.tables import GateStatus
 
@@ -50,8 +53,6 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 
-# Up to here rows are as high as text of normal size needs; beyond they shrink.
-_MANY_ROWS = 80
 _MANY_POINTS = 25
 # Inches.
 _KEY_ROW = 0.115
@@ -106,6 +107,8 @@ def figure_writers(
         ),
     }
 
+    figures |= replicate_figures(tables, subtitle=subtitle, gate_status=gate_status)
+
     def write(make: Callable[[], Figure], path: Path) -> None:
         save_figure(make(), path)
 
@@ -126,7 +129,7 @@ def potential_figure(table: pd.DataFrame, *, subtitle: str, gate_status: str) ->
     shown, missing = split_reported(table, ["potential_mean"], names.LANGUAGE)
     labels = language_labels(shown)
     n = len(shown)
-    row, size = (0.185, 8.0) if n <= _MANY_ROWS else (0.125, 5.5)
+    row, size = (0.185, 8.0) if n <= MANY_ROWS else (0.125, 5.5)
     figure = new_figure(
         _WIDTH,
         n * row + 1.3,
@@ -289,8 +292,8 @@ def ranks_figure(
     """
     common = disparity[disparity["support"] == "common"].set_index(names.MODEL)
     n = max(1, len(common))
-    cell = 0.3 if n <= 20 else 0.17 if n <= _MANY_ROWS else 0.11
-    size = 8.5 if n <= 20 else 7.0 if n <= _MANY_ROWS else 5.0
+    cell = 0.3 if n <= 20 else 0.17 if n <= MANY_ROWS else 0.11
+    size = 8.5 if n <= 20 else 7.0 if n <= MANY_ROWS else 5.0
     side = max(2.2, n * cell)
     point_estimate = probabilities["probability"].isna().all()
     missing = common.index[common[["mean_prr_rank_mean", "cv_prr_rank_mean"]].isna().any(axis=1)]
@@ -317,7 +320,7 @@ def ranks_figure(
         name = names.disparity_name(quantity, support="common")
         long = probabilities[probabilities["quantity"] == name]
         matrix = long.pivot(index="level", columns="rank", values="probability")
-        _heat_map(axes, matrix.reindex(mean.index), mean, size)
+        heat_map(axes, matrix.reindex(mean.index), mean, size)
         axes.set_title(heading, loc="left", size=9.5)
     return figure
 
@@ -403,46 +406,3 @@ def _frame(axes: Axes, bars: Floats) -> None:
     ):
         room = 0.1 * (high - low) if high > low else 0.1 * max(abs(high), 1.0)
         setter(low - room, high + room)
-
-
-def _heat_map(axes: Axes, matrix: pd.DataFrame, mean: pd.Series[float], size: float) -> None:
-    if matrix.empty:
-        axes.set_axis_off()
-        axes.text(0.5, 0.5, "not reported for any model", ha="center", color=GREY)
-        return
-    n_ranks = matrix.shape[1]
-    values = matrix.to_numpy(dtype=float)
-    axes.imshow(
-        np.nan_to_num(values),
-        cmap="Blues",
-        vmin=0.0,
-        vmax=1.0,
-        aspect="auto",
-        extent=(0.5, n_ranks + 0.5, len(values) - 0.5, -0.5),
-        interpolation="nearest",
-    )
-    labels = [plain(shorten(str(label))) for label in matrix.index]
-    axes.set_yticks(np.arange(len(labels)), labels=labels, size=size)
-    every = 1 if n_ranks <= 20 else 5 if n_ranks <= _MANY_ROWS else 10
-    ticks = [rank for rank in range(1, n_ranks + 1) if rank == 1 or rank % every == 0]
-    axes.set_xticks(ticks, labels=[str(rank) for rank in ticks], size=size)
-    axes.tick_params(length=0)
-    axes.set_xlabel("Rank")
-    axes.set_xlim(0.5, n_ranks + 0.5)
-    points = axes.scatter(
-        mean, np.arange(len(mean)), s=2.2 * size, color=ACCENT, zorder=3, linewidths=0
-    )
-    points.set_gid("points")
-    if n_ranks > 20:
-        return
-    for i, j in np.argwhere(np.nan_to_num(values) >= 0.05):
-        text = axes.text(
-            j + 1,
-            i - 0.2,
-            f"{100 * values[i, j]:.0f}",
-            size=6.5,
-            ha="center",
-            va="center",
-            color="white" if values[i, j] > 0.55 else "black",
-        )
-        text.set_gid("probability")
