@@ -18,7 +18,7 @@ score: bootstrapping tells how much a test set matters, it does not average that
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,9 @@ _CENTRED_F = 3.0
 # Replicates that are all equal (greedy decoding, a coarse metric) have no log sd. They
 # count as this small against the others.
 _LEAST_RATIO = 0.01
+
+# Equal scores have means that differ by rounding: sds this small against the score are 0.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,9 +179,9 @@ def build_noise(
         If sds are to be taken from cells in which pairs of seed and test set are missing.
     """
     strata: dict[names.Source, Stratum] = {
-        "seed": cells.seed,
-        "boot": cells.boot,
-        "seed_boot": cells.cross,
+        "seed": _without_rounding(cells.seed, cells.mean),
+        "boot": _without_rounding(cells.boot, cells.mean),
+        "seed_boot": _without_rounding(cells.cross, cells.mean),
     }
     if cells.unbalanced is not None and not pool:
         raise DesignError(
@@ -186,12 +189,18 @@ def build_noise(
             "which no sd of their own can be read off; leave out replicates: {pool: false}, or "
             "complete the replicates"
         )
+    notes = list(cells.notes)
+    cells = replace(cells, unbalanced=_with_least_squares(cells.unbalanced, notes))
     incomplete = np.zeros(len(cells), dtype=np.bool_)
     if cells.unbalanced is not None:
         incomplete[cells.unbalanced.cell] = True
     unknown = {
         source: (np.isfinite(s.df) & (s.df > 0) & pool) | incomplete for source, s in strata.items()
     }
+    for source, s in strata.items():
+        if unknown[source].any() and _floor(s, cells.unbalanced) == 0.0:
+            unknown[source] = np.zeros_like(incomplete)
+            notes.append(f"{source}: the replicates of all cells are equal; their sd counts as 0")
     known: dict[str, Floats] = {
         source: np.sqrt(
             np.where((s.df > 0) & ~unknown[source], _own_variance(strata, source), np.nan)
@@ -204,7 +213,6 @@ def build_noise(
     if not np.isnan(cells.se).all():
         known["se"] = np.array(cells.se)
         parts.append(np.nan_to_num(cells.se) ** 2)
-    notes = list(cells.notes)
     return Noise(
         replicates=_replicates(cells, coords, strata, unknown, share, notes),
         known_variance=np.asarray(np.sum(parts, axis=0)) if parts else None,
@@ -237,7 +245,7 @@ def _replicates(
     notes: list[str],
 ) -> Replicates | None:
     model = cells.codes[names.MODEL]
-    floors = {source: _floor(stratum) for source, stratum in strata.items()}
+    floors = {source: _floor(stratum, cells.unbalanced) for source, stratum in strata.items()}
     sources = []
     for source in names.SOURCES:
         record = np.flatnonzero(unknown[source])
@@ -246,7 +254,9 @@ def _replicates(
         df, least = strata[source].df[record], floors[source]
         own = _own_variance(strata, source)[record]
         variance = np.maximum(own, least)
-        variance[df == 0] = np.median(variance[df > 0]) if (df > 0).any() else _spread(cells)
+        if (df == 0).any() and cells.unbalanced is not None:
+            there = variance[df > 0]
+            variance[df == 0] = np.median(there) if len(there) else _spread(cells.unbalanced)
         tiny = int(((df > 0) & (strata[source].mean_square[record] < least)).sum())
         if tiny:
             notes.append(
@@ -315,16 +325,42 @@ def _replicates(
     )
 
 
-def _floor(stratum: Stratum) -> float:
+def _without_rounding(stratum: Stratum, mean: Floats) -> Stratum:
+    """Mean squares of equal scores are zero."""
+    rounding = stratum.mean_square < (_ROUNDING * mean) ** 2
+    return replace(stratum, mean_square=np.where(rounding, 0.0, stratum.mean_square))
+
+
+def _floor(stratum: Stratum, lost: Unbalanced | None) -> float:
     """Least mean square that counts; 0 when no cell has one above zero."""
     positive = stratum.mean_square[(stratum.df > 0) & (stratum.mean_square > 0.0)]
-    return float(_LEAST_RATIO**2 * np.median(positive)) if len(positive) else 0.0
+    if len(positive):
+        return float(_LEAST_RATIO**2 * np.median(positive))
+    return 0.0 if lost is None else _LEAST_RATIO**2 * _spread(lost)
 
 
-def _spread(cells: CellTable) -> float:
+def _spread(lost: Unbalanced) -> float:
     """Mean variance of the replicates of incomplete cells."""
-    lost = cells.unbalanced
-    return 1.0 if lost is None else float((lost.square / lost.n_pairs).mean())
+    return float((lost.square / lost.n_pairs).mean())
+
+
+def _with_least_squares(lost: Unbalanced | None, notes: list[str]) -> Unbalanced | None:
+    """Incomplete cells with the least sum of squares that counts; None when all have none."""
+    if lost is None:
+        return None
+    variance = lost.square / lost.n_pairs
+    variance[variance < (_ROUNDING * lost.centre) ** 2] = 0.0
+    if not (variance > 0.0).any():
+        notes.append(f"the replicates of all {len(lost)} cells that lack some are equal")
+        return None
+    least = _LEAST_RATIO**2 * float(np.median(variance[variance > 0.0]))
+    tiny = int((variance < least).sum())
+    if tiny:
+        notes.append(
+            f"the replicates of {tiny} of {len(lost)} cells that lack some are equal or nearly "
+            f"so; their sd counts as {_LEAST_RATIO:g} of the median one"
+        )
+    return replace(lost, square=np.maximum(lost.square, least * lost.n_pairs))
 
 
 def _clearly_differ(log_sd: Floats, df: Floats, model: Index) -> bool:
