@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
+import xarray as xr
 from rich.cells import cell_len
 
 from bayeseval.diagnostics import Check, Gate
+from bayeseval.estimands import model_components_table
 from bayeseval.output import format_listing, format_preamble, format_results
 from tests.output.trees import hand_tree, random_tree
 
@@ -149,3 +153,78 @@ def test_package_refuses_other_names() -> None:
 
     with pytest.raises(AttributeError, match="no attribute 'write_resluts'"):
         output.write_resluts  # noqa: B018 - reading it is the test
+
+
+def test_noise_within_languages_only_where_it_is_known() -> None:
+    assert "Within languages" not in format_results(random_tree(), run())
+    tree = random_tree(replicates=True)
+    text = format_results(tree, run(notes=["one seed per model and language in task x: nothing"]))
+    block = text.split("Within languages, sd in score points")[1].splitlines()
+    assert block[1].split() == ["model", "between", "seeds", "test", "sets", "one", "run"]
+    row = next(line.split() for line in block if line.startswith("  model-2 "))
+    own = model_components_table(tree).query("model == 'model-2'").set_index("component")
+    between, seed, one_run = (own.loc[key] for key in ("between", "seed", "within"))
+    # A known sd has no interval, one run is shown without.
+    assert row == [
+        "model-2",
+        f"{between['sd_mean']:.1f}",
+        f"[{between['sd_lower']:.1f},",
+        f"{between['sd_upper']:.1f}]",
+        f"{seed['sd_mean']:.2f}",
+        f"[{seed['sd_lower']:.2f},",
+        f"{seed['sd_upper']:.2f}]",
+        "0.50",
+        f"{one_run['sd_mean']:.2f}",
+    ]
+    assert "  note: one seed per model and language in task x: nothing" in block
+
+
+def test_pairs_that_depend_on_the_aggregate_are_named() -> None:
+    tree = random_tree(replicates=True, models=("even", "uneven", "last"), n_languages=3)
+    shape = tree["posterior"]["arithmetic_mean"].shape[:2]
+    # Of 20 draws in each of two chains; "last" is below the others in all.
+    values = {
+        "arithmetic_mean": (np.full(shape, 50.0), np.full(shape, 51.0)),
+        "geometric_mean": (np.full(shape, 49.0), np.full(shape, 45.0)),
+        "median": (np.full(shape, 50.0), np.where(np.arange(shape[1]) < 5, 60.0, 40.0)),
+    }
+    posterior = tree["posterior"].to_dataset().copy(deep=True)
+    for name, (even, uneven) in values.items():
+        posterior[name].values[..., 0] = even
+        posterior[name].values[..., 1] = uneven
+        posterior[name].values[..., 2] = 1.0
+    tree["posterior"] = xr.DataTree(posterior)
+    text = " ".join(format_results(tree, run()).split())
+    assert (
+        "The aggregate decides: P(even above uneven) is 0.00 by arithmetic mean, 1.00 by "
+        "geometric mean, 0.75 by median." in text
+    )
+    assert text.count("The aggregate decides") == 1
+    posterior["arithmetic_mean"].values[..., 0] = 52.0
+    tree["posterior"] = xr.DataTree(posterior)
+    assert "No pair of models changes its order" in format_results(tree, run())
+
+
+def test_within_languages_fits_with_long_names() -> None:
+    models = tuple(f"organisation/family-with-a-long-name-{i}" for i in range(3))
+    text = format_results(random_tree(replicates=True, models=models, n_languages=40), run())
+    block = text.split("Within languages")[1]
+    assert max(len(line) for line in text.splitlines()) <= 100
+    # Intervals give way before names do.
+    assert "  organisation/family-with-a-long-n" in block
+
+
+def test_preamble_says_what_was_left_out() -> None:
+    from bayeseval.design import build_design
+    from bayeseval.records import Records
+    from bayeseval.spec import load_spec
+
+    rows = [
+        {"model": m, "language": lang, "task": "t:acc", "seed": s, "score": 50.0 + i + 3 * j + s}
+        for i, m in enumerate("ab")
+        for j, lang in enumerate(("de", "en", "avg"))
+        for s in range(3)
+    ]
+    records = Records.from_frame(pd.DataFrame(rows), name="mini", units=(0, 100))
+    text = format_preamble(records, build_design(records, load_spec("additive")), engine="numpyro")
+    assert "left out: 6 rows: " in text

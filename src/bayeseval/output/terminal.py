@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -33,6 +34,23 @@ _INDENT = "  "
 _ALL_LANGUAGES = 12
 _ENDS = 5
 _NAME_WIDTH = 34
+# Names cut to fewer characters cannot be told apart.
+_LEAST_NAME_WIDTH = 24
+# Component of a model, its heading and digits.
+_WITHIN: Final[Mapping[str, tuple[str, int]]] = {
+    "between": ("between", 1),
+    "seed": ("seeds", 2),
+    "boot": ("test sets", 2),
+    "seed_boot": ("seed x test set", 2),
+    "given_se": ("given", 2),
+    "within": ("one run", 2),
+}
+_AGGREGATES: Final[Mapping[str, str]] = {
+    "arithmetic_mean": "arithmetic mean",
+    "geometric_mean": "geometric mean",
+    "median": "median",
+}
+_MOST_PAIRS = 3
 
 
 def format_results(
@@ -43,6 +61,9 @@ def format_results(
     ci_prob: float = names.CI_PROB,
 ) -> str:
     """Summarise a fit in text: model disparity, language potential, components, gate.
+
+    A fit with replicates or standard errors adds what varies within languages, which
+    comparisons depend on the aggregate, and the notes on how its table was read.
 
     Parameters
     ----------
@@ -83,6 +104,8 @@ def format_results(
         ),
         _components(components),
     ]
+    if estimands.has_replicates(tree):
+        parts.append(_within(tree, run, ci_prob))
     if folder is not None:
         parts.append(f"Results: {folder}")
     return "\n\n".join(parts)
@@ -136,6 +159,11 @@ def format_preamble(records: Records, design: Design, *, engine: str) -> str:
     ]
     lines += ["priors in score points:", *(f"  {prior}" for prior in priors)]
     lines += [f"note: {note}" for note in (*design.notes, *records.report.notes)]
+    lines += [
+        f"left out: {group.n_rows} row{'s' * (group.n_rows != 1)}: {group.reason}; "
+        f"first {group.first}"
+        for group in records.report.dropped
+    ]
     return "\n".join(lines)
 
 
@@ -215,6 +243,70 @@ def _components(table: pd.DataFrame) -> str:
     )
 
 
+def _within(tree: xr.DataTree, run: Mapping[str, Any], ci_prob: float) -> str:
+    """Noise within languages by model, aggregates that disagree, notes on the table."""
+    table = estimands.model_components_table(tree, ci_prob=ci_prob)
+    by_component = dict(list(table.groupby("component", sort=False)))
+    models = list(dict.fromkeys(table[names.MODEL]))
+    # Intervals where they leave the names readable: of test sets first to go, then of seeds.
+    for with_interval in (("between", "seed", "boot"), ("between", "seed"), ("between",)):
+        columns: dict[str, Sequence[str]] = {"model": models}
+        for component, (heading, digits) in _WITHIN.items():
+            if component not in by_component:
+                continue
+            rows = by_component[component].set_index(names.MODEL).reindex(models)
+            if component not in with_interval:
+                rows = rows.assign(sd_lower=np.nan, sd_upper=np.nan)
+            columns[heading] = interval_texts(rows, "sd", digits)
+        taken = [max(len(cell) for cell in (name, *cells)) for name, cells in columns.items()]
+        name_width = _WIDTH - len(_INDENT) - sum(taken[1:]) - 3 * len(taken)
+        if name_width >= min(taken[0], _LEAST_NAME_WIDTH):
+            break
+    parts = [
+        text_table(
+            "Within languages, sd in score points (one run: one seed on one test set)",
+            columns,
+            name_width=name_width,
+        ),
+        *(_wrapped(line) for line in _disagreements(tree, ci_prob)),
+        *(_wrapped(f"note: {note}") for note in run.get("notes", ())),
+    ]
+    return "\n".join(parts)
+
+
+def _disagreements(tree: xr.DataTree, ci_prob: float) -> list[str]:
+    """Pairs of models whose better one depends on the aggregate, widest apart first."""
+    table = estimands.pairwise_table(tree, list(_AGGREGATES), ci_prob=ci_prob)
+    # Pairs by aggregates; one that is not reported for a model has no say.
+    p = table.pivot_table(
+        index=["model_a", "model_b"], columns="quantity", values="p_a_better", sort=False
+    ).reindex(columns=list(_AGGREGATES))
+    if p.isna().all(axis=None):
+        return []
+    width = p.max(axis=1) - p.min(axis=1)
+    split = p[(p.max(axis=1) > 0.5) & (p.min(axis=1) < 0.5)]
+    split = split.loc[width[split.index].sort_values(ascending=False, kind="stable").index]
+    if split.empty:
+        return ["No pair of models changes its order with the aggregate."]
+    lines = []
+    for (a, b), row in list(zip(split.index, split.to_numpy(), strict=True))[:_MOST_PAIRS]:
+        said = ", ".join(
+            f"{value:.2f} by {name}"
+            for name, value in zip(_AGGREGATES.values(), row, strict=True)
+            if not np.isnan(value)
+        )
+        lines.append(f"The aggregate decides: P({a} above {b}) is {said}.")
+    if len(split) > _MOST_PAIRS:
+        lines.append(f"{len(split) - _MOST_PAIRS} more such pairs in tables/pairwise_models.csv.")
+    return lines
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(
+        text, _WIDTH, initial_indent=_INDENT, subsequent_indent=2 * _INDENT, break_on_hyphens=False
+    )
+
+
 def interval_texts(
     table: pd.DataFrame, prefix: str, digits: int, *, scale: float = 1.0
 ) -> list[str]:
@@ -251,7 +343,9 @@ def _interval(value: float, lower: float, upper: float, *, digits: int) -> str:
     return f"{value:.{digits}f} [{lower:.{digits}f}, {upper:.{digits}f}]"
 
 
-def text_table(heading: str, columns: Mapping[str, Sequence[str]]) -> str:
+def text_table(
+    heading: str, columns: Mapping[str, Sequence[str]], *, name_width: int = _NAME_WIDTH
+) -> str:
     """Aligned columns under a heading; the first one to the left, numbers to the right.
 
     Parameters
@@ -259,6 +353,8 @@ def text_table(heading: str, columns: Mapping[str, Sequence[str]]) -> str:
     heading : str
     columns : mapping of str to sequence of str
         Column name to its cells.
+    name_width : int
+        Room for the first column, whose longer cells are cut.
     """
     from rich.console import Console
     from rich.table import Table
@@ -271,7 +367,7 @@ def text_table(heading: str, columns: Mapping[str, Sequence[str]]) -> str:
             justify="right" if number else "left",
             no_wrap=True,
             overflow="ellipsis",
-            max_width=None if number else _NAME_WIDTH,
+            max_width=None if number else min(_NAME_WIDTH, name_width),
         )
     for row in zip(*columns.values(), strict=True):
         table.add_row(*(Text(cell) for cell in row))
