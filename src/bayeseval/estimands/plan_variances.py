@@ -11,7 +11,6 @@ import xarray as xr
 
 from bayeseval import names
 from bayeseval._random import generator
-from bayeseval.errors import InputError
 from bayeseval.estimands.arrays import Floats
 from bayeseval.estimands.completion import ModelTerm
 from bayeseval.estimands.components import variance_components
@@ -111,12 +110,9 @@ def read_plan_variances(
     Raises
     ------
     InputError
-        If the fit has a single model, or terms that the estimands refuse.
+        If the fit has terms that the estimands refuse.
     """
     arrays = read_arrays(tree)
-    models = arrays.levels[names.MODEL]
-    if len(models) < 2:
-        raise InputError("a decision study compares models, and this fit has only one")
     facets: tuple[Facet, ...] = ("language", "task")
     single: set[Facet] = {f for f in facets if len(arrays.levels[f]) == 1}
     all_fixed = frozenset({*fixed, *single})
@@ -148,7 +144,7 @@ def read_plan_variances(
         shared_items=shared,
         model_effect=_true_scores(tree, arrays, all_fixed, "test_set" in by_source, seed=seed),
         fixed=all_fixed,
-        models=models,
+        models=arrays.levels[names.MODEL],
         notes=tuple(_notes(arrays, by_source, all_fixed - single, paired=bool(shared))),
     )
 
