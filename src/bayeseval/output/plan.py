@@ -105,6 +105,8 @@ def plan_figure(
     held = [f for f in _FACETS if f not in shown and not np.isnan(anchor[f])]
     part = grid[[bool((row[held] == anchor[held]).all()) for _, row in grid.iterrows()]]
     kept = ", ".join(f"{anchor[f]:g} {_unit(f, anchor[f])}" for f in held)
+    bounds = part["sd_difference_lower"].notna().all()
+    interval = f" and {100 * float(table['ci_prob'].iloc[0]):.4g} % interval" if bounds else ""
     figure = new_figure(
         _WIDTH,
         4.2,
@@ -112,11 +114,11 @@ def plan_figure(
         subtitle=subtitle,
         caption=(
             "How far chance sets the means of two equal models apart, score points, posterior "
-            f"mean{'' if len(shown) == 2 else ' and 95 % interval'}; every task in every language. "
+            f"mean{interval if len(shown) < 2 else ''}; every task in every language. "
             f"{f'Held at {kept}. ' if kept else ''}Dots: the designs of the grid. "
             "Cross: the present design"
             + (". Star: the cheapest design that reaches the target." if best is not None else ".")
-        ).replace("95 %", f"{100 * float(table['ci_prob'].iloc[0]):.4g} %"),
+        ),
         gate_status=gate_status,
     )
     axes = figure.add_subplot()
