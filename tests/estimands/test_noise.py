@@ -1,0 +1,115 @@
+"""Cell means against brute-force conditioning; components by model against loops."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bayeseval.estimands.container import read_arrays
+from bayeseval.estimands.noise import CellNoise, cell_means, model_components, read_noise
+from bayeseval.estimands.potential import expected_score
+from tests.estimands.trees import COMPLETE, edit, make_tree
+
+N = 40_000
+
+
+def _still(**more):
+    """One draw, repeated: what is left is the noise of the conditional draws."""
+    return _said(make_tree(COMPLETE, chains=1, draws=N, spread=0.0, se=True, **more))
+
+
+def _said(tree):
+    """The tree with its standard errors named as given ones, as a design writes them."""
+    return edit(tree, group="constant_data", se_sd=tree["constant_data"]["se"])
+
+
+def _noise(**sd):
+    zero = np.zeros((1, 1))
+    return CellNoise(sd=sd, raw_sd={}, mean_variance=zero, run_variance=zero, pooled=True)
+
+
+@pytest.mark.parametrize("residual_by", [None, "model"])
+def test_cell_means_are_the_conditional_normal(residual_by: str | None) -> None:
+    tree = _still(residual_by=residual_by)
+    arrays, noise = read_arrays(tree), read_noise(tree)
+    assert noise is not None
+    assert noise.pooled
+    drawn = cell_means(arrays, noise, rng=np.random.default_rng(0))
+    v = tree["constant_data"]["se"].values ** 2
+    eta = expected_score(arrays, slice(0, 1))[0]
+    if residual_by is None:
+        r = np.full(len(v), arrays.residual_sd[0, 0])
+    else:
+        r = arrays.residual_sd[0][arrays.index["model"]]
+    for i in range(len(v)):
+        # Joint covariance of the cell's mean and its observed score, conditioned by blocks.
+        joint = np.array([[r[i] ** 2, r[i] ** 2], [r[i] ** 2, r[i] ** 2 + v[i]]])
+        gain = joint[0, 1] / joint[1, 1]
+        mean = eta[i] + gain * (arrays.score[i] - eta[i])
+        sd = np.sqrt(joint[0, 0] - gain * joint[1, 0])
+        assert abs(drawn[:, i].mean() - mean) < 5.0 * sd / np.sqrt(N)
+        assert drawn[:, i].std() == pytest.approx(sd, rel=5.0 / np.sqrt(2 * N))
+    # Negative control: these are not the observed scores.
+    moved = np.abs(drawn.mean(axis=0) - arrays.score) > 5.0 * np.sqrt(v / N)
+    assert moved.mean() > 0.8
+
+
+def test_not_pooled_a_cell_mean_is_its_score_and_noise() -> None:
+    tree = _still()
+    arrays, noise = read_arrays(tree), read_noise(tree)
+    assert noise is not None
+    alone = replace(noise, pooled=False)
+    drawn = cell_means(arrays, alone, rng=np.random.default_rng(0))
+    sd = np.sqrt(noise.mean_variance[0])
+    assert (np.abs(drawn.mean(axis=0) - arrays.score) < 5.0 * sd / np.sqrt(N)).all()
+    assert drawn.std(axis=0) == pytest.approx(sd, rel=5.0 / np.sqrt(2 * N))
+
+
+def test_a_cell_without_noise_is_what_was_observed() -> None:
+    tree = make_tree(COMPLETE, se=True)
+    tree = _said(edit(tree, group="constant_data", se=0.0))
+    arrays, noise = read_arrays(tree), read_noise(tree)
+    assert noise is not None
+    drawn = cell_means(arrays, noise, rng=np.random.default_rng(0))
+    assert drawn == pytest.approx(np.broadcast_to(arrays.score, drawn.shape), rel=1e-12)
+    assert read_noise(make_tree(COMPLETE)) is None
+
+
+def test_components_by_model_are_what_a_loop_says() -> None:
+    tree = make_tree(COMPLETE, chains=1, draws=6)
+    arrays = read_arrays(tree)
+    rng = np.random.default_rng(3)
+    seed = rng.uniform(0.5, 2.0, size=(6, len(arrays.score)))
+    # The third model has no seeds; test sets are known everywhere.
+    seed[:, arrays.index["model"] == 2] = np.nan
+    boot = rng.uniform(0.5, 1.0, size=(1, len(arrays.score)))
+    noise = _noise(seed=seed, boot=boot)
+    scores = rng.uniform(20.0, 80.0, size=(6, 3, 5))
+    found = model_components(arrays, noise, scores, rng=np.random.default_rng(1))
+    for draw in range(6):
+        for model in range(3):
+            own = [i for i in range(len(arrays.score)) if arrays.index["model"][i] == model]
+            mean = sum(scores[draw, model]) / 5
+            between = (sum((x - mean) ** 2 for x in scores[draw, model]) / 4) ** 0.5
+            assert found["between_sd"][draw, model] == pytest.approx(between, rel=1e-12)
+            boots = sum(boot[0, i] ** 2 for i in own) / len(own)
+            seeds = 0.0 if model == 2 else sum(seed[draw, i] ** 2 for i in own) / len(own)
+            if model == 2:
+                assert np.isnan(found["seed_sd"][draw, model])
+            else:
+                assert found["seed_sd"][draw, model] == pytest.approx(seeds**0.5, rel=1e-12)
+            assert found["boot_sd"][draw, model] == pytest.approx(boots**0.5, rel=1e-12)
+            assert found["within_sd"][draw, model] == pytest.approx((seeds + boots) ** 0.5)
+
+
+def test_the_population_sd_is_a_scaled_inverse_chi() -> None:
+    arrays = read_arrays(make_tree(COMPLETE, chains=1, draws=N))
+    scores = np.broadcast_to(np.array([1.0, 3.0, 4.0, 8.0, 9.0, 2.0, 7.0]), (N, 3, 7))
+    noise = _noise(boot=np.ones((1, len(arrays.score))))
+    found = model_components(arrays, noise, scores, rng=np.random.default_rng(1))
+    ratio = (found["between_sd"] / found["between_sd_population"]) ** 2
+    # chi-square with 6 degrees of freedom over 6: mean 1, variance 1/3.
+    assert ratio.mean() == pytest.approx(1.0, abs=5.0 * np.sqrt(1 / 3 / ratio.size))
+    assert ratio.var() == pytest.approx(1 / 3, rel=0.05)
