@@ -16,6 +16,7 @@ import time
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from bayeseval.spec import load_spec
 # Potentials well above zero: a PRR on a pair whose potential may be zero is not reported,
 # and an interval that is not there covers nothing.
 SDS = {"sd_language": 6.0, "sd_task": 8.0, "sd_language_task": 4.0}
-SHAPE = {"n_languages": 14, "n_tasks": 8, "n_models": 10, "observed_share": 0.5}
+SHAPE: dict[str, Any] = {"n_languages": 14, "n_tasks": 8, "n_models": 10, "observed_share": 0.5}
 LIMITS = (0.90, 0.99)
 
 

@@ -18,6 +18,7 @@ import time
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +33,7 @@ from bayeseval.records import Records
 from bayeseval.simulate import Simulation, simulate
 from bayeseval.spec import load_spec
 
-SHAPE = {"n_languages": 8, "n_tasks": 1, "n_models": 4, "observed_share": 1.0}
+SHAPE: dict[str, Any] = {"n_languages": 8, "n_tasks": 1, "n_models": 4, "observed_share": 1.0}
 SEEDS, BOOTS = 4, 20
 SDS = {"sd_language": 6.0, "sd_residual": 4.0, "sd_model": 8.0}
 NOISE = {"sd_seed_model": 1.0, "sd_boot_model": 1.2, "sd_seed_boot_model": 0.5}
