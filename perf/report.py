@@ -92,7 +92,7 @@ def claims() -> list[Claim]:
         if refits is not None and model in set(refits["model"]):
             ratio = float(refits.set_index("model")["ratio"].loc[model])
         what = f"1,000 bootstrap refits of `{model}` / one marginal fit"
-        found.append(Claim(what, ratio, 30.0, True, "python perf/bootstrap.py"))
+        found.append(Claim(what, ratio, 30.0, True, "python perf/parametric_bootstrap.py"))
 
     records = results("scaling_records")
     for model in ("additive", "crossed"):

@@ -1,6 +1,6 @@
 """Intervals by parametric bootstrap, the frequentist way, beside one marginal fit.
 
-    python perf/bootstrap.py [--refits 20] [--scale-to 1000]
+    python perf/parametric_bootstrap.py [--refits 20] [--scale-to 1000]
 
 The model is the published one (`paper`): fixed language and task effects, a random
 model effect. statsmodels' MixedLM is fitted once by maximum likelihood, tables are
