@@ -19,6 +19,7 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -168,11 +169,13 @@ def main() -> int:
         what = settings.pop("what")
         if "path" in settings:
             settings["path"] = Path(settings["path"])
-        reply(
-            {"write": write, "ours": ours, "naive": naive, "gradient": our_gradient}[what](
-                **settings
-            )
-        )
+        ways: dict[str, Callable[..., dict[str, Any]]] = {
+            "write": write,
+            "ours": ours,
+            "naive": naive,
+            "gradient": our_gradient,
+        }
+        reply(ways[what](**settings))
         return 0
 
     said = print_machine()
