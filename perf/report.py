@@ -94,6 +94,16 @@ def claims() -> list[Claim]:
         what = f"1,000 bootstrap refits of `{model}` / one marginal fit"
         found.append(Claim(what, ratio, 30.0, True, "python perf/parametric_bootstrap.py"))
 
+    rows = results("replicates")
+    seconds = memory = None
+    if rows is not None:
+        first = rows[rows["way"] == "bayeseval"].iloc[0]
+        seconds, memory = float(first["total s"]), float(first["memory_mib"])
+    command = "python perf/replicates.py"
+    what = "366,000 replicate rows, from Parquet to the posterior"
+    found.append(Claim(f"{what}, s", seconds, 60.0, False, command))
+    found.append(Claim(f"{what}, peak MiB", memory, 1536.0, False, command))
+
     records = results("scaling_records")
     for model in ("additive", "crossed"):
         value = None
@@ -127,6 +137,7 @@ def sections() -> str:
         ("ess_per_second", "Effective draws per second, MEGA"),
         ("whole_command", "The whole command, cold"),
         ("bootstrap", "Parametric bootstrap"),
+        ("replicates", "Seeds and bootstrapped test sets"),
         ("scaling_records", "Growth with the records"),
         ("scaling_languages", "Growth with the languages"),
         ("scaling_front", "From a data frame to a design"),
