@@ -36,10 +36,11 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "output": ("records", "spec", "design", "diagnostics", "estimands", "output.store"),
     "fit": ("records", "spec", "design", "engines", "diagnostics", "estimands", "output"),
     "plan": ("estimands", "output", "fit"),
+    "compare": ("records", "spec", "design", "engines", "output", "fit"),
     "simulate": ("records", "spec", "design"),
     "cli": (
         *("records", "spec", "design", "engines", "diagnostics", "estimands"),
-        *("output", "output.store", "fit", "plan", "simulate"),
+        *("output", "output.store", "fit", "plan", "compare", "simulate"),
     ),
 }
 
@@ -61,7 +62,7 @@ HEAVY: Mapping[str, tuple[str, ...]] = {
     "statsmodels": ("engines",),
     "matplotlib": ("output",),
     "arviz_base": ("_compat", "engines", "diagnostics", "fit", "output"),
-    "arviz_stats": ("_compat", "engines", "diagnostics", "fit", "output"),
+    "arviz_stats": ("_compat", "engines", "diagnostics", "fit", "output", "compare"),
     "arviz_plots": ("_compat", "output"),
     "torch": (),
     "transformers": (),

@@ -17,12 +17,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bayeseval.compare import compare
     from bayeseval.fit import Fit, fit
     from bayeseval.plan import plan
     from bayeseval.records import Records, load
     from bayeseval.spec import ModelSpec
 
-__all__ = ["Fit", "ModelSpec", "Records", "fit", "load", "plan"]
+__all__ = ["Fit", "ModelSpec", "Records", "compare", "fit", "load", "plan"]
 
 __version__ = "0.1.0"
 
@@ -32,6 +33,7 @@ _HOME = {
     "Records": "bayeseval.records",
     "fit": "bayeseval.fit",
     "load": "bayeseval.records",
+    "compare": "bayeseval.compare",
     "plan": "bayeseval.plan",
 }
 

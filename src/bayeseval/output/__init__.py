@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bayeseval.output.comparison import format_comparison, write_comparison
     from bayeseval.output.progress import progress_bar
     from bayeseval.output.results import (
         default_folder,
@@ -24,24 +25,28 @@ if TYPE_CHECKING:
 __all__ = [
     "check_target",
     "default_folder",
+    "format_comparison",
     "format_listing",
     "format_preamble",
     "format_results",
     "progress_bar",
     "read_results",
     "run_identity",
+    "write_comparison",
     "write_results",
 ]
 
 _HOME = {
     "check_target": "store",
     "default_folder": "results",
+    "format_comparison": "comparison",
     "format_listing": "terminal",
     "format_preamble": "terminal",
     "format_results": "terminal",
     "progress_bar": "progress",
     "read_results": "results",
     "run_identity": "results",
+    "write_comparison": "comparison",
     "write_results": "results",
 }
 

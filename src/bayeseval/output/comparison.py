@@ -1,0 +1,54 @@
+"""A comparison of models: its folder and what the terminal shows."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bayeseval.output.store import write_csv, write_folder
+from bayeseval.output.terminal import text_table
+
+__all__ = ["format_comparison", "write_comparison"]
+
+_WIDTH = 100
+_COLUMNS = (
+    ("elpd", "elpd", "{:.1f}"),
+    ("SE", "se", "{:.1f}"),
+    ("difference", "elpd_diff", "{:.1f}"),
+    # A blank keeps the two columns of one name apart.
+    ("SE ", "diff_se", "{:.1f}"),
+    ("p_eff", "p_eff", "{:.0f}"),
+    ("bad k-hats", "n_bad_k", "{:d}"),
+)
+
+
+def write_comparison(
+    folder: Path, tables: Mapping[str, pd.DataFrame], *, run: Mapping[str, Any], force: bool = False
+) -> Path:
+    """Write the tables of a comparison as a folder of its own.
+
+    Raises
+    ------
+    InputError
+        If the folder may not be replaced, or cannot be written.
+    """
+    writers = {f"tables/{name}.csv": partial(write_csv, table) for name, table in tables.items()}
+    return write_folder(folder, writers, run=run, force=force)
+
+
+def format_comparison(table: pd.DataFrame, verdict: Sequence[str], *, by: str) -> str:
+    """Table and verdict as text, best model first."""
+    columns = {"model": [str(name) for name in table["spec"]]}
+    for heading, key, form in _COLUMNS:
+        columns[heading] = [form.format(value) for value in table[key]]
+    heading = f"Expected log predictive density, one {by} left out at a time (higher is better)"
+    methods = [
+        f"  {name}: {method}" for name, method in zip(table["spec"], table["method"], strict=True)
+    ]
+    sentences = [textwrap.fill(sentence, _WIDTH) for sentence in verdict]
+    return "\n".join([text_table(heading, columns), *methods, "", *sentences])

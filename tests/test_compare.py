@@ -1,0 +1,186 @@
+"""Comparison of models: elpd and its differences, left-out groups, the verdict, the command."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+
+import arviz_stats
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeseval import Fit, fit
+from bayeseval.cli import main
+from bayeseval.compare import GOOD_K, Comparison, compare, find_fits
+from bayeseval.design import build_design
+from bayeseval.engines._evidence import leave_group_out
+from bayeseval.errors import InputError
+from bayeseval.records import Records
+from bayeseval.simulate import simulate
+from bayeseval.spec import load_spec
+
+MODELS = ("additive", "interaction")
+
+
+def table(truth: str, *, seed: int = 2) -> Records:
+    sds = {"sd_residual": 4.0} | ({"sd_language_task": 9.0} if truth == "interaction" else {})
+    return simulate(truth, n_languages=12, sds=sds, seed=seed).records
+
+
+@pytest.fixture(scope="module")
+def records() -> Records:
+    return table("interaction")
+
+
+@pytest.fixture(scope="module")
+def compared(records: Records) -> Comparison:
+    return compare(records, MODELS)
+
+
+def loo(one: Fit) -> tuple[np.ndarray, np.ndarray]:
+    with warnings.catch_warnings():
+        # ArviZ calls pandas in a way that new versions deprecate, and warns of k-hats.
+        warnings.simplefilter("ignore")
+        found = arviz_stats.loo(one.leave_one_out(), pointwise=True)
+    return np.asarray(found.elpd_i), np.asarray(found.pareto_k)
+
+
+def test_the_table_is_that_of_left_out_densities(compared: Comparison) -> None:
+    assert list(compared.table["spec"]) == ["interaction", "additive"]
+    best, other = compared.table.iloc[0], compared.table.iloc[1]
+    elpd = {name: loo(compared.fits[name])[0] for name in MODELS}
+    n = len(elpd["additive"])
+    for row in (best, other):
+        own = elpd[row["spec"]]
+        np.testing.assert_allclose(row["elpd"], own.sum(), rtol=1e-12)
+        np.testing.assert_allclose(row["se"], np.sqrt(n) * own.std(ddof=1), rtol=1e-12)
+        np.testing.assert_allclose(compared.pointwise[row["spec"]], own, rtol=1e-12)
+        density = compared.fits[row["spec"]].data["log_likelihood"]["score"].to_numpy()
+        flat = density.reshape(-1, n)
+        lppd = np.log(np.exp(flat).mean(axis=0)).sum()
+        np.testing.assert_allclose(row["p_eff"], lppd - own.sum(), rtol=1e-9)
+    # The best is zero, the others lie below it.
+    assert (best["elpd_diff"], best["diff_se"]) == (0.0, 0.0)
+    difference = elpd["additive"] - elpd["interaction"]
+    np.testing.assert_allclose(other["elpd_diff"], difference.sum(), rtol=1e-12)
+    np.testing.assert_allclose(other["diff_se"], np.sqrt(n) * difference.std(ddof=1), rtol=1e-12)
+    assert other["elpd_diff"] < -10.0
+    # A paired error: smaller than that of two independent elpds.
+    assert other["diff_se"] < np.hypot(best["se"], other["se"]) - 0.5
+    assert list(compared.table["n_bad_k"]) == [0, 0]
+
+
+def test_the_verdict_names_the_winner_and_what_its_terms_buy(compared: Comparison) -> None:
+    first = compared.verdict[0]
+    lead = -compared.table.loc[1, "elpd_diff"]
+    assert first.startswith("interaction predicts a left-out record best: elpd ")
+    assert f"elpd {lead:.1f} (SE " in first
+    assert first.endswith("ahead of additive.")
+    share = compared.fits["interaction"].components().set_index("component").loc["language:task"]
+    assert any(
+        sentence.startswith(f"interaction adds language:task {100 * share['share_mean']:.0f} %")
+        for sentence in compared.verdict
+    )
+    moves = compared.moves.set_index("quantity")
+    means = {
+        name: compared.fits[name].potential().set_index("language")["potential_mean"]
+        for name in MODELS
+    }
+    expected = means["additive"].corr(
+        means["interaction"].reindex(means["additive"].index), method="spearman"
+    )
+    np.testing.assert_allclose(moves.loc["language_potential", "spearman"], expected, rtol=1e-9)
+    assert 0.5 < expected < 1.0
+
+
+def test_without_a_difference_there_is_no_winner() -> None:
+    found = compare(table("additive", seed=5), MODELS)
+    assert abs(found.table.loc[1, "elpd_diff"]) < 4.0
+    assert found.verdict[0].startswith("No clear winner: ")
+    assert found.verdict[0].endswith("less than 4.")
+
+
+@pytest.mark.parametrize("by", ["language", "task"])
+def test_left_out_groups_are_ratios_of_marginal_likelihoods(records: Records, by: str) -> None:
+    found = compare(records, MODELS, by=by)  # type: ignore[arg-type]
+    assert list(found.pointwise.index) == list(records.coords[by])  # type: ignore[index]
+    for name in MODELS:
+        design = build_design(records, load_spec(name))
+        exact = leave_group_out(design, by=by, seed=7)  # type: ignore[arg-type]
+        # Both are estimates; a tenth of a nat is what their errors add up to at k-hats
+        # below 0.7, and far below what the groups differ by.
+        np.testing.assert_allclose(found.pointwise[name], exact.log_density, atol=0.25)
+        assert np.ptp(exact.log_density) > 5.0
+    assert list(found.table["n_bad_k"]) == [0, 0]
+    # Negative control: a level's density is not the sum of its records' own.
+    alone = compare(records, MODELS, fits=found.fits).pointwise["additive"]
+    groups = alone.groupby(records.codes(by)).sum()  # type: ignore[arg-type]
+    assert np.abs(groups.to_numpy() - found.pointwise["additive"].to_numpy()).max() > 0.5
+
+
+def test_heavy_tails_are_compared_by_psis_and_bad_k_hats_are_told() -> None:
+    records = table("additive", seed=3)
+    spec = {"name": "heavy", "likelihood": "student_t"}
+    heavy = fit(records, spec, draws=300, tune=300, chains=2)
+    found = compare(records, ["additive", spec], fits={"heavy": heavy})
+    method = found.table.set_index("spec")["method"]
+    assert method["heavy"] == "PSIS"
+    assert method["additive"].startswith("exact")
+    bad = int((loo_plain(heavy) > GOOD_K).sum())
+    assert found.table.set_index("spec").loc["heavy", "n_bad_k"] == bad
+    assert any(sentence.startswith("heavy: ") for sentence in found.verdict) == (bad > 0)
+    with pytest.raises(InputError, match="heavy has no closed form of the density of a left-out"):
+        compare(records, ["additive", spec], by="language")
+
+
+def loo_plain(one: Fit) -> np.ndarray:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return np.asarray(arviz_stats.loo(one.data, pointwise=True).pareto_k)
+
+
+def test_what_cannot_be_compared_is_refused(records: Records, compared: Comparison) -> None:
+    with pytest.raises(InputError, match="at least two models"):
+        compare(records, ["additive"])
+    with pytest.raises(InputError, match="'additive' is named twice"):
+        compare(records, ["additive", "additive"])
+    with pytest.raises(InputError, match="did you mean 'record'"):
+        compare(records, MODELS, by="recrod")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="the fit given for additive is of another table"):
+        compare(table("additive"), MODELS, fits=compared.fits)
+    with pytest.raises(InputError, match="the fit given for additive is of another spec"):
+        compare(records, MODELS, fits={"additive": compared.fits["interaction"]})
+
+
+def test_the_command_uses_results_that_are_there(
+    records: Records,
+    compared: Comparison,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    records.to_csv(tmp_path / "scores.csv")
+    compared.fits["additive"].save("results/scores/additive-marginal-seed0", figures=False)
+    kept = find_fits(
+        Records.from_frame(records.table, name="scores", mixed_scales="allow"),
+        [load_spec(name) for name in MODELS],
+    )
+    assert list(kept) == ["additive"]
+    arguments = ["compare", "--benchmark", "scores.csv", "--models", "additive,interaction"]
+    assert main([*arguments, "--quiet"]) == 0
+    shown = capsys.readouterr().out
+    assert "interaction predicts a left-out record best" in shown
+    folder = tmp_path / "results" / "scores" / "additive-interaction-by-record-compare-seed0"
+    written = pd.read_csv(folder / "tables" / "comparison.csv")
+    assert list(written.columns[:7]) == [
+        *("spec", "elpd", "se", "elpd_diff", "diff_se", "p_eff", "n_bad_k"),
+    ]
+    np.testing.assert_allclose(written["elpd"], compared.table["elpd"], rtol=1e-9)
+    run = json.loads((folder / "run.json").read_text())
+    assert run["models"] == {"additive": "marginal", "interaction": "marginal"}
+    assert run["verdict"][0].startswith("interaction predicts")
+    assert main([*arguments[:-1], "additive"]) == 2
+    assert "at least two models" in capsys.readouterr().err
