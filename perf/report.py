@@ -94,10 +94,10 @@ def claims() -> list[Claim]:
         what = f"1,000 bootstrap refits of `{model}` / one marginal fit"
         found.append(Claim(what, ratio, 30.0, True, "python perf/parametric_bootstrap.py"))
 
-    rows = results("replicates")
+    replicates = results("replicates")
     seconds = memory = None
-    if rows is not None:
-        first = rows[rows["way"] == "bayeseval"].iloc[0]
+    if replicates is not None:
+        first = replicates[replicates["way"] == "bayeseval"].iloc[0]
         seconds, memory = float(first["total s"]), float(first["memory_mib"])
     command = "python perf/replicates.py"
     what = "366,000 replicate rows, from Parquet to the posterior"
