@@ -27,6 +27,7 @@ from bayeseval.design import Design, build_design
 from bayeseval.engines import SamplerSettings, choose_engine
 from bayeseval.engines.marginal import why_not
 from bayeseval.errors import InputError, did_you_mean
+from bayeseval.estimands.frames import draws_of
 from bayeseval.fit import Fit, fit
 from bayeseval.records import Records
 from bayeseval.records import load as load_records
@@ -191,7 +192,8 @@ def compare(
         )
     table = records if isinstance(records, Records) else load_records(records)
     models = [load_spec(dict(s) if isinstance(s, Mapping) else s) for s in specs]
-    _check(models, by, {spec.name: build_design(table, spec) for spec in models})
+    designs = {spec.name: build_design(table, spec) for spec in models}
+    _check(models, by, designs)
     done: dict[str, Fit] = {}
     scores: dict[str, _Scores] = {}
     for spec in models:
@@ -201,7 +203,7 @@ def compare(
         done[spec.name] = ready or fit(table, spec, engine=engine, seed=seed, progress=progress)
         if progress is not None:
             progress(f"leaving out each {by}: {spec.name}", 0, 1, "")
-        scores[spec.name] = _scores(build_design(table, spec), done[spec.name], by, seed=seed)
+        scores[spec.name] = _scores(designs[spec.name], done[spec.name], by, seed=seed)
         if progress is not None:
             progress(f"leaving out each {by}: {spec.name}", 1, 1, "")
     ranked = _table(scores)
@@ -242,7 +244,7 @@ def _scores(design: Design, fitted: Fit, by: names.LeftOut, *, seed: int) -> _Sc
     if why_not(design) is not None:
         density = fitted.data["log_likelihood"].to_dataset()[names.SCORE]
         elpd, k_hat = _psis(fitted.data)
-        return _Scores(elpd, k_hat, _lppd(_flat(density)), PSIS)
+        return _Scores(elpd, k_hat, _lppd(draws_of(density)), PSIS)
     tree = fitted.leave_one_out(by)
     elpd, k_hat = _psis(tree)
     method = EXACT
@@ -253,18 +255,13 @@ def _scores(design: Design, fitted: Fit, by: names.LeftOut, *, seed: int) -> _Sc
         exact = leave_group_out(design, by=by, seed=seed)
         elpd, k_hat = np.where(bad, exact.log_density, elpd), np.where(bad, exact.k_hat, k_hat)
         method = EXACT_GROUPS
-    joint = _flat(fitted.data["log_likelihood"].to_dataset()[names.SCORE])
+    joint = draws_of(fitted.data["log_likelihood"].to_dataset()[names.SCORE])
     if by != names.RECORD:
         index = design.factor_index[by]
         order = np.argsort(index, kind="stable")
         starts = np.searchsorted(index[order], np.arange(len(design.coords[by])))
         joint = np.add.reduceat(joint[:, order], starts, axis=1)
     return _Scores(elpd, k_hat, _lppd(joint), method)
-
-
-def _flat(density: xr.DataArray) -> Floats:
-    values = density.transpose("chain", "draw", ...).to_numpy()
-    return np.asarray(values.reshape(-1, values.shape[-1]), dtype=np.float64)
 
 
 def _lppd(density: Floats) -> float:
@@ -360,7 +357,7 @@ def _rank_intervals(fitted: Fit, quantity: str) -> pd.DataFrame:
     """Median and bounds of the ranks of every level that has any."""
     draws = fitted.data["posterior"].to_dataset()[names.rank_name(quantity)]
     found = {}
-    for label, values in zip(_labels(draws), _flat(draws).T, strict=True):
+    for label, values in zip(_labels(draws), draws_of(draws).T, strict=True):
         ranks = values[~np.isnan(values)]
         if len(ranks):
             found[label] = np.quantile(ranks, [0.025, 0.5, 0.975], method="inverted_cdf")

@@ -39,9 +39,9 @@ def build_design(records: Records, spec: ModelSpec) -> Design:
     Raises
     ------
     DesignError
-        If the table cannot identify the model: replicate rows the spec does not
-        describe, a disconnected or confounded design, an interaction without
-        replication, scores that do not vary or that mix scales.
+        If the table cannot identify the model: a disconnected or confounded design, an
+        interaction without replication, scores that do not vary or that mix scales; or
+        if replicates do not go with the likelihood or with ``replicates: {pool: false}``.
     """
     cells = reduce_replicates(records)
     noise = build_noise(cells, records.coords, pool=spec.replicates.pool, name=records.name)
@@ -155,8 +155,7 @@ def assemble(
 
 
 def _unused_columns(records: Records) -> list[str]:
-    table = records.table
-    unused = [c for c in ("n", "k", "chance") if c in table]
+    unused = [c for c in ("n", "k", "chance") if np.isfinite(records.numbers(c)).any()]
     if not unused:
         return []
     return [f"columns not used by this model: {', '.join(unused)}"]

@@ -1,0 +1,22 @@
+"""What the scripts share: run a command of the package, or say how to install it."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+__all__ = ["run"]
+
+
+def run(command: str) -> int:
+    """Run `bayeseval command ARGS`; 2 when the package is not installed."""
+    if find_spec("bayeseval") is None:
+        print(
+            "error: bayeseval is not installed for this Python; run `make fit`, "
+            "or `pip install -e .` first",
+            file=sys.stderr,
+        )
+        return 2
+    from bayeseval.cli import main
+
+    return main([command, *sys.argv[1:]])
