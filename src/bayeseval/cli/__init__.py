@@ -1,0 +1,75 @@
+"""The command line: arguments in, calls out, no logic.
+
+Results go to stdout, progress and messages to stderr. Exit codes: 0 done, 2 bad
+input or usage (one line), 3 done but the convergence gate failed, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import typer
+
+from bayeseval.cli._shared import EXIT_BAD_INPUT, EXIT_INTERRUPTED
+from bayeseval.cli.comparing import compare
+from bayeseval.cli.fitting import fit
+from bayeseval.cli.lookup import list_, validate
+from bayeseval.cli.planning import plan
+from bayeseval.errors import BayesevalError, did_you_mean
+
+__all__ = ["app", "main"]
+
+# In the order of `--help`.
+COMMANDS: Final[dict[str, Callable[..., None]]] = {
+    "fit": fit,
+    "validate": validate,
+    "compare": compare,
+    "plan": plan,
+    "list": list_,
+}
+
+app = typer.Typer(
+    name="bayeseval",
+    help="Bayesian multilevel models of multilingual LLM benchmark scores.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for name, command in COMMANDS.items():
+    app.command(name=name)(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    try:
+        code = app(args=arguments, standalone_mode=False)
+    except BayesevalError as error:
+        _complain(str(error))
+        return EXIT_BAD_INPUT
+    except typer.TyperException as error:
+        _complain(_usage(error.format_message()))
+        return EXIT_BAD_INPUT
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`); nothing is left to say,
+        # and Python must not try to flush the closed pipe at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    # Typer turns Ctrl-C into this exit code.
+    if code == EXIT_INTERRUPTED:
+        _complain("interrupted; the results that were there before are untouched")
+    return code if isinstance(code, int) else 0
+
+
+def _usage(message: str) -> str:
+    words = message.split("'")
+    if message.startswith("No such command") and len(words) > 1:
+        commands = sorted(COMMANDS)
+        message += f" (commands: {', '.join(commands)}){did_you_mean(words[1], commands)}"
+    return f"{' '.join(message.split()).rstrip('.')}. Try 'bayeseval --help'."
+
+
+def _complain(message: str) -> None:
+    typer.echo(f"error: {' '.join(message.split())}", err=True)

@@ -1,0 +1,106 @@
+"""What the commands share: exit codes, common options, and how their texts are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from bayeseval.errors import InputError
+
+if TYPE_CHECKING:
+    from bayeseval.records import Records
+
+__all__ = [
+    "EXIT_BAD_INPUT",
+    "EXIT_GATE_FAILED",
+    "EXIT_INTERRUPTED",
+    "Columns",
+    "EngineName",
+    "Grid",
+    "LeftOut",
+    "Listing",
+    "Mapping",
+    "Source",
+    "load_records",
+    "numbers",
+    "pairs",
+    "whole_numbers",
+]
+
+EXIT_BAD_INPUT = 2
+EXIT_GATE_FAILED = 3
+EXIT_INTERRUPTED = 130
+
+EngineName = Literal["auto", "numpyro", "pymc", "marginal", "ml"]
+Listing = Literal["benchmarks", "models"]
+LeftOut = Literal["record", "language", "task", "model"]
+Source = Annotated[
+    str, typer.Option("--benchmark", "-b", help="A shipped benchmark's name, a file or a folder.")
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns",
+        metavar="OURS=THEIRS",
+        help="Which column is which, e.g. score=F1; repeatable. seed= leaves a column out.",
+    ),
+]
+Grid = Annotated[
+    str | None,
+    typer.Option(metavar="LIST", help="Numbers to try, as in 1,2,5 or 3-6. [default: around now]"),
+]
+Mapping = Annotated[
+    Path | None,
+    typer.Option("--mapping", help="A small YAML file with columns, units and language names."),
+]
+
+
+def load_records(source: str, columns: Sequence[str] | None, mapping: Path | None) -> Records:
+    """Records of what --benchmark, --columns and --mapping say."""
+    from bayeseval.records import load
+
+    return load(source, columns=pairs(columns or ()), mapping_file=mapping)
+
+
+def pairs(columns: Sequence[str]) -> dict[str, str | None]:
+    """Columns given as OURS=THEIRS; an empty right side leaves a column out."""
+    found: dict[str, str | None] = {}
+    for text in columns:
+        ours, equals, theirs = text.partition("=")
+        if not (ours and equals):
+            raise InputError(f"--columns takes OURS=THEIRS, for example score=F1; got {text!r}")
+        if ours in found:
+            raise InputError(f"--columns names {ours!r} twice")
+        found[ours] = theirs or None
+    return found
+
+
+def numbers(option: str, text: str | None) -> list[float] | None:
+    """Numbers with commas between them; None stays None."""
+    if text is None:
+        return None
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise InputError(
+            f"{option} takes numbers with commas, as in 0.5,1,2; got {text!r}"
+        ) from error
+
+
+def whole_numbers(option: str, text: str | None) -> list[int] | None:
+    """Whole numbers with commas, and ranges such as 3-6; None stays None."""
+    if text is None:
+        return None
+    values: list[int] = []
+    try:
+        for part in text.split(","):
+            first, dash, last = part.partition("-")
+            values += range(int(first), int(last) + 1) if dash else [int(first)]
+    except ValueError as error:
+        raise InputError(
+            f"{option} takes whole numbers, as in 1,2,5 or 3-6; got {text!r}"
+        ) from error
+    return values

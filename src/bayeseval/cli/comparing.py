@@ -1,0 +1,70 @@
+"""`bayeseval compare`: models of one table by what they predict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayeseval.cli._shared import (
+    EXIT_GATE_FAILED,
+    Columns,
+    EngineName,
+    LeftOut,
+    Mapping,
+    Source,
+    load_records,
+)
+
+__all__ = ["compare"]
+
+
+def compare(
+    benchmark: Source,
+    models: Annotated[
+        str, typer.Option(metavar="A,B,...", help="Shipped models' names or spec files.")
+    ],
+    by: Annotated[
+        LeftOut, typer.Option(help="Leave out one score, or all scores of a level together.")
+    ] = "record",
+    engine: Annotated[EngineName, typer.Option(help="How to get to the posterior.")] = "auto",
+    seed: Annotated[int, typer.Option(help="The one seed; same seed, same numbers.")] = 0,
+    columns: Columns = None,
+    mapping: Mapping = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder. [default: results/BENCHMARK/MODELS-by-WHAT-compare-seedN]"),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a folder that holds something else.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress and no messages, only results.")
+    ] = False,
+) -> None:
+    """Compare models by how well they predict scores that were left out."""
+    from bayeseval.compare import compare as run_compare
+    from bayeseval.compare import find_fits
+    from bayeseval.output import default_folder, progress_bar
+    from bayeseval.spec import load_spec
+
+    records = load_records(benchmark, columns, mapping)
+    specs = [load_spec(name.strip()) for name in models.split(",") if name.strip()]
+    called = "-".join([*(spec.name for spec in specs), "by", by])
+    folder = out or default_folder(records.name, called, "compare", seed)
+    with progress_bar("", quiet=quiet) as progress:
+        found = run_compare(
+            records,
+            specs,
+            by=by,
+            engine=engine,
+            seed=seed,
+            fits=find_fits(records, specs, engine=engine, seed=seed),
+            progress=progress,
+        )
+    found.save(folder, force=force)
+    typer.echo(str(found))
+    typer.echo(f"\nResults: {folder}")
+    if any(one.gate.status == "fail" for one in found.fits.values()):
+        raise typer.Exit(EXIT_GATE_FAILED)

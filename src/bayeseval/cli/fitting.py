@@ -1,0 +1,126 @@
+"""`bayeseval fit`: one model, one benchmark, one result folder."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayeseval import names
+from bayeseval.cli._shared import (
+    EXIT_GATE_FAILED,
+    Columns,
+    EngineName,
+    Mapping,
+    Source,
+    load_records,
+)
+from bayeseval.errors import InputError
+
+__all__ = ["fit"]
+
+
+def fit(
+    benchmark: Source,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            help="A shipped model's name or a spec file. [default: additive; paper with engine ml]",
+        ),
+    ] = None,
+    engine: Annotated[EngineName, typer.Option(help="How to get to the posterior.")] = "auto",
+    draws: Annotated[int | None, typer.Option(help="Kept draws per chain. [default: 1000]")] = None,
+    tune: Annotated[
+        int | None, typer.Option(help="Warm-up of NUTS, per chain. [default: 1000]")
+    ] = None,
+    chains: Annotated[int | None, typer.Option(help="Number of chains. [default: 4]")] = None,
+    seed: Annotated[int, typer.Option(help="The one seed; same seed, same numbers.")] = 0,
+    target_accept: Annotated[
+        float | None, typer.Option(help="Target acceptance rate of NUTS, between 0 and 1.")
+    ] = None,
+    nuts_sampler: Annotated[
+        str | None,
+        typer.Option(help="With --engine pymc: pymc, nutpie, numpyro or blackjax."),
+    ] = None,
+    ci_prob: Annotated[
+        float, typer.Option(help="Probability of the equal-tailed intervals.")
+    ] = names.CI_PROB,
+    columns: Columns = None,
+    mapping: Mapping = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Result folder. [default: results/BENCHMARK/MODEL-ENGINE-seedN]"),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a folder that holds another run.")
+    ] = False,
+    no_figures: Annotated[
+        bool, typer.Option("--no-figures", help="Leave out the figures.")
+    ] = False,
+    leave_out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHAT,...",
+            help="Store the densities of left-out scores for arviz_stats.compare: record, "
+            "language, task or model, or several of them.",
+        ),
+    ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress and no messages, only results.")
+    ] = False,
+) -> None:
+    """Fit one model to one benchmark and write a result folder."""
+    from bayeseval.design import build_design
+    from bayeseval.engines import SamplerSettings, choose_engine
+    from bayeseval.fit import fit as run_fit
+    from bayeseval.output import (
+        check_target,
+        default_folder,
+        format_preamble,
+        format_results,
+        progress_bar,
+        run_identity,
+    )
+    from bayeseval.spec import load_spec
+
+    if not 0.0 < ci_prob < 1.0:
+        raise InputError(f"--ci-prob must lie between 0 and 1, got {ci_prob:g}")
+    spec = load_spec(model or ("paper" if engine == "ml" else "additive"))
+    records = load_records(benchmark, columns, mapping)
+    design = build_design(records, spec)
+    asked = SamplerSettings(
+        draws=draws,
+        tune=tune,
+        chains=chains,
+        seed=seed,
+        target_accept=target_accept,
+        nuts_sampler=nuts_sampler,
+    )
+    chosen = choose_engine(engine, design, asked)
+    folder = out or default_folder(records.name, spec.name, chosen.name, seed)
+    check_target(
+        folder,
+        run_identity(records.content_hash, spec.content_hash, chosen.name, seed),
+        force=force,
+    )
+    preamble = format_preamble(records, design, engine=str(chosen))
+    with progress_bar(preamble, quiet=quiet) as progress:
+        # The engine as it was asked for, so that run.json holds the reason too.
+        result = run_fit(
+            records,
+            spec,
+            engine=engine,
+            leave_out=leave_out.split(",") if leave_out else (),
+            progress=progress,
+            **asdict(asked),
+        )
+        progress("writing", 0, 1, str(folder))
+        result.save(folder, ci_prob=ci_prob, figures=not no_figures, force=force)
+        progress("writing", 1, 1, str(folder))
+    typer.echo(format_results(result.data, result.run, folder=folder, ci_prob=ci_prob))
+    if result.gate.status == "fail":
+        raise typer.Exit(EXIT_GATE_FAILED)
