@@ -1,4 +1,4 @@
-"""Model specifications: what is in the linear predictor, declared in YAML.
+"""`ModelSpec`: terms, likelihood and priors of a model, read from YAML.
 
 A :class:`ModelSpec` says which terms the multilevel model has, which likelihood
 and which priors. It knows nothing about data: `design` decides whether a table
@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -28,111 +26,11 @@ from bayeseval import names
 from bayeseval._resources import find_resource, resource_names
 from bayeseval._yaml import parse_config, read_yaml
 from bayeseval.errors import InputError, SpecError, did_you_mean
+from bayeseval.spec.priors import Number, Prior
 
-__all__ = ["Effects", "ModelSpec", "Prior", "ReplicateNoise", "list_models", "load_spec"]
+__all__ = ["Effects", "ModelSpec", "ReplicateNoise", "list_models", "load_spec"]
 
 Interaction = Literal["language:task", "model:task", "model:language", "model:language:task"]
-Distribution = Literal[
-    "normal", "student_t", "half_normal", "half_student_t", "exponential", "gamma"
-]
-
-# Which numbers each distribution needs, and which of those are in the units of
-# the score and therefore multiplied by sd(score) when the prior is relative.
-_ARGUMENTS: dict[str, tuple[str, ...]] = {
-    "normal": ("loc", "scale"),
-    "student_t": ("df", "loc", "scale"),
-    "half_normal": ("scale",),
-    "half_student_t": ("df", "scale"),
-    "exponential": ("scale",),
-    "gamma": ("shape", "rate"),
-}
-_REAL_LINE = ("normal", "student_t")
-
-
-def _finite(value: float) -> float:
-    if not math.isfinite(value):
-        raise ValueError("must be a finite number")
-    return value
-
-
-Number = Annotated[float, AfterValidator(_finite)]
-
-
-class Prior(BaseModel):
-    """Prior of one scalar parameter.
-
-    Attributes
-    ----------
-    dist : str
-        ``normal`` and ``student_t`` on the real line; ``half_normal``,
-        ``half_student_t``, ``exponential`` and ``gamma`` on the positive half.
-    loc, scale, df, shape, rate : float, optional
-        Its parameters; ``exponential`` is given by its mean, ``scale``.
-    low : float, optional
-        Lower truncation point, for example 1 for the degrees of freedom.
-    relative : bool
-        When true, `loc` and `scale` are counted in standard deviations of the
-        observed scores, and `loc` from their mean.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    dist: Distribution
-    loc: Number | None = None
-    scale: Number | None = Field(default=None, gt=0)
-    df: Number | None = Field(default=None, gt=0)
-    shape: Number | None = Field(default=None, gt=0)
-    rate: Number | None = Field(default=None, gt=0)
-    low: Number | None = Field(default=None, ge=0)
-    relative: bool = True
-
-    @model_validator(mode="after")
-    def _complete(self) -> Prior:
-        needed = _ARGUMENTS[self.dist]
-        given = [
-            key for key in ("loc", "scale", "df", "shape", "rate") if getattr(self, key) is not None
-        ]
-        missing = [key for key in needed if key not in given and key != "loc"]
-        surplus = [key for key in given if key not in needed]
-        if missing or surplus:
-            problem = f"lacks {', '.join(missing)}" if missing else f"has no {', '.join(surplus)}"
-            raise ValueError(f"{self.dist} {problem}; it takes {', '.join(needed)}")
-        if self.low is not None and self.dist in _REAL_LINE:
-            raise ValueError(f"low is for positive priors, not for {self.dist}")
-        if self.dist == "gamma" and self.relative and "relative" in self.model_fields_set:
-            raise ValueError("a gamma prior is given in its own units; leave relative out")
-        return self
-
-    @property
-    def positive(self) -> bool:
-        """Whether the prior lives on the positive half line."""
-        return self.dist not in _REAL_LINE
-
-    def in_units(self, *, mean: float, sd: float) -> Prior:
-        """Return the same prior in the units of the score.
-
-        Parameters
-        ----------
-        mean, sd : float
-            Mean and standard deviation of the observed scores.
-        """
-        loc = 0.0 if self.loc is None and "loc" in _ARGUMENTS[self.dist] else self.loc
-        scale = self.scale
-        if self.relative and self.dist != "gamma":
-            loc = None if loc is None else mean + sd * loc
-            scale = None if scale is None else sd * scale
-        return self.model_copy(update={"loc": loc, "scale": scale, "relative": False})
-
-    def __str__(self) -> str:
-        numbers = [
-            f"{key}={getattr(self, key):.4g}"
-            for key in _ARGUMENTS[self.dist]
-            if getattr(self, key) is not None
-        ]
-        if self.low is not None:
-            numbers.append(f"low={self.low:g}")
-        unit = " x sd(score)" if self.relative and self.dist != "gamma" else ""
-        return f"{self.dist}({', '.join(numbers)}){unit}"
 
 
 class Effects(BaseModel):
