@@ -36,7 +36,8 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "output": ("records", "spec", "design", "diagnostics", "estimands", "output.store"),
     "fit": ("records", "spec", "design", "engines", "diagnostics", "estimands", "output"),
     "plan": ("estimands", "output", "fit"),
-    "compare": ("records", "spec", "design", "engines", "estimands", "output", "fit"),
+    "moves": ("estimands",),
+    "compare": ("records", "spec", "design", "engines", "estimands", "output", "fit", "moves"),
     "simulate": ("records", "spec", "design"),
     "cli": (
         *("records", "spec", "design", "engines", "diagnostics", "estimands"),

@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy.special import logsumexp
-from scipy.stats import kendalltau, spearmanr
 
 from bayeseval import names
 from bayeseval.design import Design, build_design
@@ -29,6 +28,7 @@ from bayeseval.engines.marginal import why_not
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.estimands.frames import draws_of
 from bayeseval.fit import Fit, fit
+from bayeseval.moves import agreement, level_moves, most_moved
 from bayeseval.records import Records
 from bayeseval.records import load as load_records
 from bayeseval.spec import ModelSpec, load_spec
@@ -49,7 +49,6 @@ LEAST_DIFFERENCE: Final = 4.0
 LEAST_RATIO: Final = 2.0
 # Pareto k-hats above are no basis (Vehtari, Gelman and Gabry 2017).
 GOOD_K: Final = 0.7
-_MOVERS: Final = 3
 
 EXACT: Final = "exact given the sds, PSIS over the sds"
 EXACT_GROUPS: Final = f"{EXACT}; bad groups by marginal likelihoods"
@@ -314,59 +313,20 @@ def _moves(fits: Mapping[str, Fit]) -> pd.DataFrame:
     first, *others = fits
     rows = []
     for quantity in (names.LANGUAGE_POTENTIAL, "cv_prr"):
-        base = _means(fits[first], quantity)
         for name in others:
-            values = _means(fits[name], quantity).reindex(base.index)
-            both = base.notna() & values.notna()
-            known = int(both.sum()) > 1
+            moved = level_moves(fits[first].data, fits[name].data, quantity)
+            spearman, kendall = agreement(moved)
             rows.append(
                 {
                     "spec": name,
                     "against": first,
                     "quantity": quantity,
-                    "spearman": float(spearmanr(base[both], values[both])[0]) if known else np.nan,
-                    "kendall": float(kendalltau(base[both], values[both])[0]) if known else np.nan,
-                    "moved": _movers(fits[first], fits[name], quantity),
+                    "spearman": spearman,
+                    "kendall": kendall,
+                    "moved": most_moved(moved),
                 }
             )
     return pd.DataFrame(rows)
-
-
-def _means(fitted: Fit, quantity: str) -> pd.Series[float]:
-    draws = fitted.data["posterior"].to_dataset()[quantity]
-    return pd.Series(draws.mean(["chain", "draw"]).to_numpy(), index=_labels(draws))
-
-
-def _labels(draws: xr.DataArray) -> list[str]:
-    return [str(label) for label in draws[str(draws.dims[-1])].to_numpy()]
-
-
-def _movers(first: Fit, other: Fit, quantity: str) -> str:
-    """Levels whose median ranks under both models are furthest apart, with 95 % intervals."""
-    before, after = (_rank_intervals(fitted, quantity) for fitted in (first, other))
-    both = before.add_suffix("_before").join(after.add_suffix("_after")).dropna()
-    both["moved"] = (both["median_after"] - both["median_before"]).abs()
-    moved = both[both["moved"] > 0].sort_values("moved", ascending=False, kind="stable")
-    return "; ".join(
-        f"{label!s} {_rank(row, 'before')} to {_rank(row, 'after')}"
-        for label, row in moved.head(_MOVERS).iterrows()
-    )
-
-
-def _rank_intervals(fitted: Fit, quantity: str) -> pd.DataFrame:
-    """Median and bounds of the ranks of every level that has any."""
-    draws = fitted.data["posterior"].to_dataset()[names.rank_name(quantity)]
-    found = {}
-    for label, values in zip(_labels(draws), draws_of(draws).T, strict=True):
-        ranks = values[~np.isnan(values)]
-        if len(ranks):
-            found[label] = np.quantile(ranks, [0.025, 0.5, 0.975], method="inverted_cdf")
-    return pd.DataFrame.from_dict(found, orient="index", columns=["lower", "median", "upper"])
-
-
-def _rank(row: pd.Series[float], when: str) -> str:
-    lower, middle, upper = (int(row[f"{key}_{when}"]) for key in ("lower", "median", "upper"))
-    return f"{middle} [{lower}, {upper}]"
 
 
 def _verdict(
