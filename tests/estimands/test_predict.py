@@ -1,0 +1,41 @@
+"""Replicated scores against the distributions they are drawn from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bayeseval.estimands.container import read_arrays
+from bayeseval.estimands.potential import expected_score
+from bayeseval.estimands.predict import replicate_scores
+from tests.estimands.trees import make_tree
+
+
+def quantiles(arrays, scores, scale):
+    """Position of every replicated score in the distribution it should have."""
+    z = (scores - expected_score(arrays)) / scale
+    return stats.norm.cdf(z) if arrays.nu is None else stats.t(arrays.nu[:, None]).cdf(z)
+
+
+@pytest.mark.parametrize("likelihood", ["normal", "student_t"])
+@pytest.mark.parametrize("se", [False, True])
+def test_scores_have_the_distribution_of_the_model(likelihood, se):
+    tree = make_tree(likelihood=likelihood, residual_by="task", se=se, draws=400)
+    arrays = read_arrays(tree)
+    scores = replicate_scores(arrays, np.random.default_rng(1))
+    assert scores.shape == (800, len(arrays.score))
+    scale = arrays.residual_sd[:, arrays.index["task"]]
+    if se:
+        scale = np.sqrt(scale**2 + arrays.se**2)
+    # 16,000 independent uniforms; a p-value below 1e-4 by chance once in 10,000 seeds.
+    assert stats.kstest(quantiles(arrays, scores, scale).ravel(), "uniform").pvalue > 1e-4
+    # Negative control: one sd for all tasks is seen.
+    wrong = quantiles(arrays, scores, np.full_like(scale, scale.mean()))
+    assert stats.kstest(wrong.ravel(), "uniform").pvalue < 1e-4
+
+
+def test_a_slice_of_the_draws_is_what_it_says():
+    arrays = read_arrays(make_tree(sd_residual=1e-9))
+    scores = replicate_scores(arrays, np.random.default_rng(1), slice(3, 7))
+    np.testing.assert_allclose(scores, expected_score(arrays)[3:7], atol=1e-6)
