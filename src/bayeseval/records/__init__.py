@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bayeseval.records.connectivity import Component, connected_components
+from bayeseval.records.covariates import Covariate, CovariateLevel
 from bayeseval.records.items import ItemVariance, item_variance
 from bayeseval.records.load import load
 from bayeseval.records.registry import BenchmarkCard, BenchmarkSummary, list_benchmarks
@@ -22,6 +23,8 @@ __all__ = [
     "BenchmarkSummary",
     "CellTable",
     "Component",
+    "Covariate",
+    "CovariateLevel",
     "Description",
     "Dropped",
     "ItemVariance",

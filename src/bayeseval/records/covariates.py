@@ -1,0 +1,211 @@
+"""What is known of languages besides their scores: covariates, with labels and errors."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from bayeseval.errors import InputError, did_you_mean
+
+__all__ = ["Covariate", "CovariateLevel"]
+
+CovariateLevel = Literal["language", "model:language"]
+
+Floats = npt.NDArray[np.float64]
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
+
+# Part of every hash; to be raised when the content of the hash changes.
+_HASH_VERSION: Final = b"bayeseval-covariate-1"
+
+
+@dataclass(frozen=True, eq=False)
+class Covariate:
+    """One number per language, or per model and language, in its own units.
+
+    It may know more languages than the benchmark has: those without records are what
+    can be forecast.
+
+    Attributes
+    ----------
+    name : str
+        Lower case, for example ``mexa``; its slope is the variable ``mexa_slope``.
+    by : {"language", "model:language"}
+        What has a value of its own.
+    labels : tuple of str
+        All languages of the source: the benchmark's own label where one was matched,
+        else the source's.
+    models : tuple of str
+        Models with values, as the benchmark writes them; empty unless `by` has them.
+    values : ndarray, shape (n_labels,) or (n_models, n_labels)
+        Raw units, NaN where missing. Read-only.
+    se : ndarray, same shape, or None
+        Standard errors of measurement, raw units. Read-only.
+    source : str
+        Where the values come from: a file, a table of a paper.
+    matched : mapping of str to str
+        Language of the benchmark to the source's label.
+    notes : tuple of str
+        What a reader should know of the match, a sentence each.
+
+    Raises
+    ------
+    InputError
+        If labels repeat, shapes differ from the labels, a number is infinite, a
+        standard error is negative or missing where there is a value, or fewer than two
+        values are there.
+    """
+
+    name: str
+    by: CovariateLevel
+    labels: tuple[str, ...]
+    models: tuple[str, ...]
+    values: Floats
+    se: Floats | None = None
+    source: str = ""
+    matched: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise InputError(
+                f"covariate {self.name!r}: a name is a lower-case letter, then letters, digits "
+                "and underscores, such as mexa"
+            )
+        if self.by not in get_args(CovariateLevel):
+            raise self._error(f"by must be one of {', '.join(get_args(CovariateLevel))}")
+        for texts in ("labels", "models", "notes"):
+            object.__setattr__(self, texts, tuple(str(text) for text in getattr(self, texts)))
+        object.__setattr__(self, "matched", MappingProxyType(dict(self.matched)))
+        self._check_labels()
+        object.__setattr__(self, "values", self._array(self.values, "values"))
+        if np.isfinite(self.values).sum() < 2:
+            raise self._error("fewer than two values; a slope needs two languages that differ")
+        if self.se is not None:
+            object.__setattr__(self, "se", self._checked_se(self.se))
+
+    def at(self, languages: Sequence[str], models: Sequence[str] = ()) -> tuple[Floats, Floats]:
+        """Values and standard errors of some languages, in the order asked for.
+
+        Parameters
+        ----------
+        languages : sequence of str
+            Labels of the benchmark or of the source.
+        models : sequence of str
+            For a covariate by model and language.
+
+        Returns
+        -------
+        values : ndarray, shape (n_languages,) or (n_models, n_languages)
+            Raw units, NaN where the source has none.
+        se : ndarray, same shape
+            Zero where the covariate counts as exact, NaN where there is no value.
+        """
+        rows = self._places(languages, self.labels)
+        if self.by == "model:language":
+            columns = self._places(models, self.models)
+            grid = np.pad(self.values, ((0, 1), (0, 1)), constant_values=np.nan)
+            values = grid[np.ix_(columns, rows)]
+        else:
+            values = np.append(self.values, np.nan)[rows]
+        if self.se is None:
+            return values, np.where(np.isnan(values), np.nan, 0.0)
+        if self.by == "model:language":
+            return values, np.pad(self.se, ((0, 1), (0, 1)), constant_values=np.nan)[
+                np.ix_(columns, rows)
+            ]
+        return values, np.append(self.se, np.nan)[rows]
+
+    def missing(self, languages: Sequence[str]) -> tuple[str, ...]:
+        """Those of some languages for which the source has no value at all."""
+        known = np.asarray(np.isfinite(np.atleast_2d(self.values)).any(axis=0))
+        there = {self.labels[i] for i in np.flatnonzero(known)}
+        return tuple(language for language in languages if language not in there)
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 of name, labels, values and errors, as 64 hexadecimal digits.
+
+        The order of languages and models does not matter, nor do `source` and `notes`.
+        """
+        digest = hashlib.sha256(_HASH_VERSION)
+        languages = sorted(range(len(self.labels)), key=lambda i: self.labels[i])
+        models = sorted(range(len(self.models)), key=lambda i: self.models[i])
+        texts = [self.name, self.by, *(self.labels[i] for i in languages)]
+        for text in [*texts, "", *(self.models[i] for i in models)]:
+            encoded = text.encode("utf-8")
+            digest.update(len(encoded).to_bytes(8, "little") + encoded)
+        for array in (self.values, self.se):
+            digest.update(b"\x00" if array is None else b"\x01")
+            if array is not None:
+                ordered = array[..., languages]
+                ordered = ordered[models] if self.models else ordered
+                digest.update((np.where(np.isnan(ordered), np.nan, ordered) + 0.0).tobytes())
+        return digest.hexdigest()
+
+    def __repr__(self) -> str:
+        shape = f"{len(self.labels)} languages"
+        shape = f"{len(self.models)} models, {shape}" if self.models else shape
+        return f"<Covariate {self.name!r} by {self.by}: {shape}, {len(self.matched)} matched>"
+
+    def _error(self, what: str) -> InputError:
+        where = f" ({self.source})" if self.source else ""
+        return InputError(f"covariate {self.name}{where}: {what}")
+
+    def _check_labels(self) -> None:
+        for what, labels in (("language", self.labels), ("model", self.models)):
+            twice = _first_repeated(labels)
+            if twice is not None:
+                raise self._error(f"the {what} {twice!r} is there twice")
+        if self.by == "language" and self.models:
+            raise self._error("it is by language, but names models")
+        if self.by == "model:language" and not self.models:
+            raise self._error("it is by model and language, but names no models")
+        strays = [language for language in self.matched if language not in self.labels]
+        if strays:
+            raise self._error(
+                f"{strays[0]!r} is matched, but not among the languages"
+                f"{did_you_mean(strays[0], self.labels)}"
+            )
+
+    def _array(self, values: Any, what: str) -> Floats:
+        array = np.array(values, dtype=np.float64)
+        by_model = (len(self.models),) if self.by == "model:language" else ()
+        shape = (*by_model, len(self.labels))
+        if array.shape != shape:
+            raise self._error(f"{what} have the shape {array.shape}, the labels {shape}")
+        if np.isinf(array).any():
+            raise self._error(f"{what} must be finite numbers, or NaN where missing")
+        array.flags.writeable = False
+        return array
+
+    def _checked_se(self, se: Any) -> Floats:
+        array = self._array(se, "standard errors")
+        there = np.isfinite(self.values)
+        if (array[there & np.isfinite(array)] < 0).any():
+            raise self._error("a standard error is negative")
+        if np.isnan(array[there]).any():
+            raise self._error("a value has no standard error; give 0 where it is exact")
+        return array
+
+    @staticmethod
+    def _places(wanted: Sequence[str], labels: Sequence[str]) -> npt.NDArray[np.int64]:
+        place = {label: i for i, label in enumerate(labels)}
+        return np.array([place.get(label, len(labels)) for label in wanted], dtype=np.int64)
+
+
+def _first_repeated(labels: Iterable[str]) -> str | None:
+    seen: set[str] = set()
+    for label in labels:
+        if label in seen:
+            return label
+        seen.add(label)
+    return None
