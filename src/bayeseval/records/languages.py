@@ -16,6 +16,7 @@ from bayeseval.errors import InputError, did_you_mean
 from bayeseval.records.language_codes import STANDARD, Language, resolve
 
 __all__ = ["Ambiguous", "Language", "Matches", "Pair", "Unmatched", "match", "resolve"]
+
 # Enough to say what is meant; more would be a table, not a message.
 _SHOWN = 4
 
