@@ -10,7 +10,7 @@ import yaml
 from bayeseval.errors import InputError, SpecError
 from bayeseval.spec import ModelSpec, Prior, list_models, load_spec
 
-SHIPPED = ("additive", "crossed", "interaction", "paper", "replicates", "robust")
+SHIPPED = ("additive", "crossed", "dataset", "interaction", "paper", "replicates", "robust")
 
 
 def test_the_shipped_models_are_listed_with_their_summaries() -> None:

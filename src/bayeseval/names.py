@@ -12,6 +12,7 @@ from typing import Final, Literal
 __all__ = [
     "CI_KIND",
     "CI_PROB",
+    "DATASET",
     "DISPARITY",
     "FACTORS",
     "FLAVOURS",
@@ -61,6 +62,8 @@ Source = Literal["seed", "boot", "seed_boot"]
 LANGUAGE: Final = "language"
 TASK: Final = "task"
 MODEL: Final = "model"
+# What tasks with several metrics of the same outputs have in common.
+DATASET: Final = "dataset"
 RECORD: Final = "record"
 SCORE: Final = "score"
 TEST_SET: Final = "test_set"
@@ -68,7 +71,10 @@ SQUARES: Final = "sum_of_squares"
 UNBALANCED: Final = "unbalanced_replicates"
 
 FACTORS: Final[tuple[Factor, ...]] = ("language", "task", "model")
-INTERACTIONS: Final = ("language:task", "model:task", "model:language", "model:language:task")
+INTERACTIONS: Final = (
+    *("language:task", "model:task", "model:language"),
+    *("model:language:dataset", "model:language:task"),
+)
 
 INTERCEPT: Final = "intercept"
 SD_RESIDUAL: Final = "sd_residual"

@@ -27,6 +27,7 @@ _DEFAULT_SDS = {
     "sd_language_task": 7.0,
     "sd_model_task": 7.0,
     "sd_model_language": 5.5,
+    "sd_model_language_dataset": 5.0,
     "sd_model_language_task": 4.0,
     "sd_residual": 6.0,
     "sd_log_residual": 0.3,
@@ -86,6 +87,7 @@ def simulate(
     n_seeds: int = 0,
     n_boot: int = 0,
     drop_share: float = 0.0,
+    n_metrics: int = 1,
 ) -> Simulation:
     """Draw an incomplete table from a spec, with replicates of its cells on request.
 
@@ -120,6 +122,8 @@ def simulate(
     drop_share : float
         Chance of each replicate to be missing; every cell keeps two of its seeds
         and two of its test sets, as far as it has them.
+    n_metrics : int
+        How many tasks in a row are metrics of one dataset, called ``dataset:metric``.
 
     Returns
     -------
@@ -141,6 +145,13 @@ def simulate(
         factor: tuple(f"{factor[0]}{i:0{len(str(size - 1))}d}" for i in range(size))
         for factor, size in shape.items()
     }
+    if n_metrics < 1:
+        raise InputError(f"n_metrics must be at least 1, got {n_metrics}")
+    if n_metrics > 1:
+        labels[names.TASK] = tuple(
+            f"d{i // n_metrics:0{len(str(n_tasks - 1))}d}:m{i % n_metrics}" for i in range(n_tasks)
+        )
+    sizes = {**shape, names.DATASET: -(-n_tasks // n_metrics)}
     observed = _pattern(
         tuple(shape.values()),
         observed_share,
@@ -154,11 +165,15 @@ def simulate(
     for term in model.terms:
         factors = tuple(term.split(":"))
         sd = scale[names.sd_name(term)]
-        effects = rng.normal(0.0, sd, size=tuple(shape[f] for f in factors))
+        effects = rng.normal(0.0, sd, size=tuple(sizes[f] for f in factors))
         if len(factors) == 1 and not (term == names.MODEL and model.population == "models"):
             effects -= effects.mean()
         truth[names.sd_name(term)] = sd
         truth[names.effect_name(term)] = effects
+        if names.DATASET in factors:
+            # One effect for all metrics of a dataset.
+            effects = np.repeat(effects, n_metrics, axis=-1)[..., :n_tasks]
+            factors = (*factors[:-1], names.TASK)
         expected = expected + _spread(effects, factors)
         if names.MODEL not in factors:
             potential = potential + _spread(effects, factors)[..., 0]

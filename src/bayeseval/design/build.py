@@ -58,8 +58,14 @@ def build_design(records: Records, spec: ModelSpec) -> Design:
     _check_scales(records)
 
     factor_index: dict[str, Index] = {f: cells.codes[f] for f in names.FACTORS}
-    sizes: dict[str, int] = {f: len(records.coords[f]) for f in names.FACTORS}
-    check_main_effects(records, factor_index, sizes)
+    coords: dict[str, tuple[str, ...]] = {f: records.coords[f] for f in names.FACTORS}
+    check_main_effects(records, factor_index, {f: len(coords[f]) for f in names.FACTORS})
+    if any(names.DATASET in term.split(":") for term in spec.interactions):
+        of_task = [records.datasets[task] for task in coords[names.TASK]]
+        coords[names.DATASET] = tuple(sorted(set(of_task)))
+        place = np.array([coords[names.DATASET].index(dataset) for dataset in of_task])
+        factor_index[names.DATASET] = place[factor_index[names.TASK]]
+    sizes = {factor: len(labels) for factor, labels in coords.items()}
 
     terms = []
     for name in spec.terms:
@@ -72,7 +78,7 @@ def build_design(records: Records, spec: ModelSpec) -> Design:
                 )
             notes.append(f"{name} has one level ({records.coords[factors[0]][0]}): no {name} term")
             continue
-        terms.append(build_term(spec, name, records.coords, factor_index, score_sd=sd))
+        terms.append(build_term(spec, name, coords, factor_index, score_sd=sd))
     notes += check_interactions(records, terms)
     items = item_variance(records, cells)
     if items is not None:
@@ -90,7 +96,7 @@ def build_design(records: Records, spec: ModelSpec) -> Design:
         score=score,
         noise=noise,
         terms=terms,
-        coords={f: records.coords[f] for f in names.FACTORS},
+        coords=coords,
         factor_index=factor_index,
         notes=notes,
     )
@@ -119,7 +125,7 @@ def assemble(
     terms : sequence of Term
         From :func:`build_term`.
     coords : mapping of str to tuple of str
-        Labels of the three factors.
+        Labels of the three factors, and of ``dataset`` where a term needs them.
     factor_index : mapping of str to ndarray of int, shape (n_records,)
         Level of every record.
     notes : sequence of str
@@ -188,9 +194,9 @@ def build_term(
     spec : ModelSpec
         The model.
     name : str
-        A factor, or two joined by a colon.
+        A factor, or several joined by colons.
     coords : mapping of str to tuple of str
-        Labels of the three factors.
+        Labels of the factors.
     factor_index : mapping of str to ndarray of int, shape (n_records,)
         Level of every record.
     score_sd : float

@@ -105,9 +105,10 @@ class Design:
     residual_index : ndarray of int, shape (n_records,), or None
         Level of ``spec.residual_by`` of each record.
     coords : dict of str to tuple of str
-        Labels of every dimension: the three factors, then interaction cells.
+        Labels of every dimension: the three factors, with a dataset term the datasets,
+        then interaction cells.
     factor_index : dict of str to ndarray of int, shape (n_records,)
-        Level of each record under each factor.
+        Level of each record under each factor (with a dataset term also ``dataset``).
     replicates : Replicates or None
         Noise seen in replicates, with unknown sds. A record is then the mean of a
         cell's replicates.
@@ -178,7 +179,7 @@ class Design:
             test sets the level of each record, ``<term>_index``, and the sds, ``<term>_sd``.
         """
         data: dict[str, tuple[str, npt.NDArray[np.generic]]] = {
-            f"{factor}_index": (names.RECORD, self.factor_index[factor]) for factor in names.FACTORS
+            f"{factor}_index": (names.RECORD, index) for factor, index in self.factor_index.items()
         }
         for term in self.terms:
             if term.is_noise:
@@ -202,7 +203,9 @@ class Design:
             data,
             coords={
                 names.RECORD: np.arange(self.n_records),
-                **{factor: np.array(self.coords[factor], dtype=str) for factor in names.FACTORS},
+                **{
+                    factor: np.array(self.coords[factor], dtype=str) for factor in self.factor_index
+                },
                 **coords,
             },
             attrs={"population": self.spec.population, "likelihood": self.spec.likelihood}

@@ -132,6 +132,11 @@ def check_interactions(records: Records, terms: list[Term]) -> list[str]:
         if len(term.factors) == 1:
             continue
         counts = np.bincount(term.index, minlength=term.n_levels)
+        if names.DATASET in term.factors:
+            # Records of one cell that are of one task are no second metric.
+            task = next(other for other in terms if other.name == names.TASK)
+            with_task = np.unique(term.index * task.n_levels + task.index) // task.n_levels
+            counts = np.bincount(with_task, minlength=term.n_levels)
         if counts.max() < 2:
             rest = [factor for factor in names.FACTORS if factor not in term.factors]
             unit = rest[0] if rest else "record"
@@ -146,7 +151,12 @@ def check_interactions(records: Records, terms: list[Term]) -> list[str]:
                     "the two cannot be told apart; leave one out"
                 )
         single = int((counts == 1).sum())
-        if single > term.n_levels / 2:
+        if names.DATASET in term.factors:
+            notes.append(
+                f"{term.name}: {term.n_levels - single} of {term.n_levels} cells have two tasks "
+                f"or more, and {names.sd_name(term.name)} rests on these"
+            )
+        elif single > term.n_levels / 2:
             notes.append(
                 f"{term.name}: {single} of {term.n_levels} cells have a single record, so "
                 f"{names.sd_name(term.name)} rests on the others"

@@ -39,11 +39,12 @@ def restore_design(tree: xr.DataTree, spec: ModelSpec) -> Design:
     """
     constant = tree["constant_data"].to_dataset()
     score = tree["observed_data"][names.SCORE].to_numpy().astype(np.float64)
+    factors = [f for f in (*names.FACTORS, names.DATASET) if f"{f}_index" in constant]
     coords: dict[str, tuple[str, ...]] = {
-        f: tuple(str(label) for label in constant[f].to_numpy()) for f in names.FACTORS
+        f: tuple(str(label) for label in constant[f].to_numpy()) for f in factors
     }
     factor_index: dict[str, npt.NDArray[np.int64]] = {
-        f: constant[f"{f}_index"].to_numpy().astype(np.int64) for f in names.FACTORS
+        f: constant[f"{f}_index"].to_numpy().astype(np.int64) for f in factors
     }
     score_sd = float(score.std(ddof=1))
     terms = [

@@ -44,17 +44,16 @@ def model_records(arrays: PosteriorArrays, model: int) -> ModelRecords:
 class ModelTerm:
     """An interaction with the model, completed to all pairs of the benchmark.
 
-    For one model the term has one effect per `other` key: the task, the language
-    or the pair. Keys the model has no record on are drawn from N(0, sd).
+    For one model the term has one effect per `other` key: the task, the language,
+    the pair, or language and dataset. Keys the model has no record on are drawn from N(0, sd).
     """
 
     def __init__(self, arrays: PosteriorArrays, cells: Cells) -> None:
         self._cells = cells
         factors = tuple(f for f in cells.term.split(":") if f != names.MODEL)
         shape = tuple(len(arrays.levels[f]) for f in factors)
-        pair_levels = {names.LANGUAGE: arrays.pairs.language, names.TASK: arrays.pairs.task}
         keys, self._key_of_pair = np.unique(
-            np.ravel_multi_index(tuple(pair_levels[f] for f in factors), shape),
+            np.ravel_multi_index(tuple(arrays.pairs.levels[f] for f in factors), shape),
             return_inverse=True,
         )
         labels = [

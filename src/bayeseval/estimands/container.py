@@ -48,18 +48,28 @@ class Pairs:
 
     Attributes
     ----------
-    language, task : ndarray of int, shape (n_pairs,)
-        Levels of each pair.
+    levels : dict of str to ndarray of int, shape (n_pairs,)
+        Level of each pair under ``language``, ``task`` and, where the fit has datasets,
+        ``dataset``.
     labels : tuple of str
         ``language|task``.
     of_record : ndarray of int, shape (n_records,)
         Pair of each record.
     """
 
-    language: Index
-    task: Index
+    levels: Mapping[str, Index]
     labels: tuple[str, ...]
     of_record: Index
+
+    @property
+    def language(self) -> Index:
+        """Language of each pair."""
+        return self.levels[names.LANGUAGE]
+
+    @property
+    def task(self) -> Index:
+        """Task of each pair."""
+        return self.levels[names.TASK]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +81,7 @@ class PosteriorArrays:
     n_chains, n_draws : int
         Their product is `n_samples`, the length of every leading axis.
     levels : dict of str to tuple of str
-        Labels of the three factors.
+        Labels of the three factors and, where the fit has them, of the datasets.
     index : dict of str to ndarray of int, shape (n_records,)
         Level of each record under each factor.
     score : ndarray, shape (n_records,)
@@ -167,7 +177,8 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
             f"the posterior has covariate terms ({', '.join(slopes)}), which the estimands "
             "would leave out; fit a spec without covariates"
         )
-    factors: tuple[str, ...] = names.FACTORS
+    crossed: tuple[str, ...] = names.FACTORS
+    factors = [f for f in (*crossed, names.DATASET) if f"{f}_index" in constant]
     levels = {factor: _labels(posterior, constant, factor) for factor in factors}
     index = {
         factor: _positions(constant, f"{factor}_index", len(levels[factor])) for factor in factors
@@ -177,7 +188,7 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
         factor: _samples(posterior, names.effect_name(factor), factor)
         if names.effect_name(factor) in posterior
         else np.zeros((len(intercept), len(levels[factor])))
-        for factor in factors
+        for factor in crossed
     }
     by = next((f for f in names.FACTORS if names.residual_name(f) in posterior), None)
     residual = (
@@ -198,7 +209,7 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
         main=main,
         main_sd={
             factor: _samples(posterior, names.sd_name(factor))
-            for factor in factors
+            for factor in crossed
             if names.sd_name(factor) in posterior
         },
         cells=tuple(
@@ -283,15 +294,15 @@ def _positions(constant: xr.Dataset, name: str, n_levels: int) -> Index:
 
 def _pairs(index: Mapping[str, Index], levels: Mapping[str, tuple[str, ...]]) -> Pairs:
     n_tasks = len(levels[names.TASK])
-    codes, of_record = np.unique(
-        index[names.LANGUAGE] * n_tasks + index[names.TASK], return_inverse=True
+    _, first, of_record = np.unique(
+        index[names.LANGUAGE] * n_tasks + index[names.TASK], return_index=True, return_inverse=True
     )
-    language, task = np.divmod(codes, n_tasks)
+    of_pair = {f: values[first] for f, values in index.items() if f != names.MODEL}
     labels = tuple(
         names.cell_label(levels[names.LANGUAGE][i], levels[names.TASK][j])
-        for i, j in zip(language, task, strict=True)
+        for i, j in zip(of_pair[names.LANGUAGE], of_pair[names.TASK], strict=True)
     )
-    return Pairs(language, task, labels, of_record.reshape(-1).astype(np.int64))
+    return Pairs(of_pair, labels, of_record.reshape(-1).astype(np.int64))
 
 
 def _read_cells(

@@ -24,6 +24,7 @@ Facet = Literal["language", "task"]
 _MODEL_LANGUAGE: Final = "model:language"
 _MODEL_TASK: Final = "model:task"
 _THREE_WAY: Final = "model:language:task"
+_BY_DATASET: Final = "model:language:dataset"
 
 
 class Study(NamedTuple):
@@ -56,7 +57,8 @@ class PlanVariances:
         Of main effects and language:task; zero for what the fit has no term for.
     model_language, model_task : ndarray, shape (n_samples,)
     three_way : ndarray, shape (n_samples, n_models)
-        Interaction model:language:task; with known test-set noise the residual.
+        Interactions model:language:task and model:language:dataset (a further task is
+        taken to come with a dataset of its own); with known test-set noise the residual.
     noise : ndarray, shape (n_samples, n_models)
         Unexplained noise of one score, which no facet can be blamed for.
     seed, test_set, seed_test_set : ndarray, shape (n_samples, n_models), or None
@@ -129,6 +131,8 @@ def read_plan_variances(
         three_way = np.broadcast_to(variance[_THREE_WAY][:, None], residual.shape)
     elif "test_set" in by_source:
         three_way, unexplained = residual, nothing
+    if arrays.term(_BY_DATASET) is not None:
+        three_way = three_way + variance[_BY_DATASET][:, None]
     return PlanVariances(
         model=variance[names.MODEL],
         language=variance.get(names.LANGUAGE, zero),

@@ -53,10 +53,10 @@ def load(
         Our column names to the file's, where the loader should not choose itself:
         ``{"score": "F1"}``. None leaves a column out.
     mapping_file : path, optional
-        YAML file with ``columns``, ``units``, ``language_names``, ``mixed_scales``,
-        ``diverged_runs``, ``constants``; or a reuben configuration (``score_col``, ...).
-        One reuben configuration beside the data is found without being named.
-        Arguments win over it, and it wins over a benchmark's card.
+        YAML file with ``columns``, ``units``, ``language_names``, ``datasets``,
+        ``mixed_scales``, ``diverged_runs``, ``constants``; or a reuben configuration
+        (``score_col``, ...). One reuben configuration beside the data is found without
+        being named. Arguments win over it, and it wins over a benchmark's card.
     units : Units, pair, mapping or None
         Bounds of the scores, ``(lower, upper)``: for all tasks, or by task (the key
         ``"*"`` stands for all others). Guessed and reported when not given.
@@ -94,6 +94,7 @@ def load(
     chosen: dict[str, str | None] = {}
     constants: dict[str, str | float] = {}
     names: dict[str, str] = {}
+    datasets: dict[str, str] = {}
     declared: UnitsLike | Mapping[str, UnitsLike] | None = None
     allowed: MixedScales = "refuse"
     diverged: DivergedRuns = "refuse"
@@ -101,6 +102,7 @@ def load(
         chosen |= setting.columns
         constants |= setting.constants
         names |= setting.language_names
+        datasets |= setting.datasets
         declared = setting.units.as_units() if setting.units is not None else declared
         allowed = setting.mixed_scales if "mixed_scales" in setting.model_fields_set else allowed
         if "diverged_runs" in setting.model_fields_set:
@@ -116,6 +118,7 @@ def load(
         ),
         name=name or (card.name if card is not None else path.stem),
         language_names=names | dict(language_names or {}),
+        datasets=datasets,
     )
 
 

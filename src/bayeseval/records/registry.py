@@ -89,6 +89,9 @@ class TableMapping(_Frozen):
         Bounds of the scores.
     language_names : mapping of str to str
         Names of the language labels.
+    datasets : mapping of str to str
+        Task to the dataset whose outputs it scores, where it is not what stands before
+        the task's colon. Tasks of one dataset are several metrics of the same outputs.
     mixed_scales : {"refuse", "allow"}
         What to do with a task that seems to mix 0-1 and 0-100 scales, or whose scores
         of one model seem to be in other units.
@@ -100,6 +103,7 @@ class TableMapping(_Frozen):
     constants: dict[str, str | float] = Field(default_factory=dict)
     units: UnitsConfig | None = None
     language_names: dict[str, str] = Field(default_factory=dict)
+    datasets: dict[str, str] = Field(default_factory=dict)
     mixed_scales: MixedScales = "refuse"
     diverged_runs: DivergedRuns = "refuse"
 

@@ -59,6 +59,7 @@ class Records:
     _replicates: Mapping[str, npt.NDArray[np.int64]] = field(repr=False)
     _units: Mapping[str, Units] = field(repr=False)
     _language_names: Mapping[str, str] = field(repr=False)
+    _datasets: Mapping[str, str] = field(repr=False)
 
     @classmethod
     def from_frame(
@@ -69,6 +70,7 @@ class Records:
         columns: Mapping[str, str | None] | None = None,
         units: UnitsLike | Mapping[str, UnitsLike] | None = None,
         language_names: Mapping[str, str] | None = None,
+        datasets: Mapping[str, str] | None = None,
         mixed_scales: MixedScales = "refuse",
         diverged_runs: DivergedRuns = "refuse",
     ) -> Records:
@@ -89,6 +91,8 @@ class Records:
             key ``"*"`` stands for all others). Guessed and reported when not given.
         language_names : mapping of str to str, optional
             Names of language labels, for tables and figures.
+        datasets : mapping of str to str, optional
+            Task to dataset, where it is not what stands before the task's colon.
         mixed_scales : {"refuse", "allow"}
             What to do with a task that seems to mix 0-1 and 0-100 scales, or whose
             scores of one model seem to be in other units.
@@ -110,11 +114,17 @@ class Records:
             ),
             name=name,
             language_names=language_names,
+            datasets=datasets,
         )
 
     @classmethod
     def _assembled(
-        cls, parts: Assembled, *, name: str, language_names: Mapping[str, str] | None
+        cls,
+        parts: Assembled,
+        *,
+        name: str,
+        language_names: Mapping[str, str] | None,
+        datasets: Mapping[str, str] | None,
     ) -> Records:
         codes = {name: np.array(values) for name, values in parts.codes.items()}
         for values in codes.values():
@@ -131,6 +141,7 @@ class Records:
             _language_names={
                 code: text for code, text in (language_names or {}).items() if code in known
             },
+            _datasets=_datasets(parts, datasets or {}, name=name),
         )
 
     def __len__(self) -> int:
@@ -188,6 +199,14 @@ class Records:
         return dict(self._language_names)
 
     @property
+    def datasets(self) -> dict[str, str]:
+        """Dataset of every task: what the card says, else what stands before the colon.
+
+        Tasks of one dataset are several metrics of the same outputs.
+        """
+        return dict(self._datasets)
+
+    @property
     def replicate_columns(self) -> tuple[str, ...]:
         """Those of ``seed``, ``boot``, ``item`` that tell records of one cell apart."""
         return tuple(column for column in REPLICATES if column in self._frame.columns)
@@ -230,6 +249,10 @@ class Records:
         for task in sorted(self._units):
             bounds = self._units[task]
             _feed(digest.update, task, repr(bounds.lower), repr(bounds.upper))
+        own = _own_datasets(self._frame)
+        for task in sorted(self._datasets):
+            if self._datasets[task] != own[task]:
+                _feed(digest.update, "dataset", task, self._datasets[task])
         return digest.hexdigest()
 
     def to_csv(self, path: str | Path) -> None:
@@ -277,6 +300,26 @@ def _float_bytes(values: npt.NDArray[np.float64]) -> bytes:
     """IEEE bytes, with one NaN (the empty cell) and one zero."""
     canonical = np.where(np.isnan(values), np.nan, values + 0.0)
     return canonical.astype("<f8").tobytes()
+
+
+def _own_datasets(frame: pd.DataFrame) -> dict[str, str]:
+    """Dataset of every task by the column of that name, else by the task's own name."""
+    tasks = [str(task) for task in frame["task"].unique()]
+    if "dataset" in frame:
+        pairs = frame[["task", "dataset"]].drop_duplicates("task").astype("str")
+        return dict(zip(pairs["task"], pairs["dataset"], strict=True))
+    return {task: task.rpartition(":")[0] or task for task in tasks}
+
+
+def _datasets(parts: Assembled, given: Mapping[str, str], *, name: str) -> dict[str, str]:
+    own = _own_datasets(parts.frame)
+    for task in given:
+        if task not in own:
+            raise InputError(
+                f"{name}: datasets names the task {task!r}, which the table does not have"
+                f"{did_you_mean(task, own)} (tasks: {', '.join(sorted(own))})"
+            )
+    return own | dict(given)
 
 
 @contextlib.contextmanager

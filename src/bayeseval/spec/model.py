@@ -30,7 +30,9 @@ from bayeseval.spec.priors import Number, Prior
 
 __all__ = ["Effects", "ModelSpec", "ReplicateNoise", "list_models", "load_spec"]
 
-Interaction = Literal["language:task", "model:task", "model:language", "model:language:task"]
+Interaction = Literal[
+    "language:task", "model:task", "model:language", "model:language:dataset", "model:language:task"
+]
 
 
 class Effects(BaseModel):
@@ -89,8 +91,9 @@ class ModelSpec(BaseModel):
     effects : Effects
         Pooled or fixed main effects.
     interactions : tuple of str
-        Any of ``language:task``, ``model:task``, ``model:language`` and
-        ``model:language:task``; they live on observed cells.
+        Any of ``language:task``, ``model:task``, ``model:language``,
+        ``model:language:dataset`` (what several metrics of the same outputs share)
+        and ``model:language:task``; they live on observed cells.
     residual_by : {None, "language", "task", "model"}
         Let the residual standard deviation differ by the levels of a factor,
         hierarchically on the log scale.
