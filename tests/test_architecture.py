@@ -38,10 +38,15 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "plan": ("estimands", "output", "fit"),
     "moves": ("estimands",),
     "compare": ("records", "spec", "design", "engines", "estimands", "output", "fit", "moves"),
+    "dropping": ("records", "estimands"),
+    "sensitivity": (
+        *("records", "spec", "design", "engines", "estimands", "output", "fit"),
+        *("moves", "dropping"),
+    ),
     "simulate": ("records", "spec", "design"),
     "cli": (
         *("records", "spec", "design", "engines", "diagnostics", "estimands"),
-        *("output", "output.store", "fit", "plan", "compare", "simulate"),
+        *("output", "output.store", "fit", "plan", "compare", "sensitivity", "simulate"),
     ),
 }
 

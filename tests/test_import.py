@@ -14,7 +14,7 @@ import pytest
 import bayeseval
 
 ROOT = Path(__file__).resolve().parent.parent
-PUBLIC = ["Fit", "ModelSpec", "Records", "compare", "fit", "load", "plan"]
+PUBLIC = ["Fit", "ModelSpec", "Records", "compare", "fit", "load", "plan", "sensitivity"]
 HEAVY = {
     *("arviz", "arviz_base", "arviz_plots", "arviz_stats", "blackjax", "jax", "matplotlib"),
     *("numpyro", "nutpie", "pymc", "pytensor", "statsmodels", "torch", "transformers"),

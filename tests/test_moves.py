@@ -1,4 +1,4 @@
-"""Moves between two fits: by hand, on trees made of a few draws."""
+"""Moves between two fits: by hand, on a few draws."""
 
 from __future__ import annotations
 
@@ -6,46 +6,48 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bayeseval.moves import agreement, level_moves, most_moved
+from bayeseval.moves import Quantity, agreement, level_moves, most_moved, read_quantity
 
 
-def tree(values: list[list[float]], ranks: list[list[float]], levels: str) -> xr.DataTree:
-    dims = ("chain", "draw", "model")
+def drawn(values: list[list[float]], levels: str) -> Quantity:
     posterior = xr.Dataset(
-        {"cv_prr": (dims, np.array([values])), "cv_prr_rank": (dims, np.array([ranks]))},
+        {"cv_prr": (("chain", "draw", "model"), np.array([values]))},
         coords={"model": list(levels)},
     )
-    return xr.DataTree.from_dict({"posterior": posterior})
+    return read_quantity(xr.DataTree.from_dict({"posterior": posterior}), "cv_prr")
 
 
 NAN = float("nan")
-BEFORE = tree([[1.0, 2.0, 3.0], [3.0, 4.0, NAN]], [[1, 2, 3], [1, 2, 3]], "abc")
-AFTER = tree([[5.0, 4.0, 6.0], [7.0, 2.0, 8.0]], [[2, 1, 3], [2, 1, 3]], "abd")
+# Lower is better: c is worst before, and gone after.
+BEFORE = drawn([[2.0, 1.0, 3.0], [4.0, 3.0, 5.0]], "abc")
+AFTER = drawn([[5.0, 6.0, 4.0], [7.0, 8.0, 2.0]], "abd")
 
 
-def test_levels_of_both_fits_with_means_sds_and_ranks() -> None:
-    moved = level_moves(BEFORE, AFTER, "cv_prr")
+def test_common_levels_are_ranked_among_themselves() -> None:
+    moved = level_moves(BEFORE, AFTER)
     assert list(moved.index) == ["a", "b"]
-    assert list(moved["mean_before"]) == [2.0, 3.0]
-    assert list(moved["mean_after"]) == [6.0, 3.0]
+    assert list(moved["mean_before"]) == [3.0, 2.0]
+    assert list(moved["mean_after"]) == [6.0, 7.0]
     np.testing.assert_allclose(moved["sd_before"], np.sqrt(2.0))
-    assert list(moved["median_before"]) == [1.0, 2.0]
-    assert list(moved["median_after"]) == [2.0, 1.0]
-    # Two levels that change places.
+    # d is best of all after, but says nothing of how a and b moved.
+    assert list(moved["median_before"]) == [2.0, 1.0]
+    assert list(moved["median_after"]) == [1.0, 2.0]
     assert agreement(moved) == pytest.approx((-1.0, -1.0))
-    assert most_moved(moved) == "a 1 [1, 1] to 2 [2, 2]; b 2 [2, 2] to 1 [1, 1]"
+    assert most_moved(moved) == "a 2 [2, 2] to 1 [1, 1]; b 1 [1, 1] to 2 [2, 2]"
 
 
 def test_the_same_fit_does_not_move() -> None:
-    moved = level_moves(BEFORE, BEFORE, "cv_prr")
-    # A draw without a value is left out of the mean, as in the tables.
-    assert list(moved["mean_after"]) == [2.0, 3.0, 3.0]
+    gap = drawn([[2.0, 1.0, 3.0], [4.0, NAN, 5.0], [6.0, 5.0, 7.0]], "abc")
+    moved = level_moves(gap, gap)
+    # A draw without a value is left out of the mean, and ranks nobody.
+    assert list(moved["mean_after"]) == [4.0, 3.0, 5.0]
+    assert list(moved["median_after"]) == [2.0, 1.0, 3.0]
     assert agreement(moved) == pytest.approx((1.0, 1.0))
     assert most_moved(moved) == ""
 
 
 def test_one_level_in_common_has_no_correlation() -> None:
-    moved = level_moves(BEFORE, tree([[1.0]], [[1]], "c"), "cv_prr")
+    moved = level_moves(BEFORE, drawn([[1.0]], "c"))
     assert np.isnan(agreement(moved)).all()
     # A point estimate has no sd.
     assert np.isnan(moved["sd_after"]).all()

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from bayeseval.fit import Fit, fit
     from bayeseval.plan import plan
     from bayeseval.records import Records, load
+    from bayeseval.sensitivity import sensitivity
     from bayeseval.spec import ModelSpec
 
-__all__ = ["Fit", "ModelSpec", "Records", "compare", "fit", "load", "plan"]
+__all__ = ["Fit", "ModelSpec", "Records", "compare", "fit", "load", "plan", "sensitivity"]
 
 __version__ = "0.1.0"
 
@@ -35,6 +36,7 @@ _HOME = {
     "load": "bayeseval.records",
     "compare": "bayeseval.compare",
     "plan": "bayeseval.plan",
+    "sensitivity": "bayeseval.sensitivity",
 }
 
 

@@ -28,7 +28,7 @@ from bayeseval.engines.marginal import why_not
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.estimands.frames import draws_of
 from bayeseval.fit import Fit, fit
-from bayeseval.moves import agreement, level_moves, most_moved
+from bayeseval.moves import agreement, level_moves, most_moved, read_quantity
 from bayeseval.records import Records
 from bayeseval.records import load as load_records
 from bayeseval.spec import ModelSpec, load_spec
@@ -314,7 +314,8 @@ def _moves(fits: Mapping[str, Fit]) -> pd.DataFrame:
     rows = []
     for quantity in (names.LANGUAGE_POTENTIAL, "cv_prr"):
         for name in others:
-            moved = level_moves(fits[first].data, fits[name].data, quantity)
+            before, after = (read_quantity(fits[one].data, quantity) for one in (first, name))
+            moved = level_moves(before, after)
             spearman, kendall = agreement(moved)
             rows.append(
                 {

@@ -2,41 +2,68 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 from scipy.stats import kendalltau, spearmanr
 
-from bayeseval import names
 from bayeseval.estimands.frames import draws_of
+from bayeseval.estimands.ranks import higher_is_better, rank_draws
 
-__all__ = ["agreement", "level_moves", "most_moved"]
+__all__ = ["Quantity", "agreement", "level_moves", "most_moved", "read_quantity"]
+
+Floats = npt.NDArray[np.float64]
 
 _MOVERS: Final = 3
 
 
-def level_moves(before: xr.DataTree, after: xr.DataTree, quantity: str) -> pd.DataFrame:
+class Quantity(NamedTuple):
+    """Joint draws of one reported quantity.
+
+    Attributes
+    ----------
+    name : str
+        For example ``language_potential``.
+    levels : tuple of str
+        Languages or models.
+    draws : ndarray, shape (n_samples, n_levels)
+        NaN where the quantity is not reported.
+    """
+
+    name: str
+    levels: tuple[str, ...]
+    draws: Floats
+
+
+def read_quantity(tree: xr.DataTree, name: str) -> Quantity:
+    """Draws of a quantity of a fit, chains one after the other."""
+    draws = tree["posterior"].to_dataset()[name]
+    levels = tuple(str(label) for label in draws[str(draws.dims[-1])].to_numpy())
+    return Quantity(name, levels, draws_of(draws))
+
+
+def level_moves(before: Quantity, after: Quantity) -> pd.DataFrame:
     """What a quantity and its ranks are in two fits, for the levels that both have.
 
     Parameters
     ----------
-    before, after : xarray.DataTree
-        Two fits with the variables that :func:`bayeseval.estimands.derive` adds.
-    quantity : str
-        A posterior variable that has ranks: ``language_potential``, ``mean_prr``,
-        ``cv_prr``, ...
+    before, after : Quantity
+        The same quantity of two fits.
 
     Returns
     -------
     pandas.DataFrame
-        One row per level, indexed by it: ``mean`` (posterior), ``sd``, and ``lower``,
-        ``median`` and ``upper`` of the rank (95 %, equal-tailed, 1 = best), each with
-        ``_before`` and ``_after``. NaN where a fit does not report the level.
+        One row per common level, indexed by it: ``mean`` (posterior), ``sd``, and
+        ``lower``, ``median`` and ``upper`` of the rank among the common levels (95 %,
+        equal-tailed, 1 = best), each with ``_before`` and ``_after``. NaN where a fit
+        does not report the level.
     """
-    old, new = (_summary(tree, quantity) for tree in (before, after))
-    return old.add_suffix("_before").join(new.add_suffix("_after"), how="inner")
+    common = [label for label in before.levels if label in set(after.levels)]
+    old, new = (_summary(quantity, common) for quantity in (before, after))
+    return old.add_suffix("_before").join(new.add_suffix("_after"))
 
 
 def agreement(moves: pd.DataFrame) -> tuple[float, float]:
@@ -58,10 +85,10 @@ def most_moved(moves: pd.DataFrame, most: int = _MOVERS) -> str:
     )
 
 
-def _summary(tree: xr.DataTree, quantity: str) -> pd.DataFrame:
-    posterior = tree["posterior"].to_dataset()
-    values, ranks = draws_of(posterior[quantity]), draws_of(posterior[names.rank_name(quantity)])
-    dim = str(posterior[quantity].dims[-1])
+def _summary(quantity: Quantity, levels: list[str]) -> pd.DataFrame:
+    place = {label: i for i, label in enumerate(quantity.levels)}
+    values = quantity.draws[:, [place[label] for label in levels]]
+    ranks = rank_draws(values, highest_first=higher_is_better(quantity.name))
     rows = []
     for value, rank in zip(values.T, ranks.T, strict=True):
         drawn, ranked = value[~np.isnan(value)], rank[~np.isnan(rank)]
@@ -72,11 +99,7 @@ def _summary(tree: xr.DataTree, quantity: str) -> pd.DataFrame:
         )
         sd = drawn.std(ddof=1) if len(drawn) > 1 else np.nan
         rows.append([drawn.mean() if len(drawn) else np.nan, sd, *bounds])
-    return pd.DataFrame(
-        rows,
-        index=pd.Index([str(label) for label in posterior[dim].to_numpy()], name=dim),
-        columns=["mean", "sd", "lower", "median", "upper"],
-    )
+    return pd.DataFrame(rows, index=levels, columns=["mean", "sd", "lower", "median", "upper"])
 
 
 def _rank(row: pd.Series[float], when: str) -> str:

@@ -15,6 +15,7 @@ import typer
 
 from bayeseval.cli._shared import EXIT_BAD_INPUT, EXIT_INTERRUPTED
 from bayeseval.cli.comparing import compare
+from bayeseval.cli.dropping import sensitivity
 from bayeseval.cli.fitting import fit
 from bayeseval.cli.lookup import list_, validate
 from bayeseval.cli.planning import plan
@@ -27,6 +28,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "fit": fit,
     "validate": validate,
     "compare": compare,
+    "sensitivity": sensitivity,
     "plan": plan,
     "list": list_,
 }

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
         run_identity,
         write_results,
     )
+    from bayeseval.output.sensitivity import (
+        format_sensitivity,
+        sensitivity_sentences,
+        write_sensitivity,
+    )
     from bayeseval.output.store import check_target
     from bayeseval.output.terminal import format_listing, format_preamble, format_results
 
@@ -29,11 +34,14 @@ __all__ = [
     "format_listing",
     "format_preamble",
     "format_results",
+    "format_sensitivity",
     "progress_bar",
     "read_results",
     "run_identity",
+    "sensitivity_sentences",
     "write_comparison",
     "write_results",
+    "write_sensitivity",
 ]
 
 _HOME = {
@@ -43,11 +51,14 @@ _HOME = {
     "format_listing": "terminal",
     "format_preamble": "terminal",
     "format_results": "terminal",
+    "format_sensitivity": "sensitivity",
     "progress_bar": "progress",
     "read_results": "results",
     "run_identity": "results",
+    "sensitivity_sentences": "sensitivity",
     "write_comparison": "comparison",
     "write_results": "results",
+    "write_sensitivity": "sensitivity",
 }
 
 

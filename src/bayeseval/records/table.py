@@ -172,6 +172,40 @@ class Records:
         """Sorted labels of each factor: ``language``, ``task``, ``model``."""
         return {factor: self._labels[factor] for factor in FACTORS}
 
+    def subset(self, keep: npt.ArrayLike, *, name: str) -> Records:
+        """Some of the records, with the bounds and language names of all.
+
+        Parameters
+        ----------
+        keep : array_like of bool, shape (n_records,)
+            The records to keep.
+        name : str
+            Named in messages and results.
+
+        Raises
+        ------
+        InputError
+            If `keep` has another length, or nothing is kept.
+        """
+        kept = np.asarray(keep)
+        if kept.dtype != np.bool_ or kept.shape != (len(self),):
+            raise InputError(
+                f"{name}: keep needs one true or false for each of the {len(self)} records"
+            )
+        table = self.table[kept]
+        if table.empty:
+            raise InputError(f"{name}: no record is left")
+        tasks = set(table["task"])
+        return type(self).from_frame(
+            table,
+            name=name,
+            units={task: unit for task, unit in self._units.items() if task in tasks},
+            language_names=self._language_names,
+            # Looked at when the whole table was read.
+            mixed_scales="allow",
+            diverged_runs="allow",
+        )
+
     def codes(self, factor: Factor) -> npt.NDArray[np.int64]:
         """Position of each record's level in ``coords[factor]``, shape (n_records,)."""
         if factor not in self._codes:

@@ -1,0 +1,109 @@
+"""`bayeseval sensitivity`: the same fit without parts of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayeseval.cli._shared import (
+    EXIT_GATE_FAILED,
+    Columns,
+    EngineName,
+    Mapping,
+    Source,
+    load_records,
+)
+from bayeseval.errors import InputError
+
+__all__ = ["sensitivity"]
+
+
+def sensitivity(
+    benchmark: Source,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="language|task|model|outliers=N",
+            help="Leave out each level in turn, or the N records with the largest residuals; "
+            "repeatable. [default: language, task and model, if no group is given]",
+        ),
+    ] = None,
+    drop_group: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=LEVEL,...",
+            help="Leave out these languages, tasks or models together, as in "
+            "'OpenAI=gpt-*,text-davinci-*'; repeatable.",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            help="A shipped model's name or a spec file. [default: additive; paper with engine ml]",
+        ),
+    ] = None,
+    engine: Annotated[EngineName, typer.Option(help="How to get to the posterior.")] = "auto",
+    seed: Annotated[int, typer.Option(help="The one seed; same seed, same numbers.")] = 0,
+    jobs: Annotated[
+        int | None, typer.Option(help="Refits at a time. [default: number of cores]")
+    ] = None,
+    columns: Columns = None,
+    mapping: Mapping = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder. [default: results/BENCHMARK/MODEL-ENGINE-without-WHAT-seedN]"),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a folder that holds something else.")
+    ] = False,
+    no_figures: Annotated[bool, typer.Option("--no-figures", help="Leave out the figure.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress and no messages, only results.")
+    ] = False,
+) -> None:
+    """See how ranks hold without each level, a group or the largest residuals."""
+    from bayeseval.output import default_folder, progress_bar
+    from bayeseval.sensitivity import sensitivity as run_sensitivity
+    from bayeseval.spec import load_spec
+
+    groups = _groups(drop_group or ())
+    asked = drop or ([] if groups else ["language", "task", "model"])
+    spec = load_spec(model or ("paper" if engine == "ml" else "additive"))
+    records = load_records(benchmark, columns, mapping)
+    called = "-".join([spec.name, "without", *(text.replace("=", "") for text in asked), *groups])
+    with progress_bar("", quiet=quiet) as progress:
+        found = run_sensitivity(
+            records,
+            spec,
+            drop=asked,
+            groups=groups,
+            engine=engine,
+            seed=seed,
+            jobs=jobs,
+            progress=progress,
+        )
+    folder = out or default_folder(records.name, called, str(found.fit.run["engine"]), seed)
+    found.save(folder, figures=not no_figures, force=force)
+    typer.echo(str(found))
+    typer.echo(f"\nResults: {folder}")
+    if found.fit.gate.status == "fail":
+        raise typer.Exit(EXIT_GATE_FAILED)
+
+
+def _groups(texts: Sequence[str]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for text in texts:
+        name, equals, levels = text.partition("=")
+        if not (name and equals and levels):
+            raise InputError(
+                f"--drop-group takes NAME=LEVEL,LEVEL, as in OpenAI=gpt-*; got {text!r}"
+            )
+        if name in groups:
+            raise InputError(f"--drop-group names {name!r} twice")
+        groups[name] = [level.strip() for level in levels.split(",") if level.strip()]
+    return groups

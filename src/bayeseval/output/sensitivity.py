@@ -1,0 +1,293 @@
+"""What a sensitivity analysis looks like: its folder, figure, terminal text and sentences."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pandas as pd
+
+from bayeseval import names
+from bayeseval.output._parts import label_rows
+from bayeseval.output._style import (
+    ACCENT,
+    GREY,
+    MAIN,
+    new_figure,
+    plain,
+    save_figure,
+    shorten,
+    styled,
+)
+from bayeseval.output.store import Writer, write_csv, write_folder
+from bayeseval.output.terminal import text_table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "format_sensitivity",
+    "sensitivity_figure",
+    "sensitivity_sentences",
+    "write_sensitivity",
+]
+
+_WIDTH = 100
+_WORDS: Final[Mapping[str, str]] = {
+    names.LANGUAGE_POTENTIAL: "language potential",
+    "mean_prr": "Mean-PRR",
+    "cv_prr": "CV-PRR",
+}
+_FAILED: Final = ("not identified", "not fitted")
+# Languages that the figure shows one by one.
+_MANY = 80
+_SEVERAL = ("group", "outliers")
+
+
+def write_sensitivity(
+    folder: Path,
+    tables: Mapping[str, pd.DataFrame],
+    *,
+    ranks: pd.DataFrame | None,
+    run: Mapping[str, Any],
+    force: bool = False,
+) -> Path:
+    """Write the tables and the figure of a sensitivity analysis as a folder of its own.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to.
+    tables : mapping of str to pandas.DataFrame
+        ``sensitivity``, ``moves`` and, where records were left out for their residuals,
+        ``outliers``.
+    ranks : pandas.DataFrame or None
+        Ranks in the fit to all records, for the figure; None draws none.
+    run : mapping
+        Provenance.
+    force : bool
+        Replace a folder that holds something else.
+
+    Raises
+    ------
+    InputError
+        If the folder may not be replaced, or cannot be written.
+    """
+    writers: dict[str, Writer] = {
+        f"tables/{name}.csv": partial(write_csv, table) for name, table in tables.items()
+    }
+    if ranks is not None:
+        figure = sensitivity_figure(
+            ranks,
+            tables["moves"],
+            tables["sensitivity"],
+            subtitle=f"{run['benchmark']}, model {run['spec']['name']}, "
+            f"engine {run['fitted_with']}",
+            gate_status=run["gate"]["status"],
+        )
+        writers["figures/sensitivity.png"] = partial(save_figure, figure)
+    return write_folder(folder, writers, run=run, force=force)
+
+
+def format_sensitivity(table: pd.DataFrame, outliers: pd.DataFrame, verdict: Sequence[str]) -> str:
+    """Summary by what was left out, the records left out as outliers, and the sentences."""
+    columns: dict[str, list[str]] = {
+        key: []
+        for key in ("left out", "refits", "quantity", "Spearman", "Kendall", "sds", "new ranks")
+    }
+    for label, part in _blocks(table):
+        if (part["quantity"] == "").all():
+            for key in columns:
+                columns[key].append({"left out": label, "refits": "0"}.get(key, "-"))
+            continue
+        for number, (quantity, words) in enumerate(_WORDS.items()):
+            rows = part[part["quantity"] == quantity]
+            columns["left out"].append(label if number == 0 else "")
+            columns["refits"].append(f"{len(rows)}")
+            columns["quantity"].append(words)
+            columns["Spearman"].append(_lowest(rows["spearman"]))
+            columns["Kendall"].append(_lowest(rows["kendall"]))
+            columns["sds"].append(_highest(rows["largest_change_sd"].abs()))
+            columns["new ranks"].append(_highest(rows["n_rank_changes"], digits=0))
+    heading = (
+        "Refits against the fit to all records: the lowest rank correlations, the largest change\n"
+        "of a level beyond the common one (posterior sds), the most levels with a new median rank"
+    )
+    parts = [text_table(heading, columns)] if columns["quantity"] else []
+    if len(outliers):
+        shown = outliers.reset_index(drop=True)
+        parts.append(
+            text_table(
+                "Left out for their residuals (observed less expected score)",
+                {
+                    "model": list(shown[names.MODEL]),
+                    "language": list(shown[names.LANGUAGE]),
+                    "task": list(shown[names.TASK]),
+                    "score": [f"{value:.1f}" for value in shown[names.SCORE]],
+                    "residual": [f"{value:+.1f}" for value in shown["residual"]],
+                },
+            )
+        )
+    parts.append("\n".join(textwrap.fill(sentence, _WIDTH) for sentence in verdict))
+    return "\n\n".join(parts)
+
+
+def _lowest(values: pd.Series[float]) -> str:
+    return f"{values.min():.3f}" if values.notna().any() else "-"
+
+
+def _highest(values: pd.Series[float], digits: int = 2) -> str:
+    return f"{values.max():.{digits}f}" if values.notna().any() else "-"
+
+
+def _blocks(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Rows that are reported together: all levels of a factor, or one group."""
+    for what in table["drop"].unique():
+        part = table[table["drop"] == what]
+        if what in _SEVERAL:
+            for label in part["without"].unique():
+                yield str(label), part[part["without"] == label]
+        else:
+            yield f"each {what}", part
+
+
+def sensitivity_sentences(table: pd.DataFrame) -> list[str]:
+    """Say how stable the ranks are, what moves most, and which refits there are not.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Of :class:`bayeseval.sensitivity.Sensitivity`.
+    """
+    sentences = []
+    for label, part in _blocks(table):
+        what = str(part["drop"].iloc[0])
+        done = part[part["quantity"] != ""]
+        for quantity, words in _WORDS.items():
+            rows = done[(done["quantity"] == quantity) & done["kendall"].notna()]
+            if len(rows):
+                sentences.append(
+                    _one(rows.iloc[0], words) if what in _SEVERAL else _all(rows, what, words)
+                )
+        for row in part[part["status"].isin(_FAILED)].to_dict("records"):
+            said = str(row["reason"]).rstrip(".")
+            hint = " Name one of them in the group as well." if what == "group" else ""
+            sentences.append(f"Without {row['without']} there is no fit: {said}.{hint}")
+        failed = sorted(set(part.loc[part["status"] == "gate failed", "without"]))
+        if failed:
+            sentences.append(f"Not converged, do not rely on: without {', '.join(failed)}.")
+        if what in _SEVERAL or not len(done):
+            continue
+        gone = len(set(part["without"])) - len(set(done["without"]))
+        if gone:
+            sentences.append(f"The numbers on {label} are of the {len(set(done['without']))} left.")
+    return sentences
+
+
+def _one(row: pd.Series, words: str) -> str:
+    text = f"Without {row['without']} ({row['n_dropped']} records), {words}"
+    if row["n_rank_changes"] == 0:
+        return f"{text} has the same ranking."
+    n = int(row["n_rank_changes"])
+    text += f": {n} of {row['n_levels']:.0f} median ranks change (Kendall {row['kendall']:.2f})"
+    return f"{text}; most move {row['moved']}."
+
+
+def _all(rows: pd.DataFrame, what: str, words: str) -> str:
+    worst = rows.iloc[int(rows["kendall"].argmin())]
+    text = (
+        f"Without any one {what}, {words} keeps its order with Spearman at least "
+        f"{rows['spearman'].min():.3f} and Kendall at least {worst['kendall']:.3f}"
+    )
+    if worst["moved"]:
+        text += f"; without {worst['without']} these move most: {worst['moved']}"
+    sds = rows["largest_change_sd"].abs()
+    if sds.notna().any():
+        most = rows.iloc[int(sds.argmax())]
+        text += (
+            f". The largest change is that of {most['largest_change_level']} without "
+            f"{most['without']}, {most['largest_change_sd']:+.1f} posterior sds"
+        )
+    return f"{text}."
+
+
+@styled
+def sensitivity_figure(
+    ranks: pd.DataFrame,
+    moves: pd.DataFrame,
+    table: pd.DataFrame,
+    *,
+    subtitle: str,
+    gate_status: str,
+) -> Figure:
+    """Ranks of all records with their intervals, and where the refits put them.
+
+    Parameters
+    ----------
+    ranks : pandas.DataFrame
+        ``quantity``, ``level``, ``lower``, ``median``, ``upper`` of the fit to all records.
+    moves : pandas.DataFrame
+        ``quantity``, ``level``, ``median_before``, ``median_after`` of every refit.
+    table : pandas.DataFrame
+        Of :class:`bayeseval.sensitivity.Sensitivity`.
+    subtitle, gate_status : str
+        Which fit, and whether it converged.
+    """
+    sizes = {q: int((ranks["quantity"] == q).sum()) for q in _WORDS}
+    rows = max(min(sizes[names.LANGUAGE_POTENTIAL], _MANY), 2 * sizes["cv_prr"] + 4)
+    failed = sorted(set(table.loc[table["status"].isin(_FAILED), "without"]))
+    point = bool((ranks["lower"] == ranks["upper"]).all())
+    many = sizes[names.LANGUAGE_POTENTIAL] > _MANY
+    figure = new_figure(
+        10.0,
+        0.17 * rows + 1.0,
+        title="Ranks when part of the table is left out",
+        subtitle=subtitle,
+        caption=(
+            "Blue: rank in the fit to all records"
+            + ("" if point else ", median and 95 % equal-tailed interval")
+            + f". Orange: median ranks in {table['without'].nunique() - len(failed)} refits, each "
+            "without part of the table; where a level is left out, the others are ranked among "
+            "themselves, and the difference is drawn."
+            + (f" First {_MANY} languages." if many else "")
+            + (f" No fit without {', '.join(failed)}." if failed else "")
+        ),
+        gate_status=gate_status,
+    )
+    grid = figure.add_gridspec(2, 2)
+    places = (grid[:, 0], grid[0, 1], grid[1, 1])
+    for place, (quantity, words) in zip(places, _WORDS.items(), strict=True):
+        axes = figure.add_subplot(place)
+        axes.set_title(words[0].upper() + words[1:], size=9, loc="left")
+        part = ranks[ranks["quantity"] == quantity]
+        changed = moves[moves["quantity"] == quantity] if len(moves) else moves
+        _panel(axes, part, changed)
+    return figure
+
+
+def _panel(axes: Axes, ranks: pd.DataFrame, moves: pd.DataFrame) -> None:
+    known = ranks.dropna(subset=["median"])
+    known = known.sort_values(["median", "lower", "upper"]).head(_MANY).reset_index(drop=True)
+    place = {label: i for i, label in enumerate(known["level"])}
+    y = np.arange(len(known), dtype=float)
+    axes.hlines(y, known["lower"], known["upper"], color=MAIN, alpha=0.35, linewidth=3.0).set_gid(
+        "bars"
+    )
+    if len(moves):
+        there = moves[moves["level"].isin(place)].dropna(subset=["median_after"])
+        rows = there["level"].map(place).to_numpy(dtype=float)
+        base = known["median"].to_numpy(dtype=float)[rows.astype(int)]
+        shift = (there["median_after"] - there["median_before"]).to_numpy(dtype=float)
+        points = axes.scatter(
+            base + shift, rows, s=9, color=ACCENT, alpha=0.6, linewidths=0, zorder=2.5
+        )
+        points.set_gid("refits")
+    axes.scatter(known["median"], y, s=14, color=MAIN, zorder=3, linewidths=0).set_gid("points")
+    label_rows(axes, [plain(shorten(str(label), 24)) for label in known["level"]], 7.0)
+    axes.set_xlim(left=0.0)
+    axes.set_xlabel("Rank (1 = best)", color=GREY)

@@ -1,0 +1,344 @@
+"""How much results rest on single levels or odd records: refits without them.
+
+A level of a factor, a group of levels, or the records with the largest residuals are left
+out, the model is fitted again, and potentials, PRR and their ranks are held against those
+of the fit to all records.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import signal
+import threading
+import warnings
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pandas as pd
+
+from bayeseval import names
+from bayeseval.design import build_design
+from bayeseval.dropping import Part, choose_parts, outlying
+from bayeseval.engines import SamplerSettings, choose_engine
+from bayeseval.errors import BayesevalError, DesignError, InputError
+from bayeseval.fit import Fit, fit
+from bayeseval.moves import Quantity, agreement, level_moves, most_moved, read_quantity
+from bayeseval.records import Records
+from bayeseval.records import load as load_records
+from bayeseval.spec import ModelSpec, load_spec
+
+if TYPE_CHECKING:
+    from bayeseval.engines import Progress
+
+__all__ = ["QUANTITIES", "Sensitivity", "sensitivity"]
+
+#: What is held against the fit to all records.
+QUANTITIES: Final = (names.LANGUAGE_POTENTIAL, "mean_prr", "cv_prr")
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """What changes when part of a table is left out.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        One row per refit and quantity: ``drop`` (``language``, ``task``, ``model``,
+        ``group`` or ``outliers``), ``without`` (what was left out), ``n_dropped`` and
+        ``n_records`` (left), ``status`` (``fitted``, ``gate failed``, ``not identified``
+        or ``not fitted``), ``reason``, ``quantity``, ``n_levels`` (in both fits),
+        ``spearman`` and ``kendall`` of the posterior means, ``n_rank_changes`` (levels
+        whose median rank among the common ones differs), ``common_shift`` (mean change
+        over the levels), ``largest_change`` (the largest change beyond the common one, in
+        the quantity's units), ``largest_change_sd`` (in posterior sds) and
+        ``largest_change_level``, ``moved`` (the levels whose ranks move most, with
+        intervals). A refit that failed has one row, without a quantity.
+    moves : pandas.DataFrame
+        Means, sds and rank intervals of every level before and after, by refit.
+    outliers : pandas.DataFrame
+        The records left out for their residuals: ``model``, ``language``, ``task``,
+        ``score``, ``residual``; empty when none were asked for.
+    fit : Fit
+        The fit to all records.
+    """
+
+    table: pd.DataFrame
+    moves: pd.DataFrame
+    outliers: pd.DataFrame
+    fit: Fit
+
+    @property
+    def verdict(self) -> tuple[str, ...]:
+        """The answer in sentences."""
+        from bayeseval.output import sensitivity_sentences
+
+        return tuple(sensitivity_sentences(self.table))
+
+    def save(self, folder: str | Path, *, figures: bool = True, force: bool = False) -> Path:
+        """Write ``run.json``, tables and the figure; the folder appears whole or not at all.
+
+        Parameters
+        ----------
+        folder : str or Path
+            ``tables/sensitivity.csv``, ``tables/moves.csv``, ``tables/outliers.csv`` where
+            there are any, ``figures/sensitivity.png``.
+        figures : bool
+            Whether to draw the figure.
+        force : bool
+            Replace a folder that holds something else.
+
+        Raises
+        ------
+        InputError
+            If the folder holds something else or cannot be written.
+        """
+        from bayeseval.output import write_sensitivity
+
+        tables = {"sensitivity": self.table, "moves": self.moves}
+        if len(self.outliers):
+            tables["outliers"] = self.outliers
+        return write_sensitivity(
+            Path(folder),
+            tables,
+            ranks=self._ranks() if figures else None,
+            run=self._run(),
+            force=force,
+        )
+
+    def _ranks(self) -> pd.DataFrame:
+        """Median and interval of the ranks in the fit to all records."""
+        parts = []
+        for name in QUANTITIES:
+            quantity = read_quantity(self.fit.data, name)
+            same = level_moves(quantity, quantity)
+            ranks = same[["lower_before", "median_before", "upper_before"]]
+            ranks.columns = pd.Index(["lower", "median", "upper"])
+            parts.append(ranks.rename_axis("level").reset_index().assign(quantity=name))
+        return pd.concat(parts, ignore_index=True)
+
+    def _run(self) -> dict[str, Any]:
+        run = self.fit.run
+        asked = "|".join(sorted(set(self.table["drop"] + "=" + self.table["without"])))
+        said = f"{run['spec_hash']}{run['engine']}{asked}"
+        return {
+            "benchmark": run["benchmark"],
+            "data_hash": run["data_hash"],
+            "spec_hash": hashlib.sha256(said.encode()).hexdigest(),
+            "engine": "sensitivity",
+            "seed": run["seed"],
+            "fitted_with": run["engine"],
+            "spec": run["spec"],
+            "gate": run["gate"],
+            "verdict": list(self.verdict),
+        }
+
+    def __str__(self) -> str:
+        """Summary, outliers and verdict as text."""
+        from bayeseval.output import format_sensitivity
+
+        return format_sensitivity(self.table, self.outliers, self.verdict)
+
+
+def sensitivity(
+    records: Records | str | Path,
+    spec: str | Path | ModelSpec | Mapping[str, Any] = "additive",
+    *,
+    drop: str | Sequence[str] = "language",
+    groups: Mapping[str, Sequence[str]] | None = None,
+    engine: str = "auto",
+    seed: int = 0,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Sensitivity:
+    """Fit again without each level, group, or the largest residuals, and compare.
+
+    Parameters
+    ----------
+    records : Records, str or Path
+        The table, or what :func:`bayeseval.load` takes.
+    spec : str, Path, ModelSpec or dict
+        A shipped model's name, a YAML file, or a spec.
+    drop : str or sequence of str
+        ``language``, ``task`` or ``model``: leave out each level in turn;
+        ``outliers=10``: leave out the ten records with the largest residuals
+        (observed less posterior mean of the expected score; paper 000, Appendix C).
+    groups : mapping of str to sequence of str, optional
+        Name of a group to the levels (of any factor, also patterns such as
+        ``gpt-*``) that are left out together.
+    engine : str
+        As for :func:`bayeseval.fit`; every refit takes the engine of the first fit.
+    seed : int
+        The one seed.
+    jobs : int, optional
+        Refits at a time, in processes of their own; the number of cores when left out.
+    progress : callable, optional
+        Called as ``progress(stage, done, total, remark)``.
+
+    Returns
+    -------
+    Sensitivity
+        A refit that the remaining table does not allow is a row that says why.
+
+    Raises
+    ------
+    InputError
+        If what is to be dropped does not exist.
+    """
+    if jobs is not None and jobs < 1:
+        raise InputError(f"jobs must be at least 1, got {jobs}")
+    table = records if isinstance(records, Records) else load_records(records)
+    model = load_spec(dict(spec) if isinstance(spec, Mapping) else spec)
+    asked = [drop] if isinstance(drop, str) else list(drop)
+    parts, n_outliers = choose_parts(table, asked, groups or {})
+    chosen = choose_engine(engine, build_design(table, model), SamplerSettings(seed=seed))
+    base = fit(table, model, engine=chosen.name, seed=seed, progress=progress)
+    outliers = pd.DataFrame()
+    if n_outliers is not None:
+        keep, outliers = outlying(table, base.data, n_outliers)
+        parts.append(Part("outliers", f"the {n_outliers} largest residuals", keep))
+    before = tuple(read_quantity(base.data, name) for name in QUANTITIES)
+    job = _Job(table, model, chosen.name, seed, before)
+    done = list(_refits(job, parts, jobs, progress))
+    return Sensitivity(
+        table=pd.DataFrame([row for part, found in done for row in _rows(table, part, found)]),
+        moves=pd.concat(
+            [
+                moved.rename_axis("level")
+                .reset_index()
+                .assign(drop=part.drop, without=part.label, quantity=name)
+                for part, found in done
+                for name, moved in found.moves.items()
+            ]
+            or [pd.DataFrame()],
+            ignore_index=True,
+        ),
+        outliers=outliers,
+        fit=base,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """What all refits share."""
+
+    records: Records
+    spec: ModelSpec
+    engine: str
+    seed: int
+    before: tuple[Quantity, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Refit:
+    """What one refit found, or why it did not."""
+
+    status: str
+    reason: str = ""
+    moves: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+
+
+def _refits(
+    job: _Job, parts: Sequence[Part], jobs: int | None, progress: Progress | None
+) -> Iterator[tuple[Part, _Refit]]:
+    """Every part with its refit, in the order of the parts."""
+    from joblib import Parallel, cpu_count, delayed
+
+    n_jobs = min(jobs or cpu_count(), len(parts))
+    # In order, so that results do not wait in memory for long.
+    run = Parallel(n_jobs=n_jobs, return_as="generator")
+    with _unheard_by_children():
+        results = run(delayed(_refit)(job, part) for part in parts)
+    if progress is not None:
+        progress("refitting", 0, len(parts), f"{n_jobs} at a time" if n_jobs > 1 else "")
+    with _ended(results):
+        for number, (part, found) in enumerate(zip(parts, results, strict=True), 1):
+            if progress is not None:
+                progress("refitting", number, len(parts), f"without {part.label}")
+            yield part, found
+
+
+@contextlib.contextmanager
+def _unheard_by_children() -> Iterator[None]:
+    """Processes started meanwhile do not hear of Ctrl-C: it is for this one, which ends them.
+
+    What is ignored when a process starts is ignored in it. A mask would not do: the
+    resource tracker of joblib's processes takes it off.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def _ended(results: Generator[_Refit]) -> Iterator[None]:
+    """End the processes when a report raises (Ctrl-C): what they work at is not wanted."""
+    try:
+        yield
+    finally:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*tasks which were still being processed")
+            results.close()
+
+
+def _refit(job: _Job, part: Part) -> _Refit:
+    try:
+        rest = job.records.subset(part.keep, name=f"{job.records.name} without {part.label}")
+        fitted = fit(rest, job.spec, engine=job.engine, seed=job.seed)
+    except DesignError as error:
+        return _Refit("not identified", str(error))
+    except BayesevalError as error:
+        return _Refit("not fitted", str(error))
+    return _Refit(
+        "gate failed" if fitted.gate.status == "fail" else "fitted",
+        moves={
+            before.name: level_moves(before, read_quantity(fitted.data, before.name))
+            for before in job.before
+        },
+    )
+
+
+def _rows(table: Records, part: Part, found: _Refit) -> Iterator[dict[str, Any]]:
+    n_kept = int(part.keep.sum())
+    shared = {
+        "drop": part.drop,
+        "without": part.label,
+        "n_dropped": len(table) - n_kept,
+        "n_records": n_kept,
+        "status": found.status,
+        "reason": found.reason,
+    }
+    if not found.moves:
+        yield shared | {"quantity": ""}
+    for name, moved in found.moves.items():
+        spearman, kendall = agreement(moved)
+        change = moved["mean_after"] - moved["mean_before"]
+        shift = float(change.mean())
+        in_sds = (change - shift) / moved["sd_before"]
+        # Without sds, of a point estimate, the units decide what changes most.
+        sizes = (in_sds if in_sds.notna().any() else change - shift).abs().dropna()
+        level = str(sizes.idxmax()) if len(sizes) else ""
+        yield shared | {
+            "quantity": name,
+            "n_levels": len(change.dropna()),
+            "spearman": spearman,
+            "kendall": kendall,
+            "n_rank_changes": int(
+                (moved["median_after"] != moved["median_before"])[
+                    moved[["median_after", "median_before"]].notna().all(axis=1)
+                ].sum()
+            ),
+            "common_shift": shift,
+            "largest_change": float(change[level] - shift) if level else np.nan,
+            "largest_change_sd": float(in_sds[level]) if level else np.nan,
+            "largest_change_level": level,
+            "moved": most_moved(moved),
+        }

@@ -1,0 +1,221 @@
+"""Refits without levels, groups and outliers; the robustness check and tests of paper 000."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+from scipy import stats
+
+from bayeseval import Fit, fit, load
+from bayeseval.cli import main
+from bayeseval.errors import InputError
+from bayeseval.records import Records
+from bayeseval.sensitivity import QUANTITIES, Sensitivity, sensitivity
+from bayeseval.simulate import simulate
+
+pytestmark = pytest.mark.xdist_group("sensitivity")
+
+Floats = npt.NDArray[np.float64]
+
+
+@pytest.fixture(scope="module")
+def small() -> Records:
+    """Three models; without m1, m3 alone has the task t3, and nothing tells the two apart."""
+    rng = np.random.default_rng(5)
+    rows = [
+        (m, lang, t)
+        for m in ("m1", "m2", "m3")
+        for lang in ("xa", "xb", "xc", "xd")
+        for t in ("t1", "t2", "t3")
+        if m == "m1" or (m == "m3") == (t == "t3")
+    ]
+    frame = pd.DataFrame(rows, columns=["model", "language", "task"])
+    level = 8.0 * frame["language"].map({"xa": 0.0, "xb": 1.0, "xc": 2.0, "xd": 3.0})
+    frame["score"] = 40.0 + level + rng.normal(0.0, 2.0, len(frame))
+    frame.loc[3, "score"] += 30.0
+    return Records.from_frame(frame, name="small", units=(0, 100))
+
+
+@pytest.fixture(scope="module")
+def both(small: Records) -> Sensitivity:
+    return sensitivity(
+        small, drop=["model", "outliers=1"], groups={"first": ["m1"], "ends": ["x[ad]"]}, jobs=1
+    )
+
+
+@pytest.fixture(scope="module")
+def published() -> Sensitivity:
+    return sensitivity("mega", "paper", engine="ml", drop="outliers=10")
+
+
+@pytest.fixture(scope="module")
+def bayesian() -> Sensitivity:
+    return sensitivity("mega", "additive", drop="outliers=10")
+
+
+def test_a_refit_is_the_fit_to_the_rest(small: Records, both: Sensitivity) -> None:
+    part = both.table[both.table["without"] == "m3"].set_index("quantity")
+    assert list(part.index) == list(QUANTITIES)
+    keep = small.table["model"].to_numpy() != "m3"
+    rest = fit(small.subset(keep, name="rest"), "additive")
+    before = both.fit.data["posterior"]["language_potential"].to_numpy().reshape(-1, 4)
+    after = rest.data["posterior"]["language_potential"].to_numpy().reshape(-1, 4)
+    row = part.loc["language_potential"]
+    assert (row["n_dropped"], row["n_records"]) == (int((~keep).sum()), int(keep.sum()))
+    change = after.mean(axis=0) - before.mean(axis=0)
+    np.testing.assert_allclose(row["common_shift"], change.mean(), rtol=1e-9)
+    beyond = (change - change.mean()) / before.std(axis=0, ddof=1)
+    largest = np.abs(beyond).argmax()
+    np.testing.assert_allclose(row["largest_change_sd"], beyond[largest], rtol=1e-9)
+    assert row["largest_change_level"] == ("xa", "xb", "xc", "xd")[largest]
+    expected = stats.spearmanr(before.mean(axis=0), after.mean(axis=0))[0]
+    np.testing.assert_allclose(row["spearman"], expected, rtol=1e-9)
+    moves = both.moves[(both.moves["without"] == "m3") & (both.moves["quantity"] == "mean_prr")]
+    # The model that is gone is not ranked.
+    assert list(moves["level"]) == ["m1", "m2"]
+
+
+def test_what_the_rest_cannot_identify_is_a_row_that_says_so(both: Sensitivity) -> None:
+    part = both.table[both.table["without"] == "m1"]
+    assert list(part["status"]) == ["not identified"]
+    # Two tasks of m2 against one of m3: whichever side is named, both are at fault.
+    assert "always occur together, so their effects cannot be told apart" in part["reason"].iloc[0]
+    assert any(text.startswith("Without m1 there is no fit: ") for text in both.verdict)
+    assert {"m2", "m3"} <= set(both.table.loc[both.table["status"] == "fitted", "without"])
+    said = str(both)
+    assert "first" in said
+    assert "nan" not in said
+
+
+def test_groups_and_the_record_with_the_largest_residual(small: Records, both: Sensitivity) -> None:
+    ends = both.table[both.table["without"] == "ends"]
+    assert set(ends["n_dropped"]) == {int(small.table["language"].isin(["xa", "xd"]).sum())}
+    odd = small.table.loc[small.table["score"].idxmax()]
+    [gone] = both.outliers.to_dict("records")
+    assert [gone[k] for k in ("model", "language", "task", "score")] == [
+        odd[k] for k in ("model", "language", "task", "score")
+    ]
+    assert gone["residual"] > 10.0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"drop": "langauge"}, "did you mean 'language'"),
+        ({"drop": "outliers"}, "as in outliers=10; got 'outliers'"),
+        ({"drop": "outliers=0"}, "from 1 to 23"),
+        ({"drop": ["model", "model"]}, "drop names 'model' twice"),
+        ({"drop": [], "groups": {"g": ["m9"]}}, "no language, task or model 'm9'"),
+        ({"drop": [], "groups": {"g": ["*"]}}, "holds every record"),
+        ({"drop": []}, "nothing to leave out"),
+        ({"jobs": 0}, "jobs must be at least 1"),
+    ],
+)
+def test_what_cannot_be_dropped(small: Records, options: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message.replace("*", r"\*")):
+        sensitivity(small, **options)
+
+
+def test_the_command_writes_a_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], small: Records
+) -> None:
+    small.to_csv(tmp_path / "small.csv")
+    out = tmp_path / "out"
+    # Two processes, and the same numbers as in one.
+    arguments = ["sensitivity", "-b", str(tmp_path / "small.csv"), "--drop", "model", "-q"]
+    assert main([*arguments, "--jobs", "2", "--out", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert "Without m1 there is no fit" in " ".join(shown.split())
+    table = pd.read_csv(out / "tables" / "sensitivity.csv")
+    alone = sensitivity(small, drop="model", jobs=1).table
+    pd.testing.assert_frame_equal(table, alone.reset_index(drop=True).replace("", np.nan),
+                                  check_dtype=False)  # fmt: skip
+    assert (out / "figures" / "sensitivity.png").stat().st_size > 10_000
+    assert json.loads((out / "run.json").read_text())["fitted_with"] == "marginal"
+    assert main([*arguments, "--drop-group", "nothing", "--out", str(out)]) == 2
+    assert "--drop-group takes NAME=LEVEL,LEVEL" in capsys.readouterr().err
+
+
+def changed_ranks(found: Sensitivity, quantity: str) -> dict[str, tuple[int, int]]:
+    moved = found.moves[found.moves["quantity"] == quantity].set_index("level")
+    pairs = moved[["median_before", "median_after"]].astype(int)
+    return {
+        str(label): (int(before), int(after))
+        for label, (before, after) in zip(pairs.index, pairs.to_numpy(), strict=True)
+        if before != after
+    }
+
+
+def test_robustness_check_as_published(published: Sensitivity) -> None:
+    # Paper 000, Figure 7: the same ranking; Figure 8: these two swap, and no other moves.
+    assert changed_ranks(published, "mean_prr") == {}
+    assert changed_ranks(published, "cv_prr") == {"gpt-3.5-turbo (TT)": (6, 8), "mBERT": (8, 6)}
+    gone = published.outliers.iloc[0]
+    assert (gone["model"], gone["language"], gone["task"]) == ("XLM-R Large", "th", "panx:f1")
+    assert list(published.outliers["residual"].abs()) == sorted(
+        published.outliers["residual"].abs(), reverse=True
+    )
+    assert published.table.set_index("quantity").loc["mean_prr", "n_rank_changes"] == 0
+
+
+def test_its_bayesian_counterpart(bayesian: Sensitivity) -> None:
+    """The same ranking by Mean-PRR; the two swap sides here too, and close ranks move with them.
+
+    Eight of the ten records are those of the published check; two of Wolof, which has six
+    records of this task alone, take the place of the weakest two.
+    """
+    assert changed_ranks(bayesian, "mean_prr") == {}
+    moved = changed_ranks(bayesian, "cv_prr")
+    assert moved["gpt-3.5-turbo (TT)"][1] > moved["gpt-3.5-turbo (TT)"][0]
+    assert moved["mBERT"][1] < moved["mBERT"][0]
+    row = bayesian.table.set_index("quantity").loc["cv_prr"]
+    assert 0.8 < row["kendall"] < 0.95
+
+
+def residuals(one: Fit) -> tuple[Floats, Floats, npt.NDArray[np.int64]]:
+    """Conditional residuals, model effects, language of every record."""
+    p = one.data["posterior"].to_dataset().squeeze(["chain", "draw"])
+    c = one.data["constant_data"].to_dataset()
+    expected = float(p["intercept"]) + sum(
+        p[f"{f}_effect"].to_numpy()[c[f"{f}_index"].to_numpy()]
+        for f in ("language", "task", "model")
+    )
+    score = one.data["observed_data"]["score"].to_numpy()
+    return score - expected, p["model_effect"].to_numpy(), c["language_index"].to_numpy()
+
+
+def test_tests_of_residuals_and_effects_as_published(published: Sensitivity) -> None:
+    """Paper 000, Appendix C: W and p of Shapiro-Wilk, p of Levene.
+
+    The residuals are conditional ones, with the predicted model effects taken out: those
+    around the fixed effects alone have W = 0.995. Levene's p is below 0.001 with every
+    centre; with the median it is 5e-20.
+    """
+    residual, effect, language = residuals(published.fit)
+    normality = stats.shapiro(residual)
+    assert f"{normality.statistic:.3f}" == "0.979"
+    assert normality.pvalue < 0.001
+    assert f"{stats.shapiro(effect).pvalue:.3f}" == "0.987"
+    for centre in ("mean", "median", "trimmed"):
+        groups = [residual[language == i] for i in range(53)]
+        assert stats.levene(*groups, center=centre).pvalue < 0.001
+    # The other residuals would not do.
+    constant = published.fit.data["constant_data"].to_dataset()
+    marginal = residual + effect[constant["model_index"].to_numpy()]
+    assert f"{stats.shapiro(marginal).statistic:.3f}" != "0.979"
+
+
+def test_without_outliers_nothing_moves_much() -> None:
+    """Negative control: scores of the model itself do not hang on their largest residuals."""
+    calm = simulate("additive", n_languages=12, sds={"sd_residual": 2.0}, seed=1).records
+    found = sensitivity(calm, drop="outliers=2")
+    # CV-PRR of models that share all but their noise is another matter.
+    assert list(found.table["kendall"])[:2] == pytest.approx([1.0, 1.0])
+    assert load("mega").subset(np.ones(1364, dtype=bool), name="mega").content_hash == (
+        load("mega").content_hash
+    )
