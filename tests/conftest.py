@@ -37,8 +37,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     # Reports of all xdist workers arrive at the controller, so it alone counts.
-    if config.getoption("--strict-skips") and not hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput"):
+        return
+    if config.getoption("--strict-skips"):
         config.pluginmanager.register(StrictSkips(), "strict-skips")
+    if config.getoption("dist", "no") == "loadfile":
+        config.pluginmanager.register(OneWorkerPerFile(), "one-worker-per-file")
 
 
 class StrictSkips:
@@ -73,6 +77,36 @@ class StrictSkips:
             terminalreporter.section("skips that are not allowed here", red=True)
             for line in self.refused:
                 terminalreporter.line(line)
+
+
+class OneWorkerPerFile:
+    """Fails a session in which a file's fixtures were set up by several workers.
+
+    Nothing else would tell: the tests pass, they only take twice as long.
+    """
+
+    def __init__(self) -> None:
+        self.workers: dict[str, set[str]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        # Reports from a worker carry it as `node`.
+        if report.when == "call" and hasattr(report, "node"):
+            file = report.nodeid.partition("::")[0]
+            self.workers.setdefault(file, set()).add(report.node.gateway.id)
+
+    @property
+    def divided(self) -> list[str]:
+        return sorted(file for file, workers in self.workers.items() if len(workers) > 1)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.divided and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.divided:
+            terminalreporter.section("files that several workers ran", red=True)
+            for file in self.divided:
+                terminalreporter.line(file)
 
 
 @pytest.fixture(autouse=True)

@@ -94,6 +94,19 @@ def test_at_home_a_skip_is_a_skip(tmp_path: Path) -> None:
     assert session(tmp_path, ci=False, refused=REFUSED)[0] == 0
 
 
+def test_a_file_divided_among_workers_fails(tmp_path: Path) -> None:
+    # A scheduler that has lost the files, as `loadgroup` once lost its groups.
+    (tmp_path / "lost.py").write_text(
+        "from xdist.scheduler import LoadFileScheduling\n"
+        "LoadFileScheduling._split_scope = lambda self, nodeid: nodeid\n"
+    )
+    files = {"a": "@pytest.mark.parametrize('i', range(4))\ndef test(i): pass"}
+    code, output = session(tmp_path, "-n", "2", "--dist=loadfile", "-p", "lost", ci=False, **files)
+    assert code == pytest.ExitCode.TESTS_FAILED, output
+    assert "4 passed" in output
+    assert "test_a.py" in output.partition("files that several workers ran")[2]
+
+
 def test_stray_state_fails_the_test_or_is_undone(tmp_path: Path) -> None:
     code, output = session(tmp_path, ci=False, stray=STRAY)
     assert code == pytest.ExitCode.TESTS_FAILED

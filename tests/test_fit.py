@@ -14,8 +14,6 @@ from bayeseval import Fit, fit
 from bayeseval.errors import BayesevalError, InputError
 from bayeseval.simulate import simulate
 
-pytestmark = pytest.mark.xdist_group("samplers")
-
 
 @pytest.fixture(scope="module")
 def small() -> Fit:

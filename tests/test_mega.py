@@ -16,9 +16,6 @@ from bayeseval.records import Records
 from bayeseval.spec import load_spec
 from tests.helpers import assert_within_mcse
 
-# One worker fits each model once for all tests here.
-pytestmark = pytest.mark.xdist_group("mega")
-
 Floats = npt.NDArray[np.float64]
 
 

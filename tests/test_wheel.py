@@ -16,9 +16,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Both tests share one build.
-pytestmark = pytest.mark.xdist_group("wheel")
-
 
 def clean_environment() -> dict[str, str]:
     """The environment of a user: nothing points Python at this checkout."""

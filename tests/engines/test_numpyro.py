@@ -24,8 +24,6 @@ from bayeseval.engines.base import Draws
 from bayeseval.simulate import simulate
 from bayeseval.spec import list_models, load_spec
 
-pytestmark = pytest.mark.xdist_group("samplers")
-
 
 def small(spec: dict[str, Any] | str = "additive") -> Design:
     records = simulate("additive", n_languages=5, n_tasks=3, n_models=4, seed=3).records

@@ -16,8 +16,6 @@ from bayeseval.errors import MissingDependencyError
 from bayeseval.simulate import simulate
 from bayeseval.spec import load_spec
 
-pytestmark = pytest.mark.xdist_group("samplers")
-
 
 @pytest.fixture(scope="module")
 def design() -> Design:

@@ -19,8 +19,6 @@ from bayeseval.simulate import simulate
 from bayeseval.spec import load_spec
 from tests.helpers import assert_within_mcse
 
-pytestmark = pytest.mark.xdist_group("samplers")
-
 KNOWN = {
     "name": "known",
     "effects": {"language": "fixed", "task": "fixed", "model": "fixed"},
