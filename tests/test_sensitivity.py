@@ -18,8 +18,6 @@ from bayeseval.records import Records
 from bayeseval.sensitivity import QUANTITIES, Sensitivity, sensitivity
 from bayeseval.simulate import simulate
 
-pytestmark = pytest.mark.xdist_group("sensitivity")
-
 Floats = npt.NDArray[np.float64]
 
 
