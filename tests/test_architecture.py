@@ -44,9 +44,11 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
         *("moves", "dropping"),
     ),
     "simulate": ("records", "spec", "design"),
+    "mexa": ("records",),
     "cli": (
         *("records", "spec", "design", "engines", "diagnostics", "estimands"),
         *("output", "output.store", "fit", "plan", "compare", "sensitivity", "simulate"),
+        "mexa",
     ),
 }
 

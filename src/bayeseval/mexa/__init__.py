@@ -1,0 +1,7 @@
+"""Cross-lingual alignment of a model's sentence embeddings (MEXA), from text to covariate.
+
+`alignment` scores arrays, `extract` makes them with torch, `parallel` reads the
+sentences, `covariate` joins the scores to a benchmark's languages. The method is that
+of Kargaran and others, "MEXA: Multilingual Evaluation of English-Centric LLMs via
+Cross-Lingual Alignment", arXiv:2410.05873.
+"""

@@ -1,0 +1,260 @@
+"""Alignment as a covariate: scores joined to the languages of a benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from bayeseval._resources import resource_folder
+from bayeseval.errors import InputError, did_you_mean
+from bayeseval.mexa.alignment import Pooling
+from bayeseval.mexa.tables import AlignmentTable, read_alignment
+from bayeseval.records import Covariate, Records
+from bayeseval.records.languages import Matches, Pair, match, resolve
+
+__all__ = ["load_covariate"]
+
+Floats = npt.NDArray[np.float64]
+
+# English is compared with itself: 1 but for rounding and duplicate sentences.
+_ADJUSTED_BELOW: Final = 0.99
+
+
+def load_covariate(
+    source: str | Path,
+    records: Records,
+    *,
+    name: str = "mexa",
+    column: str | None = None,
+    by: Literal["auto", "language", "model:language"] = "auto",
+    pooling: Pooling = "mean",
+    embedding: str | None = None,
+    pivot: str | None = None,
+    sentences: int | None = None,
+    aliases: Mapping[str, str] | None = None,
+) -> Covariate:
+    r"""Read alignment, or any number by language, for the languages of a benchmark.
+
+    Parameters
+    ----------
+    source : str or Path
+        A file or a folder as :func:`bayeseval.mexa.tables.read_alignment` takes it, or
+        the name of a covariate that is shipped with the benchmark (``mexa`` of `mega`).
+    records : Records
+        Whose languages and models are looked for.
+    name : str
+        Name of the covariate; its slope is ``<name>_slope``.
+    column : str, optional
+        The one column to take the values from.
+    by : {"auto", "language", "model:language"}
+        ``auto`` takes the models apart when the source has every model of the records
+        under the same name, and averages over its models otherwise.
+    pooling : {"mean", "max"}
+        How layers become one score, where the source has layers.
+    embedding : str, optional
+        ``weighted`` or ``last``, where the source has both.
+    pivot : str, optional
+        Divide every model's values by this language's: that turns alignment that was
+        multiplied by a model's English score (table 6 of the paper) back.
+    sentences : int, optional
+        Number of sentences behind each value, for standard errors; not needed where
+        the source says it.
+    aliases : mapping of str to str, optional
+        Languages of the records to labels of the source, where the user knows better.
+
+    Returns
+    -------
+    Covariate
+        All languages of the source, those without records too. Missing values are NaN.
+
+    Raises
+    ------
+    InputError
+        One line: the file, the place, what is wrong and what is allowed.
+
+    Notes
+    -----
+    The standard error is binomial, :math:`\sqrt{q(1-q)/n}` with
+    :math:`q = (np + 1/2)/(n + 1)`, so that scores of 0 and 1 are not taken as exact. A
+    mean over layers or models is an average over n sentences of numbers between 0 and 1,
+    whose variance is at most that of a 0-1 outcome with the same mean; so the error is
+    not too small, however alike layers and models are. For a maximum over layers it is
+    that of the best layer, as if that had been chosen beforehand.
+    """
+    path = _find(source, records.name)
+    table = read_alignment(path, column=column, pooling=pooling, embedding=embedding)
+    table = _raw(table, pivot)
+    matches = _match(records, table.labels, aliases)
+    if not matches.pairs:
+        raise InputError(
+            f"{table.source}: none of its languages is one of {records.name} "
+            f"(there: {', '.join(table.labels[:4])}, ...)"
+        )
+    labels, places, left_out = _labels(table.labels, matches)
+    chosen, level, notes = _level(table, records.coords["model"], by)
+    counts = table.n if sentences is None else np.full(table.values.shape, float(sentences))
+    if sentences is not None and sentences < 1:
+        raise InputError(f"sentences must be at least 1; got {sentences}")
+    if level == "language":
+        values, complete = _average(table.values)
+        notes += complete
+        n = None if counts is None else np.min(counts, axis=0)
+        models: tuple[str, ...] = ()
+    else:
+        values, n = table.values[list(chosen.values())], counts
+        n = None if counts is None else counts[list(chosen.values())]
+        models = tuple(chosen)
+    values = values[..., places]
+    se = None if n is None else _binomial_error(values, n[..., places], table.source)
+    return Covariate(
+        name=name,
+        by=level,
+        labels=labels,
+        models=models,
+        values=values,
+        se=se,
+        source=table.source,
+        matched=matches.mapping,
+        notes=(*table.notes, *notes, *matches.notes(), *left_out),
+    )
+
+
+def _find(source: str | Path, benchmark: str) -> Path:
+    path = Path(source)
+    if path.exists():
+        return path
+    folder = resource_folder("benchmarks") / benchmark / "covariates"
+    shipped = {one.stem: one for one in sorted(folder.glob("*.csv"))}
+    if str(source) in shipped:
+        return shipped[str(source)]
+    there = f" (shipped with {benchmark}: {', '.join(shipped)})" if shipped else ""
+    raise InputError(
+        f"{source}: no such file, folder or shipped covariate"
+        f"{did_you_mean(str(source), shipped)}{there}"
+    )
+
+
+def _raw(table: AlignmentTable, pivot: str | None) -> AlignmentTable:
+    """The table divided by its pivot's row, or with a note that it looks multiplied."""
+    row = _pivot_row(table, pivot)
+    if pivot is None:
+        english = table.values[:, row] if row is not None else np.array([])
+        if len(table.models) > 1 and (english < _ADJUSTED_BELOW).any():
+            note = (
+                f"the row {table.labels[row or 0]!r} is not 1: the values look like alignment "
+                "times a model's English score; pivot= divides by that row"
+            )
+            return replace(table, notes=(*table.notes, note))
+        return table
+    if row is None:
+        raise InputError(f"{table.source}: there is no pivot {pivot!r}")
+    whole = table.values[:, [row]]
+    if not (whole > 0).all():
+        raise InputError(f"{table.source}: the pivot {pivot!r} has a value that is not positive")
+    note = f"every model's values were divided by its row {table.labels[row]!r}"
+    return replace(table, values=table.values / whole, notes=(*table.notes, note))
+
+
+def _pivot_row(table: AlignmentTable, pivot: str | None) -> int | None:
+    found = match([pivot or "eng_Latn"], table.labels).mapping
+    return table.labels.index(next(iter(found.values()))) if found else None
+
+
+def _match(records: Records, theirs: Sequence[str], aliases: Mapping[str, str] | None) -> Matches:
+    """Match labels; by the language's name where the label itself says nothing."""
+    ours = records.coords["language"]
+    strays = [label for label in aliases or {} if label not in ours]
+    if strays:
+        raise InputError(
+            f"{strays[0]!r} is no language of {records.name}{did_you_mean(strays[0], ours)}"
+        )
+    found = match(ours, theirs, aliases=aliases)
+    names = records.language_names
+    retry = {one.label: names[one.label] for one in found.unmatched if one.label in names}
+    by_name = match(retry.values(), theirs).mapping
+    added = [Pair(label, by_name[text]) for label, text in retry.items() if text in by_name]
+    done = {pair.a for pair in added}
+    return replace(
+        found,
+        pairs=(*found.pairs, *added),
+        unmatched=tuple(one for one in found.unmatched if one.label not in done),
+        unused=tuple(label for label in found.unused if label not in {pair.b for pair in added}),
+    )
+
+
+def _labels(
+    theirs: Sequence[str], matches: Matches
+) -> tuple[tuple[str, ...], npt.NDArray[np.int64], list[str]]:
+    """The benchmark's label where there is one, else the source's; and where each stands."""
+    place = {label: i for i, label in enumerate(theirs)}
+    ours = [(pair.a, place[pair.b]) for pair in matches.pairs]
+    taken = set(matches.mapping)
+    notes = []
+    for label in matches.unused:
+        if not _is_language(label):
+            notes.append(f"the row {label!r} was left out: it is no language that is known here")
+        elif label in taken:
+            notes.append(f"the row {label!r} was left out: that label belongs to another row")
+        else:
+            ours.append((label, place[label]))
+    labels, places = zip(*sorted(ours, key=lambda one: one[1]), strict=True)
+    return labels, np.array(places, dtype=np.int64), notes
+
+
+def _is_language(label: str) -> bool:
+    try:
+        resolve(label)
+    except InputError:
+        return False
+    return True
+
+
+def _level(
+    table: AlignmentTable, models: Sequence[str], by: str
+) -> tuple[dict[str, int], Literal["language", "model:language"], list[str]]:
+    """Which of the benchmark's models the source has, and what is a value's level."""
+    there = {model.casefold(): i for i, model in enumerate(table.models) if model}
+    there.update({model.rpartition("/")[2]: i for model, i in list(there.items())})
+    chosen = {model: there[model.casefold()] for model in models if model.casefold() in there}
+    if by == "auto":
+        by = "model:language" if len(chosen) == len(models) else "language"
+        some = bool(chosen) and len(chosen) < len(models)
+        notes = [f"only {len(chosen)} of {len(models)} models have values"] if some else []
+    else:
+        notes = []
+    if by == "language":
+        if len(table.models) > 1:
+            notes.append(f"averaged over {len(table.models)} models: {', '.join(table.models)}")
+        return {}, "language", notes
+    if by != "model:language":
+        raise InputError(f"by must be auto, language or model:language; got {by!r}")
+    if not chosen:
+        names = ", ".join(table.models) or "none named"
+        raise InputError(f"{table.source}: none of its models is in the records ({names})")
+    return chosen, "model:language", notes
+
+
+def _average(values: Floats) -> tuple[Floats, list[str]]:
+    """Mean over models; a language without some of them is missing, not another mixture."""
+    partly = np.isnan(values).any(axis=0) & ~np.isnan(values).all(axis=0)
+    count = int(partly.sum())
+    lacking = "1 language lacks" if count == 1 else f"{count} languages lack"
+    counting = "counts" if count == 1 else "count"
+    note = f"{lacking} values of some models and {counting} as missing"
+    return values.mean(axis=0), [note] if count else []
+
+
+def _binomial_error(values: Floats, n: Floats, source: str) -> Floats:
+    outside = np.isfinite(values) & ((values < 0) | (values > 1))
+    if outside.any():
+        raise InputError(
+            f"{source}: {values[outside][0]:g} is no share of sentences, so its standard error "
+            "cannot follow from their number; leave sentences (column n) out"
+        )
+    q = (n * values + 0.5) / (n + 1)
+    return np.sqrt(q * (1 - q) / n)

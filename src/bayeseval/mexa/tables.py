@@ -1,0 +1,315 @@
+"""Tables of alignment from files: this package's, the reference tool's, and papers'."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from bayeseval.errors import InputError, did_you_mean
+from bayeseval.mexa.alignment import Pooling, pool
+from bayeseval.records.cells import clean_labels, empty_cells, parse_numbers
+from bayeseval.records.raw import RawTable
+from bayeseval.records.readers.tabular import read_table
+
+__all__ = ["AlignmentTable", "read_alignment"]
+
+Floats = npt.NDArray[np.float64]
+
+#: The tidy table in a folder that `bayeseval mexa` wrote.
+TIDY: Final = "alignment.csv"
+
+_LANGUAGE: Final = ("language", "lang", "language_code", "lang_code", "locale", "iso", "code")
+_VALUES: Final = ("alignment", "mexa", "score", "value")
+_AVERAGES: Final = ("avg", "average", "mean")
+# Columns of tidy tables that are no values.
+_KEYS: Final = ("model", "embedding", "layer", "n")
+_SHOWN: Final = 12
+
+
+@dataclass(frozen=True, eq=False)
+class AlignmentTable:
+    """Alignment, or any other number, by model and language.
+
+    Attributes
+    ----------
+    source : str
+        The file or folder.
+    models : tuple of str
+        One without a name (``""``) where the source names none.
+    labels : tuple of str
+        Languages as the source writes them.
+    values : ndarray, shape (n_models, n_labels)
+        NaN where missing; layers are pooled.
+    n : ndarray, same shape, or None
+        Sentences behind each value, where the source says it.
+    notes : tuple of str
+        What was read otherwise than it stands there.
+    """
+
+    source: str
+    models: tuple[str, ...]
+    labels: tuple[str, ...]
+    values: Floats
+    n: Floats | None = None
+    notes: tuple[str, ...] = ()
+
+
+def read_alignment(
+    path: str | Path,
+    *,
+    column: str | None = None,
+    pooling: Pooling = "mean",
+    embedding: str | None = None,
+) -> AlignmentTable:
+    """Read a table of alignment, whatever wrote it.
+
+    Parameters
+    ----------
+    path : str or Path
+        A folder that ``bayeseval mexa`` wrote; a folder of the reference tool, with
+        one ``LANGUAGE.json`` of layers and scores per language; or a file (CSV, TSV,
+        JSON, JSONL, Parquet): tidy with columns ``language``, ``model``, ``layer``,
+        ``alignment``, ``n``, or wide with one row per language and a column per model.
+    column : str, optional
+        The one column to take the values from.
+    pooling : {"mean", "max"}
+        How layers become one score, where the source has layers.
+    embedding : str, optional
+        ``weighted`` or ``last``, where the source has both.
+
+    Returns
+    -------
+    AlignmentTable
+
+    Raises
+    ------
+    InputError
+        One line: the file, the place, what is wrong.
+    """
+    where = Path(path)
+    if not where.exists():
+        raise InputError(f"{path}: no such file or folder")
+    if where.is_dir():
+        if not (where / TIDY).is_file():
+            return _reference(where, pooling)
+        where = where / TIDY
+    table = read_table(where)
+    names = {name.casefold(): name for name in table.columns}
+    if column is not None and column not in table.columns:
+        raise InputError(
+            f"{table.source}: there is no column {column!r}{did_you_mean(column, table.columns)} "
+            f"(columns: {_few(list(table.columns))})"
+        )
+    language = _language_column(table, names)
+    labels = _texts(table, language, "the language")
+    if "model" in names or "layer" in names:
+        return _tidy(table, names, language, labels, column, pooling, embedding)
+    return _wide(table, names, language, labels, column)
+
+
+def _texts(table: RawTable, column: str, what: str) -> list[str]:
+    cells = clean_labels(table.columns[column], table=table, column=column, what=what).values
+    return [cells[row] for row in range(len(cells))]
+
+
+def _language_column(table: RawTable, names: Mapping[str, str]) -> str:
+    for name in _LANGUAGE:
+        if name in names:
+            return names[name]
+    text = [name for name in table.columns if not _numeric(table, name)]
+    if len(text) != 1:
+        raise InputError(
+            f"{table.source}: no column of languages; name it 'language' "
+            f"(columns: {_few(list(table.columns))})"
+        )
+    return text[0]
+
+
+def _numeric(table: RawTable, name: str) -> bool:
+    try:
+        _numbers(table, name)
+    except InputError:
+        return False
+    return not bool(np.all(empty_cells(table.columns[name])))
+
+
+def _numbers(table: RawTable, name: str) -> Floats:
+    return parse_numbers(table.columns[name], table=table, column=name, what="the value")
+
+
+def _tidy(
+    table: RawTable,
+    names: Mapping[str, str],
+    language: str,
+    labels: list[str],
+    column: str | None,
+    pooling: Pooling,
+    embedding: str | None,
+) -> AlignmentTable:
+    rows = np.arange(len(table))
+    notes: list[str] = []
+    if "embedding" in names:
+        kinds = _texts(table, names["embedding"], "the embedding")
+        there = list(dict.fromkeys(kinds))
+        if embedding is None and len(there) > 1:
+            raise InputError(f"{table.source}: several embeddings ({', '.join(there)}); choose one")
+        if embedding is not None and embedding not in there:
+            raise InputError(
+                f"{table.source}: no embedding {embedding!r} (there: {', '.join(there)})"
+            )
+        wanted = embedding or there[0]
+        rows = np.array([i for i, kind in enumerate(kinds) if kind == wanted])
+    values = _numbers(table, column or _value_column(table, names, language))
+    models = [""] * len(table)
+    if "model" in names:
+        models = _texts(table, names["model"], "the model")
+    layers = _numbers(table, names["layer"]) if "layer" in names else np.zeros(len(table))
+    sentences = _numbers(table, names["n"]) if "n" in names else None
+    cells: dict[tuple[str, str], dict[float, int]] = {}
+    for row in rows:
+        layered = cells.setdefault((models[row], labels[row]), {})
+        if layers[row] in layered:
+            again = table.numbers[layered[layers[row]]]
+            raise InputError(
+                f"{table.at(int(row))}: {labels[row]!r} is there twice (also {table.place} {again})"
+            )
+        layered[layers[row]] = int(row)
+    if "layer" in names:
+        _check_layers(table, cells)
+        notes.append(f"layers were pooled by their {'mean' if pooling == 'mean' else 'maximum'}")
+    order = [list(dict.fromkeys(key[k] for key in cells)) for k in (0, 1)]
+    found = np.full((len(order[0]), len(order[1])), np.nan)
+    counts = np.full_like(found, np.nan)
+    for (model, label), layered in cells.items():
+        place = order[0].index(model), order[1].index(label)
+        chosen = [layered[layer] for layer in sorted(layered)]
+        found[place] = pool(values[chosen], pooling)
+        if sentences is not None:
+            counts[place] = np.min(sentences[chosen])
+    return AlignmentTable(
+        table.source,
+        tuple(order[0]),
+        tuple(order[1]),
+        found,
+        counts if sentences is not None else None,
+        tuple(notes),
+    )
+
+
+def _check_layers(table: RawTable, cells: Mapping[tuple[str, str], Mapping[float, int]]) -> None:
+    """Languages of one model have the same layers, or their pooled scores do not compare."""
+    first: dict[str, tuple[str, set[float]]] = {}
+    for (model, label), layered in cells.items():
+        other, layers = first.setdefault(model, (label, set(layered)))
+        if layers != set(layered):
+            raise InputError(
+                f"{table.source}: {label!r} has {len(layered)} layers and {other!r} {len(layers)}; "
+                "scores pooled over different layers do not compare"
+            )
+
+
+def _value_column(table: RawTable, names: Mapping[str, str], language: str) -> str:
+    for name in _VALUES:
+        if name in names:
+            return names[name]
+    left = [
+        name
+        for name in table.columns
+        if name != language and name.casefold() not in _KEYS and _numeric(table, name)
+    ]
+    if len(left) != 1:
+        raise InputError(
+            f"{table.source}: which column holds the values? "
+            f"({'candidates: ' + _few(left) if left else 'none holds numbers'})"
+        )
+    return left[0]
+
+
+def _wide(
+    table: RawTable,
+    names: Mapping[str, str],
+    language: str,
+    labels: list[str],
+    column: str | None,
+) -> AlignmentTable:
+    seen: dict[str, int] = {}
+    for row, label in enumerate(labels):
+        if label in seen:
+            raise InputError(
+                f"{table.at(row)}: {label!r} is there twice (also {table.place} "
+                f"{table.numbers[seen[label]]})"
+            )
+        seen[label] = row
+    notes: list[str] = []
+    if column is not None:
+        chosen = [column]
+    else:
+        candidates = [name for name in table.columns if name not in (language, names.get("n"))]
+        averages = [name for name in candidates if name.casefold() in _AVERAGES]
+        chosen = [name for name in candidates if name not in averages]
+        # A lone average is the values; beside its parts it would count twice.
+        if not chosen:
+            chosen, averages = averages, []
+        notes += [f"the column {name!r} was left aside as an average" for name in averages]
+        text = [name for name in chosen if not _numeric(table, name)]
+        chosen = [name for name in chosen if name not in text]
+        notes += [f"the column {name!r} was left aside: it holds no numbers" for name in text]
+    if not chosen:
+        raise InputError(f"{table.source}: no column of numbers beside {language!r}")
+    values = np.stack([_numbers(table, name) for name in chosen])
+    counts = None
+    if "n" in names:
+        counts = np.broadcast_to(_numbers(table, names["n"]), values.shape)
+    models = tuple(chosen) if len(chosen) > 1 else ("",)
+    return AlignmentTable(table.source, models, tuple(labels), values, counts, tuple(notes))
+
+
+def _reference(folder: Path, pooling: Pooling) -> AlignmentTable:
+    """A folder of the MEXA authors' tool: ``{"0": 0.01, "1": 0.2, ...}`` in LANGUAGE.json."""
+    scores: dict[str, Floats] = {}
+    layers: dict[str, list[str]] = {}
+    for path in sorted(folder.glob("*.json")):
+        layered = _layers_of(path)
+        order = sorted(layered, key=int)
+        scores[path.stem] = np.array([layered[key] for key in order])
+        layers[path.stem] = order
+        first = next(iter(layers))
+        if layers[first] != order:
+            raise InputError(
+                f"{path}: it has {len(order)} layers and {first}.json {len(layers[first])}; "
+                "scores pooled over different layers do not compare"
+            )
+    if not scores:
+        raise InputError(
+            f"{folder}: neither {TIDY} nor files LANGUAGE.json of layers and scores are in it"
+        )
+    pooled = pool(np.stack(list(scores.values())), pooling)
+    notes = (f"layers were pooled by their {'mean' if pooling == 'mean' else 'maximum'}",)
+    return AlignmentTable(str(folder), ("",), tuple(scores), pooled[None], None, notes)
+
+
+def _layers_of(path: Path) -> dict[str, float]:
+    expected = 'an object of layers and scores, such as {"0": 0.01, "1": 0.2}'
+    try:
+        content: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: {error}; expected {expected}") from error
+    good = isinstance(content, dict) and content
+    if not good or not all(str(key).isdecimal() for key in content):
+        raise InputError(f"{path}: expected {expected}")
+    for key, value in content.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not np.isfinite(value):
+            raise InputError(f"{path}: layer {key} has {value!r} instead of a score")
+    return {str(key): float(value) for key, value in content.items()}
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(repr(name) for name in names[:_SHOWN]) + more
