@@ -5,3 +5,9 @@ sentences, `covariate` joins the scores to a benchmark's languages. The method i
 of Kargaran and others, "MEXA: Multilingual Evaluation of English-Centric LLMs via
 Cross-Lingual Alignment", arXiv:2410.05873.
 """
+
+from bayeseval.mexa.alignment import chance, mu, pool, score
+from bayeseval.mexa.covariate import load_covariate
+from bayeseval.mexa.tables import read_alignment
+
+__all__ = ["chance", "load_covariate", "mu", "pool", "read_alignment", "score"]
