@@ -39,6 +39,10 @@ __all__ = [
     "Source",
     "Support",
     "cell_label",
+    "covariate_cell_dim",
+    "covariate_measured",
+    "covariate_standardised",
+    "covariate_unknown",
     "disparity_name",
     "effect_name",
     "leave_out_group",
@@ -46,6 +50,7 @@ __all__ = [
     "rank_name",
     "residual_name",
     "sd_name",
+    "slope_name",
     "source_cell_dim",
     "source_cell_sd",
     "source_log_sd",
@@ -141,6 +146,31 @@ def source_cell_dim(source: str) -> str:
 def source_log_sd(source: str) -> str:
     """How much the log sds differ between the cells of a model: ``sd_log_seed``."""
     return f"sd_log_{source}"
+
+
+def slope_name(covariate: str) -> str:
+    """Slope of a standardised covariate: ``mexa_slope``."""
+    return f"{covariate}_slope"
+
+
+def covariate_standardised(covariate: str) -> str:
+    """Values a covariate has, in standard deviations: ``mexa_standardised``."""
+    return f"{covariate}_standardised"
+
+
+def covariate_unknown(covariate: str) -> str:
+    """Values that are estimated, missing or measured with error: ``mexa_unknown``."""
+    return f"{covariate}_unknown"
+
+
+def covariate_cell_dim(covariate: str) -> str:
+    """Dimension of :func:`covariate_unknown`: ``mexa_cell``."""
+    return f"{covariate}_cell"
+
+
+def covariate_measured(covariate: str) -> str:
+    """Measurements of the unknown values, which are data: ``mexa_measured``."""
+    return f"{covariate}_measured"
 
 
 def leave_out_group(by: str) -> str:

@@ -34,6 +34,8 @@ class Dense:
         """Prior sd of every coefficient."""
         sd = np.empty(self.columns.shape[1])
         sd[self.place[names.INTERCEPT]] = self.design.priors[names.INTERCEPT].scale
+        for slope in self.design.slopes:
+            sd[self.place[slope.slope]] = self.design.priors[slope.slope].scale
         for term in self.design.terms:
             sd[self.place[term.name]] = term.known_sd if term.sd is None else sds[term.sd]
         return sd
@@ -88,6 +90,11 @@ def write_out(design: Design) -> Dense:
     columns, place = [np.ones((design.n_records, 1))], {names.INTERCEPT: slice(0, 1)}
     contrast = {names.INTERCEPT: np.eye(1)}
     start = 1
+    for slope in design.slopes:
+        columns.append(slope.known[slope.index][:, None])
+        place[slope.slope] = slice(start, start + 1)
+        contrast[slope.slope] = np.eye(1)
+        start += 1
     for term in design.terms:
         basis = linalg.helmert(term.n_levels).T if term.zero_sum else np.eye(term.n_levels)
         columns.append(np.eye(term.n_levels)[term.index] @ basis)
@@ -125,5 +132,5 @@ def replicated(design: Design, seed: int) -> Design:
 
 def random_sds(design: Design, rng: np.random.Generator) -> dict[str, float]:
     """Standard deviations of the size that scores have."""
-    found = [name for name in design.priors if name != names.INTERCEPT]
+    found = [name for name in design.priors if name.startswith("sd_")]
     return {name: float(rng.uniform(2.0, 15.0)) for name in found}

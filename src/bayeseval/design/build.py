@@ -9,12 +9,13 @@ import numpy.typing as npt
 
 from bayeseval import names
 from bayeseval.design.container import Design, Term
+from bayeseval.design.covariates import Slope, build_slopes
 from bayeseval.design.forms import choose_forms
 from bayeseval.design.identify import check_interactions, check_main_effects
 from bayeseval.design.replicates import Noise, build_noise
 from bayeseval.design.test_sets import add_test_sets
 from bayeseval.errors import DesignError
-from bayeseval.records import Records, item_variance, reduce_replicates
+from bayeseval.records import Covariate, Records, item_variance, reduce_replicates
 from bayeseval.spec import ModelSpec
 
 __all__ = ["assemble", "build_design", "build_term"]
@@ -26,7 +27,7 @@ Index = npt.NDArray[np.int64]
 _MAX_SCALE_RATIO = 10.0
 
 
-def build_design(records: Records, spec: ModelSpec) -> Design:
+def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covariate] = ()) -> Design:
     """Index arrays, coords and scaled priors of a spec on a table.
 
     Parameters
@@ -35,13 +36,17 @@ def build_design(records: Records, spec: ModelSpec) -> Design:
         The validated table.
     spec : ModelSpec
         The model.
+    covariates : sequence of Covariate
+        Those that the spec names; others are not looked at.
 
     Raises
     ------
     DesignError
-        If the table cannot identify the model: a disconnected or confounded design, an
-        interaction without replication, scores that do not vary or that mix scales; or
-        if replicates do not go with the likelihood or with ``replicates: {pool: false}``.
+        If a covariate that the spec names is not there, lacks values or says nothing of
+        these languages; if the table cannot identify the model: a disconnected or
+        confounded design, an interaction without replication, scores that do not vary or
+        that mix scales; or if replicates do not go with the likelihood or with
+        ``replicates: {pool: false}``.
     """
     cells = reduce_replicates(records)
     noise = build_noise(cells, records.coords, pool=spec.replicates.pool, name=records.name)
@@ -91,14 +96,16 @@ def build_design(records: Records, spec: ModelSpec) -> Design:
                 "cells share test items: their means are taken to vary together, by "
                 + ", ".join(term.name for term in shared)
             )
+    slopes = build_slopes(spec, covariates, coords, factor_index, name=records.name)
     return assemble(
         spec,
         score=score,
         noise=noise,
         terms=terms,
+        slopes=slopes,
         coords=coords,
         factor_index=factor_index,
-        notes=notes,
+        notes=[*notes, *(note for slope in slopes for note in slope.notes)],
     )
 
 
@@ -108,6 +115,7 @@ def assemble(
     score: Floats,
     noise: Noise,
     terms: Sequence[Term],
+    slopes: Sequence[Slope],
     coords: Mapping[str, tuple[str, ...]],
     factor_index: Mapping[str, Index],
     notes: Sequence[str] = (),
@@ -124,6 +132,8 @@ def assemble(
         What is known and unknown of their errors.
     terms : sequence of Term
         From :func:`build_term`.
+    slopes : sequence of Slope
+        From :func:`bayeseval.design.covariates.build_slopes`.
     coords : mapping of str to tuple of str
         Labels of the three factors, and of ``dataset`` where a term needs them.
     factor_index : mapping of str to ndarray of int, shape (n_records,)
@@ -146,12 +156,18 @@ def assemble(
         score=score,
         se=None if noise.known_variance is None else np.sqrt(noise.known_variance),
         terms=tuple(terms),
-        priors={key: prior.in_units(mean=mean, sd=sd) for key, prior in priors.items()},
+        slopes=tuple(slopes),
+        priors={
+            # A slope is counted from zero, not from the mean of the scores.
+            key: prior.in_units(mean=mean if key == names.INTERCEPT else 0.0, sd=sd)
+            for key, prior in priors.items()
+        },
         residual_index=None if spec.residual_by is None else factor_index[spec.residual_by],
         coords={
             **coords,
             **{term.dim: term.labels for term in terms if term.dim not in names.FACTORS},
             **{source.dim: source.labels for source in sources},
+            **{slope.dim: slope.labels for slope in slopes if slope.n_unknown},
         },
         factor_index=factor_index,
         replicates=noise.replicates,

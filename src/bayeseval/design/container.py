@@ -10,6 +10,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayeseval import names
+from bayeseval.design.covariates import Slope
 from bayeseval.design.replicates import Replicates, Source
 from bayeseval.spec import ModelSpec, Prior
 
@@ -100,6 +101,8 @@ class Design:
     terms : tuple of Term
         Terms of the linear predictor beside the intercept. A factor with a
         single level has none.
+    slopes : tuple of Slope
+        Covariates of the linear predictor.
     priors : dict of str to Prior
         Priors of the scalar parameters in score units, in canonical order.
     residual_index : ndarray of int, shape (n_records,), or None
@@ -123,6 +126,7 @@ class Design:
     score: Floats
     se: Floats | None
     terms: tuple[Term, ...]
+    slopes: tuple[Slope, ...]
     priors: Mapping[str, Prior]
     residual_index: Index | None
     coords: Mapping[str, tuple[str, ...]]
@@ -151,6 +155,7 @@ class Design:
             names.effect_name(factor): (factor,) for factor in names.FACTORS
         }
         table |= {term.effect: (term.dim,) for term in self.terms}
+        table |= {slope.drawn: (slope.dim,) for slope in self.slopes if slope.n_unknown}
         if self.spec.residual_by is not None:
             table[names.residual_name(self.spec.residual_by)] = (self.spec.residual_by,)
         for source in self.sources:
@@ -176,7 +181,8 @@ class Design:
             of every sd, ``<source>_cell_record``, what its replicates alone say of it,
             ``<source>_cell_raw_sd``, the part of its variance that the record has,
             ``<source>_share``, and known sds, ``<source>_sd``; for every effect of shared
-            test sets the level of each record, ``<term>_index``, and the sds, ``<term>_sd``.
+            test sets the level of each record, ``<term>_index``, and the sds, ``<term>_sd``;
+            covariates as :meth:`Slope.constant_data` says.
         """
         data: dict[str, tuple[str, npt.NDArray[np.generic]]] = {
             f"{factor}_index": (names.RECORD, index) for factor, index in self.factor_index.items()
@@ -198,9 +204,13 @@ class Design:
             data[f"{name}_sd"] = (names.RECORD, sd)
         pool = str(self.spec.replicates.pool).lower()
         dims = {dim for dim, _ in data.values()}
+        covariates: dict[str, xr.Variable] = {}
+        for slope in self.slopes:
+            covariates |= slope.constant_data()
+            dims |= {slope.dim} if slope.n_unknown else set()
         coords = {dim: np.array(self.coords[dim], dtype=str) for dim in dims & set(self.coords)}
         return xr.Dataset(
-            data,
+            {**data, **covariates},
             coords={
                 names.RECORD: np.arange(self.n_records),
                 **{

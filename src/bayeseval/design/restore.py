@@ -9,6 +9,7 @@ import xarray as xr
 from bayeseval import names
 from bayeseval.design.build import assemble, build_term
 from bayeseval.design.container import Design
+from bayeseval.design.covariates import restore_slopes
 from bayeseval.design.replicates import Noise
 from bayeseval.errors import DesignError
 from bayeseval.spec import ModelSpec
@@ -57,6 +58,7 @@ def restore_design(tree: xr.DataTree, spec: ModelSpec) -> Design:
         score=score,
         noise=_noise(constant),
         terms=terms,
+        slopes=restore_slopes(constant, spec, coords, factor_index),
         coords=coords,
         factor_index=factor_index,
     )

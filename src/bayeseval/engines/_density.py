@@ -89,8 +89,8 @@ def sampled_variables(design: Design) -> dict[str, Variable]:
     -------
     dict of str to Variable
         Parameters with priors of their own, then effects or offsets of every term,
-        then the offsets of the residual's log sds and, for every source of replicate
-        noise, log sds or offsets of the cells.
+        then unknown values of covariates, the offsets of the residual's log sds and, for
+        every source of replicate noise, log sds or offsets of the cells.
     """
     n_models = len(design.coords[names.MODEL])
     sizes = {names.source_model_sd(source.name): n_models for source in design.sources}
@@ -101,6 +101,11 @@ def sampled_variables(design: Design) -> dict[str, Variable]:
     found += [
         Variable(_drawn(term), size=term.n_levels, zero_sum=term.zero_sum, low=None)
         for term in design.terms
+    ]
+    found += [
+        Variable(slope.drawn, size=slope.n_unknown, zero_sum=False, low=None)
+        for slope in design.slopes
+        if slope.n_unknown
     ]
     offset, factor = residual_offset(design), design.spec.residual_by
     if offset is not None and factor is not None:
@@ -137,6 +142,9 @@ def to_posterior(design: Design, drawn: Mapping[str, Floats]) -> dict[str, Float
             sd = np.asarray(term.known_sd if term.sd is None else posterior[term.sd])
             values = sd[..., None] * values
         posterior[term.effect] = values
+    for slope in design.slopes:
+        if slope.n_unknown:
+            posterior[slope.drawn] = np.asarray(drawn[slope.drawn], dtype=np.float64)
     offset, factor = residual_offset(design), design.spec.residual_by
     if offset is not None and factor is not None:
         spread = posterior[names.SD_LOG_RESIDUAL][..., None] * np.asarray(drawn[offset])
@@ -213,7 +221,7 @@ def start_point(design: Design, rng: np.random.Generator) -> dict[str, Floats]:
             unit = sd if _is_effect(design, variable) else 1.0
             value = 0.1 * unit * (noise - noise.mean() if variable.zero_sum else noise)
         elif variable.low is None:
-            value = mean + 0.1 * sd * noise
+            value = (mean if variable.name == names.INTERCEPT else 0.0) + 0.1 * sd * noise
         else:
             middle = _typical(prior)
             if variable.name in typical:
@@ -247,8 +255,11 @@ def inverse_mass(design: Design) -> dict[str, float]:
         for s in design.sources
     }
     levels = {term.sd: term.n_levels for term in design.terms if term.sd is not None}
+    slopes = {slope.slope: slope for slope in design.slopes}
     for name in design.priors:
-        if name == names.INTERCEPT:
+        if name in slopes:
+            guess[name] = effect**2 / slopes[name].raw.size
+        elif name == names.INTERCEPT:
             guess[name] = sd**2 / design.n_records
         elif name == names.SD_RESIDUAL:
             guess[name] = 0.5 / design.n_records
@@ -264,6 +275,8 @@ def inverse_mass(design: Design) -> dict[str, float]:
         known = term.known_sd if isinstance(term.known_sd, float) else effect
         unit = 1.0 if term.centred else known
         guess[_drawn(term)] = share / unit**2
+    for slope in design.slopes:
+        guess[slope.drawn] = 0.5
     offset = residual_offset(design)
     if offset is not None:
         guess[offset] = 0.5
@@ -299,7 +312,7 @@ def random_point(design: Design, rng: np.random.Generator) -> dict[str, Floats]:
             value = (noise - noise.mean()) if variable.zero_sum else noise
             value = value * (0.5 * sd if _is_effect(design, variable) else 1.0)
         elif variable.low is None:
-            value = mean + sd * noise
+            value = (mean if variable.name == names.INTERCEPT else 0.0) + sd * noise
         else:
             value = variable.low + 0.5 * _typical(design.priors[variable.name]) * np.exp(noise)
         point[variable.name] = np.asarray(value, dtype=np.float64)

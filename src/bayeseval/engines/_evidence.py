@@ -209,6 +209,7 @@ def without(design: Design, *, by: names.Factor, level: int) -> Design:
         score=design.score[kept],
         se=None if design.se is None else design.se[kept],
         terms=tuple(replace(term, index=term.index[kept]) for term in design.terms),
+        slopes=tuple(replace(slope, index=slope.index[kept]) for slope in design.slopes),
         residual_index=None if design.residual_index is None else design.residual_index[kept],
         factor_index=index,
     )

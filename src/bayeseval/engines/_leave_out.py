@@ -33,6 +33,7 @@ from bayeseval.engines._marginal_density import (
     in_parallel,
     one_thread_per_call,
 )
+from bayeseval.engines._marginal_prior import scales_of
 from bayeseval.errors import EngineError, did_you_mean
 from bayeseval.names import LeftOut
 
@@ -171,7 +172,7 @@ def stored_leave_out_tree(
 
 
 def _sds(design: Design, posterior: xr.Dataset) -> xr.Dataset:
-    return posterior[[name for name in design.priors if name != names.INTERCEPT]]
+    return posterior[list(scales_of(design).names)]
 
 
 def _tree(design: Design, sds: xr.Dataset, density: xr.Dataset, *, by: str) -> xr.DataTree:
@@ -214,7 +215,7 @@ class _Point:
             eliminated -= share * eliminated.sum()
         self.mean = eliminated[self.eliminated.index]
         for block in self.kept_blocks:
-            self.mean += kept[0, block.columns][block.index]
+            self.mean += block.weight * kept[0, block.columns][block.index]
 
     def roots(self, cells: Index) -> Floats:
         """Rows whose products are the covariances that come from the kept coefficients.
@@ -227,7 +228,7 @@ class _Point:
         rows[:, :-1] = -self.slope[self.eliminated.index[cells]]
         position = np.arange(len(cells))
         for block in self.kept_blocks:
-            rows[position, block.columns.start + block.index[cells]] += 1.0
+            rows[position, block.columns.start + block.index[cells]] += block.weight[cells]
         rows[:, :-1] = self.marginal.centred(rows[:, :-1]) * self.kept_sd
         solve_in_place(self.lower, rows, np.array([len(rows)]))
         return rows[:, :-1]

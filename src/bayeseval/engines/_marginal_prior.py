@@ -65,7 +65,8 @@ class Scales:
 
 def scales_of(design: Design) -> Scales:
     """Standard-deviation parameters of a design."""
-    priors = {k: prior for k, prior in design.priors.items() if k != names.INTERCEPT}
+    coefficients = {names.INTERCEPT, *(slope.slope for slope in design.slopes)}
+    priors = {k: prior for k, prior in design.priors.items() if k not in coefficients}
     return Scales(
         names=tuple(priors),
         priors=tuple(priors.values()),

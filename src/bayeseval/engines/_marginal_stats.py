@@ -23,7 +23,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from bayeseval import names
-from bayeseval.design import Design, Term
+from bayeseval.design import Design, Slope, Term
 
 __all__ = ["Block", "Cells", "Statistics", "aggregate", "build_statistics"]
 
@@ -92,6 +92,8 @@ class Block:
         Place among the kept coefficients; of the eliminated term, all of its own.
     index : ndarray of int, shape (n_cells,)
         Level of each cell.
+    weight : ndarray of float, shape (n_cells,)
+        What the coefficient is multiplied by: a covariate's value, and one elsewhere.
     zero_sum : bool
         Whether the coefficients sum to zero.
     sd : str or None
@@ -103,6 +105,7 @@ class Block:
     name: str
     columns: slice
     index: Index
+    weight: Floats
     zero_sum: bool
     sd: str | None
     known_sd: float
@@ -233,11 +236,14 @@ def build_statistics(design: Design, *, eliminate: str | None = None) -> Statist
             name=names.INTERCEPT,
             columns=slice(0, 1),
             index=np.zeros(cells.n_cells, dtype=np.int64),
+            weight=np.ones(cells.n_cells),
             zero_sum=False,
             sd=None,
             known_sd=float(prior.scale or 0.0),
         )
     ]
+    for slope in design.slopes:
+        kept.append(_slope_block(design, slope, cells, start=kept[-1].columns.stop))
     for term in design.terms:
         if term is not chosen:
             kept.append(_block(term, index[term.name], start=kept[-1].columns.stop))
@@ -248,20 +254,21 @@ def build_statistics(design: Design, *, eliminate: str | None = None) -> Statist
     columns = np.stack([block.columns.start + block.index for block in kept])
     weights = cells.count
     targets, values = [], []
-    for one in columns:
-        for other in columns:
+    multiples = [block.weight for block in kept]
+    for one, weight in zip(columns, multiples, strict=True):
+        for other, other_weight in zip(columns, multiples, strict=True):
             targets.append(one * width + other)
-            values.append(weights)
+            values.append(weights * weight * other_weight)
         for target in (one * width + n_kept, n_kept * width + one):
             targets.append(target)
-            values.append(weights * cells.mean)
+            values.append(weights * weight * cells.mean)
     targets.append(np.full(cells.n_cells, width * width - 1))
     values.append(weights * cells.mean**2 + cells.within)
     cross_map = _sum_by(targets, values, cells.noise, (width * width, n_classes))
 
     link_targets = [eliminated.index * width + one for one in columns]
     link_targets.append(eliminated.index * width + n_kept)
-    link_values = [weights] * len(columns) + [weights * cells.mean]
+    link_values = [*(weights * weight for weight in multiples), weights * cells.mean]
     links, place = np.unique(np.stack(link_targets), return_inverse=True)
     link_map = _sum_by(list(place.reshape(len(link_targets), -1)), link_values, cells.noise,
                        (len(links), n_classes))  # fmt: skip
@@ -282,9 +289,25 @@ def _block(term: Term, index: Index, *, start: int) -> Block:
         name=term.name,
         columns=slice(start, start + term.n_levels),
         index=index,
+        weight=np.ones(len(index)),
         zero_sum=term.zero_sum,
         sd=term.sd,
         known_sd=np.nan if term.known_sd is None else float(term.known_sd),
+    )
+
+
+def _slope_block(design: Design, slope: Slope, cells: Cells, *, start: int) -> Block:
+    """One coefficient with a known normal prior; its column holds the covariate."""
+    weight = np.empty(cells.n_cells)
+    weight[cells.record] = slope.known[slope.index]
+    return Block(
+        name=slope.slope,
+        columns=slice(start, start + 1),
+        index=np.zeros(cells.n_cells, dtype=np.int64),
+        weight=weight,
+        zero_sum=False,
+        sd=None,
+        known_sd=float(design.priors[slope.slope].scale or 0.0),
     )
 
 

@@ -64,11 +64,23 @@ class _SourceShape:
 
 
 @dataclass(frozen=True)
+class _SlopeShape:
+    """What of a covariate shapes the program."""
+
+    slope: str
+    drawn: str
+    measured: str
+    n_unknown: int
+    with_error: bool
+
+
+@dataclass(frozen=True)
 class Structure:
     """What shapes the compiled program: equal structures share one."""
 
     priors: tuple[tuple[str, str, bool], ...]
     terms: tuple[_TermShape, ...]
+    slopes: tuple[_SlopeShape, ...]
     likelihood: str
     residual: tuple[str, int] | None
     known_se: bool
@@ -96,6 +108,10 @@ def structure_of(design: Design) -> Structure:
                 shifted=t.centred and not t.zero_sum and len(t.factors) == 1,
             )
             for t in design.terms
+        ),
+        slopes=tuple(
+            _SlopeShape(s.slope, s.drawn, s.measured, s.n_unknown, len(s.with_error) > 0)
+            for s in design.slopes
         ),
         likelihood=design.spec.likelihood,
         residual=None if offset is None or factor is None else (offset, len(design.coords[factor])),
@@ -125,6 +141,17 @@ def data_of(design: Design) -> Tree:
             for term in design.terms
         ],
     }
+    if design.slopes:
+        data["slopes"] = [
+            {
+                "known": s.known,
+                "index": s.index,
+                "unknown": s.unknown,
+                "with_error": s.with_error,
+                "measurements": s.measurements,
+            }
+            for s in design.slopes
+        ]
     if design.se is not None:
         data["se"] = design.se
     if design.residual_index is not None:
@@ -217,6 +244,8 @@ def joint_density(structure: Structure, data: Tree) -> None:
         else:
             effect = sd * numpyro.sample(term.offset, _levels(1.0, term.n_levels, term.zero_sum))
         eta = eta + effect[index]
+    for slope, arrays in zip(structure.slopes, data.get("slopes", []), strict=True):
+        eta = eta + value[slope.slope] * _covariate(slope, arrays)[arrays["index"]]
 
     scale = value[names.SD_RESIDUAL]
     if structure.residual is not None:
@@ -233,6 +262,18 @@ def joint_density(structure: Structure, data: Tree) -> None:
     else:
         score = dist.StudentT(value[names.NU], eta, scale)
     numpyro.sample(names.SCORE, score.to_event(1), obs=data["score"])
+
+
+def _covariate(slope: _SlopeShape, arrays: Mapping[str, Any]) -> Any:
+    """Standardised values; unknown ones are N(0, 1), with measurements where there are any."""
+    if not slope.n_unknown:
+        return arrays["known"]
+    unknown = numpyro.sample(slope.drawn, _levels(1.0, slope.n_unknown, False))
+    if slope.with_error:
+        measured, error = arrays["measurements"]
+        true = unknown[arrays["with_error"]]
+        numpyro.sample(slope.measured, dist.Normal(true, error).to_event(1), obs=measured)
+    return jnp.asarray(arrays["known"]).at[arrays["unknown"]].set(unknown)
 
 
 def _replicates(structure: Structure, data: Tree, value: Mapping[str, Any]) -> Any:
@@ -295,6 +336,9 @@ def free_sizes(structure: Structure) -> dict[str, int | None]:
     for term in structure.terms:
         drawn = term.effect if term.centred else term.offset
         sizes[drawn] = term.n_levels - term.zero_sum
+    for slope in structure.slopes:
+        if slope.n_unknown:
+            sizes[slope.drawn] = slope.n_unknown
     if structure.residual is not None:
         sizes[structure.residual[0]] = structure.residual[1]
     for source in structure.sources:

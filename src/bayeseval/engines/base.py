@@ -160,11 +160,14 @@ def linear_predictor(design: Design, posterior: Mapping[str, Floats]) -> Floats:
     Returns
     -------
     ndarray, shape (..., n_records)
-        mu + a_l + b_t + u_m + interactions (paper 000, Eq. 1 and 6), score scale.
+        mu + a_l + b_t + u_m + interactions (paper 000, Eq. 1 and 6) + covariates,
+        score scale.
     """
     eta = np.repeat(posterior[names.INTERCEPT][..., None], design.n_records, axis=-1)
     for term in design.terms:
         eta += posterior[term.effect][..., term.index]
+    for slope in design.slopes:
+        eta += posterior[slope.slope][..., None] * slope.values(posterior)[..., slope.index]
     return eta
 
 

@@ -64,7 +64,14 @@ def why_not(design: Design) -> str | None:
         return f"residual sds by {spec.residual_by} are too many to sample by importance"
     if prior.dist != "normal":
         return f"the intercept's prior must be normal, not {prior.dist}"
+    for slope in design.slopes:
+        if slope.n_unknown:
+            return f"{slope.n_unknown} unknown values of {slope.name} are multiplied by its slope"
+        its_prior = design.priors[slope.slope]
+        if its_prior.dist != "normal" or its_prior.loc:
+            return f"the prior of {slope.slope} must be normal around zero, not {its_prior}"
     known = {names.INTERCEPT, names.SD_RESIDUAL, *(term.sd for term in design.terms)}
+    known |= {slope.slope for slope in design.slopes}
     unknown = sorted(set(design.priors) - known)
     if unknown:
         return f"it has no place for {', '.join(unknown)}"
@@ -248,6 +255,8 @@ class _Run:
         posterior: dict[str, Floats] = {names.INTERCEPT: effects[names.INTERCEPT].reshape(shape)}
         for column, name in enumerate(self.marginal.scales.names):
             posterior[name] = sds[:, column].reshape(shape)
+        for slope in self.design.slopes:
+            posterior[slope.slope] = effects[slope.slope].reshape(shape)
         for term in self.design.terms:
             posterior[term.effect] = effects[term.name].reshape(*shape, term.n_levels)
         return Draws(posterior=posterior, sample_stats=stats, settings=self.settings, attrs=attrs)

@@ -221,6 +221,7 @@ def _check_form(design: Design) -> None:
     if spec.population != "models":
         other.append(f"population {spec.population!r}")
     other += [f"the interaction {term}" for term in spec.interactions]
+    other += [f"the covariate {covariate.name}" for covariate in spec.covariates]
     if spec.likelihood != "normal":
         other.append(f"{spec.likelihood} residuals")
     if spec.residual_by is not None:

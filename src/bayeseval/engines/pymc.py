@@ -22,7 +22,7 @@ from bayeseval import names
 from bayeseval._compat import nuts_arguments, to_datatree
 from bayeseval._optional import require
 from bayeseval._random import stream
-from bayeseval.design import Design, Replicates
+from bayeseval.design import Design, Replicates, Slope
 from bayeseval.engines._density import residual_offset, sampled_variables, to_posterior
 from bayeseval.engines.base import Draws, Progress, SamplerSettings, resolve_settings
 from bayeseval.errors import EngineError, did_you_mean
@@ -93,6 +93,8 @@ def build(design: Design) -> pm.Model:
                 offset = family(term.offset, sigma=1.0, dims=term.dim)
                 effect = pm.Deterministic(term.effect, sd * offset, dims=term.dim)
             eta = eta + effect[term.index]
+        for slope in design.slopes:
+            eta = eta + value[slope.slope] * _covariate(slope)[slope.index]
         scale = _residual_scale(design, value)
         observed: dict[str, Any] = {"observed": design.score, "dims": names.RECORD}
         if design.spec.likelihood == "normal":
@@ -100,6 +102,17 @@ def build(design: Design) -> pm.Model:
         else:
             pm.StudentT(names.SCORE, nu=value[names.NU], mu=eta, sigma=scale, **observed)
     return model
+
+
+def _covariate(slope: Slope) -> Any:
+    """Standardised values; unknown ones are N(0, 1), with measurements where there are any."""
+    if not slope.n_unknown:
+        return slope.known
+    unknown = pm.Normal(slope.drawn, dims=slope.dim)
+    if len(slope.with_error):
+        measured, error = slope.measurements
+        pm.Normal(slope.measured, mu=unknown[slope.with_error], sigma=error, observed=measured)
+    return pt.set_subtensor(pt.as_tensor(slope.known)[slope.unknown], unknown)
 
 
 def _residual_scale(design: Design, value: Mapping[str, Any]) -> Any:

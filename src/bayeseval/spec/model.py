@@ -28,7 +28,7 @@ from bayeseval._yaml import parse_config, read_yaml
 from bayeseval.errors import InputError, SpecError, did_you_mean
 from bayeseval.spec.priors import Number, Prior
 
-__all__ = ["Effects", "ModelSpec", "ReplicateNoise", "list_models", "load_spec"]
+__all__ = ["CovariateTerm", "Effects", "ModelSpec", "ReplicateNoise", "list_models", "load_spec"]
 
 Interaction = Literal[
     "language:task", "model:task", "model:language", "model:language:dataset", "model:language:task"
@@ -47,6 +47,27 @@ class Effects(BaseModel):
     language: Literal["pooled", "fixed"] = "pooled"
     task: Literal["pooled", "fixed"] = "pooled"
     model: Literal["pooled", "fixed"] = "pooled"
+
+
+class CovariateTerm(BaseModel):
+    """A covariate in the linear predictor, ``x * theta`` with x standardised.
+
+    Attributes
+    ----------
+    name : str
+        Which covariate; a table's card, or an argument of the fit, says where it is.
+    missing : {"refuse", "model"}
+        What is done with languages that have no value. ``model``: the values are
+        unknowns with the prior N(0, 1), which the scores inform.
+    measurement_error : bool
+        True: a value with a standard error is a measurement of an unknown value.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    missing: Literal["refuse", "model"] = "refuse"
+    measurement_error: bool = False
 
 
 class ReplicateNoise(BaseModel):
@@ -75,6 +96,15 @@ def _as_tuple(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
+def _as_covariates(value: Any) -> Any:
+    """``mexa``, ``[mexa]`` and ``{name: mexa}`` mean ``[{name: mexa}]``."""
+    if isinstance(value, str | dict | CovariateTerm):
+        value = [value]
+    if not isinstance(value, list | tuple):
+        return value
+    return tuple({"name": one} if isinstance(one, str) else one for one in value)
+
+
 class ModelSpec(BaseModel):
     """One multilevel model of benchmark scores (statistics: paper 000, Eq. 1 and 6).
 
@@ -94,6 +124,8 @@ class ModelSpec(BaseModel):
         Any of ``language:task``, ``model:task``, ``model:language``,
         ``model:language:dataset`` (what several metrics of the same outputs share)
         and ``model:language:task``; they live on observed cells.
+    covariates : tuple of CovariateTerm
+        What is known of languages, or of models and languages, besides the scores.
     residual_by : {None, "language", "task", "model"}
         Let the residual standard deviation differ by the levels of a factor,
         hierarchically on the log scale.
@@ -116,6 +148,7 @@ class ModelSpec(BaseModel):
     population: Literal["observed", "models"] = "observed"
     effects: Effects = Effects()
     interactions: Annotated[tuple[Interaction, ...], BeforeValidator(_as_tuple)] = ()
+    covariates: Annotated[tuple[CovariateTerm, ...], BeforeValidator(_as_covariates)] = ()
     residual_by: names.Factor | None = None
     centring: dict[str, Literal["centred", "non_centred"]] = {}
     fixed_scale: Number = Field(default=10.0, gt=0)
@@ -128,6 +161,13 @@ class ModelSpec(BaseModel):
         if len(set(value)) < len(value):
             raise ValueError("an interaction is named twice")
         return tuple(term for term in names.INTERACTIONS if term in value)
+
+    @field_validator("covariates")
+    @classmethod
+    def _named_once(cls, value: tuple[CovariateTerm, ...]) -> tuple[CovariateTerm, ...]:
+        if len({covariate.name for covariate in value}) < len(value):
+            raise ValueError("a covariate is named twice")
+        return value
 
     @model_validator(mode="after")
     def _names_exist(self) -> ModelSpec:
@@ -156,6 +196,8 @@ class ModelSpec(BaseModel):
 
     def _default_priors(self) -> dict[str, Prior]:
         table = {names.INTERCEPT: Prior(dist="normal", loc=0.0, scale=2.5)}
+        for covariate in self.covariates:
+            table[names.slope_name(covariate.name)] = Prior(dist="normal", loc=0.0, scale=1.0)
         for factor in names.FACTORS:
             if getattr(self.effects, factor) == "pooled":
                 table[names.sd_name(factor)] = Prior(dist="half_normal", scale=1.0)

@@ -1,0 +1,319 @@
+"""Covariates in the linear predictor: standardised values, and those that are not known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from bayeseval import names
+from bayeseval.errors import DesignError, did_you_mean
+from bayeseval.records import Covariate, CovariateLevel
+from bayeseval.spec import CovariateTerm, ModelSpec
+
+__all__ = ["Slope", "build_slopes", "restore_slopes"]
+
+Index = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+# A covariate whose sd is this small beside its values is a constant.
+_CONSTANT = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Slope:
+    """One covariate: x_l theta, or x_ml theta.
+
+    Values are standardised over the cells of the benchmark that have one (languages, or
+    models x languages), so that theta is in score units per standard deviation and the
+    intercept stays the mean of the benchmark.
+
+    Attributes
+    ----------
+    name : str
+        As the spec says.
+    by : {"language", "model:language"}
+        What has a value of its own.
+    raw, raw_se : ndarray, shape (n_languages,) or (n_models, n_languages)
+        Values and standard errors in the covariate's own units; NaN where missing.
+    mean, sd : float
+        What was taken off the raw values, and what they were divided by (ddof 1).
+    index : ndarray of int, shape (n_records,)
+        Position of each record's value among the flattened values.
+    unknown : ndarray of int, shape (n_unknown,)
+        Flattened positions of values that are estimated.
+    labels : tuple of str
+        Their labels.
+    notes : tuple of str
+        What a reader should know.
+    """
+
+    name: str
+    by: CovariateLevel
+    raw: Floats
+    raw_se: Floats
+    mean: float
+    sd: float
+    index: Index
+    unknown: Index
+    labels: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def slope(self) -> str:
+        """Name of the parameter theta."""
+        return names.slope_name(self.name)
+
+    @property
+    def drawn(self) -> str:
+        """Variable of the unknown values."""
+        return names.covariate_unknown(self.name)
+
+    @property
+    def measured(self) -> str:
+        """Name of the measurements of unknown values."""
+        return names.covariate_measured(self.name)
+
+    @property
+    def dim(self) -> str:
+        """Dimension of the unknown values."""
+        return names.covariate_cell_dim(self.name)
+
+    @property
+    def n_unknown(self) -> int:
+        """Number of values that are estimated."""
+        return len(self.unknown)
+
+    @property
+    def known(self) -> Floats:
+        """Standardised values, flattened; zero where they are unknown."""
+        values = ((self.raw - self.mean) / self.sd).reshape(-1)
+        values[self.unknown] = 0.0
+        return values
+
+    @property
+    def with_error(self) -> Index:
+        """Which of the unknown values have a measurement."""
+        return np.flatnonzero(np.isfinite(self.raw.reshape(-1)[self.unknown]))
+
+    @property
+    def measurements(self) -> tuple[Floats, Floats]:
+        """Standardised measurements of unknown values, and their standard errors."""
+        at = self.unknown[self.with_error]
+        return (self.raw.reshape(-1)[at] - self.mean) / self.sd, self.raw_se.reshape(-1)[
+            at
+        ] / self.sd
+
+    def values(self, posterior: Mapping[str, Floats]) -> Floats:
+        """Standardised values, with draws of the unknown ones.
+
+        Parameters
+        ----------
+        posterior : dict of str to ndarray, shape (..., n_unknown)
+            Holds :attr:`drawn` where values are unknown.
+
+        Returns
+        -------
+        ndarray, shape (..., n_cells) or (n_cells,)
+        """
+        if not self.n_unknown:
+            return self.known
+        drawn = np.asarray(posterior[self.drawn])
+        values = np.broadcast_to(self.known, (*drawn.shape[:-1], len(self.known))).copy()
+        values[..., self.unknown] = drawn
+        return values
+
+    def constant_data(self) -> dict[str, xr.Variable]:
+        """Standardised values and raw standard errors, and which values are unknown.
+
+        Returns
+        -------
+        dict of str to xarray.Variable
+            ``<name>_standardised`` on (model,) language, NaN where missing; its
+            attributes ``mean`` and ``sd`` take it back to raw units: raw = mean + sd x.
+            ``<name>_se`` in raw units where there are errors; ``<name>_cell_index``, the
+            flattened position of each unknown value.
+        """
+        dims = (names.MODEL, names.LANGUAGE) if self.raw.ndim == 2 else (names.LANGUAGE,)
+        found = {
+            names.covariate_standardised(self.name): xr.Variable(
+                dims,
+                (self.raw - self.mean) / self.sd,
+                attrs={"mean": self.mean, "sd": self.sd, "by": self.by},
+            )
+        }
+        if np.nan_to_num(self.raw_se).any():
+            found[f"{self.name}_se"] = xr.Variable(dims, self.raw_se)
+        if self.n_unknown:
+            found[f"{self.dim}_index"] = xr.Variable((self.dim,), self.unknown)
+        return found
+
+
+def build_slopes(
+    spec: ModelSpec,
+    covariates: Sequence[Covariate],
+    coords: Mapping[str, tuple[str, ...]],
+    factor_index: Mapping[str, Index],
+    *,
+    name: str,
+) -> list[Slope]:
+    """Join the covariates that a spec names to the levels of a table.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+        The model.
+    covariates : sequence of Covariate
+        What there is.
+    coords : mapping of str to tuple of str
+        Labels of the factors.
+    factor_index : mapping of str to ndarray of int, shape (n_records,)
+        Level of every record.
+    name : str
+        Of the table, for messages.
+
+    Raises
+    ------
+    DesignError
+        If a covariate is not there, lacks values, is a constant, or is told apart from
+        nothing because language effects are fixed.
+    """
+    by_name = {covariate.name: covariate for covariate in covariates}
+    slopes = []
+    for term in spec.covariates:
+        if term.name not in by_name:
+            there = f" (there is: {', '.join(by_name)})" if by_name else ""
+            raise DesignError(
+                f"{name}: the model {spec.name} has the covariate {term.name!r}, which this table "
+                f"does not have{did_you_mean(term.name, by_name)}{there}; give a file with "
+                f"--covariate PATH (covariate= in Python), name it in the card (covariates: "
+                f"{{{term.name}: FILE}}), or take a model without it"
+            )
+        slopes.append(_slope(spec, term, by_name[term.name], coords, factor_index, name=name))
+    return slopes
+
+
+def _slope(
+    spec: ModelSpec,
+    term: CovariateTerm,
+    covariate: Covariate,
+    coords: Mapping[str, tuple[str, ...]],
+    factor_index: Mapping[str, Index],
+    *,
+    name: str,
+) -> Slope:
+    if covariate.by == "language" and spec.effects.language == "fixed":
+        raise DesignError(
+            f"{name}: fixed language effects leave nothing for {term.name}, which has one value "
+            "per language; make language effects pooled"
+        )
+    languages, models = coords[names.LANGUAGE], coords[names.MODEL]
+    raw, se = covariate.at(languages, models)
+    missing = np.argwhere(np.isnan(raw))
+    labels = [_label(at, languages, models) for at in missing]
+    if len(missing) and term.missing == "refuse":
+        shown = ", ".join(labels[:8]) + (f" and {len(labels) - 8} more" if len(labels) > 8 else "")
+        raise DesignError(
+            f"{name}: {term.name} has no value for {len(labels)} of {raw.size} cells ({shown}); "
+            f"add them, or say covariates: [{{name: {term.name}, missing: model}}] in the spec"
+        )
+    there = raw[np.isfinite(raw)]
+    spread = float(there.std(ddof=1)) if len(there) > 1 else 0.0
+    if spread <= _CONSTANT * max(1.0, float(np.abs(there).max(initial=0.0))):
+        raise DesignError(
+            f"{name}: {term.name} does not vary over the {len(languages)} languages "
+            f"({len(there)} with a value), so it has no slope; leave it out"
+        )
+    unknown = np.isnan(raw)
+    notes = list(covariate.notes)
+    if term.measurement_error:
+        if covariate.se is None:
+            raise DesignError(
+                f"{name}: {term.name} has no standard errors, so there is no measurement error "
+                "to model; leave measurement_error out"
+            )
+        unknown |= se > 0.0
+    elif np.nan_to_num(se).any():
+        notes.append(
+            f"{term.name}: its standard errors are not used; measurement_error: true models them"
+        )
+    if labels:
+        notes.append(f"{term.name}: {len(labels)} missing values are modelled as N(0, 1)")
+    places = np.argwhere(unknown)
+    return Slope(
+        name=term.name,
+        by=covariate.by,
+        raw=raw,
+        raw_se=se,
+        mean=float(there.mean()),
+        sd=spread,
+        index=_record_index(covariate.by, factor_index, len(languages)),
+        unknown=np.flatnonzero(unknown).astype(np.int64),
+        labels=tuple(_label(at, languages, models) for at in places),
+        notes=tuple(notes),
+    )
+
+
+def _label(at: Index, languages: Sequence[str], models: Sequence[str]) -> str:
+    language: str = languages[int(at[-1])]
+    return language if len(at) == 1 else names.cell_label(models[int(at[0])], language)
+
+
+def _record_index(by: str, factor_index: Mapping[str, Index], n_languages: int) -> Index:
+    language = factor_index[names.LANGUAGE]
+    if by == "language":
+        return language
+    return factor_index[names.MODEL] * n_languages + language
+
+
+def restore_slopes(
+    constant: xr.Dataset,
+    spec: ModelSpec,
+    coords: Mapping[str, tuple[str, ...]],
+    factor_index: Mapping[str, Index],
+) -> list[Slope]:
+    """Slopes from the ``constant_data`` of a fit, without notes.
+
+    Parameters
+    ----------
+    constant : xarray.Dataset
+        Group ``constant_data``.
+    spec : ModelSpec
+        The model that was fitted.
+    coords, factor_index : mapping
+        As for :func:`build_slopes`.
+    """
+    slopes = []
+    for term in spec.covariates:
+        values = constant[names.covariate_standardised(term.name)]
+        mean, sd = float(values.attrs["mean"]), float(values.attrs["sd"])
+        by: CovariateLevel = "model:language" if values.ndim == 2 else "language"
+        raw = mean + sd * values.to_numpy().astype(np.float64)
+        dim = names.covariate_cell_dim(term.name)
+        unknown = np.zeros(0, dtype=np.int64)
+        if f"{dim}_index" in constant:
+            unknown = constant[f"{dim}_index"].to_numpy().astype(np.int64)
+        se_name = f"{term.name}_se"
+        slopes.append(
+            Slope(
+                name=term.name,
+                by=by,
+                raw=raw,
+                raw_se=(
+                    constant[se_name].to_numpy().astype(np.float64)
+                    if se_name in constant
+                    else np.where(np.isnan(raw), np.nan, 0.0)
+                ),
+                mean=mean,
+                sd=sd,
+                index=_record_index(by, factor_index, len(coords[names.LANGUAGE])),
+                unknown=unknown,
+                labels=tuple(str(label) for label in constant[dim].to_numpy())
+                if len(unknown)
+                else (),
+            )
+        )
+    return slopes
