@@ -19,12 +19,16 @@ __all__ = [
     "EXIT_INTERRUPTED",
     "Columns",
     "EngineName",
+    "Format",
     "Grid",
     "LeftOut",
     "Listing",
     "Mapping",
+    "Metric",
     "Source",
+    "TaskNames",
     "load_records",
+    "metrics",
     "numbers",
     "pairs",
     "whole_numbers",
@@ -58,11 +62,69 @@ Mapping = Annotated[
 ]
 
 
-def load_records(source: str, columns: Sequence[str] | None, mapping: Path | None) -> Records:
-    """Records of what --benchmark, --columns and --mapping say."""
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help="What the files are, where their content should not decide: table, lm-eval, ...",
+    ),
+]
+Metric = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        metavar="[DATASET=]METRIC",
+        help="Which metric of a tool's results is the score; repeatable.",
+    ),
+]
+TaskNames = Annotated[
+    Path | None,
+    typer.Option(
+        "--task-names",
+        metavar="FILE",
+        help="CSV file task,dataset,language for names of tasks that are not known.",
+    ),
+]
+
+
+def load_records(
+    source: str,
+    columns: Sequence[str] | None,
+    mapping: Path | None,
+    *,
+    format: str | None = None,
+    metric: Sequence[str] | None = None,
+    task_names: Path | None = None,
+    quiet: bool = False,
+) -> Records:
+    """Records of what --benchmark and the options on reading it say."""
+    from bayeseval.output import progress_bar
     from bayeseval.records import load
 
-    return load(source, columns=pairs(columns or ()), mapping_file=mapping)
+    with progress_bar(quiet=quiet) as progress:
+        return load(
+            source,
+            columns=pairs(columns or ()),
+            mapping_file=mapping,
+            format=format,
+            metric=metrics(metric or ()),
+            task_names=task_names,
+            progress=progress,
+        )
+
+
+def metrics(given: Sequence[str]) -> dict[str, str]:
+    """Metrics given as METRIC (for all datasets) or DATASET=METRIC."""
+    found: dict[str, str] = {}
+    for text in given:
+        dataset, equals, metric = text.rpartition("=")
+        dataset = dataset if equals else "*"
+        if not (dataset and metric):
+            raise InputError(f"--metric takes METRIC or DATASET=METRIC, got {text!r}")
+        if dataset in found:
+            raise InputError(f"--metric is given twice for {dataset!r}")
+        found[dataset] = metric
+    return found
 
 
 def pairs(columns: Sequence[str]) -> dict[str, str | None]:

@@ -11,9 +11,12 @@ from bayeseval.cli._shared import (
     EXIT_GATE_FAILED,
     Columns,
     EngineName,
+    Format,
     LeftOut,
     Mapping,
+    Metric,
     Source,
+    TaskNames,
     load_records,
 )
 
@@ -32,6 +35,9 @@ def compare(
     seed: Annotated[int, typer.Option(help="The one seed; same seed, same numbers.")] = 0,
     columns: Columns = None,
     mapping: Mapping = None,
+    metric: Metric = None,
+    task_names: TaskNames = None,
+    format: Format = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder. [default: results/BENCHMARK/MODELS-by-WHAT-compare-seedN]"),
@@ -49,7 +55,15 @@ def compare(
     from bayeseval.output import default_folder, progress_bar
     from bayeseval.spec import load_spec
 
-    records = load_records(benchmark, columns, mapping)
+    records = load_records(
+        benchmark,
+        columns,
+        mapping,
+        format=format,
+        metric=metric,
+        task_names=task_names,
+        quiet=quiet,
+    )
     specs = [load_spec(name.strip()) for name in models.split(",") if name.strip()]
     called = "-".join([*(spec.name for spec in specs), "by", by])
     folder = out or default_folder(records.name, called, "compare", seed)

@@ -13,8 +13,11 @@ from bayeseval.cli._shared import (
     EXIT_GATE_FAILED,
     Columns,
     EngineName,
+    Format,
     Mapping,
+    Metric,
     Source,
+    TaskNames,
     load_records,
 )
 from bayeseval.errors import InputError
@@ -51,6 +54,9 @@ def fit(
     ] = names.CI_PROB,
     columns: Columns = None,
     mapping: Mapping = None,
+    metric: Metric = None,
+    task_names: TaskNames = None,
+    format: Format = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Result folder. [default: results/BENCHMARK/MODEL-ENGINE-seedN]"),
@@ -90,7 +96,15 @@ def fit(
     if not 0.0 < ci_prob < 1.0:
         raise InputError(f"--ci-prob must lie between 0 and 1, got {ci_prob:g}")
     spec = load_spec(model or ("paper" if engine == "ml" else "additive"))
-    records = load_records(benchmark, columns, mapping)
+    records = load_records(
+        benchmark,
+        columns,
+        mapping,
+        format=format,
+        metric=metric,
+        task_names=task_names,
+        quiet=quiet,
+    )
     design = build_design(records, spec)
     asked = SamplerSettings(
         draws=draws,

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bayeseval.cli._shared import Columns, Listing, Mapping, load_records
+from bayeseval.cli._shared import (
+    Columns,
+    Format,
+    Listing,
+    Mapping,
+    Metric,
+    TaskNames,
+    load_records,
+)
 
 __all__ = ["list_", "validate"]
 
@@ -15,11 +24,26 @@ def validate(
     path: Annotated[str, typer.Argument(help="A file, a folder or a shipped benchmark's name.")],
     columns: Columns = None,
     mapping: Mapping = None,
+    metric: Metric = None,
+    task_names: TaskNames = None,
+    format: Format = None,
+    save_records: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write the table, one row per score: CSV, or .parquet."
+        ),
+    ] = None,
 ) -> None:
     """Print what the loader understands of a table, and what it drops and why."""
     from bayeseval.records import describe, format_description
 
-    typer.echo(format_description(describe(load_records(path, columns, mapping))))
+    records = load_records(
+        path, columns, mapping, format=format, metric=metric, task_names=task_names
+    )
+    typer.echo(format_description(describe(records)))
+    if save_records is not None:
+        records.save_table(save_records)
+        typer.echo(f"\nTable: {save_records}")
 
 
 def list_(what: Annotated[Listing, typer.Argument(help="What to list.")]) -> None:

@@ -9,8 +9,15 @@ from pathlib import Path
 from bayeseval._resources import find_resource, resource_names
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.records.build import DivergedRuns, MixedScales, assemble
-from bayeseval.records.raw import with_constants
-from bayeseval.records.readers import TABULAR_SUFFIXES, read_table
+from bayeseval.records.raw import RawTable, with_constants
+from bayeseval.records.readers import (
+    TABULAR_SUFFIXES,
+    Options,
+    Progress,
+    detect,
+    read_results,
+    read_table,
+)
 from bayeseval.records.registry import (
     BenchmarkCard,
     TableMapping,
@@ -37,16 +44,21 @@ def load(
     language_names: Mapping[str, str] | None = None,
     mixed_scales: MixedScales | None = None,
     diverged_runs: DivergedRuns | None = None,
+    format: str | None = None,
+    metric: str | Mapping[str, str] | None = None,
+    task_names: str | os.PathLike[str] | None = None,
     name: str | None = None,
+    progress: Progress | None = None,
 ) -> Records:
-    """Read a table of scores.
+    """Read a table of scores, or the results of an evaluation tool.
 
     Parameters
     ----------
     source : str or path
         The name of a shipped benchmark (``"mega"``; remote ones such as ``"xquad"`` are
         downloaded once), a file (CSV, TSV, JSON, JSONL, Parquet), a folder with a
-        ``benchmark.yaml``, or a folder of such files, which are put together. A shipped
+        ``benchmark.yaml``, or a folder of such files, which are put together; or a file
+        or folder of results that an evaluation tool wrote, found by its content. A shipped
         name wins over a folder of that name in the working directory; ``./mega`` means
         the folder.
     columns : mapping of str to str or None, optional
@@ -68,8 +80,19 @@ def load(
     diverged_runs : {"refuse", "allow", "drop"}, optional
         What to do with a seed that scored far below its cell's other seeds: refuse the
         table (the default), keep the run with a warning, or leave the run out.
+    format : str, optional
+        What the files are, where their content should not decide: ``"table"``, or the
+        name of a tool's format such as ``"lm-eval"``.
+    metric : str or mapping of str to str, optional
+        Which metric of a tool's results is the score, for all datasets or by dataset.
+        Otherwise the main one is taken, and the report says which.
+    task_names : path, optional
+        CSV file with the columns ``task``, ``dataset``, ``language``: what the names of
+        tasks mean, where the names alone do not say it.
     name : str, optional
         Name of the records; the card's or the file's when not given.
+    progress : callable, optional
+        ``progress(stage, done, total, remark)``, called while many files are read.
 
     Returns
     -------
@@ -83,14 +106,13 @@ def load(
     """
     path = _find(Path(source), text=os.fspath(source))
     card = read_card(path / _CARD) if _is_card_folder(path) else None
-    files, notes = _files(path, card)
     settings: list[TableMapping] = [card] if card is not None else []
+    notes: list[str] = []
     if mapping_file is not None:
         settings.append(read_mapping(Path(mapping_file)))
     elif card is None:
-        beside, more = find_mapping(path if path.is_dir() else path.parent)
+        beside, notes = find_mapping(path if path.is_dir() else path.parent)
         settings += [read_mapping(beside)] if beside is not None else []
-        notes += more
     chosen: dict[str, str | None] = {}
     constants: dict[str, str | float] = {}
     names: dict[str, str] = {}
@@ -98,6 +120,9 @@ def load(
     declared: UnitsLike | Mapping[str, UnitsLike] | None = None
     allowed: MixedScales = "refuse"
     diverged: DivergedRuns = "refuse"
+    kind: str | None = None
+    metrics: dict[str, str] = {}
+    tasks: Path | None = None
     for setting in settings:
         chosen |= setting.columns
         constants |= setting.constants
@@ -107,19 +132,53 @@ def load(
         allowed = setting.mixed_scales if "mixed_scales" in setting.model_fields_set else allowed
         if "diverged_runs" in setting.model_fields_set:
             diverged = setting.diverged_runs
+        kind = setting.format or kind
+        metrics |= _by_dataset(setting.metric)
+        if setting.task_names is not None and mapping_file is not None:
+            tasks = Path(mapping_file).parent / setting.task_names
+    options = Options(
+        metrics=metrics | _by_dataset(metric),
+        task_names=Path(task_names) if task_names is not None else tasks,
+        progress=progress,
+    )
+    tables, said = _tables(path, card, format or kind, options)
     return Records._assembled(
         assemble(
-            [with_constants(read_table(file), constants) for file in files],
+            [with_constants(table, constants) for table in tables],
             columns={name: name for name in constants} | chosen | dict(columns or {}),
             units=declared if units is None else units,
             mixed=mixed_scales or allowed,
             diverged=diverged_runs or diverged,
-            notes=notes,
+            notes=[*said, *notes],
         ),
         name=name or (card.name if card is not None else path.stem),
         language_names=names | dict(language_names or {}),
         datasets=datasets,
     )
+
+
+def _by_dataset(metric: str | Mapping[str, str] | None) -> dict[str, str]:
+    if metric is None:
+        return {}
+    return {"*": metric} if isinstance(metric, str) else dict(metric)
+
+
+def _tables(
+    path: Path, card: BenchmarkCard | None, kind: str | None, options: Options
+) -> tuple[Sequence[RawTable], Sequence[str]]:
+    """The tables of a path, by the reader that its content asks for."""
+    found = detect(path, format=kind) if card is None else None
+    if found is not None:
+        reading = read_results(found, options)
+        return reading.tables, reading.notes
+    for given, option in ((options.metrics, "metric"), (options.task_names, "task_names")):
+        if given:
+            raise InputError(
+                f"{path}: {option} is for results of an evaluation tool; this is a table, whose"
+                " columns say it (columns: score=..., metric=...)"
+            )
+    files, notes = _files(path, card)
+    return [read_table(file) for file in files], notes
 
 
 def _find(path: Path, *, text: str) -> Path:

@@ -73,7 +73,7 @@ class _Reader:
         self.columns = columns
         self.used: dict[str, str] = {}
         self.notes: list[str] = []
-        self.dropped: list[Dropped] = []
+        self.dropped: list[Dropped] = list(table.dropped)
 
     def has(self, our: str) -> bool:
         """Whether the file has this column, with anything in it."""
@@ -139,7 +139,7 @@ def read_part(table: RawTable, *, columns: Mapping[str, str | None]) -> Part:
     InputError
         With file, row, column and value.
     """
-    n_rows = len(table)
+    n_rows = len(table) + sum(group.n_rows for group in table.dropped)
     chosen = resolve_columns(list(table.columns), source=table.source, explicit=columns)
     reader = _Reader(table, chosen)
     _drop_empty_rows(reader)

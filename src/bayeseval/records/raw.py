@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bayeseval.errors import InputError
+from bayeseval.records.report import Dropped
 from bayeseval.records.typed import TypedCells
 
 __all__ = ["Cells", "Column", "Nested", "RawTable", "make_table", "object_array", "with_constants"]
@@ -42,26 +43,33 @@ class RawTable:
         Where each row stands, 1-based: the physical line, or the record's position.
     columns : mapping of str to array of object or TypedCells, shape (n,)
         Cells by column, in the file's order. None is a missing cell.
+    where : tuple of str, optional
+        For a table made of many files: the place of every row in words, file included;
+        ``numbers`` count into it from 1.
+    dropped : tuple of Dropped
+        What the reader itself left out, such as averages beside what they average.
     """
 
     source: str
     place: str
     numbers: npt.NDArray[np.int64]
     columns: Mapping[str, Column]
+    where: tuple[str, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     def at(self, position: int, column: str | None = None) -> str:
         """``"scores.csv, line 7, column 'F1'"``."""
-        where = f"{self.source}, {self.place} {self.numbers[position]}"
+        number = int(self.numbers[position])
+        where = self.where[number - 1] if self.where else f"{self.source}, {self.place} {number}"
         return where if column is None else f"{where}, column {column!r}"
 
     def take(self, positions: npt.NDArray[Any]) -> RawTable:
         """The rows at `positions` (indices or a mask)."""
-        return RawTable(
-            source=self.source,
-            place=self.place,
+        return replace(
+            self,
             numbers=self.numbers[positions],
             columns={name: cells[positions] for name, cells in self.columns.items()},
         )
@@ -119,9 +127,4 @@ def with_constants(table: RawTable, constants: Mapping[str, Any]) -> RawTable:
             f"{table.source}: {both[0]!r} is given as a constant and is a column of the table"
         )
     added = {name: object_array([value] * len(table)) for name, value in constants.items()}
-    return RawTable(
-        source=table.source,
-        place=table.place,
-        numbers=table.numbers,
-        columns={**table.columns, **added},
-    )
+    return replace(table, columns={**table.columns, **added})

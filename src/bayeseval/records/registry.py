@@ -97,6 +97,13 @@ class TableMapping(_Frozen):
         of one model seem to be in other units.
     diverged_runs : {"refuse", "allow", "drop"}
         What to do with a seed that scored far below its cell's other seeds.
+    format : str or None
+        What the files are, where their content should not decide.
+    metric : str, mapping of str to str or None
+        The metric of an evaluation tool's results, for all datasets or by dataset.
+    task_names : str or None
+        A table that says the dataset and language of tasks; its path as seen from the
+        mapping file.
     """
 
     columns: dict[str, str | None] = Field(default_factory=dict)
@@ -106,6 +113,9 @@ class TableMapping(_Frozen):
     datasets: dict[str, str] = Field(default_factory=dict)
     mixed_scales: MixedScales = "refuse"
     diverged_runs: DivergedRuns = "refuse"
+    format: str | None = None
+    metric: str | dict[str, str] | None = None
+    task_names: str | None = None
 
 
 class BenchmarkCard(TableMapping):

@@ -303,6 +303,19 @@ class Records:
         with _replacing(Path(path)) as temporary:
             self._portable().to_parquet(temporary, index=False)
 
+    def save_table(self, path: str | Path) -> None:
+        """Write the table as Parquet if the name ends so, as CSV if it ends in ``.csv``.
+
+        Raises
+        ------
+        InputError
+            For other endings, or if the file cannot be written.
+        """
+        suffix = Path(path).suffix.casefold()
+        if suffix not in (".csv", ".parquet"):
+            raise InputError(f"{path}: tables are written to .csv or .parquet")
+        (self.to_csv if suffix == ".csv" else self.to_parquet)(path)
+
     def _portable(self) -> pd.DataFrame:
         table = self.table
         tasks = table["task"]

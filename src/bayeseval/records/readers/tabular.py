@@ -18,6 +18,7 @@ import numpy as np
 
 from bayeseval.errors import InputError
 from bayeseval.records.raw import Nested, RawTable, make_table
+from bayeseval.records.readers.base import decode, file_bytes, json_problem
 from bayeseval.records.report import counted, plain, show
 from bayeseval.records.typed import typed_cells
 
@@ -29,20 +30,8 @@ _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 _DELIMITERS = ("\t", ",", ";", "|")
 _EXPECTED = "expected CSV, TSV, JSON, JSONL or Parquet"
-_FOREIGN: Final = {
-    b"PK\x03\x04": "a ZIP archive or an Excel workbook",
-    b"\x1f\x8b": "gzip-compressed",
-    b"\x28\xb5\x2f\xfd": "zstd-compressed",
-    b"BZh": "bzip2-compressed",
-    b"\xfd7zXZ": "xz-compressed",
-    b"\x89HDF": "an HDF5 or netCDF file",
-    b"%PDF": "a PDF document",
-    b"SQLite format 3": "an SQLite database",
-    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
-}
 # Characters from which the quick way is worth its checks.
 _LARGE: Final = 1_000_000
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def read_table(path: Path) -> RawTable:
@@ -65,10 +54,7 @@ def read_table(path: Path) -> RawTable:
     InputError
         If the file cannot be read or is not a table; the message is one line.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
+    data = file_bytes(path)
     source = str(path)
     if not data:
         raise InputError(f"{source}: the file is empty (0 bytes); {_EXPECTED}")
@@ -77,7 +63,7 @@ def read_table(path: Path) -> RawTable:
         return _read_parquet(data, source)
     if suffix in _PARQUET_SUFFIXES:
         raise InputError(f"{source}: not a Parquet file (it does not start with PAR1)")
-    text = _decode(data, source)
+    text = decode(data, source, expected=_EXPECTED)
     stripped = text.lstrip()
     if not stripped:
         raise InputError(f"{source}: the file holds nothing but blanks; {_EXPECTED}")
@@ -90,31 +76,6 @@ def read_table(path: Path) -> RawTable:
     if stripped[0] == "<":
         raise InputError(f"{source}: looks like HTML or XML, not a table; {_EXPECTED}")
     return _read_delimited(text, source, suffix)
-
-
-def _decode(data: bytes, source: str) -> str:
-    for magic, what in _FOREIGN.items():
-        if data.startswith(magic):
-            raise InputError(f"{source}: this is {what}; {_EXPECTED}")
-    if data.startswith(_UTF16):
-        raise InputError(f"{source}: the text is UTF-16; save the file as UTF-8")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as problem:
-        # With a byte order mark the codec counts from behind it.
-        start = problem.start + (len(data) - len(problem.object))
-        line = data[:start].count(b"\n") + 1
-        raise InputError(
-            f"{source}, line {line}: not UTF-8 text: byte 0x{data[start]:02x} at position {start};"
-            " save the file as UTF-8"
-        ) from problem
-    if "\0" in text:
-        position = data.index(b"\0")
-        line = data[:position].count(b"\n") + 1
-        raise InputError(
-            f"{source}, line {line}: not a text file: byte 0x00 at position {position}; {_EXPECTED}"
-        )
-    return text
 
 
 def _read_delimited(text: str, source: str, suffix: str) -> RawTable:
@@ -212,15 +173,6 @@ def _parse_json(text: str) -> Any:
     return json.loads(text, object_pairs_hook=_unique_keys)
 
 
-def _json_problem(problem: Exception) -> str:
-    if isinstance(problem, json.JSONDecodeError):
-        return f"{problem.msg[0].lower()}{problem.msg[1:]}"
-    if isinstance(problem, RecursionError):
-        return "nested too deeply"
-    # The only other ValueError of the json module: Python's limit on digits of a number.
-    return "a number has too many digits"
-
-
 def _read_json(text: str, source: str) -> RawTable:
     try:
         document = _parse_json(text)
@@ -228,14 +180,14 @@ def _read_json(text: str, source: str) -> RawTable:
         if text.lstrip().startswith("{") and _is_json_lines(text, problem):
             return _read_json_lines(text, source)
         if text.lstrip().startswith("[") and problem.pos >= len(text.rstrip()):
-            message = f"the JSON ends too early ({_json_problem(problem)})"
+            message = f"the JSON ends too early ({json_problem(problem)})"
         else:
-            message = f"not valid JSON: {_json_problem(problem)}"
+            message = f"not valid JSON: {json_problem(problem)}"
         raise InputError(
             f"{source}, line {problem.lineno}, character {problem.colno}: {message}"
         ) from problem
     except (ValueError, RecursionError) as problem:
-        raise InputError(f"{source}: not valid JSON: {_json_problem(problem)}") from problem
+        raise InputError(f"{source}: not valid JSON: {json_problem(problem)}") from problem
     if isinstance(document, list):
         return _from_records(document, range(1, len(document) + 1), source, "record")
     if isinstance(document, dict) and any(isinstance(v, list | dict) for v in document.values()):
@@ -269,7 +221,7 @@ def _read_json_lines(text: str, source: str) -> RawTable:
             records.append(_parse_json(line))
         except (ValueError, RecursionError) as problem:
             raise InputError(
-                f"{source}, line {number}: not valid JSON: {_json_problem(problem)}"
+                f"{source}, line {number}: not valid JSON: {json_problem(problem)}"
                 " (one whole object per line)"
             ) from problem
         numbers.append(number)
