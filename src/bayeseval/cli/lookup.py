@@ -29,9 +29,7 @@ def validate(
     format: Format = None,
     save_records: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Write the table, one row per score: CSV, or .parquet."
-        ),
+        typer.Option(metavar="FILE", help="Write the table, one row per score: CSV, or .parquet."),
     ] = None,
 ) -> None:
     """Print what the loader understands of a table, and what it drops and why."""

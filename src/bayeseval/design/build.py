@@ -48,6 +48,7 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
         that mix scales; or if replicates do not go with the likelihood or with
         ``replicates: {pool: false}``.
     """
+    _refuse_one_level(records)
     cells = reduce_replicates(records)
     noise = build_noise(cells, records.coords, pool=spec.replicates.pool, name=records.name)
     if spec.likelihood != "normal" and noise.replicates is not None:
@@ -107,6 +108,16 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
         factor_index=factor_index,
         notes=[*notes, *(note for slope in slopes for note in slope.notes)],
     )
+
+
+def _refuse_one_level(records: Records) -> None:
+    """A tool's results for one model can be looked at, but there is nothing to compare."""
+    for factor in ("model", "language"):
+        if len(records.coords[factor]) < 2:
+            raise DesignError(
+                f"{records.name}: only one {factor} ({records.coords[factor][0]!r}); a comparison"
+                f" needs at least two {factor}s"
+            )
 
 
 def assemble(

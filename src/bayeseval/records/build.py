@@ -63,6 +63,7 @@ def assemble(
     mixed: MixedScales,
     diverged: DivergedRuns = "refuse",
     notes: Sequence[str] = (),
+    small: bool = False,
 ) -> Assembled:
     """Validate tables and put them together in canonical order.
 
@@ -80,6 +81,9 @@ def assemble(
         What to do with a seed that scored far below its cell's other seeds.
     notes : sequence of str
         What the caller has to report about the files.
+    small : bool
+        Whether a table of one model or one language is let through, with a warning:
+        tools write one file per model, and a single one can be looked at.
 
     Raises
     ------
@@ -95,7 +99,7 @@ def assemble(
     parts = [read_part(table, columns=columns) for table in tables]
     stack = Stack(parts)
     said = [*notes, *_part_notes(parts)]
-    _refuse_too_little(stack)
+    said += _refuse_too_little(stack, small=small)
     said += _tidy_setups(stack)
     labels, codes = encode(stack)
     _refuse_half_replicates(stack, codes, labels["task"])
@@ -152,19 +156,22 @@ def _part_notes(parts: Sequence[Part]) -> list[str]:
     ]
 
 
-def _refuse_too_little(stack: Stack) -> None:
+def _refuse_too_little(stack: Stack, *, small: bool) -> list[str]:
+    """Refuse a table without records, or (unless `small`) one of one model or language."""
     dropped = _merge_dropped([group for part in stack.parts for group in part.dropped])
     reasons = ", ".join(f"{group.reason}: {group.n_rows}" for group in dropped)
     after = f" after rows were dropped ({reasons})" if dropped else ""
     if not len(stack):
         raise InputError(f"{stack.source}: no record is left{after}")
+    warnings: list[str] = []
     for factor in ("model", "language"):
         levels = stack.labels[factor].present()
         if len(levels) < 2:
-            raise InputError(
-                f"{stack.source}: only one {factor} ({levels[0]!r}){after}; a comparison needs"
-                f" at least two {factor}s"
-            )
+            what = f"only one {factor} ({levels[0]!r}){after}; a comparison needs"
+            if not small:
+                raise InputError(f"{stack.source}: {what} at least two {factor}s")
+            warnings.append(f"warning: {what} at least two {factor}s: give the folder of all")
+    return warnings
 
 
 def _tidy_setups(stack: Stack) -> list[str]:

@@ -141,7 +141,7 @@ def load(
         task_names=Path(task_names) if task_names is not None else tasks,
         progress=progress,
     )
-    tables, said = _tables(path, card, format or kind, options)
+    tables, said, of_tool = _tables(path, card, format or kind, options)
     return Records._assembled(
         assemble(
             [with_constants(table, constants) for table in tables],
@@ -150,11 +150,19 @@ def load(
             mixed=mixed_scales or allowed,
             diverged=diverged_runs or diverged,
             notes=[*said, *notes],
+            small=of_tool,
         ),
-        name=name or (card.name if card is not None else path.stem),
+        name=name or _name_of(path, card),
         language_names=names | dict(language_names or {}),
         datasets=datasets,
     )
+
+
+def _name_of(path: Path, card: BenchmarkCard | None) -> str:
+    if card is not None:
+        return card.name
+    # A dot in a folder's name is no ending; "." itself has no name.
+    return path.resolve().name if path.is_dir() else path.stem
 
 
 def _by_dataset(metric: str | Mapping[str, str] | None) -> dict[str, str]:
@@ -165,12 +173,12 @@ def _by_dataset(metric: str | Mapping[str, str] | None) -> dict[str, str]:
 
 def _tables(
     path: Path, card: BenchmarkCard | None, kind: str | None, options: Options
-) -> tuple[Sequence[RawTable], Sequence[str]]:
-    """The tables of a path, by the reader that its content asks for."""
+) -> tuple[Sequence[RawTable], Sequence[str], bool]:
+    """The tables of a path, what to report, and whether a tool wrote them."""
     found = detect(path, format=kind) if card is None else None
     if found is not None:
         reading = read_results(found, options)
-        return reading.tables, reading.notes
+        return reading.tables, reading.notes, True
     for given, option in ((options.metrics, "metric"), (options.task_names, "task_names")):
         if given:
             raise InputError(
@@ -178,7 +186,7 @@ def _tables(
                 " columns say it (columns: score=..., metric=...)"
             )
     files, notes = _files(path, card)
-    return [read_table(file) for file in files], notes
+    return [read_table(file) for file in files], notes, False
 
 
 def _find(path: Path, *, text: str) -> Path:

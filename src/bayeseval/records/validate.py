@@ -266,7 +266,7 @@ def _level_lines(description: Description) -> list[str]:
             f"{label} ({names[label]}) {count}" if label in names else f"{label} {count}"
             for label, count in description.levels[factor]
         )
-        lines += _wrapped(f"{len(description.levels[factor])} {factor}s", _listed(labels))
+        lines += _wrapped(counted(len(description.levels[factor]), factor), _listed(labels))
     return lines
 
 

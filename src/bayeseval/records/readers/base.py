@@ -41,6 +41,7 @@ __all__ = [
     "json_problem",
     "read_json",
     "text_lines",
+    "unpacked",
 ]
 
 Progress = Callable[[str, int, int, str], None]
@@ -355,6 +356,26 @@ def _chunks(path: Path) -> Iterator[bytes]:
         raise InputError(f"{path}: damaged gzip file: {plain(str(problem))}") from problem
     except OSError as problem:
         raise InputError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
+
+
+def unpacked(path: Path) -> bytes:
+    """The bytes of a file, unpacked if gzipped.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or holds more than is read.
+    """
+    pieces = []
+    total = 0
+    for piece in _chunks(path):
+        total += len(piece)
+        if total > MAX_BYTES:
+            raise InputError(
+                f"{path}: unpacked, the file has more than {MAX_BYTES / 1e9:.1f} GB; split it"
+            )
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.records.readers.base import Head, Options, Reader, Reading
 from bayeseval.records.readers.lm_eval import LM_EVAL
+from bayeseval.records.readers.lm_eval_samples import LM_EVAL_SAMPLES
 from bayeseval.records.readers.tabular import TABULAR_SUFFIXES
 from bayeseval.records.report import counted, shorten
 
 __all__ = ["READERS", "TABLE", "Found", "detect", "read_results"]
 
-READERS: Final[tuple[Reader, ...]] = (LM_EVAL,)
+READERS: Final[tuple[Reader, ...]] = (LM_EVAL, LM_EVAL_SAMPLES)
 """Formats of evaluation tools, asked in this order."""
 
 TABLE: Final = "table"
@@ -26,13 +28,14 @@ _MAX_FILES: Final = 100_000
 _SUFFIXES: Final = (".json", ".jsonl", ".gz")
 
 
+@dataclass(frozen=True, slots=True)
 class Found:
-    """The files of one format, and the others of the folder."""
+    """The files of one format, those that hold its details, and the others of the folder."""
 
-    def __init__(self, reader: Reader, paths: Sequence[Path], others: Sequence[Path]) -> None:
-        self.reader = reader
-        self.paths = paths
-        self.others = others
+    reader: Reader
+    paths: Sequence[Path]
+    details: Mapping[str, int] = field(default_factory=dict)
+    others: Sequence[Path] = ()
 
 
 def detect(path: Path, *, format: str | None = None) -> Found | None:
@@ -67,7 +70,7 @@ def detect(path: Path, *, format: str | None = None) -> Found | None:
     by_name = {reader.name: reader for reader in READERS}
     if format is not None:
         if path.is_file():
-            return Found(by_name[format], [path], [])
+            return Found(by_name[format], [path])
         if format not in groups:
             raise InputError(f"{path}: no {by_name[format].title} are in it")
         chosen = by_name[format]
@@ -78,8 +81,14 @@ def detect(path: Path, *, format: str | None = None) -> Found | None:
             return None
         _refuse_mixture(path, kinds, groups)
         chosen = kinds[0]
-    taken = set(groups[chosen.name])
-    return Found(chosen, groups[chosen.name], [file for file in files if file not in taken])
+    details = {
+        name: len(paths)
+        for name, paths in groups.items()
+        if name != TABLE and chosen.name in by_name[name].after
+    }
+    taken = {file for name in (chosen.name, *details) for file in groups[name]}
+    others = [file for file in files if file not in taken]
+    return Found(chosen, groups[chosen.name], details, others)
 
 
 def _refuse_mixture(path: Path, kinds: Sequence[Reader], groups: dict[str, list[Path]]) -> None:
@@ -91,7 +100,9 @@ def _refuse_mixture(path: Path, kinds: Sequence[Reader], groups: dict[str, list[
     parts = [(kind.title, kind.name, groups[kind.name]) for kind in kinds]
     parts += [("tables", TABLE, tables)] if tables else []
     if len(parts) > 1:
-        listed = " and ".join(f"{t} ({shorten([f.name for f in fs], limit=2)})" for t, _, fs in parts)
+        listed = " and ".join(
+            f"{t} ({shorten([f.name for f in fs], limit=2)})" for t, _, fs in parts
+        )
         choices = " or ".join(f"--format {name}" for _, name, _ in parts)
         raise InputError(f"{path}: the folder holds {listed}; choose with {choices}")
 
@@ -103,6 +114,12 @@ def read_results(found: Found, options: Options) -> Reading:
         f"read as {found.reader.title} ({counted(len(found.paths), 'file')});"
         f" --format {TABLE} reads a plain table"
     ]
+    by_name = {reader.name: reader for reader in READERS}
+    for name, number in found.details.items():
+        notes.append(
+            f"{counted(number, 'file')} of {by_name[name].title} not read; --format {name} reads"
+            " them instead"
+        )
     if found.others:
         names = shorten([file.name for file in found.others], limit=4)
         notes.append(f"{counted(len(found.others), 'other file')} in the folder not read: {names}")

@@ -199,9 +199,7 @@ def _told_apart(runs: Sequence[_Run]) -> list[str]:
         differing[name] = [k for k in keys if len({run.settings.get(k) for run in group}) > 1]
     return [
         f"{run.model} ({', '.join(said)})"
-        if (
-            said := [f"{k}={run.settings[k]}" for k in differing[run.model] if k in run.settings]
-        )
+        if (said := [f"{k}={run.settings[k]}" for k in differing[run.model] if k in run.settings])
         else run.model
         for run in runs
     ]
@@ -247,5 +245,3 @@ def _scores(
 
 
 LM_EVAL: Final = Reader("lm-eval", "lm-evaluation-harness results", _sniff, _read)
-
-

@@ -16,8 +16,9 @@ def one_label_each(
 ) -> tuple[dict[tuple[str, str], str], list[str]]:
     """The label of each dataset's languages in the table as a whole.
 
-    The first dataset keeps its labels; a later one takes over those of the languages that
-    are there already (``swh_Latn`` becomes ``sw``) and keeps its own for the others.
+    The dataset with most languages keeps its labels; the others take over those of the
+    languages that are there already (``swh_Latn`` becomes ``sw``) and keep their own for
+    the rest. The order of the files does not matter.
 
     Parameters
     ----------
@@ -37,7 +38,8 @@ def one_label_each(
     known: dict[str, None] = {}
     matched: dict[str, dict[str, None]] = {}
     apart: dict[str, None] = {}
-    for dataset, languages in of_dataset.items():
+    for dataset in sorted(of_dataset, key=lambda name: (-len(of_dataset[name]), name)):
+        languages = of_dataset[dataset]
         new = [language for language in languages if language not in known]
         found = match(new, known) if known and new else Matches((), (), ())
         # Two labels of a dataset are two languages there, whatever they mean elsewhere.

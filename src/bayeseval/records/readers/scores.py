@@ -21,7 +21,7 @@ from bayeseval.records.readers.base import Options, Reading
 from bayeseval.records.readers.same_language import one_label_each
 from bayeseval.records.report import Dropped, counted, shorten
 
-__all__ = ["Score", "lower_is_better", "settle"]
+__all__ = ["Score", "choose", "lower_is_better", "settle"]
 
 # In this order where a task has several; what is not listed comes after, as the files have it.
 _MAIN: Final = (
@@ -125,19 +125,38 @@ def settle(
         If there is nothing, a metric asked for is not there, or one that is better when
         lower has no bounds.
     """
-    found = [_directed(score) for score in scores]
-    if not found:
-        raise InputError(f"{source}: no scores are in it")
     said = list(notes)
     left_out = list(dropped)
-    found = _named_variants(found)
-    found = _chosen_metric(found, source, options, said, left_out)
+    found = choose(scores, source, options, said, left_out)
     found = _upwards(found, source, said)
-    found = _newest(found, left_out)
     found = _counted_items(found, said)
     labels, matched = one_label_each((score.dataset, score.language) for score in found)
     said += matched
     return Reading((_table(found, labels, source, place, left_out),), tuple(said))
+
+
+def choose(
+    scores: Iterable[Score],
+    source: str,
+    options: Options,
+    said: list[str],
+    left_out: list[Dropped],
+) -> list[Score]:
+    """Scores of one metric per dataset and of the newest run per cell.
+
+    What was chosen goes to `said`, what was left out to `left_out`.
+
+    Raises
+    ------
+    InputError
+        If there are no scores, or a metric asked for is not there.
+    """
+    found = [_directed(score) for score in scores]
+    if not found:
+        raise InputError(f"{source}: no scores are in it")
+    found = _named_variants(found)
+    found = _chosen_metric(found, source, options, said, left_out)
+    return _newest(found, left_out)
 
 
 def _directed(score: Score) -> Score:
@@ -283,7 +302,8 @@ def _newest(scores: list[Score], left_out: list[Dropped]) -> list[Score]:
     for score in scores:
         cell = (score.model, score.dataset, score.language)
         newest[cell] = max(newest.get(cell, ""), score.run)
-    kept, old = [], []
+    kept: list[Score] = []
+    old: list[Score] = []
     for score in scores:
         current = newest[score.model, score.dataset, score.language] == score.run
         (kept if current else old).append(score)
@@ -299,7 +319,8 @@ def _counted_items(scores: list[Score], said: list[str]) -> list[Score]:
     """Number of items and of right ones, where the numbers leave no other possibility."""
     found = [_with_items(score) for score in scores]
     # One cell whose items were not all right or wrong speaks for its whole dataset.
-    shown, refuted = set(), set()
+    shown: set[tuple[str, str]] = set()
+    refuted: set[tuple[str, str]] = set()
     for score in found:
         if score.value is not None and 0.0 < score.value < 1.0:
             (refuted if score.k is None else shown).add((score.dataset, score.key))
@@ -321,8 +342,8 @@ def _counted_items(scores: list[Score], said: list[str]) -> list[Score]:
     with_k = sum(s.k is not None for s in result)
     if with_k and any(a.k is None and b.k is not None for a, b in zip(scores, result, strict=True)):
         said.append(
-            f"numbers of items and of right ones are exact for {counted(with_k, 'cell')}: the"
-            " score and its standard error leave no other possibility"
+            f"numbers of items and of right ones recovered for {counted(with_k, 'cell')}: exact,"
+            " because scores and standard errors leave no other possibility"
         )
     return result
 
@@ -338,7 +359,11 @@ def _with_items(score: Score) -> Score:
     if score.k is not None or p is None or not 0.0 <= p <= 1.0:
         return score
     if p in (0.0, 1.0):
-        return score if n is None else replace(score, k=round(p * n))
+        return score if n is None else replace(score, k=float(round(p * n)))
+    right = round(p * n) if n is not None else 0
+    if se is None and n is not None and score.metric in _RIGHT_OR_WRONG:
+        # Nothing to check it with but the name; at least it has to be a whole number.
+        return replace(score, k=float(right)) if abs(right - p * n) <= _EXACT * n else score
     if se is None or not se > 0.0:
         return score
     implied = p * (1.0 - p) / se**2 + 1.0

@@ -1,0 +1,240 @@
+"""Samples of lm-evaluation-harness: one test item per line, ``samples_<task>_<time>.jsonl``.
+
+Each line is one item and one filter, with the score of the item under every metric. The
+task is in the name of the file, the model in that of its folder; ``.jsonl.gz`` is read too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from bayeseval.errors import InputError
+from bayeseval.records.raw import Cells, RawTable, object_array
+from bayeseval.records.readers.base import (
+    Head,
+    Options,
+    Reader,
+    Reading,
+    as_list,
+    as_number,
+    json_lines,
+    unpacked,
+)
+from bayeseval.records.readers.lm_eval import common_folder, model_label, name_notes
+from bayeseval.records.readers.same_language import one_label_each
+from bayeseval.records.readers.scores import Score, choose
+from bayeseval.records.readers.task_names import read_task_names
+from bayeseval.records.report import Dropped, shorten, show
+
+__all__ = ["LM_EVAL_SAMPLES"]
+
+_NAME: Final = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d{2}-\d{2}T[\d.\-+:]+)\.jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class _Items:
+    """The items of a file under one metric and filter."""
+
+    lines: npt.NDArray[np.int64]
+    items: Cells
+    values: Cells
+
+
+def _sniff(path: Path, head: Head) -> bool:
+    return head.text.startswith("{") and head.has("doc_id", "doc", "target", "filtered_resps")
+
+
+def _read(paths: Sequence[Path], options: Options) -> Reading:
+    names = read_task_names(options.task_names)
+    source = common_folder(paths)
+    stems = {path: _task_and_time(path) for path in paths}
+    named = names.parse_all((task for task, _ in stems.values()), source)
+    read: dict[str, dict[str, _Items]] = {}
+    heads: list[Score] = []
+    for path in options.each(paths):
+        task, time = stems[path]
+        name = named[task]
+        if name is None:
+            continue
+        read[str(path)] = _items_of(path)
+        heads += [
+            Score(
+                model=model_label(None, None, {}, path),
+                dataset=name.dataset,
+                language=name.language,
+                metric=key.partition(",")[0],
+                selector=key.partition(",")[2],
+                value=None,
+                where=str(path),
+                run=time,
+            )
+            for key in read[str(path)]
+        ]
+    said, left_out = name_notes(named), list[Dropped]()
+    chosen = choose(heads, source, options, said, left_out)
+    down = sorted({f"{score.dataset} ({score.key})" for score in chosen if not score.higher})
+    if down:
+        raise InputError(
+            f"{source}: lower is better for {shorten(down)}; choose another metric with"
+            " --metric DATASET=METRIC"
+        )
+    labels, matched = one_label_each((score.dataset, score.language) for score in chosen)
+    tables = [
+        _table(score, labels[score.dataset, score.language], read[score.where]) for score in chosen
+    ]
+    tables[0] = RawTable(
+        tables[0].source,
+        tables[0].place,
+        tables[0].numbers,
+        tables[0].columns,
+        dropped=_rows(left_out, read),
+    )
+    return Reading(tuple(tables), (*said, *matched))
+
+
+def _rows(
+    groups: Sequence[Dropped], read: Mapping[str, Mapping[str, _Items]]
+) -> tuple[Dropped, ...]:
+    """What was left out, counted in items rather than files."""
+    some = {path: len(next(iter(found.values())).lines) for path, found in read.items()}
+    return tuple(
+        Dropped(g.reason, tuple((name, count * some[g.first]) for name, count in g.counts), g.first)
+        for g in groups
+    )
+
+
+def _task_and_time(path: Path) -> tuple[str, str]:
+    """Task and time of ``samples_xnli_sw_2026-03-01T10-00-00.000000.jsonl``."""
+    name = path.name.removesuffix(".gz")
+    found = _NAME.fullmatch(name)
+    if found is not None:
+        return found["task"], found["time"]
+    if name.endswith(".jsonl") and name.startswith("samples_"):
+        return name.removeprefix("samples_").removesuffix(".jsonl"), ""
+    raise InputError(
+        f"{path}: samples say their task in the file's name only; expected"
+        " samples_TASK_TIME.jsonl, as the harness writes it"
+    )
+
+
+def _items_of(path: Path) -> dict[str, _Items]:
+    return _quick(path) or _careful(path)
+
+
+def _quick(path: Path) -> dict[str, _Items] | None:
+    """Only the columns that are needed, by pyarrow; None for what has to be explained."""
+    import pyarrow as pa
+    import pyarrow.json as pj
+
+    data = unpacked(path)
+    first, _, _ = data.partition(b"\n")
+    try:
+        names = json.loads(first)["metrics"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return None
+    fields = [("doc_id", pa.int64()), ("filter", pa.string())]
+    fields += [(name, pa.float64()) for name in dict.fromkeys(names)]
+    if len({name for name, _ in fields}) < len(fields) or b"\n\n" in data:
+        return None
+    options = pj.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore")
+    # A block has to hold the longest line.
+    blocks = pj.ReadOptions(block_size=min(max(1 << 22, 2 * len(first)), 1 << 28))
+    try:
+        table = pj.read_json(pa.BufferReader(data), read_options=blocks, parse_options=options)
+    except (pa.ArrowException, ValueError):
+        return None
+    if table.num_columns != len(fields) or table["doc_id"].null_count or not table.num_rows:
+        return None
+    filters = table["filter"].fill_null("none").to_pandas().to_numpy()
+    items = table["doc_id"].to_numpy()
+    found = {}
+    for selector in dict.fromkeys(filters):
+        rows = np.flatnonzero(filters == selector)
+        for name in dict.fromkeys(names):
+            values = table[name].to_numpy()[rows]
+            if np.isnan(values).any() or np.isinf(values).any():
+                return None
+            found[_key(name, selector)] = _Items(
+                rows + 1,
+                object_array(map(str, items[rows].tolist())),
+                object_array(values.tolist()),
+            )
+    return found
+
+
+def _careful(path: Path) -> dict[str, _Items]:
+    """Line by line, with a message for the first that is not as it should be."""
+    rows: dict[str, list[tuple[int, Any, float | None]]] = {}
+    for number, record in json_lines(path):
+        where = f"{path}, line {number}"
+        if "doc_id" not in record or "metrics" not in record:
+            raise InputError(f"{where}: no doc_id and metrics, which samples have")
+        item = record["doc_id"]
+        if isinstance(item, bool) or not isinstance(item, int | str):
+            raise InputError(f"{where}: doc_id: expected a number or text, got {show(item)}")
+        selector = record.get("filter") or "none"
+        if not isinstance(selector, str):
+            raise InputError(f"{where}: filter: expected text, got {show(selector)}")
+        for name in as_list(record["metrics"], f"{where}: metrics"):
+            if not isinstance(name, str):
+                raise InputError(f"{where}: metrics: expected names, got {show(name)}")
+            value = record.get(name)
+            if isinstance(value, dict | list):
+                # What a metric over the whole corpus is computed from, such as the texts of BLEU.
+                continue
+            value = float(value) if isinstance(value, bool) else value
+            row = (number, str(item), as_number(value, f"{where}: {name}"))
+            rows.setdefault(_key(name, selector), []).append(row)
+    if not rows:
+        raise InputError(f"{path}: no item has a score of its own")
+    return {
+        key: _Items(
+            np.array([row[0] for row in found], dtype=np.int64),
+            object_array(row[1] for row in found),
+            object_array(row[2] for row in found),
+        )
+        for key, found in rows.items()
+    }
+
+
+def _key(metric: str, selector: str) -> str:
+    return metric if selector == "none" else f"{metric},{selector}"
+
+
+def _table(score: Score, language: str, found: Mapping[str, _Items]) -> RawTable:
+    items = found[score.key]
+    same = {
+        "model": score.model,
+        "language": language,
+        "dataset": score.dataset,
+        "metric": score.key,
+    }
+    return RawTable(
+        source=score.where,
+        place="line",
+        numbers=items.lines,
+        columns={
+            **{name: object_array([text] * len(items.lines)) for name, text in same.items()},
+            "score": items.values,
+            "item": items.items,
+        },
+    )
+
+
+LM_EVAL_SAMPLES: Final = Reader(
+    "lm-eval-samples",
+    "lm-evaluation-harness samples",
+    _sniff,
+    _read,
+    after=("lm-eval",),
+)
