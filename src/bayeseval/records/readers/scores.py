@@ -116,6 +116,8 @@ def settle(
         The file or folder, for messages.
     options : Options
         ``metrics`` overrides the choice of the metric.
+    place : str
+        What one score is called in messages.
     notes, dropped
         What the reader has to report itself.
 
