@@ -90,7 +90,7 @@ def leave_out_log_density(
     groups = None if by == names.RECORD else _groups(design, marginal, by)
 
     def work(point: Floats) -> Floats:
-        at = _Point(marginal, marginal.factor(point[None], reuse_memory=True))
+        at = Point(marginal, marginal.factor(point[None], reuse_memory=True))
         return at.records(design.score) if groups is None else at.groups(groups)
 
     with one_thread_per_call():
@@ -187,7 +187,7 @@ def _groups(design: Design, marginal: Marginal, by: str) -> list[Index]:
     return [np.flatnonzero(level == i) for i in range(len(design.coords[by]))]
 
 
-class _Point:
+class Point:
     """Expected scores of the cells at one point: mean and covariance."""
 
     def __init__(self, marginal: Marginal, factor: Factor) -> None:
@@ -233,8 +233,16 @@ class _Point:
         solve_in_place(self.lower, rows, np.array([len(rows)]))
         return rows[:, :-1]
 
-    def records(self, score: Floats) -> Floats:
-        """Log densities of single records."""
+    def without_own(self, score: Floats) -> tuple[Floats, Floats]:
+        """What all other records say of each record's expected score.
+
+        Returns
+        -------
+        error : ndarray, shape (n_records,)
+            Score less the mean of its expected score, given all other records.
+        variance : ndarray, shape (n_records,)
+            Variance of its expected score, given all other records.
+        """
         variance = np.empty(self.cells.n_cells)
         for start in range(0, self.cells.n_cells, _CHUNK):
             cells = np.arange(start, min(start + _CHUNK, self.cells.n_cells))
@@ -243,10 +251,15 @@ class _Point:
         own = inverse - inverse**2 / self.inverse.sum() if self.eliminated.zero_sum else inverse
         variance += self.eliminated_variance * own
         # Share of its own prediction that a record does not determine.
-        free = (1.0 - self.precision * variance)[self.cells.record]
-        precision = self.precision[self.cells.record] * free
-        error = (score - self.cells.centre - self.mean[self.cells.record]) / free
-        return np.asarray(0.5 * (np.log(precision) - _LOG_2_PI - precision * error**2))
+        free = 1.0 - self.precision * variance
+        error = score - self.cells.centre - self.mean[self.cells.record]
+        return error / free[self.cells.record], (variance / free)[self.cells.record]
+
+    def records(self, score: Floats) -> Floats:
+        """Log densities of single records."""
+        error, variance = self.without_own(score)
+        variance += 1.0 / self.precision[self.cells.record]
+        return np.asarray(-0.5 * (np.log(variance) + _LOG_2_PI + error**2 / variance))
 
     def groups(self, groups: list[Index]) -> Floats:
         """Joint log densities of the records of groups of cells."""

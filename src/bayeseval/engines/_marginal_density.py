@@ -232,12 +232,36 @@ class Marginal:
         reuse_memory : bool
             Overwrite the factors that this thread got from the last such call.
         """
-        statistics = self.statistics
         kept_sd, eliminated_sd, residual_sd = self._sds(phi)
-        precision = 1.0 / (residual_sd[:, None] ** 2 + statistics.cells.known)
-        width = statistics.n_kept + 1
-        bordered = self._memory(len(phi)) if reuse_memory else np.empty((len(phi), width, width))
-        border = np.concatenate([kept_sd, np.ones((len(phi), 1))], axis=1)
+        precision = 1.0 / (residual_sd[:, None] ** 2 + self.statistics.cells.known)
+        return self.factor_at(kept_sd, eliminated_sd, precision, reuse_memory=reuse_memory)
+
+    def factor_at(
+        self,
+        kept_sd: Floats,
+        eliminated_sd: Floats,
+        precision: Floats,
+        *,
+        reuse_memory: bool = False,
+    ) -> Factor:
+        """:meth:`factor` at given sds and precisions.
+
+        Parameters
+        ----------
+        kept_sd : ndarray, shape (b, p)
+            Prior sd of the kept coefficients.
+        eliminated_sd : ndarray, shape (b,)
+            Prior sd of the eliminated coefficients.
+        precision : ndarray, shape (b, n_classes)
+            Residual precision of every noise class.
+        reuse_memory : bool
+            Overwrite the factors that this thread got from the last such call.
+        """
+        statistics = self.statistics
+        n_points, width = len(kept_sd), statistics.n_kept + 1
+        shape = (n_points, width, width)
+        bordered = self._memory(n_points) if reuse_memory else np.empty(shape)
+        border = np.concatenate([kept_sd, np.ones((n_points, 1))], axis=1)
         if statistics.n_classes == 1:
             ratio = eliminated_sd**2 * precision[:, 0]
             border *= np.sqrt(precision)

@@ -44,7 +44,7 @@ _ESS_PER_CHAIN: Final = 125.0
 
 # Beyond this many coefficients a factor takes longer than a gradient of the joint
 # density, and NUTS on everything is the better engine.
-_MOST_KEPT: Final = 2000
+MOST_KEPT: Final = 2000
 
 
 def why_not(design: Design) -> str | None:
@@ -78,7 +78,7 @@ def why_not(design: Design) -> str | None:
     if any(term.is_noise for term in design.terms):
         return "test items that cells share are effects with an sd for every task"
     levels = [term.n_levels for term in design.terms]
-    if sum(levels) - max(levels) > _MOST_KEPT:
+    if sum(levels) - max(levels) > MOST_KEPT:
         return f"{sum(levels)} effects are too many to integrate out at once"
     return None
 
