@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "bayeseval"
 MAX_LINES = 500
 
-BASE = ("_compat", "_optional", "_random", "_resources", "_yaml", "errors", "names")
+BASE = ("_compat", "_optional", "_processes", "_random", "_resources", "_yaml", "errors", "names")
 
 # Room: the rooms it may import, besides itself and `base`. Where two entries fit a
 # module the longer one counts, so `output.store` is stricter than `output`.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-__all__ = ["Fit", "fit"]
+__all__ = ["LEAVE_OUT_DRAWS", "Fit", "fit"]
 
 _PACKAGES = (
     "bayeseval",
@@ -62,7 +62,7 @@ _STRICT_FACTOR = 2
 
 # Draws of each chain that left-out densities are computed at: they depend on the sds
 # alone, which a thousand draws know well.
-_LEAVE_OUT_DRAWS = 250
+LEAVE_OUT_DRAWS = 250
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +207,7 @@ class Fit:
         self,
         by: names.LeftOut = "record",
         *,
-        draws: int | None = _LEAVE_OUT_DRAWS,
+        draws: int | None = LEAVE_OUT_DRAWS,
     ) -> xr.DataTree:
         """Densities of left-out scores, for ArviZ's ``loo`` and ``compare``.
 
@@ -247,7 +247,7 @@ class Fit:
 
         design = restore_design(self.data, self.spec)
         posterior, group = self.data["posterior"].to_dataset(), names.leave_out_group(by)
-        if draws == _LEAVE_OUT_DRAWS and group in self.data.children:
+        if draws == LEAVE_OUT_DRAWS and group in self.data.children:
             return stored_leave_out_tree(design, posterior, self.data[group].to_dataset(), by=by)
         return leave_out_tree(design, posterior, by=by, draws=draws)
 
@@ -425,7 +425,7 @@ def _left_out(design: Design, tree: xr.DataTree, by: str) -> xr.Dataset:
     from bayeseval.engines._leave_out import leave_out_tree
 
     posterior = tree["posterior"].to_dataset()
-    left_out = leave_out_tree(design, posterior, by=by, draws=_LEAVE_OUT_DRAWS)
+    left_out = leave_out_tree(design, posterior, by=by, draws=LEAVE_OUT_DRAWS)
     return left_out["log_likelihood"].to_dataset()
 
 

@@ -250,43 +250,15 @@ def _refits(
     n_jobs = min(jobs or cpu_count(), len(parts))
     # In order, so that results do not wait in memory for long.
     run = Parallel(n_jobs=n_jobs, return_as="generator")
-    with _unheard_by_children():
+    with unheard_by_children():
         results = run(delayed(_refit)(job, part) for part in parts)
     if progress is not None:
         progress("refitting", 0, len(parts), f"{n_jobs} at a time" if n_jobs > 1 else "")
-    with _ended(results):
+    with ended(results):
         for number, (part, found) in enumerate(zip(parts, results, strict=True), 1):
             if progress is not None:
                 progress("refitting", number, len(parts), f"without {part.label}")
             yield part, found
-
-
-@contextlib.contextmanager
-def _unheard_by_children() -> Iterator[None]:
-    """Processes started meanwhile do not hear of Ctrl-C: it is for this one, which ends them.
-
-    What is ignored when a process starts is ignored in it. A mask would not do: the
-    resource tracker of joblib's processes takes it off.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@contextlib.contextmanager
-def _ended(results: Generator[_Refit]) -> Iterator[None]:
-    """End the processes when a report raises (Ctrl-C): what they work at is not wanted."""
-    try:
-        yield
-    finally:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*tasks which were still being processed")
-            results.close()
 
 
 def _refit(job: _Job, part: Part) -> _Refit:

@@ -6,7 +6,7 @@ constant that importance sampling of the few sds yields on the way.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -66,17 +66,17 @@ class Evidence:
 
 @dataclass(frozen=True, eq=False)
 class GroupDensities:
-    """Joint predictive densities of the records of each level of a factor.
+    """Predictive densities of left-out records, or jointly of the records of levels.
 
     Attributes
     ----------
-    log_density : ndarray, shape (n_levels,)
+    log_density : ndarray, shape (n_units,)
         log p(y_g | y_-g), natural log, score scale.
-    se : ndarray, shape (n_levels,)
+    se : ndarray, shape (n_units,)
         Monte-Carlo standard errors. That of the whole table's evidence is a part of
         each, and they share it.
-    k_hat : ndarray, shape (n_levels,)
-        The worse of the two k-hats behind each level.
+    k_hat : ndarray, shape (n_units,)
+        The worse of the two k-hats behind each unit.
     """
 
     log_density: Floats
@@ -152,35 +152,55 @@ def _log_evidence(
 
 
 def leave_group_out(
-    design: Design, *, by: names.Factor, seed: int = 0, n_points: int = _N_POINTS
+    design: Design,
+    *,
+    by: names.LeftOut,
+    units: Sequence[int] | None = None,
+    seed: int = 0,
+    n_points: int = _N_POINTS,
+    told: Callable[[int, int], None] | None = None,
 ) -> GroupDensities:
-    """Leave out all records of one level at a time, and predict them together.
+    """Leave out one record, or all records of one level, at a time, and predict them.
 
     Parameters
     ----------
     design : Design
         One that `marginal.why_not` has nothing against.
-    by : {"language", "task", "model"}
-        The factor. A left-out level's own effects come from their prior, and the
+    by : {"record", "language", "task", "model"}
+        What is left out. A left-out level's own effects come from their prior, and the
         priors stay those of the whole table.
+    units : sequence of int, optional
+        Which records or levels; all when left out.
     seed : int
-        Of the quasi-random points.
+        Of the quasi-random points. A unit's points do not depend on which others are
+        asked for.
     n_points : int
-        Points per level, a power of two.
+        Points per unit, a power of two.
+    told : callable, optional
+        Called as ``told(done, total)`` after every unit.
+
+    Returns
+    -------
+    GroupDensities
+        Of the units, in their order.
 
     Notes
     -----
     Leaving out a task or a model moves the posterior of the sds so far that PSIS
     over their draws breaks down (k-hat up to 2 on MEGA, `leave_out_log_density`).
-    This costs one importance-sampling run per level, and has no such trouble.
+    This costs one importance-sampling run per unit, and has no such trouble.
     """
-    seeds = stream(seed, f"evidence-{by}").spawn(1 + len(design.coords[by]))
+    n_units = design.n_records if by == names.RECORD else len(design.coords[by])
+    seeds = stream(seed, f"evidence-{by}").spawn(1 + n_units)
+    chosen = range(n_units) if units is None else units
+    rest = []
     with one_thread_per_call():
         whole, mode = _log_evidence(design, seeds[0], n_points, None)
-        rest = [
-            _log_evidence(without(design, by=by, level=level), child, n_points, mode)[0]
-            for level, child in enumerate(seeds[1:])
-        ]
+        for done, unit in enumerate(chosen, start=1):
+            left = without(design, by=by, unit=unit)
+            rest.append(_log_evidence(left, seeds[1 + unit], n_points, mode)[0])
+            if told is not None:
+                told(done, len(chosen))
     return GroupDensities(
         log_density=np.array([whole.log - part.log for part in rest]),
         se=np.array([np.hypot(whole.se, part.se) for part in rest]),
@@ -188,19 +208,22 @@ def leave_group_out(
     )
 
 
-def without(design: Design, *, by: names.Factor, level: int) -> Design:
-    """Return the design without the records of one level; levels and priors stay.
+def without(design: Design, *, by: names.LeftOut, unit: int) -> Design:
+    """Return the design without one record, or those of one level; levels and priors stay.
 
     Parameters
     ----------
     design : Design
         The whole table.
-    by : {"language", "task", "model"}
-        The factor.
-    level : int
-        Position of the level in ``design.coords[by]``.
+    by : {"record", "language", "task", "model"}
+        What is left out.
+    unit : int
+        The record, or the position of the level in ``design.coords[by]``.
     """
-    kept = design.factor_index[by] != level
+    if by == names.RECORD:
+        kept = np.arange(design.n_records) != unit
+    else:
+        kept = design.factor_index[by] != unit
     index: Mapping[str, npt.NDArray[np.int64]] = {
         factor: values[kept] for factor, values in design.factor_index.items()
     }

@@ -268,13 +268,18 @@ class Point:
             return np.array([self._group(cells, roots[cells]) for cells in groups])
         return np.array([self._group(cells, self.roots(cells)) for cells in groups])
 
-    def _group(self, cells: Index, roots: Floats) -> float:
+    def covariance(self, cells: Index, roots: Floats | None = None) -> Floats:
+        """Covariance of the expected scores of cells; `roots` of them, where known."""
+        rows = self.roots(cells) if roots is None else roots
         level = self.eliminated.index[cells]
         inverse = self.inverse[level]
         covariance = np.where(level[:, None] == level, inverse, 0.0)
         if self.eliminated.zero_sum:
             covariance -= np.outer(inverse, inverse) / self.inverse.sum()
-        covariance = self.eliminated_variance * covariance + roots @ roots.T
+        return np.asarray(self.eliminated_variance * covariance + rows @ rows.T)
+
+    def _group(self, cells: Index, roots: Floats) -> float:
+        covariance = self.covariance(cells, roots)
         count, precision = self.cells.count[cells], self.precision[cells]
         root = np.sqrt(count * precision)
         free = np.eye(len(cells)) - root[:, None] * covariance * root

@@ -24,7 +24,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import xarray as xr
+from scipy.linalg import solve_triangular
 from scipy.special import gammaincinv, gammaln, logsumexp
 
 from bayeseval import names
@@ -40,7 +40,7 @@ from bayeseval.engines._marginal_density import (
 from bayeseval.engines.base import linear_predictor, residual_sd
 from bayeseval.engines.marginal import MOST_KEPT
 
-__all__ = ["leave_out_mixture", "log_convolution", "why_no_mixture"]
+__all__ = ["group_log_density", "leave_out_mixture", "log_convolution", "why_no_mixture"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -50,6 +50,11 @@ _LOG_2_PI: Final = float(np.log(2.0 * np.pi))
 # end. Against adaptive quadrature the log density is right to six digits.
 _NODES: Final = 64
 _TAIL: Final = 1e-7
+
+# Rounds of the mean-field approximation for a group's factors, and draws from it per
+# draw of the parameters.
+_STEPS: Final = 12
+_DRAWS_PER_POINT: Final = 8
 
 
 def why_no_mixture(design: Design) -> str | None:
@@ -73,9 +78,7 @@ def why_no_mixture(design: Design) -> str | None:
     return None
 
 
-def leave_out_mixture(
-    design: Design, posterior: Mapping[str, Floats], *, seed: int = 0
-) -> Floats:
+def leave_out_mixture(design: Design, posterior: Mapping[str, Floats], *, seed: int = 0) -> Floats:
     """Log density of left-out records given all others, the sds and their noise.
 
     Parameters
@@ -93,7 +96,9 @@ def leave_out_mixture(
         Natural log, score units.
     """
     marginal = _marginal(design)
-    sd = np.broadcast_to(residual_sd(design, posterior), (len(posterior[names.INTERCEPT]), design.n_records))
+    sd = np.broadcast_to(
+        residual_sd(design, posterior), (len(posterior[names.INTERCEPT]), design.n_records)
+    )
     nu, factor = _precision_factors(design, posterior, sd, seed)
     kept, eliminated = _prior_sds(marginal, posterior)
     # The noise classes of `_marginal` are the records, in their order.
@@ -114,6 +119,112 @@ def leave_out_mixture(
 
     with one_thread_per_call():
         return np.stack(in_parallel(work, range(len(sd))))
+
+
+def group_log_density(
+    design: Design,
+    posterior: Mapping[str, Floats],
+    *,
+    by: names.Factor,
+    level: int,
+    seed: int = 0,
+) -> tuple[float, float]:
+    """Joint log density of the records of a level, from a fit without them.
+
+    Parameters
+    ----------
+    design : Design
+        The whole table; :func:`why_no_mixture` has nothing against it.
+    posterior : dict of str to ndarray, shape (n_samples, ...)
+        Draws of all parameters and effects given the other records.
+    by : {"language", "task", "model"}
+        The factor.
+    level : int
+        Position of the level in ``design.coords[by]``.
+    seed : int
+        Of the draws of the precision factors.
+
+    Returns
+    -------
+    log_density : float
+        log p(y_g | y_-g), natural log, score units.
+    k_hat : float
+        Of the weights that integrate over the group's precision factors; NaN for
+        normal noise, which has none.
+
+    Notes
+    -----
+    Given the other records' noise, the group's expected scores are jointly normal, the
+    level's own effects included. The group's factors are drawn from the mean-field
+    approximation of their posterior, and weighted.
+    """
+    marginal = _marginal(design)
+    n = len(posterior[names.INTERCEPT])
+    sd = np.broadcast_to(residual_sd(design, posterior), (n, design.n_records))
+    nu, factor = _precision_factors(design, posterior, sd, seed)
+    kept, eliminated = _prior_sds(marginal, posterior)
+    records = np.flatnonzero(design.factor_index[by] == level)
+    precision = factor / sd**2
+    precision[:, records] = 0.0
+    cells = marginal.statistics.cells.record[records]
+    streams = stream(seed, "leave-out-group").spawn(n)
+
+    def work(i: int) -> Floats:
+        one = slice(i, i + 1)
+        at = Point(
+            marginal,
+            marginal.factor_at(kept[one], eliminated[one], precision[one], reuse_memory=True),
+        )
+        error = design.score[records] - marginal.statistics.cells.centre - at.mean[cells]
+        covariance, scale = at.covariance(cells), sd[i, records]
+        if nu is None:
+            return np.array([_log_normal(error, covariance + np.diag(scale**2))])
+        rng = np.random.default_rng(streams[i])
+        return _weights(error, covariance, scale, float(nu[i]), rng)
+
+    with one_thread_per_call():
+        values = np.concatenate(in_parallel(work, range(n)))
+    log_density = float(logsumexp(values) - np.log(len(values)))
+    if nu is None:
+        return log_density, float("nan")
+    from arviz_stats.base import array_stats
+
+    # Of log likelihoods, whose negatives are the log weights.
+    return log_density, float(array_stats.psislw(-values)[1])
+
+
+def _log_normal(error: Floats, covariance: Floats) -> float:
+    lower = np.linalg.cholesky(covariance)
+    white = solve_triangular(lower, error, lower=True)
+    log_root = np.log(np.diagonal(lower)).sum()
+    return float(-log_root - 0.5 * (white @ white + len(error) * _LOG_2_PI))
+
+
+def _weights(
+    error: Floats, covariance: Floats, scale: Floats, nu: float, rng: np.random.Generator
+) -> Floats:
+    """Log weights whose mean is the density of normal plus independent Student-t noise."""
+    shape = np.full(len(error), (nu + 1.0) / 2.0)
+    rate = np.full(len(error), nu / 2.0)
+    for _ in range(_STEPS):
+        noise = scale**2 * rate / shape
+        gain = np.linalg.solve(covariance + np.diag(noise), covariance).T
+        left = error - gain @ error
+        spread = np.diagonal(covariance - gain @ covariance)
+        rate = 0.5 * (nu + (left**2 + spread) / scale**2)
+    values = np.empty(_DRAWS_PER_POINT)
+    for j in range(_DRAWS_PER_POINT):
+        factor = rng.standard_gamma(shape) / rate
+        normal = _log_normal(error, covariance + np.diag(scale**2 / factor))
+        prior = _log_gamma(factor, nu / 2.0, nu / 2.0)
+        values[j] = normal + (prior - _log_gamma(factor, shape, rate)).sum()
+    return values
+
+
+def _log_gamma(value: Floats, shape: Floats | float, rate: Floats | float) -> Floats:
+    return np.asarray(
+        shape * np.log(rate) - gammaln(shape) + (shape - 1.0) * np.log(value) - rate * value
+    )
 
 
 def log_convolution(error: Floats, variance: Floats, scale: Floats, nu: float) -> Floats:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from bayeseval.output.store import write_csv, write_folder
+from bayeseval.output.store import Writer, write_csv, write_folder
 from bayeseval.output.terminal import text_table
 
 __all__ = ["format_comparison", "write_comparison"]
@@ -28,16 +28,23 @@ _COLUMNS = (
 
 
 def write_comparison(
-    folder: Path, tables: Mapping[str, pd.DataFrame], *, run: Mapping[str, Any], force: bool = False
+    folder: Path,
+    tables: Mapping[str, pd.DataFrame],
+    *,
+    run: Mapping[str, Any],
+    figures: bool = True,
+    force: bool = False,
 ) -> Path:
-    """Write the tables of a comparison as a folder of its own.
+    """Write the tables and the figure of a comparison as a folder of its own.
 
     Raises
     ------
     InputError
         If the folder may not be replaced, or cannot be written.
     """
-    writers = {f"tables/{name}.csv": partial(write_csv, table) for name, table in tables.items()}
+    writers: dict[str, Writer] = {
+        f"tables/{name}.csv": partial(write_csv, table) for name, table in tables.items()
+    }
     return write_folder(folder, writers, run=run, force=force)
 
 

@@ -102,7 +102,8 @@ def _reporter(preamble: str, *, quiet: bool) -> Iterator[Report]:
         def report(stage: str, done: int, total: int, remark: str) -> None:
             if not tasks and preamble:
                 console.print(preamble, highlight=False, markup=False)
-            if stage not in tasks or done == 0:
+            # A stage that comes again gets a bar of its own, one that has not moved yet not.
+            if stage not in tasks or (done == 0 and bars.tasks[tasks[stage]].completed > 0):
                 tasks[stage] = bars.add_task(stage, total=total, remark=remark)
             bars.update(tasks[stage], completed=done, total=total, remark=remark)
 

@@ -1,0 +1,321 @@
+"""The comparison: fits that are missing, their scores, one table and a verdict."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayeseval import names
+from bayeseval._processes import run_all, sensible_jobs
+from bayeseval.compare.scores import Scores, check_cost, score
+from bayeseval.compare.words import comparison_table, moves_table, routes_table, verdict
+from bayeseval.design import Design, build_design
+from bayeseval.engines import SamplerSettings, choose_engine
+from bayeseval.errors import InputError, did_you_mean
+from bayeseval.fit import Fit, fit
+from bayeseval.records import Records
+from bayeseval.records import load as load_records
+from bayeseval.spec import ModelSpec, load_spec
+
+if TYPE_CHECKING:
+    from bayeseval.engines import Progress
+
+__all__ = ["MOST_REFITS", "Comparison", "compare", "find_fits"]
+
+Floats = npt.NDArray[np.float64]
+
+#: Refits by NUTS that are done without being asked for, per model.
+MOST_REFITS: Final = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Models of one table, best predicting first.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        ``spec``, ``elpd``, ``se``, ``elpd_diff`` and ``diff_se`` (model less the best one:
+        zero for the best, negative for the others), ``p_eff`` (effective number of
+        parameters), ``n_bad_k`` (left-out units with a Pareto k-hat above 0.7),
+        ``method``. Natural logarithms, score units.
+    pointwise : pandas.DataFrame
+        Elpd of every left-out unit (row) under every model (column).
+    k_hats : pandas.DataFrame
+        Pareto k-hat behind each; NaN where nothing was importance-sampled.
+    routes : pandas.DataFrame
+        For records: elpd as in `table` beside that of plain PSIS over all parameters,
+        ``elpd_psis``, and how many of its k-hats are above 0.7, ``n_bad_k_psis``.
+        Empty for groups.
+    moves : pandas.DataFrame
+        What changes between the first model named and every other: ``spec``,
+        ``quantity`` (``language_potential``, ``cv_prr``), ``spearman``, ``kendall``,
+        ``moved`` (the levels that move most, with both ranks).
+    verdict : tuple of str
+        The answer in sentences.
+    by : str
+        What was left out at a time.
+    fits : dict of str to Fit
+        By name, in the order in which they were named.
+    """
+
+    table: pd.DataFrame
+    pointwise: pd.DataFrame
+    k_hats: pd.DataFrame
+    routes: pd.DataFrame
+    moves: pd.DataFrame
+    verdict: tuple[str, ...]
+    by: names.LeftOut
+    fits: Mapping[str, Fit]
+
+    def save(self, folder: str | Path, *, figures: bool = True, force: bool = False) -> Path:
+        """Write ``run.json``, the tables and the figure; the folder appears whole or not at all.
+
+        Parameters
+        ----------
+        folder : str or Path
+            ``tables/comparison.csv``, ``tables/pointwise.csv``, ``tables/k_hats.csv``,
+            ``tables/moves.csv``, for records ``tables/routes.csv``, and
+            ``figures/comparison.png``.
+        figures : bool
+            Whether to draw the figure.
+        force : bool
+            Replace a folder that holds another comparison.
+
+        Raises
+        ------
+        InputError
+            If the folder holds something else or cannot be written.
+        """
+        from bayeseval.output import write_comparison
+
+        tables = {
+            "comparison": self.table,
+            "pointwise": self.pointwise.reset_index(),
+            "k_hats": self.k_hats.reset_index(),
+            "moves": self.moves,
+        }
+        if len(self.routes):
+            tables["routes"] = self.routes
+        return write_comparison(Path(folder), tables, run=self._run(), figures=figures, force=force)
+
+    def _run(self) -> dict[str, Any]:
+        first = next(iter(self.fits.values())).run
+        hashes = "".join(str(one.run["spec_hash"]) for one in self.fits.values())
+        return {
+            "benchmark": first["benchmark"],
+            "data_hash": first["data_hash"],
+            "spec_hash": hashlib.sha256(f"{self.by}{hashes}".encode()).hexdigest(),
+            "engine": "compare",
+            "seed": first["seed"],
+            "by": self.by,
+            "models": {name: one.run["engine"] for name, one in self.fits.items()},
+            "gates": {name: one.gate.status for name, one in self.fits.items()},
+            "verdict": list(self.verdict),
+        }
+
+    def __str__(self) -> str:
+        """The table and the verdict."""
+        from bayeseval.output import format_comparison
+
+        return format_comparison(self.table, self.verdict, by=self.by)
+
+
+def compare(
+    records: Records | str | Path,
+    specs: Sequence[str | Path | ModelSpec | Mapping[str, Any]],
+    *,
+    by: names.LeftOut = "record",
+    engine: str = "auto",
+    seed: int = 0,
+    fits: Mapping[str, Fit] | None = None,
+    refits: int = MOST_REFITS,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Compare models of one table by how well they predict scores left out.
+
+    Parameters
+    ----------
+    records : Records, str or Path
+        The table, or what :func:`bayeseval.load` takes.
+    specs : sequence
+        At least two shipped names, YAML files or specs. How potentials and CV-PRR move
+        is told against the first.
+    by : {"record", "language", "task", "model"}
+        Leave out one score, or all scores of a level together.
+    engine : str
+        As for :func:`bayeseval.fit`.
+    seed : int
+        The one seed.
+    fits : dict of str to Fit, optional
+        Fits that are there already, by name of the spec; those of another table or
+        spec are refused.
+    refits : int
+        How many times a model without closed form may be fitted again: for records with
+        Pareto k-hats above 0.7 that nothing else mends, and for left-out levels.
+    jobs : int, optional
+        Fits at once, each in a process of its own; None is one per four cores. The
+        results do not depend on it.
+    progress : callable, optional
+        Called as ``progress(stage, done, total, remark)``.
+
+    Returns
+    -------
+    Comparison
+        Best model first.
+
+    Raises
+    ------
+    InputError
+        If fewer than two models are named, one is named twice, or leaving out levels
+        takes more refits than are allowed.
+    """
+    if by not in get_args(names.LeftOut):
+        raise InputError(
+            f"cannot leave out one {by!r} at a time{did_you_mean(by, get_args(names.LeftOut))} "
+            f"(it is one of: {', '.join(get_args(names.LeftOut))})"
+        )
+    table = records if isinstance(records, Records) else load_records(records)
+    models = [load_spec(dict(s) if isinstance(s, Mapping) else s) for s in specs]
+    designs = {spec.name: build_design(table, spec) for spec in models}
+    _check(models, by, designs, engine=engine, refits=refits)
+    at_once = sensible_jobs(jobs)
+    tell: Progress = progress or (lambda stage, done, total, remark: None)
+    done = _fits(table, models, dict(fits or {}), engine=engine, seed=seed, jobs=at_once, tell=tell)
+    scores: dict[str, Scores] = {}
+    stage = f"leaving out each {by}"
+    for i, (name, fitted) in enumerate(done.items()):
+        tell(stage, i, len(done), name)
+        scores[name] = score(
+            designs[name], fitted, by, seed=seed, refits=refits, jobs=at_once, progress=tell
+        )
+        tell(stage, i + 1, len(done), name)
+    ranked = comparison_table(scores)
+    moves = moves_table(done)
+    notes = [note for one in scores.values() for note in one.notes]
+    return Comparison(
+        table=ranked,
+        pointwise=_by_unit({name: one.elpd for name, one in scores.items()}, table, by),
+        k_hats=_by_unit({name: one.k_hat for name, one in scores.items()}, table, by),
+        routes=routes_table(scores),
+        moves=moves,
+        verdict=(*verdict(ranked, moves, done, by), *(f"{note}." for note in notes)),
+        by=by,
+        fits=done,
+    )
+
+
+class _Wanted(NamedTuple):
+    table: Records
+    spec: ModelSpec
+    engine: str
+    seed: int
+
+
+def _fit_one(wanted: _Wanted, beat: Progress | None) -> Fit:
+    return fit(wanted.table, wanted.spec, engine=wanted.engine, seed=wanted.seed, progress=beat)
+
+
+def _fits(
+    table: Records,
+    models: Sequence[ModelSpec],
+    ready: Mapping[str, Fit],
+    *,
+    engine: str,
+    seed: int,
+    jobs: int,
+    tell: Progress,
+) -> dict[str, Fit]:
+    """Fits of all models in their order; those that are not there are made."""
+    for spec in models:
+        if spec.name in ready:
+            _check_ready(ready[spec.name], table, spec)
+    missing = [spec for spec in models if spec.name not in ready]
+    wanted = [_Wanted(table, spec, engine, seed) for spec in missing]
+    if not wanted:
+        return {spec.name: ready[spec.name] for spec in models}
+    made = run_all(_fit_one, wanted, jobs=jobs, stage="fitting", progress=tell)
+    found = {**ready, **{spec.name: one for spec, one in zip(missing, made, strict=True)}}
+    return {spec.name: found[spec.name] for spec in models}
+
+
+def _check(
+    models: Sequence[ModelSpec],
+    by: names.LeftOut,
+    designs: Mapping[str, Design],
+    *,
+    engine: str,
+    refits: int,
+) -> None:
+    if len(models) < 2:
+        raise InputError("a comparison needs at least two models; name them in --models a,b")
+    if len(designs) < len(models):
+        twice = next(m.name for i, m in enumerate(models) if m.name in [o.name for o in models[:i]])
+        raise InputError(f"the model {twice!r} is named twice; every model needs a name of its own")
+    if engine == "ml":
+        raise InputError(
+            "engine ml gives a point estimate, and left-out densities are means over a posterior; "
+            "leave --engine out"
+        )
+    if refits < 0:
+        raise InputError(f"--refits must be zero or more, got {refits}")
+    for design in designs.values():
+        check_cost(design, by, refits=refits)
+
+
+def _check_ready(ready: Fit, table: Records, spec: ModelSpec) -> None:
+    for key, ours in (("data_hash", table.content_hash), ("spec_hash", spec.content_hash)):
+        if ready.run[key] != ours:
+            what = "table" if key == "data_hash" else "spec"
+            raise InputError(f"the fit given for {spec.name} is of another {what}")
+
+
+def _by_unit(columns: Mapping[str, Floats], table: Records, by: names.LeftOut) -> pd.DataFrame:
+    """One row per left-out unit, labelled."""
+    if by != names.RECORD:
+        return pd.DataFrame(columns, index=pd.Index(table.coords[by], name=by))
+    return pd.DataFrame(columns).rename_axis(names.RECORD)
+
+
+def find_fits(
+    records: Records, specs: Sequence[ModelSpec], *, engine: str = "auto", seed: int = 0
+) -> dict[str, Fit]:
+    """Fits of a table that lie in their default result folders.
+
+    Parameters
+    ----------
+    records : Records
+        The table.
+    specs : sequence of ModelSpec
+        What is wanted.
+    engine : str
+        As asked for.
+    seed : int
+        The one seed.
+
+    Returns
+    -------
+    dict of str to Fit
+        By name of the spec; only fits of the same table, spec, engine and seed.
+    """
+    from bayeseval.output import default_folder
+
+    found = {}
+    for spec in specs:
+        chosen = choose_engine(engine, build_design(records, spec), SamplerSettings(seed=seed))
+        folder = default_folder(records.name, spec.name, chosen.name, seed)
+        if not (folder / "run.json").is_file():
+            continue
+        ready = Fit.open(folder)
+        wanted = (records.content_hash, spec.content_hash, chosen.name, seed)
+        if tuple(ready.run[k] for k in ("data_hash", "spec_hash", "engine", "seed")) == wanted:
+            found[spec.name] = ready
+    return found

@@ -1,0 +1,162 @@
+"""A comparison in one table and in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from bayeseval import names
+from bayeseval.compare.scores import GOOD_K, Scores
+from bayeseval.fit import Fit
+from bayeseval.moves import Quantity, agreement, level_moves, most_moved, read_quantity
+
+__all__ = ["comparison_table", "moves_table", "routes_table", "verdict"]
+
+# A difference this small says nothing, whatever its standard error (Sivula, Magnusson and
+# Vehtari 2020, "Uncertainty in Bayesian leave-one-out cross-validation based model
+# comparison").
+LEAST_DIFFERENCE: Final = 4.0
+LEAST_RATIO: Final = 2.0
+
+
+def comparison_table(scores: Mapping[str, Scores]) -> pd.DataFrame:
+    """Elpd of every model and its difference from the best one, best first."""
+    best = max(scores, key=lambda name: float(scores[name].elpd.sum()))
+    rows = []
+    for name, one in scores.items():
+        n = len(one.elpd)
+        difference = one.elpd - scores[best].elpd
+        rows.append(
+            {
+                "spec": name,
+                "elpd": one.elpd.sum(),
+                "se": np.sqrt(n * one.elpd.var(ddof=1)),
+                "elpd_diff": difference.sum(),
+                "diff_se": np.sqrt(n * difference.var(ddof=1)),
+                "p_eff": one.lppd - one.elpd.sum(),
+                "n_bad_k": int(one.bad.sum()),
+                "n": n,
+                "method": one.method,
+            }
+        )
+    table = pd.DataFrame(rows).sort_values("elpd", ascending=False, kind="stable")
+    return table.reset_index(drop=True)
+
+
+def routes_table(scores: Mapping[str, Scores]) -> pd.DataFrame:
+    """Elpd as it is reported beside that of plain PSIS over all parameters, for records."""
+    rows = []
+    for name, one in scores.items():
+        if one.plain is None:
+            continue
+        elpd, k_hat = one.plain
+        rows.append(
+            {
+                "spec": name,
+                "elpd": one.elpd.sum(),
+                "n_bad_k": int(one.bad.sum()),
+                "method": one.method,
+                "elpd_psis": elpd.sum(),
+                "n_bad_k_psis": int((k_hat > GOOD_K).sum()),
+                "n": len(elpd),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def moves_table(fits: Mapping[str, Fit]) -> pd.DataFrame:
+    """Correlations of potentials and CV-PRR with the first model's, and who moves most."""
+    first, *others = fits
+    rows = []
+    for quantity in (names.LANGUAGE_POTENTIAL, "cv_prr"):
+        for name in others:
+            moved = level_moves(*_reported(fits[first], fits[name], quantity))
+            spearman, kendall = agreement(moved)
+            rows.append(
+                {
+                    "spec": name,
+                    "against": first,
+                    "quantity": quantity,
+                    "spearman": spearman,
+                    "kendall": kendall,
+                    "moved": most_moved(moved),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _reported(first: Fit, other: Fit, quantity: str) -> tuple[Quantity, Quantity]:
+    """A quantity of two fits, for the levels that both report: ranks are among these."""
+    both = [read_quantity(fitted.data, quantity) for fitted in (first, other)]
+    kept = ~np.any([np.isnan(one.draws).all(axis=0) for one in both], axis=0)
+    levels = tuple(label for label, keep in zip(both[0].levels, kept, strict=True) if keep)
+    before, after = (Quantity(quantity, levels, one.draws[:, kept]) for one in both)
+    return before, after
+
+
+def verdict(
+    table: pd.DataFrame, moves: pd.DataFrame, fits: Mapping[str, Fit], by: names.LeftOut
+) -> list[str]:
+    """The answer in sentences."""
+    best, second = table.iloc[0], table.iloc[1]
+    lead, error = -float(second["elpd_diff"]), float(second["diff_se"])
+    shaky = best["n_bad_k"] > 0 or second["n_bad_k"] > 0
+    said = f"{lead:.1f} (SE {error:.1f}) ahead of {second['spec']}"
+    sentences = []
+    if lead < LEAST_DIFFERENCE or lead < LEAST_RATIO * error or shaky:
+        reason = (
+            "less than 4"
+            if lead < LEAST_DIFFERENCE
+            else "less than two standard errors"
+            if lead < LEAST_RATIO * error
+            else "but some left-out densities cannot be relied on"
+        )
+        sentences.append(f"No clear winner: {best['spec']} is {said}, {reason}.")
+    else:
+        sentences.append(f"{best['spec']} predicts a left-out {by} best: elpd {said}.")
+    for row in table[table["n_bad_k"] > 0].to_dict("records"):
+        sentences.append(
+            f"{row['spec']}: {row['n_bad_k']} of {row['n']} k-hats are above 0.7; its elpd is "
+            "likely too high."
+        )
+    sentences += _bought(fits)
+    for row in moves.to_dict("records"):
+        what = "language potentials" if row["quantity"] == names.LANGUAGE_POTENTIAL else "CV-PRR"
+        text = (
+            f"From {row['against']} to {row['spec']} the {what} keep their order with Spearman "
+            f"{row['spearman']:.2f}, Kendall {row['kendall']:.2f}"
+        )
+        sentences.append(
+            f"{text}; most move (ranks): {row['moved']}." if row["moved"] else f"{text}."
+        )
+    failed = [name for name, one in fits.items() if one.gate.status == "fail"]
+    if failed:
+        sentences.append(f"Not converged, so nothing here is reliable: {', '.join(failed)}.")
+    return sentences
+
+
+def _bought(fits: Mapping[str, Fit]) -> list[str]:
+    """What the terms that the first model lacks take of the variance."""
+    first, *others = fits
+    base = fits[first].components().set_index("component")
+    sentences = []
+    for name in others:
+        parts = fits[name].components().set_index("component")
+        extra = [label for label in parts.index if label not in base.index]
+        if not extra:
+            continue
+        shares = ", ".join(
+            f"{label} {100 * parts.loc[label, 'share_mean']:.0f} % "
+            f"[{100 * parts.loc[label, 'share_lower']:.0f}, "
+            f"{100 * parts.loc[label, 'share_upper']:.0f}]"
+            for label in extra
+        )
+        before, after = (float(table["sd_mean"]["residual"]) for table in (base, parts))
+        sentences.append(
+            f"{name} adds {shares} of the variance; the residual sd goes from {before:.1f} to "
+            f"{after:.1f}."
+        )
+    return sentences
