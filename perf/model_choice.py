@@ -1,4 +1,4 @@
-"""Does `compare` pick the model that made the data, or say that it cannot tell?
+"""Choice of models: `compare` picks the one that made the data, or says that it cannot tell.
 
     python perf/model_choice.py [--tables 100] [--models additive,interaction,crossed] [--by record]
 

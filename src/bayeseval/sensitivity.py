@@ -7,12 +7,8 @@ of the fit to all records.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import signal
-import threading
-import warnings
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
+from bayeseval._processes import ended, unheard_by_children
 from bayeseval.design import build_design
 from bayeseval.dropping import Part, choose_parts, outlying
 from bayeseval.engines import SamplerSettings, choose_engine

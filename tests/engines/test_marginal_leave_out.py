@@ -133,7 +133,7 @@ def test_a_group_is_the_ratio_of_two_evidences() -> None:
 
 def test_without_takes_the_records_of_a_level_and_nothing_else() -> None:
     design = small("crossed", "three")
-    rest = without(design, by="task", level=1)
+    rest = without(design, by="task", unit=1)
     kept = design.factor_index["task"] != 1
     np.testing.assert_array_equal(rest.score, design.score[kept])
     np.testing.assert_array_equal(rest.se, design.se[kept])

@@ -33,6 +33,15 @@ def compare(
     ] = "record",
     engine: Annotated[EngineName, typer.Option(help="How to get to the posterior.")] = "auto",
     seed: Annotated[int, typer.Option(help="The one seed; same seed, same numbers.")] = 0,
+    refits: Annotated[
+        int,
+        typer.Option(
+            help="Most refits per model without closed form: of records with bad k-hats, or levels."
+        ),
+    ] = 20,
+    jobs: Annotated[
+        int | None, typer.Option(help="Fits at once. [default: one per four cores]")
+    ] = None,
     columns: Columns = None,
     mapping: Mapping = None,
     metric: Metric = None,
@@ -75,6 +84,8 @@ def compare(
             engine=engine,
             seed=seed,
             fits=find_fits(records, specs, engine=engine, seed=seed),
+            refits=refits,
+            jobs=jobs,
             progress=progress,
         )
     found.save(folder, force=force)
