@@ -11,21 +11,23 @@ from typing import Final
 
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.records.readers.base import Head, Options, Reader, Reading
+from bayeseval.records.readers.grids import GRID_SUFFIXES
 from bayeseval.records.readers.lm_eval import LM_EVAL
 from bayeseval.records.readers.lm_eval_samples import LM_EVAL_SAMPLES
 from bayeseval.records.readers.tabular import TABULAR_SUFFIXES
+from bayeseval.records.readers.wide import WIDE
 from bayeseval.records.report import counted, shorten
 
 __all__ = ["READERS", "TABLE", "Found", "detect", "read_results"]
 
-READERS: Final[tuple[Reader, ...]] = (LM_EVAL, LM_EVAL_SAMPLES)
+READERS: Final[tuple[Reader, ...]] = (LM_EVAL, LM_EVAL_SAMPLES, WIDE)
 """Formats of evaluation tools, asked in this order."""
 
 TABLE: Final = "table"
 """Name of what is no tool's format: a table with one score per row."""
 
 _MAX_FILES: Final = 100_000
-_SUFFIXES: Final = (".json", ".jsonl", ".gz")
+_SUFFIXES: Final = (".json", ".jsonl", ".gz", *GRID_SUFFIXES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,8 @@ def _read_delimited(text: str, source: str, suffix: str) -> RawTable:
         if reason == "unexpected end of data":
             reason = "a quote opened here is never closed"
         raise InputError(f"{source}, line {start}: not valid CSV: {plain(reason)}") from problem
+    if not rows:
+        raise InputError(f"{source}: the file holds nothing but empty cells; {_EXPECTED}")
     header, *body = rows
     if not body:
         raise InputError(f"{source}: the file has a header line and no data")
