@@ -76,7 +76,8 @@ def simulated(n_records: int, model: str, seed: int) -> Design:
         replace(t, index=factors[t.name] if t.name in names.FACTORS else t.index[cell])
         for t in mega.terms
     )
-    return replace(mega, score=score, terms=terms, factor_index=factors)
+    outcome = replace(mega.outcome.take(cell), share=score, linear=score)
+    return replace(mega, score=score, outcome=outcome, terms=terms, factor_index=factors)
 
 
 def engine(design: Design, seed: int) -> dict[str, Any]:

@@ -10,7 +10,18 @@ import yaml
 from bayeseval.errors import InputError, SpecError
 from bayeseval.spec import ModelSpec, Prior, list_models, load_spec
 
-SHIPPED = ("additive", "crossed", "dataset", "interaction", "paper", "replicates", "robust")
+SHIPPED = (
+    "additive",
+    "bounded",
+    "counts",
+    "crossed",
+    "dataset",
+    "interaction",
+    "logit",
+    "paper",
+    "replicates",
+    "robust",
+)
 
 
 def test_the_shipped_models_are_listed_with_their_summaries() -> None:
@@ -90,7 +101,7 @@ def test_fixed_effects_have_no_sd_parameter() -> None:
     ("values", "phrases"),
     [
         ({"likelihod": "normal"}, ("unknown key 'likelihod'", "did you mean 'likelihood'?")),
-        ({"likelihood": "norml"}, ("likelihood", "'normal' or 'student_t'", "'norml'")),
+        ({"likelihood": "norml"}, ("likelihood", "did you mean 'normal'?", "'norml'")),
         (
             {"interactions": ["language:taks"]},
             ("interactions", "'language:task'", "'language:taks'"),

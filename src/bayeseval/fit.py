@@ -157,7 +157,7 @@ class Fit:
         Returns
         -------
         pandas.DataFrame
-            The columns of ``tables/variance_components.csv``; sds in score units.
+            The columns of ``tables/variance_components.csv``; its ``scale`` is that of the sds.
         """
         from bayeseval.estimands import components_table
 

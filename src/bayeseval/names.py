@@ -12,14 +12,17 @@ from typing import Final, Literal
 __all__ = [
     "CI_KIND",
     "CI_PROB",
+    "COUNTS",
     "DATASET",
     "DISPARITY",
+    "DISPERSIONS",
     "FACTORS",
     "FLAVOURS",
     "INTERACTIONS",
     "INTERCEPT",
     "LANGUAGE",
     "LANGUAGE_POTENTIAL",
+    "LIKELIHOODS",
     "MODEL",
     "MOST_POINTWISE",
     "NU",
@@ -36,6 +39,7 @@ __all__ = [
     "Factor",
     "Flavour",
     "LeftOut",
+    "Likelihood",
     "Source",
     "Support",
     "cell_label",
@@ -44,6 +48,7 @@ __all__ = [
     "covariate_standardised",
     "covariate_unknown",
     "disparity_name",
+    "dispersion_name",
     "effect_name",
     "leave_out_group",
     "offset_name",
@@ -63,6 +68,7 @@ Support = Literal["observed", "common"]
 LeftOut = Literal["record", "language", "task", "model"]
 Flavour = Literal["observed", "latent"]
 Source = Literal["seed", "boot", "seed_boot"]
+Likelihood = Literal["normal", "student_t", "logit_normal", "beta", "binomial", "beta_binomial"]
 
 LANGUAGE: Final = "language"
 TASK: Final = "task"
@@ -85,6 +91,20 @@ INTERCEPT: Final = "intercept"
 SD_RESIDUAL: Final = "sd_residual"
 SD_LOG_RESIDUAL: Final = "sd_log_residual"
 NU: Final = "nu"
+
+# In the order in which several of one fit are listed. The first two have an identity link
+# of their own; one of the others makes the link of the whole fit the logit.
+LIKELIHOODS: Final[tuple[Likelihood, ...]] = (
+    "normal",
+    "student_t",
+    "logit_normal",
+    "beta",
+    "binomial",
+    "beta_binomial",
+)
+COUNTS: Final = ("binomial", "beta_binomial")
+# Noise of those without a residual: 1 / sqrt(precision), which is zero without any.
+DISPERSIONS: Final = {"beta": "dispersion_beta", "beta_binomial": "dispersion_beta_binomial"}
 
 # Draws times records that are kept record by record (`log_likelihood`, `prr`): 400 MB
 # in double precision. MEGA has 5 million.
@@ -126,6 +146,11 @@ def sd_name(term: str) -> str:
 def residual_name(factor: str) -> str:
     """Residual standard deviations that differ by the levels of `factor`."""
     return f"{SD_RESIDUAL}_{factor}"
+
+
+def dispersion_name(likelihood: str, factor: str) -> str:
+    """Dispersions that differ by the levels of `factor`: ``dispersion_beta_language``."""
+    return f"{DISPERSIONS[likelihood]}_{factor}"
 
 
 def source_model_sd(source: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy import special
 
 from bayeseval import names
 from bayeseval._random import generator
@@ -39,6 +40,24 @@ _DEFAULT_SDS = {
     "sd_log_boot": 0.3,
     "sd_log_seed_boot": 0.3,
 }
+# The same on a logit link.
+_LOGIT_SDS = {
+    "sd_language": 0.5,
+    "sd_task": 0.8,
+    "sd_model": 0.6,
+    "sd_language_task": 0.35,
+    "sd_model_task": 0.35,
+    "sd_model_language": 0.3,
+    "sd_model_language_dataset": 0.25,
+    "sd_model_language_task": 0.2,
+    "sd_residual": 0.4,
+    "dispersion_beta": 0.15,
+    "dispersion_beta_binomial": 0.15,
+}
+_UPPER = 100.0
+# Nodes and weights of integrals over a standard normal.
+_NODES = np.linspace(-9.0, 9.0, 181)
+_WEIGHTS = np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
 _MAX_TRIES = 200
 
 
@@ -88,6 +107,8 @@ def simulate(
     n_boot: int = 0,
     drop_share: float = 0.0,
     n_metrics: int = 1,
+    n_items: int = 100,
+    chance: float | None = None,
 ) -> Simulation:
     """Draw an incomplete table from a spec, with replicates of its cells on request.
 
@@ -125,10 +146,18 @@ def simulate(
     n_metrics : int
         How many tasks in a row are metrics of one dataset, called ``dataset:metric``.
 
+    n_items : int
+        Items behind every score, for ``binomial`` and ``beta_binomial``.
+    chance : float, optional
+        Chance level of all tasks, score units, for a spec with ``chance: true``.
+
     Returns
     -------
     Simulation
-        Records without bounds on the score, and the truth.
+        Records, and the truth. Under a logit link (one likelihood for all tasks) scores
+        lie between 0 and 100, `sds` are on the logit scale, `intercept` is the score
+        whose logit is the grand mean, and `potential` is the expected score of a model
+        whose effects are drawn from N(0, sd^2) anew. Otherwise scores have no bounds.
 
     Raises
     ------
@@ -138,6 +167,7 @@ def simulate(
         normal likelihood.
     """
     model = load_spec(spec)
+    logit = _has_logit_link(model, intercept, chance)
     shape = {names.LANGUAGE: n_languages, names.TASK: n_tasks, names.MODEL: n_models}
     sources = _sources(model, n_seeds=n_seeds, n_boot=n_boot, drop_share=drop_share)
     scale = _scales(model, sds or {}, sources)
@@ -159,9 +189,10 @@ def simulate(
     )
 
     rng = generator(seed, "simulate")
-    truth: dict[str, Floats | float] = {"intercept": float(intercept)}
-    expected = np.full(tuple(shape.values()), float(intercept))
-    potential = np.full((n_languages, n_tasks), float(intercept))
+    centre = float(special.logit(intercept / _UPPER)) if logit else float(intercept)
+    truth: dict[str, Floats | float] = {"intercept": centre}
+    expected = np.full(tuple(shape.values()), centre)
+    potential = np.full((n_languages, n_tasks), centre)
     for term in model.terms:
         factors = tuple(term.split(":"))
         sd = scale[names.sd_name(term)]
@@ -178,22 +209,25 @@ def simulate(
         if names.MODEL not in factors:
             potential = potential + _spread(effects, factors)[..., 0]
 
-    residual = np.full(expected.shape, scale[names.SD_RESIDUAL])
-    truth[names.SD_RESIDUAL] = scale[names.SD_RESIDUAL]
-    if model.residual_by is not None:
-        spread = scale[names.SD_LOG_RESIDUAL]
-        levels = scale[names.SD_RESIDUAL] * np.exp(
-            rng.normal(0.0, spread, size=shape[model.residual_by])
+    noise_sd = _noise_scale(model, scale, shape, truth, rng)
+    counts = None
+    if logit:
+        floor = 0.0 if chance is None else chance / _UPPER
+        integrated = sum(sd**2 for name, sd in scale.items() if name.startswith("sd_model"))
+        response = _LogitResponse(model.families[0], noise_sd, floor, n_items)
+        score, counts = response.draw(expected, rng)
+        potential = (
+            _UPPER
+            * response.mean(
+                potential[..., None], noise_sd.mean(axis=2, keepdims=True), np.sqrt(integrated)
+            )[..., 0]
         )
-        truth[names.SD_LOG_RESIDUAL] = spread
-        truth[names.residual_name(model.residual_by)] = levels
-        residual = np.broadcast_to(_spread(levels, (model.residual_by,)), expected.shape)
-    if model.likelihood == "student_t":
+        expected = _UPPER * response.mean(expected, noise_sd, 0.0)
+    elif model.families[0] == "student_t":
         truth[names.NU] = scale[names.NU]
-        noise = rng.standard_t(scale[names.NU], size=expected.shape)
+        score = expected + noise_sd * rng.standard_t(scale[names.NU], size=expected.shape)
     else:
-        noise = rng.standard_normal(expected.shape)
-    score = expected + residual * noise
+        score = expected + noise_sd * rng.standard_normal(expected.shape)
 
     rows = np.argwhere(observed)
     frame = pd.DataFrame(
@@ -203,6 +237,10 @@ def simulate(
         }
     )
     frame[names.SCORE] = score[observed]
+    if counts is not None:
+        frame = frame.assign(n=n_items, k=counts[observed])
+    if chance is not None:
+        frame["chance"] = chance
     if sources:
         truth["cell_mean"] = score
         noise_rng = generator(seed, "simulate-replicates")
@@ -220,11 +258,100 @@ def simulate(
         ).drop(columns=[c for c, n in (("seed", n_seeds), ("boot", n_boot)) if n == 0])
     return Simulation(
         # One simulated model may well have all its few scores between 0 and 1.
-        records=Records.from_frame(frame, name=f"simulated-{model.name}", mixed_scales="allow"),
+        records=Records.from_frame(
+            frame,
+            name=f"simulated-{model.name}",
+            mixed_scales="allow",
+            units=(0.0, _UPPER) if logit else None,
+        ),
         truth=truth,
         potential=potential,
         expected=expected,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _LogitResponse:
+    """Scores under a logit link, as shares of the range."""
+
+    family: str
+    noise: Floats
+    floor: float
+    n_items: int
+
+    def share(self, eta: Floats) -> Floats:
+        return np.asarray(self.floor + (1.0 - self.floor) * special.expit(eta))
+
+    def mean(self, eta: Floats, noise: Floats, sd: float) -> Floats:
+        """Expected share with effects of variance sd^2, and logit noise, integrated out."""
+        noisy = self.family == "logit_normal"
+        total = np.zeros(eta.shape)
+        for node, weight in zip(_NODES, _WEIGHTS, strict=True) if sd > 0.0 else ((0.0, 1.0),):
+            share = self.share(eta + sd * node)
+            if noisy:
+                at = special.logit(share)
+                each = (
+                    special.expit(at + noise * z) * w for z, w in zip(_NODES, _WEIGHTS, strict=True)
+                )
+                share = np.sum(list(each), axis=0)
+            total += weight * share
+        return total
+
+    def draw(self, eta: Floats, rng: np.random.Generator) -> tuple[Floats, Floats | None]:
+        """Scores, and counts where they are."""
+        share = self.share(eta)
+        if self.family == "logit_normal":
+            noise = rng.standard_normal(eta.shape)
+            return _UPPER * special.expit(special.logit(share) + self.noise * noise), None
+        if self.family != "binomial":
+            precision = self.noise**-2
+            share = rng.beta(share * precision, (1.0 - share) * precision)
+        if self.family == "beta":
+            return _UPPER * share, None
+        counts = rng.binomial(self.n_items, share).astype(np.float64)
+        return _UPPER * counts / self.n_items, counts
+
+
+def _has_logit_link(model: ModelSpec, intercept: float, chance: float | None) -> bool:
+    """Whether scores are bounded; refuses what cannot be drawn."""
+    if model.likelihood == "card" or len(model.families) > 1:
+        raise InputError(f"{model.name} has several likelihoods; a table is drawn from one")
+    logit = model.families[0] not in ("normal", "student_t")
+    if logit and not 0.0 < intercept < _UPPER:
+        raise InputError(f"intercept must lie between 0 and {_UPPER:g}, got {intercept:g}")
+    if model.chance != (chance is not None):
+        said = "has" if model.chance else "has no"
+        raise InputError(f"{model.name} {said} chance levels; give chance where the spec has them")
+    if chance is not None and not 0.0 <= chance < _UPPER:
+        raise InputError(f"chance must lie in [0, {_UPPER:g}), got {chance:g}")
+    return logit
+
+
+def _noise_name(model: ModelSpec) -> str | None:
+    """Parameter of the noise; None for binomial counts, which have none."""
+    family = model.families[0]
+    return None if family == "binomial" else names.DISPERSIONS.get(family, names.SD_RESIDUAL)
+
+
+def _noise_scale(
+    model: ModelSpec,
+    scale: Mapping[str, float],
+    shape: Mapping[str, int],
+    truth: dict[str, Floats | float],
+    rng: np.random.Generator,
+) -> Floats:
+    """Residual sd or dispersion of every cell, also written down as truth."""
+    whole, name = tuple(shape.values()), _noise_name(model)
+    if name is None:
+        return np.zeros(whole)
+    truth[name] = scale[name]
+    factor = model.residual_by
+    if factor is None:
+        return np.full(whole, scale[name])
+    spread = truth[names.SD_LOG_RESIDUAL] = scale[names.SD_LOG_RESIDUAL]
+    levels = scale[name] * np.exp(rng.normal(0.0, spread, size=shape[factor]))
+    truth[f"{name}_{factor}"] = levels
+    return np.broadcast_to(_spread(levels, (factor,)), whole)
 
 
 def _sources(
@@ -244,9 +371,9 @@ def _sources(
     sources = tuple(source for source, is_there in there.items() if is_there)
     if drop_share > 0.0 and not sources:
         raise InputError("drop_share leaves out replicates: give n_seeds or n_boot")
-    if sources and model.likelihood != "normal":
+    if sources and model.families != ("normal",):
         raise InputError(
-            f"replicates need the likelihood normal; {model.name} has {model.likelihood}"
+            f"replicates need the likelihood normal; {model.name} has {model.families[0]}"
         )
     return sources
 
@@ -284,9 +411,10 @@ def _replicates(
 def _scales(
     model: ModelSpec, given: Mapping[str, float], sources: tuple[names.Source, ...]
 ) -> dict[str, float]:
-    known = [names.sd_name(term) for term in model.terms] + [names.SD_RESIDUAL]
+    known = [names.sd_name(term) for term in model.terms]
+    known += [name for name in (_noise_name(model),) if name is not None]
     known += [names.SD_LOG_RESIDUAL] if model.residual_by is not None else []
-    known += [names.NU] if model.likelihood == "student_t" else []
+    known += [names.NU] if "student_t" in model.families else []
     for source in sources:
         known += [names.source_model_sd(source), names.source_log_sd(source)]
     for name, value in given.items():
@@ -297,7 +425,9 @@ def _scales(
             )
         if not value >= 0.0:
             raise InputError(f"{name} must be zero or more, got {value}")
-    return {name: float(given.get(name, _DEFAULT_SDS[name])) for name in known}
+    logit = model.families[0] not in ("normal", "student_t")
+    usual = _DEFAULT_SDS | _LOGIT_SDS if logit else _DEFAULT_SDS
+    return {name: float(given.get(name, usual[name])) for name in known}
 
 
 def _pattern(

@@ -116,6 +116,7 @@ def select(design: Design, rows: np.ndarray) -> Design:
     return replace(
         design,
         score=design.score[rows],
+        outcome=design.outcome.take(rows),
         se=None if design.se is None else design.se[rows],
         terms=tuple(replace(term, index=term.index[rows]) for term in design.terms),
         factor_index={f: index[rows] for f, index in design.factor_index.items()},
@@ -127,7 +128,12 @@ def replicated(design: Design, seed: int) -> Design:
     rng = np.random.default_rng(seed)
     rows = np.repeat(np.arange(design.n_records), rng.integers(1, 5, design.n_records))
     more = select(design, rows)
-    return replace(more, score=more.score + rng.normal(0.0, 4.0, len(rows)))
+    return with_scores(more, more.score + rng.normal(0.0, 4.0, len(rows)))
+
+
+def with_scores(design: Design, score: np.ndarray) -> Design:
+    """The design with other scores, modelled as they are."""
+    return replace(design, score=score, outcome=replace(design.outcome, share=score, linear=score))
 
 
 def random_sds(design: Design, rng: np.random.Generator) -> dict[str, float]:

@@ -97,6 +97,7 @@ def test_rows_in_another_order_change_nothing(design: Design, draws: Draws) -> N
     shuffled = replace(
         design,
         score=design.score[order],
+        outcome=design.outcome.take(order),
         terms=tuple(replace(term, index=term.index[order]) for term in design.terms),
         factor_index={f: index[order] for f, index in design.factor_index.items()},
     )

@@ -56,7 +56,7 @@ def draws(design: Design) -> Draws:
         ),
         ({"population": "observed"}, "population 'observed'"),
         ({"interactions": ["model:task"]}, "the interaction model:task"),
-        ({"likelihood": "student_t"}, "student_t residuals"),
+        ({"likelihood": "student_t"}, "the likelihood student_t"),
         ({"residual_by": "language"}, "residual sds by language"),
     ],
 )

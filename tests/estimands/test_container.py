@@ -59,7 +59,7 @@ def other_likelihood(tree):
         (lambda t: edit(t, group="constant_data", task_index=99), "task_index points outside"),
         (lambda t: edit(t, group="constant_data", task_index=-1), "task_index points outside"),
         (stray_cell, "belongs to none of the 9 model_task cells"),
-        (other_likelihood, "not 'binomial'"),
+        (other_likelihood, "no variable 'score_lower'"),
         (lambda t: edit(t, mexa_slope=((), 1.0)), "mexa_slope"),
     ],
 )

@@ -12,16 +12,19 @@ from bayeseval.design.container import Design, Term
 from bayeseval.design.covariates import Slope, build_slopes
 from bayeseval.design.forms import choose_forms
 from bayeseval.design.identify import check_interactions, check_main_effects
+from bayeseval.design.outcome import Outcome, build_outcome, identity_outcome, task_families
 from bayeseval.design.replicates import Noise, build_noise
 from bayeseval.design.test_sets import add_test_sets
 from bayeseval.errors import DesignError
-from bayeseval.records import Covariate, Records, item_variance, reduce_replicates
-from bayeseval.spec import ModelSpec
+from bayeseval.records import CellTable, Covariate, Records, item_variance, reduce_replicates
+from bayeseval.spec import ModelSpec, Prior, load_spec
 
 __all__ = ["assemble", "build_design", "build_term"]
 
 Floats = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]
+
+_WITH_RESIDUAL = ("normal", "student_t", "logit_normal")
 
 # Task bounds this far apart mean scores of different scales in one sum.
 _MAX_SCALE_RATIO = 10.0
@@ -45,31 +48,43 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
         If a covariate that the spec names is not there, lacks values or says nothing of
         these languages; if the table cannot identify the model: a disconnected or
         confounded design, an interaction without replication, scores that do not vary or
-        that mix scales; or if replicates do not go with the likelihood or with
-        ``replicates: {pool: false}``.
+        that mix scales; if replicates do not go with the likelihood or with
+        ``replicates: {pool: false}``; or if a likelihood lacks bounds, numbers of items or
+        chance levels.
     """
     _refuse_one_level(records)
+    spec = _from_card(records, spec)
     cells = reduce_replicates(records)
     noise = build_noise(cells, records.coords, pool=spec.replicates.pool, name=records.name)
-    if spec.likelihood != "normal" and noise.replicates is not None:
+    of_task = task_families(spec, records.coords[names.TASK], records.name)
+    if set(of_task) != {"normal"} and noise.replicates is not None:
+        other = next(family for family in of_task if family != "normal")
         raise DesignError(
-            f"{records.name}: replicates need the likelihood normal, not {spec.likelihood}; "
+            f"{records.name}: replicates need the likelihood normal, not {other}; "
             "their noise and the residual could not be told apart"
         )
-    notes = [*_unused_columns(records), *noise.notes]
     score = cells.mean
-    mean, sd = float(score.mean()), float(score.std(ddof=1))
-    if sd == 0.0:
+    mean = float(score.mean())
+    if float(score.std(ddof=1)) == 0.0:
         raise DesignError(f"{records.name}: all {len(score)} scores are {mean:g}; nothing varies")
     _check_scales(records)
+    outcome = _read_outcome(records, spec, cells, of_task)
+    _check_errors(records, cells, outcome, noise)
+    if spec.residual_by is not None and outcome.families == ("binomial",):
+        raise DesignError(
+            f"{records.name}: residual_by {spec.residual_by}: all tasks are binomial, which has no "
+            "residual that could differ"
+        )
+    notes = [*_unused_columns(records, outcome), *noise.notes, *outcome.notes]
+    sd = float(outcome.linear.std(ddof=1))
 
     factor_index: dict[str, Index] = {f: cells.codes[f] for f in names.FACTORS}
     coords: dict[str, tuple[str, ...]] = {f: records.coords[f] for f in names.FACTORS}
     check_main_effects(records, factor_index, {f: len(coords[f]) for f in names.FACTORS})
     if any(names.DATASET in term.split(":") for term in spec.interactions):
-        of_task = [records.datasets[task] for task in coords[names.TASK]]
-        coords[names.DATASET] = tuple(sorted(set(of_task)))
-        place = np.array([coords[names.DATASET].index(dataset) for dataset in of_task])
+        datasets = [records.datasets[task] for task in coords[names.TASK]]
+        coords[names.DATASET] = tuple(sorted(set(datasets)))
+        place = np.array([coords[names.DATASET].index(dataset) for dataset in datasets])
         factor_index[names.DATASET] = place[factor_index[names.TASK]]
     sizes = {factor: len(labels) for factor, labels in coords.items()}
 
@@ -85,9 +100,10 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
             notes.append(f"{name} has one level ({records.coords[factors[0]][0]}): no {name} term")
             continue
         terms.append(build_term(spec, name, coords, factor_index, score_sd=sd))
-    notes += check_interactions(records, terms)
+    # Binomial noise is known, so that an effect of every record is not its residual.
+    notes += check_interactions(records, terms, noise_is_known=outcome.families == ("binomial",))
     items = item_variance(records, cells)
-    if items is not None:
+    if items is not None and outcome.families == ("normal",):
         noise, shared = add_test_sets(
             noise, items, cells, records.coords, pool=spec.replicates.pool
         )
@@ -101,6 +117,7 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
     return assemble(
         spec,
         score=score,
+        outcome=outcome,
         noise=noise,
         terms=terms,
         slopes=slopes,
@@ -124,6 +141,7 @@ def assemble(
     spec: ModelSpec,
     *,
     score: Floats,
+    outcome: Outcome,
     noise: Noise,
     terms: Sequence[Term],
     slopes: Sequence[Slope],
@@ -131,7 +149,7 @@ def assemble(
     factor_index: Mapping[str, Index],
     notes: Sequence[str] = (),
 ) -> Design:
-    """Forms of the terms, priors in score units, labels of interaction cells.
+    """Forms of the terms, priors in the units of the scores, labels of interaction cells.
 
     Parameters
     ----------
@@ -139,6 +157,8 @@ def assemble(
         The model.
     score : ndarray, shape (n_records,)
         Scores, or means of the cells' replicates.
+    outcome : Outcome
+        What they are to the likelihoods.
     noise : Noise
         What is known and unknown of their errors.
     terms : sequence of Term
@@ -152,12 +172,13 @@ def assemble(
     notes : sequence of str
         What a reader should know.
     """
-    mean, sd = float(score.mean()), float(score.std(ddof=1))
     shared = [term for term in terms if term.is_noise]
-    terms = choose_forms([term for term in terms if not term.is_noise], spec, score) + shared
+    terms = (
+        choose_forms([term for term in terms if not term.is_noise], spec, outcome.linear) + shared
+    )
     sources = () if noise.replicates is None else noise.replicates.sources
     present = {term.sd for term in terms}
-    absent = {names.sd_name(f) for f in names.FACTORS} - present
+    absent = {names.sd_name(f) for f in names.FACTORS} - present | _absent_noise(outcome)
     priors = {key: prior for key, prior in spec.prior_table().items() if key not in absent}
     for source in sources:
         asked = (names.source_model_sd(source.name), names.source_log_sd(source.name))
@@ -168,11 +189,8 @@ def assemble(
         se=None if noise.known_variance is None else np.sqrt(noise.known_variance),
         terms=tuple(terms),
         slopes=tuple(slopes),
-        priors={
-            # A slope is counted from zero, not from the mean of the scores.
-            key: prior.in_units(mean=mean if key == names.INTERCEPT else 0.0, sd=sd)
-            for key, prior in priors.items()
-        },
+        outcome=outcome,
+        priors={key: _in_units(key, prior, score, outcome) for key, prior in priors.items()},
         residual_index=None if spec.residual_by is None else factor_index[spec.residual_by],
         coords={
             **coords,
@@ -187,8 +205,104 @@ def assemble(
     )
 
 
-def _unused_columns(records: Records) -> list[str]:
-    unused = [c for c in ("n", "k", "chance") if np.isfinite(records.numbers(c)).any()]
+def _absent_noise(outcome: Outcome) -> set[str]:
+    """Noise parameters of likelihoods that no task of the table has."""
+    families = set(outcome.families)
+    absent = {name for family, name in names.DISPERSIONS.items() if family not in families}
+    absent |= set() if "student_t" in families else {names.NU}
+    return absent if families & set(_WITH_RESIDUAL) else absent | {names.SD_RESIDUAL}
+
+
+def _in_units(name: str, prior: Prior, score: Floats, outcome: Outcome) -> Prior:
+    """Prior on the linear predictor's scale; the residual's on the scale that it lives on."""
+    own = outcome.linear
+    if (
+        name == names.SD_RESIDUAL
+        and outcome.link == "logit"
+        and "logit_normal" not in outcome.families
+    ):
+        own = score[np.concatenate([outcome.rows(f) for f in ("normal", "student_t")])]
+    # A slope is counted from zero, not from the mean of the scores.
+    mean = float(own.mean()) if name == names.INTERCEPT else 0.0
+    return prior.in_units(mean=mean, sd=float(own.std(ddof=1)))
+
+
+def _from_card(records: Records, spec: ModelSpec) -> ModelSpec:
+    """The spec with the card's likelihoods in the place of ``card``."""
+    if spec.likelihood != "card":
+        return spec
+    tasks = records.coords[names.TASK]
+    said = {t: f for t, f in records.likelihoods.items() if t in (*tasks, "default")}
+    if not said:
+        raise DesignError(
+            f"{records.name}: the spec takes the likelihoods from the benchmark's card, which has "
+            "none; add likelihoods to it, or name them in the spec"
+        )
+    return load_spec({**spec.to_dict(), "likelihood": said})
+
+
+def _read_outcome(
+    records: Records, spec: ModelSpec, cells: CellTable, of_task: tuple[names.Likelihood, ...]
+) -> Outcome:
+    task, tasks = cells.codes[names.TASK], records.coords[names.TASK]
+    if set(of_task) <= {"normal", "student_t"}:
+        return identity_outcome(cells.mean, task, of_task)
+    units = [records.units[label] for label in tasks]
+    bounds = np.array([[u.lower, u.upper] for u in units], dtype=np.float64).T
+    chance = np.full(len(tasks), np.nan)
+    given = records.numbers("chance")
+    known = np.isfinite(given)
+    chance[records.codes(names.TASK)[known]] = given[known]
+    # The items of a cell of several rows are counted there; so are the correct ones.
+    k = np.where(cells.n_rows == 1, records.numbers("k")[cells.first], np.nan)
+
+    def where(i: int) -> str:
+        return ", ".join(
+            f"{factor} {records.coords[factor][cells.codes[factor][i]]}" for factor in names.FACTORS
+        )
+
+    return build_outcome(
+        spec,
+        score=cells.mean,
+        task=task,
+        tasks=tasks,
+        of_task=of_task,
+        bounds=(bounds[0], bounds[1]),
+        chance=chance,
+        n=cells.n_items,
+        k=k,
+        name=records.name,
+        where=where,
+    )
+
+
+def _check_errors(records: Records, cells: CellTable, outcome: Outcome, noise: Noise) -> None:
+    """Refuse known errors of scores whose likelihood has no place for them."""
+    if noise.known_variance is None:
+        return
+    for family in outcome.families:
+        rows = outcome.rows(family)
+        known = rows[noise.known_variance[rows] > 0.0]
+        if family in ("normal", "student_t") or not known.size:
+            continue
+        task = records.coords[names.TASK][cells.codes[names.TASK][known[0]]]
+        why = (
+            "the noise of its test items would be counted twice; leave the errors out (columns: "
+            "se to nothing), or take normal or student_t"
+            if family in names.COUNTS
+            else f"errors in score units have no place in {family}; take normal or student_t"
+        )
+        raise DesignError(
+            f"{records.name}: task {task!r} has known standard errors and the likelihood {family}: "
+            f"{why}"
+        )
+
+
+def _unused_columns(records: Records, outcome: Outcome) -> list[str]:
+    used = set() if outcome.n is None else {"n", "k"}
+    used |= set() if outcome.chance is None else {"chance"}
+    columns = [c for c in ("n", "k", "chance") if c not in used]
+    unused = [c for c in columns if np.isfinite(records.numbers(c)).any()]
     if not unused:
         return []
     return [f"columns not used by this model: {', '.join(unused)}"]

@@ -11,6 +11,7 @@ import xarray as xr
 
 from bayeseval import names
 from bayeseval.design.covariates import Slope
+from bayeseval.design.outcome import Outcome
 from bayeseval.design.replicates import Replicates, Source
 from bayeseval.spec import ModelSpec, Prior
 
@@ -95,6 +96,8 @@ class Design:
         The model that was asked for.
     score : ndarray of float, shape (n_records,)
         Observed scores.
+    outcome : Outcome
+        Their likelihoods, bounds and counts, and the link.
     se : ndarray of float, shape (n_records,), or None
         Known standard errors of the scores, added to the residual in quadrature;
         known seed and test-set sds are in them.
@@ -104,7 +107,8 @@ class Design:
     slopes : tuple of Slope
         Covariates of the linear predictor.
     priors : dict of str to Prior
-        Priors of the scalar parameters in score units, in canonical order.
+        Priors of the scalar parameters on the scale of the linear predictor, in
+        canonical order.
     residual_index : ndarray of int, shape (n_records,), or None
         Level of ``spec.residual_by`` of each record.
     coords : dict of str to tuple of str
@@ -124,6 +128,7 @@ class Design:
 
     spec: ModelSpec
     score: Floats
+    outcome: Outcome
     se: Floats | None
     terms: tuple[Term, ...]
     slopes: tuple[Slope, ...]
@@ -139,6 +144,12 @@ class Design:
     def sources(self) -> tuple[Source, ...]:
         """Sources of replicate noise with unknown sds; empty without replicates."""
         return () if self.replicates is None else self.replicates.sources
+
+    @property
+    def noise_scales(self) -> tuple[str, ...]:
+        """Parameters that say how far scores scatter, which ``residual_by`` lets differ."""
+        scales = (names.SD_RESIDUAL, *names.DISPERSIONS.values())
+        return tuple(name for name in scales if name in self.priors)
 
     @property
     def n_records(self) -> int:
@@ -157,7 +168,8 @@ class Design:
         table |= {term.effect: (term.dim,) for term in self.terms}
         table |= {slope.drawn: (slope.dim,) for slope in self.slopes if slope.n_unknown}
         if self.spec.residual_by is not None:
-            table[names.residual_name(self.spec.residual_by)] = (self.spec.residual_by,)
+            factor = self.spec.residual_by
+            table |= {f"{name}_{factor}": (factor,) for name in self.noise_scales}
         for source in self.sources:
             table[names.source_model_sd(source.name)] = (names.MODEL,)
             table[names.source_cell_sd(source.name)] = (source.dim,)
@@ -202,6 +214,7 @@ class Design:
             data[f"{source.name}_share"] = (names.RECORD, source.share)
         for name, sd in self.known_sds.items():
             data[f"{name}_sd"] = (names.RECORD, sd)
+        data |= self.outcome.constant_data()
         pool = str(self.spec.replicates.pool).lower()
         dims = {dim for dim, _ in data.values()}
         covariates: dict[str, xr.Variable] = {}
@@ -218,6 +231,12 @@ class Design:
                 },
                 **coords,
             },
-            attrs={"population": self.spec.population, "likelihood": self.spec.likelihood}
-            | ({"pool_replicates": pool} if self.known_sds or self.replicates else {}),
+            attrs={"population": self.spec.population, "likelihood": self._likelihood()}
+            | ({"pool_replicates": pool} if self.known_sds or self.replicates else {})
+            | ({"edge": str(self.spec.edge)} if self.outcome.link == "logit" else {}),
         )
+
+    def _likelihood(self) -> str:
+        """The one likelihood of all tasks, or ``mixed``."""
+        families = self.outcome.families
+        return families[0] if len(families) == 1 else "mixed"

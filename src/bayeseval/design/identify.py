@@ -125,7 +125,9 @@ def _confounding(
     )
 
 
-def check_interactions(records: Records, terms: list[Term]) -> list[str]:
+def check_interactions(
+    records: Records, terms: list[Term], *, noise_is_known: bool = False
+) -> list[str]:
     """Refuse an interaction that is the residual, or another term, under a new name."""
     notes = []
     for term in terms:
@@ -137,7 +139,7 @@ def check_interactions(records: Records, terms: list[Term]) -> list[str]:
             task = next(other for other in terms if other.name == names.TASK)
             with_task = np.unique(term.index * task.n_levels + task.index) // task.n_levels
             counts = np.bincount(with_task, minlength=term.n_levels)
-        if counts.max() < 2:
+        if counts.max() < 2 and not noise_is_known:
             rest = [factor for factor in names.FACTORS if factor not in term.factors]
             unit = rest[0] if rest else "record"
             raise DesignError(
@@ -156,7 +158,7 @@ def check_interactions(records: Records, terms: list[Term]) -> list[str]:
                 f"{term.name}: {term.n_levels - single} of {term.n_levels} cells have two tasks "
                 f"or more, and {names.sd_name(term.name)} rests on these"
             )
-        elif single > term.n_levels / 2:
+        elif single > term.n_levels / 2 and not noise_is_known:
             notes.append(
                 f"{term.name}: {single} of {term.n_levels} cells have a single record, so "
                 f"{names.sd_name(term.name)} rests on the others"

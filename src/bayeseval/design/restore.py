@@ -10,11 +10,15 @@ from bayeseval import names
 from bayeseval.design.build import assemble, build_term
 from bayeseval.design.container import Design
 from bayeseval.design.covariates import restore_slopes
+from bayeseval.design.outcome import Outcome, build_outcome, identity_outcome, task_families
 from bayeseval.design.replicates import Noise
 from bayeseval.errors import DesignError
 from bayeseval.spec import ModelSpec
 
 __all__ = ["restore_design"]
+
+Floats = npt.NDArray[np.float64]
+Index = npt.NDArray[np.int64]
 
 
 def restore_design(tree: xr.DataTree, spec: ModelSpec) -> Design:
@@ -47,20 +51,53 @@ def restore_design(tree: xr.DataTree, spec: ModelSpec) -> Design:
     factor_index: dict[str, npt.NDArray[np.int64]] = {
         f: constant[f"{f}_index"].to_numpy().astype(np.int64) for f in factors
     }
-    score_sd = float(score.std(ddof=1))
+    outcome = _outcome(constant, spec, score, coords, factor_index)
+    linear_sd = float(outcome.linear.std(ddof=1))
     terms = [
-        build_term(spec, name, coords, factor_index, score_sd=score_sd)
+        build_term(spec, name, coords, factor_index, score_sd=linear_sd)
         for name in spec.terms
         if all(len(coords[factor]) > 1 for factor in name.split(":"))
     ]
     return assemble(
         spec,
         score=score,
+        outcome=outcome,
         noise=_noise(constant),
         terms=terms,
         slopes=restore_slopes(constant, spec, coords, factor_index),
         coords=coords,
         factor_index=factor_index,
+    )
+
+
+def _outcome(
+    constant: xr.Dataset,
+    spec: ModelSpec,
+    score: Floats,
+    coords: dict[str, tuple[str, ...]],
+    factor_index: dict[str, Index],
+) -> Outcome:
+    task, tasks = factor_index[names.TASK], coords[names.TASK]
+    of_task = task_families(spec, tasks, "the fit")
+    if "likelihood" not in constant:
+        return identity_outcome(score, task, of_task)
+
+    def numbers(name: str) -> Floats | None:
+        return constant[name].to_numpy().astype(np.float64) if name in constant else None
+
+    lower, upper = (constant[f"score_{side}"].to_numpy() for side in ("lower", "upper"))
+    chance = numbers("chance_share")
+    return build_outcome(
+        spec,
+        score=score,
+        task=task,
+        tasks=tasks,
+        of_task=of_task,
+        bounds=(lower, upper),
+        chance=None if chance is None else lower + (upper - lower) * chance,
+        n=numbers("n_items"),
+        k=numbers("n_correct"),
+        name="the fit",
     )
 
 

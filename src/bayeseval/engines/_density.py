@@ -132,8 +132,8 @@ def to_posterior(design: Design, drawn: Mapping[str, Floats]) -> dict[str, Float
     Returns
     -------
     dict of str to ndarray
-        Scalars of ``design.priors``, effects on the score scale, and
-        ``sd_residual_<factor>`` where residuals differ by a factor.
+        Scalars of ``design.priors``, effects on the linear predictor's scale, and
+        ``sd_residual_<factor>`` or ``dispersion_..._<factor>`` where noise differs by it.
     """
     posterior = {name: np.asarray(drawn[name], dtype=np.float64) for name in design.priors}
     for term in design.terms:
@@ -148,9 +148,8 @@ def to_posterior(design: Design, drawn: Mapping[str, Floats]) -> dict[str, Float
     offset, factor = residual_offset(design), design.spec.residual_by
     if offset is not None and factor is not None:
         spread = posterior[names.SD_LOG_RESIDUAL][..., None] * np.asarray(drawn[offset])
-        posterior[names.residual_name(factor)] = posterior[names.SD_RESIDUAL][..., None] * np.exp(
-            spread
-        )
+        for name in design.noise_scales:
+            posterior[f"{name}_{factor}"] = posterior[name][..., None] * np.exp(spread)
     for source in design.sources:
         cells = np.asarray(drawn[source.drawn], dtype=np.float64)
         if not source.centred:
@@ -206,7 +205,7 @@ def start_point(design: Design, rng: np.random.Generator) -> dict[str, Floats]:
     dict of str to ndarray
         A value of every variable of :func:`sampled_variables`, inside its support.
     """
-    mean, sd = float(design.score.mean()), float(design.score.std())
+    mean, sd = float(design.outcome.linear.mean()), float(design.outcome.linear.std())
     own = _own_log_sds(design)
     typical = {
         names.source_model_sd(s.name): float(np.exp(s.log_sd.mean())) for s in design.sources
@@ -228,7 +227,8 @@ def start_point(design: Design, rng: np.random.Generator) -> dict[str, Floats]:
                 middle = max(typical[variable.name], 1.5 * variable.low)
             elif variable.name != names.NU:
                 # A prior much wider than the scores vary is a poor guess.
-                middle = max(min(middle, sd), 1.5 * variable.low)
+                most = _score_sd(design) if variable.name == names.SD_RESIDUAL else sd
+                middle = max(min(middle, most), 1.5 * variable.low)
             value = variable.low + (middle - variable.low) * np.exp(0.3 * noise)
         point[variable.name] = np.asarray(value, dtype=np.float64)
     return point
@@ -246,7 +246,7 @@ def inverse_mass(design: Design) -> dict[str, float]:
     dict of str to float
         One variance per variable, shared by its values.
     """
-    sd = float(design.score.std()) or 1.0
+    sd = float(design.outcome.linear.std()) or 1.0
     noise = effect = _TYPICAL_SHARE * sd
     guess = {}
     n_models = len(design.coords[names.MODEL])
@@ -261,7 +261,7 @@ def inverse_mass(design: Design) -> dict[str, float]:
             guess[name] = effect**2 / slopes[name].raw.size
         elif name == names.INTERCEPT:
             guess[name] = sd**2 / design.n_records
-        elif name == names.SD_RESIDUAL:
+        elif name in design.noise_scales:
             guess[name] = 0.5 / design.n_records
         elif name in levels:
             guess[name] = 0.5 / levels[name]
@@ -301,7 +301,7 @@ def random_point(design: Design, rng: np.random.Generator) -> dict[str, Floats]:
         A value of every variable of :func:`sampled_variables`: positive ones inside
         their support, zero-sum effects summing to zero.
     """
-    mean, sd = float(design.score.mean()), float(design.score.std())
+    mean, sd = float(design.outcome.linear.mean()), float(design.outcome.linear.std())
     own = _own_log_sds(design)
     point: dict[str, Floats] = {}
     for variable in sampled_variables(design).values():
@@ -322,6 +322,12 @@ def random_point(design: Design, rng: np.random.Generator) -> dict[str, Floats]:
 def _own_log_sds(design: Design) -> dict[str, Floats]:
     """Log sds that cells' own replicates suggest, for those that are sampled as such."""
     return {source.drawn: source.log_sd for source in design.sources if source.centred}
+
+
+def _score_sd(design: Design) -> float:
+    """Standard deviation of the scores on the scale that residuals live on."""
+    outcome = design.outcome
+    return float(outcome.linear.std() if "logit_normal" in outcome.families else design.score.std())
 
 
 def _is_effect(design: Design, variable: Variable) -> bool:

@@ -98,7 +98,7 @@ def scale_proposal(
     start : ndarray, shape (n,), optional
         A point near the mode, where one is known.
     """
-    scales, spread = marginal.scales, float(design.score.std()) or 1.0
+    scales, spread = marginal.scales, float(design.outcome.linear.std()) or 1.0
     if start is None:
         start = np.log(np.outer(_STARTS, np.full(scales.n, spread)))
         start[:, scales.names.index(names.SD_RESIDUAL)] = np.log(_START_RESIDUAL * spread)
@@ -230,6 +230,7 @@ def without(design: Design, *, by: names.LeftOut, unit: int) -> Design:
     return replace(
         design,
         score=design.score[kept],
+        outcome=design.outcome.take(np.flatnonzero(kept)),
         se=None if design.se is None else design.se[kept],
         terms=tuple(replace(term, index=term.index[kept]) for term in design.terms),
         slopes=tuple(replace(slope, index=slope.index[kept]) for slope in design.slopes),

@@ -91,11 +91,21 @@ def leave_out_log_density(
 
     def work(point: Floats) -> Floats:
         at = Point(marginal, marginal.factor(point[None], reuse_memory=True))
-        return at.records(design.score) if groups is None else at.groups(groups)
+        return at.records(design.outcome.linear) if groups is None else at.groups(groups)
 
     with one_thread_per_call():
-        values = np.stack(in_parallel(work, list(phi)))
+        values = np.stack(in_parallel(work, list(phi))) + _log_units(design, by)
     return values[which.reshape(-1)].reshape(*sds.shape[:-1], values.shape[-1])
+
+
+def _log_units(design: Design, by: str) -> Floats:
+    """What makes densities of logits densities of scores; zero under the identity link."""
+    own = design.outcome.log_units
+    if by == names.RECORD:
+        return own
+    return np.asarray(
+        np.bincount(design.factor_index[by], weights=own, minlength=len(design.coords[by]))
+    )
 
 
 def check_leave_out(design: Design, by: str) -> None:

@@ -341,7 +341,7 @@ class Marginal:
         cells = self.statistics.cells
         log_precision = np.log(factor.precision) @ cells.class_count
         value = 0.5 * (log_precision - log_determinant - corner[:, -1] ** 2)
-        value -= 0.5 * _LOG_2_PI * cells.count.sum()
+        value += cells.log_units - 0.5 * _LOG_2_PI * cells.count.sum()
         return np.where(np.isnan(value), -np.inf, value)
 
     def _effects(

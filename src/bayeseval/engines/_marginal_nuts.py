@@ -135,7 +135,7 @@ def log_posterior_function(marginal: Marginal) -> Callable[[Any], Any]:
         bordered = bordered + jnp.diag(jnp.append(jnp.ones(width - 1), 0.0))
         inner, quadratic = _log_determinant_and_quadratic(bordered)
         value = jnp.log(precision) @ cells.class_count - log_determinant - inner - quadratic
-        constant = cells.count.sum() * float(np.log(2.0 * np.pi))
+        constant = cells.count.sum() * float(np.log(2.0 * np.pi)) - 2.0 * cells.log_units
         return 0.5 * (value - constant) + scales.log_prior(phi, jnp)
 
     return log_posterior

@@ -56,6 +56,9 @@ class Cells:
         Cell of each record.
     centre : float
         Prior mean of the intercept, taken off the scores.
+    log_units : float
+        What makes the log density of all scores on the linear predictor's scale one in
+        score units.
     """
 
     count: Floats
@@ -66,6 +69,7 @@ class Cells:
     known: Floats
     record: Index
     centre: float
+    log_units: float
 
     @property
     def n_cells(self) -> int:
@@ -183,7 +187,7 @@ def aggregate(design: Design, *, centre: float) -> Cells:
     parts = [design.factor_index[factor] for factor in names.FACTORS]
     shape = (*(len(design.coords[factor]) for factor in names.FACTORS), len(known))
     first, record = _positions(np.ravel_multi_index((*parts, noise), shape), math.prod(shape))
-    score = design.score - centre
+    score = design.outcome.linear - centre
     count = np.bincount(record).astype(np.float64)
     mean = np.bincount(record, weights=score) / count
     within = np.bincount(record, weights=(score - mean[record]) ** 2).astype(np.float64)
@@ -196,6 +200,7 @@ def aggregate(design: Design, *, centre: float) -> Cells:
         known=known,
         record=record,
         centre=centre,
+        log_units=float(design.outcome.log_units.sum()),
     )
 
 

@@ -17,11 +17,13 @@ import numpy as np
 import numpy.typing as npt
 import numpyro
 import numpyro.distributions as dist
+from jax.scipy.special import gammaln
 from numpyro.infer.util import compute_log_probs
 
 from bayeseval import names
 from bayeseval.design import Design
 from bayeseval.engines._density import log_tail, residual_offset
+from bayeseval.engines._likelihood import with_units
 from bayeseval.records import Unbalanced, restricted_log_density
 from bayeseval.spec import Prior
 
@@ -81,7 +83,9 @@ class Structure:
     priors: tuple[tuple[str, str, bool], ...]
     terms: tuple[_TermShape, ...]
     slopes: tuple[_SlopeShape, ...]
-    likelihood: str
+    families: tuple[str, ...]
+    logit: bool
+    chance: bool
     residual: tuple[str, int] | None
     known_se: bool
     sources: tuple[_SourceShape, ...]
@@ -113,7 +117,9 @@ def structure_of(design: Design) -> Structure:
             _SlopeShape(s.slope, s.drawn, s.measured, s.n_unknown, len(s.with_error) > 0)
             for s in design.slopes
         ),
-        likelihood=design.spec.likelihood,
+        families=design.outcome.families,
+        logit=design.outcome.link == "logit",
+        chance=design.outcome.chance is not None,
         residual=None if offset is None or factor is None else (offset, len(design.coords[factor])),
         known_se=design.se is not None,
         sources=tuple(
@@ -133,7 +139,7 @@ def structure_of(design: Design) -> Structure:
 def data_of(design: Design) -> Tree:
     """Everything a refit may change, as arrays: the program's argument."""
     data: Tree = {
-        "score": design.score,
+        "families": [_family_data(design, family) for family in design.outcome.families],
         "priors": {name: _numbers(prior) for name, prior in design.priors.items()},
         "index": [term.index for term in design.terms],
         "known_sd": [
@@ -152,10 +158,6 @@ def data_of(design: Design) -> Tree:
             }
             for s in design.slopes
         ]
-    if design.se is not None:
-        data["se"] = design.se
-    if design.residual_index is not None:
-        data["residual_index"] = design.residual_index
     if design.replicates is not None:
         data["squares"], data["df"] = design.replicates.squares, design.replicates.df
         data["sources"] = [
@@ -172,6 +174,33 @@ def data_of(design: Design) -> Tree:
         if lost is not None:
             data["unbalanced"] = dict(vars(lost))
             data["unbalanced_cell"] = dict(design.replicates.unbalanced_cell)
+    return data
+
+
+def _family_data(design: Design, family: str) -> Tree:
+    """Records of one likelihood: what is observed of them, bounds, floors, known errors."""
+    outcome, rows = design.outcome, design.outcome.rows(family)
+    task = design.factor_index[names.TASK][rows]
+    data: Tree = {"rows": rows}
+    if family in names.COUNTS and outcome.n is not None and outcome.k is not None:
+        data |= {"n": outcome.n[rows], "observed": outcome.k[rows]}
+    elif family in ("normal", "student_t"):
+        data["observed"] = design.score[rows]
+        if design.se is not None:
+            data["se"] = design.se[rows]
+    else:
+        share = outcome.share[rows]
+        logits = np.log(share) - np.log1p(-share)
+        data["observed"] = logits if family == "logit_normal" else share
+    if outcome.link == "logit":
+        data |= {"lower": outcome.lower[task], "span": (outcome.upper - outcome.lower)[task]}
+    if outcome.chance is not None:
+        chance = outcome.chance[task]
+        # Without a floor: finite, so that gradients are, and far below any predictor.
+        log_chance = np.where(chance > 0.0, np.log(np.where(chance > 0.0, chance, 1.0)), -1e4)
+        data |= {"log_chance": log_chance, "log_rest": np.log1p(-chance)}
+    if design.residual_index is not None:
+        data["level"] = design.residual_index[rows]
     return data
 
 
@@ -198,6 +227,17 @@ class _Tail(dist.Distribution):  # type: ignore[misc]
     def log_prob(self, value: Any) -> Any:
         """Log density of values above `low`."""
         return self.base.log_prob(value) - self.log_tail
+
+
+class _BetaBinomial(dist.BetaBinomial):  # type: ignore[misc]
+    """Beta-binomial by log gamma functions; JAX's ``betaln`` is good to some 1e-7 only."""
+
+    def log_prob(self, value: Any) -> Any:
+        """Log probability of a count."""
+        a, b, n, ln = self.concentration1, self.concentration0, self.total_count, gammaln
+        ways = ln(n + 1.0) - ln(value + 1.0) - ln(n - value + 1.0)
+        ratio = ln(value + a) - ln(a) + ln(n - value + b) - ln(b) + ln(a + b) - ln(n + a + b)
+        return ways + ratio
 
 
 def _prior(kind: str, truncated: bool, p: Mapping[str, Any]) -> Any:
@@ -228,7 +268,7 @@ def _levels(sd: Any, n_levels: int, zero_sum: bool) -> Any:
 
 
 def joint_density(structure: Structure, data: Tree) -> None:
-    """The joint density (paper 000, Eq. 1 and 6), score scale."""
+    """The joint density (paper 000, Eq. 1 and 6)."""
     sizes = structure.sizes
     value = {
         name: numpyro.sample(
@@ -247,21 +287,54 @@ def joint_density(structure: Structure, data: Tree) -> None:
     for slope, arrays in zip(structure.slopes, data.get("slopes", []), strict=True):
         eta = eta + value[slope.slope] * _covariate(slope, arrays)[arrays["index"]]
 
-    scale = value[names.SD_RESIDUAL]
+    spread: Any = 1.0
     if structure.residual is not None:
         offset = numpyro.sample(structure.residual[0], _levels(1.0, structure.residual[1], False))
-        by_level = scale * jnp.exp(value[names.SD_LOG_RESIDUAL] * offset)
-        scale = by_level[data["residual_index"]]
-    added = data["se"] ** 2 if structure.known_se else 0.0
-    if structure.sources:
-        added = added + _replicates(structure, data, value)
+        spread = jnp.exp(value[names.SD_LOG_RESIDUAL] * offset)
+    added = _replicates(structure, data, value) if structure.sources else 0.0
+    for family, own in zip(structure.families, data["families"], strict=True):
+        single = len(structure.families) == 1
+        centre = eta if single else eta[own["rows"]]
+        if structure.chance:
+            centre = jnp.logaddexp(centre, own["log_chance"]) - own["log_rest"]
+        score = _score(structure, family, own, value, spread, centre, added)
+        site = names.SCORE if single else f"{names.SCORE}_{family}"
+        numpyro.sample(site, score.to_event(1), obs=own["observed"])
+
+
+def _score(
+    structure: Structure,
+    family: str,
+    own: Tree,
+    value: Mapping[str, Any],
+    spread: Any,
+    centre: Any,
+    added: Any,
+) -> Any:
+    """Distribution of what is observed of the records of one likelihood."""
+
+    def scale(name: str) -> Any:
+        if structure.residual is None:
+            return value[name]
+        return (value[name] * spread)[own["level"]]
+
+    if family == "binomial":
+        return dist.BinomialLogits(centre, own["n"])
+    if family in names.DISPERSIONS:
+        precision = scale(names.DISPERSIONS[family]) ** -2
+        a, b = jax.nn.sigmoid(centre) * precision, jax.nn.sigmoid(-centre) * precision
+        return dist.Beta(a, b) if family == "beta" else _BetaBinomial(a, b, own["n"])
+    sd = scale(names.SD_RESIDUAL)
+    if family == "logit_normal":
+        return dist.Normal(centre, sd)
+    if structure.logit:
+        centre = own["lower"] + own["span"] * jax.nn.sigmoid(centre)
     if structure.known_se or structure.sources:
-        scale = jnp.sqrt(scale**2 + added)
-    if structure.likelihood == "normal":
-        score = dist.Normal(eta, scale)
-    else:
-        score = dist.StudentT(value[names.NU], eta, scale)
-    numpyro.sample(names.SCORE, score.to_event(1), obs=data["score"])
+        known = own["se"] ** 2 if structure.known_se else 0.0
+        sd = jnp.sqrt(sd**2 + (known + added))
+    if family == "normal":
+        return dist.Normal(centre, sd)
+    return dist.StudentT(value[names.NU], centre, sd)
 
 
 def _covariate(slope: _SlopeShape, arrays: Mapping[str, Any]) -> Any:
@@ -319,13 +392,13 @@ def log_density(design: Design, point: Mapping[str, Floats]) -> dict[str, float]
     -------
     dict of str to float
         One entry per sampled variable and ``score`` for the likelihood; natural
-        log, score scale, no Jacobians.
+        log, no Jacobians of parameters; of the scores in score units.
     """
     with jax.enable_x64(True):
         parts, _ = compute_log_probs(
             joint_density, (structure_of(design), data_of(design)), {}, dict(point)
         )
-        return {name: float(part) for name, part in parts.items()}
+        return with_units(design, {name: float(part) for name, part in parts.items()})
 
 
 def free_sizes(structure: Structure) -> dict[str, int | None]:

@@ -15,10 +15,15 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
-from scipy.special import gammaln
 
 from bayeseval import names
 from bayeseval.design import Design
+from bayeseval.engines._likelihood import (
+    linear_predictor,
+    noise_variance,
+    pointwise_log_likelihood,
+    residual_sd,
+)
 from bayeseval.errors import EngineError, did_you_mean
 
 __all__ = [
@@ -121,8 +126,8 @@ class Draws:
     ----------
     posterior : dict of str to ndarray, shape (chain, draw, ...)
         Every scalar parameter of ``design.priors`` and every term's effects on
-        the score scale (never the non-centred offsets); with hierarchical
-        residuals also ``sd_residual_<factor>``.
+        the linear predictor's scale (never the non-centred offsets); with noise that
+        differs by a factor also ``sd_residual_<factor>``, ``dispersion_beta_<factor>``.
     sample_stats : dict of str to ndarray, shape (chain, draw)
         At least ``diverging`` and ``energy`` from a NUTS engine; empty from a
         point estimate.
@@ -145,80 +150,6 @@ class Engine(Protocol):
         self, design: Design, settings: SamplerSettings, *, progress: Progress | None = None
     ) -> Draws:
         """Draw from the posterior."""
-
-
-def linear_predictor(design: Design, posterior: Mapping[str, Floats]) -> Floats:
-    """Expected score of every record, draw by draw.
-
-    Parameters
-    ----------
-    design : Design
-        Which levels each record has.
-    posterior : dict of str to ndarray, shape (..., levels)
-        ``intercept`` and every term's effects with the same leading axes.
-
-    Returns
-    -------
-    ndarray, shape (..., n_records)
-        mu + a_l + b_t + u_m + interactions (paper 000, Eq. 1 and 6) + covariates,
-        score scale.
-    """
-    eta = np.repeat(posterior[names.INTERCEPT][..., None], design.n_records, axis=-1)
-    for term in design.terms:
-        eta += posterior[term.effect][..., term.index]
-    for slope in design.slopes:
-        eta += posterior[slope.slope][..., None] * slope.values(posterior)[..., slope.index]
-    return eta
-
-
-def residual_sd(design: Design, posterior: Mapping[str, Floats]) -> Floats:
-    """Residual scale of every record; known errors and replicate noise add in quadrature.
-
-    Returns
-    -------
-    ndarray, shape (..., n_records) or (..., 1)
-        In the units of the score.
-    """
-    if design.spec.residual_by is None:
-        sd = posterior[names.SD_RESIDUAL][..., None]
-    else:
-        sd = posterior[names.residual_name(design.spec.residual_by)][..., design.residual_index]
-    known = 0.0 if design.se is None else design.se**2
-    if design.replicates is not None:
-        return np.asarray(np.sqrt(sd**2 + known + noise_variance(design, posterior)))
-    return sd if design.se is None else np.sqrt(sd**2 + known)
-
-
-def noise_variance(design: Design, posterior: Mapping[str, Floats]) -> Floats:
-    """Variance that seeds and test sets with unknown sds give the mean of every record.
-
-    Returns
-    -------
-    ndarray, shape (..., n_records)
-        sigma^2 / S + tau^2 + omega^2 / S, score units squared.
-    """
-    parts = [
-        source.share * posterior[names.source_cell_sd(source.name)][..., source.of_record] ** 2
-        for source in design.sources
-    ]
-    return np.asarray(np.sum(parts, axis=0))
-
-
-def pointwise_log_likelihood(design: Design, posterior: Mapping[str, Floats]) -> Floats:
-    """Log density of every record under every draw.
-
-    Returns
-    -------
-    ndarray, shape (..., n_records)
-        Natural log, score scale.
-    """
-    sd = residual_sd(design, posterior)
-    z = (design.score - linear_predictor(design, posterior)) / sd
-    if design.spec.likelihood == "normal":
-        return np.asarray(-0.5 * z**2 - np.log(sd) - 0.5 * np.log(2.0 * np.pi))
-    nu = posterior[names.NU][..., None]
-    constant = gammaln((nu + 1.0) / 2.0) - gammaln(nu / 2.0) - 0.5 * np.log(nu * np.pi)
-    return np.asarray(constant - np.log(sd) - (nu + 1.0) / 2.0 * np.log1p(z**2 / nu))
 
 
 def unstored_notes(design: Design, settings: SamplerSettings) -> list[str]:
@@ -274,7 +205,7 @@ def to_tree(design: Design, draws: Draws, *, engine: str) -> xr.DataTree:
     attrs = {
         "engine": engine,
         "settings": draws.settings.to_json(),
-        "scale": "score",
+        "scale": "score" if design.outcome.link == "identity" else "logit",
         **draws.attrs,
     }
     groups = {

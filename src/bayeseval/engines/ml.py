@@ -222,8 +222,7 @@ def _check_form(design: Design) -> None:
         other.append(f"population {spec.population!r}")
     other += [f"the interaction {term}" for term in spec.interactions]
     other += [f"the covariate {covariate.name}" for covariate in spec.covariates]
-    if spec.likelihood != "normal":
-        other.append(f"{spec.likelihood} residuals")
+    other += [f"the likelihood {f}" for f in design.outcome.families if f != "normal"]
     if spec.residual_by is not None:
         other.append(f"residual sds by {spec.residual_by}")
     if other:

@@ -24,6 +24,7 @@ from bayeseval._optional import require
 from bayeseval._random import stream
 from bayeseval.design import Design, Replicates, Slope
 from bayeseval.engines._density import residual_offset, sampled_variables, to_posterior
+from bayeseval.engines._likelihood import score_site, with_units
 from bayeseval.engines.base import Draws, Progress, SamplerSettings, resolve_settings
 from bayeseval.errors import EngineError, did_you_mean
 from bayeseval.records import restricted_log_density
@@ -73,7 +74,9 @@ def build(design: Design) -> pm.Model:
     -------
     pymc.Model
         Free variables are those of ``sampled_variables``; effects of non-centred
-        terms and residual sds by level are deterministic. Score scale.
+        terms and noise by level are deterministic. The observed variable is ``score``:
+        scores, their logits, shares of the range, or counts, as the likelihood has it; of
+        several likelihoods ``score_<likelihood>``.
     """
     coords: dict[str, Any] = {dim: list(labels) for dim, labels in design.coords.items()}
     coords[names.RECORD] = list(range(design.n_records))
@@ -95,12 +98,10 @@ def build(design: Design) -> pm.Model:
             eta = eta + effect[term.index]
         for slope in design.slopes:
             eta = eta + value[slope.slope] * _covariate(slope)[slope.index]
-        scale = _residual_scale(design, value)
-        observed: dict[str, Any] = {"observed": design.score, "dims": names.RECORD}
-        if design.spec.likelihood == "normal":
-            pm.Normal(names.SCORE, mu=eta, sigma=scale, **observed)
-        else:
-            pm.StudentT(names.SCORE, nu=value[names.NU], mu=eta, sigma=scale, **observed)
+        spread = _spread(design, value)
+        added = 0.0 if design.replicates is None else _replicates(design.replicates, value)
+        for family in design.outcome.families:
+            _observe(design, family, value, spread, eta, added)
     return model
 
 
@@ -115,21 +116,67 @@ def _covariate(slope: Slope) -> Any:
     return pt.set_subtensor(pt.as_tensor(slope.known)[slope.unknown], unknown)
 
 
-def _residual_scale(design: Design, value: Mapping[str, Any]) -> Any:
-    scale = value[names.SD_RESIDUAL]
+def _spread(design: Design, value: Mapping[str, Any]) -> Any:
+    """What the noise of each level is multiplied by; None with the same noise everywhere."""
     offset, factor = residual_offset(design), design.spec.residual_by
-    if offset is not None and factor is not None:
-        spread = value[names.SD_LOG_RESIDUAL] * pm.Normal(offset, dims=factor)
-        by_level = pm.Deterministic(
-            names.residual_name(factor), scale * pm.math.exp(spread), dims=factor
-        )
-        scale = by_level[design.residual_index]
-    added = 0.0 if design.se is None else design.se**2
-    if design.replicates is not None:
-        added = added + _replicates(design.replicates, value)
-    elif design.se is None:
-        return scale
-    return pm.math.sqrt(scale**2 + added)
+    if offset is None or factor is None:
+        return None
+    spread = pm.math.exp(value[names.SD_LOG_RESIDUAL] * pm.Normal(offset, dims=factor))
+    for name in design.noise_scales:
+        pm.Deterministic(f"{name}_{factor}", value[name] * spread, dims=factor)
+    return spread
+
+
+def _observe(
+    design: Design, family: str, value: Mapping[str, Any], spread: Any, eta: Any, added: Any
+) -> None:
+    """Observed variable of the records of one likelihood."""
+    outcome, rows = design.outcome, design.outcome.rows(family)
+    site, single = score_site(design, family), len(outcome.families) == 1
+    task = design.factor_index[names.TASK][rows]
+    centre = eta if single else eta[rows]
+    if outcome.chance is not None:
+        chance = outcome.chance[task]
+        log_chance = np.where(chance > 0.0, np.log(np.where(chance > 0.0, chance, 1.0)), -1e4)
+        centre = pm.math.logaddexp(centre, log_chance) - np.log1p(-chance)
+    dims = names.RECORD if single else None
+
+    def scale(name: str) -> Any:
+        if spread is None or design.residual_index is None:
+            return value[name]
+        return (value[name] * spread)[design.residual_index[rows]]
+
+    if family in names.COUNTS and outcome.n is not None and outcome.k is not None:
+        observed: dict[str, Any] = {"n": outcome.n[rows], "observed": outcome.k[rows], "dims": dims}
+        if family == "binomial":
+            pm.Binomial(site, logit_p=centre, **observed)
+            return
+        precision = scale(names.DISPERSIONS[family]) ** -2
+        a, b = pm.math.sigmoid(centre) * precision, pm.math.sigmoid(-centre) * precision
+        pm.BetaBinomial(site, alpha=a, beta=b, **observed)
+        return
+    share = outcome.share[rows]
+    if family == "beta":
+        precision = scale(names.DISPERSIONS[family]) ** -2
+        a, b = pm.math.sigmoid(centre) * precision, pm.math.sigmoid(-centre) * precision
+        pm.Beta(site, alpha=a, beta=b, observed=share, dims=dims)
+        return
+    sd = scale(names.SD_RESIDUAL)
+    if family == "logit_normal":
+        logits = np.log(share) - np.log1p(-share)
+        pm.Normal(site, mu=centre, sigma=sd, observed=logits, dims=dims)
+        return
+    if outcome.link == "logit":
+        span = (outcome.upper - outcome.lower)[task]
+        centre = outcome.lower[task] + span * pm.math.sigmoid(centre)
+    if design.se is not None or design.replicates is not None:
+        known = 0.0 if design.se is None else design.se[rows] ** 2
+        sd = pm.math.sqrt(sd**2 + (known + added))
+    if family == "normal":
+        pm.Normal(site, mu=centre, sigma=sd, observed=design.score[rows], dims=dims)
+    else:
+        nu = value[names.NU]
+        pm.StudentT(site, nu=nu, mu=centre, sigma=sd, observed=design.score[rows], dims=dims)
 
 
 def _replicates(replicates: Replicates, value: Mapping[str, Any]) -> Any:
@@ -222,7 +269,8 @@ def density_function(design: Design) -> Callable[[Mapping[str, Floats]], dict[st
 
     def density(point: Mapping[str, Floats]) -> dict[str, float]:
         values = evaluate({name: np.asarray(point[name]) for name in inputs})
-        return {label: float(np.sum(v)) for label, v in zip(labels, values, strict=True)}
+        parts = {label: float(np.sum(v)) for label, v in zip(labels, values, strict=True)}
+        return with_units(design, parts)
 
     return density
 
@@ -241,7 +289,7 @@ def log_density(design: Design, point: Mapping[str, Floats]) -> dict[str, float]
     -------
     dict of str to float
         One entry per sampled variable and ``score`` for the likelihood; natural
-        log, score scale, no Jacobians.
+        log, no Jacobians of parameters; of the scores in score units.
     """
     return density_function(design)(point)
 

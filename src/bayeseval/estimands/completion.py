@@ -12,8 +12,16 @@ from bayeseval._random import generator
 from bayeseval.estimands.arrays import Bools, Floats, Index
 from bayeseval.estimands.container import Cells, PosteriorArrays, draw_blocks
 from bayeseval.estimands.potential import pair_potential
+from bayeseval.estimands.response import draw_scores, standard_noise
 
-__all__ = ["ModelTerm", "language_scores", "missing_pairs", "model_records", "residual_draws"]
+__all__ = [
+    "ModelTerm",
+    "language_scores",
+    "missing_pairs",
+    "model_records",
+    "predicted_scores",
+    "residual_draws",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,13 +108,60 @@ def residual_draws(
         }[arrays.residual_by]
         sd = np.take(sd, level, axis=1)
     if with_errors and arrays.se is not None:
-        of_record = arrays.pairs.of_record
-        squared = np.bincount(of_record, weights=arrays.se**2) / np.bincount(of_record)
-        sd = np.sqrt(sd**2 + squared[pairs])
-    shape = (len(sd), len(pairs))
-    if arrays.nu is None:
-        return sd * rng.standard_normal(shape)
-    return sd * rng.standard_t(np.broadcast_to(arrays.nu[draws, None], shape))
+        sd = np.sqrt(sd**2 + _by_pair(arrays, arrays.se**2)[pairs])
+    return sd * standard_noise(arrays, arrays.pairs.task[pairs], draws, rng, len(sd))
+
+
+def predicted_scores(
+    arrays: PosteriorArrays,
+    model: int,
+    pairs: Index,
+    eta: Floats,
+    draws: slice,
+    rng: np.random.Generator,
+) -> Floats:
+    """Scores that one model would get on some pairs, noise included.
+
+    Parameters
+    ----------
+    arrays : PosteriorArrays
+        From :func:`bayeseval.estimands.read_arrays`.
+    model : int
+        Its position among the levels.
+    pairs : ndarray of int, shape (m,)
+        Positions of the pairs.
+    eta : ndarray, shape (n_draws, m)
+        Linear predictor.
+    draws : slice
+        Which of the flattened draws `eta` has.
+    rng : numpy.random.Generator
+        Source of the noise.
+
+    Returns
+    -------
+    ndarray, shape (n_draws, m)
+        Score units. A count has as many items as the records of the pair have on average.
+    """
+    if arrays.response.link == "identity":
+        return eta + residual_draws(arrays, model, pairs, draws, rng, with_errors=True)
+    items = arrays.response.n_items
+    return draw_scores(
+        arrays,
+        eta,
+        rng,
+        language=arrays.pairs.language[pairs],
+        task=arrays.pairs.task[pairs],
+        model=np.full(len(pairs), model),
+        n_items=None if items is None else np.round(_by_pair(arrays, np.nan_to_num(items)))[pairs],
+        se=None if arrays.se is None else np.sqrt(_by_pair(arrays, arrays.se**2))[pairs],
+        draws=draws,
+    )
+
+
+def _by_pair(arrays: PosteriorArrays, values: Floats) -> Floats:
+    """Mean over the records of every pair."""
+    of_record = arrays.pairs.of_record
+    return np.asarray(np.bincount(of_record, weights=values) / np.bincount(of_record))
 
 
 def missing_pairs(arrays: PosteriorArrays, own: ModelRecords) -> Index:

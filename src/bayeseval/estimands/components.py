@@ -6,13 +6,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from scipy.special import logit
 
 from bayeseval import names
 from bayeseval.estimands.arrays import Floats, finite_sd
 from bayeseval.estimands.container import PosteriorArrays, draw_blocks
-from bayeseval.estimands.potential import expected_score
+from bayeseval.estimands.potential import linear_predictor
 
-__all__ = ["Components", "Kind", "realised_residual_sd", "variance_components"]
+__all__ = [
+    "Components",
+    "Kind",
+    "has_residual",
+    "realised_residual_sd",
+    "variance_components",
+]
 
 Kind = Literal["pooled", "fixed", "realised", "known"]
 
@@ -32,7 +39,7 @@ class Components:
         the root mean square of the residuals of the records. ``known``: given
         with the data.
     sd, finite_sd, share : ndarray, shape (n_samples, n_components)
-        Standard deviations in score units; share of the sum of squared `sd`.
+        Standard deviations on the linear predictor's scale; share of the sum of squared `sd`.
     """
 
     labels: tuple[str, ...]
@@ -43,10 +50,18 @@ class Components:
 
 
 def realised_residual_sd(arrays: PosteriorArrays, *, max_bytes: int = 300_000_000) -> Floats:
-    """Root mean square of score minus expected score over the records; shape (n_samples,)."""
+    """Root mean square residual of the records; shape (n_samples,).
+
+    Score less linear predictor, or its logit less linear predictor.
+    """
+    score = arrays.score
+    if arrays.response.link == "logit":
+        task, response = arrays.index[names.TASK], arrays.response
+        share = (score - response.lower[task]) / (response.upper - response.lower)[task]
+        score = logit(np.clip(share, response.edge, 1.0 - response.edge))
     result = np.empty(arrays.n_samples)
-    for draws in draw_blocks(arrays.n_samples, 3 * len(arrays.score), max_bytes=max_bytes):
-        result[draws] = finite_sd(arrays.score - expected_score(arrays, draws))
+    for draws in draw_blocks(arrays.n_samples, 3 * len(score), max_bytes=max_bytes):
+        result[draws] = finite_sd(score - linear_predictor(arrays, draws))
     return result
 
 
@@ -62,6 +77,10 @@ def variance_components(arrays: PosteriorArrays) -> Components:
     not respect, so its `sd` is the realised residual of the records: a variance
     on the response scale that exists in every draw (and that contains known
     standard errors, which then get no component of their own).
+
+    Everything is on the linear predictor's scale. Under a logit link that is the logit
+    scale, where only ``logit_normal`` without chance levels has a residual: with other
+    likelihoods there is none, and shares are those of the effects.
 
     Parameters
     ----------
@@ -92,6 +111,8 @@ def variance_components(arrays: PosteriorArrays) -> Components:
     for cells in arrays.cells:
         add(cells.term, "pooled", cells.sd, finite_sd(cells.effect))
 
+    if not has_residual(arrays):
+        return _assembled(labels, kinds, sds, finite)
     realised = realised_residual_sd(arrays)
     if arrays.nu is not None:
         add("residual", "realised", realised, realised)
@@ -103,6 +124,18 @@ def variance_components(arrays: PosteriorArrays) -> Components:
             known = np.full(arrays.n_samples, float(np.sqrt(np.mean(arrays.se**2))))
             add("known_se", "known", known, known)
 
+    return _assembled(labels, kinds, sds, finite)
+
+
+def has_residual(arrays: PosteriorArrays) -> bool:
+    """Whether residuals are on the linear predictor's scale, beside the effects."""
+    plain_logit = arrays.likelihood == "logit_normal" and arrays.response.chance is None
+    return arrays.response.link == "identity" or plain_logit
+
+
+def _assembled(
+    labels: list[str], kinds: list[Kind], sds: list[Floats], finite: list[Floats]
+) -> Components:
     sd = np.stack(sds, axis=1)
     variance = sd**2
     share = variance / variance.sum(axis=1, keepdims=True)

@@ -9,12 +9,14 @@ import numpy as np
 import xarray as xr
 
 from bayeseval import names
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, did_you_mean
 from bayeseval.estimands.arrays import Floats, Index
+from bayeseval.estimands.response import Response
 
 __all__ = ["Cells", "Pairs", "PosteriorArrays", "draw_blocks", "read_arrays"]
 
 _IDENTITY_LINK = ("normal", "student_t")
+_WITH_RESIDUAL = (*_IDENTITY_LINK, "logit_normal")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +30,7 @@ class Cells:
     members : dict of str to ndarray of int, shape (n_cells,)
         For each factor, the level each cell belongs to.
     effect : ndarray, shape (n_samples, n_cells)
-        Effects in score units.
+        Effects on the linear predictor's scale.
     sd : ndarray, shape (n_samples,)
         Standard deviation of the cells, observed or not.
     of_record : ndarray of int, shape (n_records,)
@@ -101,11 +103,15 @@ class PosteriorArrays:
         Interactions in canonical order.
     pairs : Pairs
     residual_sd : ndarray, shape (n_samples, 1) or (n_samples, n_levels)
-        Residual scale, common or by the levels of `residual_by`.
+        Residual scale, common or by the levels of `residual_by`: score units, of
+        ``logit_normal`` the logit scale, zero where no likelihood has one.
     residual_by : str or None
     nu : ndarray, shape (n_samples,), or None
         Degrees of freedom of Student-t residuals.
     likelihood, population : str
+        Likelihood of all tasks, or ``mixed``; reference population of the models.
+    response : Response
+        Likelihood of each task, link, bounds and counts.
     """
 
     n_chains: int
@@ -125,6 +131,7 @@ class PosteriorArrays:
     nu: Floats | None
     likelihood: str
     population: str
+    response: Response
 
     @property
     def n_samples(self) -> int:
@@ -162,15 +169,9 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
     ------
     InputError
         If a group or variable is missing, an index is out of range, a record
-        belongs to no cell of an interaction, or the likelihood has no identity link.
+        belongs to no cell of an interaction, or the likelihood is not known.
     """
     posterior, constant = group(tree, "posterior"), group(tree, "constant_data")
-    likelihood = str(constant.attrs.get("likelihood", "normal"))
-    if likelihood not in _IDENTITY_LINK:
-        raise InputError(
-            f"estimands need a likelihood on the response scale ({', '.join(_IDENTITY_LINK)}), "
-            f"not {likelihood!r}"
-        )
     slopes = [str(name) for name in posterior.data_vars if str(name).endswith("_slope")]
     if slopes:
         raise InputError(
@@ -190,12 +191,13 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
         else np.zeros((len(intercept), len(levels[factor])))
         for factor in crossed
     }
-    by = next((f for f in names.FACTORS if names.residual_name(f) in posterior), None)
-    residual = (
-        _samples(posterior, names.SD_RESIDUAL)[:, None]
-        if by is None
-        else _samples(posterior, names.residual_name(by), by)
-    )
+    scales = (names.SD_RESIDUAL, *names.DISPERSIONS.values())
+    by = next((f for f in names.FACTORS for s in scales if f"{s}_{f}" in posterior), None)
+    response = _read_response(posterior, constant, len(levels[names.TASK]), by)
+    families = set(response.of_task)
+    residual = np.zeros((len(intercept), 1 if by is None else len(levels[by])))
+    if families & set(_WITH_RESIDUAL):
+        residual = _noise_scale(posterior, names.SD_RESIDUAL, by)
     standard_errors, replicate_sd = _standard_errors(posterior, constant)
     return PosteriorArrays(
         n_chains=posterior.sizes["chain"],
@@ -220,9 +222,49 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
         pairs=_pairs(index, levels),
         residual_sd=residual,
         residual_by=by,
-        nu=_samples(posterior, names.NU) if likelihood == "student_t" else None,
-        likelihood=likelihood,
+        nu=_samples(posterior, names.NU) if "student_t" in families else None,
+        likelihood=families.pop() if len(families) == 1 else "mixed",
         population=str(constant.attrs.get("population", "observed")),
+        response=response,
+    )
+
+
+def _noise_scale(posterior: xr.Dataset, name: str, by: str | None) -> Floats:
+    """A parameter of the noise; shape (n_samples, 1) or (n_samples, n_levels)."""
+    if by is None:
+        return _samples(posterior, name)[:, None]
+    return _samples(posterior, f"{name}_{by}", by)
+
+
+def _read_response(
+    posterior: xr.Dataset, constant: xr.Dataset, n_tasks: int, by: str | None
+) -> Response:
+    said = str(constant.attrs.get("likelihood", "normal"))
+    of_task = (said,) * n_tasks
+    if "likelihood" in constant:
+        of_task = tuple(str(family) for family in constant["likelihood"].values)
+    unknown = [family for family in of_task if family not in names.LIKELIHOODS]
+    if unknown:
+        raise InputError(
+            f"the fit has the likelihood {unknown[0]!r}, which the estimands do not know"
+            f"{did_you_mean(unknown[0], names.LIKELIHOODS)} "
+            f"(they know: {', '.join(names.LIKELIHOODS)})"
+        )
+    logit = not set(of_task) <= set(_IDENTITY_LINK)
+    nothing = np.full(n_tasks, np.nan)
+    return Response(
+        link="logit" if logit else "identity",
+        of_task=of_task,
+        lower=_vector(constant, "score_lower") if logit else nothing,
+        upper=_vector(constant, "score_upper") if logit else nothing,
+        chance=_vector(constant, "chance_share") if "chance_share" in constant else None,
+        edge=float(constant.attrs.get("edge", 0.0)),
+        n_items=_vector(constant, "n_items") if set(of_task) & set(names.COUNTS) else None,
+        dispersion={
+            family: _noise_scale(posterior, name, by)
+            for family, name in names.DISPERSIONS.items()
+            if family in of_task
+        },
     )
 
 

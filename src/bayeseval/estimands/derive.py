@@ -35,6 +35,11 @@ _QUANTITY_TEXT = {
 }
 
 
+_POTENTIAL_TEXT = {
+    "identity": "intercept + language + task (+ language:task) effects",
+    "logit": "expected score of a model drawn from the population of models: intercept + "
+    "language + task (+ language:task) effects, those of models integrated out",
+}
 _OF_TEXT = {"expected": "the cells' means", "run": "one run: one seed on one test set"}
 _COMPONENT_TEXT = {
     "between_sd": "sd (ddof 1) of the model's means over the languages at hand",
@@ -87,7 +92,7 @@ def derive(tree: xr.DataTree, *, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
             potential,
             "language_task",
             units=units,
-            definition="intercept + language + task (+ language:task) effects",
+            definition=_POTENTIAL_TEXT[arrays.response.link],
             source="paper 000, Eq. 2 and 6",
             population=arrays.population,
         ),
@@ -104,7 +109,7 @@ def derive(tree: xr.DataTree, *, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
             population=arrays.population,
             excluded_draws=_json_counts(arrays.pairs.labels, excluded),
         )
-    noise = read_noise(tree) if arrays.nu is None else None
+    noise = read_noise(tree) if arrays.likelihood == "normal" else None
     if noise is not None:
         within, cells = _replicate_additions(arrays, noise, seed=seed, units=units)
         additions |= within
@@ -265,8 +270,9 @@ def component_dataset(tree: xr.DataTree) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        ``sd``, ``finite_sd`` (score units) and ``share`` on (chain, draw,
-        component); the coordinate ``kind`` says what `sd` is, see
+        ``sd``, ``finite_sd`` (on the linear predictor's ``scale``, an attribute of the
+        data set: ``score`` or ``logit``) and ``share`` on (chain, draw, component); the
+        coordinate ``kind`` says what `sd` is, see
         :class:`bayeseval.estimands.components.Components`.
     """
     arrays = read_arrays(tree)
@@ -287,4 +293,5 @@ def component_dataset(tree: xr.DataTree) -> xr.Dataset:
             "component": np.array(parts.labels, dtype=str),
             "kind": ("component", np.array(parts.kind, dtype=str)),
         },
+        attrs={"scale": "score" if arrays.response.link == "identity" else "logit"},
     )

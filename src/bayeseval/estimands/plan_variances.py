@@ -11,6 +11,7 @@ import xarray as xr
 
 from bayeseval import names
 from bayeseval._random import generator
+from bayeseval.errors import InputError
 from bayeseval.estimands.arrays import Floats
 from bayeseval.estimands.completion import ModelTerm
 from bayeseval.estimands.components import variance_components
@@ -115,6 +116,11 @@ def read_plan_variances(
         If the fit has terms that the estimands refuse.
     """
     arrays = read_arrays(tree)
+    if arrays.response.link != "identity":
+        raise InputError(
+            "planning adds up variances of scores, and the fit has them on the logit scale "
+            f"(likelihood {arrays.likelihood}); fit a spec with the likelihood normal or student_t"
+        )
     facets: tuple[Facet, ...] = ("language", "task")
     single: set[Facet] = {f for f in facets if len(arrays.levels[f]) == 1}
     all_fixed = frozenset({*fixed, *single})

@@ -6,9 +6,16 @@ import numpy as np
 
 from bayeseval import names
 from bayeseval.estimands.arrays import Floats
-from bayeseval.estimands.container import PosteriorArrays
+from bayeseval.estimands.container import Cells, PosteriorArrays, draw_blocks
+from bayeseval.estimands.response import population_mean, score_mean
 
-__all__ = ["expected_score", "language_potential", "pair_potential"]
+__all__ = [
+    "expected_score",
+    "language_potential",
+    "linear_predictor",
+    "pair_potential",
+    "pair_predictor",
+]
 
 _EVERYTHING = slice(None)
 
@@ -19,7 +26,8 @@ def pair_potential(arrays: PosteriorArrays, draws: slice = _EVERYTHING) -> Float
     PP = intercept + language + task (+ language:task). Under the identity link
     the expectation over the population of models leaves the model terms out,
     whether the models are the population (their effects sum to zero) or a
-    sample of it (their expectation is zero).
+    sample of it (their expectation is zero). Under a logit link it is the expected
+    score of a model whose effects are drawn from that population.
 
     Parameters
     ----------
@@ -37,6 +45,25 @@ def pair_potential(arrays: PosteriorArrays, draws: slice = _EVERYTHING) -> Float
     ----------
     Quantifying Language Disparities in Multilingual Large Language Models,
     Eq. 2, and Eq. 6 for the interaction (paper 000).
+    """
+    pairs = arrays.pairs
+    eta = pair_predictor(arrays, draws)
+    return population_mean(arrays, eta, language=pairs.language, task=pairs.task, draws=draws)
+
+
+def pair_predictor(arrays: PosteriorArrays, draws: slice = _EVERYTHING) -> Floats:
+    """Linear predictor of every pair of the benchmark, without the terms of the model.
+
+    Parameters
+    ----------
+    arrays : PosteriorArrays
+        From :func:`bayeseval.estimands.read_arrays`.
+    draws : slice
+        Which of the flattened draws to compute.
+
+    Returns
+    -------
+    ndarray, shape (n_samples, n_pairs)
     """
     pairs = arrays.pairs
     values: Floats = np.take(arrays.main[names.LANGUAGE][draws], pairs.language, axis=1)
@@ -74,6 +101,8 @@ def language_potential(arrays: PosteriorArrays, *, rng: np.random.Generator) -> 
     Paper 000, Eq. 3. Its reference code averages over one task less, which
     shifts all languages by the same constant.
     """
+    if arrays.response.link == "logit":
+        return _language_mean(arrays, rng)
     task = arrays.main[names.TASK]
     values: Floats = arrays.main[names.LANGUAGE] + (arrays.intercept + task.mean(axis=1))[:, None]
     cells = arrays.term("language:task")
@@ -93,8 +122,46 @@ def language_potential(arrays: PosteriorArrays, *, rng: np.random.Generator) -> 
     return values
 
 
+def _language_mean(arrays: PosteriorArrays, rng: np.random.Generator) -> Floats:
+    """Mean over all tasks of potentials that are not linear in the effects, task by task."""
+    n_languages, n_tasks = (len(arrays.levels[f]) for f in (names.LANGUAGE, names.TASK))
+    language = np.arange(n_languages)
+    cells = arrays.term("language:task")
+    total = np.zeros((arrays.n_samples, n_languages))
+    # By label, so that the order of the levels does not change anybody's numbers.
+    tasks = sorted(range(n_tasks), key=arrays.levels[names.TASK].__getitem__)
+    for task in tasks:
+        eta = (
+            arrays.main[names.LANGUAGE]
+            + (arrays.intercept + arrays.main[names.TASK][:, task])[:, None]
+        )
+        if cells is not None:
+            eta += _cells_of_task(arrays, cells, task, rng)
+        index = np.full(n_languages, task)
+        for draws in draw_blocks(arrays.n_samples, 4 * n_languages):
+            total[draws] += population_mean(
+                arrays, eta[draws], language=language, task=index, draws=draws
+            )
+    return total / n_tasks
+
+
+def _cells_of_task(
+    arrays: PosteriorArrays, cells: Cells, task: int, rng: np.random.Generator
+) -> Floats:
+    """Effects of all languages with one task: those sampled, the others drawn."""
+    n_languages = len(arrays.levels[names.LANGUAGE])
+    own = np.flatnonzero(cells.members[names.TASK] == task)
+    there = cells.members[names.LANGUAGE][own]
+    values = np.empty((arrays.n_samples, n_languages))
+    values[:, there] = cells.effect[:, own]
+    order = sorted(range(n_languages), key=arrays.levels[names.LANGUAGE].__getitem__)
+    new = [i for i in order if i not in set(there.tolist())]
+    values[:, new] = cells.sd[:, None] * rng.standard_normal((arrays.n_samples, len(new)))
+    return values
+
+
 def expected_score(arrays: PosteriorArrays, draws: slice = _EVERYTHING) -> Floats:
-    """Expected score of every record: all terms of the linear predictor.
+    """Expected score of every record, all terms of the linear predictor in it.
 
     Parameters
     ----------
@@ -108,7 +175,31 @@ def expected_score(arrays: PosteriorArrays, draws: slice = _EVERYTHING) -> Float
     ndarray, shape (n_samples, n_records)
         Score units.
     """
-    values = np.take(pair_potential(arrays, draws), arrays.pairs.of_record, axis=1)
+    return score_mean(
+        arrays,
+        linear_predictor(arrays, draws),
+        language=arrays.index[names.LANGUAGE],
+        task=arrays.index[names.TASK],
+        model=arrays.index[names.MODEL],
+        draws=draws,
+    )
+
+
+def linear_predictor(arrays: PosteriorArrays, draws: slice = _EVERYTHING) -> Floats:
+    """Linear predictor of every record: all terms.
+
+    Parameters
+    ----------
+    arrays : PosteriorArrays
+        From :func:`bayeseval.estimands.read_arrays`.
+    draws : slice
+        Which of the flattened draws to compute.
+
+    Returns
+    -------
+    ndarray, shape (n_samples, n_records)
+    """
+    values = np.take(pair_predictor(arrays, draws), arrays.pairs.of_record, axis=1)
     values += np.take(arrays.main[names.MODEL][draws], arrays.index[names.MODEL], axis=1)
     for cells in arrays.cells:
         if cells.term != "language:task":

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayeseval import names
 from bayeseval.estimands.arrays import Floats
 from bayeseval.estimands.container import PosteriorArrays
-from bayeseval.estimands.potential import expected_score
+from bayeseval.estimands.potential import linear_predictor
+from bayeseval.estimands.response import draw_scores
 
 __all__ = ["replicate_scores"]
 
@@ -30,20 +32,21 @@ def replicate_scores(
     Returns
     -------
     ndarray, shape (n_draws, n_records)
-        Score units. Known standard errors, and what replicates add to the error of a
-        record, are part of its noise.
+        Score units, under the likelihood of each record's task. Known standard
+        errors, and what replicates add to the error of a record, are part of its noise.
 
     References
     ----------
     Gelman et al. (2013), Bayesian Data Analysis, section 6.3.
     """
-    mean = expected_score(arrays, draws)
-    sd = arrays.residual_sd[draws]
-    if arrays.residual_by is not None:
-        sd = sd[:, arrays.index[arrays.residual_by]]
-    if arrays.se is not None:
-        sd = np.sqrt(sd**2 + arrays.se**2)
-    if arrays.nu is None:
-        return np.asarray(mean + sd * rng.standard_normal(mean.shape))
-    nu = np.broadcast_to(arrays.nu[draws, None], mean.shape)
-    return np.asarray(mean + sd * rng.standard_t(nu))
+    return draw_scores(
+        arrays,
+        linear_predictor(arrays, draws),
+        rng,
+        language=arrays.index[names.LANGUAGE],
+        task=arrays.index[names.TASK],
+        model=arrays.index[names.MODEL],
+        n_items=arrays.response.n_items,
+        se=arrays.se,
+        draws=draws,
+    )

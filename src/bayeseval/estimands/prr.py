@@ -21,10 +21,11 @@ from bayeseval.estimands.completion import (
     ModelTerm,
     missing_pairs,
     model_records,
-    residual_draws,
+    predicted_scores,
 )
 from bayeseval.estimands.container import PosteriorArrays, draw_blocks
-from bayeseval.estimands.potential import pair_potential
+from bayeseval.estimands.potential import pair_predictor
+from bayeseval.estimands.response import population_mean, score_mean
 
 __all__ = ["ModelSummary", "disparity_summaries", "record_prr"]
 
@@ -79,7 +80,7 @@ def disparity_summaries(
     ----------
     Paper 000, Eq. 4 and 5.
     """
-    n_models = len(arrays.levels[names.MODEL])
+    n_models, pairs = len(arrays.levels[names.MODEL]), arrays.pairs
     records = [model_records(arrays, model) for model in range(n_models)]
     terms = [(c.term, ModelTerm(arrays, c)) for c in arrays.cells if names.MODEL in c.term]
     # Generators are kept: they go on where the previous block of draws stopped, so
@@ -92,24 +93,26 @@ def disparity_summaries(
     std = {v: np.full((arrays.n_samples, n_models), np.nan) for v in variants}
 
     for draws in draw_blocks(arrays.n_samples, 10 * arrays.n_pairs, max_bytes=max_bytes):
-        potential = pair_potential(arrays, draws)
+        predictor = pair_predictor(arrays, draws)
+        potential = population_mean(
+            arrays, predictor, language=pairs.language, task=pairs.task, draws=draws
+        )
         # A ratio to nothing, or to less than nothing, has no meaning: NaN carries that on.
         divisor = np.where(potential > 0, potential, np.nan)
         for model, own in enumerate(records):
-            expected = potential + arrays.main[names.MODEL][draws, model, None]
+            expected = predictor + arrays.main[names.MODEL][draws, model, None]
             for term, completed in terms:
                 rng = stream(f"estimands: unobserved {term}, model {place[model]}")
                 expected += completed.effect(model, draws, rng)
-            predicted = np.broadcast_to(own.pair_score, expected.shape).copy()
             new = missing_pairs(arrays, own)
-            predicted[:, new] = np.take(expected, new, axis=1) + residual_draws(
-                arrays,
-                model,
-                new,
-                draws,
-                stream(f"estimands: residual, model {place[model]}"),
-                with_errors=True,
-            )
+            rng = stream(f"estimands: residual, model {place[model]}")
+            drawn = predicted_scores(arrays, model, new, np.take(expected, new, axis=1), draws, rng)
+            index = np.full(arrays.n_pairs, model)
+            expected = score_mean(
+                arrays, expected, language=pairs.language, task=pairs.task, model=index, draws=draws
+            ).copy()
+            predicted = np.broadcast_to(own.pair_score, expected.shape).copy()
+            predicted[:, new] = drawn
             predicted /= divisor
             expected /= divisor
             ratios = {

@@ -175,11 +175,12 @@ def components_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd
     Returns
     -------
     pandas.DataFrame
-        ``component``, ``sd_{mean,sd,lower,upper}`` (score units),
-        ``share_{mean,lower,upper}``, ``kind``, ``finite_sd_{mean,sd,lower,upper}``,
-        ``ci_kind``, ``ci_prob``; see :func:`bayeseval.estimands.variance_components`.
+        ``component``, ``sd_{mean,sd,lower,upper}``, ``share_{mean,lower,upper}``, ``kind``,
+        ``finite_sd_{mean,sd,lower,upper}``, ``scale`` of the sds (``score`` units, or
+        ``logit``), ``ci_kind``, ``ci_prob``; see :func:`bayeseval.estimands.variance_components`.
     """
-    parts = variance_components(read_arrays(tree))
+    arrays = read_arrays(tree)
+    parts = variance_components(arrays)
     share = interval_summary(parts.share, ci_prob=ci_prob)
     table = pd.DataFrame(
         {"component": list(parts.labels)}
@@ -187,6 +188,7 @@ def components_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd
         | summary_columns("share", share, sd=False)
         | {"kind": list(parts.kind)}
         | summary_columns("finite_sd", interval_summary(parts.finite_sd, ci_prob=ci_prob))
+        | {"scale": "score" if arrays.response.link == "identity" else "logit"}
     )
     return finish(table, ci_prob)
 

@@ -373,7 +373,8 @@ def components_figure(table: pd.DataFrame, *, subtitle: str, gate_status: str) -
     for axes in (left, right):
         axes.set_xlim(left=0.0)
     label_rows(left, [plain(str(label)) for label in shown["component"]], 9.0)
-    left.set_xlabel("Standard deviation (score points)")
+    logit = "scale" in shown and (shown["scale"] == "logit").any()
+    left.set_xlabel(f"Standard deviation ({'logit scale' if logit else 'score points'})")
     right.set_xlabel("Share of the variance (%)")
     right.tick_params(axis="y", length=0)
     right.spines["left"].set_visible(False)

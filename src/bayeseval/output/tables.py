@@ -99,7 +99,7 @@ def _components(tree: xr.DataTree, ci_prob: float) -> pd.DataFrame:
     table.insert(list(table.columns).index("ci_kind"), names.MODEL, "")
     if not estimands.has_replicates(tree):
         return table
-    by_model = estimands.model_components_table(tree, ci_prob=ci_prob)
+    by_model = estimands.model_components_table(tree, ci_prob=ci_prob).assign(scale="score")
     return pd.concat([table, by_model], ignore_index=True)
 
 

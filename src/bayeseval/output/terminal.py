@@ -143,13 +143,17 @@ def format_preamble(records: Records, design: Design, *, engine: str) -> str:
         f"{len(design.coords[factor])} {factor}{'s' * (len(design.coords[factor]) != 1)}"
         for factor in (names.MODEL, names.LANGUAGE, names.TASK)
     )
-    noise = spec.likelihood.replace("_", "-")
+    outcome = design.outcome
+    noise = " and ".join(family.replace("_", "-") for family in outcome.families)
+    noise += " residuals" if outcome.link == "identity" else " scores on a logit link"
+    noise += "" if outcome.chance is None else " with chance levels"
     if spec.residual_by is not None:
-        noise += f", residual sd by {spec.residual_by}"
+        what = "residual sd" if names.SD_RESIDUAL in design.priors else "dispersion"
+        noise += f", {what} by {spec.residual_by}"
     lines = [
         f"{records.name}: {design.n_records} records, {sizes}",
         f"model {spec.name}: score ~ {' + '.join(['intercept', *(t.name for t in design.terms)])}; "
-        f"{noise} residuals; population {spec.population}; engine {engine}",
+        f"{noise}; population {spec.population}; engine {engine}",
     ]
     priors = [f"{name} ~ {prior}" for name, prior in design.priors.items()]
     priors += [
@@ -157,7 +161,7 @@ def format_preamble(records: Records, design: Design, *, engine: str) -> str:
         for term in design.terms
         if isinstance(term.known_sd, float)
     ]
-    lines += ["priors in score points:", *(f"  {prior}" for prior in priors)]
+    lines += [f"priors {_prior_units(design)}:", *(f"  {prior}" for prior in priors)]
     lines += [f"note: {note}" for note in (*design.notes, *records.report.notes)]
     lines += [
         f"left out: {group.n_rows} row{'s' * (group.n_rows != 1)}: {group.reason}; "
@@ -165,6 +169,15 @@ def format_preamble(records: Records, design: Design, *, engine: str) -> str:
         for group in records.report.dropped
     ]
     return "\n".join(lines)
+
+
+def _prior_units(design: Design) -> str:
+    if design.outcome.link == "identity":
+        return "in score points"
+    in_points = names.SD_RESIDUAL in design.priors and "logit_normal" not in (
+        design.outcome.families
+    )
+    return "on the logit scale" + (" (sd_residual in score points)" if in_points else "")
 
 
 def format_listing(entries: Mapping[str, str] | Sequence[BenchmarkSummary]) -> str:
@@ -232,12 +245,14 @@ def _potential(
 
 
 def _components(table: pd.DataFrame) -> str:
+    logit = "scale" in table and (table["scale"] == "logit").any()
+    digits = 2 if logit else 1
     return text_table(
-        "Variance components, sd in score points",
+        f"Variance components, sd {'on the logit scale' if logit else 'in score points'}",
         {
             "component": list(table["component"]),
-            "sd": interval_texts(table, "sd", 1),
-            "sd of the observed levels": interval_texts(table, "finite_sd", 1),
+            "sd": interval_texts(table, "sd", digits),
+            "sd of the observed levels": interval_texts(table, "finite_sd", digits),
             "share of variance, %": interval_texts(table, "share", 0, scale=100.0),
         },
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bayeseval._resources import find_resource, resource_names
 from bayeseval.errors import InputError, did_you_mean
+from bayeseval.names import Likelihood
 from bayeseval.records.build import DivergedRuns, MixedScales, assemble
 from bayeseval.records.raw import RawTable, with_constants
 from bayeseval.records.readers import (
@@ -66,9 +67,9 @@ def load(
         ``{"score": "F1"}``. None leaves a column out.
     mapping_file : path, optional
         YAML file with ``columns``, ``units``, ``language_names``, ``datasets``,
-        ``mixed_scales``, ``diverged_runs``, ``constants``; or a reuben configuration
-        (``score_col``, ...). One reuben configuration beside the data is found without
-        being named. Arguments win over it, and it wins over a benchmark's card.
+        ``mixed_scales``, ``diverged_runs``, ``constants``, ``likelihoods``; or a reuben
+        configuration (``score_col``, ...). One reuben configuration beside the data is
+        found without being named. Arguments win over it, and it wins over a benchmark's card.
     units : Units, pair, mapping or None
         Bounds of the scores, ``(lower, upper)``: for all tasks, or by task (the key
         ``"*"`` stands for all others). Guessed and reported when not given.
@@ -123,11 +124,13 @@ def load(
     kind: str | None = None
     metrics: dict[str, str] = {}
     tasks: Path | None = None
+    likelihoods: dict[str, Likelihood] = {}
     for setting in settings:
         chosen |= setting.columns
         constants |= setting.constants
         names |= setting.language_names
         datasets |= setting.datasets
+        likelihoods |= setting.likelihoods
         declared = setting.units.as_units() if setting.units is not None else declared
         allowed = setting.mixed_scales if "mixed_scales" in setting.model_fields_set else allowed
         if "diverged_runs" in setting.model_fields_set:
@@ -155,6 +158,7 @@ def load(
         name=name or _name_of(path, card),
         language_names=names | dict(language_names or {}),
         datasets=datasets,
+        likelihoods=likelihoods,
     )
 
 

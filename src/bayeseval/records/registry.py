@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from bayeseval._resources import resource_names
 from bayeseval._yaml import parse_config, read_yaml
 from bayeseval.errors import InputError, did_you_mean
+from bayeseval.names import Likelihood
 from bayeseval.records.build import DivergedRuns, MixedScales
 from bayeseval.records.remote import Remote, cached_path
 from bayeseval.records.report import Units, counted, shorten
@@ -104,6 +105,9 @@ class TableMapping(_Frozen):
     task_names : str or None
         A table that says the dataset and language of tasks; its path as seen from the
         mapping file.
+    likelihoods : mapping of str to str
+        Likelihood of each task, ``default`` for those not named, for specs that say
+        ``likelihood: card``.
     """
 
     columns: dict[str, str | None] = Field(default_factory=dict)
@@ -116,6 +120,7 @@ class TableMapping(_Frozen):
     format: str | None = None
     metric: str | dict[str, str] | None = None
     task_names: str | None = None
+    likelihoods: dict[str, Likelihood] = Field(default_factory=dict)
 
 
 class BenchmarkCard(TableMapping):

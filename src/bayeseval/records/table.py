@@ -16,11 +16,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayeseval.errors import InputError, did_you_mean
-from bayeseval.names import FACTORS, Factor
+from bayeseval.names import FACTORS, LIKELIHOODS, Factor, Likelihood
 from bayeseval.records.build import Assembled, DivergedRuns, MixedScales, assemble
 from bayeseval.records.columns import LABELS, REPLICATES
 from bayeseval.records.raw import Column, Nested, RawTable, make_table
-from bayeseval.records.report import LoadReport, Units, counted
+from bayeseval.records.report import LoadReport, Units, counted, shorten
 from bayeseval.records.scales import UnitsLike
 from bayeseval.records.typed import typed_cells
 
@@ -60,6 +60,7 @@ class Records:
     _units: Mapping[str, Units] = field(repr=False)
     _language_names: Mapping[str, str] = field(repr=False)
     _datasets: Mapping[str, str] = field(repr=False)
+    _likelihoods: Mapping[str, Likelihood] = field(repr=False, default_factory=dict)
 
     @classmethod
     def from_frame(
@@ -73,6 +74,7 @@ class Records:
         datasets: Mapping[str, str] | None = None,
         mixed_scales: MixedScales = "refuse",
         diverged_runs: DivergedRuns = "refuse",
+        likelihoods: Mapping[str, Likelihood] | None = None,
     ) -> Records:
         """Validate a data frame with one row per score.
 
@@ -98,6 +100,9 @@ class Records:
             scores of one model seem to be in other units.
         diverged_runs : {"refuse", "allow", "drop"}
             What to do with a seed that scored far below its cell's other seeds.
+        likelihoods : mapping of str to str, optional
+            Likelihood of each task (``default`` for the others), for specs that say
+            ``likelihood: card``.
 
         Raises
         ------
@@ -115,6 +120,7 @@ class Records:
             name=name,
             language_names=language_names,
             datasets=datasets,
+            likelihoods=likelihoods,
         )
 
     @classmethod
@@ -125,11 +131,23 @@ class Records:
         name: str,
         language_names: Mapping[str, str] | None,
         datasets: Mapping[str, str] | None,
+        likelihoods: Mapping[str, Likelihood] | None = None,
     ) -> Records:
         codes = {name: np.array(values) for name, values in parts.codes.items()}
         for values in codes.values():
             values.flags.writeable = False
         known = set(parts.labels["language"])
+        for task, likelihood in (likelihoods or {}).items():
+            tasks = (*parts.labels["task"], "default")
+            for what, given, allowed in (
+                ("task", task, tasks),
+                ("likelihood", likelihood, LIKELIHOODS),
+            ):
+                if given not in allowed:
+                    raise InputError(
+                        f"{name}: likelihoods: no {what} {given!r}{did_you_mean(given, allowed)}"
+                        f" (there are: {shorten(allowed, limit=15)})"
+                    )
         return cls(
             name=name,
             report=parts.report,
@@ -142,6 +160,7 @@ class Records:
                 code: text for code, text in (language_names or {}).items() if code in known
             },
             _datasets=_datasets(parts, datasets or {}, name=name),
+            _likelihoods=dict(likelihoods or {}),
         )
 
     def __len__(self) -> int:
@@ -260,6 +279,11 @@ class Records:
         if column not in self._frame:
             return np.full(len(self), np.nan)
         return self._frame[column].to_numpy(dtype=np.float64, copy=True)
+
+    @property
+    def likelihoods(self) -> dict[str, Likelihood]:
+        """Likelihood of each task as the benchmark's card has it; empty when it says nothing."""
+        return dict(self._likelihoods)
 
     @cached_property
     def content_hash(self) -> str:

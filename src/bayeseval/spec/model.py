@@ -92,6 +92,33 @@ class ReplicateNoise(BaseModel):
 _LOG_SD = Prior(dist="half_normal", scale=0.5, relative=False)
 
 
+# A dispersion of 0.5 is a precision of 4: scores about 50 % then have a sd of 22 %.
+_DISPERSION = Prior(dist="half_normal", scale=0.5, relative=False)
+
+_IDENTITY = ("normal", "student_t")
+_WITH_RESIDUAL = (*_IDENTITY, "logit_normal")
+
+
+def _known_likelihood(value: Any) -> Any:
+    """Refuse unknown names with the choices; where mappings come from, sort them by task."""
+    if isinstance(value, dict):
+        for task, name in value.items():
+            _one_of(name, names.LIKELIHOODS, where=f" of {task}")
+        if not value:
+            raise ValueError("the mapping is empty; give default: NAME, or a name for every task")
+        return {str(task): value[task] for task in sorted(value, key=str)}
+    _one_of(value, (*names.LIKELIHOODS, "card"))
+    return value
+
+
+def _one_of(name: Any, allowed: tuple[str, ...], where: str = "") -> None:
+    if name not in allowed:
+        raise ValueError(
+            f"no likelihood {name!r}{where}{did_you_mean(str(name), allowed)} "
+            f"(there are: {', '.join(allowed)})"
+        )
+
+
 def _as_tuple(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
@@ -112,8 +139,18 @@ class ModelSpec(BaseModel):
     ----------
     name, summary : str
         What the model is called and what it is for.
-    likelihood : {"normal", "student_t"}
-        Distribution of a score around its expected value.
+    likelihood : str or dict of str to str
+        Distribution of a score around its expected value: ``normal``, ``student_t``,
+        ``logit_normal`` and ``beta`` (bounded scores), ``binomial`` and
+        ``beta_binomial`` (counts). A mapping gives one by task, and ``default`` for the
+        tasks it does not name. ``card`` takes what the benchmark's card says. All tasks
+        have an identity link when all are ``normal`` or ``student_t``, else a logit link.
+    chance : bool
+        Whether the chance level of a task is a floor that no expected score falls below
+        (logit link only).
+    edge : float
+        How close a score may come to a bound under ``logit_normal`` and ``beta``, which
+        do not reach it, as a share of the range: scores closer are moved to there.
     population : {"observed", "models"}
         ``observed``: the models at hand are the reference population, their
         effects sum to zero. ``models``: they are a sample from a population of
@@ -144,7 +181,12 @@ class ModelSpec(BaseModel):
 
     name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     summary: str = ""
-    likelihood: Literal["normal", "student_t"] = "normal"
+    likelihood: Annotated[
+        names.Likelihood | Literal["card"] | dict[str, names.Likelihood],
+        BeforeValidator(_known_likelihood),
+    ] = "normal"
+    chance: bool = False
+    edge: Number = Field(default=0.005, gt=0, lt=0.5)
     population: Literal["observed", "models"] = "observed"
     effects: Effects = Effects()
     interactions: Annotated[tuple[Interaction, ...], BeforeValidator(_as_tuple)] = ()
@@ -189,6 +231,43 @@ class ModelSpec(BaseModel):
                 raise ValueError(f"{parameter} needs a {wanted} prior, not {prior.dist}")
         return self
 
+    @model_validator(mode="after")
+    def _likelihood_fits(self) -> ModelSpec:
+        if self.likelihood == "card":
+            return self
+        listed = " and ".join(self.families)
+        if self.chance and set(self.families) <= set(_IDENTITY):
+            raise ValueError(
+                f"chance is a floor under a logit link, which {listed} scores do not have; take "
+                "logit_normal, beta, binomial or beta_binomial, or leave chance out"
+            )
+        if self.residual_by is not None and self.families == ("binomial",):
+            raise ValueError(
+                f"residual_by {self.residual_by}: binomial scores have no residual that could "
+                "differ; take beta_binomial, or leave residual_by out"
+            )
+        if "logit_normal" in self.families and set(self.families) & set(_IDENTITY):
+            raise ValueError(
+                f"likelihood: {listed} in one fit: the residual of logit_normal is on the logit "
+                "scale, that of the others in score units; take beta in the place of logit_normal"
+            )
+        return self
+
+    @property
+    def families(self) -> tuple[names.Likelihood, ...]:
+        """Likelihoods that tasks may have, in canonical order; all of them for ``card``."""
+        if self.likelihood == "card":
+            return names.LIKELIHOODS
+        said = self.likelihood
+        named = set(said.values()) if isinstance(said, dict) else {said}
+        return tuple(family for family in names.LIKELIHOODS if family in named)
+
+    def family(self, task: str) -> names.Likelihood | None:
+        """Likelihood of a task; None when the spec has none for it."""
+        if isinstance(self.likelihood, dict):
+            return self.likelihood.get(task, self.likelihood.get("default"))
+        return None if self.likelihood == "card" else self.likelihood
+
     @property
     def terms(self) -> tuple[str, ...]:
         """Main effects, then interactions, in the order every output uses."""
@@ -203,10 +282,14 @@ class ModelSpec(BaseModel):
                 table[names.sd_name(factor)] = Prior(dist="half_normal", scale=1.0)
         for term in self.interactions:
             table[names.sd_name(term)] = Prior(dist="half_normal", scale=0.5)
-        table[names.SD_RESIDUAL] = Prior(dist="half_normal", scale=1.0)
+        if set(self.families) & set(_WITH_RESIDUAL):
+            table[names.SD_RESIDUAL] = Prior(dist="half_normal", scale=1.0)
+        for family, name in names.DISPERSIONS.items():
+            if family in self.families:
+                table[name] = _DISPERSION
         if self.residual_by is not None:
             table[names.SD_LOG_RESIDUAL] = _LOG_SD
-        if self.likelihood == "student_t":
+        if "student_t" in self.families:
             table[names.NU] = Prior(dist="gamma", shape=2.0, rate=0.1, low=1.0)
         return table
 

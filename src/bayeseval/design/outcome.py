@@ -1,0 +1,360 @@
+"""What the scores are to a model: their likelihoods, bounds, counts and link.
+
+One link serves a whole fit. With ``normal`` and ``student_t`` alone it is the identity,
+and expected scores are the linear predictor. As soon as one task has another likelihood it
+is the logit for all tasks: with p = expit(eta) and a chance level c (a share of the range,
+0 where none is modelled) a score's expectation, for ``logit_normal`` its median, is
+
+    lower + (upper - lower) (c + (1 - c) p).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import logit
+
+from bayeseval import names
+from bayeseval.errors import DesignError, did_you_mean
+from bayeseval.spec import ModelSpec
+
+__all__ = ["Outcome", "build_outcome", "identity_outcome", "task_families"]
+
+Index = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+_IDENTITY = ("normal", "student_t")
+_MOST_DECIMALS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Scores as the likelihoods need them.
+
+    Attributes
+    ----------
+    families : tuple of str
+        Likelihoods that occur, in canonical order.
+    of_task : tuple of str
+        Likelihood of each task.
+    family : ndarray of int, shape (n_records,)
+        Position of each record's likelihood in `families`.
+    lower, upper : ndarray of float, shape (n_tasks,)
+        Bounds of the scores; NaN where they are not needed.
+    chance : ndarray of float, shape (n_tasks,), or None
+        Floor of expected scores as a share of the range; None when there is none.
+    n, k : ndarray of float, shape (n_records,), or None
+        Items and correct ones; NaN for records that are no counts.
+    share : ndarray of float, shape (n_records,)
+        Score as a share of the range, for ``logit_normal`` and ``beta`` moved off the
+        bounds. The score itself under the identity link.
+    linear : ndarray of float, shape (n_records,)
+        The score as the linear predictor would have it: empirical logits, or the score
+        itself. Priors, starting points and forms are chosen by it.
+    log_units : ndarray of float, shape (n_records,)
+        What makes a log density of the modelled quantity (share, logit of it, count) one
+        of the score, in score units.
+    notes : tuple of str
+        What was done to scores.
+    """
+
+    families: tuple[names.Likelihood, ...]
+    of_task: tuple[names.Likelihood, ...]
+    family: Index
+    lower: Floats
+    upper: Floats
+    chance: Floats | None
+    n: Floats | None
+    k: Floats | None
+    share: Floats
+    linear: Floats
+    log_units: Floats
+    notes: tuple[str, ...]
+
+    @property
+    def link(self) -> Literal["identity", "logit"]:
+        """Link of the whole fit."""
+        return "identity" if set(self.families) <= set(_IDENTITY) else "logit"
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether `linear` is normal around the linear predictor."""
+        plain_logit = self.families == ("logit_normal",) and self.chance is None
+        return self.families == ("normal",) or plain_logit
+
+    def rows(self, likelihood: str) -> Index:
+        """Records with this likelihood."""
+        if likelihood not in self.families:
+            return np.zeros(0, dtype=np.int64)
+        position = [str(family) for family in self.families].index(likelihood)
+        return np.flatnonzero(self.family == position)
+
+    def take(self, rows: Index) -> Outcome:
+        """The same of some records only."""
+
+        def some(values: Floats | None) -> Floats | None:
+            return None if values is None else values[rows]
+
+        return replace(
+            self,
+            family=self.family[rows],
+            n=some(self.n),
+            k=some(self.k),
+            share=self.share[rows],
+            linear=self.linear[rows],
+            log_units=self.log_units[rows],
+        )
+
+    def constant_data(self) -> dict[str, tuple[str, npt.NDArray[Any]]]:
+        """What restoring the fit takes, beside the scores; nothing for plain scores."""
+        if self.link == "identity" and len(self.families) == 1:
+            return {}
+        data: dict[str, tuple[str, npt.NDArray[Any]]] = {
+            "likelihood": (names.TASK, np.array(self.of_task, dtype=str)),
+            "score_lower": (names.TASK, self.lower),
+            "score_upper": (names.TASK, self.upper),
+        }
+        if self.chance is not None:
+            data["chance_share"] = (names.TASK, self.chance)
+        if self.n is not None and self.k is not None:
+            data |= {"n_items": (names.RECORD, self.n), "n_correct": (names.RECORD, self.k)}
+        return data
+
+
+def task_families(spec: ModelSpec, tasks: Sequence[str], name: str) -> tuple[names.Likelihood, ...]:
+    """Likelihood of every task.
+
+    Raises
+    ------
+    DesignError
+        If the spec names a task that the table does not have, or has no likelihood for one.
+    """
+    if isinstance(spec.likelihood, dict):
+        for task in spec.likelihood:
+            if task not in (*tasks, "default"):
+                raise DesignError(
+                    f"{name}: likelihood names the task {task!r}, which the table does not have"
+                    f"{did_you_mean(task, tasks)} (tasks: {', '.join(tasks)})"
+                )
+    found = []
+    for task in tasks:
+        family = spec.family(task)
+        if family is None:
+            raise DesignError(
+                f"{name}: the spec has no likelihood for the task {task!r}; name it, or give "
+                "default"
+            )
+        found.append(family)
+    return tuple(found)
+
+
+def identity_outcome(score: Floats, task: Index, of_task: tuple[names.Likelihood, ...]) -> Outcome:
+    """Scores that are modelled as they are."""
+    families = _present(of_task)
+    unknown = np.full(len(of_task), np.nan)
+    return Outcome(
+        families=families,
+        of_task=of_task,
+        family=_positions(families, of_task)[task],
+        lower=unknown,
+        upper=unknown,
+        chance=None,
+        n=None,
+        k=None,
+        share=score,
+        linear=score,
+        log_units=np.zeros(len(score)),
+        notes=(),
+    )
+
+
+def build_outcome(
+    spec: ModelSpec,
+    *,
+    score: Floats,
+    task: Index,
+    tasks: Sequence[str],
+    of_task: tuple[names.Likelihood, ...],
+    bounds: tuple[Floats, Floats],
+    chance: Floats | None,
+    n: Floats | None,
+    k: Floats | None,
+    name: str,
+    where: Callable[[int], str] = "record {}".format,
+) -> Outcome:
+    """Scores on a logit link.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+        For ``chance`` and ``edge``.
+    score : ndarray, shape (n_records,)
+        In score units.
+    task : ndarray of int, shape (n_records,)
+        Task of each record.
+    tasks : sequence of str
+        Labels of the tasks.
+    of_task : tuple of str
+        Likelihood of each task.
+    bounds : pair of ndarray, shape (n_tasks,)
+        Lower and upper bounds; NaN where unknown.
+    chance : ndarray, shape (n_tasks,), or None
+        Chance level in score units; NaN where unknown.
+    n, k : ndarray, shape (n_records,), or None
+        Items and correct ones; NaN where unknown.
+    name : str
+        Of the table, for messages.
+    where : callable
+        Place of a record, for messages.
+
+    Raises
+    ------
+    DesignError
+        If bounds, numbers of items or chance levels are missing, or a score is no count.
+    """
+    families = _present(of_task)
+    if set(families) <= set(_IDENTITY):
+        return identity_outcome(score, task, of_task)
+    lower, upper = bounds
+    for i, label in enumerate(tasks):
+        if not (np.isfinite(lower[i]) and np.isfinite(upper[i])):
+            raise DesignError(
+                f"{name}: the bounds of the scores of task {label!r} are not known, which the "
+                f"likelihood {of_task[i]} (logit link) needs; declare them as units, in Python, in "
+                "the card or in a --mapping file"
+            )
+    span = upper - lower
+    share = (score - lower[task]) / span[task]
+    outside = np.flatnonzero((share < 0.0) | (share > 1.0))
+    if outside.size:
+        i = int(outside[0])
+        raise DesignError(
+            f"{name}: {where(i)}: the score {score[i]:g} is outside its bounds "
+            f"{lower[task[i]]:g} to {upper[task[i]]:g}"
+        )
+    family = _positions(families, of_task)[task]
+    is_count = np.isin(np.array(families)[family], names.COUNTS)
+    counts = (
+        _counts(share, score, is_count, task, n, k, span, name, where) if is_count.any() else None
+    )
+    floor, notes = _floors(spec, chance, lower, span, tasks, name)
+
+    bounded = np.isin(np.array(families)[family], ("logit_normal", "beta"))
+    inside = np.where(bounded, np.clip(share, spec.edge, 1.0 - spec.edge), share)
+    moved = int((inside != share).sum())
+    if moved:
+        notes.append(
+            f"{moved} of {int(bounded.sum())} scores nearer than {100 * spec.edge:g} % of the "
+            "range to a bound count as that far from it (edge)"
+        )
+    smooth = (
+        inside
+        if counts is None
+        else np.where(is_count, (counts[1] + 0.5) / (counts[0] + 1.0), inside)
+    )
+    own = smooth if floor is None else (smooth - floor[task]) / (1.0 - floor[task])
+    linear = logit(np.clip(own, spec.edge, 1.0 - spec.edge))
+
+    log_units = np.zeros(len(score))
+    log_units[bounded] = -np.log(span[task[bounded]])
+    logits = np.array(families)[family] == "logit_normal"
+    log_units[logits] -= np.log(inside[logits]) + np.log1p(-inside[logits])
+    if counts is not None:
+        log_units[is_count] = np.log(counts[0][is_count] / span[task[is_count]])
+    return Outcome(
+        families=families,
+        of_task=of_task,
+        family=family,
+        lower=lower,
+        upper=upper,
+        chance=floor,
+        n=None if counts is None else counts[0],
+        k=None if counts is None else counts[1],
+        share=inside,
+        linear=linear,
+        log_units=log_units,
+        notes=tuple(notes),
+    )
+
+
+def _present(of_task: Sequence[names.Likelihood]) -> tuple[names.Likelihood, ...]:
+    return tuple(family for family in names.LIKELIHOODS if family in of_task)
+
+
+def _positions(families: Sequence[str], of_task: Sequence[str]) -> Index:
+    return np.array([list(families).index(family) for family in of_task], dtype=np.int64)
+
+
+def _floors(
+    spec: ModelSpec,
+    chance: Floats | None,
+    lower: Floats,
+    span: Floats,
+    tasks: Sequence[str],
+    name: str,
+) -> tuple[Floats | None, list[str]]:
+    """Chance levels as shares of the range, and what to say of tasks without."""
+    if not spec.chance:
+        return None, []
+    known = np.zeros(len(tasks), dtype=bool) if chance is None else np.isfinite(chance)
+    if chance is None or not known.any():
+        raise DesignError(
+            f"{name}: the spec asks for chance levels (chance: true) and the table has none; add a "
+            "column chance in score units, or leave chance out of the spec"
+        )
+    share = np.where(known, (np.where(known, chance, 0.0) - lower) / span, 0.0)
+    for i in map(int, np.flatnonzero((share < 0.0) | (share >= 1.0))):
+        raise DesignError(
+            f"{name}: the chance level {chance[i]:g} of task {tasks[i]!r} is not inside its "
+            f"bounds, {lower[i]:g} to {lower[i] + span[i]:g}"
+        )
+    without = [label for label, there in zip(tasks, known, strict=True) if not there]
+    return share, [f"no chance level, so no floor: {', '.join(without)}"] if without else []
+
+
+def _counts(
+    share: Floats,
+    score: Floats,
+    is_count: npt.NDArray[np.bool_],
+    task: Index,
+    n: Floats | None,
+    k: Floats | None,
+    span: Floats,
+    name: str,
+    where: Callable[[int], str],
+) -> tuple[Floats, Floats]:
+    """Items and correct ones of every count record; NaN elsewhere."""
+    items = np.full(len(share), np.nan) if n is None else np.where(is_count, n, np.nan)
+    missing = np.flatnonzero(is_count & ~(items >= 1.0))
+    if missing.size:
+        i = int(missing[0])
+        raise DesignError(
+            f"{name}: {where(i)}: counts need the number of items; {len(missing)} records have no n"
+        )
+    given = np.full(len(share), np.nan) if k is None else np.where(is_count, k, np.nan)
+    exact = share * items
+    whole = np.where(np.isfinite(given), given, np.round(exact))
+    # A printed score is right to half a unit of its last decimal.
+    half = np.array([_half_unit(score[(task == t) & is_count]) for t in range(len(span))])
+    allowed = np.maximum(items * (half / span)[task] * 1.001, 1e-3)
+    off = np.flatnonzero(is_count & (np.abs(whole - exact) > allowed))
+    if off.size:
+        i = int(off[0])
+        said = f"k = {given[i]:g}" if np.isfinite(given[i]) else "a whole number of correct items"
+        raise DesignError(
+            f"{name}: {where(i)}: the score {score[i]:g} is {exact[i]:.2f} of {items[i]:g} items, "
+            f"not {said}; counts are for scores that are shares of correct items, beta for others"
+        )
+    return items, np.where(is_count, whole, np.nan)
+
+
+def _half_unit(score: Floats) -> float:
+    """Half a unit of the last decimal that scores are printed with; 0 when they are exact."""
+    for decimals in range(_MOST_DECIMALS):
+        if np.abs(score - np.round(score, decimals)).max(initial=0.0) < 1e-9:
+            return float(0.5 * 10.0**-decimals)
+    return 0.0

@@ -1,0 +1,353 @@
+"""From the linear predictor to scores: expectations, integrals over models, and draws.
+
+Under a logit link the expected score of an average model is not the score at an average
+linear predictor: effects of models, and residuals on the logit scale, are integrated out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+from scipy.special import expit
+
+from bayeseval import names
+from bayeseval.estimands.arrays import Bools, Floats, Index
+
+if TYPE_CHECKING:
+    from bayeseval.estimands.container import PosteriorArrays
+
+__all__ = [
+    "Response",
+    "draw_scores",
+    "logistic_normal_mean",
+    "population_mean",
+    "score_mean",
+    "standard_noise",
+]
+
+_EVERYTHING = slice(None)
+
+# Equally spaced nodes converge geometrically for an integrand that is analytic around the
+# real line and falls off like a normal density (Trefethen and Weideman 2014, "The
+# exponentially convergent trapezoidal rule"). The logistic function has poles at a
+# distance of pi / sd: these 25 nodes leave 1e-9 for an sd of 2 and 3e-6 for one of 3, where
+# 25 Gauss-Hermite nodes leave 2e-5 and 6e-4.
+_STEP: Final = 0.5
+_NODES: Final = _STEP * np.arange(-12, 13)
+_WEIGHTS: Final = np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Response:
+    """Likelihoods of the tasks, with what they need.
+
+    Attributes
+    ----------
+    link : {"identity", "logit"}
+    of_task : tuple of str
+        Likelihood of each task.
+    lower, upper : ndarray, shape (n_tasks,)
+        Bounds of the scores; NaN under the identity link.
+    chance : ndarray, shape (n_tasks,), or None
+        Floor of expected scores, as a share of the range.
+    edge : float
+        How close scores come to a bound, as a share of the range.
+    n_items : ndarray, shape (n_records,), or None
+        Items of the records that are counts.
+    dispersion : dict of str to ndarray, shape (n_samples, 1) or (n_samples, n_levels)
+        By likelihood: 1 / sqrt(precision), common or by the levels of `residual_by`.
+    """
+
+    link: Literal["identity", "logit"]
+    of_task: tuple[str, ...]
+    lower: Floats
+    upper: Floats
+    chance: Floats | None
+    edge: float
+    n_items: Floats | None
+    dispersion: Mapping[str, Floats]
+
+    def tasks_with(self, *likelihoods: str) -> Bools:
+        """Which tasks have one of these likelihoods, shape (n_tasks,)."""
+        return np.isin(np.array(self.of_task, dtype=str), likelihoods)
+
+
+def logistic_normal_mean(eta: Floats, sd: Floats | None) -> Floats:
+    """E[expit(eta + sd z)] for a standard normal z.
+
+    Parameters
+    ----------
+    eta : ndarray
+    sd : ndarray or None
+        Broadcasts against `eta`; None for no spread.
+    """
+    if sd is None:
+        return np.asarray(expit(eta))
+    total = np.zeros(np.broadcast_shapes(eta.shape, sd.shape))
+    for node, weight in zip(_NODES, _WEIGHTS, strict=True):
+        total += weight * expit(eta + sd * node)
+    return total
+
+
+def score_mean(
+    arrays: PosteriorArrays,
+    eta: Floats,
+    *,
+    language: Index,
+    task: Index,
+    model: Index,
+    draws: slice = _EVERYTHING,
+) -> Floats:
+    """Expected scores of given models on given pairs.
+
+    Parameters
+    ----------
+    arrays : PosteriorArrays
+        From :func:`bayeseval.estimands.read_arrays`.
+    eta : ndarray, shape (n_draws, m)
+        Linear predictor.
+    language, task, model : ndarray of int, shape (m,)
+        Levels of each column.
+    draws : slice
+        Which of the flattened draws `eta` has.
+
+    Returns
+    -------
+    ndarray, shape (n_draws, m)
+        Score units; `eta` itself under the identity link.
+    """
+    if arrays.response.link == "identity":
+        return eta
+    level = {names.LANGUAGE: language, names.TASK: task, names.MODEL: model}
+    residual = _residual(arrays, level, draws)
+    return _in_units(arrays, _mean_share(arrays, eta, None, residual, task), task)
+
+
+def population_mean(
+    arrays: PosteriorArrays,
+    eta: Floats,
+    *,
+    language: Index,
+    task: Index,
+    draws: slice = _EVERYTHING,
+) -> Floats:
+    """Expected scores on given pairs of a model drawn from the population of models.
+
+    Effects of the model and its interactions are integrated over N(0, sd^2), residuals of
+    ``logit_normal`` likewise. A fixed model effect has no sd: there the models at hand are
+    the population; residuals that differ by model are averaged over them too.
+
+    Parameters
+    ----------
+    arrays : PosteriorArrays
+        From :func:`bayeseval.estimands.read_arrays`.
+    eta : ndarray, shape (n_draws, m)
+        Linear predictor without the terms of the model.
+    language, task : ndarray of int, shape (m,)
+        Levels of each column.
+    draws : slice
+        Which of the flattened draws `eta` has.
+
+    Returns
+    -------
+    ndarray, shape (n_draws, m)
+        Score units; `eta` itself under the identity link.
+    """
+    if arrays.response.link == "identity":
+        return eta
+    variance = np.zeros(len(eta))
+    if names.MODEL in arrays.main_sd:
+        variance += arrays.main_sd[names.MODEL][draws] ** 2
+    for cells in arrays.cells:
+        if names.MODEL in cells.term.split(":"):
+            variance += cells.sd[draws] ** 2
+    sd = np.sqrt(variance)[:, None] if variance.any() else None
+    total, count = np.zeros_like(eta), 0
+    for shift, model in _models(arrays, draws):
+        level = {names.LANGUAGE: language, names.TASK: task}
+        level[names.MODEL] = np.full(len(task), model)
+        residual = _residual(arrays, level, draws)
+        total += _mean_share(arrays, eta + shift, sd, residual, task)
+        count += 1
+    return _in_units(arrays, total / count, task)
+
+
+def _models(arrays: PosteriorArrays, draws: slice) -> Iterator[tuple[Floats, int]]:
+    """Effects and levels to average over: one of no effect where models are integrated out."""
+    n_models = len(arrays.levels[names.MODEL])
+    fixed = names.MODEL not in arrays.main_sd and n_models > 1
+    noisy = arrays.response.tasks_with("logit_normal").any()
+    by_model = arrays.residual_by == names.MODEL and noisy
+    effects = arrays.main[names.MODEL][draws]
+    for model in range(n_models if fixed or by_model else 1):
+        yield (effects[:, model, None] if fixed else np.zeros((len(effects), 1))), model
+
+
+def _residual(
+    arrays: PosteriorArrays, level: Mapping[str, Index], draws: slice, name: str = "residual"
+) -> Floats:
+    """Residual sd, or dispersion of a likelihood; shape (n_draws, m) or (n_draws, 1)."""
+    values = arrays.residual_sd if name == "residual" else arrays.response.dispersion[name]
+    if arrays.residual_by is None:
+        return values[draws]
+    return np.take(values[draws], level[arrays.residual_by], axis=1)
+
+
+def _mean_share(
+    arrays: PosteriorArrays, eta: Floats, sd: Floats | None, residual: Floats, task: Index
+) -> Floats:
+    """Expected share of the range, chance level included."""
+    response = arrays.response
+    chance = None if response.chance is None else response.chance[task]
+    own = response.tasks_with("logit_normal")[task]
+    if not own.any():
+        mean = logistic_normal_mean(eta, sd)
+        return mean if chance is None else chance + (1.0 - chance) * mean
+    residual = np.broadcast_to(residual, eta.shape)
+    share = np.empty_like(eta)
+    for mask, noisy in ((own, True), (~own, False)):
+        floor = None if chance is None else chance[mask]
+        if noisy:
+            share[:, mask] = _noisy_share(eta[:, mask], sd, residual[:, mask], floor)
+        else:
+            mean = logistic_normal_mean(eta[:, mask], sd)
+            share[:, mask] = mean if floor is None else floor + (1.0 - floor) * mean
+    return share
+
+
+def _noisy_share(eta: Floats, sd: Floats | None, residual: Floats, chance: Floats | None) -> Floats:
+    """Expected share whose logit is normal about that of its median."""
+    if chance is None:
+        return logistic_normal_mean(eta, residual if sd is None else np.sqrt(sd**2 + residual**2))
+    if sd is None:
+        return logistic_normal_mean(_with_floor(eta, chance), residual)
+    # The floor stands between both sources: an integral inside an integral.
+    total = np.zeros_like(eta)
+    for node, weight in zip(_NODES, _WEIGHTS, strict=True):
+        total += weight * logistic_normal_mean(_with_floor(eta + sd * node, chance), residual)
+    return total
+
+
+def _with_floor(eta: Floats, chance: Floats) -> Floats:
+    """Logit of c + (1 - c) expit(eta)."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.logaddexp(eta, np.log(chance)) - np.log1p(-chance))
+
+
+def _in_units(arrays: PosteriorArrays, share: Floats, task: Index) -> Floats:
+    lower, upper = arrays.response.lower[task], arrays.response.upper[task]
+    return np.asarray(lower + (upper - lower) * share)
+
+
+def standard_noise(
+    arrays: PosteriorArrays,
+    task: Index,
+    draws: slice,
+    rng: np.random.Generator,
+    n_draws: int,
+) -> Floats:
+    """Noise of scale one: normal, or Student-t for tasks with that likelihood.
+
+    Parameters
+    ----------
+    arrays : PosteriorArrays
+        From :func:`bayeseval.estimands.read_arrays`.
+    task : ndarray of int, shape (m,)
+        Task of each column.
+    draws : slice
+        Which of the flattened draws.
+    rng : numpy.random.Generator
+        Source of the noise.
+    n_draws : int
+        Number of those draws.
+
+    Returns
+    -------
+    ndarray, shape (n_draws, m)
+    """
+    shape = (n_draws, len(task))
+    if arrays.nu is None:
+        return rng.standard_normal(shape)
+    heavy = rng.standard_t(np.broadcast_to(arrays.nu[draws, None], shape))
+    own = arrays.response.tasks_with("student_t")[task]
+    return heavy if own.all() else np.where(own, heavy, rng.standard_normal(shape))
+
+
+def draw_scores(
+    arrays: PosteriorArrays,
+    eta: Floats,
+    rng: np.random.Generator,
+    *,
+    language: Index,
+    task: Index,
+    model: Index,
+    n_items: Floats | None,
+    se: Floats | None,
+    draws: slice = _EVERYTHING,
+) -> Floats:
+    """Scores drawn under the likelihoods of their tasks.
+
+    Parameters
+    ----------
+    arrays : PosteriorArrays
+        From :func:`bayeseval.estimands.read_arrays`.
+    eta : ndarray, shape (n_draws, m)
+        Linear predictor.
+    rng : numpy.random.Generator
+        Source of the noise.
+    language, task, model : ndarray of int, shape (m,)
+        Levels of each column.
+    n_items : ndarray, shape (m,), or None
+        Items behind each column, for counts.
+    se : ndarray, shape (m,), or None
+        Known standard errors, for ``normal`` and ``student_t``.
+    draws : slice
+        Which of the flattened draws `eta` has.
+
+    Returns
+    -------
+    ndarray, shape (n_draws, m)
+        Score units.
+    """
+    response = arrays.response
+    level = {names.LANGUAGE: language, names.TASK: task, names.MODEL: model}
+    values = np.empty_like(eta)
+    centre = eta
+    if response.link == "logit" and response.chance is not None:
+        centre = _with_floor(eta, response.chance[task])
+    smooth = response.tasks_with("normal", "student_t")[task]
+    if smooth.any():
+        columns = np.flatnonzero(smooth)
+        mean = centre[:, columns]
+        if response.link == "logit":
+            mean = _in_units(arrays, expit(mean), task[columns])
+        sd = _residual(arrays, {f: index[columns] for f, index in level.items()}, draws)
+        if se is not None:
+            sd = np.sqrt(sd**2 + se[columns] ** 2)
+        noise = standard_noise(arrays, task[columns], draws, rng, len(eta))
+        values[:, columns] = mean + sd * noise
+    for family in ("logit_normal", "beta", *names.COUNTS):
+        columns = np.flatnonzero(response.tasks_with(family)[task])
+        if not columns.size:
+            continue
+        here = {f: index[columns] for f, index in level.items()}
+        share = centre[:, columns]
+        if family == "logit_normal":
+            noise = rng.standard_normal(share.shape)
+            share = expit(share + _residual(arrays, here, draws) * noise)
+        else:
+            share = expit(share)
+        if family in names.DISPERSIONS:
+            precision = _residual(arrays, here, draws, family) ** -2
+            # Shapes of zero, by underflow of extreme shares, are none.
+            tiny = np.finfo(np.float64).tiny
+            a = np.maximum(share * precision, tiny)
+            share = rng.beta(a, np.maximum((1.0 - share) * precision, tiny))
+        if family in names.COUNTS and n_items is not None:
+            n = n_items[columns]
+            share = rng.binomial(n.astype(np.int64), share) / n
+        values[:, columns] = _in_units(arrays, share, task[columns])
+    return values

@@ -1,0 +1,174 @@
+"""Estimands on the response scale: integrals over models, bounds, draws of scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy import integrate, special, stats
+
+from bayeseval.engines._density import random_point, to_posterior
+from bayeseval.engines.base import Draws, SamplerSettings, to_tree
+from bayeseval.errors import InputError
+from bayeseval.estimands import derive, language_potential, pair_potential, read_arrays
+from bayeseval.estimands.components import variance_components
+from bayeseval.estimands.plan_variances import read_plan_variances
+from bayeseval.estimands.potential import expected_score, linear_predictor, pair_predictor
+from bayeseval.estimands.predict import replicate_scores
+from bayeseval.estimands.response import logistic_normal_mean
+from tests.bounded_tables import design
+
+
+def tree_of(draws: int = 4, **spec: Any) -> xr.DataTree:
+    """Random posterior of the small table, one chain."""
+    built = design(**spec)
+    rng = np.random.default_rng(5)
+    points = [to_posterior(built, random_point(built, rng)) for _ in range(draws)]
+    posterior = {name: np.stack([p[name] for p in points])[None] for name in points[0]}
+    return to_tree(built, Draws(posterior, {}, SamplerSettings()), engine="numpyro")
+
+
+def exact_mean(eta: float, sd: float) -> float:
+    """E[expit(eta + sd z)] by adaptive quadrature."""
+    value, _ = integrate.quad(
+        lambda z: special.expit(eta + sd * z) * stats.norm.pdf(z), -12, 12, epsabs=1e-12, limit=200
+    )
+    return float(value)
+
+
+@pytest.mark.parametrize(("sd", "error"), [(0.3, 1e-9), (1.0, 1e-9), (2.0, 1e-7), (3.0, 1e-5)])
+def test_the_integral_over_models_is_that_of_adaptive_quadrature(sd: float, error: float) -> None:
+    eta = np.array([-4.0, -1.0, 0.0, 0.5, 3.0])
+    found = logistic_normal_mean(eta, np.array([sd]))
+    expected = np.array([exact_mean(value, sd) for value in eta])
+    assert np.abs(found - expected).max() < error
+    # Negative control: the score at the mean effect is another number.
+    if sd >= 1.0:
+        assert np.abs(special.expit(eta) - expected).max() > 0.01
+
+
+def test_integral_and_simulation_agree() -> None:
+    draws = special.expit(1.2 + 1.5 * np.random.default_rng(0).standard_normal(200_000))
+    error = draws.std() / np.sqrt(len(draws))
+    found = float(logistic_normal_mean(np.array([1.2]), np.array([1.5]))[0])
+    assert abs(found - draws.mean()) < 5.0 * error
+    assert abs(special.expit(1.2) - draws.mean()) > 5.0 * error
+
+
+@pytest.mark.parametrize("chance", [False, True])
+@pytest.mark.parametrize("likelihood", ["binomial", "beta", "logit_normal"])
+def test_potentials_are_expected_scores_of_new_models(likelihood: str, chance: bool) -> None:
+    arrays = read_arrays(
+        tree_of(
+            likelihood=likelihood, chance=chance, interactions=["model:task"], population="models"
+        )
+    )
+    eta, potential = pair_predictor(arrays), pair_potential(arrays)
+    model_sd = np.sqrt(arrays.main_sd["model"] ** 2 + arrays.cells[0].sd ** 2)
+    floor = np.zeros(3) if arrays.response.chance is None else arrays.response.chance
+    rng = np.random.default_rng(1)
+    models = rng.standard_normal((200_000, 2))
+    for draw in range(arrays.n_samples):
+        for pair in (0, 4, 8):
+            c = floor[arrays.pairs.task[pair]]
+            share = c + (1.0 - c) * special.expit(eta[draw, pair] + model_sd[draw] * models[:, 0])
+            if likelihood == "logit_normal":
+                noise = arrays.residual_sd[draw, 0] * models[:, 1]
+                share = special.expit(special.logit(share) + noise)
+            error = 100.0 * share.std() / np.sqrt(len(share))
+            # 72 comparisons; and 1e-3 for sds above 3, which are not met in practice.
+            assert abs(potential[draw, pair] - 100.0 * share.mean()) < 5.0 * error + 1e-3
+    plugged = 100.0 * (floor + (1.0 - floor) * special.expit(eta[:, [0, 4, 8]]))
+    assert np.abs(plugged - potential[:, [0, 4, 8]]).max() > 1.0
+    assert ((potential > 0.0) & (potential < 100.0)).all()
+
+
+def test_a_fixed_model_effect_averages_over_the_models_at_hand() -> None:
+    arrays = read_arrays(tree_of(likelihood="beta", effects={"model": "fixed"}))
+    eta = pair_predictor(arrays)[:, :, None] + arrays.main["model"][:, None, :]
+    np.testing.assert_allclose(pair_potential(arrays), 100.0 * special.expit(eta).mean(axis=2))
+
+
+def test_language_potential_is_the_mean_over_all_tasks() -> None:
+    arrays = read_arrays(tree_of(likelihood="beta", interactions=["language:task"]))
+    found = language_potential(arrays, rng=np.random.default_rng(0))
+    # All nine pairs are in the table, sorted by language.
+    expected = pair_potential(arrays).reshape(-1, 3, 3).mean(axis=2)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_expected_scores_and_ratios_are_on_the_response_scale() -> None:
+    tree = tree_of(likelihood={"t0": "normal", "t1": "beta_binomial", "t2": "beta"}, chance=True)
+    arrays = read_arrays(tree)
+    floor = arrays.response.chance[arrays.index["task"]]
+    expected = 100.0 * (floor + (1.0 - floor) * special.expit(linear_predictor(arrays)))
+    np.testing.assert_allclose(expected_score(arrays), expected, rtol=1e-12)
+    additions, estimands = derive(tree, seed=1)
+    potential = pair_potential(arrays)[:, arrays.pairs.of_record]
+    np.testing.assert_allclose(estimands["prr"].to_numpy()[0], arrays.score / potential, rtol=1e-6)
+    ratio = expected / potential
+    own = arrays.index["model"] == 1
+    np.testing.assert_allclose(
+        additions["mean_prr_latent"].to_numpy()[0, :, 1], ratio[:, own].mean(axis=1), rtol=1e-12
+    )
+    # Every model has every pair: both supports say the same.
+    for name in ("mean_prr", "cv_prr_latent"):
+        np.testing.assert_allclose(additions[f"{name}_common"], additions[name], rtol=1e-9)
+
+
+SPREAD = {
+    "logit_normal": None,
+    "beta": lambda m, n, s: stats.beta(m / s**2, (1 - m) / s**2),
+    "binomial": lambda m, n, s: stats.binom(n.astype(int), m),
+    "beta_binomial": lambda m, n, s: stats.betabinom(n.astype(int), m / s**2, (1 - m) / s**2),
+}
+
+
+@pytest.mark.parametrize("likelihood", list(SPREAD))
+def test_replicated_scores_have_mean_and_spread_of_the_likelihood(likelihood: str) -> None:
+    tree = tree_of(draws=1, likelihood=likelihood)
+    posterior = tree["posterior"].to_dataset()
+    many = tree.copy()
+    many["posterior"] = xr.DataTree(posterior.isel(draw=np.zeros(20_000, dtype=int)))
+    arrays = read_arrays(many)
+    scores = replicate_scores(arrays, np.random.default_rng(2))
+    mean = special.expit(linear_predictor(arrays, slice(0, 1))[0])
+    if likelihood == "logit_normal":
+        values, centre, sd = (
+            special.logit(scores / 100.0),
+            special.logit(mean),
+            arrays.residual_sd[0, 0],
+        )
+        spread = np.full(len(mean), sd)
+    else:
+        noise = arrays.response.dispersion.get(likelihood, np.zeros((1, 1)))[0, 0]
+        n = arrays.response.n_items
+        exact = SPREAD[likelihood](mean, n, max(noise, 1e-9))
+        size = 1.0 if likelihood == "beta" else n
+        values, centre, spread = scores / 100.0, mean, exact.std() / size
+        np.testing.assert_allclose(exact.mean() / size, mean, rtol=1e-9)
+    # 27 records: five standard errors of a mean; an sd is good to a few per cent, and to
+    # little where nearly all draws are equal.
+    assert (np.abs(values.mean(axis=0) - centre) < 5.0 * spread / np.sqrt(len(values))).all()
+    wide = spread > 0.01
+    np.testing.assert_allclose(values.std(axis=0)[wide], spread[wide], rtol=0.06)
+
+
+def test_components_are_on_the_logit_scale_and_say_what_residual_there_is() -> None:
+    plain = variance_components(read_arrays(tree_of(likelihood="logit_normal")))
+    assert plain.labels == ("language", "task", "model", "residual")
+    arrays = read_arrays(tree_of(likelihood="logit_normal"))
+    np.testing.assert_array_equal(plain.sd[:, -1], arrays.residual_sd[:, 0])
+    share = np.clip(arrays.score / 100.0, 0.005, 0.995)
+    residual = special.logit(share) - linear_predictor(arrays)
+    np.testing.assert_allclose(plain.finite_sd[:, -1], np.sqrt((residual**2).mean(axis=1)))
+    counts = variance_components(read_arrays(tree_of(likelihood="beta_binomial")))
+    assert counts.labels == ("language", "task", "model")
+    np.testing.assert_allclose(counts.share.sum(axis=1), 1.0)
+
+
+def test_planning_refuses_variances_on_another_scale() -> None:
+    with pytest.raises(InputError, match="on the logit scale \\(likelihood beta\\)"):
+        read_plan_variances(tree_of(likelihood="beta"), fixed=(), seed=0)
