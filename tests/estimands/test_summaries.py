@@ -145,6 +145,7 @@ def test_components_table(tree):
         "share_upper",
         "kind",
         *(f"finite_sd_{b}" for b in BOUNDS),
+        "scale",
         "ci_kind",
         "ci_prob",
     ]
