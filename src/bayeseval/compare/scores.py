@@ -205,7 +205,7 @@ def _other_records(
         progress(stage, 0, 1, "")
         other, other_k = _mixture(design, fitted, seed=seed)
         progress(stage, 1, 1, "")
-        if design.spec.likelihood == "normal":
+        if design.outcome.is_gaussian:
             elpd, k_hat, method = other, other_k, [EXACT]
         else:
             better = (k_hat > GOOD_K) & (other_k <= GOOD_K)

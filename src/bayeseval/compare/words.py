@@ -145,6 +145,13 @@ def _bought(fits: Mapping[str, Fit]) -> list[str]:
     sentences = []
     for name in others:
         parts = fits[name].components().set_index("component")
+        scales = [str(table["scale"].iloc[0]) for table in (parts, base)]
+        if scales[0] != scales[1]:
+            sentences.append(
+                f"{name} has its variances on the {scales[0]} scale, {first} on the {scales[1]} "
+                "scale: not to be set side by side."
+            )
+            continue
         extra = [label for label in parts.index if label not in base.index]
         if not extra:
             continue
@@ -154,9 +161,10 @@ def _bought(fits: Mapping[str, Fit]) -> list[str]:
             f"{100 * parts.loc[label, 'share_upper']:.0f}]"
             for label in extra
         )
-        before, after = (float(table["sd_mean"]["residual"]) for table in (base, parts))
-        sentences.append(
-            f"{name} adds {shares} of the variance; the residual sd goes from {before:.1f} to "
-            f"{after:.1f}."
-        )
+        sentence = f"{name} adds {shares} of the variance"
+        if "residual" in base.index and "residual" in parts.index:
+            before, after = (float(table["sd_mean"]["residual"]) for table in (base, parts))
+            digits = 2 if scales[0] == "logit" else 1
+            sentence += f"; the residual sd goes from {before:.{digits}f} to {after:.{digits}f}"
+        sentences.append(f"{sentence}.")
     return sentences

@@ -65,9 +65,11 @@ def why_no_mixture(design: Design) -> str | None:
     design : Design
         The model and its table.
     """
-    spec, prior = design.spec, design.priors[names.INTERCEPT]
-    if spec.likelihood not in ("normal", "student_t"):
-        return f"its likelihood is {spec.likelihood}"
+    outcome, prior = design.outcome, design.priors[names.INTERCEPT]
+    if not (outcome.is_gaussian or outcome.families == ("student_t",)):
+        several = len(outcome.families) > 1
+        said = f"its likelihood{'s are' if several else ' is'} {' and '.join(outcome.families)}"
+        return said if outcome.chance is None else f"{said} with chance levels"
     if prior.dist != "normal":
         return f"the intercept's prior is {prior.dist}"
     if any(term.is_noise for term in design.terms):
@@ -111,14 +113,14 @@ def leave_out_mixture(design: Design, posterior: Mapping[str, Floats], *, seed: 
                 kept[i : i + 1], eliminated[i : i + 1], precision[i : i + 1], reuse_memory=True
             ),
         )
-        error, variance = at.without_own(design.score)
+        error, variance = at.without_own(design.outcome.linear)
         if nu is None:
             total = variance + sd[i] ** 2
             return np.asarray(-0.5 * (np.log(total) + _LOG_2_PI + error**2 / total))
         return log_convolution(error, variance, sd[i], float(nu[i]))
 
     with one_thread_per_call():
-        return np.stack(in_parallel(work, range(len(sd))))
+        return np.stack(in_parallel(work, range(len(sd)))) + design.outcome.log_units
 
 
 def group_log_density(
@@ -175,7 +177,7 @@ def group_log_density(
             marginal,
             marginal.factor_at(kept[one], eliminated[one], precision[one], reuse_memory=True),
         )
-        error = design.score[records] - marginal.statistics.cells.centre - at.mean[cells]
+        error = design.outcome.linear[records] - marginal.statistics.cells.centre - at.mean[cells]
         covariance, scale = at.covariance(cells), sd[i, records]
         if nu is None:
             return np.array([_log_normal(error, covariance + np.diag(scale**2))])
@@ -185,6 +187,7 @@ def group_log_density(
     with one_thread_per_call():
         values = np.concatenate(in_parallel(work, range(n)))
     log_density = float(logsumexp(values) - np.log(len(values)))
+    log_density += float(design.outcome.log_units[records].sum())
     if nu is None:
         return log_density, float("nan")
     from arviz_stats.base import array_stats
@@ -272,7 +275,7 @@ def _precision_factors(
     design: Design, posterior: Mapping[str, Floats], sd: Floats, seed: int
 ) -> tuple[Floats | None, Floats]:
     """Degrees of freedom, and draws of every record's factor given all effects."""
-    if design.spec.likelihood == "normal":
+    if design.outcome.is_gaussian:
         return None, np.ones(sd.shape)
     nu = posterior[names.NU]
     z = (design.score - linear_predictor(design, posterior)) / sd
