@@ -44,7 +44,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
         *("moves", "dropping"),
     ),
     "simulate": ("records", "spec", "design"),
-    "mexa": ("records",),
+    "mexa": ("records", "output.store"),
     "cli": (
         *("records", "spec", "design", "engines", "diagnostics", "estimands"),
         *("output", "output.store", "fit", "plan", "compare", "sensitivity", "simulate"),

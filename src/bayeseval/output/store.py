@@ -29,6 +29,7 @@ __all__ = [
     "read_json",
     "read_run",
     "read_tree",
+    "replace_json",
     "restore_folder",
     "write_csv",
     "write_folder",
@@ -223,6 +224,25 @@ def add_files(
             if lock is not None:
                 os.close(lock)
     return target
+
+
+def replace_json(value: Mapping[str, Any], path: Path) -> None:
+    """Write one JSON file that is whole and on disk, or not there.
+
+    Raises
+    ------
+    InputError
+        If the disk refuses to take it.
+    """
+    part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
+    with _as_input_errors(path):
+        try:
+            write_json(value, part)
+            flush(part)
+            part.replace(path)
+            flush(path.parent)
+        finally:
+            part.unlink(missing_ok=True)
 
 
 def _write_into(work: Path, writers: Mapping[str, Writer]) -> None:

