@@ -46,6 +46,7 @@ def test_import_loads_no_ppl_no_torch_not_even_pandas() -> None:
         "import bayeseval as be; be.Fit, be.ModelSpec, be.Records, be.fit, be.load",
         "import bayeseval.engines, bayeseval.estimands, bayeseval.output, bayeseval.cli",
         "import bayeseval.simulate",
+        "import bayeseval.mexa.run",
         "import bayeseval as be; be.load('mega')",
         "from bayeseval.cli import main; main(['--help'])",
         "from bayeseval.cli import main; main(['validate', 'mega'])",

@@ -108,8 +108,9 @@ def test_half_precision_does_not_overflow() -> None:
 def test_an_infinite_embedding_is_missing_not_unaligned() -> None:
     pivot = np.stack([np.eye(3), np.eye(3)])
     language = pivot.copy()
-    language[1, 0, 0] = np.nan
-    np.testing.assert_array_equal(score(language, pivot).alignment, [1.0, np.nan])
+    for value in (np.nan, np.inf):
+        language[1, 0, 0] = value
+        np.testing.assert_array_equal(score(language, pivot).alignment, [1.0, np.nan])
 
 
 def test_shapes_are_checked() -> None:

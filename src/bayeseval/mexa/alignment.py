@@ -215,5 +215,7 @@ def _unit(vectors: Array) -> Array:
     if "16" in str(vectors.dtype):
         # torch's bfloat16 has no NumPy name, NumPy's float16 no method `float`.
         vectors = vectors.float() if hasattr(vectors, "float") else vectors.astype(np.float32)
-    squares = (vectors * vectors).sum(-1)[..., None]
-    return vectors / (squares + (squares == 0)) ** 0.5
+    # What is not finite gives NaN, which is a result here and no accident.
+    with np.errstate(invalid="ignore", over="ignore"):
+        squares = (vectors * vectors).sum(-1)[..., None]
+        return vectors / (squares + (squares == 0)) ** 0.5

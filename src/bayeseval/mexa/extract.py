@@ -42,7 +42,7 @@ class Encoder:
     Attributes
     ----------
     name : str
-        As the user named it.
+        The Hub name, or the folder's own name.
     fingerprint : str
         The commit on the Hub, or a hash of the folder's configuration, names and sizes.
     device, dtype : str
@@ -84,7 +84,9 @@ class Embedded:
     budget: int
 
 
-def load_encoder(name: str, *, device: str = "auto", dtype: Dtype = "auto") -> Encoder:
+def load_encoder(
+    name: str, *, device: str = "auto", dtype: Dtype = "auto", bars: bool = False
+) -> Encoder:
     """Load a model and its tokenizer from the Hugging Face Hub or a folder.
 
     Parameters
@@ -96,6 +98,8 @@ def load_encoder(name: str, *, device: str = "auto", dtype: Dtype = "auto") -> E
         first; without CUDA Apple's or the CPU. Or what torch calls it: ``cpu``, ``cuda:1``.
     dtype : {"auto", "float32", "bfloat16", "float16"}
         ``auto``: the checkpoint's own on an accelerator, float32 on a CPU.
+    bars : bool
+        Let transformers show how far downloading and loading are.
 
     Returns
     -------
@@ -119,9 +123,12 @@ def load_encoder(name: str, *, device: str = "auto", dtype: Dtype = "auto") -> E
     options: dict[str, Any] = {"dtype": wanted if wanted == "auto" else getattr(torch, wanted)}
     if spread:
         options["device_map"] = "auto"
-    verbosity = transformers.logging.get_verbosity()
+    log = transformers.logging
+    verbosity, shown = log.get_verbosity(), log.is_progress_bar_enabled()
     # Only what goes wrong; the reports about unused heads are of no use here.
-    transformers.logging.set_verbosity_error()
+    log.set_verbosity_error()
+    if not bars:
+        log.disable_progress_bar()
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(source)
         model = transformers.AutoModel.from_pretrained(source, **options)
@@ -134,14 +141,16 @@ def load_encoder(name: str, *, device: str = "auto", dtype: Dtype = "auto") -> E
             f"{name}: the model does not fit on {device}; choose --device auto or --dtype bfloat16"
         ) from error
     finally:
-        transformers.logging.set_verbosity(verbosity)
+        log.set_verbosity(verbosity)
+        if shown:
+            log.enable_progress_bar()
     if model.config.is_encoder_decoder:
         model = model.get_encoder()
     if not spread:
         model = model.to(place)
     model = model.eval()
     return Encoder(
-        name=name,
+        name=Path(source).resolve().name if Path(source).exists() else name,
         fingerprint=_fingerprint(source),
         device=str(place) if not spread else "auto",
         dtype=str(model.dtype).removeprefix("torch."),

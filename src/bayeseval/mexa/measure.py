@@ -115,13 +115,12 @@ class Measured:
                 "pooling": pooling,
                 "alignment": pool(self.alignment, pooling),
                 "n": self.n,
-                "best_layer": pd.array(np.where(known, best, -1), dtype="Int64"),
+                "best_layer": pd.Series(np.where(known, best, np.nan)).astype("Int64"),
                 "best_alignment": np.where(known, filled.max(axis=1), np.nan),
                 "cosine": self.cosine.mean(axis=1).round(_DIGITS),
                 "cosine_other": self.cosine_other.mean(axis=1).round(_DIGITS),
             }
         )
-        table["best_layer"] = table["best_layer"].where(known)
         # Stable, so that equal languages stay in the order of their labels.
         return table.sort_values(
             "alignment", ascending=False, kind="stable", na_position="last", ignore_index=True
@@ -282,12 +281,13 @@ def _notes(
     alignment = _stacked(done, labels, "alignment")
     broken = np.isnan(alignment).any(axis=1)
     if broken.any():
+        count = int(broken.sum())
         first = labels[int(np.flatnonzero(broken)[0])]
         layer = int(np.flatnonzero(np.isnan(alignment[labels.index(first)]))[0])
         notes.append(
-            f"{int(broken.sum())} languages have embeddings that are not finite (first: {first}, "
-            f"layer {layer}), so their scores are missing; {encoder.dtype} is too narrow: choose "
-            "--dtype bfloat16 or float32"
+            f"{'1 language has' if count == 1 else f'{count} languages have'} embeddings that are "
+            f"not finite (first: {first}, layer {layer}), so scores are missing; in float16 that "
+            "is overflow: choose --dtype bfloat16 or float32"
         )
     if halved:
         notes.append("memory ran out, so batches were made smaller than --token-budget")

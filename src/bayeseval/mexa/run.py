@@ -1,0 +1,191 @@
+"""One run of `bayeseval mexa`: identity, work that survives a kill, provenance."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final
+
+from bayeseval._optional import require
+from bayeseval.mexa.alignment import Pooling
+from bayeseval.mexa.extract import TOKEN_BUDGET, Dtype, Embedded, Embedding, load_encoder
+from bayeseval.mexa.measure import Measured, measure, run_key
+from bayeseval.mexa.parallel import Parallel, text_hash
+
+__all__ = ["Aligned", "Settings", "align", "discard", "unfinished"]
+
+Report = Callable[[str, int, int, str], None]
+
+_PACKAGES: Final = ("bayeseval", "torch", "transformers", "tokenizers", "accelerate", "numpy")
+# Enough of a SHA-256 for the name of a folder.
+_SHORT: Final = 12
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run was asked to do; see :func:`bayeseval.mexa.extract.embed`."""
+
+    embedding: Embedding = "weighted"
+    pooling: Pooling = "mean"
+    device: str = "auto"
+    dtype: Dtype = "auto"
+    token_budget: int = TOKEN_BUDGET
+
+    def identity(self, model: str, parallel: Parallel) -> dict[str, Any]:
+        """What makes two runs the same: sentences, model and what decides the numbers."""
+        asked = [model, parallel.pivot, self.embedding, self.pooling, self.dtype]
+        texts = {label: text_hash(one) for label, one in sorted(parallel.texts.items())}
+        return {
+            "data_hash": _hash(texts),
+            "spec_hash": _hash(asked),
+            "engine": "mexa",
+            "seed": 0,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Aligned:
+    """Scores of a run, how they were made, and where its embeddings are.
+
+    Attributes
+    ----------
+    measured : Measured
+    run : dict
+        Contents of ``run.json``.
+    embeddings : mapping of str to Path
+        Files by language; empty unless they were asked for.
+    """
+
+    measured: Measured
+    run: dict[str, Any]
+    embeddings: Mapping[str, Path] = field(default_factory=dict)
+
+
+def unfinished(folder: Path) -> Path:
+    """Where a run keeps the languages that are done until all are."""
+    return folder.with_name(f"{folder.name}.unfinished")
+
+
+def align(
+    model: str,
+    parallel: Parallel,
+    settings: Settings,
+    *,
+    work: Path,
+    save_embeddings: bool = False,
+    bars: bool = False,
+    progress: Report,
+) -> Aligned:
+    """Load the model and score all languages that are not done yet.
+
+    Parameters
+    ----------
+    model : str
+        Hub name or folder.
+    parallel : Parallel
+    settings : Settings
+    work : Path
+        Folder for what is done, see :func:`unfinished`; the caller removes it when the
+        results are safe elsewhere.
+    save_embeddings : bool
+        Write every language's embeddings as safetensors, tensor ``embeddings`` of shape
+        (layers, sentences, width).
+    bars : bool
+        Let transformers show how far loading is, on a terminal.
+    progress : callable
+        Called with stage, done, total and a remark.
+
+    Returns
+    -------
+    Aligned
+
+    Raises
+    ------
+    InputError
+        If the model cannot be loaded or does not fit.
+    """
+    progress("model", 0, 1, model)
+    # In a log file bars are noise.
+    encoder = load_encoder(
+        model, device=settings.device, dtype=settings.dtype, bars=bars and sys.stderr.isatty()
+    )
+    progress("model", 1, 1, f"{encoder.name} on {encoder.device}, {encoder.dtype}")
+    key = run_key(encoder, parallel, settings.embedding)
+    scores = work / "scores"
+    files: dict[str, Path] = {}
+    if save_embeddings:
+        # A folder per key: what another run left is never taken for this one's.
+        folder = work / f"embeddings-{_hash(key)[:_SHORT]}"
+        files = {label: folder / f"{label}.safetensors" for label in parallel.texts}
+        for label, path in files.items():
+            if not path.is_file():
+                (scores / f"{label}.json").unlink(missing_ok=True)
+    measured = measure(
+        encoder,
+        parallel,
+        embedding=settings.embedding,
+        token_budget=settings.token_budget,
+        parts=scores,
+        save=_saver(files, key) if save_embeddings else None,
+        progress=progress,
+    )
+    run = {
+        **settings.identity(model, parallel),
+        "command": "mexa",
+        **key,
+        "source": model,
+        "device": encoder.device,
+        "pooling": settings.pooling,
+        "token_budget": settings.token_budget,
+        "sentences": parallel.n,
+        "languages": list(measured.languages),
+        "layers": measured.alignment.shape[1],
+        "tokens": measured.tokens,
+        "tokens_of_this_run": measured.embedded,
+        "seconds_of_this_run": round(measured.seconds, 3),
+        "notes": list(measured.notes),
+        "versions": {"python": platform.python_version(), **_versions()},
+        "platform": f"{sys.platform} {platform.machine()}",
+    }
+    return Aligned(measured, run, files)
+
+
+def _saver(files: Mapping[str, Path], key: Mapping[str, Any]) -> Callable[[str, Embedded], None]:
+    def save(label: str, embedded: Embedded) -> None:
+        path = files[label]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.part")
+        about = {name: str(value) for name, value in {**key, "language": label}.items()}
+        require("safetensors.numpy", "mexa").save_file(
+            {"embeddings": embedded.vectors}, part, metadata=about
+        )
+        part.replace(path)
+
+    return save
+
+
+def discard(work: Path) -> None:
+    """Remove what :func:`align` kept, once the results are written."""
+    shutil.rmtree(work, ignore_errors=True)
+
+
+def _hash(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode("utf-8")).hexdigest()
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            # Run from a source tree, or without accelerate.
+            continue
+    return found
