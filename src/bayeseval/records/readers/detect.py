@@ -11,16 +11,30 @@ from typing import Final
 
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.records.readers.base import Head, Options, Reader, Reading
+from bayeseval.records.readers.euroeval import EUROEVAL
+from bayeseval.records.readers.every_eval import EVERY_EVAL
 from bayeseval.records.readers.grids import GRID_SUFFIXES
+from bayeseval.records.readers.helm import HELM
+from bayeseval.records.readers.lighteval import LIGHTEVAL
 from bayeseval.records.readers.lm_eval import LM_EVAL
 from bayeseval.records.readers.lm_eval_samples import LM_EVAL_SAMPLES
+from bayeseval.records.readers.mteb import MTEB
 from bayeseval.records.readers.tabular import TABULAR_SUFFIXES
 from bayeseval.records.readers.wide import WIDE
 from bayeseval.records.report import counted, shorten
 
 __all__ = ["READERS", "TABLE", "Found", "detect", "read_results"]
 
-READERS: Final[tuple[Reader, ...]] = (LM_EVAL, LM_EVAL_SAMPLES, WIDE)
+READERS: Final[tuple[Reader, ...]] = (
+    LM_EVAL,
+    LM_EVAL_SAMPLES,
+    LIGHTEVAL,
+    EUROEVAL,
+    EVERY_EVAL,
+    MTEB,
+    HELM,
+    WIDE,
+)
 """Formats of evaluation tools, asked in this order."""
 
 TABLE: Final = "table"

@@ -67,6 +67,8 @@ class Score:
         Sorts runs of one cell by their time.
     boot : str or None
         Name of the bootstrap test set.
+    rank : int
+        Place among the task's metrics where the tool has an order of its own.
     """
 
     model: str
@@ -85,6 +87,7 @@ class Score:
     variant: str = ""
     run: str = ""
     boot: str | None = None
+    rank: int = 0
 
     @property
     def key(self) -> str:
@@ -239,11 +242,12 @@ def _main(scores: Sequence[Score]) -> str:
         cells[score.key].add((score.model, score.language))
     first = {score.key: score for score in reversed(scores)}
 
-    def order(key: str) -> tuple[bool, int, int, int]:
+    def order(key: str) -> tuple[bool, int, int, int, int]:
         score = first[key]
         return (
             not score.higher,
             -len(cells[key]),
+            score.rank,
             _place(_MAIN, score.metric),
             _place(_FILTERS, score.selector),
         )
@@ -295,7 +299,8 @@ def _mirrored(score: Score) -> Score:
     if score.value is None or score.lower_bound is None or score.upper_bound is None:
         return replace(score, higher=True)
     turned = score.lower_bound + score.upper_bound - score.value
-    return replace(score, value=turned, higher=True, k=None)
+    name = f"{score.metric} (turned round)"
+    return replace(score, metric=name, value=turned, higher=True, k=None)
 
 
 def _newest(scores: list[Score], left_out: list[Dropped]) -> list[Score]:

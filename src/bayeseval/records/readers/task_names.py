@@ -40,6 +40,14 @@ _AFRICAN: Final = (
 )
 _AFRI: Final = "(?:afrimgsm|afrimmlu|afrixnli)(?:_cot|_direct|_translate|_cot_translate)?"
 
+_LIGHTEVAL: Final = (
+    r"(?:afri_mgsm|afri_mmlu|afri_xnli|belebele|community_arc|community_boolq|community_hellaswag"
+    r"|exams|global_mmlu_(?:all|ca|cs|unk)|include|indicnxnli|indicqa|indicxcopa|m3exams|meta_mmlu"
+    r"|mgsm|mintaka|mkqa|mlmm_arc|mlmm_hellaswag|mlmm_mmlu|mlmm_truthfulqa|mlqa|ntrex128"
+    r"|openai_mmlu|pawsx|sib200|tatoeba|tydiqa|universalner|xcodah|xcopa|xcsqa|xnli|xnli2\.0|xquad"
+    r"|xstory_cloze|xwinograd)"
+)
+
 RULES: Final = (
     # ISO 639-1 at the end: xnli_sw, xcopa_qu, mgsm_direct_bn; wrong codes too: xwinograd_jp.
     r"(?:xnli|xcopa|xstorycloze|xwinograd|xquad|paws|pawsx|wnli|tydiqa_goldp){_two}",
@@ -76,6 +84,10 @@ RULES: Final = (
     r"indicparam{_name}",
     r"crows_pairs_(?P<name>english|french)(?:_.+)?",
     r"xlsum{_name}_prompt_\d+",
+    # lighteval's names: xnli_swa_mcf, mlmm_mmlu_vie_cf:anatomy, belebele_swh_Latn_mcf.
+    r"(?:belebele|sib200){_flores}_(?:cf|mcf|hybrid)",
+    _LIGHTEVAL + r"{_three}(?:_(?:cf|mcf|hybrid))?(?::.+)?",
+    r"flores200{:flores}-{flores}",
     # Pairs: mlqa_ar_de, flores_eng_Latn-fon_Latn_prompt_1, catalan_bench_flores_ca-fr.
     r"mlqa{_two}{_two}",
     r"(?:basque|catalan|galician|portuguese|spanish)_bench_flores{_two}-{two}",
@@ -94,7 +106,7 @@ _MEANT: Final[Mapping[tuple[str, str], str]] = {
 _COLUMNS: Final = ("task", "dataset", "language")
 # A language in a pattern of the user's: sw, swh_Latn, pt-BR, albanian.
 _ANY: Final = r"[A-Za-z]+(?:[-_][A-Za-z]{2,4})*"
-_SLOT: Final = re.compile(r"\{([_-]?)(\w+)\}")
+_SLOT: Final = re.compile(r"\{([_:-]?)(\w+?)\}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,233 @@
+"""EuroEval (once ScandEval): ``euroeval_benchmark_results.jsonl``, one dataset per line.
+
+Every dataset is evaluated on ten bootstrapped test sets, the same for all models; their
+ten scores are in ``results.raw`` on the scale 0-1, their mean in ``results.total`` on the
+scale 0-100. The ``_se`` beside it is 1.96 standard errors of the mean, which the ten
+scores that are quoted in EuroEval's issues 615 and 617 show to 6 and to 16 digits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from bayeseval.errors import InputError
+from bayeseval.records.readers.base import (
+    Head,
+    Options,
+    Reader,
+    Reading,
+    as_list,
+    as_mapping,
+    as_number,
+    as_text,
+    json_lines,
+)
+from bayeseval.records.readers.lm_eval import common_folder
+from bayeseval.records.readers.scores import Score, settle
+from bayeseval.records.report import counted, shorten, show
+
+__all__ = ["EUROEVAL", "Evaluated", "evaluated_scores", "spread"]
+
+_NORMAL_95: Final = 1.96
+_NO_METRICS: Final = frozenset(["num_failed_instances"])
+# A macro language beside its varieties, which EuroEval lists together.
+_FAMILIES: Final = {
+    "no": frozenset(["no", "nb", "nn"]),
+    "pt": frozenset(["pt", "pt-pt", "pt-br"]),
+}
+_AS_PRINTED: Final = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """One line: a model on a dataset.
+
+    Parameters
+    ----------
+    model, dataset, task : str
+    languages : tuple of str
+    raw : list
+        Scores of the bootstrap iterations, by metric; empty when there are none.
+    total : mapping
+        Means and their half intervals.
+    where : str
+    run : str
+        Sorts runs of one cell by their time.
+    variant : str
+        How the model was prompted.
+    """
+
+    model: str
+    dataset: str
+    task: str
+    languages: tuple[str, ...]
+    raw: Sequence[Any]
+    total: Mapping[str, Any]
+    where: str
+    run: str
+    variant: str = ""
+
+
+def _sniff(path: Path, head: Head) -> bool:
+    if not head.text.startswith("{") or not head.has("dataset", "task", "model", "results"):
+        return False
+    return bool({"dataset_languages", "languages"} & set(head.keys)) and '"total"' in head.text
+
+
+def _read(paths: Sequence[Path], options: Options) -> Reading:
+    lines = [line for path in options.each(paths) for line in _lines(path)]
+    scores, notes = spread(lines)
+    return settle(scores, source=common_folder(paths), options=options, notes=notes)
+
+
+def _lines(path: Path) -> Iterator[Evaluated]:
+    for number, record in json_lines(path):
+        where = f"{path}, line {number}"
+        results = as_mapping(record.get("results"), f"{where}: results")
+        raw = results.get("raw", [])
+        if isinstance(raw, dict):
+            raw = raw.get("test", raw.get("val", []))
+        languages = record.get("dataset_languages", record.get("languages"))
+        yield Evaluated(
+            model=as_text(record.get("model"), f"{where}: model"),
+            dataset=as_text(record.get("dataset"), f"{where}: dataset"),
+            task=as_text(record.get("task"), f"{where}: task"),
+            languages=tuple(
+                as_text(one, f"{where}: languages")
+                for one in as_list(languages, f"{where}: languages")
+            ),
+            raw=as_list(raw, f"{where}: results: raw"),
+            total=as_mapping(results.get("total"), f"{where}: results: total"),
+            where=where,
+            # New results are appended.
+            run=f"{number:09d}",
+            variant=_variant(record),
+        )
+
+
+def _variant(record: Mapping[str, Any]) -> str:
+    said = []
+    if record.get("few_shot") is not None:
+        said.append("few-shot" if record["few_shot"] else "zero-shot")
+    if record.get("validation_split"):
+        said.append("validation split")
+    return ", ".join(said)
+
+
+def spread(lines: Sequence[Evaluated]) -> tuple[list[Score], list[str]]:
+    """Scores of all lines, one for each bootstrap iteration, and what to report.
+
+    EuroEval's task (``sentiment-classification``) is what languages share and becomes
+    our dataset; where a language has several datasets for it, they are kept apart.
+    """
+    if not lines:
+        return [], []
+    datasets: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for line in lines:
+        datasets[line.task, _language(line)].add(line.dataset)
+    apart = {task for (task, _), found in datasets.items() if len(found) > 1}
+    scores = []
+    totals = 0
+    for line in lines:
+        found = evaluated_scores(line)
+        totals += any(score.boot is None for score in found)
+        name = f"{line.task}/{_stem(line)}" if line.task in apart else line.task
+        scores += [replace(score, dataset=name) for score in found]
+    notes = ["EuroEval's tasks are the datasets here: languages share them"]
+    if apart:
+        notes.append(f"several datasets of one language kept apart for {shorten(sorted(apart))}")
+    if totals < len(lines):
+        notes.append("raw scores of the bootstrap iterations read as boot, in percent")
+    if totals:
+        notes.append(
+            f"{counted(totals, 'result')} without raw scores: se is the file's _se over"
+            f" {_NORMAL_95}, because that is 1.96 standard errors"
+        )
+    return scores, notes
+
+
+def _stem(line: Evaluated) -> str:
+    """The dataset's name without a language at its end: scala of scala-nb."""
+    head, dash, end = line.dataset.rpartition("-")
+    return head if dash and end in line.languages else line.dataset
+
+
+def _language(line: Evaluated) -> str:
+    codes = list(dict.fromkeys(code.casefold() for code in line.languages))
+    for macro, family in _FAMILIES.items():
+        if set(codes) <= family and len(codes) > 1:
+            varieties = [code for code in codes if code != macro]
+            return varieties[0] if len(varieties) == 1 else macro
+    if not codes:
+        raise InputError(f"{line.where}: no language is named")
+    return "-".join(line.languages)
+
+
+def evaluated_scores(line: Evaluated) -> list[Score]:
+    """Scores of a line: its bootstrap iterations, or means where these are not there."""
+    language = _language(line)
+    metrics = [
+        name.removeprefix("test_").removeprefix("val_")
+        for name in line.total
+        if not name.endswith("_se") and name not in _NO_METRICS
+    ]
+    scores = []
+    for rank, metric in enumerate(dict.fromkeys(metrics)):
+        if metric in _NO_METRICS or metric.startswith("num_failed"):
+            continue
+        plain = Score(
+            model=line.model,
+            dataset=line.dataset,
+            language=language,
+            metric=metric,
+            value=_total(line, metric, ""),
+            where=line.where,
+            variant=line.variant,
+            run=line.run,
+            rank=rank,
+        )
+        raw = _iterations(line, metric, plain.value)
+        if raw is None:
+            half = _total(line, metric, "_se")
+            scores.append(replace(plain, se=None if half is None else half / _NORMAL_95))
+        else:
+            scores += [
+                replace(plain, value=value, boot=str(i), where=f"{line.where}, iteration {i + 1}")
+                for i, value in enumerate(raw)
+            ]
+    return scores
+
+
+def _total(line: Evaluated, metric: str, ending: str) -> float | None:
+    for prefix in ("test_", "val_", ""):
+        name = f"{prefix}{metric}{ending}"
+        if name in line.total:
+            return as_number(line.total[name], f"{line.where}: results: total: {name}")
+    return None
+
+
+def _iterations(line: Evaluated, metric: str, total: float | None) -> list[float] | None:
+    """Scores of the iterations on the scale of their mean `total`; None if they do not fit."""
+    values = []
+    for i, entry in enumerate(line.raw, start=1):
+        where = f"{line.where}: results: raw: {i}"
+        if not isinstance(entry, dict):
+            raise InputError(f"{where}: expected an object with metrics, got {show(entry)}")
+        found = next((entry[n] for n in (metric, f"test_{metric}") if n in entry), None)
+        values.append(as_number(found, f"{where}: {metric}"))
+    known = [value for value in values if value is not None]
+    if total is None or len(known) < 2 or len(known) < len(values):
+        return None
+    mean = math.fsum(known) / len(known)
+    for factor in (100.0, 1.0):
+        if math.isclose(factor * mean, total, rel_tol=_AS_PRINTED, abs_tol=_AS_PRINTED):
+            return [factor * value for value in known]
+    return None
+
+
+EUROEVAL: Final = Reader("euroeval", "EuroEval results", _sniff, _read)

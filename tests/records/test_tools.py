@@ -1,0 +1,195 @@
+"""Results of lighteval, EuroEval, Every Eval Ever, MTEB and HELM."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bayeseval.errors import InputError
+from bayeseval.records import Records, load, reduce_replicates
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "readers"
+ISSUES = FIXTURES / "euroeval" / "issues_615_617.jsonl"
+
+
+def rows(records: Records, *columns: str) -> dict[tuple[str, str, str], tuple[float, ...]]:
+    table = records.table
+    keys = zip(table["model"], table["language"], table["task"], strict=True)
+    values = zip(*(table[column] for column in columns), strict=True)
+    return dict(zip(keys, values, strict=True))
+
+
+def notes(records: Records) -> str:
+    return "\n".join(records.report.notes)
+
+
+def test_lighteval() -> None:
+    records = load(FIXTURES / "lighteval")
+    found = rows(records, "score", "n", "k")
+    # results/org-a/small: belebele_eng_Latn_mcf|0 has acc 0.55 on 20 items.
+    assert found["org-a/small", "eng_Latn", "belebele_mcf:acc"] == (0.55, 20.0, 11.0)
+    # global_mmlu says swa where belebele says swh_Latn.
+    assert records.coords["language"] == ("eng_Latn", "swh_Latn")
+    assert ("org-b/larger", "swh_Latn", "global_mmlu_all_mcf:virology:acc") in found
+    assert len(records) == 12
+    assert "6 averages left out" in notes(records)
+
+
+def test_lighteval_saves_keys_with_colons_too(tmp_path: Path) -> None:
+    """`EvaluationTracker.generate_final_dict` writes ":" for "|"."""
+    for path in (FIXTURES / "lighteval").rglob("*.json"):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        document["results"] = {k.replace("|", ":"): v for k, v in document["results"].items()}
+        target = tmp_path / path.parent.parent.name / path.name
+        target.parent.mkdir()
+        target.write_text(json.dumps(document), encoding="utf-8")
+    assert load(tmp_path).content_hash == load(FIXTURES / "lighteval").content_hash
+
+
+def test_the_se_of_euroeval_is_196_standard_errors() -> None:
+    """The claim that the reader divides by, on the numbers that were posted."""
+    lines = [line for line in ISSUES.read_text(encoding="utf-8").splitlines() if line]
+    for line in lines:
+        results = json.loads(line)["results"]
+        for metric in ("mcc", "macro_f1"):
+            raw = np.array([entry[metric] for entry in results["raw"]["test"]])
+            total = results["total"]
+            assert total[f"test_{metric}"] == pytest.approx(100 * raw.mean(), rel=1e-12)
+            sem = 100 * raw.std(ddof=1) / math.sqrt(len(raw))
+            # 16 digits in one of the lines, 6 in the other.
+            assert total[f"test_{metric}_se"] == pytest.approx(1.96 * sem, rel=1e-6)
+
+
+def test_euroeval_iterations_are_bootstrap_test_sets() -> None:
+    records = load(ISSUES)
+    cells = reduce_replicates(records)
+    # The totals that were posted; nb of ["nb", "no"], and nn.
+    assert records.coords["language"] == ("nb", "nn")
+    assert cells.mean == pytest.approx([0.9806705580041772, 11.978091392158248])
+    assert cells.n_boot.tolist() == [10.0, 10.0]
+    assert records.coords["task"] == ("linguistic-acceptability:mcc",)
+
+
+def test_euroeval_without_raw_scores(tmp_path: Path) -> None:
+    lines = []
+    for line in filter(None, ISSUES.read_text(encoding="utf-8").splitlines()):
+        record = json.loads(line)
+        record["results"]["raw"] = []
+        lines.append(json.dumps(record))
+    path = tmp_path / "results.jsonl"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    records = load(path)
+    assert sorted(records.table["se"]) == pytest.approx(
+        [1.5888595342182184 / 1.96, 2.760212088114447 / 1.96]
+    )
+    assert "1.96 standard errors" in notes(records)
+
+
+def test_euroeval_as_every_eval_ever_records() -> None:
+    records = load(FIXTURES / "euroeval" / "every_eval_form.jsonl")
+    cells = reduce_replicates(records)
+    # 0.1 (or 0.2) + 0.01 j for j from 0 to 9, 0.05 more in Danish, in percent.
+    assert cells.mean == pytest.approx([19.5, 14.5, 29.5, 24.5])
+    assert records.coords["model"] == ("org-a/small", "org-b/larger")
+
+
+def test_two_datasets_of_a_language_are_kept_apart(tmp_path: Path) -> None:
+    lines = (FIXTURES / "euroeval" / "every_eval_form.jsonl").read_text(encoding="utf-8")
+    path = tmp_path / "results.jsonl"
+    path.write_text(lines + lines.replace("scala-", "other-"), encoding="utf-8")
+    assert load(path).coords["task"] == (
+        "linguistic-acceptability/other:mcc",
+        "linguistic-acceptability/scala:mcc",
+    )
+
+
+def test_every_eval_ever() -> None:
+    records = load(FIXTURES / "every_eval")
+    found = rows(records, "score", "n", "k")
+    assert found["org-a/small", "Swahili", "global-mmlu-lite:accuracy"] == (0.5, 400.0, 200.0)
+    # An error of 0.5 and one of 0.375, on a scale from 0 to 1.
+    assert found["org-b/larger", "Swahili", "belebele:error (turned round)"][0] == 0.625
+    assert records.units["global-mmlu-lite:accuracy"].upper == 1.0
+    assert "swh_Latn as Swahili" in notes(records)
+
+
+def test_totals_of_every_eval_ever_have_to_be_named(tmp_path: Path) -> None:
+    shutil.copytree(FIXTURES / "every_eval", tmp_path / "data")
+    for path in (tmp_path / "data").rglob("*.json"):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace('"Burmese"', '"Culturally Sensitive"'), encoding="utf-8")
+    with pytest.raises(InputError, match="no language is known for 1 task: Culturally Sensitive"):
+        load(tmp_path / "data")
+    names = tmp_path / "names.csv"
+    names.write_text("task,dataset,language\nCulturally*,,\n", encoding="utf-8")
+    assert load(tmp_path / "data", task_names=names).coords["language"] == ("English", "Swahili")
+
+
+def test_mteb() -> None:
+    records = load(FIXTURES / "mteb")
+    found = rows(records, "score")
+    task = "MassiveIntentClassification (test):main_score"
+    assert found["org-a/small", "eng_Latn", task] == (0.5,)
+    assert ("org-a/small", "eng_Latn-swh_Latn", "FloresBitextMining:main_score") in found
+    (group,) = records.report.dropped
+    assert group.reason == "mixes more than two languages"
+    assert group.n_rows == 2
+    other = rows(load(FIXTURES / "mteb", metric="f1"), "score")
+    assert "FloresBitextMining:f1" in {key[2] for key in other}
+
+
+def test_mteb_revisions_are_models(tmp_path: Path) -> None:
+    shutil.copytree(FIXTURES / "mteb", tmp_path / "results")
+    model = tmp_path / "results" / "org-a__small"
+    shutil.copytree(model / "abcdef0123456789", model / "0123456789abcdef")
+    assert load(tmp_path / "results").coords["model"] == (
+        "org-a/small (01234567)",
+        "org-a/small (abcdef01)",
+        "org-b/larger",
+    )
+
+
+def test_helm() -> None:
+    records = load(FIXTURES / "helm")
+    found = rows(records, "score", "n")
+    # As stats.json has them for the split test without perturbation and sub-split.
+    assert found["org-a/small", "en", "mgsm:quasi_exact_match"] == (0.6, 20.0)
+    assert found["org-a/small", "et", "xcopa:quasi_exact_match"] == (0.35, 20.0)
+    assert len(records) == 8
+    runtime = load(FIXTURES / "helm", metric="inference_runtime")
+    assert set(runtime.table["score"]) == {0.25}
+
+
+def test_helm_needs_the_specification_of_the_run(tmp_path: Path) -> None:
+    shutil.copytree(FIXTURES / "helm", tmp_path / "runs")
+    next((tmp_path / "runs").rglob("run_spec.json")).unlink()
+    with pytest.raises(InputError, match=r"no run_spec\.json beside it"):
+        load(tmp_path / "runs")
+
+
+@pytest.mark.parametrize(
+    ("folder", "change", "phrases"),
+    [
+        ("lighteval", ("results", 3), ["results: expected an object", "got 3"]),
+        ("mteb", ("scores", []), ["scores: expected an object", "got []"]),
+        ("every_eval", ("evaluation_results", {}), ["evaluation_results: expected a list"]),
+        ("every_eval", ("model_info", {"id": 3}), ["model_info: id: expected text, got 3"]),
+    ],
+)
+def test_wrong_types_are_named_with_their_place(
+    tmp_path: Path, folder: str, change: tuple[str, Any], phrases: list[str]
+) -> None:
+    shutil.copytree(FIXTURES / folder, tmp_path / "data")
+    path = sorted(p for p in (tmp_path / "data").rglob("*.json") if p.name != "model_meta.json")[0]
+    document = json.loads(path.read_text(encoding="utf-8"))
+    document[change[0]] = change[1]
+    path.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        load(tmp_path / "data")
+    assert [phrase for phrase in [path.name, *phrases] if phrase not in str(caught.value)] == []
