@@ -14,9 +14,12 @@ import pytest
 from bayeseval import Fit, fit
 from bayeseval.cli import main
 from bayeseval.compare import GOOD_K, Comparison, compare, find_fits
+from bayeseval.compare.refits import refit_units
+from bayeseval.compare.words import verdict
 from bayeseval.design import build_design
 from bayeseval.engines._evidence import leave_group_out
 from bayeseval.errors import InputError
+from bayeseval.output.comparison_figure import comparison_figure
 from bayeseval.records import Records
 from bayeseval.simulate import simulate
 from bayeseval.spec import load_spec
@@ -149,6 +152,87 @@ def test_heavy_tails_are_compared_by_psis(tailed: tuple[Records, Fit]) -> None:
         compare(records, ["additive", HEAVY], by="language", fits={"heavy": heavy}, refits=11)
 
 
+def test_a_refit_without_a_record_agrees_with_psis(tailed: tuple[Records, Fit]) -> None:
+    records, heavy = tailed
+    design = build_design(records, load_spec(HEAVY))
+    elpd, k_hat = plain(heavy)
+    # The most surprising record that PSIS can do.
+    unit = int(np.argmin(np.where(k_hat < 0.5, elpd, 0.0)))
+    told: list[str] = []
+    found, judged = refit_units(
+        design,
+        "record",
+        [unit],
+        seed=1,
+        jobs=1,
+        progress=lambda stage, done, total, remark: told.append(stage),
+    )
+    # PSIS from 600 draws has an error of a few hundredths, the refit from 2000 likewise.
+    assert found[0] == pytest.approx(elpd[unit], abs=0.2)
+    assert np.isnan(judged[0])
+    assert set(told) == {"heavy: refits without each record"}
+    # Negative control: within the sample the record is less of a surprise.
+    inside = heavy.data["log_likelihood"]["score"].to_numpy()[..., unit]
+    assert np.log(np.exp(inside).mean()) > found[0] + 0.2
+
+
+def hand_made() -> tuple[pd.DataFrame, pd.DataFrame]:
+    table = pd.DataFrame(
+        {
+            "spec": ["b", "a", "c"],
+            "elpd": [-10.0, -12.0, -30.0],
+            "elpd_diff": [0.0, -2.0, -20.0],
+            "diff_se": [0.0, 1.5, 4.0],
+            "n_bad_k": [0, 3, 0],
+            "n": [13, 13, 13],
+        }
+    )
+    moves = pd.DataFrame(
+        {
+            "spec": ["b", "c", "b", "c"],
+            "against": "a",
+            "quantity": ["language_potential"] * 2 + ["cv_prr"] * 2,
+            "spearman": [0.9, 0.8, np.nan, 1.0],
+            "kendall": [0.8, 0.7, np.nan, 1.0],
+            "moved": ["de 1 [1, 2] to 3 [2, 4]", "", "", ""],
+        }
+    )
+    return table, moves
+
+
+def test_the_figure_shows_differences_and_orders() -> None:
+    table, moves = hand_made()
+    figure = comparison_figure(table, moves, by="task", subtitle="mine", gate_status="pass")
+    left, right = figure.axes
+    solid, hollow = (np.asarray(left.collections[i].get_offsets()) for i in (-2, -1))
+    np.testing.assert_allclose(solid, [[0.0, 0.0], [-20.0, 2.0]])
+    np.testing.assert_allclose(hollow, [[-2.0, 1.0]])
+    assert [label.get_text() for label in left.get_yticklabels()] == ["b", "a", "c"]
+    drawn = [np.asarray(points.get_offsets())[:, 0].tolist() for points in right.collections[:2]]
+    assert drawn == [[0.8, 0.7], [1.0]]
+    words = " ".join(text.get_text() for text in figure.texts)
+    assert "Hollow points" in words
+
+
+def test_the_words_are_careful(compared: Comparison) -> None:
+    table, moves = hand_made()
+    fits = dict(zip("abc", [*compared.fits.values()] * 2, strict=False))
+    said = verdict(table, moves, fits, "task")
+    assert said[0] == "No clear winner: b is 2.0 (SE 1.5) ahead of a, less than 4."
+    assert said[1] == "The standard errors rest on 13 left-out tasks only, and are rough."
+    assert said[2].startswith("a: 3 of 13 k-hats are above 0.7")
+    assert "CV-PRR are not reported by both a and b, and cannot be compared." in said
+    assert said[-4].endswith("most move (ranks): de 1 [1, 2] to 3 [2, 4].")
+    clear = table.assign(elpd_diff=[0.0, -9.0, -7.0], diff_se=[0.0, 2.0, 5.0], n_bad_k=0, n=500)
+    said = verdict(clear, moves, fits, "record")
+    assert said[0] == "b predicts a left-out record best: elpd 9.0 (SE 2.0) ahead of a."
+    assert said[1] == "Not clearly worse than b either: c 7.0 (SE 5.0)."
+    # Bad k-hats alone take a clear lead away.
+    said = verdict(clear.assign(n_bad_k=[1, 0, 0]), moves, fits, "record")
+    assert said[0].startswith("No clear winner: b is 9.0")
+    assert said[0].endswith("but some left-out densities cannot be relied on.")
+
+
 def plain(one: Fit) -> tuple[np.ndarray, np.ndarray]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -163,6 +247,10 @@ def test_what_cannot_be_compared_is_refused(records: Records, compared: Comparis
         compare(records, ["additive", "additive"])
     with pytest.raises(InputError, match="did you mean 'record'"):
         compare(records, MODELS, by="recrod")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="engine ml gives a point estimate"):
+        compare(records, MODELS, engine="ml")
+    with pytest.raises(InputError, match="--refits must be zero or more, got -1"):
+        compare(records, MODELS, refits=-1)
     with pytest.raises(InputError, match="the fit given for additive is of another table"):
         compare(table("additive"), MODELS, fits=compared.fits)
     with pytest.raises(InputError, match="the fit given for additive is of another spec"):
@@ -194,6 +282,10 @@ def test_the_command_uses_results_that_are_there(
         *("spec", "elpd", "se", "elpd_diff", "diff_se", "p_eff", "n_bad_k"),
     ]
     np.testing.assert_allclose(written["elpd"], compared.table["elpd"], rtol=1e-9)
+    assert {path.name for path in (folder / "tables").iterdir()} == {
+        *("comparison.csv", "k_hats.csv", "moves.csv", "pointwise.csv", "routes.csv"),
+    }
+    assert (folder / "figures" / "comparison.png").stat().st_size > 10_000
     run = json.loads((folder / "run.json").read_text())
     assert run["models"] == {"additive": "marginal", "interaction": "marginal"}
     assert run["verdict"][0].startswith("interaction predicts")

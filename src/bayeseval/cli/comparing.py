@@ -42,6 +42,9 @@ def compare(
     jobs: Annotated[
         int | None, typer.Option(help="Fits at once. [default: one per four cores]")
     ] = None,
+    figures: Annotated[
+        bool, typer.Option("--figures/--no-figures", help="Draw the figure.")
+    ] = True,
     columns: Columns = None,
     mapping: Mapping = None,
     metric: Metric = None,
@@ -88,7 +91,7 @@ def compare(
             jobs=jobs,
             progress=progress,
         )
-    found.save(folder, force=force)
+    found.save(folder, figures=figures, force=force)
     typer.echo(str(found))
     typer.echo(f"\nResults: {folder}")
     if any(one.gate.status == "fail" for one in found.fits.values()):

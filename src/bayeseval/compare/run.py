@@ -267,7 +267,13 @@ def _check(
         )
     if refits < 0:
         raise InputError(f"--refits must be zero or more, got {refits}")
+    first = next(iter(designs.values()))
     for design in designs.values():
+        if not np.array_equal(design.score, first.score):
+            raise InputError(
+                f"{first.spec.name} and {design.spec.name} read different scores from the table, "
+                "so that their densities cannot be compared"
+            )
         check_cost(design, by, refits=refits)
 
 

@@ -33,7 +33,7 @@ from bayeseval.fit import LEAVE_OUT_DRAWS, Fit
 if TYPE_CHECKING:
     from bayeseval.engines import Progress
 
-__all__ = ["GOOD_K", "Scores", "check_cost", "score"]
+__all__ = ["GOOD_K", "Scores", "check_cost", "exact_elpd", "score"]
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -148,7 +148,7 @@ def score(
 
 
 def _gaussian_records(design: Design, fitted: Fit, *, seed: int, progress: Progress) -> Scores:
-    elpd, k_hat = _psis(_exact_tree(design, fitted, names.RECORD))
+    elpd, k_hat = exact_elpd(design, fitted, names.RECORD)
     return _by_evidence(design, names.RECORD, elpd, k_hat, seed=seed, progress=progress)
 
 
@@ -156,7 +156,7 @@ def _groups(
     design: Design, fitted: Fit, by: names.LeftOut, *, seed: int, jobs: int, progress: Progress
 ) -> Scores:
     if why_not(design) is None:
-        elpd, k_hat = _psis(_exact_tree(design, fitted, by))
+        elpd, k_hat = exact_elpd(design, fitted, by)
         return _by_evidence(design, by, elpd, k_hat, seed=seed, progress=progress)
     units = range(len(design.coords[by]))
     elpd, k_hat = refit_units(design, by, units, seed=seed, jobs=jobs, progress=progress)
@@ -266,12 +266,26 @@ def _thinned(posterior: xr.Dataset, draws: int) -> xr.Dataset:
     return posterior.isel(draw=np.unique(np.linspace(0, n - 1, min(draws, n)).astype(int)))
 
 
-def _exact_tree(design: Design, fitted: Fit, by: names.LeftOut) -> xr.DataTree:
+def exact_elpd(design: Design, fitted: Fit, by: names.LeftOut) -> tuple[Floats, Floats]:
+    """Elpd and Pareto k-hat of every unit by PSIS over the sds of a Gaussian model.
+
+    Parameters
+    ----------
+    design : Design
+        One that `marginal.why_not` has nothing against.
+    fitted : Fit
+        Its fit.
+    by : {"record", "language", "task", "model"}
+        What is left out at a time.
+
+    Returns
+    -------
+    tuple of ndarray, each of shape (n_units,)
+    """
     if names.leave_out_group(by) in fitted.data.children:
-        return fitted.leave_one_out(by)
-    return leave_out_tree(
-        design, fitted.data["posterior"].to_dataset(), by=by, draws=LEAVE_OUT_DRAWS
-    )
+        return _psis(fitted.leave_one_out(by))
+    posterior = fitted.data["posterior"].to_dataset()
+    return _psis(leave_out_tree(design, posterior, by=by, draws=LEAVE_OUT_DRAWS))
 
 
 def _plain_tree(design: Design, fitted: Fit) -> tuple[xr.DataTree, tuple[str, ...]]:

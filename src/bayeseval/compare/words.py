@@ -20,6 +20,8 @@ __all__ = ["comparison_table", "moves_table", "routes_table", "verdict"]
 # comparison").
 LEAST_DIFFERENCE: Final = 4.0
 LEAST_RATIO: Final = 2.0
+# With fewer left-out units a standard error is itself known to a fifth at best.
+FEW_UNITS: Final = 20
 
 
 def comparison_table(scores: Mapping[str, Scores]) -> pd.DataFrame:
@@ -106,7 +108,7 @@ def verdict(
     shaky = best["n_bad_k"] > 0 or second["n_bad_k"] > 0
     said = f"{lead:.1f} (SE {error:.1f}) ahead of {second['spec']}"
     sentences = []
-    if lead < LEAST_DIFFERENCE or lead < LEAST_RATIO * error or shaky:
+    if _is_close(lead, error) or shaky:
         reason = (
             "less than 4"
             if lead < LEAST_DIFFERENCE
@@ -117,6 +119,17 @@ def verdict(
         sentences.append(f"No clear winner: {best['spec']} is {said}, {reason}.")
     else:
         sentences.append(f"{best['spec']} predicts a left-out {by} best: elpd {said}.")
+    tied = [
+        f"{row['spec']} {-row['elpd_diff']:.1f} (SE {row['diff_se']:.1f})"
+        for row in table.iloc[2:].to_dict("records")
+        if _is_close(-row["elpd_diff"], row["diff_se"])
+    ]
+    if tied:
+        sentences.append(f"Not clearly worse than {best['spec']} either: {', '.join(tied)}.")
+    if best["n"] < FEW_UNITS:
+        sentences.append(
+            f"The standard errors rest on {best['n']} left-out {by}s only, and are rough."
+        )
     for row in table[table["n_bad_k"] > 0].to_dict("records"):
         sentences.append(
             f"{row['spec']}: {row['n_bad_k']} of {row['n']} k-hats are above 0.7; its elpd is "
@@ -125,6 +138,12 @@ def verdict(
     sentences += _bought(fits)
     for row in moves.to_dict("records"):
         what = "language potentials" if row["quantity"] == names.LANGUAGE_POTENTIAL else "CV-PRR"
+        if np.isnan(row["spearman"]):
+            sentences.append(
+                f"{what[0].upper()}{what[1:]} are not reported by both {row['against']} and "
+                f"{row['spec']}, and cannot be compared."
+            )
+            continue
         text = (
             f"From {row['against']} to {row['spec']} the {what} keep their order with Spearman "
             f"{row['spearman']:.2f}, Kendall {row['kendall']:.2f}"
@@ -136,6 +155,10 @@ def verdict(
     if failed:
         sentences.append(f"Not converged, so nothing here is reliable: {', '.join(failed)}.")
     return sentences
+
+
+def _is_close(difference: float, error: float) -> bool:
+    return difference < LEAST_DIFFERENCE or difference < LEAST_RATIO * error
 
 
 def _bought(fits: Mapping[str, Fit]) -> list[str]:

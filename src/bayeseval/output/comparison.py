@@ -10,6 +10,8 @@ from typing import Any
 
 import pandas as pd
 
+from bayeseval.output._style import save_figure
+from bayeseval.output.comparison_figure import comparison_figure
 from bayeseval.output.store import Writer, write_csv, write_folder
 from bayeseval.output.terminal import text_table
 
@@ -45,6 +47,15 @@ def write_comparison(
     writers: dict[str, Writer] = {
         f"tables/{name}.csv": partial(write_csv, table) for name, table in tables.items()
     }
+    if figures:
+        figure = comparison_figure(
+            tables["comparison"],
+            tables["moves"],
+            by=str(run["by"]),
+            subtitle=f"{run['benchmark']}, {len(tables['comparison'])} models",
+            gate_status="fail" if "fail" in run["gates"].values() else "pass",
+        )
+        writers["figures/comparison.png"] = partial(save_figure, figure)
     return write_folder(folder, writers, run=run, force=force)
 
 

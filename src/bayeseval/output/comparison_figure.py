@@ -1,0 +1,121 @@
+"""The figure of a comparison: differences in elpd, and what moves with the model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pandas as pd
+
+from bayeseval.output._parts import label_rows
+from bayeseval.output._style import (
+    ACCENT,
+    FAINT,
+    GREY,
+    MAIN,
+    WARNING,
+    new_figure,
+    plain,
+    shorten,
+    styled,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["comparison_figure"]
+
+_WIDTH: Final = 8.4
+_ROW: Final = 0.42
+_QUANTITIES: Final = (
+    ("language_potential", "language potential", MAIN, "o"),
+    ("cv_prr", "CV-PRR", ACCENT, "D"),
+)
+
+
+@styled
+def comparison_figure(
+    table: pd.DataFrame, moves: pd.DataFrame, *, by: str, subtitle: str, gate_status: str
+) -> Figure:
+    """Elpd differences with their errors, and how far the order of levels is kept.
+
+    Parameters
+    ----------
+    table, moves : pandas.DataFrame
+        Of :class:`bayeseval.compare.Comparison`.
+    by : str
+        What was left out at a time.
+    subtitle : str
+        Which benchmark.
+    gate_status : str
+        ``fail`` stamps the figure.
+    """
+    first = str(moves["against"].iloc[0])
+    bad = table[table["n_bad_k"] > 0]
+    caption = (
+        f"Left: expected log predictive density (elpd, natural log), one {by} left out at a time, "
+        "less that of the best model; thick bars: one standard error of the difference, thin bars: "
+        "two. Grey band: differences under 4, which say nothing. Right: Kendall correlation of the "
+        f"posterior means of languages (potential) and models (CV-PRR) with those of {first}."
+    )
+    if len(bad):
+        caption += (
+            " Hollow points: some left-out densities cannot be relied on (Pareto k-hat above 0.7)."
+        )
+    figure = new_figure(
+        _WIDTH,
+        0.9 + _ROW * len(table),
+        title=f"Which model predicts a left-out {by} best?",
+        subtitle=subtitle,
+        caption=caption,
+        gate_status=gate_status,
+    )
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
+    _differences(left, table)
+    _orders(right, table, moves)
+    label_rows(left, [plain(shorten(str(name))) for name in table["spec"]], 9.0)
+    right.tick_params(axis="y", length=0)
+    right.spines["left"].set_visible(False)
+    return figure
+
+
+def _differences(axes: Axes, table: pd.DataFrame) -> None:
+    y = np.arange(len(table))
+    value, error = (table[key].to_numpy(dtype=float) for key in ("elpd_diff", "diff_se"))
+    lowest = float((value - 2.0 * error).min())
+    axes.axvspan(-4.0, 0.0, color=FAINT, alpha=0.7, linewidth=0, zorder=0)
+    axes.hlines(y, value - 2 * error, value + 2 * error, color=MAIN, alpha=0.6, linewidth=1.2)
+    axes.hlines(y, value - error, value + error, color=MAIN, linewidth=3.0)
+    bad = table["n_bad_k"].to_numpy() > 0
+    axes.scatter(value[~bad], y[~bad], s=34, color=MAIN, zorder=3)
+    axes.scatter(
+        value[bad], y[bad], s=34, facecolor="white", edgecolor=WARNING, linewidth=1.4, zorder=3
+    )
+    axes.set_xlabel("Elpd less that of the best model")
+    # Room on the right for a bar that reaches beyond the best one.
+    highest = max(float((value + 2.0 * error).max()), 0.0)
+    margin = 0.06 * max(highest - lowest, 8.0)
+    axes.set_xlim(min(lowest, -4.0) - margin, highest + margin)
+
+
+def _orders(axes: Axes, table: pd.DataFrame, moves: pd.DataFrame) -> None:
+    place = {name: i for i, name in enumerate(table["spec"])}
+    for k, (quantity, label, colour, marker) in enumerate(_QUANTITIES):
+        part = moves[(moves["quantity"] == quantity) & moves["kendall"].notna()]
+        y = np.array([place[name] for name in part["spec"]], dtype=float)
+        axes.scatter(
+            part["kendall"],
+            y + 0.12 * (2 * k - 1),
+            s=30,
+            color=colour,
+            marker=marker,
+            label=label,
+            zorder=3,
+        )
+    axes.scatter([1.0], [place[str(moves["against"].iloc[0])]], s=30, color=GREY, marker="|")
+    axes.grid(visible=True, axis="x")
+    axes.set_xlabel(f"Order kept from {plain(shorten(str(moves['against'].iloc[0])))} (Kendall)")
+    lowest = float(np.nanmin([moves["kendall"].min(), 0.9]))
+    axes.set_xlim(lowest - 0.06 * (1.0 - lowest), 1.0 + 0.06 * (1.0 - lowest))
+    axes.legend(loc="best")

@@ -1,0 +1,48 @@
+"""Work one after the other and in several processes: the same results, in order."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from bayeseval._processes import run_all, sensible_jobs
+from bayeseval.errors import InputError
+
+
+def test_the_results_do_not_depend_on_the_number_of_processes() -> None:
+    told: list[tuple[str, int, int, str]] = []
+
+    def work(item: int, beat: object) -> tuple[int, int, bool]:
+        return item**2, os.getpid(), beat is None
+
+    def tell(*report: object) -> None:
+        told.append(report)  # type: ignore[arg-type]
+
+    here = run_all(work, [3, 1, 2], jobs=1, stage="work", progress=tell)
+    there = run_all(work, [3, 1, 2], jobs=2, stage="work", progress=tell)
+    assert [square for square, _, _ in here] == [9, 1, 4]
+    assert [square for square, _, _ in there] == [9, 1, 4]
+    assert {pid for _, pid, _ in here} == {os.getpid()}
+    # Only this process is there to be told of Ctrl-C.
+    assert os.getpid() not in {pid for _, pid, _ in there}
+    assert [alone for _, _, alone in here + there] == [False] * 3 + [True] * 3
+    assert told[:4] == told[4:] == [("work", i, 3, "") for i in range(4)]
+
+
+def test_what_a_piece_of_work_reports_is_passed_on() -> None:
+    told = []
+
+    def work(item: int, beat: object) -> int:
+        beat("sampling", 1, 2, "")  # type: ignore[operator]
+        return item
+
+    run_all(work, [7], jobs=1, stage="fits", progress=lambda *report: told.append(report))
+    assert told == [("fits", 0, 1, ""), ("fits", 0, 1, "sampling"), ("fits", 1, 1, "")]
+
+
+def test_jobs_are_a_positive_number() -> None:
+    assert sensible_jobs(3) == 3
+    assert sensible_jobs(None) >= 1
+    with pytest.raises(InputError, match="--jobs must be at least 1, got 0"):
+        sensible_jobs(0)
