@@ -61,33 +61,39 @@ def answer(name: str, noise: str, models: list[str], by: Any, seed: int) -> dict
     }
 
 
+def report(rows: pd.DataFrame) -> bool:
+    """Print counts per cell; whether one falls short."""
+    short = False
+    for (noise, name), part in rows.groupby(["noise", "truth"], sort=False):
+        right, unclear = (int((part["answer"] == said).sum()) for said in (name, "unclear"))
+        wrong = len(part) - right - unclear
+        short |= right + unclear < LEAST * len(part)
+        print(
+            f"{noise:10}{name:12} picked {right:3d}, no clear winner {unclear:3d}, "
+            f"wrong {wrong:3d} of {len(part)}"
+        )
+    return short
+
+
 def main() -> int:
-    """Print counts per cell; 1 when one falls short."""
+    """Compare table by table, all cells in turn; 1 when one falls short."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", type=int, default=100)
     parser.add_argument("--models", default="additive,interaction,crossed")
     parser.add_argument("--by", default="record")
     asked = parser.parse_args()
     models = asked.models.split(",")
-    rows = []
-    short = False
-    for noise in ("normal", "student_t"):
-        for name in ("additive", "interaction", "crossed"):
-            begun = time.perf_counter()
-            part = pd.DataFrame(
-                [answer(name, noise, models, asked.by, seed) for seed in range(asked.tables)]
-            )
-            rows.append(part)
-            right, unclear = (part["answer"] == name).sum(), (part["answer"] == "unclear").sum()
-            short |= right + unclear < LEAST * len(part)
-            print(
-                f"{noise:10}{name:12} picked {right:3d}, no clear winner {unclear:3d}, wrong "
-                f"{len(part) - right - unclear:3d} of {len(part)} "
-                f"({time.perf_counter() - begun:.0f} s)",
-                flush=True,
-            )
+    rows: list[dict[str, Any]] = []
+    begun = time.perf_counter()
     RESULTS.parent.mkdir(exist_ok=True)
-    pd.concat(rows).to_csv(RESULTS, index=False)
+    for seed in range(asked.tables):
+        for noise in ("normal", "student_t"):
+            for name in ("additive", "interaction", "crossed"):
+                rows.append(answer(name, noise, models, asked.by, seed))
+        # Written as it goes: a run that is stopped has told what it found.
+        pd.DataFrame(rows).to_csv(RESULTS, index=False, float_format="%.4f")
+    short = report(pd.DataFrame(rows))
+    print(f"{len(rows)} tables in {time.perf_counter() - begun:.0f} s")
     return int(short)
 
 

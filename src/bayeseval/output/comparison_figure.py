@@ -118,4 +118,4 @@ def _orders(axes: Axes, table: pd.DataFrame, moves: pd.DataFrame) -> None:
     axes.set_xlabel(f"Order kept from {plain(shorten(str(moves['against'].iloc[0])))} (Kendall)")
     lowest = float(np.nanmin([moves["kendall"].min(), 0.9]))
     axes.set_xlim(lowest - 0.06 * (1.0 - lowest), 1.0 + 0.06 * (1.0 - lowest))
-    axes.legend(loc="best")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
