@@ -22,6 +22,7 @@ from bayeseval.engines._leave_out_mixture import (
 )
 from bayeseval.engines.base import residual_sd
 from bayeseval.engines.marginal import sample
+from bayeseval.records import Covariate
 from bayeseval.simulate import simulate
 from bayeseval.spec import load_spec
 from tests.engines.exact_gaussian import random_sds, write_out
@@ -88,6 +89,21 @@ def test_without_heavy_tails_it_is_the_gaussian_closed_form(likelihood: str) -> 
     if likelihood == "student_t":
         heavy = leave_out_mixture(design, draws | {names.NU: np.full(2, 2.0)})
         assert np.abs(heavy - expected).max() > 0.5
+
+
+def test_slopes_are_integrated_out_too() -> None:
+    drawn = simulate("additive", n_languages=5, n_tasks=3, n_models=4, seed=3).records
+    given = Covariate(
+        "mexa", "language", drawn.coords["language"], (), np.array([0.9, 0.1, 0.4, 0.7, 0.2])
+    )
+    spec = load_spec({"name": "mine", "covariates": [{"name": "mexa"}]})
+    design = build_design(drawn, spec, [given])
+    draws = point(design, 1.0) | {design.slopes[0].slope: np.array([3.0, -2.0])}
+    expected = leave_out_log_density(design, draws)
+    np.testing.assert_allclose(leave_out_mixture(design, draws), expected, rtol=1e-8)
+    # Negative control: without the covariate it is another model.
+    without = build_design(drawn, load_spec("additive"))
+    assert np.abs(leave_out_mixture(without, draws) - expected).max() > 0.01
 
 
 def test_residuals_by_level_are_known_noise() -> None:

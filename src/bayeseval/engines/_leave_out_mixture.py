@@ -38,7 +38,7 @@ from bayeseval.engines._marginal_density import (
     one_thread_per_call,
 )
 from bayeseval.engines.base import linear_predictor, residual_sd
-from bayeseval.engines.marginal import MOST_KEPT
+from bayeseval.engines.marginal import MOST_KEPT, why_not_slopes
 
 __all__ = ["group_log_density", "leave_out_mixture", "log_convolution", "why_no_mixture"]
 
@@ -72,6 +72,9 @@ def why_no_mixture(design: Design) -> str | None:
         return said if outcome.chance is None else f"{said} with chance levels"
     if prior.dist != "normal":
         return f"the intercept's prior is {prior.dist}"
+    reason = why_not_slopes(design)
+    if reason is not None:
+        return reason
     if any(term.is_noise for term in design.terms):
         return "cells share test items"
     levels = [term.n_levels for term in design.terms]
@@ -287,7 +290,8 @@ def _precision_factors(
 def _marginal(design: Design) -> Marginal:
     """Statistics with a noise class for every record, in their order."""
     own = np.arange(1.0, design.n_records + 1.0)
-    priors = {k: v for k, v in design.priors.items() if k == names.INTERCEPT or v.positive}
+    coefficients = {names.INTERCEPT, *(slope.slope for slope in design.slopes)}
+    priors = {k: v for k, v in design.priors.items() if k in coefficients or v.positive}
     return build_marginal(replace(design, se=own, priors=priors))
 
 

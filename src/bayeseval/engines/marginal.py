@@ -24,7 +24,7 @@ from bayeseval.engines._marginal_density import Marginal, build_marginal, one_th
 from bayeseval.engines.base import Draws, Progress, SamplerSettings, resolve_settings
 from bayeseval.errors import EngineError
 
-__all__ = ["sample", "why_not"]
+__all__ = ["MOST_KEPT", "sample", "why_not", "why_not_slopes"]
 
 Floats = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]
@@ -67,12 +67,9 @@ def why_not(design: Design) -> str | None:
         return f"residual sds by {spec.residual_by} are too many to sample by importance"
     if prior.dist != "normal":
         return f"the intercept's prior must be normal, not {prior.dist}"
-    for slope in design.slopes:
-        if slope.n_unknown:
-            return f"{slope.n_unknown} unknown values of {slope.name} are multiplied by its slope"
-        its_prior = design.priors[slope.slope]
-        if its_prior.dist != "normal" or its_prior.loc:
-            return f"the prior of {slope.slope} must be normal around zero, not {its_prior}"
+    reason = why_not_slopes(design)
+    if reason is not None:
+        return reason
     known = {names.INTERCEPT, names.SD_RESIDUAL, *(term.sd for term in design.terms)}
     known |= {slope.slope for slope in design.slopes}
     unknown = sorted(set(design.priors) - known)
@@ -83,6 +80,17 @@ def why_not(design: Design) -> str | None:
     levels = [term.n_levels for term in design.terms]
     if sum(levels) - max(levels) > MOST_KEPT:
         return f"{sum(levels)} effects are too many to integrate out at once"
+    return None
+
+
+def why_not_slopes(design: Design) -> str | None:
+    """Reason why slopes cannot be integrated out like effects; None when they can."""
+    for slope in design.slopes:
+        if slope.n_unknown:
+            return f"{slope.n_unknown} unknown values of {slope.name} are multiplied by its slope"
+        prior = design.priors[slope.slope]
+        if prior.dist != "normal" or prior.loc:
+            return f"the prior of {slope.slope} must be normal around zero, not {prior}"
     return None
 
 
