@@ -208,6 +208,17 @@ def test_tests_of_residuals_and_effects_as_published(published: Sensitivity) -> 
     assert f"{stats.shapiro(marginal).statistic:.3f}" != "0.979"
 
 
+def test_the_checks_of_the_published_fit_say_the_same(published: Sensitivity) -> None:
+    table = published.fit.checks().table.set_index("check")
+    assert f"{table.loc['residual_normality', 'value']:.3f}" == "0.979"
+    assert f"{table.loc['normality_model', 'p_classical']:.3f}" == "0.987"
+    assert table.loc["equal_variance_language", "p_classical"] < 0.001
+    # Beside them the same questions to the model itself, which answers alike.
+    assert table.loc["residual_normality", "p"] < 0.001
+    assert table.loc["equal_variance_language", "status"] == "fail"
+    assert table.loc["normality_model", "status"] == "pass"
+
+
 def test_without_outliers_nothing_moves_much() -> None:
     """Negative control: scores of the model itself do not hang on their largest residuals."""
     calm = simulate("additive", n_languages=12, sds={"sd_residual": 2.0}, seed=1).records

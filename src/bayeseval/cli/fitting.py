@@ -75,6 +75,9 @@ def fit(
             "language, task or model, or several of them.",
         ),
     ] = None,
+    no_checks: Annotated[
+        bool, typer.Option("--no-checks", help="Leave out the checks of the model.")
+    ] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="No progress and no messages, only results.")
     ] = False,
@@ -132,9 +135,22 @@ def fit(
             progress=progress,
             **asdict(asked),
         )
+        checks = None
+        if not no_checks:
+            progress("checks", 0, 1, "")
+            checks = result.checks()
+            progress("checks", 1, 1, "")
         progress("writing", 0, 1, str(folder))
-        result.save(folder, ci_prob=ci_prob, figures=not no_figures, force=force)
+        result.save(folder, checks=checks, ci_prob=ci_prob, figures=not no_figures, force=force)
         progress("writing", 1, 1, str(folder))
-    typer.echo(format_results(result.data, result.run, folder=folder, ci_prob=ci_prob))
+    typer.echo(
+        format_results(
+            result.data,
+            result.run,
+            folder=folder,
+            ci_prob=ci_prob,
+            checks=None if checks is None else str(checks),
+        )
+    )
     if result.gate.status == "fail":
         raise typer.Exit(EXIT_GATE_FAILED)

@@ -8,9 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import xarray as xr
 
 from bayeseval import names
+from bayeseval.output._style import save_figure
+from bayeseval.output.check_figure import checks_figure
 from bayeseval.output.figures import figure_writers
 from bayeseval.output.store import (
     RUN_ID,
@@ -45,6 +48,7 @@ def write_results(
     run: Mapping[str, Any],
     folder: Path,
     *,
+    checks: Mapping[str, pd.DataFrame] | None = None,
     ci_prob: float = names.CI_PROB,
     figures: bool = True,
     force: bool = False,
@@ -59,6 +63,9 @@ def write_results(
         Its provenance.
     folder : Path
         Where to.
+    checks : mapping of str to pandas.DataFrame, optional
+        Checks of the model: ``checks`` and the tables that they are drawn from, each
+        ``tables/<name>.csv``.
     ci_prob : float
         Probability of the equal-tailed intervals of tables and figures.
     figures : bool
@@ -75,13 +82,15 @@ def write_results(
     language_names = run["language_names"] or None
     writers: dict[str, Writer] = {POSTERIOR_FILE: partial(write_tree, tree)}
     tables = result_tables(tree, gate_status=status, ci_prob=ci_prob, language_names=language_names)
+    if checks is not None:
+        tables |= {f"tables/{name}.csv": table for name, table in checks.items()}
     writers |= {path: partial(write_csv, table) for path, table in tables.items()}
     if figures:
-        writers |= figure_writers(
-            tables,
-            subtitle=f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}",
-            gate_status=status,
-        )
+        subtitle = f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}"
+        writers |= figure_writers(tables, subtitle=subtitle, gate_status=status)
+        if checks is not None:
+            figure = checks_figure(checks, subtitle=subtitle, gate_status=status)
+            writers["figures/checks.png"] = partial(save_figure, figure)
     said = {**run, "ci_kind": names.CI_KIND, "ci_prob": ci_prob}
     return write_folder(folder, writers, run=said, force=force)
 

@@ -59,6 +59,7 @@ def format_results(
     *,
     folder: str | Path | None = None,
     ci_prob: float = names.CI_PROB,
+    checks: str | None = None,
 ) -> str:
     """Summarise a fit in text: model disparity, language potential, components, gate.
 
@@ -75,6 +76,8 @@ def format_results(
         Where the results are, for the last line.
     ci_prob : float
         Probability of the equal-tailed intervals.
+    checks : str, optional
+        What the checks of the model found.
 
     Returns
     -------
@@ -106,6 +109,8 @@ def format_results(
     ]
     if estimands.has_replicates(tree):
         parts.append(_within(tree, run, ci_prob))
+    if checks is not None:
+        parts.append(checks)
     if folder is not None:
         parts.append(f"Results: {folder}")
     return "\n\n".join(parts)

@@ -220,6 +220,7 @@ class Records:
             name=name,
             units={task: unit for task, unit in self._units.items() if task in tasks},
             language_names=self._language_names,
+            datasets={task: dataset for task, dataset in self._datasets.items() if task in tasks},
             # Looked at when the whole table was read.
             mixed_scales="allow",
             diverged_runs="allow",

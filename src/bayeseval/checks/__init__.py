@@ -1,0 +1,206 @@
+"""Checks of a fitted model: how it fits the table, and how results hang on its priors.
+
+The convergence gate asks whether a fit computed what the model says; these checks ask
+whether the model says anything about this table. None of them needs an engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import xarray as xr
+
+from bayeseval import names
+from bayeseval._random import generator
+from bayeseval.checks.calibration import calibration_check, influence_check, left_out
+from bayeseval.checks.connections import connection_check
+from bayeseval.checks.container import Check, Checks
+from bayeseval.checks.gaussian import why_no_closed_form
+from bayeseval.checks.powerscale import sensitivity_check
+from bayeseval.checks.prior import prior_checks, prior_tree
+from bayeseval.checks.realised import realised_pit
+from bayeseval.checks.residuals import Realised, effect_checks, range_checks, residual_checks
+from bayeseval.design import Design
+from bayeseval.errors import BayesevalError
+from bayeseval.estimands import read_arrays
+from bayeseval.estimands.container import PosteriorArrays
+from bayeseval.estimands.frames import draws_of
+from bayeseval.estimands.predict import replicate_scores
+
+__all__ = ["Check", "Checks", "predictive_groups", "run_checks"]
+
+Floats = npt.NDArray[np.float64]
+Bounds = Mapping[str, tuple[float | None, float | None]]
+
+# Posterior draws at which residuals are looked at; half as many where scores have to be
+# replicated for it.
+_DRAWS = 40
+
+
+def run_checks(
+    tree: xr.DataTree,
+    design: Design | None,
+    *,
+    bounds: Bounds | None = None,
+    seed: int = 0,
+    why_no_design: str = "the fit does not hold its design",
+) -> Checks:
+    """Put all checks to a fit.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        All groups of a fit.
+    design : Design or None
+        What was fitted; without it the checks of priors are not applicable.
+    bounds : mapping of str to pair of float, optional
+        Smallest and largest possible score by task; None where unbounded.
+    seed : int
+        The one seed.
+    why_no_design : str
+        Said where `design` is None.
+
+    Returns
+    -------
+    Checks
+        Cheap: about a second on 1,364 records.
+    """
+    arrays = read_arrays(tree)
+
+    def rng(what: str) -> np.random.Generator:
+        return generator(seed, f"checks: {what}")
+
+    limits = _limits(arrays, bounds or {})
+    n_draws = _DRAWS if arrays.likelihood in ("normal", "student_t") else _DRAWS // 2
+    draws = np.unique(np.linspace(0, arrays.n_samples - 1, n_draws).astype(int))
+    realised = Realised(arrays, draws, realised_pit(arrays, draws, rng("pit")), limits)
+    prior, sensitivity, table = _about_priors(tree, design, limits, rng("prior"), why_no_design)
+    loo = None
+    if design is not None and why_no_closed_form(design) is None:
+        posterior = tree["posterior"].to_dataset()
+        variables = {
+            str(name): draws_of(posterior[name]) for name in _parameters(design, posterior)
+        }
+        loo = left_out(design, variables, rng("left out"))
+    calibration, ecdf = calibration_check(loo, realised.pit, rng("calibration"))
+    influence, records = influence_check(tree, _labels(arrays), loo)
+    ranges, sds = range_checks(realised, rng("replicates"))
+    details = {
+        "calibration": ecdf,
+        "sd_by_language": sds,
+        "influential_records": records,
+        "prior_sensitivity": table,
+    }
+    return Checks.of(
+        [
+            *prior,
+            sensitivity,
+            calibration,
+            *ranges,
+            *residual_checks(realised, rng("residuals")),
+            *effect_checks(realised),
+            influence,
+            connection_check(arrays.index, arrays.levels),
+        ],
+        {name: part for name, part in details.items() if len(part)},
+    )
+
+
+def _about_priors(
+    tree: xr.DataTree,
+    design: Design | None,
+    limits: tuple[Floats, Floats] | None,
+    rng: np.random.Generator,
+    reason: str,
+) -> tuple[list[Check], Check, pd.DataFrame]:
+    if tree["posterior"].attrs.get("engine") == "ml":
+        design, reason = None, "maximum likelihood takes no priors"
+    if design is not None:
+        try:
+            return prior_checks(design, limits, rng), *sensitivity_check(tree, design, "")
+        except BayesevalError as error:
+            reason = str(error)
+    sentence = f"Not looked at: {reason}."
+    prior = [
+        Check(name, "not applicable", sentence=sentence) for name in ("prior_range", "prior_spread")
+    ]
+    return prior, *sensitivity_check(tree, None, reason)
+
+
+def _parameters(design: Design, posterior: xr.Dataset) -> list[str]:
+    effects = {term.effect for term in design.terms}
+    return [str(n) for n in posterior.data_vars if n in design.priors or n in design.dims()
+            and n not in effects]  # fmt: skip
+
+
+def _limits(arrays: PosteriorArrays, bounds: Bounds) -> tuple[Floats, Floats] | None:
+    """Bounds of every record; None where no task has any."""
+    tasks = arrays.levels[names.TASK]
+    pairs = [bounds.get(task, (None, None)) for task in tasks]
+    lower = np.array([-np.inf if low is None else low for low, _ in pairs])
+    upper = np.array([np.inf if high is None else high for _, high in pairs])
+    if np.isinf(lower).all() and np.isinf(upper).all():
+        return None
+    of_record = arrays.index[names.TASK]
+    return lower[of_record], upper[of_record]
+
+
+def _labels(arrays: PosteriorArrays) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            factor: np.array(arrays.levels[factor], dtype=object)[arrays.index[factor]]
+            for factor in (names.MODEL, names.LANGUAGE, names.TASK)
+        }
+    ).assign(score=arrays.score)
+
+
+def predictive_groups(
+    tree: xr.DataTree, design: Design, *, draws: int, seed: int
+) -> dict[str, xr.Dataset]:
+    """Prior draws, and tables of scores that prior and posterior predict.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A fit.
+    design : Design
+        What was fitted.
+    draws : int
+        Number of prior draws, and of posterior draws of each chain (evenly spaced).
+    seed : int
+        The one seed.
+
+    Returns
+    -------
+    dict of str to xarray.Dataset
+        ArviZ's groups ``prior``, ``prior_predictive`` and ``posterior_predictive``; scores
+        on (chain, draw, record).
+    """
+    prior = prior_tree(design, generator(seed, "prior"), draws)
+    posterior = tree["posterior"].to_dataset()
+    n = posterior.sizes["draw"]
+    kept = posterior["draw"].to_numpy()[np.unique(np.linspace(0, n - 1, min(draws, n)).astype(int))]
+    parts = {"prior_predictive": prior, "posterior_predictive": tree}
+    groups = {"prior": prior["posterior"].to_dataset()}
+    for group, source in parts.items():
+        arrays = read_arrays(source)
+        scores = replicate_scores(arrays, generator(seed, group))
+        sample = source["posterior"].to_dataset()
+        dataset = xr.Dataset(
+            {
+                names.SCORE: (
+                    ("chain", "draw", names.RECORD),
+                    scores.reshape(arrays.n_chains, arrays.n_draws, -1),
+                )
+            },
+            coords={
+                "chain": sample["chain"],
+                "draw": sample["draw"],
+                names.RECORD: tree["observed_data"][names.RECORD],
+            },
+        )
+        groups[group] = dataset if source is prior else dataset.sel(draw=kept)
+    return groups

@@ -1,0 +1,77 @@
+"""How well the table connects what is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from scipy.sparse import coo_array
+
+from bayeseval import names
+from bayeseval.checks.container import Check
+from bayeseval.estimands.arrays import Index
+
+__all__ = ["connection_check"]
+
+_NAMED = 3
+
+
+def connection_check(index: Mapping[str, Index], levels: Mapping[str, tuple[str, ...]]) -> Check:
+    """Models without a common language-task pair, and levels that hang on one record.
+
+    A fit refuses tables that fall into parts. Within one part, models that share no pair
+    are compared through others only, and rest on the effects being additive.
+
+    Parameters
+    ----------
+    index : mapping of str to ndarray of int, shape (n_records,)
+        Level of every record under each factor.
+    levels : mapping of str to tuple of str
+        Labels.
+    """
+    n_tasks = len(levels[names.TASK])
+    pair = index[names.LANGUAGE] * n_tasks + index[names.TASK]
+    model, n_models = index[names.MODEL], len(levels[names.MODEL])
+    shape = (n_models, len(levels[names.LANGUAGE]) * n_tasks)
+    tested = coo_array((np.ones(len(pair)), (model, pair)), shape=shape).tocsr()
+    tested.data[:] = 1.0
+    shared = (tested @ tested.T).toarray()
+    upper = np.triu_indices(n_models, 1)
+    common = shared[upper]
+    single = [
+        f"{factor} {levels[factor][i]}"
+        for factor in names.FACTORS
+        for i in np.flatnonzero(np.bincount(index[factor], minlength=len(levels[factor])) == 1)
+    ]
+    apart = np.flatnonzero(common == 0)
+    said = []
+    if len(apart):
+        pairs = [
+            (levels[names.MODEL][upper[0][i]], levels[names.MODEL][upper[1][i]]) for i in apart
+        ]
+        said.append(
+            f"{len(apart)} of {len(common)} pairs of models share no language-task pair and are "
+            f"compared through others: {_few([f'{a} and {b}' for a, b in pairs])}"
+        )
+    if single:
+        said.append(f"on one record each hang {_few(single)}")
+    value = float(common.min()) if len(common) else float("nan")
+    if said:
+        text = "; ".join(said)
+        return Check("connectivity", "warn", value=value, sentence=f"{text[0].upper()}{text[1:]}.")
+    if not len(common):
+        return Check("connectivity", "not applicable", sentence="There is one model.")
+    least = int(np.argmin(common))
+    first, second = (levels[names.MODEL][side[least]] for side in upper)
+    return Check(
+        "connectivity",
+        "pass",
+        value=value,
+        sentence=f"Every two models share at least {value:.0f} language-task pairs ({first} and "
+        f"{second}).",
+    )
+
+
+def _few(labels: list[str]) -> str:
+    more = len(labels) - _NAMED
+    return ", ".join(labels[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,94 @@
+"""One check and its outcome, and the rule by which p-values become outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Final, Literal
+
+import numpy as np
+import pandas as pd
+
+__all__ = ["FAIL", "WARN", "Check", "Checks", "judge", "p_text"]
+
+Status = Literal["pass", "warn", "fail", "not applicable"]
+
+# One check in forty warns for nothing. A posterior predictive p-value is a mean over
+# draws, which keeps to twice this at most (Meng 1994, "Posterior predictive p-values",
+# Annals of Statistics 22) and mostly to less.
+WARN: Final = 0.025
+FAIL: Final = 0.005
+
+
+@dataclass(frozen=True)
+class Check:
+    """One question put to a fit.
+
+    Attributes
+    ----------
+    name : str
+        For example ``calibration``.
+    status : {"pass", "warn", "fail", "not applicable"}
+        ``not applicable`` comes with the reason.
+    value : float
+        What was measured; the sentence says what it is.
+    p : float
+        Probability of as much or more under the model; NaN where the check is a limit.
+    p_classical : float
+        Of the textbook test on posterior-mean residuals or effects; NaN without one.
+    sentence : str
+        What was found, for a reader who knows no statistics.
+    """
+
+    name: str
+    status: Status
+    value: float = float("nan")
+    p: float = float("nan")
+    p_classical: float = float("nan")
+    sentence: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Checks:
+    """All checks of a fit, with what they are drawn from.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        One row per check, in the order in which they are reported: the fields of
+        :class:`Check`, the name as ``check``.
+    details : dict of str to pandas.DataFrame
+        ``influential_records``, ``prior_sensitivity``, ``calibration`` (ECDF of the
+        PIT values with its band) and ``sd_by_language`` (observed and replicated).
+    """
+
+    table: pd.DataFrame
+    details: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, checks: Sequence[Check], details: Mapping[str, pd.DataFrame]) -> Checks:
+        """Put checks into a table."""
+        table = pd.DataFrame([asdict(check) for check in checks])
+        return cls(table.rename(columns={"name": "check"}), details)
+
+    def status(self, check: str) -> str:
+        """Outcome of one check."""
+        return str(self.table.set_index("check")["status"][check])
+
+    def __str__(self) -> str:
+        """The table as text."""
+        from bayeseval.checks.words import format_checks
+
+        return format_checks(self.table)
+
+
+def judge(p: float) -> Status:
+    """Outcome of a p-value."""
+    if np.isnan(p):
+        return "not applicable"
+    return "fail" if p < FAIL else "warn" if p < WARN else "pass"
+
+
+def p_text(p: float) -> str:
+    """A p-value in a sentence."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"

@@ -1,0 +1,123 @@
+"""Leave-one-out predictions of a Gaussian design, and of tables drawn from it.
+
+Given the sds the scores are jointly normal with covariance V = X D X' + R, and the score
+of record i given all others is normal with precision (V^-1)_ii around
+y_i - (V^-1 y)_i / (V^-1)_ii (Rasmussen and Williams 2006, section 5.4.2). The standardised
+errors of all records are one linear map of the scores, so that tables drawn from the model
+tell how they depend on each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg, sparse
+
+from bayeseval import names
+from bayeseval.design import Design
+from bayeseval.engines.base import residual_sd
+
+__all__ = ["LeaveOneOut", "why_no_closed_form"]
+
+Floats = npt.NDArray[np.float64]
+
+# Beyond this many coefficients an inverse takes longer than the rest of the checks.
+_MOST_COEFFICIENTS = 2000
+
+
+def why_no_closed_form(design: Design) -> str | None:
+    """Reason why a design has none; None when it has."""
+    if design.outcome.families != ("normal",):
+        return f"the likelihood is {' and '.join(design.outcome.families)}"
+    if design.priors[names.INTERCEPT].dist != "normal":
+        return "the intercept's prior is not normal"
+    known = {names.INTERCEPT, names.SD_RESIDUAL, names.SD_LOG_RESIDUAL}
+    known |= {term.sd for term in design.terms if term.sd is not None}
+    for source in design.sources:
+        known |= {names.source_model_sd(source.name), names.source_log_sd(source.name)}
+    unknown = sorted(set(design.priors) - known)
+    if unknown:
+        return f"it has no place for {', '.join(unknown)}"
+    if sum(term.n_levels for term in design.terms) > _MOST_COEFFICIENTS:
+        return "the model has too many effects"
+    return None
+
+
+class LeaveOneOut:
+    """Closed form at one value of the sds.
+
+    Parameters
+    ----------
+    design : Design
+        Normal likelihood; residual sds, known errors and replicate noise may differ by
+        record.
+    sds : dict of str to ndarray
+        One draw of every variable that is no effect.
+    """
+
+    def __init__(self, design: Design, sds: Mapping[str, Floats]) -> None:
+        self.loc = float(design.priors[names.INTERCEPT].loc or 0.0)
+        n = design.n_records
+        self.noise = np.broadcast_to(residual_sd(design, sds) ** 2, (n,)).astype(np.float64)
+        sizes = [1, *(term.n_levels for term in design.terms)]
+        starts = np.cumsum([0, *sizes])
+        # The columns of X that are 1, record by record.
+        self.columns = np.stack(
+            [np.zeros(n, dtype=np.int64)]
+            + [start + term.index for start, term in zip(starts[1:-1], design.terms, strict=True)],
+            axis=1,
+        )
+        k = self.columns.shape[1]
+        self.x = sparse.csr_array(
+            (np.ones(n * k), (np.repeat(np.arange(n), k), self.columns.reshape(-1))),
+            shape=(n, int(starts[-1])),
+        )
+        self.scale = np.empty(int(starts[-1]))
+        self.scale[0] = float(design.priors[names.INTERCEPT].scale or 1.0)
+        self.zero_sum = []
+        for start, stop, term in zip(starts[1:-1], starts[2:], design.terms, strict=True):
+            self.scale[start:stop] = sds[term.sd] if term.sd is not None else term.known_sd
+            if term.zero_sum:
+                self.zero_sum.append(slice(int(start), int(stop)))
+        inner = (self.x.T @ sparse.dia_array((1.0 / self.noise[None], [0]), shape=(n, n))) @ self.x
+        scaled = self._root(self._root(inner.toarray()).T)
+        factor = linalg.cho_factor(np.eye(len(scaled)) + scaled, lower=True)
+        half = self._root(np.eye(len(scaled)))
+        self.covariance = half.T @ linalg.cho_solve(factor, half)
+        spread = self.covariance[self.columns[:, :, None], self.columns[:, None, :]].sum(
+            axis=(1, 2)
+        )
+        self.precision = 1.0 / self.noise - spread / self.noise**2
+
+    def _root(self, values: Floats) -> Floats:
+        """S times a matrix: D = S S is the prior covariance of the coefficients."""
+        found = self.scale[:, None] * values
+        for block in self.zero_sum:
+            found[block] -= found[block].mean(axis=0)
+        return found
+
+    def errors(self, score: Floats) -> Floats:
+        """Standardised leave-one-out errors.
+
+        Parameters
+        ----------
+        score : ndarray, shape (n_records,) or (n_records, n_tables)
+
+        Returns
+        -------
+        ndarray, the same shape
+            Standard normal one by one under the model, and dependent.
+        """
+        scores = score.reshape(len(self.noise), -1) - self.loc
+        weighted = scores / self.noise[:, None]
+        fitted = self.x @ (self.covariance @ (self.x.T @ weighted))
+        pull = (scores - fitted) / self.noise[:, None]
+        return np.asarray((pull / np.sqrt(self.precision)[:, None]).reshape(score.shape))
+
+    def tables(self, n: int, rng: np.random.Generator) -> Floats:
+        """Tables drawn from the model at these sds, effects anew; shape (n_records, n)."""
+        effects = self._root(rng.standard_normal((len(self.scale), n)))
+        noise = rng.standard_normal((len(self.noise), n)) * np.sqrt(self.noise)[:, None]
+        return np.asarray(self.loc + self.x @ effects + noise)

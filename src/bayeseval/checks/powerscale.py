@@ -1,0 +1,150 @@
+"""Prior sensitivity of what is reported: potentials, PRR and ranks under power-scaled priors.
+
+The prior of the parameters is raised to a power near one, the draws are reweighted
+(Pareto-smoothed), and the change of every reported quantity is the cumulative
+Jensen-Shannon distance per doubling of the prior's weight (Kallioinen, Paananen, Bürkner
+and Vehtari 2024, "Detecting and diagnosing prior and likelihood sensitivity with
+power-scaling", Statistics and Computing 34).
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Final
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bayeseval import names
+from bayeseval.checks.container import Check
+from bayeseval.checks.prior import log_prior
+from bayeseval.design import Design
+
+__all__ = ["LIMIT", "REPORTED", "sensitivity_check", "sensitivity_table"]
+
+#: ArviZ's rule: a distance above says that the prior matters.
+LIMIT: Final = 0.05
+
+#: Quantities that tables and figures report, each with its ranks.
+REPORTED: Final = (names.LANGUAGE_POTENTIAL, "mean_prr", "cv_prr")
+
+_FEWEST_DRAWS = 100
+# Share of the draws in which a rank has to differ from its most frequent value.
+_LEAST_CHANGE = 0.025
+
+
+def sensitivity_table(tree: xr.DataTree, design: Design) -> pd.DataFrame:
+    """Power-scaling sensitivity of reported quantities, their ranks and the parameters.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A fit, with ``log_likelihood``.
+    design : Design
+        Its priors.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``quantity``, ``level``, ``prior`` and ``likelihood`` (distances; NaN where a
+        quantity hardly ever changes or is not reported in every draw) and ``diagnosis``: empty,
+        ``strong prior`` (the prior matters, the data hardly) or ``prior and data``
+        (both matter, possibly in conflict). Largest prior sensitivity first.
+    """
+    from arviz_stats import psense
+
+    posterior = tree["posterior"].to_dataset()
+    looked_at = [n for q in REPORTED for n in (q, names.rank_name(q))]
+    looked_at += [str(name) for name in design.priors]
+    columns: dict[tuple[str, str], np.ndarray] = {}
+    for name in looked_at:
+        variable = posterior[name]
+        values = variable.to_numpy().reshape(*variable.shape[:2], -1)
+        dims = [str(d) for d in variable.dims[2:]]
+        labels = [str(label) for label in variable[dims[0]].to_numpy()] if dims else [""]
+        for i, label in enumerate(labels):
+            columns[name, label] = values[:, :, i]
+    varies = {key: values for key, values in columns.items() if _varies(values)}
+    coords = {"chain": posterior["chain"], "draw": posterior["draw"]}
+    variables = {str(name): posterior[name].to_numpy() for name in posterior.data_vars}
+    stacked = xr.Dataset(
+        {"reported": (("chain", "draw", "column"), np.stack(list(varies.values()), axis=-1))},
+        coords=coords,
+    )
+    density = xr.Dataset({"parameters": (("chain", "draw"), log_prior(design, variables))}, coords)
+    data = xr.DataTree.from_dict(
+        {
+            "posterior": stacked,
+            "log_prior": density,
+            "log_likelihood": tree["log_likelihood"].to_dataset(),
+        }
+    )
+    found = {}
+    with warnings.catch_warnings():
+        # Weights of a power near one; what they cannot carry shows as a distance.
+        warnings.simplefilter("ignore")
+        for group in ("prior", "likelihood"):
+            result = psense(data, group=group, sample_dims=["chain", "draw"])
+            found[group] = np.asarray(result["reported"].values, dtype=np.float64)
+    table = pd.DataFrame(list(columns), columns=["quantity", "level"])
+    for group, values in found.items():
+        known = dict(zip(varies, values, strict=True))
+        table[group] = [known.get(key, np.nan) for key in columns]
+    strong, data_too = table["prior"] > LIMIT, table["likelihood"] > LIMIT
+    table["diagnosis"] = np.where(
+        strong & data_too, "prior and data", np.where(strong, "strong prior", "")
+    )
+    order = table["prior"].sort_values(ascending=False, na_position="last", kind="stable").index
+    return table.loc[order].reset_index(drop=True)
+
+
+def _varies(values: np.ndarray) -> bool:
+    """Whether there is a distribution to change: a rank that few draws change is noise."""
+    if not np.isfinite(values).all():
+        return False
+    _, number = np.unique(values, return_counts=True)
+    return bool(number.max() <= (1.0 - _LEAST_CHANGE) * values.size)
+
+
+def sensitivity_check(
+    tree: xr.DataTree, design: Design | None, reason: str
+) -> tuple[Check, pd.DataFrame]:
+    """Whether any reported quantity hangs on the priors, and the table behind it."""
+    posterior = tree["posterior"].to_dataset()
+    if posterior.sizes["chain"] * posterior.sizes["draw"] < _FEWEST_DRAWS:
+        reason = f"fewer than {_FEWEST_DRAWS} draws say nothing of it"
+    elif design is not None and "log_likelihood" not in tree.children:
+        reason = "the fit holds no log_likelihood"
+    elif design is not None:
+        table = sensitivity_table(tree, design)
+        return _outcome(table), table
+    return (
+        Check("prior_sensitivity", "not applicable", sentence=f"Not looked at: {reason}."),
+        pd.DataFrame(),
+    )
+
+
+def _outcome(table: pd.DataFrame) -> Check:
+    reported = {name for q in REPORTED for name in (q, names.rank_name(q))}
+    part = table[table["quantity"].isin(reported) & table["prior"].notna()]
+    if part.empty:
+        return Check("prior_sensitivity", "not applicable", sentence="No reported quantity varies.")
+    worst = part.iloc[0]
+    many = part[part["prior"] > LIMIT]
+    value = float(worst["prior"])
+    if many.empty:
+        sentence = (
+            f"No potential, PRR or rank hangs on the priors: largest sensitivity {value:.2f} "
+            f"({worst['quantity']} of {worst['level']}; {LIMIT:g} is allowed)."
+        )
+        return Check("prior_sensitivity", "pass", value=value, sentence=sentence)
+    kinds = ", ".join(
+        f"{count} of {(part['quantity'] == name).sum()} {name}"
+        for name, count in many["quantity"].value_counts().items()
+    )
+    sentence = (
+        f"The priors matter for {kinds}; most for {worst['quantity']} of {worst['level']} "
+        f"(sensitivity {value:.2f}, {LIMIT:g} is allowed)."
+    )
+    return Check("prior_sensitivity", "warn", value=value, sentence=sentence)

@@ -1,0 +1,233 @@
+"""What the priors of a design say: draws, densities, and the scores they expect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+from scipy import stats
+
+from bayeseval import names
+from bayeseval.checks.container import Check, p_text
+from bayeseval.design import Design
+from bayeseval.engines import Draws, SamplerSettings, to_tree
+from bayeseval.estimands import read_arrays
+from bayeseval.estimands.predict import replicate_scores
+from bayeseval.spec import Prior
+
+__all__ = [
+    "draw_prior",
+    "log_density",
+    "log_prior",
+    "outside_share",
+    "prior_checks",
+    "prior_tree",
+    "prior_values",
+]
+
+Floats = npt.NDArray[np.float64]
+
+# A prior that spends this much of its weight on impossible scores is not of this world;
+# the default priors of a model with an identity link spend about half.
+_WARN_OUTSIDE = 0.75
+_FAIL_OUTSIDE = 0.95
+# One-sided, for the spread of the scores among those of prior tables.
+_WARN_SPREAD = 0.01
+_FAIL_SPREAD = 0.002
+
+
+def prior_values(prior: Prior, size: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    """Independent draws of one parameter, by inverting its distribution function.
+
+    Parameters
+    ----------
+    prior : Prior
+        In its own units.
+    size : tuple of int
+        Shape of the draws.
+    rng : numpy.random.Generator
+        Source of randomness.
+    """
+    u = rng.uniform(size=size)
+    if prior.dist == "half_student_t":
+        base = stats.t(prior.df, scale=prior.scale)
+        low = 2.0 * base.cdf(prior.low or 0.0) - 1.0
+        return np.asarray(base.ppf(0.5 + 0.5 * (low + (1.0 - low) * u)))
+    base = _distribution(prior)
+    low = 0.0 if prior.low is None else float(base.cdf(prior.low))
+    return np.asarray(base.ppf(low + (1.0 - low) * u))
+
+
+def log_density(prior: Prior, values: Floats) -> Floats:
+    """Log density of one parameter, truncated at its lower point; same shape as `values`."""
+    if prior.dist == "half_student_t":
+        base = stats.t(prior.df, scale=prior.scale)
+        return np.asarray(base.logpdf(values) - base.logsf(prior.low or 0.0))
+    base = _distribution(prior)
+    tail = 0.0 if prior.low is None else float(base.logsf(prior.low))
+    return np.asarray(base.logpdf(values) - tail)
+
+
+def _distribution(prior: Prior) -> stats.rv_continuous:
+    if prior.dist == "normal":
+        return stats.norm(prior.loc, prior.scale)
+    if prior.dist == "student_t":
+        return stats.t(prior.df, prior.loc, prior.scale)
+    if prior.dist == "half_normal":
+        return stats.halfnorm(scale=prior.scale)
+    if prior.dist == "exponential":
+        return stats.expon(scale=prior.scale)
+    rate = 1.0 if prior.rate is None else prior.rate
+    return stats.gamma(prior.shape, scale=1.0 / rate)
+
+
+def draw_prior(design: Design, rng: np.random.Generator, n: int) -> dict[str, Floats]:
+    """Draws of all parameters and effects from the priors of a design; no engine is asked.
+
+    Parameters
+    ----------
+    design : Design
+        Priors, terms and levels.
+    rng : numpy.random.Generator
+        Source of randomness.
+    n : int
+        Number of draws.
+
+    Returns
+    -------
+    dict of str to ndarray, shape (n,) or (n, n_levels)
+        Every variable of a posterior of this design, score units.
+    """
+    n_models = len(design.coords[names.MODEL])
+    by_model = {names.source_model_sd(source.name) for source in design.sources}
+    found = {
+        name: prior_values(prior, (n, n_models) if name in by_model else (n,), rng)
+        for name, prior in design.priors.items()
+    }
+    for term in design.terms:
+        effect = rng.standard_normal((n, term.n_levels))
+        if term.zero_sum:
+            # N(0, sd^2 (I - 11'/K)), as all engines have it.
+            effect -= effect.mean(axis=1, keepdims=True)
+        sd = found[term.sd][:, None] if term.sd is not None else np.asarray(term.known_sd)
+        found[term.effect] = sd * effect
+    for slope in design.slopes:
+        if slope.n_unknown:
+            # Standardised values that are missing, or measured with error.
+            found[slope.drawn] = rng.standard_normal((n, slope.n_unknown))
+    factor = design.spec.residual_by
+    if factor is not None:
+        spread = rng.standard_normal((n, len(design.coords[factor])))
+        spread *= found[names.SD_LOG_RESIDUAL][:, None]
+        for name in design.noise_scales:
+            found[f"{name}_{factor}"] = found[name][:, None] * np.exp(spread)
+    for source in design.sources:
+        typical = found[names.source_model_sd(source.name)][:, source.model]
+        differ = found[names.source_log_sd(source.name)][:, None]
+        cells = rng.standard_normal((n, source.n_cells))
+        found[names.source_cell_sd(source.name)] = typical * np.exp(differ * cells)
+    return found
+
+
+def log_prior(design: Design, posterior: Mapping[str, Floats]) -> Floats:
+    """Log prior density of the parameters that have priors of their own, draw by draw.
+
+    What power-scaling scales (Kallioinen et al. 2024, section 2.3): the distributions of
+    effects given their sds are part of the model and left out; fixed effects with their
+    known wide sd are priors and in.
+
+    Parameters
+    ----------
+    design : Design
+        Priors in score units.
+    posterior : dict of str to ndarray, shape (...) or (..., n_levels)
+        Draws with the same leading axes.
+
+    Returns
+    -------
+    ndarray, shape (...)
+        Natural log, up to nothing: every density is normalised.
+    """
+    shape = np.shape(posterior[names.INTERCEPT])
+    total = np.zeros(shape)
+    for name, prior in design.priors.items():
+        value = log_density(prior, np.asarray(posterior[name]))
+        total += value.reshape(*shape, -1).sum(axis=-1)
+    for term in design.terms:
+        if isinstance(term.known_sd, float):
+            effect = np.asarray(posterior[term.effect])
+            free = term.n_levels - term.zero_sum
+            total += -0.5 * (effect**2).sum(axis=-1) / term.known_sd**2
+            total -= free * (np.log(term.known_sd) + 0.5 * np.log(2.0 * np.pi))
+    return total
+
+
+def prior_tree(design: Design, rng: np.random.Generator, n: int) -> xr.DataTree:
+    """Prior draws in the form of a fit, one chain; its group ``posterior`` is the prior."""
+    drawn = {name: values[None] for name, values in draw_prior(design, rng, n).items()}
+    settings = SamplerSettings(draws=n, chains=1)
+    return to_tree(design, Draws(drawn, {}, settings), engine="prior")
+
+
+def outside_share(scores: Floats, bounds: tuple[Floats, Floats]) -> float:
+    """Share of scores (n_tables, n_records) outside their bounds, where there are any."""
+    bounded = np.isfinite(bounds[0]) | np.isfinite(bounds[1])
+    outside = (scores < bounds[0]) | (scores > bounds[1])
+    return float(outside[:, bounded].mean())
+
+
+def prior_checks(
+    design: Design, bounds: tuple[Floats, Floats] | None, rng: np.random.Generator, n: int = 500
+) -> list[Check]:
+    """Hold the scores that the priors expect against the scale and spread of the real ones.
+
+    Parameters
+    ----------
+    design : Design
+        Priors and table.
+    bounds : pair of ndarray, shape (n_records,), or None
+        Smallest and largest possible score of every record, infinite where unbounded.
+    rng : numpy.random.Generator
+        Source of randomness.
+    n : int
+        Number of prior tables.
+    """
+    scores = replicate_scores(read_arrays(prior_tree(design, rng, n)), rng)
+    checks = []
+    if bounds is None:
+        checks.append(
+            Check("prior_range", "not applicable", sentence="The scores have no known bounds.")
+        )
+    else:
+        share = outside_share(scores, bounds)
+        status = "fail" if share > _FAIL_OUTSIDE else "warn" if share > _WARN_OUTSIDE else "pass"
+        checks.append(
+            Check(
+                "prior_range",
+                status,  # type: ignore[arg-type]
+                value=share,
+                sentence=f"{100 * share:.0f} % of the scores that the priors expect are outside "
+                f"the bounds of the scale (more than {100 * _WARN_OUTSIDE:.0f} % warns: the "
+                "priors are too wide).",
+            )
+        )
+    spread, observed = scores.std(axis=1, ddof=1), float(design.score.std(ddof=1))
+    below, above = float((spread <= observed).mean()), float((spread >= observed).mean())
+    p = min(below, above)
+    too = "narrow" if above < below else "wide"
+    status = "fail" if p < _FAIL_SPREAD else "warn" if p < _WARN_SPREAD else "pass"
+    middle = float(np.median(spread))
+    checks.append(
+        Check(
+            "prior_spread",
+            status,  # type: ignore[arg-type]
+            value=middle / observed,
+            p=p,
+            sentence=f"The scores have sd {observed:.3g}, tables drawn from the priors "
+            f"typically {middle:.3g}"
+            + (f": the priors are too {too} ({p_text(p)})." if status != "pass" else "."),
+        )
+    )
+    return checks

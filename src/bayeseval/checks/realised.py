@@ -1,0 +1,142 @@
+"""Realised residuals: what the noise of every record was under one draw of the posterior.
+
+Under the model, with proper priors, parameters drawn from the posterior of a table are to
+that table what the true ones are: its residuals at one such draw are independent and
+uniform (normal, as scores) without any correction for having been fitted (Johnson 2004;
+Gelman, Meng and Stern 1996). The p-value of a test at one draw is therefore exact, and its
+mean over draws is the posterior predictive p-value of the test's statistic.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special, stats
+
+from bayeseval.estimands import expected_score
+from bayeseval.estimands.arrays import Index
+from bayeseval.estimands.container import PosteriorArrays
+from bayeseval.estimands.predict import replicate_scores
+
+__all__ = ["between_groups", "levene", "normal_scores", "realised_pit"]
+
+Floats = npt.NDArray[np.float64]
+
+# Keeps normal scores finite: 8.2 standard deviations.
+_LEAST = 1e-16
+# Replicates that the rank of a score is taken among where its distribution function is
+# not at hand.
+_REPLICATES = 99
+
+
+def realised_pit(arrays: PosteriorArrays, draws: Index, rng: np.random.Generator) -> Floats:
+    """Distribution function of every score at single draws of the posterior.
+
+    Parameters
+    ----------
+    arrays : PosteriorArrays
+        From :func:`bayeseval.estimands.read_arrays`.
+    draws : ndarray of int, shape (n_draws,)
+        Which of the flattened draws.
+    rng : numpy.random.Generator
+        Source of replicated scores, for likelihoods other than normal and Student-t.
+
+    Returns
+    -------
+    ndarray, shape (n_draws, n_records)
+        Strictly between 0 and 1.
+    """
+    rows = [_pit(arrays, slice(int(d), int(d) + 1), rng) for d in draws]
+    return np.clip(np.concatenate(rows), _LEAST, 1.0 - _LEAST)
+
+
+def _pit(arrays: PosteriorArrays, draw: slice, rng: np.random.Generator) -> Floats:
+    if arrays.likelihood not in ("normal", "student_t"):
+        replicated = np.concatenate(
+            [replicate_scores(arrays, rng, draw) for _ in range(_REPLICATES)]
+        )
+        below, equal = (replicated < arrays.score).sum(axis=0), (replicated == arrays.score)
+        rank = below + rng.uniform(size=below.shape) * (1 + equal.sum(axis=0))
+        return np.asarray(rank / (_REPLICATES + 1))[None]
+    sd = arrays.residual_sd[draw]
+    if arrays.residual_by is not None:
+        sd = sd[:, arrays.index[arrays.residual_by]]
+    if arrays.se is not None:
+        sd = np.sqrt(sd**2 + arrays.se**2)
+    error = (arrays.score - expected_score(arrays, draw)) / sd
+    if arrays.nu is None:
+        return np.asarray(special.ndtr(error))
+    return np.asarray(stats.t.cdf(error, arrays.nu[draw, None]))
+
+
+def normal_scores(pit: Floats) -> Floats:
+    """Standard normal scores of uniform values, the same shape."""
+    return np.asarray(special.ndtri(pit))
+
+
+def between_groups(values: Floats, group: Index) -> tuple[Floats, float]:
+    """One-way analysis of variance of every row, and the intraclass correlation.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_rows, n)
+    group : ndarray of int, shape (n,)
+        Groups of one record each say nothing and are left out.
+
+    Returns
+    -------
+    p : ndarray, shape (n_rows,)
+        Of the F test, exact for independent normal values of one variance; NaN with
+        fewer than two groups of two.
+    correlation : float
+        Between two records of a group, mean over the rows; NaN likewise.
+    """
+    _, index, size = np.unique(group, return_inverse=True, return_counts=True)
+    kept = size[index] > 1
+    _, index, size = np.unique(group[kept], return_inverse=True, return_counts=True)
+    part, n, k = values[:, kept], int(kept.sum()), len(size)
+    if k < 2 or n <= k:
+        return np.full(len(values), np.nan), float("nan")
+    order = np.argsort(index, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(size)[:-1]])
+    mean = np.add.reduceat(part[:, order], starts, axis=1) / size
+    between = (size * (mean - part.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) / (k - 1)
+    within = ((part - mean[:, index]) ** 2).sum(axis=1) / (n - k)
+    # Records of a group that a random effect would count (Searle, Casella and McCulloch 1992).
+    typical = (n - (size**2).sum() / n) / (k - 1)
+    shared = (between - within) / typical
+    correlation = float(np.mean(shared / (shared + within)))
+    return np.asarray(stats.f.sf(between / within, k - 1, n - k)), correlation
+
+
+def levene(values: Floats, group: Index, n_groups: int) -> Floats:
+    """Levene's statistic about group medians, for many rows at once.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_rows, n)
+    group : ndarray of int, shape (n,)
+    n_groups : int
+
+    Returns
+    -------
+    ndarray, shape (n_rows,)
+        As ``scipy.stats.levene(..., center="median")``, empty groups left out; NaN with
+        fewer than two groups.
+    """
+    members = [np.flatnonzero(group == g) for g in range(n_groups)]
+    members = [rows for rows in members if len(rows)]
+    if len(members) < 2 or values.shape[1] <= len(members):
+        return np.full(len(values), np.nan)
+    spread = np.empty_like(values)
+    between, n = np.zeros(len(values)), values.shape[1]
+    within = np.zeros(len(values))
+    for rows in members:
+        part = values[:, rows]
+        spread[:, rows] = np.abs(part - np.median(part, axis=1, keepdims=True))
+    overall = spread.mean(axis=1)
+    for rows in members:
+        mean = spread[:, rows].mean(axis=1)
+        between += len(rows) * (mean - overall) ** 2
+        within += ((spread[:, rows] - mean[:, None]) ** 2).sum(axis=1)
+    return np.asarray((n - len(members)) / (len(members) - 1) * between / within)

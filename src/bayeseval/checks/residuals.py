@@ -1,0 +1,327 @@
+"""Posterior predictive checks of residuals and effects, beside the tests of paper 000.
+
+Paper 000, Appendix C, tests the residuals for normality (Shapiro-Wilk) and for equal
+variance across languages (Levene), and the model effects for normality.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import stats
+
+from bayeseval import names
+from bayeseval.checks.container import Check, judge, p_text
+from bayeseval.checks.prior import outside_share
+from bayeseval.checks.realised import between_groups, levene, normal_scores
+from bayeseval.estimands import expected_score
+from bayeseval.estimands.arrays import Index
+from bayeseval.estimands.container import PosteriorArrays, draw_blocks
+from bayeseval.estimands.predict import replicate_scores
+
+__all__ = ["Realised", "effect_checks", "mean_residual", "range_checks", "residual_checks"]
+
+Floats = npt.NDArray[np.float64]
+
+# Shapiro and Wilk's p-value is known up to here.
+_MOST_SHAPIRO = 5000
+_SIMULATED = 400
+_MOST_MEAN = 1000
+_PAIRS = ("language:task", "model:task", "model:language")
+# Too few to say how scores of a language spread.
+_LEAST_RECORDS = 3
+# Shares of predicted scores that no score can have.
+_WARN_OUTSIDE = 0.01
+_FAIL_OUTSIDE = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Realised:
+    """What the residual checks look at.
+
+    Attributes
+    ----------
+    arrays : PosteriorArrays
+    draws : ndarray of int, shape (n_draws,)
+        Which of the flattened draws.
+    pit : ndarray, shape (n_draws, n_records)
+        From :func:`bayeseval.checks.realised.realised_pit`.
+    bounds : pair of ndarray, shape (n_records,), or None
+        Smallest and largest possible score of every record.
+    """
+
+    arrays: PosteriorArrays
+    draws: Index
+    pit: Floats
+    bounds: tuple[Floats, Floats] | None
+
+
+def mean_residual(arrays: PosteriorArrays) -> Floats:
+    """Observed score less posterior mean of the expected one; shape (n_records,).
+
+    Over a thousand draws at most, evenly spaced.
+    """
+    step = max(1, arrays.n_samples // _MOST_MEAN)
+    expected = np.zeros(len(arrays.score))
+    for block in draw_blocks(arrays.n_samples, 4 * len(arrays.score)):
+        expected += expected_score(arrays, slice(block.start, block.stop, step)).sum(axis=0)
+    n = sum(
+        len(range(block.start, block.stop, step))
+        for block in draw_blocks(arrays.n_samples, 4 * len(arrays.score))
+    )
+    return np.asarray(arrays.score - expected / n)
+
+
+def residual_checks(found: Realised, rng: np.random.Generator) -> list[Check]:
+    """Normality, equal variance and independence of the residuals.
+
+    Parameters
+    ----------
+    found : Realised
+        Residuals at draws of the posterior.
+    rng : numpy.random.Generator
+        Source of simulated residuals and, beyond 5,000 records, of the subset looked at.
+    """
+    z, residual = normal_scores(found.pit), mean_residual(found.arrays)
+    rows = np.arange(z.shape[1])
+    if len(rows) > _MOST_SHAPIRO:
+        rows = rng.choice(len(rows), _MOST_SHAPIRO, replace=False)
+    checks = [_normality(z[:, rows], residual[rows])]
+    null = rng.standard_normal((_SIMULATED, z.shape[1]))
+    for factor in names.FACTORS:
+        group, n = found.arrays.index[factor], len(found.arrays.levels[factor])
+        checks.append(
+            _equal_variance(z, null, residual, group, factor, found.arrays.levels[factor])
+            if n > 1
+            else Check(
+                f"equal_variance_{factor}", "not applicable", sentence=f"There is one {factor}."
+            )
+        )
+    return [*checks, _independence(z, found.arrays)]
+
+
+def _independence(z: Floats, arrays: PosteriorArrays) -> Check:
+    """Whether records that share two of language, task and model have residuals in common."""
+    outcomes = []
+    for term in _PAIRS:
+        first, second = term.split(":")
+        group = arrays.index[first] * len(arrays.levels[second]) + arrays.index[second]
+        p, correlation = between_groups(z, group)
+        if np.isfinite(p).all():
+            outcomes.append((float(p.mean()), term, correlation))
+    if not outcomes:
+        return Check("independence", "not applicable", sentence="No two records share a cell.")
+    smallest, term, correlation = min(outcomes)
+    # The smallest of several p-values.
+    p_all = min(1.0, len(outcomes) * smallest)
+    what = " and ".join(term.split(":"))
+    said = (
+        f"Residuals of the same {what} have nothing in common that chance does not explain"
+        if judge(p_all) == "pass"
+        else f"Residuals of the same {what} are alike (correlation {correlation:.2f}; add the "
+        f"interaction {term})"
+    )
+    return Check(
+        "independence",
+        judge(p_all),
+        value=correlation,
+        p=p_all,
+        sentence=f"{said}: {p_text(p_all)}.",
+    )
+
+
+def _normality(z: Floats, residual: Floats) -> Check:
+    p = float(np.mean([stats.shapiro(row).pvalue for row in z]))
+    classical = stats.shapiro(residual)
+    excess = float(stats.kurtosis(z, axis=1).mean())
+    status = judge(p)
+    said = "look like draws from the model's likelihood"
+    if status != "pass":
+        tails = "heavier" if excess > 0 else "lighter"
+        said = f"have {tails} tails or another shape than the model's likelihood"
+        if excess > 0.3:
+            said += " (try student_t residuals, or more interactions)"
+    return Check(
+        "residual_normality",
+        status,
+        value=float(classical.statistic),
+        p=p,
+        p_classical=float(classical.pvalue),
+        sentence=f"The residuals {said}: {p_text(p)}, excess kurtosis {excess:.1f}; "
+        f"Shapiro-Wilk of their means W = {classical.statistic:.3f}.",
+    )
+
+
+def _equal_variance(
+    z: Floats, null: Floats, residual: Floats, group: Index, factor: str, labels: tuple[str, ...]
+) -> Check:
+    observed, simulated = levene(z, group, len(labels)), np.sort(levene(null, group, len(labels)))
+    if np.isnan(observed).any():
+        return Check(
+            f"equal_variance_{factor}",
+            "not applicable",
+            sentence=f"Every {factor} has one record: there is no variance to compare.",
+        )
+    above = len(simulated) - np.searchsorted(simulated, observed, side="left")
+    p = float(np.mean((1 + above) / (1 + len(simulated))))
+    sds = pd.Series(residual).groupby(group).agg(["std", "size"])
+    known = sds[sds["size"] >= _LEAST_RECORDS]["std"]
+    groups = [residual[group == g] for g in range(len(labels)) if (group == g).any()]
+    status, said = judge(p), ""
+    if status != "pass" and len(known) > 1:
+        order = [labels[int(g)] for g in known.sort_values().index.to_numpy()]
+        low, high = order[0], order[-1]
+        said = (
+            f"; sd {known.max():.3g} in {high}, {known.min():.3g} in {low} "
+            f"(try residual_by: {factor})"
+        )
+    classical = stats.levene(*groups, center="median")
+    return Check(
+        f"equal_variance_{factor}",
+        status,
+        value=float(classical.statistic),
+        p=p,
+        p_classical=float(classical.pvalue),
+        sentence=f"Residuals spread {'alike' if status == 'pass' else 'differently'} from "
+        f"{factor} to {factor}: {p_text(p)}{said}.",
+    )
+
+
+def effect_checks(found: Realised) -> list[Check]:
+    """Normality of language, task and model effects.
+
+    Shapiro and Wilk's W does not change with location and scale, so that zero-sum effects
+    have the distribution of independent ones.
+    """
+    checks = []
+    for factor in names.FACTORS:
+        name, effects = f"normality_{factor}", found.arrays.main[factor]
+        if effects.shape[1] < 4:
+            checks.append(Check(name, "not applicable", sentence=f"Fewer than four {factor}s."))
+            continue
+        drawn = effects[found.draws]
+        p = float(np.mean([stats.shapiro(row).pvalue for row in drawn]))
+        classical = stats.shapiro(effects.mean(axis=0))
+        alike = "look normal" if judge(p) == "pass" else "do not look normal"
+        checks.append(
+            Check(
+                name,
+                judge(p),
+                value=float(classical.statistic),
+                p=p,
+                p_classical=float(classical.pvalue),
+                sentence=f"The {factor} effects {alike}: {p_text(p)}.",
+            )
+        )
+    return checks
+
+
+def range_checks(
+    found: Realised, rng: np.random.Generator, n: int = 400
+) -> tuple[list[Check], pd.DataFrame]:
+    """Extremes of the residuals, sds by language and the share of impossible predictions.
+
+    Returns
+    -------
+    checks : list of Check
+    sds : pandas.DataFrame
+        ``language``, ``n_records``, ``observed``, ``replicated_mean``,
+        ``replicated_lower``, ``replicated_upper`` (95 %, equal-tailed) and ``p``
+        (two-sided) of the sds of the scores of a language.
+    """
+    arrays = found.arrays
+    checks = _extremes(found.pit)
+    step = max(1, arrays.n_samples // n)
+    replicated = replicate_scores(arrays, rng, slice(None, None, step))[:n]
+    while len(replicated) < n:
+        more = replicate_scores(arrays, rng)[: n - len(replicated)]
+        replicated = np.concatenate([replicated, more])
+    sds, check = _language_sds(arrays, replicated)
+    checks.append(check)
+    if found.bounds is None:
+        checks.append(
+            Check("outside_bounds", "not applicable", sentence="The scores have no known bounds.")
+        )
+        return checks, sds
+    share = outside_share(replicated, found.bounds)
+    status = "fail" if share > _FAIL_OUTSIDE else "warn" if share > _WARN_OUTSIDE else "pass"
+    checks.append(
+        Check(
+            "outside_bounds",
+            status,  # type: ignore[arg-type]
+            value=share,
+            sentence=f"{100 * share:.1f} % of predicted scores are outside the bounds of the scale"
+            + ("." if status == "pass" else " (a bounded likelihood has none)."),
+        )
+    )
+    return checks, sds
+
+
+def _extremes(pit: Floats) -> list[Check]:
+    # Of n independent uniform values, the largest is above u with probability 1 - u^n.
+    n = pit.shape[1]
+    p_high = float(-np.expm1(n * np.log(pit.max(axis=1))).mean())
+    p_low = float(-np.expm1(n * np.log1p(-pit.min(axis=1))).mean())
+    z = normal_scores(pit)
+    return [
+        Check(
+            f"{name}_residual",
+            judge(p),
+            value=value,
+            p=p,
+            sentence=f"The {name} residual is {abs(value):.1f} sds {side} what the model expects: "
+            f"{p_text(p)} among {n} records.",
+        )
+        for name, side, value, p in (
+            ("highest", "above", float(z.max(axis=1).mean()), p_high),
+            ("lowest", "below", float(z.min(axis=1).mean()), p_low),
+        )
+    ]
+
+
+def _language_sds(arrays: PosteriorArrays, replicated: Floats) -> tuple[pd.DataFrame, Check]:
+    labels, group = arrays.levels[names.LANGUAGE], arrays.index[names.LANGUAGE]
+    members = [np.flatnonzero(group == g) for g in range(len(labels))]
+    kept = [g for g, rows in enumerate(members) if len(rows) >= _LEAST_RECORDS]
+    if not kept:
+        sentence = f"No language has {_LEAST_RECORDS} records."
+        return pd.DataFrame(), Check("sd_by_language", "not applicable", sentence=sentence)
+    both = np.concatenate([arrays.score[None], replicated])
+    sds = np.stack([both[:, members[g]].std(axis=1, ddof=1) for g in kept], axis=1)
+    observed, drawn = sds[0], sds[1:]
+    centre, spread = drawn.mean(axis=0), drawn.std(axis=0, ddof=1)
+    total = (((sds - centre) / spread) ** 2).sum(axis=1)
+    p = float((1 + (total[1:] >= total[0]).sum()) / len(total))
+    above = (1 + (drawn >= observed).sum(axis=0)) / (1 + len(drawn))
+    below = (1 + (drawn <= observed).sum(axis=0)) / (1 + len(drawn))
+    lower, upper = np.quantile(drawn, [0.025, 0.975], axis=0)
+    table = pd.DataFrame(
+        {
+            names.LANGUAGE: [labels[g] for g in kept],
+            "n_records": [len(members[g]) for g in kept],
+            "observed": observed,
+            "replicated_mean": centre,
+            "replicated_lower": lower,
+            "replicated_upper": upper,
+            "p": np.minimum(1.0, 2.0 * np.minimum(above, below)),
+        }
+    )
+    outside = int(((observed < lower) | (observed > upper)).sum())
+    odd = table.iloc[int(np.argmax(np.abs(observed - centre) / spread))]
+    said = (
+        f"; furthest off is {odd[names.LANGUAGE]}, {odd['observed']:.3g} where the model expects "
+        f"{odd['replicated_mean']:.3g}"
+        if judge(p) != "pass"
+        else ""
+    )
+    return table, Check(
+        "sd_by_language",
+        judge(p),
+        value=outside / len(kept),
+        p=p,
+        sentence=f"In {outside} of {len(kept)} languages the sd of the scores is outside the 95 % "
+        f"interval of predicted tables: {p_text(p)}{said}.",
+    )

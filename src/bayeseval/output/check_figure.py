@@ -1,0 +1,100 @@
+"""The figure of the model checks: calibration, and sds by language against predicted tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from bayeseval import names
+from bayeseval.output._parts import label_rows
+from bayeseval.output._style import ACCENT, FAINT, GREY, MAIN, new_figure, plain, shorten, styled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["checks_figure"]
+
+_MANY = 60
+
+
+@styled
+def checks_figure(tables: Mapping[str, pd.DataFrame], *, subtitle: str, gate_status: str) -> Figure:
+    """ECDF of the PIT with its band, and the sd of every language's scores.
+
+    Parameters
+    ----------
+    tables : mapping of str to pandas.DataFrame
+        ``calibration`` and, where languages have enough records, ``sd_by_language``.
+    subtitle, gate_status : str
+        Which fit, and whether it converged.
+    """
+    ecdf, sds = tables["calibration"], tables.get("sd_by_language", pd.DataFrame())
+    shown = _furthest(sds) if len(sds) else sds
+    rows = len(shown)
+    height = max(3.6, 0.14 * rows + 0.8)
+    figure = new_figure(
+        9.0,
+        height,
+        title="Does the model predict scores like these?",
+        subtitle=subtitle,
+        caption=(
+            f"Left: {ecdf['kind'].iloc[0]}; the ECDF less the diagonal, which stays in the band in "
+            "95 % of tables if the model holds. Above on the left and below on the right: "
+            "predictions too narrow; the other way round: too wide."
+            + (
+                " Right: sd of the scores of a language; bars: 95 % equal-tailed intervals of "
+                "tables that the posterior predicts; orange: observed outside."
+                + (f" The {rows} of {len(sds)} that are furthest off." if rows < len(sds) else "")
+                if rows
+                else ""
+            )
+        ),
+        gate_status=gate_status,
+    )
+    grid = figure.add_gridspec(2, 2 if rows else 1, height_ratios=[3.4, max(height - 3.4, 0.2)])
+    _calibration(figure.add_subplot(grid[0, 0]), ecdf)
+    if rows:
+        _language_sds(figure.add_subplot(grid[:, 1]), shown)
+    return figure
+
+
+def _furthest(sds: pd.DataFrame) -> pd.DataFrame:
+    kept = sds.sort_values("p", kind="stable").head(_MANY)
+    return kept.sort_values("replicated_mean", ascending=False, kind="stable").reset_index(
+        drop=True
+    )
+
+
+def _calibration(axes: Axes, ecdf: pd.DataFrame) -> None:
+    x = ecdf["pit"].to_numpy(dtype=float)
+    lower, upper, curve = (
+        ecdf[key].to_numpy(dtype=float) - x for key in ("lower", "upper", "ecdf")
+    )
+    axes.fill_between(x, lower, upper, color=FAINT, linewidth=0).set_gid("band")
+    axes.axhline(0.0, color=GREY, linewidth=0.8, linestyle=":")
+    outside = (curve < lower) | (curve > upper)
+    axes.plot(x, curve, color=MAIN, linewidth=1.4, gid="ecdf")
+    axes.scatter(x[outside], curve[outside], s=7, color=ACCENT, zorder=3, linewidths=0).set_gid(
+        "outside"
+    )
+    axes.set_xlabel("PIT: where in its prediction a score falls")
+    axes.set_ylabel("Share of scores below, less expected")
+    axes.set_xlim(0.0, 1.0)
+
+
+def _language_sds(axes: Axes, sds: pd.DataFrame) -> None:
+    y = np.arange(len(sds), dtype=float)
+    lower, upper, observed = (
+        sds[key].to_numpy(dtype=float)
+        for key in ("replicated_lower", "replicated_upper", "observed")
+    )
+    axes.hlines(y, lower, upper, color=GREY, alpha=0.45, linewidth=2.4).set_gid("bars")
+    outside = (observed < lower) | (observed > upper)
+    for part, colour in ((~outside, MAIN), (outside, ACCENT)):
+        axes.scatter(observed[part], y[part], s=13, color=colour, zorder=3, linewidths=0)
+    label_rows(axes, [plain(shorten(str(label))) for label in sds[names.LANGUAGE]], 6.5)
+    axes.set_xlabel("Sd of the scores of a language (score points)")

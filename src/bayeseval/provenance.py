@@ -1,0 +1,109 @@
+"""How a result was made: versions, spec and data, priors, settings, gate."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import xarray as xr
+
+from bayeseval import names
+from bayeseval.design import Design
+from bayeseval.diagnostics import Gate
+from bayeseval.engines import SamplerSettings
+from bayeseval.engines.base import unstored_notes
+from bayeseval.records import Records
+
+__all__ = ["provenance", "sampling"]
+
+_PACKAGES = (
+    "bayeseval",
+    "arviz-base",
+    "arviz-stats",
+    "jax",
+    "numpy",
+    "numpyro",
+    "pandas",
+    "pymc",
+    "statsmodels",
+    "xarray",
+)
+
+# Attributes of a posterior that are numbers.
+_FIGURES = (
+    "k_hat",
+    "importance_ess",
+    "importance_efficiency",
+    "n_points",
+    "log_marginal_likelihood",
+    "log_marginal_likelihood_se",
+)
+
+
+def provenance(
+    records: Records, design: Design, gate: Gate, *, engine: str, settings: SamplerSettings
+) -> dict[str, Any]:
+    """What is written as ``run.json``, but for timings and the engine's reasons.
+
+    Parameters
+    ----------
+    records : Records
+        The table.
+    design : Design
+        What was fitted.
+    gate : Gate
+        Outcome of the convergence gate.
+    engine : str
+        The engine that drew.
+    settings : SamplerSettings
+        With the defaults filled in.
+    """
+    report = records.report
+    return {
+        "benchmark": records.name,
+        "data_hash": records.content_hash,
+        "spec_hash": design.spec.content_hash,
+        "engine": engine,
+        "seed": settings.seed,
+        "settings": {k: v for k, v in vars(settings).items() if v is not None},
+        "spec": design.spec.to_dict(),
+        "priors": {name: str(prior) for name, prior in design.priors.items()},
+        "fixed_effects": {
+            term.effect: f"normal(sd={term.known_sd:.4g})"
+            for term in design.terms
+            if isinstance(term.known_sd, float)
+        },
+        "population": design.spec.population,
+        "levels": {factor: len(records.coords[factor]) for factor in names.FACTORS},
+        "bounds": {task: [unit.lower, unit.upper] for task, unit in records.units.items()},
+        "n_records": design.n_records,
+        "language_names": dict(records.language_names),
+        "notes": [*design.notes, *report.notes, *unstored_notes(design, settings)],
+        "gate": gate.to_dict(),
+        "versions": {"python": platform.python_version(), **_versions()},
+        "platform": f"{sys.platform} {platform.machine()}",
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def sampling(tree: xr.DataTree) -> dict[str, str | float]:
+    """What the engine says of its run: path taken and why, weights, marginal likelihood."""
+    said = tree["posterior"].attrs
+    words = {key: str(said[key]) for key in ("path", "path_reason") if key in said}
+    figures = {key: float(said[key]) for key in _FIGURES if key in said}
+    return {**words, **figures}
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            # Run from a source tree, or an optional package that is not here:
+            # there is no version to report.
+            continue
+    return found

@@ -1,0 +1,204 @@
+"""All checks on tables whose faults are known; the folder, the figure, the predictive groups."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from bayeseval import Fit, fit
+from bayeseval.checks import Checks, run_checks
+from bayeseval.checks.realised import realised_pit
+from bayeseval.cli import main
+from bayeseval.estimands import expected_score, read_arrays
+from bayeseval.records import Records
+from bayeseval.simulate import simulate
+
+RESIDUAL = (
+    *("calibration", "highest_residual", "lowest_residual", "sd_by_language"),
+    *("residual_normality", "equal_variance_language", "independence"),
+)
+
+
+@pytest.fixture(scope="module")
+def table() -> Records:
+    return simulate("additive", n_languages=14, seed=3).records
+
+
+def changed(table: Records, kind: str) -> Records:
+    """The same table with noise that the model does not have."""
+    rng = np.random.default_rng(1)
+    frame, n = table.table, len(table)
+    language, task = table.codes("language"), table.codes("task")
+    if kind == "heavy tails":
+        noise = 4.0 * rng.standard_t(1.5, n)
+    elif kind == "unequal variance":
+        noise = np.where(language % 2 == 0, 1.6, 20.0) * rng.standard_normal(n)
+    else:
+        noise = 10.0 * rng.standard_normal((14, 5))[language, task]
+    frame["score"] += noise
+    return Records.from_frame(frame, name=kind, units=(-400, 500))
+
+
+@pytest.fixture(scope="module")
+def good(table: Records) -> Fit:
+    return fit(table, "additive")
+
+
+@pytest.fixture(scope="module")
+def found(good: Fit) -> Checks:
+    return good.checks()
+
+
+def test_a_table_of_the_model_passes(found: Checks) -> None:
+    assert found.status("calibration") == "pass"
+    assert set(found.table["status"]) == {"pass"}
+    assert list(found.table.columns) == [
+        "check", "status", "value", "p", "p_classical", "sentence",
+    ]  # fmt: skip
+    assert found.table["sentence"].str.endswith(".").all()
+    assert str(found).startswith("Model checks: 18 passed")
+    ecdf = found.details["calibration"]
+    assert ((ecdf["ecdf"] >= ecdf["lower"]) & (ecdf["ecdf"] <= ecdf["upper"])).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "caught", "spared"),
+    [
+        (
+            "heavy tails",
+            {"residual_normality", "calibration", "lowest_residual", "sd_by_language"},
+            {"independence"},
+        ),
+        (
+            "unequal variance",
+            {"equal_variance_language", "residual_normality"},
+            {"independence", "equal_variance_model", "equal_variance_task"},
+        ),
+        ("dependence", {"independence"}, {"residual_normality", "highest_residual"}),
+    ],
+)
+def test_what_the_model_does_not_have_is_flagged(
+    table: Records, kind: str, caught: set[str], spared: set[str]
+) -> None:
+    checks = fit(changed(table, kind), "additive").checks()
+    assert {name: checks.status(name) for name in caught} == dict.fromkeys(caught, "fail")
+    assert {name: checks.status(name) for name in spared} == dict.fromkeys(spared, "pass")
+    if kind == "dependence":
+        sentence = checks.table.set_index("check")["sentence"]["independence"]
+        assert "add the interaction language:task" in sentence
+
+
+def test_records_that_stand_out_are_named(table: Records) -> None:
+    frame = table.table
+    frame.loc[7, "score"] -= 70.0
+    odd = Records.from_frame(frame, name="odd", units=(-400, 500))
+    checks = fit(odd, "additive").checks()
+    assert checks.status("influential_records") == "warn"
+    worst = checks.details["influential_records"].iloc[0]
+    assert all(worst[k] == frame.loc[7, k] for k in ("model", "language", "task", "score"))
+    assert worst["error_sds"] < -5.0
+    named = f"{worst['model']} in {worst['language']} on {worst['task']}"
+    assert named in str(checks)
+
+
+def test_priors_a_hundred_times_too_wide_or_narrow(table: Records) -> None:
+    def checks(scale: float) -> Checks:
+        sds = ("sd_language", "sd_task", "sd_model", "sd_residual")
+        priors = {name: {"dist": "half_normal", "scale": scale} for name in sds}
+        return fit(table, {"name": "odd", "priors": priors}).checks()
+
+    wide, narrow = checks(100.0), checks(0.01)
+    # Nearly all expected scores are impossible, and the data say enough all the same.
+    assert wide.status("prior_range") in ("warn", "fail")
+    assert (wide.status("prior_spread"), wide.status("prior_sensitivity")) == ("fail", "pass")
+    assert "too wide" in str(wide)
+    assert narrow.status("prior_range") == "pass"
+    assert (narrow.status("prior_spread"), narrow.status("prior_sensitivity")) == ("fail", "warn")
+    assert "too narrow" in str(narrow)
+    sensitive = narrow.details["prior_sensitivity"]
+    # Of what is reported, not only of parameters.
+    assert {"language_potential", "cv_prr", "language_potential_rank"} <= set(
+        sensitive.loc[sensitive["prior"] > 0.05, "quantity"]
+    )
+
+
+def test_without_a_closed_form_or_a_design(good: Fit) -> None:
+    checks = run_checks(good.data, None, why_no_design="replicate noise was sampled")
+    assert checks.status("calibration") == "pass"
+    assert checks.details["calibration"]["kind"].iloc[0].startswith("PIT at draws")
+    # k-hats in the place of left-out errors.
+    assert checks.status("influential_records") == "pass"
+    assert checks.details["influential_records"]["k_hat"].max() < 0.7
+    sentences = checks.table.set_index("check")["sentence"]
+    for name in ("prior_range", "prior_spread", "prior_sensitivity"):
+        assert sentences[name] == "Not looked at: replicate noise was sampled."
+    assert checks.status("outside_bounds") == "not applicable"
+
+
+def test_a_point_estimate_is_asked_nothing_about_priors(table: Records) -> None:
+    point = fit(table, "paper", engine="ml").checks()
+    assert point.status("prior_spread") == point.status("prior_sensitivity") == "not applicable"
+    assert point.status("calibration") == "pass"
+    sentence = point.table.set_index("check")["sentence"]["prior_spread"]
+    assert sentence == "Not looked at: maximum likelihood takes no priors."
+
+
+def test_pit_of_every_likelihood(good: Fit) -> None:
+    arrays, draws = read_arrays(good.data), np.array([3, 700])
+    rng = np.random.default_rng(0)
+    pit = realised_pit(arrays, draws, rng)
+    error = (arrays.score - expected_score(arrays)[draws]) / arrays.residual_sd[draws]
+    np.testing.assert_allclose(pit, stats.norm.cdf(error), rtol=1e-9)
+    heavy = replace(arrays, likelihood="student_t", nu=np.full(arrays.n_samples, 4.0))
+    np.testing.assert_allclose(realised_pit(heavy, draws, rng), stats.t.cdf(error, 4.0), rtol=1e-9)
+    # By rank among 99 replicates where there is no distribution function at hand.
+    ranked = realised_pit(replace(arrays, likelihood="other"), draws, rng)
+    assert np.abs(ranked - pit).max() < 5 * 0.5 / np.sqrt(99)
+    assert np.abs(ranked - pit).mean() < 0.04
+
+
+def test_same_seed_same_checks_and_nothing_changes(good: Fit, found: Checks) -> None:
+    before = list(good.data.children)
+    pd.testing.assert_frame_equal(good.checks().table, found.table)
+    assert list(good.data.children) == before
+
+
+def test_predictive_groups(good: Fit) -> None:
+    more = good.with_predictive(draws=40)
+    assert "prior" not in good.data.children
+    predicted = more.data["posterior_predictive"]["score"]
+    assert predicted.dims == ("chain", "draw", "record")
+    assert predicted.shape == (4, 40, 294)
+    assert more.data["prior_predictive"]["score"].shape == (1, 40, 294)
+    assert more.data["prior"]["language_effect"].shape == (1, 40, 14)
+    # About the data, and as wide as the residual says; the prior is far wider.
+    error = predicted - good.data["observed_data"]["score"]
+    assert abs(float(error.mean())) < 1.0
+    ratio = float(error.std() / good.data["posterior"]["sd_residual"].mean())
+    assert 1.2 < ratio < 1.6
+    spread = float(more.data["prior_predictive"]["score"].std())
+    assert spread > 1.5 * float(predicted.std())
+
+
+def test_the_command_stores_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], table: Records
+) -> None:
+    table.to_csv(tmp_path / "scores.csv")
+    arguments = ["fit", "-b", str(tmp_path / "scores.csv"), "-q", "--draws", "250"]
+    assert main([*arguments, "--out", str(tmp_path / "one")]) == 0
+    assert "Model checks: " in capsys.readouterr().out
+    stored = pd.read_csv(tmp_path / "one" / "tables" / "checks.csv")
+    again = Fit.open(tmp_path / "one").checks()
+    # The order, the outcomes and the numbers, from the folder alone.
+    pd.testing.assert_frame_equal(stored, again.table)
+    for name in ("calibration", "sd_by_language", "influential_records", "prior_sensitivity"):
+        assert (tmp_path / "one" / "tables" / f"{name}.csv").is_file()
+    assert (tmp_path / "one" / "figures" / "checks.png").stat().st_size > 10_000
+    assert main([*arguments, "--no-checks", "--no-figures", "--out", str(tmp_path / "two")]) == 0
+    assert "Model checks" not in capsys.readouterr().out
+    assert not (tmp_path / "two" / "tables" / "checks.csv").exists()
