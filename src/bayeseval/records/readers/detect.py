@@ -15,6 +15,7 @@ from bayeseval.records.readers.euroeval import EUROEVAL
 from bayeseval.records.readers.every_eval import EVERY_EVAL
 from bayeseval.records.readers.grids import GRID_SUFFIXES
 from bayeseval.records.readers.helm import HELM
+from bayeseval.records.readers.inspect_logs import INSPECT, INSPECT_SAMPLES
 from bayeseval.records.readers.lighteval import LIGHTEVAL
 from bayeseval.records.readers.lm_eval import LM_EVAL
 from bayeseval.records.readers.lm_eval_samples import LM_EVAL_SAMPLES
@@ -33,6 +34,8 @@ READERS: Final[tuple[Reader, ...]] = (
     EVERY_EVAL,
     MTEB,
     HELM,
+    INSPECT,
+    INSPECT_SAMPLES,
     WIDE,
 )
 """Formats of evaluation tools, asked in this order."""
@@ -41,7 +44,7 @@ TABLE: Final = "table"
 """Name of what is no tool's format: a table with one score per row."""
 
 _MAX_FILES: Final = 100_000
-_SUFFIXES: Final = (".json", ".jsonl", ".gz", *GRID_SUFFIXES)
+_SUFFIXES: Final = (".json", ".jsonl", ".gz", ".eval", *GRID_SUFFIXES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +90,11 @@ def detect(path: Path, *, format: str | None = None) -> Found | None:
     if format is not None:
         if path.is_file():
             return Found(by_name[format], [path])
-        if format not in groups:
-            raise InputError(f"{path}: no {by_name[format].title} are in it")
         chosen = by_name[format]
+        if chosen.files_of in groups:
+            groups = {**groups, format: groups.pop(chosen.files_of)}
+        if format not in groups:
+            raise InputError(f"{path}: no {chosen.title} are in it")
     else:
         kinds = [by_name[name] for name in groups if name != TABLE]
         kinds = [kind for kind in kinds if not set(kind.after) & set(groups)]

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from bayeseval._optional import require
 from bayeseval.errors import InputError
-from bayeseval.records.readers.base import decode, file_bytes
+from bayeseval.records.readers.base import decode, file_bytes, refuse_zip_bomb
 from bayeseval.records.report import plain
 
 __all__ = ["GRID_SUFFIXES", "Grid", "first_rows", "grids_of", "is_workbook"]
@@ -243,7 +243,7 @@ def _latex_text(cell: str) -> str:
 
 
 def _workbook(path: Path) -> list[Grid]:
-    _refuse_bomb(path)
+    refuse_zip_bomb(path, limit=_MAX_WORKBOOK)
     openpyxl = require("openpyxl", "excel")
     try:
         with warnings.catch_warnings():
@@ -266,16 +266,6 @@ def _sheets(openpyxl: Any, path: Path) -> list[Grid]:
         return [grid for sheet in sheets for grid in _sheet(sheet, path, many=len(sheets) > 1)]
     finally:
         book.close()
-
-
-def _refuse_bomb(path: Path) -> None:
-    with zipfile.ZipFile(path) as archive:
-        size = sum(entry.file_size for entry in archive.infolist())
-    if size > _MAX_WORKBOOK:
-        raise InputError(
-            f"{path}: unpacked, the workbook has {size / 1e9:.1f} GB; at most"
-            f" {_MAX_WORKBOOK / 1e9:.1f} GB are read"
-        )
 
 
 def _sheet(sheet: Any, path: Path, *, many: bool) -> list[Grid]:

@@ -1,0 +1,297 @@
+"""Inspect: logs (``.eval`` or ``.json``), by the data frames of ``inspect_ai.analysis``.
+
+``inspect`` reads the metrics of each log, ``inspect-samples`` its samples as test items;
+what is repeated in epochs is told apart as seeds. Only logs that ended with success count.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from bayeseval._optional import require
+from bayeseval.errors import InputError
+from bayeseval.records.raw import RawTable, object_array
+from bayeseval.records.readers.base import Head, Options, Reader, Reading, refuse_zip_bomb
+from bayeseval.records.readers.lm_eval import common_folder, name_notes
+from bayeseval.records.readers.same_language import one_label_each
+from bayeseval.records.readers.scores import Score, choose, settle
+from bayeseval.records.readers.task_names import NamedTask, TaskNames, read_task_names
+from bayeseval.records.report import Dropped, plain, show
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["INSPECT", "INSPECT_SAMPLES"]
+
+_LANGUAGE: Final = (
+    *("metadata_language", "metadata_lang", "task_arg_language", "task_arg_lang"),
+    *("task_arg_languages", "task_arg_subset"),
+)
+_VALUES: Final = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+_UNCERTAINTY: Final = ("stderr", "std", "var", "bootstrap_stderr", "hierarchical_stderr")
+_FAILED: Final = "log that did not end with success"
+_ERROR: Final = "sample that ended in an error"
+
+
+def _sniff(path: Path, head: Head) -> bool:
+    if head.data.startswith(b"PK\x03\x04"):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                names = archive.namelist()
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+            return False
+        return "header.json" in names or "_journal/start.json" in names
+    return head.text.startswith("{") and head.has("version", "status", "eval")
+
+
+def _never(path: Path, head: Head) -> bool:
+    return False
+
+
+def _read(paths: Sequence[Path], options: Options) -> Reading:
+    source = common_folder(paths)
+    logs = _frame("evals_df", paths, options)
+    names = read_task_names(options.task_names)
+    good, dropped = _successful(logs)
+    named = _named(good, names, source)
+    scores = [score for row in good for score in _log_scores(row, named)]
+    return settle(
+        scores,
+        source=source,
+        options=options,
+        place="log",
+        notes=name_notes(named),
+        dropped=dropped,
+    )
+
+
+def _frame(kind: str, paths: Sequence[Path], options: Options) -> pd.DataFrame:
+    """A data frame of ``inspect_ai.analysis``."""
+    for path in options.each(paths):
+        if path.suffix.casefold() != ".json":
+            refuse_zip_bomb(path)
+    require("inspect_ai", "inspect")
+    analysis = require("inspect_ai.analysis", "inspect")
+    try:
+        with warnings.catch_warnings():
+            # What Inspect warns of in its own frames is no matter of the table's.
+            warnings.simplefilter("ignore")
+            frame: pd.DataFrame = getattr(analysis, kind)([str(p) for p in paths], quiet=True)
+    # Inspect lets whatever its readers and validators raise through.
+    except Exception as problem:
+        reason = plain(str(problem).strip().partition("\n")[0])[:200]
+        raise InputError(
+            f"{common_folder(paths)}: Inspect cannot read the log: {reason}"
+        ) from problem
+    return frame
+
+
+def _rows(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Rows with None for every kind of missing value."""
+    names = [str(name) for name in frame.columns]
+    columns = [frame.iloc[:, i] for i in range(len(names))]
+    cells = [
+        [None if gone else value for value, gone in zip(c.tolist(), c.isna(), strict=True)]
+        for c in columns
+    ]
+    for values in zip(*cells, strict=True):
+        yield dict(zip(names, values, strict=True))
+
+
+def _successful(logs: pd.DataFrame) -> tuple[list[dict[str, Any]], list[Dropped]]:
+    rows = list(_rows(logs))
+    good = [row for row in rows if row.get("status") == "success"]
+    failed = [row for row in rows if row.get("status") != "success"]
+    if not failed:
+        return good, []
+    counts: dict[str, int] = {}
+    for row in failed:
+        label = f"{row.get('model')}, {row.get('task_name')}"
+        counts[label] = counts.get(label, 0) + 1
+    first = Path(str(failed[0].get("log"))).name
+    return good, [Dropped(_FAILED, tuple(sorted(counts.items())), first)]
+
+
+def _named(
+    rows: Sequence[Mapping[str, Any]], names: TaskNames, source: str
+) -> dict[str, NamedTask | None]:
+    """What the names of tasks say, without the package before them."""
+    tasks = {_task(row) for row in rows if _stated(row) is None}
+    return names.parse_all(sorted(tasks), source)
+
+
+def _task(row: Mapping[str, Any]) -> str:
+    return str(row.get("task_name") or row.get("dataset_name") or "").rpartition("/")[2]
+
+
+def _stated(row: Mapping[str, Any]) -> str | None:
+    """The language in a sample's metadata or a task's arguments."""
+    for name in _LANGUAGE:
+        value = row.get(name)
+        if isinstance(value, str) and value.strip():
+            return value.strip()
+    return None
+
+
+def _named_row(row: Mapping[str, Any], named: Mapping[str, NamedTask | None]) -> NamedTask | None:
+    language = _stated(row)
+    if language is None:
+        return named[_task(row)]
+    task = _task(row)
+    # A task of one language is often named after it: xnli_sw.
+    return NamedTask(re.sub(rf"[_-]{re.escape(language)}$", "", task) or task, language)
+
+
+def _log_scores(row: Mapping[str, Any], named: Mapping[str, NamedTask | None]) -> Iterator[Score]:
+    name = _named_row(row, named)
+    if name is None:
+        return
+    where = Path(str(row.get("log"))).name
+    headline = row.get("score_headline_name"), row.get("score_headline_metric")
+    items = _number(row.get("total_samples"), f"{where}: total_samples")
+    epochs = _number(row.get("epochs"), f"{where}: epochs") or 1.0
+    for column, value in row.items():
+        found = re.fullmatch(r"score_(.+)_([^_]+)", column)
+        if found is None or found[1] == "headline" or value is None:
+            continue
+        scorer, metric = found[1], found[2]
+        if metric in _UNCERTAINTY or f"{scorer}_{metric}".endswith(_UNCERTAINTY):
+            continue
+        yield Score(
+            model=str(row.get("model")),
+            dataset=name.dataset,
+            language=name.language,
+            metric=metric,
+            selector=scorer,
+            value=_number(value, f"{where}: {column}"),
+            where=f"{where}, {column}",
+            se=_number(row.get(f"score_{scorer}_stderr"), f"{where}: score_{scorer}_stderr"),
+            n=None if items is None else items / epochs,
+            run=str(row.get("created") or ""),
+            rank=0 if (scorer, metric) == headline else 1,
+        )
+
+
+def _number(value: Any, where: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        if value in _VALUES:
+            return _VALUES[value]
+        try:
+            value = json.loads(value)
+        except ValueError:
+            value = None
+    if isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, int | float | np.number) or not np.isfinite(float(value)):
+        raise InputError(f"{where}: {show(value)} is not a score")
+    return float(value)
+
+
+def _read_samples(paths: Sequence[Path], options: Options) -> Reading:
+    source = common_folder(paths)
+    good, dropped = _successful(_frame("evals_df", paths, options))
+    by_log = {str(row.get("log")): row for row in good}
+    every = list(_rows(_frame("samples_df", paths, options)))
+    of_good = [row for row in every if str(row.get("log")) in by_log]
+    rows = [{**by_log[str(row["log"])], **row} for row in of_good if row.get("error") is None]
+    if len(rows) < len(of_good):
+        first = next(row for row in of_good if row.get("error") is not None)
+        where = f"{Path(str(first['log'])).name}, sample {first.get('id')}"
+        dropped.append(Dropped(_ERROR, ((_ERROR, len(of_good) - len(rows)),), where))
+    named = _named(rows, read_task_names(options.task_names), source)
+    said, left_out = name_notes(named), list(dropped)
+    heads = {
+        (score.model, score.dataset, score.language, score.key): score
+        for row in rows
+        for score in _sample_heads(row, named)
+    }
+    chosen = {
+        (score.model, score.dataset, score.language): score
+        for score in choose(heads.values(), source, options, said, left_out)
+    }
+    labels, matched = one_label_each((score.dataset, score.language) for score in chosen.values())
+    return Reading(
+        (_items(rows, named, chosen, labels, source, tuple(left_out)),), (*said, *matched)
+    )
+
+
+def _sample_heads(row: Mapping[str, Any], named: Mapping[str, NamedTask | None]) -> Iterator[Score]:
+    """One score without a value for every scorer of a sample: what there is to choose from."""
+    name = _named_row(row, named)
+    for column, value in row.items():
+        if name is None or value is None or not _is_scorer(column, row):
+            continue
+        yield Score(
+            model=str(row.get("model")),
+            dataset=name.dataset,
+            language=name.language,
+            metric=column.removeprefix("score_"),
+            value=None,
+            where=Path(str(row.get("log"))).name,
+            rank=0 if column == f"score_{row.get('score_headline_name')}" else 1,
+        )
+
+
+def _is_scorer(column: str, row: Mapping[str, Any]) -> bool:
+    """Whether a column holds a scorer's values of samples, not a metric of the log."""
+    scorer = column.removeprefix("score_")
+    return (
+        column.startswith("score_")
+        and not scorer.startswith("headline_")
+        and any(other.startswith(f"{column}_") for other in row)
+    )
+
+
+def _items(
+    rows: Sequence[Mapping[str, Any]],
+    named: Mapping[str, NamedTask | None],
+    chosen: Mapping[tuple[str, str, str], Score],
+    labels: Mapping[tuple[str, str], str],
+    source: str,
+    dropped: tuple[Dropped, ...],
+) -> RawTable:
+    found: list[tuple[Any, ...]] = []
+    places: list[str] = []
+    several = any((row.get("epochs") or 1) > 1 for row in rows)
+    for row in rows:
+        name = _named_row(row, named)
+        if name is None:
+            continue
+        score = chosen[str(row.get("model")), name.dataset, name.language]
+        where = f"{Path(str(row.get('log'))).name}, sample {row.get('id')}"
+        value = _number(row.get(f"score_{score.metric}"), where)
+        label = labels[name.dataset, name.language]
+        found.append(
+            (score.model, label, name.dataset, score.metric, value, str(row.get("id")),
+             str(row.get("epoch")) if several else None)
+        )  # fmt: skip
+        places.append(where)
+    columns = ("model", "language", "dataset", "metric", "score", "item", "seed")
+    return RawTable(
+        source=source,
+        place="sample",
+        numbers=np.arange(1, len(found) + 1),
+        columns={
+            name: object_array(row[i] for row in found)
+            for i, name in enumerate(columns)
+            if name != "seed" or several
+        },
+        where=tuple(places),
+        dropped=dropped,
+    )
+
+
+INSPECT: Final = Reader("inspect", "Inspect logs", _sniff, _read)
+INSPECT_SAMPLES: Final = Reader(
+    "inspect-samples", "samples of Inspect logs", _never, _read_samples, files_of="inspect"
+)

@@ -1,0 +1,102 @@
+"""Logs of Inspect, through data frames that Inspect made of its mock model's logs."""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from pathlib import Path
+from types import ModuleType
+
+import pandas as pd
+import pytest
+
+from bayeseval.errors import InputError, MissingDependencyError
+from bayeseval.records import load
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "readers" / "inspect"
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """Archives with the names that a log has; what is in them, the frames say."""
+    for number in range(4):
+        with zipfile.ZipFile(tmp_path / f"log{number}.eval", "w") as archive:
+            archive.writestr("header.json", "{}")
+    return tmp_path
+
+
+@pytest.fixture
+def inspect(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A stand-in for inspect_ai.analysis that returns the stored frames."""
+    package, analysis = ModuleType("inspect_ai"), ModuleType("inspect_ai.analysis")
+
+    def stored(name: str) -> pd.DataFrame:
+        frame = pd.read_csv(FIXTURES / name)
+        return frame.convert_dtypes(dtype_backend="pyarrow")
+
+    vars(analysis)["evals_df"] = lambda logs, quiet: stored("evals.csv")
+    vars(analysis)["samples_df"] = lambda logs, quiet: stored("samples.csv")
+    monkeypatch.setitem(sys.modules, "inspect_ai", package)
+    monkeypatch.setitem(sys.modules, "inspect_ai.analysis", analysis)
+    return analysis
+
+
+def test_metrics_of_logs(logs: Path, inspect: ModuleType) -> None:
+    table = load(logs).table
+    # evals.csv: two models, two languages, five items twice; the scorer of the headline.
+    assert table[["model", "language", "task", "score", "n"]].to_numpy().tolist() == [
+        ["mockllm/model-a", "en", "xnli:accuracy,match", 0.4, 5.0],
+        ["mockllm/model-a", "sw", "xnli:accuracy,match", 0.4, 5.0],
+        ["mockllm/model-b", "en", "xnli:accuracy,match", 0.6, 5.0],
+        ["mockllm/model-b", "sw", "xnli:accuracy,match", 0.5, 5.0],
+    ]
+    assert table["se"].tolist() == pytest.approx([0.2449489743] * 2 + [0.1, 0.1581138830])
+    report = load(logs, metric="accuracy,includes").report
+    assert report.dropped[0].reason == "log that did not end with success"
+
+
+def test_samples_are_items_and_epochs_are_seeds(logs: Path, inspect: ModuleType) -> None:
+    records = load(logs, format="inspect-samples")
+    assert records.replicate_columns == ("seed", "item")
+    assert len(records) == 4 * 5 * 2
+    means = records.table.groupby(["model", "language"])["score"].mean().to_dict()
+    assert means == pytest.approx(
+        {
+            ("mockllm/model-a", "en"): 0.4,
+            ("mockllm/model-a", "sw"): 0.4,
+            ("mockllm/model-b", "en"): 0.6,
+            ("mockllm/model-b", "sw"): 0.5,
+        }
+    )
+
+
+def test_without_inspect_the_extra_is_named(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "inspect_ai", None)
+    with pytest.raises(MissingDependencyError, match=r"bayeseval\[inspect\]"):
+        load(logs)
+
+
+def test_what_inspect_cannot_read_is_one_line(
+    logs: Path, inspect: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(logs: list[str], quiet: bool) -> pd.DataFrame:
+        raise RuntimeError("no header\nTraceback")
+
+    monkeypatch.setattr(inspect, "evals_df", broken)
+    with pytest.raises(InputError, match="Inspect cannot read the log: no header") as caught:
+        load(logs)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_bomb_is_not_unpacked(tmp_path: Path, inspect: ModuleType) -> None:
+    path = tmp_path / "bomb.eval"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", "{}")
+        archive.writestr("samples/0_epoch_1.json", b"0")
+    data = bytearray(path.read_bytes())
+    # The size in the central directory: what an honest 3 GB entry says.
+    at = data.rindex(b"PK\x01\x02") + 24
+    data[at : at + 4] = (3_000_000_000).to_bytes(4, "little")
+    path.write_bytes(bytes(data))
+    with pytest.raises(InputError, match=r"unpacked, the file has 3\.0 GB"):
+        load(path)
