@@ -105,6 +105,21 @@ def test_without_a_difference_there_is_no_winner() -> None:
     assert found.verdict[0].endswith("less than 4.")
 
 
+def test_likelihoods_are_compared_in_score_units_whatever_their_scale() -> None:
+    """Scores by logits: the plain model loses, and both elpds are densities of one score."""
+    sds = {"sd_residual": 0.8, "sd_task": 1.5}
+    drawn = simulate("logit", n_languages=12, intercept=85.0, sds=sds, seed=1).records
+    found = compare(drawn, ["additive", {"name": "by-card", "likelihood": "logit_normal"}])
+    rows = found.table.set_index("spec")
+    assert found.table["spec"].iloc[0] == "by-card"
+    assert rows.loc["additive", "elpd_diff"] < -2.0 * rows.loc["additive", "diff_se"]
+    # A forgotten Jacobian, log(100 share (1 - share)) a record, is worth hundreds.
+    share = drawn.scores / 100.0
+    assert np.log(100.0 * share * (1.0 - share)).sum() > 300.0
+    assert abs(rows["elpd_diff"]).max() < 150.0
+    assert any("logit scale" in sentence for sentence in found.verdict)
+
+
 @pytest.mark.parametrize("by", ["language", "task"])
 def test_left_out_groups_are_ratios_of_marginal_likelihoods(records: Records, by: str) -> None:
     found = compare(records, MODELS, by=by)  # type: ignore[arg-type]

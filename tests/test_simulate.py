@@ -183,3 +183,53 @@ def test_dropped_replicates_make_incomplete_cells() -> None:
 def test_wrong_replicates_are_one_clear_line(given: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         simulate(**given)
+
+
+@pytest.mark.parametrize("likelihood", ["logit_normal", "beta", "binomial", "beta_binomial"])
+def test_bounded_scores_scatter_about_their_expectation(likelihood: str) -> None:
+    spec = load_spec({"name": "x", "likelihood": likelihood, "chance": True})
+    shape = {"n_languages": 15, "n_tasks": 6, "n_models": 8, "observed_share": 0.9}
+    drawn = simulate(spec, seed=1, chance=25.0, n_items=50, **shape)
+    design = build_design(drawn.records, spec)
+    expected = drawn.expected[
+        design.factor_index["language"], design.factor_index["task"], design.factor_index["model"]
+    ]
+    error = design.score - expected
+    assert abs(error.mean()) < 5.0 * error.std() / np.sqrt(design.n_records)
+    assert expected.min() > 25.0
+    assert ((drawn.potential > 25.0) & (drawn.potential < 100.0)).all()
+    if likelihood == "binomial":
+        share = expected / 100.0
+        sd = 100.0 * np.sqrt(share * (1.0 - share) / 50.0)
+        # Squares of standardised counts have mean one and sd of about sqrt(2).
+        assert abs(((error / sd) ** 2).mean() - 1.0) < 5.0 * np.sqrt(2.0 / design.n_records)
+        np.testing.assert_allclose(design.score, 2.0 * drawn.records.numbers("k"))
+    # A model drawn anew scores on average what the potential says; at its mean effect it does not.
+    sd_model = float(drawn.truth["sd_model"])
+    effects = sd_model * np.random.default_rng(2).standard_normal(200_000)
+    centre = drawn.truth["intercept"] + drawn.truth["language_effect"][0]
+    centre = centre + drawn.truth["task_effect"][0]
+    if likelihood != "logit_normal":
+        scores = 25.0 + 75.0 / (1.0 + np.exp(-(centre + effects)))
+        error = scores.std() / np.sqrt(len(scores))
+        assert abs(scores.mean() - drawn.potential[0, 0]) < 5.0 * error
+        plugged = 25.0 + 75.0 / (1.0 + np.exp(-centre))
+        assert abs(plugged - drawn.potential[0, 0]) > 5.0 * error
+
+
+@pytest.mark.parametrize(
+    ("spec", "more", "message"),
+    [
+        ({"likelihood": "beta"}, {"intercept": 120.0}, "between 0 and 100"),
+        ({"likelihood": "beta"}, {"chance": 25.0}, "has no chance levels"),
+        ({"likelihood": "beta", "chance": True}, {}, "has chance levels"),
+        ({"likelihood": {"default": "beta", "t0": "normal"}}, {}, "several likelihoods"),
+        ({"likelihood": "binomial"}, {"sds": {"sd_residual": 1.0}}, "has no 'sd_residual'"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_drawn_is_refused(
+    spec: dict[str, Any], more: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        simulate(load_spec({"name": "x", **spec}), **more)

@@ -19,6 +19,7 @@ from bayeseval.engines import pymc as pymc_engine
 from bayeseval.engines._density import random_point, sampled_variables, to_posterior
 from bayeseval.engines._evidence import leave_group_out, log_evidence
 from bayeseval.engines._leave_out import leave_out_log_density
+from bayeseval.engines._leave_out_mixture import leave_out_mixture
 from bayeseval.engines._marginal_density import build_marginal
 from bayeseval.engines._marginal_nuts import log_posterior_function
 from bayeseval.engines.base import linear_predictor, pointwise_log_likelihood
@@ -173,6 +174,11 @@ def test_logit_normal_is_gaussian_and_exact_with_the_jacobian() -> None:
         # Rows are sorted by model, language and task as they are in the frame.
         own = jacobian if by == "record" else jacobian.groupby(frame()["task"]).sum()
         np.testing.assert_allclose(gained, np.broadcast_to(own, gained.shape), rtol=1e-9)
+    effects = [random_point(bounded, np.random.default_rng(seed)) for seed in range(3)]
+    flat = {name: np.stack([p[name] for p in effects]) for name in effects[0]}
+    flat = to_posterior(bounded, flat)
+    gained = leave_out_mixture(bounded, flat) - leave_out_mixture(plain, flat)
+    np.testing.assert_allclose(gained, np.broadcast_to(jacobian, gained.shape), rtol=1e-9)
     evidence = log_evidence(bounded, seed=1).log - log_evidence(plain, seed=1).log
     assert evidence == pytest.approx(jacobian.sum(), rel=1e-12)
     groups = [leave_group_out(d, by="task", seed=1).log_density for d in (bounded, plain)]

@@ -121,7 +121,7 @@ def fit(
     folder = out or default_folder(records.name, spec.name, chosen.name, seed)
     check_target(
         folder,
-        run_identity(records.content_hash, spec.content_hash, chosen.name, seed),
+        run_identity(records.content_hash, design.spec.content_hash, chosen.name, seed),
         force=force,
     )
     preamble = format_preamble(records, design, engine=str(chosen))

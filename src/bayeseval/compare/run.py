@@ -187,6 +187,8 @@ def compare(
     models = [load_spec(dict(s) if isinstance(s, Mapping) else s) for s in specs]
     designs = {spec.name: build_design(table, spec) for spec in models}
     _check(models, by, designs, engine=engine, refits=refits)
+    # Likelihoods that a spec takes from the card stand in the design's.
+    models = [designs[spec.name].spec for spec in models]
     at_once = sensible_jobs(jobs)
     tell: Progress = progress or (lambda stage, done, total, remark: None)
     done = _fits(table, models, dict(fits or {}), engine=engine, seed=seed, jobs=at_once, tell=tell)
@@ -316,12 +318,14 @@ def find_fits(
 
     found = {}
     for spec in specs:
-        chosen = choose_engine(engine, build_design(records, spec), SamplerSettings(seed=seed))
+        design = build_design(records, spec)
+        chosen = choose_engine(engine, design, SamplerSettings(seed=seed))
         folder = default_folder(records.name, spec.name, chosen.name, seed)
         if not (folder / "run.json").is_file():
             continue
         ready = Fit.open(folder)
-        wanted = (records.content_hash, spec.content_hash, chosen.name, seed)
+        # Of the design: likelihoods that the spec takes from the card stand in there.
+        wanted = (records.content_hash, design.spec.content_hash, chosen.name, seed)
         if tuple(ready.run[k] for k in ("data_hash", "spec_hash", "engine", "seed")) == wanted:
             found[spec.name] = ready
     return found

@@ -333,7 +333,8 @@ def _counts(
     if missing.size:
         i = int(missing[0])
         raise DesignError(
-            f"{name}: {where(i)}: counts need the number of items; {len(missing)} records have no n"
+            f"{name}: {where(i)}: counts need the number of items, a column n; "
+            f"{len(missing)} records have none; take beta or logit_normal where it is not known"
         )
     given = np.full(len(share), np.nan) if k is None else np.where(is_count, k, np.nan)
     exact = share * items
