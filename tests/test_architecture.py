@@ -35,25 +35,29 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "output.store": (),
     "output": ("records", "spec", "design", "diagnostics", "estimands", "output.store"),
     "checks": ("records", "spec", "design", "engines", "estimands"),
-    "provenance": ("records", "design", "engines", "diagnostics"),
+    "covariates": ("records", "spec", "mexa"),
+    "provenance": ("records", "design", "engines", "diagnostics", "covariates"),
     "fit": (
         *("records", "spec", "design", "engines", "diagnostics", "estimands", "checks"),
-        *("provenance", "output"),
+        *("covariates", "provenance", "output"),
     ),
     "plan": ("estimands", "output", "fit"),
     "moves": ("estimands",),
-    "compare": ("records", "spec", "design", "engines", "estimands", "output", "fit", "moves"),
+    "compare": (
+        *("records", "spec", "design", "engines", "estimands", "output", "fit", "moves"),
+        "covariates",
+    ),
     "dropping": ("records", "estimands"),
     "sensitivity": (
         *("records", "spec", "design", "engines", "estimands", "output", "fit"),
-        *("moves", "dropping"),
+        *("moves", "dropping", "covariates"),
     ),
     "simulate": ("records", "spec", "design"),
     "mexa": ("records", "output.store"),
     "cli": (
         *("records", "spec", "design", "engines", "diagnostics", "estimands"),
         *("output", "output.store", "fit", "plan", "compare", "sensitivity", "simulate"),
-        "mexa",
+        *("mexa", "covariates"),
     ),
 }
 

@@ -18,6 +18,7 @@ SHIPPED = (
     "dataset",
     "interaction",
     "logit",
+    "mexa",
     "paper",
     "replicates",
     "robust",

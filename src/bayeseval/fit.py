@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayeseval import names
+from bayeseval.covariates import CovariateSource, find_covariates
 from bayeseval.design import Design, build_design, restore_design
 from bayeseval.diagnostics import Gate, convergence_gate
 from bayeseval.engines import Progress, SamplerSettings, choose_engine, load_engine, to_tree
@@ -137,6 +138,23 @@ class Fit:
         from bayeseval.estimands import components_table
 
         return components_table(self.data, ci_prob=ci_prob)
+
+    def covariates(self, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
+        """Slopes of covariates, and the share of the languages' variance they explain.
+
+        Parameters
+        ----------
+        ci_prob : float
+            Probability of the equal-tailed intervals.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns of ``tables/covariates.csv``; empty without covariates.
+        """
+        from bayeseval.estimands import covariates_table
+
+        return covariates_table(self.data, ci_prob=ci_prob)
 
     def pairwise(
         self, quantity: str = "mean_prr", *, ci_prob: float = names.CI_PROB
@@ -358,6 +376,7 @@ def fit(
     target_accept: float | None = None,
     nuts_sampler: str | None = None,
     leave_out: Sequence[str] = (),
+    covariate: CovariateSource = None,
     progress: Progress | None = None,
 ) -> Fit:
     """Fit one multilevel model to a table of scores.
@@ -384,6 +403,9 @@ def fit(
     leave_out : sequence of {"record", "language", "task", "model"}
         Store the closed-form densities of left-out scores with the fit, as groups
         ``leave_out_<what>`` of its data; see :meth:`Fit.leave_one_out`.
+    covariate : Covariate, sequence of Covariate, str or Path, optional
+        For a model with covariates: values, or a file of them. When left out, what the
+        benchmark's card names.
     progress : callable, optional
         Called as ``progress(stage, done, total, remark)``.
 
@@ -403,7 +425,8 @@ def fit(
 
     table = records if isinstance(records, Records) else load_records(records)
     model = load_spec(dict(spec) if isinstance(spec, Mapping) else spec)
-    design = build_design(table, model)
+    covariates = find_covariates(table, model, covariate)
+    design = build_design(table, model, covariates)
     asked = SamplerSettings(
         draws=draws,
         tune=tune,
@@ -440,7 +463,7 @@ def fit(
         if progress is not None:
             progress(f"leaving out each {by}", 1, 1, "")
     seconds = time.perf_counter() - started
-    run = provenance(table, design, gate, engine=engine, settings=used) | {
+    run = provenance(table, design, gate, covariates=covariates, engine=engine, settings=used) | {
         "engine_reason": chosen.reason,
         "sampling": sampling(tree),
         "retried": retried,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -11,11 +12,12 @@ from typing import Any
 import xarray as xr
 
 from bayeseval import names
+from bayeseval.covariates import data_hash
 from bayeseval.design import Design
 from bayeseval.diagnostics import Gate
 from bayeseval.engines import SamplerSettings
 from bayeseval.engines.base import unstored_notes
-from bayeseval.records import Records
+from bayeseval.records import Covariate, Records
 
 __all__ = ["provenance", "sampling"]
 
@@ -44,7 +46,13 @@ _FIGURES = (
 
 
 def provenance(
-    records: Records, design: Design, gate: Gate, *, engine: str, settings: SamplerSettings
+    records: Records,
+    design: Design,
+    gate: Gate,
+    *,
+    covariates: Sequence[Covariate],
+    engine: str,
+    settings: SamplerSettings,
 ) -> dict[str, Any]:
     """What is written as ``run.json``, but for timings and the engine's reasons.
 
@@ -56,6 +64,8 @@ def provenance(
         What was fitted.
     gate : Gate
         Outcome of the convergence gate.
+    covariates : sequence of Covariate
+        What the design's slopes were made of.
     engine : str
         The engine that drew.
     settings : SamplerSettings
@@ -64,7 +74,7 @@ def provenance(
     report = records.report
     return {
         "benchmark": records.name,
-        "data_hash": records.content_hash,
+        "data_hash": data_hash(records, covariates),
         "spec_hash": design.spec.content_hash,
         "engine": engine,
         "seed": settings.seed,
@@ -77,6 +87,16 @@ def provenance(
             if isinstance(term.known_sd, float)
         },
         "population": design.spec.population,
+        "covariates": {
+            covariate.name: {
+                "source": covariate.source,
+                "hash": covariate.content_hash,
+                "by": covariate.by,
+                "n_languages": len(covariate.labels),
+                "matched": dict(covariate.matched),
+            }
+            for covariate in covariates
+        },
         "levels": {factor: len(records.coords[factor]) for factor in names.FACTORS},
         "bounds": {task: [unit.lower, unit.upper] for task, unit in records.units.items()},
         "n_records": design.n_records,

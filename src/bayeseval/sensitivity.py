@@ -18,6 +18,7 @@ import pandas as pd
 
 from bayeseval import names
 from bayeseval._processes import ended, unheard_by_children
+from bayeseval.covariates import find_covariates
 from bayeseval.design import build_design
 from bayeseval.dropping import Part, choose_parts, outlying
 from bayeseval.engines import SamplerSettings, choose_engine
@@ -191,7 +192,8 @@ def sensitivity(
     model = load_spec(dict(spec) if isinstance(spec, Mapping) else spec)
     asked = [drop] if isinstance(drop, str) else list(drop)
     parts, n_outliers = choose_parts(table, asked, groups or {})
-    chosen = choose_engine(engine, build_design(table, model), SamplerSettings(seed=seed))
+    design = build_design(table, model, find_covariates(table, model))
+    chosen = choose_engine(engine, design, SamplerSettings(seed=seed))
     base = fit(table, model, engine=chosen.name, seed=seed, progress=progress)
     outliers = pd.DataFrame()
     if n_outliers is not None:

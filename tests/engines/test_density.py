@@ -14,6 +14,7 @@ import pytest
 from scipy import stats
 
 from bayeseval import load
+from bayeseval.covariates import find_covariates
 from bayeseval.design import Design, build_design
 from bayeseval.engines import numpyro as numpyro_engine
 from bayeseval.engines import pymc as pymc_engine
@@ -61,13 +62,18 @@ def both(design: Design, point: dict[str, Any]) -> tuple[dict[str, float], dict[
     )
 
 
+def mega(spec: str) -> Design:
+    records, model = load("mega"), load_spec(spec)
+    return build_design(records, model, find_covariates(records, model))
+
+
 # Those with a logit link have tests of their own, on a small table.
 ON_MEGA = [name for name in list_models() if name not in ("bounded", "counts", "logit")]
 
 
 @pytest.mark.parametrize("spec", ON_MEGA)
 def test_backends_agree_on_mega_at_20_points(spec: str) -> None:
-    design = build_design(load("mega"), load_spec(spec))
+    design = mega(spec)
     rng = np.random.default_rng(20)
     expected = {*sampled_variables(design), "score"}
     density = pymc_engine.density_function(design)

@@ -11,6 +11,7 @@ from numpyro.infer.util import potential_energy, unconstrain_fn
 from scipy import stats
 
 from bayeseval import load
+from bayeseval.covariates import find_covariates
 from bayeseval.design import Design, build_design
 from bayeseval.engines import SamplerSettings, load_engine
 from bayeseval.engines import numpyro as numpyro_engine
@@ -89,9 +90,14 @@ def test_target_accept_reaches_the_sampler() -> None:
     assert high["acceptance_rate"].mean() > low["acceptance_rate"].mean()
 
 
+def mega(spec: str) -> Design:
+    records, model = load("mega"), load_spec(spec)
+    return build_design(records, model, find_covariates(records, model))
+
+
 @pytest.mark.parametrize("spec", list(list_models()))
 def test_every_chain_starts_inside_the_support(spec: str) -> None:
-    design = build_design(load("mega"), load_spec(spec))
+    design = mega(spec)
     variables = sampled_variables(design)
     assert set(inverse_mass(design)) == set(variables)
     points = [start_point(design, np.random.default_rng(seed)) for seed in (1, 2)]

@@ -78,11 +78,18 @@ def fit(
     no_checks: Annotated[
         bool, typer.Option("--no-checks", help="Leave out the checks of the model.")
     ] = False,
+    covariate: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of the model's covariate, by language. [default: what the card names]"
+        ),
+    ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="No progress and no messages, only results.")
     ] = False,
 ) -> None:
     """Fit one model to one benchmark and write a result folder."""
+    from bayeseval.covariates import data_hash, find_covariates
     from bayeseval.design import build_design
     from bayeseval.engines import SamplerSettings, choose_engine
     from bayeseval.fit import fit as run_fit
@@ -108,7 +115,8 @@ def fit(
         task_names=task_names,
         quiet=quiet,
     )
-    design = build_design(records, spec)
+    found = find_covariates(records, spec, covariate)
+    design = build_design(records, spec, found)
     asked = SamplerSettings(
         draws=draws,
         tune=tune,
@@ -121,7 +129,7 @@ def fit(
     folder = out or default_folder(records.name, spec.name, chosen.name, seed)
     check_target(
         folder,
-        run_identity(records.content_hash, design.spec.content_hash, chosen.name, seed),
+        run_identity(data_hash(records, found), design.spec.content_hash, chosen.name, seed),
         force=force,
     )
     preamble = format_preamble(records, design, engine=str(chosen))
@@ -132,6 +140,7 @@ def fit(
             spec,
             engine=engine,
             leave_out=leave_out.split(",") if leave_out else (),
+            covariate=found or None,
             progress=progress,
             **asdict(asked),
         )

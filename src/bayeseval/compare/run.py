@@ -16,6 +16,7 @@ from bayeseval import names
 from bayeseval._processes import run_all, sensible_jobs
 from bayeseval.compare.scores import Scores, check_cost, score
 from bayeseval.compare.words import comparison_table, moves_table, routes_table, verdict
+from bayeseval.covariates import data_hash, find_covariates
 from bayeseval.design import Design, build_design
 from bayeseval.engines import SamplerSettings, choose_engine
 from bayeseval.errors import InputError, did_you_mean
@@ -185,7 +186,9 @@ def compare(
         )
     table = records if isinstance(records, Records) else load_records(records)
     models = [load_spec(dict(s) if isinstance(s, Mapping) else s) for s in specs]
-    designs = {spec.name: build_design(table, spec) for spec in models}
+    designs = {
+        spec.name: build_design(table, spec, find_covariates(table, spec)) for spec in models
+    }
     _check(models, by, designs, engine=engine, refits=refits)
     # Likelihoods that a spec takes from the card stand in the design's.
     models = [designs[spec.name].spec for spec in models]
@@ -280,7 +283,8 @@ def _check(
 
 
 def _check_ready(ready: Fit, table: Records, spec: ModelSpec) -> None:
-    for key, ours in (("data_hash", table.content_hash), ("spec_hash", spec.content_hash)):
+    data = data_hash(table, find_covariates(table, spec))
+    for key, ours in (("data_hash", data), ("spec_hash", spec.content_hash)):
         if ready.run[key] != ours:
             what = "table" if key == "data_hash" else "spec"
             raise InputError(f"the fit given for {spec.name} is of another {what}")
@@ -318,14 +322,15 @@ def find_fits(
 
     found = {}
     for spec in specs:
-        design = build_design(records, spec)
+        covariates = find_covariates(records, spec)
+        design = build_design(records, spec, covariates)
         chosen = choose_engine(engine, design, SamplerSettings(seed=seed))
         folder = default_folder(records.name, spec.name, chosen.name, seed)
         if not (folder / "run.json").is_file():
             continue
         ready = Fit.open(folder)
         # Of the design: likelihoods that the spec takes from the card stand in there.
-        wanted = (records.content_hash, design.spec.content_hash, chosen.name, seed)
+        wanted = (data_hash(records, covariates), design.spec.content_hash, chosen.name, seed)
         if tuple(ready.run[k] for k in ("data_hash", "spec_hash", "engine", "seed")) == wanted:
             found[spec.name] = ready
     return found

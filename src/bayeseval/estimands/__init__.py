@@ -9,6 +9,7 @@ from __future__ import annotations
 from bayeseval.estimands.aggregates import aggregate_variants
 from bayeseval.estimands.components import variance_components
 from bayeseval.estimands.container import read_arrays
+from bayeseval.estimands.covariates import covariates_table
 from bayeseval.estimands.derive import component_dataset, derive
 from bayeseval.estimands.potential import expected_score, language_potential, pair_potential
 from bayeseval.estimands.prr import disparity_summaries, record_prr
@@ -41,6 +42,7 @@ __all__ = [
     "aggregates_table",
     "component_dataset",
     "components_table",
+    "covariates_table",
     "derive",
     "disparity_summaries",
     "disparity_table",

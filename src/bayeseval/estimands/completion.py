@@ -213,7 +213,7 @@ def language_scores(arrays: PosteriorArrays, cell_mean: Floats, *, seed: int) ->
             )
             new = missing_pairs(arrays, own)
             if len(new):
-                expected = potential + arrays.main[names.MODEL][draws, model, None]
+                expected = potential + arrays.model_part(model, draws)
                 for term, completed in terms:
                     rng = stream(f"languages: unobserved {term}, model {models[model]}")
                     expected += completed.effect(model, draws, rng)

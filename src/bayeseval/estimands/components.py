@@ -11,6 +11,7 @@ from scipy.special import logit
 from bayeseval import names
 from bayeseval.estimands.arrays import Floats, finite_sd
 from bayeseval.estimands.container import PosteriorArrays, draw_blocks
+from bayeseval.estimands.covariates import component_sd
 from bayeseval.estimands.potential import linear_predictor
 
 __all__ = [
@@ -21,7 +22,7 @@ __all__ = [
     "variance_components",
 ]
 
-Kind = Literal["pooled", "fixed", "realised", "known"]
+Kind = Literal["pooled", "fixed", "covariate", "realised", "known"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,11 +32,12 @@ class Components:
     Attributes
     ----------
     labels : tuple of str
-        Terms in canonical order, then ``residual`` and, with known standard
+        Main effects, covariates, interactions, then ``residual`` and, with known standard
         errors, ``known_se``, or ``replicates`` when seeds and test sets add to them.
     kind : tuple of str
         What `sd` is. ``pooled``: the super-population parameter. ``fixed``: the
-        finite-population sd, as fixed effects have no parameter. ``realised``:
+        finite-population sd, as fixed effects have no parameter. ``covariate``: root mean
+        square of x theta over the cells that have a value. ``realised``:
         the root mean square of the residuals of the records. ``known``: given
         with the data.
     sd, finite_sd, share : ndarray, shape (n_samples, n_components)
@@ -108,6 +110,8 @@ def variance_components(arrays: PosteriorArrays) -> Components:
             add(factor, "pooled", arrays.main_sd[factor], realised)
         elif len(arrays.levels[factor]) > 1:
             add(factor, "fixed", realised, realised)
+    for slope in arrays.slopes:
+        add(slope.name, "covariate", component_sd(slope), component_sd(slope))
     for cells in arrays.cells:
         add(cells.term, "pooled", cells.sd, finite_sd(cells.effect))
 

@@ -11,10 +11,12 @@ import xarray as xr
 from bayeseval import names
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.estimands.arrays import Floats, Index
+from bayeseval.estimands.covariates import SlopeDraws, read_slopes
 from bayeseval.estimands.response import Response
 
 __all__ = ["Cells", "Pairs", "PosteriorArrays", "draw_blocks", "read_arrays"]
 
+_EVERYTHING = slice(None)
 _IDENTITY_LINK = ("normal", "student_t")
 _WITH_RESIDUAL = (*_IDENTITY_LINK, "logit_normal")
 
@@ -101,6 +103,8 @@ class PosteriorArrays:
         Standard deviations of the pooled main effects.
     cells : tuple of Cells
         Interactions in canonical order.
+    slopes : tuple of SlopeDraws
+        Covariates.
     pairs : Pairs
     residual_sd : ndarray, shape (n_samples, 1) or (n_samples, n_levels)
         Residual scale, common or by the levels of `residual_by`: score units, of
@@ -125,6 +129,7 @@ class PosteriorArrays:
     main: Mapping[str, Floats]
     main_sd: Mapping[str, Floats]
     cells: tuple[Cells, ...]
+    slopes: tuple[SlopeDraws, ...]
     pairs: Pairs
     residual_sd: Floats
     residual_by: str | None
@@ -142,6 +147,21 @@ class PosteriorArrays:
     def n_pairs(self) -> int:
         """Number of language-task pairs in the benchmark."""
         return len(self.pairs.labels)
+
+    def language_part(self, draws: slice = _EVERYTHING) -> Floats:
+        """Language effects and what covariates add, models averaged; (n, n_languages)."""
+        values = self.main[names.LANGUAGE][draws].copy()
+        for slope in self.slopes:
+            values += slope.of_languages(draws)
+        return values
+
+    def model_part(self, model: int, draws: slice = _EVERYTHING) -> Floats:
+        """Model effect, and what covariates of the model add, on every pair; (n, n_pairs)."""
+        values = np.repeat(self.main[names.MODEL][draws, model, None], self.n_pairs, axis=1)
+        for slope in self.slopes:
+            if slope.by_model:
+                values += np.take(slope.of_model(model, draws), self.pairs.language, axis=1)
+        return values
 
     def term(self, name: str) -> Cells | None:
         """Return the interaction called `name`, or None when the model has none."""
@@ -172,12 +192,6 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
         belongs to no cell of an interaction, or the likelihood is not known.
     """
     posterior, constant = group(tree, "posterior"), group(tree, "constant_data")
-    slopes = [str(name) for name in posterior.data_vars if str(name).endswith("_slope")]
-    if slopes:
-        raise InputError(
-            f"the posterior has covariate terms ({', '.join(slopes)}), which the estimands "
-            "would leave out; fit a spec without covariates"
-        )
     crossed: tuple[str, ...] = names.FACTORS
     factors = [f for f in (*crossed, names.DATASET) if f"{f}_index" in constant]
     levels = {factor: _labels(posterior, constant, factor) for factor in factors}
@@ -219,6 +233,7 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
             for term in names.INTERACTIONS
             if names.effect_name(term) in posterior
         ),
+        slopes=read_slopes(posterior, constant),
         pairs=_pairs(index, levels),
         residual_sd=residual,
         residual_by=by,

@@ -36,9 +36,9 @@ _QUANTITY_TEXT = {
 
 
 _POTENTIAL_TEXT = {
-    "identity": "intercept + language + task (+ language:task) effects",
+    "identity": "intercept + language + task (+ language:task) effects (+ covariates)",
     "logit": "expected score of a model drawn from the population of models: intercept + "
-    "language + task (+ language:task) effects, those of models integrated out",
+    "language + task (+ language:task) effects (+ covariates), those of models integrated out",
 }
 _OF_TEXT = {"expected": "the cells' means", "run": "one run: one seed on one test set"}
 _COMPONENT_TEXT = {

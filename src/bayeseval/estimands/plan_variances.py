@@ -141,7 +141,8 @@ def read_plan_variances(
         three_way = three_way + variance[_BY_DATASET][:, None]
     return PlanVariances(
         model=variance[names.MODEL],
-        language=variance.get(names.LANGUAGE, zero),
+        # A further language comes with a value of its own.
+        language=sum((variance[s.name] for s in arrays.slopes), variance.get("language", zero)),
         task=variance.get(names.TASK, zero),
         language_task=variance.get("language:task", zero),
         model_language=variance.get(_MODEL_LANGUAGE, zero),

@@ -23,11 +23,11 @@ _EVERYTHING = slice(None)
 def pair_potential(arrays: PosteriorArrays, draws: slice = _EVERYTHING) -> Floats:
     """Potential of every language-task pair that occurs in the benchmark.
 
-    PP = intercept + language + task (+ language:task). Under the identity link
-    the expectation over the population of models leaves the model terms out,
-    whether the models are the population (their effects sum to zero) or a
-    sample of it (their expectation is zero). Under a logit link it is the expected
-    score of a model whose effects are drawn from that population.
+    PP = intercept + language + task (+ language:task, + covariates, those of models
+    averaged over the models at hand). Under the identity link the expectation over the
+    population of models leaves the model terms out, whether the models are the population
+    (their effects sum to zero) or a sample of it (their expectation is zero). Under a logit
+    link it is the expected score of a model whose effects are drawn from that population.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def pair_predictor(arrays: PosteriorArrays, draws: slice = _EVERYTHING) -> Float
     ndarray, shape (n_samples, n_pairs)
     """
     pairs = arrays.pairs
-    values: Floats = np.take(arrays.main[names.LANGUAGE][draws], pairs.language, axis=1)
+    values: Floats = np.take(arrays.language_part(draws), pairs.language, axis=1)
     values += np.take(arrays.main[names.TASK][draws], pairs.task, axis=1)
     values += arrays.intercept[draws, None]
     cells = arrays.term("language:task")
@@ -104,7 +104,7 @@ def language_potential(arrays: PosteriorArrays, *, rng: np.random.Generator) -> 
     if arrays.response.link == "logit":
         return _language_mean(arrays, rng)
     task = arrays.main[names.TASK]
-    values: Floats = arrays.main[names.LANGUAGE] + (arrays.intercept + task.mean(axis=1))[:, None]
+    values: Floats = arrays.language_part() + (arrays.intercept + task.mean(axis=1))[:, None]
     cells = arrays.term("language:task")
     if cells is None:
         return values
@@ -132,8 +132,7 @@ def _language_mean(arrays: PosteriorArrays, rng: np.random.Generator) -> Floats:
     tasks = sorted(range(n_tasks), key=arrays.levels[names.TASK].__getitem__)
     for task in tasks:
         eta = (
-            arrays.main[names.LANGUAGE]
-            + (arrays.intercept + arrays.main[names.TASK][:, task])[:, None]
+            arrays.language_part() + (arrays.intercept + arrays.main[names.TASK][:, task])[:, None]
         )
         if cells is not None:
             eta += _cells_of_task(arrays, cells, task, rng)
@@ -201,6 +200,13 @@ def linear_predictor(arrays: PosteriorArrays, draws: slice = _EVERYTHING) -> Flo
     """
     values = np.take(pair_predictor(arrays, draws), arrays.pairs.of_record, axis=1)
     values += np.take(arrays.main[names.MODEL][draws], arrays.index[names.MODEL], axis=1)
+    if any(slope.by_model for slope in arrays.slopes):
+        for model in range(len(arrays.levels[names.MODEL])):
+            own = np.flatnonzero(arrays.index[names.MODEL] == model)
+            language = arrays.index[names.LANGUAGE][own]
+            for slope in arrays.slopes:
+                if slope.by_model:
+                    values[:, own] += np.take(slope.of_model(model, draws), language, axis=1)
     for cells in arrays.cells:
         if cells.term != "language:task":
             values += np.take(cells.effect[draws], cells.of_record, axis=1)

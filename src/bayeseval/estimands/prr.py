@@ -100,7 +100,7 @@ def disparity_summaries(
         # A ratio to nothing, or to less than nothing, has no meaning: NaN carries that on.
         divisor = np.where(potential > 0, potential, np.nan)
         for model, own in enumerate(records):
-            expected = predictor + arrays.main[names.MODEL][draws, model, None]
+            expected = predictor + arrays.model_part(model, draws)
             for term, completed in terms:
                 rng = stream(f"estimands: unobserved {term}, model {place[model]}")
                 expected += completed.effect(model, draws, rng)

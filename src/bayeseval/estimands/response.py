@@ -166,7 +166,7 @@ def population_mean(
             variance += cells.sd[draws] ** 2
     sd = np.sqrt(variance)[:, None] if variance.any() else None
     total, count = np.zeros_like(eta), 0
-    for shift, model in _models(arrays, draws):
+    for shift, model in _models(arrays, language, draws):
         level = {names.LANGUAGE: language, names.TASK: task}
         level[names.MODEL] = np.full(len(task), model)
         residual = _residual(arrays, level, draws)
@@ -175,15 +175,20 @@ def population_mean(
     return _in_units(arrays, total / count, task)
 
 
-def _models(arrays: PosteriorArrays, draws: slice) -> Iterator[tuple[Floats, int]]:
+def _models(arrays: PosteriorArrays, language: Index, draws: slice) -> Iterator[tuple[Floats, int]]:
     """Effects and levels to average over: one of no effect where models are integrated out."""
     n_models = len(arrays.levels[names.MODEL])
     fixed = names.MODEL not in arrays.main_sd and n_models > 1
     noisy = arrays.response.tasks_with("logit_normal").any()
     by_model = arrays.residual_by == names.MODEL and noisy
     effects = arrays.main[names.MODEL][draws]
-    for model in range(n_models if fixed or by_model else 1):
-        yield (effects[:, model, None] if fixed else np.zeros((len(effects), 1))), model
+    # Covariates of models: those of the models at hand, which add up to nothing.
+    slopes = [slope for slope in arrays.slopes if slope.by_model]
+    for model in range(n_models if fixed or by_model or slopes else 1):
+        shift = effects[:, model, None] if fixed else np.zeros((len(effects), 1))
+        for slope in slopes:
+            shift = shift + np.take(slope.of_model(model, draws), language, axis=1)
+        yield shift, model
 
 
 def _residual(

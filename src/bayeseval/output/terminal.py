@@ -107,6 +107,7 @@ def format_results(
         ),
         _components(components),
     ]
+    parts += _covariates(estimands.covariates_table(tree, ci_prob=ci_prob))
     if estimands.has_replicates(tree):
         parts.append(_within(tree, run, ci_prob))
     if checks is not None:
@@ -114,6 +115,26 @@ def format_results(
     if folder is not None:
         parts.append(f"Results: {folder}")
     return "\n\n".join(parts)
+
+
+def _covariates(table: pd.DataFrame) -> list[str]:
+    """Slopes per standard deviation and shares of the languages' variance, a line each."""
+    if not len(table):
+        return []
+    slopes, shares = interval_texts(table, "slope", 1), ["-"] * len(table)
+    if "explained_mean" in table:
+        shares = interval_texts(table, "explained", 0, scale=100.0)
+    return [
+        text_table(
+            "Covariates, slope in score points per standard deviation",
+            {
+                "covariate": list(table["covariate"]),
+                "slope": slopes,
+                "P(positive)": [f"{p:.3f}" for p in table["p_positive"]],
+                "variance of languages explained, %": shares,
+            },
+        )
+    ]
 
 
 def _sampling(run: Mapping[str, Any]) -> list[str]:
@@ -155,9 +176,10 @@ def format_preamble(records: Records, design: Design, *, engine: str) -> str:
     if spec.residual_by is not None:
         what = "residual sd" if names.SD_RESIDUAL in design.priors else "dispersion"
         noise += f", {what} by {spec.residual_by}"
+    predictor = ["intercept", *(s.name for s in design.slopes), *(t.name for t in design.terms)]
     lines = [
         f"{records.name}: {design.n_records} records, {sizes}",
-        f"model {spec.name}: score ~ {' + '.join(['intercept', *(t.name for t in design.terms)])}; "
+        f"model {spec.name}: score ~ {' + '.join(predictor)}; "
         f"{noise}; population {spec.population}; engine {engine}",
     ]
     priors = [f"{name} ~ {prior}" for name, prior in design.priors.items()]

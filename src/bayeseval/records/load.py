@@ -159,6 +159,7 @@ def load(
         language_names=names | dict(language_names or {}),
         datasets=datasets,
         likelihoods=likelihoods,
+        covariate_files=_covariate_files(path, card),
     )
 
 
@@ -211,6 +212,16 @@ def _find(path: Path, *, text: str) -> Path:
 
 def _is_card_folder(path: Path) -> bool:
     return path.is_dir() and (path / _CARD).is_file()
+
+
+def _covariate_files(path: Path, card: BenchmarkCard | None) -> dict[str, Path]:
+    if card is None:
+        return {}
+    found = {name: path / file for name, file in card.covariates.items()}
+    for name, file in found.items():
+        if not file.is_file():
+            raise InputError(f"{path / _CARD}: covariates: {name}: {file} is not there")
+    return found
 
 
 def _files(path: Path, card: BenchmarkCard | None) -> tuple[Sequence[Path], list[str]]:

@@ -134,6 +134,8 @@ class BenchmarkCard(TableMapping):
         Tables beside the card; every table of the folder when left out.
     remote : Remote or None
         Address and SHA-256 of a table that is not beside the card.
+    covariates : mapping of str to str
+        Covariate to its file beside the card.
     source : str
         Where the scores were published.
     licence : str
@@ -147,6 +149,7 @@ class BenchmarkCard(TableMapping):
     description: str = ""
     files: tuple[str, ...] = ()
     remote: Remote | None = None
+    covariates: dict[str, str] = Field(default_factory=dict)
     source: str = ""
     licence: str = ""
     citation: str = ""

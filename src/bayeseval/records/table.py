@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -61,6 +61,7 @@ class Records:
     _language_names: Mapping[str, str] = field(repr=False)
     _datasets: Mapping[str, str] = field(repr=False)
     _likelihoods: Mapping[str, Likelihood] = field(repr=False, default_factory=dict)
+    _covariate_files: Mapping[str, Path] = field(repr=False, default_factory=dict)
 
     @classmethod
     def from_frame(
@@ -132,6 +133,7 @@ class Records:
         language_names: Mapping[str, str] | None,
         datasets: Mapping[str, str] | None,
         likelihoods: Mapping[str, Likelihood] | None = None,
+        covariate_files: Mapping[str, Path] | None = None,
     ) -> Records:
         codes = {name: np.array(values) for name, values in parts.codes.items()}
         for values in codes.values():
@@ -161,6 +163,7 @@ class Records:
             },
             _datasets=_datasets(parts, datasets or {}, name=name),
             _likelihoods=dict(likelihoods or {}),
+            _covariate_files=dict(covariate_files or {}),
         )
 
     def __len__(self) -> int:
@@ -192,7 +195,7 @@ class Records:
         return {factor: self._labels[factor] for factor in FACTORS}
 
     def subset(self, keep: npt.ArrayLike, *, name: str) -> Records:
-        """Some of the records, with the bounds and language names of all.
+        """Some of the records, with the bounds, names, datasets and covariate files of all.
 
         Parameters
         ----------
@@ -215,7 +218,7 @@ class Records:
         if table.empty:
             raise InputError(f"{name}: no record is left")
         tasks = set(table["task"])
-        return type(self).from_frame(
+        some = type(self).from_frame(
             table,
             name=name,
             units={task: unit for task, unit in self._units.items() if task in tasks},
@@ -225,6 +228,7 @@ class Records:
             mixed_scales="allow",
             diverged_runs="allow",
         )
+        return replace(some, _covariate_files=self._covariate_files)
 
     def codes(self, factor: Factor) -> npt.NDArray[np.int64]:
         """Position of each record's level in ``coords[factor]``, shape (n_records,)."""
@@ -259,6 +263,11 @@ class Records:
         Tasks of one dataset are several metrics of the same outputs.
         """
         return dict(self._datasets)
+
+    @property
+    def covariate_files(self) -> dict[str, Path]:
+        """Files that the benchmark's card names for covariates, by name."""
+        return dict(self._covariate_files)
 
     @property
     def replicate_columns(self) -> tuple[str, ...]:

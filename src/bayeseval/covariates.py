@@ -1,0 +1,83 @@
+"""Which covariates a fit gets: those its model names, from the caller or from the card."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from bayeseval.errors import InputError, did_you_mean
+from bayeseval.records import Covariate, Records
+from bayeseval.spec import ModelSpec
+
+__all__ = ["CovariateSource", "data_hash", "find_covariates"]
+
+CovariateSource = Covariate | str | Path | Sequence[Covariate] | None
+
+
+def find_covariates(
+    records: Records, spec: ModelSpec, given: CovariateSource = None
+) -> tuple[Covariate, ...]:
+    """Covariates of a model on a table.
+
+    Parameters
+    ----------
+    records : Records
+        The table; its benchmark's card may name files (``covariates: {mexa: FILE}``).
+    spec : ModelSpec
+        The model; its ``covariates`` say which are wanted.
+    given : Covariate, sequence of Covariate, str or Path, optional
+        Wins over the card. A file is read for the model's one covariate.
+
+    Returns
+    -------
+    tuple of Covariate
+        Those that were found, in the order of the model. One that was not is for
+        `build_design` to refuse.
+
+    Raises
+    ------
+    InputError
+        If something is given to a model without covariates, or cannot be read.
+    """
+    wanted = [term.name for term in spec.covariates]
+    if given is not None and not wanted:
+        raise InputError(
+            f"the model {spec.name} has no covariate, so none can be given; take the model mexa, "
+            "or add covariates: [NAME] to the spec"
+        )
+    by_name: dict[str, Covariate] = {}
+    if isinstance(given, str | Path):
+        if len(wanted) > 1:
+            raise InputError(
+                f"the model {spec.name} has {len(wanted)} covariates ({', '.join(wanted)}), and "
+                "one file cannot be all of them; give Covariate objects, or name the files in "
+                "the card"
+            )
+        by_name[wanted[0]] = _load(Path(given), records, wanted[0])
+    elif given is not None:
+        for covariate in [given] if isinstance(given, Covariate) else given:
+            if covariate.name not in wanted:
+                raise InputError(
+                    f"the model {spec.name} has no covariate {covariate.name!r}"
+                    f"{did_you_mean(covariate.name, wanted)} (it has: {', '.join(wanted)})"
+                )
+            by_name[covariate.name] = covariate
+    for name in wanted:
+        if name not in by_name and name in records.covariate_files:
+            by_name[name] = _load(records.covariate_files[name], records, name)
+    return tuple(by_name[name] for name in wanted if name in by_name)
+
+
+def _load(path: Path, records: Records, name: str) -> Covariate:
+    from bayeseval.mexa.covariate import load_covariate
+
+    return load_covariate(path, records, name=name)
+
+
+def data_hash(records: Records, covariates: Sequence[Covariate] = ()) -> str:
+    """What data a fit is of: the hash of the records, and of its covariates if it has any."""
+    if not covariates:
+        return records.content_hash
+    parts = [records.content_hash, *(covariate.content_hash for covariate in covariates)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -1,0 +1,191 @@
+"""What covariates add to expected scores, and how much of the languages they explain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bayeseval import names
+from bayeseval.estimands.arrays import Floats, finite_sd, interval_summary
+from bayeseval.estimands.frames import finish, summary_columns
+
+__all__ = ["Explained", "SlopeDraws", "covariates_table", "explained", "read_slopes"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SlopeDraws:
+    """One covariate of a fit.
+
+    Attributes
+    ----------
+    name : str
+    slope : ndarray, shape (n_samples,)
+        Score units per standard deviation of the covariate.
+    standardised : ndarray, shape (1 or n_samples, n_languages) or (..., n_models, n_languages)
+        Values; they differ by draw where some are unknown.
+    mean, sd : float
+        Raw value = mean + sd * standardised value.
+    """
+
+    name: str
+    slope: Floats
+    standardised: Floats
+    mean: float
+    sd: float
+
+    @property
+    def by_model(self) -> bool:
+        """Whether models have values of their own."""
+        return self.standardised.ndim == 3
+
+    def _at(self, draws: slice) -> Floats:
+        return self.standardised if len(self.standardised) == 1 else self.standardised[draws]
+
+    def of_languages(self, draws: slice = slice(None)) -> Floats:
+        """What the covariate adds to a language, models averaged; (n_samples, n_languages)."""
+        values = self._at(draws)
+        mean = values.mean(axis=1) if self.by_model else values
+        return np.asarray(self.slope[draws, None] * mean)
+
+    def of_model(self, model: int, draws: slice = slice(None)) -> Floats:
+        """What it adds for one model beyond that; shape (n_samples, n_languages)."""
+        values = self._at(draws)
+        return np.asarray(self.slope[draws, None] * (values[:, model] - values.mean(axis=1)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Explained:
+    """Share of the variance between languages that a covariate explains, by draw.
+
+    Attributes
+    ----------
+    population : ndarray, shape (n_samples,)
+        V / (V + sd_language**2) with V the variance of ``x * theta`` over the languages
+        (ddof 1): for the languages that these ones are a sample of.
+    finite : ndarray, shape (n_samples,)
+        V / (V + var(a)) with the variance of the effects of the languages at hand.
+    """
+
+    population: Floats
+    finite: Floats
+
+
+def read_slopes(posterior: xr.Dataset, constant: xr.Dataset) -> tuple[SlopeDraws, ...]:
+    """Covariates of a fit, in the order of the posterior.
+
+    Parameters
+    ----------
+    posterior, constant : xarray.Dataset
+        Groups ``posterior`` and ``constant_data``.
+    """
+    ending = names.slope_name("")
+    found = []
+    for variable in map(str, posterior.data_vars):
+        name = variable.removesuffix(ending)
+        if name == variable or names.covariate_standardised(name) not in constant:
+            continue
+        known = constant[names.covariate_standardised(name)]
+        slope = posterior[variable].transpose("chain", "draw").to_numpy().reshape(-1)
+        values = known.to_numpy().astype(np.float64)[None]
+        if names.covariate_unknown(name) in posterior:
+            dim = names.covariate_cell_dim(name)
+            drawn = posterior[names.covariate_unknown(name)].transpose("chain", "draw", dim)
+            flat = np.repeat(values.reshape(1, -1), len(slope), axis=0)
+            place = constant[f"{dim}_index"].to_numpy()
+            flat[:, place] = drawn.to_numpy().reshape(len(slope), -1)
+            values = flat.reshape(len(slope), *values.shape[1:])
+        found.append(
+            SlopeDraws(
+                name=name,
+                slope=slope.astype(np.float64),
+                standardised=values,
+                mean=float(known.attrs["mean"]),
+                sd=float(known.attrs["sd"]),
+            )
+        )
+    return tuple(found)
+
+
+def explained(by_covariate: Floats, effect: Floats, sd_language: Floats) -> Explained:
+    """Share of the languages' variance that a covariate explains.
+
+    Parameters
+    ----------
+    by_covariate : ndarray, shape (n_samples, n_languages)
+        ``x * theta``, score units.
+    effect : ndarray, shape (n_samples, n_languages)
+        Language effects beside it.
+    sd_language : ndarray, shape (n_samples,)
+        Their standard deviation.
+
+    References
+    ----------
+    Gelman and Pardoe (2006), Bayesian measures of explained variance and pooling in
+    multilevel models. Technometrics 48, 241-251.
+    """
+    spread = by_covariate.var(axis=1, ddof=1)
+    return Explained(
+        population=spread / (spread + sd_language**2),
+        finite=spread / (spread + effect.var(axis=1, ddof=1)),
+    )
+
+
+def covariates_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
+    """Slopes of covariates, and what they explain.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A fit.
+    ci_prob : float
+        Probability inside the equal-tailed intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per covariate: ``covariate``, ``by``, ``slope_{mean,sd,lower,upper}`` (score
+        units per standard deviation), ``raw_slope_{mean,sd,lower,upper}`` (per unit),
+        ``p_positive``, ``sd_{mean,sd,lower,upper}`` (of ``x * theta`` over its cells),
+        ``explained_{mean,lower,upper}`` and ``explained_finite_{mean,lower,upper}`` (see
+        :class:`Explained`; NaN with fixed language effects), ``covariate_mean``,
+        ``covariate_sd``, ``ci_kind``, ``ci_prob``. Empty without covariates.
+    """
+    posterior, constant = tree["posterior"].to_dataset(), tree["constant_data"].to_dataset()
+    rows = []
+    for one in read_slopes(posterior, constant):
+        by_language = one.of_languages()
+        row: dict[str, object] = {
+            "covariate": one.name,
+            "by": "model:language" if one.by_model else "language",
+        }
+        row |= summary_columns("slope", interval_summary(one.slope, ci_prob=ci_prob))
+        row |= summary_columns("raw_slope", interval_summary(one.slope / one.sd, ci_prob=ci_prob))
+        row["p_positive"] = float(np.mean(one.slope > 0.0))
+        spread = interval_summary(component_sd(one), ci_prob=ci_prob)
+        row |= summary_columns("sd", spread)
+        if names.sd_name(names.LANGUAGE) in posterior:
+            effect = posterior[names.effect_name(names.LANGUAGE)].transpose(
+                "chain", "draw", names.LANGUAGE
+            )
+            share = explained(
+                by_language,
+                effect.to_numpy().reshape(len(one.slope), -1),
+                posterior[names.sd_name(names.LANGUAGE)].to_numpy().reshape(-1),
+            )
+            for key, values in (
+                ("explained", share.population),
+                ("explained_finite", share.finite),
+            ):
+                row |= summary_columns(key, interval_summary(values, ci_prob=ci_prob), sd=False)
+        row |= {"covariate_mean": one.mean, "covariate_sd": one.sd}
+        rows.append(row)
+    return finish(pd.DataFrame(rows), ci_prob)
+
+
+def component_sd(slope: SlopeDraws) -> Floats:
+    """Root mean square of ``x * theta`` over its cells; shape (n_samples,)."""
+    flat = slope.standardised.reshape(len(slope.standardised), -1)
+    return np.asarray(np.abs(slope.slope) * finite_sd(flat))
