@@ -9,6 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from bayeseval import names
+from bayeseval.errors import InputError
 from bayeseval.estimands.arrays import Floats, finite_sd, interval_summary
 from bayeseval.estimands.frames import finish, summary_columns
 
@@ -80,13 +81,23 @@ def read_slopes(posterior: xr.Dataset, constant: xr.Dataset) -> tuple[SlopeDraws
     ----------
     posterior, constant : xarray.Dataset
         Groups ``posterior`` and ``constant_data``.
+
+    Raises
+    ------
+    InputError
+        If there is a slope without values.
     """
     ending = names.slope_name("")
     found = []
     for variable in map(str, posterior.data_vars):
         name = variable.removesuffix(ending)
-        if name == variable or names.covariate_standardised(name) not in constant:
+        if name == variable:
             continue
+        if names.covariate_standardised(name) not in constant:
+            raise InputError(
+                f"the fit has the slope {variable!r}, but not the covariate's values, "
+                f"{names.covariate_standardised(name)!r}"
+            )
         known = constant[names.covariate_standardised(name)]
         slope = posterior[variable].transpose("chain", "draw").to_numpy().reshape(-1)
         values = known.to_numpy().astype(np.float64)[None]
