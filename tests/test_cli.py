@@ -193,7 +193,8 @@ def test_quiet_leaves_stderr_empty(small: Path, capsys: pytest.CaptureFixture[st
 def test_a_failed_gate_is_exit_code_3_and_said_everywhere(
     small: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["fit", "-b", str(small), "--draws", "5", "--tune", "5", "--chains", "2"]
+    # A warm-up of 20 was compiled for the test above.
+    arguments = ["fit", "-b", str(small), "--draws", "5", "--tune", "20", "--chains", "2"]
     assert main([*arguments, "--no-figures", "--out", "short"]) == 3
     captured = capsys.readouterr()
     assert "FAILED" in captured.out

@@ -144,7 +144,7 @@ HEAVY = {"name": "heavy", "likelihood": "student_t"}
 @pytest.fixture(scope="module")
 def tailed() -> tuple[Records, Fit]:
     records = table("additive", seed=3)
-    return records, fit(records, HEAVY, draws=300, tune=300, chains=2)
+    return records, fit(records, HEAVY, draws=600, tune=600, chains=2)
 
 
 def test_heavy_tails_are_compared_by_psis(tailed: tuple[Records, Fit]) -> None:

@@ -103,9 +103,10 @@ def test_backends_agree_on_mega_at_20_points(spec: str) -> None:
 def test_backends_agree_on_every_option(spec: dict[str, Any], se: bool) -> None:
     design = small(spec, se=se)
     rng = np.random.default_rng(1)
+    density = pymc_engine.density_function(design)
     for _ in range(3):
         point = random_point(design, rng)
-        ours, theirs = both(design, point)
+        ours, theirs = density(point), numpyro_engine.log_density(design, point)
         for name in ours:
             # PyMC gets the tail of a truncated prior by 1 - cdf, good to some 1e-9.
             assert ours[name] == pytest.approx(theirs[name], rel=1e-7, abs=1e-8), name

@@ -63,7 +63,7 @@ def test_chains_in_lockstep_are_the_same_chains() -> None:
 
 
 def test_statistics_are_complete_and_consistent() -> None:
-    found = run(small(), draws=50, chains=2, target_accept=0.8).sample_stats
+    found = run(small(), draws=50, chains=2).sample_stats
     assert set(found) == {
         "acceptance_rate",
         "diverging",
@@ -84,8 +84,8 @@ def test_statistics_are_complete_and_consistent() -> None:
 
 
 def test_target_accept_reaches_the_sampler() -> None:
-    low = run(small(), draws=60, tune=120, chains=2, target_accept=0.6).sample_stats
-    high = run(small(), draws=60, tune=120, chains=2, target_accept=0.99).sample_stats
+    low = run(small(), draws=60, chains=2, target_accept=0.6).sample_stats
+    high = run(small(), draws=60, chains=2).sample_stats  # 0.9, compiled above
     assert high["step_size"].max() < low["step_size"].min()
     assert high["acceptance_rate"].mean() > low["acceptance_rate"].mean()
 

@@ -19,6 +19,9 @@ from bayeseval.simulate import simulate
 from bayeseval.spec import load_spec
 from tests.helpers import assert_within_mcse
 
+# Of the short runs: NumPyro compiles a program for every length of the warm-up.
+TUNE = 60
+
 KNOWN = {
     "name": "known",
     "effects": {"language": "fixed", "task": "fixed", "model": "fixed"},
@@ -121,7 +124,7 @@ def test_pymc_samplers_agree_with_numpyro(nuts: str, design: Design, numpyro_dra
 def test_the_same_seed_gives_the_same_numbers_and_another_does_not(design: Design) -> None:
     def run(seed: int) -> Draws:
         return load_engine("numpyro")(
-            design, SamplerSettings(draws=20, tune=30, chains=2, seed=seed)
+            design, SamplerSettings(draws=20, tune=TUNE, chains=2, seed=seed)
         )
 
     first, again, other = run(1), run(1), run(2)
@@ -132,6 +135,48 @@ def test_the_same_seed_gives_the_same_numbers_and_another_does_not(design: Desig
     assert not np.array_equal(chains[0], chains[1])
 
 
+def test_progress_is_told_and_can_stop_the_run(design: Design) -> None:
+    told: list[tuple[str, int, int]] = []
+    settings = SamplerSettings(draws=60, tune=TUNE, chains=2)
+
+    def watch(stage: str, done: int, total: int, remark: str) -> None:
+        told.append((stage, done, total))
+
+    load_engine("numpyro")(design, settings, progress=watch)
+    assert ("warm-up", TUNE, TUNE) in told
+    assert told[-1] == ("sampling", 60, 60)
+
+    def stop(stage: str, done: int, total: int, remark: str) -> None:
+        if stage == "warm-up":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        load_engine("numpyro")(design, settings, progress=stop)
+
+
+def test_jax_keeps_the_precision_the_user_chose(design: Design) -> None:
+    with jax.enable_x64(False):
+        drawn = load_engine("numpyro")(design, SamplerSettings(draws=5, tune=TUNE, chains=2))
+        assert jnp.asarray(1.0).dtype == np.float32
+    assert drawn.posterior["intercept"].dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("engine", "settings", "phrase"),
+    [
+        ("numpyro", {"nuts_sampler": "nutpie"}, "engine numpyro has no use for nuts_sampler"),
+        ("pymc", {"nuts_sampler": "nutpi"}, "did you mean 'nutpie'?"),
+    ],
+)
+def test_settings_without_a_use_are_refused(
+    engine: str, settings: dict[str, str], phrase: str, design: Design
+) -> None:
+    with pytest.raises(EngineError) as caught:
+        load_engine(engine)(design, SamplerSettings(**settings))  # type: ignore[arg-type]
+    assert phrase in str(caught.value)
+
+
+# Last, because it empties the cache of compiled programs.
 def test_a_second_table_of_the_same_structure_is_not_compiled_again() -> None:
     settings = SamplerSettings(draws=10, tune=20, chains=2)
     # The forms are said: left to the tables, they may differ.
@@ -161,44 +206,3 @@ def test_a_second_table_of_the_same_structure_is_not_compiled_again() -> None:
     assert numpyro_engine._program.cache_info().misses == 1
     assert program.advance._cache_size() == traces
     assert not np.array_equal(first.posterior["intercept"], second.posterior["intercept"])
-
-
-def test_progress_is_told_and_can_stop_the_run(design: Design) -> None:
-    told: list[tuple[str, int, int]] = []
-    settings = SamplerSettings(draws=60, tune=60, chains=2)
-
-    def watch(stage: str, done: int, total: int, remark: str) -> None:
-        told.append((stage, done, total))
-
-    load_engine("numpyro")(design, settings, progress=watch)
-    assert ("warm-up", 60, 60) in told
-    assert told[-1] == ("sampling", 60, 60)
-
-    def stop(stage: str, done: int, total: int, remark: str) -> None:
-        if stage == "warm-up":
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        load_engine("numpyro")(design, settings, progress=stop)
-
-
-def test_jax_keeps_the_precision_the_user_chose(design: Design) -> None:
-    with jax.enable_x64(False):
-        drawn = load_engine("numpyro")(design, SamplerSettings(draws=5, tune=5, chains=2))
-        assert jnp.asarray(1.0).dtype == np.float32
-    assert drawn.posterior["intercept"].dtype == np.float64
-
-
-@pytest.mark.parametrize(
-    ("engine", "settings", "phrase"),
-    [
-        ("numpyro", {"nuts_sampler": "nutpie"}, "engine numpyro has no use for nuts_sampler"),
-        ("pymc", {"nuts_sampler": "nutpi"}, "did you mean 'nutpie'?"),
-    ],
-)
-def test_settings_without_a_use_are_refused(
-    engine: str, settings: dict[str, str], phrase: str, design: Design
-) -> None:
-    with pytest.raises(EngineError) as caught:
-        load_engine(engine)(design, SamplerSettings(**settings))  # type: ignore[arg-type]
-    assert phrase in str(caught.value)
