@@ -107,6 +107,21 @@ def test_validate_says_what_was_understood(capsys: pytest.CaptureFixture[str]) -
         assert fact in out
 
 
+@pytest.mark.parametrize(("choice", "told"), [("drop", "it was dropped"), ("allow", "it was kept")])
+def test_the_error_of_a_diverged_run_says_what_to_write(
+    choice: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = str(BROKEN / "diverged_run.csv")
+    assert main(["validate", table]) == 2
+    message = one_line(capsys.readouterr().err)
+    line = f"diverged_runs: {choice}"
+    assert f"'{line}'" in message
+    assert "--mapping" in message
+    (tmp_path / "choice.yaml").write_text(line, encoding="utf-8")
+    assert main(["validate", table, "--mapping", str(tmp_path / "choice.yaml")]) == 0
+    assert told in " ".join(capsys.readouterr().out.split())
+
+
 def test_lists_name_what_is_shipped(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "models"]) == 0
     models = capsys.readouterr().out

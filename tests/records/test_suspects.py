@@ -42,8 +42,9 @@ def test_a_diverged_run_is_refused_with_its_row() -> None:
         _records(BAD)
     assert str(caught.value) == (
         "t, row 5, column 'score': score 0 looks like a diverged run: the other 2 seeds of this"
-        " model, language and task scored 60.5, 60; correct it, or choose 'diverged_runs: drop'"
-        " or 'diverged_runs: allow' in a mapping file"
+        " model, language and task scored 60.5, 60; correct it, or write 'diverged_runs: drop'"
+        " (to leave such runs out) or 'diverged_runs: allow' (to keep them) in a YAML file and"
+        " give it with --mapping, or from Python as mapping_file"
     )
 
 

@@ -397,8 +397,9 @@ def _replicate_suspects(
     more = f"; {len(runs)} such runs" if len(runs) > 1 else ""
     if diverged == "refuse":
         raise InputError(
-            f"{runs[0].message}{more}; correct it, or choose 'diverged_runs: drop' or"
-            " 'diverged_runs: allow' in a mapping file"
+            f"{runs[0].message}{more}; correct it, or write 'diverged_runs: drop' (to leave such"
+            " runs out) or 'diverged_runs: allow' (to keep them) in a YAML file and give it with"
+            " --mapping, or from Python as mapping_file"
         )
     if diverged == "allow":
         said += [f"warning: {run.message}; it was kept" for run in runs]
