@@ -142,7 +142,7 @@ def test_an_engine_without_warm_up_is_retried_with_more_draws() -> None:
     [
         ({"spec": "crosed"}, "did you mean 'crossed'?"),
         ({"engine": "nuts"}, "there are: auto, numpyro, pymc, marginal, ml"),
-        ({"spec": {"name": "x", "likelihood": "poisson"}}, "'normal' or 'student_t'"),
+        ({"spec": {"name": "x", "likelihood": "poisson"}}, "(there are: normal, student_t"),
         ({"draws": 0}, "draws must be at least 1, got 0"),
         ({"target_accept": 1.5}, "target_accept must lie between 0 and 1"),
         ({"engine": "ml", "spec": "paper", "chains": 2}, "engine ml has no use for chains"),
