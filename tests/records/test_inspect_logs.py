@@ -31,11 +31,10 @@ def inspect(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     package, analysis = ModuleType("inspect_ai"), ModuleType("inspect_ai.analysis")
 
     def stored(name: str) -> pd.DataFrame:
-        frame = pd.read_csv(FIXTURES / name)
-        return frame.convert_dtypes(dtype_backend="pyarrow")
+        return pd.read_parquet(FIXTURES / name, dtype_backend="pyarrow")
 
-    vars(analysis)["evals_df"] = lambda logs, quiet: stored("evals.csv")
-    vars(analysis)["samples_df"] = lambda logs, quiet: stored("samples.csv")
+    vars(analysis)["evals_df"] = lambda logs, quiet: stored("evals.parquet")
+    vars(analysis)["samples_df"] = lambda logs, quiet: stored("samples.parquet")
     monkeypatch.setitem(sys.modules, "inspect_ai", package)
     monkeypatch.setitem(sys.modules, "inspect_ai.analysis", analysis)
     return analysis
@@ -43,7 +42,7 @@ def inspect(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_metrics_of_logs(logs: Path, inspect: ModuleType) -> None:
     table = load(logs).table
-    # evals.csv: two models, two languages, five items twice; the scorer of the headline.
+    # evals.parquet: two models, two languages, five items twice; the scorer of the headline.
     assert table[["model", "language", "task", "score", "n"]].to_numpy().tolist() == [
         ["mockllm/model-a", "en", "xnli:accuracy,match", 0.4, 5.0],
         ["mockllm/model-a", "sw", "xnli:accuracy,match", 0.4, 5.0],

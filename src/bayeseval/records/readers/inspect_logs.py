@@ -203,9 +203,9 @@ def _read_samples(paths: Sequence[Path], options: Options) -> Reading:
     by_log = {str(row.get("log")): row for row in good}
     every = list(_rows(_frame("samples_df", paths, options)))
     of_good = [row for row in every if str(row.get("log")) in by_log]
-    rows = [{**by_log[str(row["log"])], **row} for row in of_good if row.get("error") is None]
+    rows = [{**by_log[str(row["log"])], **row} for row in of_good if not row.get("error")]
     if len(rows) < len(of_good):
-        first = next(row for row in of_good if row.get("error") is not None)
+        first = next(row for row in of_good if row.get("error"))
         where = f"{Path(str(first['log'])).name}, sample {first.get('id')}"
         dropped.append(Dropped(_ERROR, ((_ERROR, len(of_good) - len(rows)),), where))
     named = _named(rows, read_task_names(options.task_names), source)
