@@ -51,7 +51,7 @@ Progress = Callable[[str, int, int, str], None]
 MAX_BYTES: Final = 1 << 30
 """Files above this are refused before they are read; so is what grows past it when unpacked."""
 _MAX_UNPACKED: Final = 4 * MAX_BYTES
-_MAX_LINE: Final = 1 << 26
+_MAX_LINE: Final = 1 << 24
 _HEAD_BYTES: Final = 1 << 14
 _CHUNK: Final = 1 << 20
 _MANY: Final = 100
@@ -352,17 +352,22 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _byte_lines(path: Path) -> Iterator[bytes]:
-    rest = b""
+    rest: list[bytes] = []
+    waiting = 0
     for chunk in _chunks(path):
-        lines = (rest + chunk).split(b"\n")
-        rest = lines.pop()
-        yield from lines
-        if len(rest) > _MAX_LINE:
+        first, *lines = chunk.split(b"\n")
+        rest.append(first)
+        waiting += len(first)
+        if waiting > _MAX_LINE:
             raise InputError(
                 f"{path}: a line is longer than {_MAX_LINE >> 20} MiB; expected one record per line"
             )
-    if rest:
-        yield rest
+        if lines:
+            yield b"".join(rest)
+            yield from lines[:-1]
+            rest, waiting = [lines[-1]], len(lines[-1])
+    if waiting:
+        yield b"".join(rest)
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
@@ -387,22 +392,20 @@ def _chunks(path: Path) -> Iterator[bytes]:
         raise InputError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
 
 
-def unpacked(path: Path) -> bytes:
-    """The bytes of a file, unpacked if gzipped.
+def unpacked(path: Path, *, limit: int) -> bytes | None:
+    """The bytes of a file, unpacked if gzipped; None if they are more than `limit`.
 
     Raises
     ------
     InputError
-        If it cannot be read, or holds more than is read.
+        If it cannot be read.
     """
     pieces = []
     total = 0
     for piece in _chunks(path):
         total += len(piece)
-        if total > MAX_BYTES:
-            raise InputError(
-                f"{path}: unpacked, the file has more than {MAX_BYTES / 1e9:.1f} GB; split it"
-            )
+        if total > limit:
+            return None
         pieces.append(piece)
     return b"".join(pieces)
 

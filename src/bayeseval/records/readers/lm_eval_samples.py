@@ -39,6 +39,10 @@ __all__ = ["LM_EVAL_SAMPLES"]
 _NAME: Final = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d{2}-\d{2}T[\d.\-+:]+)\.jsonl")
 
 
+# Above this, a file is read line by line rather than held as a whole.
+_QUICK: Final = 1 << 29
+
+
 @dataclass(frozen=True, slots=True)
 class _Items:
     """The items of a file under one metric and filter."""
@@ -134,7 +138,9 @@ def _quick(path: Path) -> dict[str, _Items] | None:
     import pyarrow as pa
     import pyarrow.json as pj
 
-    data = unpacked(path)
+    data = unpacked(path, limit=_QUICK)
+    if data is None:
+        return None
     first, _, _ = data.partition(b"\n")
     try:
         names = json.loads(first)["metrics"]

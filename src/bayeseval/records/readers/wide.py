@@ -146,6 +146,8 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
             tidy.append(table)
         else:
             scores += _wide_scores(grid, notes)
+    if not scores and not tidy:
+        raise InputError(f"{source}: no score is left ({'; '.join(notes) or 'no cell has one'})")
     if not scores:
         if options.metrics:
             raise InputError(f"{source}: --metric is for wide tables; this has a row per score")

@@ -1,0 +1,94 @@
+"""Broken files for every reader, as long as you like, in search of a traceback.
+
+    python perf/fuzz_readers.py --seconds 60 [NAME ...]
+
+Mutations of good files of every format (``tests/records/malformed.py``) are loaded until
+the time is up. Whatever is neither a table nor a one-line ``InputError`` is printed with
+the file that did it, which is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bayeseval.errors import BayesevalError
+from bayeseval.records import load
+from tests.records.malformed import GOOD, Good, mutated
+
+_BATCH = 200
+
+
+def loads(good: Good, data: bytes) -> str:
+    """How a file fares: ``read``, ``refused``, or the traceback."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            load(good.write(Path(folder), data))
+        except BayesevalError as problem:
+            several = len(str(problem).splitlines()) != 1
+            return f"not one line: {problem}" if several else "refused"
+        # Anything else is what is looked for.
+        except Exception:
+            return traceback.format_exc()
+    return "read"
+
+
+def fuzz(good: Good, seconds: float) -> dict[str, int]:
+    """Numbers of files by how they fared."""
+    counts: dict[str, int] = {}
+    end = time.monotonic() + seconds
+
+    @settings(
+        max_examples=_BATCH,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(data=st.data())
+    def batch(data: Any) -> None:
+        content = data.draw(mutated(good))
+        if time.monotonic() > end:
+            return
+        fared = loads(good, content)
+        kind = fared if fared in ("read", "refused") else "TRACEBACK"
+        counts[kind] = counts.get(kind, 0) + 1
+        if kind == "TRACEBACK" and counts[kind] <= 3:
+            kept = Path(tempfile.mkdtemp()) / good.file
+            kept.write_bytes(content)
+            print(f"{good.name}: {kept}\n{fared}")
+
+    while time.monotonic() < end:
+        batch()
+    return counts
+
+
+def main() -> int:
+    """Fuzz the readers that are named, or all of them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="formats; all when left out")
+    parser.add_argument("--seconds", type=float, default=60.0, help="for each format")
+    asked = parser.parse_args()
+    warnings.simplefilter("error")
+    chosen = [good for good in GOOD if not asked.names or good.name in asked.names]
+    found = 0
+    for good in chosen:
+        counts = fuzz(good, asked.seconds)
+        found += counts.get("TRACEBACK", 0)
+        print(f"{good.name:18} {sum(counts.values()):7,} files: {counts}", flush=True)
+    return int(found > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

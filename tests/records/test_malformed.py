@@ -1,0 +1,144 @@
+"""Files that are not as they should be: a table or one line, never a traceback."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import os
+import tempfile
+import tracemalloc
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bayeseval.errors import InputError
+from bayeseval.records import load
+from tests.records.malformed import GOOD, Good, broken, mutated
+
+VARIANTS = [(good, what, data) for good in GOOD for what, data in broken(good)]
+# What no file survives; what is no text at all, and what no JSON document survives.
+NEVER = {"latin-1", "NUL", "NUL first", "UTF-16"}
+NO_DOCUMENT = {"a key twice", "deep and open", "trailing comma", "twice", "cut by a byte"} | {
+    f"cut at {tenth}/10" for tenth in range(1, 10)
+}
+
+
+def outcome(path: Path) -> str:
+    """The one line of a refusal; empty when the file was read."""
+    try:
+        load(path)
+    except InputError as problem:
+        message = str(problem)
+        assert len(message.splitlines()) == 1, message
+        assert message.isprintable(), message
+        assert len(message) < 2000, message
+        return message
+    return ""
+
+
+def test_there_are_enough_variants() -> None:
+    assert len(VARIANTS) >= 300
+
+
+@pytest.mark.parametrize("good", GOOD, ids=lambda good: good.name)
+def test_the_good_files_are_read(tmp_path: Path, good: Good) -> None:
+    """The control: what is broken below is whole here, with CRLF and a byte order mark too."""
+    data = good.text.encode("utf-8")
+    want = good.write(tmp_path / "a" / "rev", data)
+    crlf = good.write(tmp_path / "b" / "rev", data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n"))
+    marked = good.write(tmp_path / "c" / "rev", b"\xef\xbb\xbf" + data)
+    names = {path: load(path, format=None) for path in (want, crlf, marked)}
+    scores = [records.table["score"].tolist() for records in names.values()]
+    assert scores[0] == scores[1] == scores[2]
+
+
+@pytest.mark.parametrize("good", GOOD, ids=lambda good: good.name)
+def test_every_broken_variant_is_a_table_or_one_line(tmp_path: Path, good: Good) -> None:
+    found = {}
+    for number, (what, data) in enumerate(broken(good)):
+        path = good.write(tmp_path / str(number), data)
+        try:
+            found[what] = outcome(path)
+        except Exception as problem:
+            raise AssertionError(f"{good.name}, {what}: {problem!r}") from problem
+    refused = {what for what, message in found.items() if message}
+    assert refused >= NEVER
+    if good.file.endswith(".json"):
+        assert refused >= NO_DOCUMENT
+    if "a key twice" in found:
+        assert "twice" in found["a key twice"]
+    assert all(str(tmp_path) in found[what] for what in refused)
+
+
+@pytest.mark.parametrize("good", GOOD, ids=lambda good: good.name)
+@settings(max_examples=6, deadline=None)
+@given(data=st.data())
+def test_mutations_are_a_table_or_one_line(good: Good, data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        outcome(good.write(Path(folder), data.draw(mutated(good))))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["t.csv", "t.json", "t.jsonl", "t.parquet", "t.xlsx", "t.eval", "t.md", "t.jsonl.gz"],
+)
+@pytest.mark.parametrize("start", ["", "head"])
+def test_two_sparse_gigabytes_are_not_read(tmp_path: Path, name: str, start: str) -> None:
+    path = tmp_path / f"samples_xnli_sw_{name}"
+    heads = {".csv": b"model,language,score\n", ".parquet": b"PAR1", ".gz": b"\x1f\x8b\x08"}
+    head = heads.get(path.suffix, b'{"doc_id": 0, "doc": 1, "target": 1, "filtered_resps": 1}\n')
+    path.write_bytes(head if start else b"")
+    os.truncate(path, 2 << 30)
+    tracemalloc.start()
+    message = outcome(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert message
+    # A few chunks of one MiB, and what pytest and the readers' tables take.
+    assert peak < 50 << 20
+
+
+def test_bombs_are_not_unpacked(tmp_path: Path) -> None:
+    line = b'{"doc_id": 0, "doc": {}, "target": "", "filtered_resps": [], "metrics": ["acc"]'
+    packed = tmp_path / "samples_xnli_sw_2026-01-01T00-00-00.jsonl.gz"
+    # One line without end.
+    packed.write_bytes(gzip.compress(line + b" " * (20 << 20), compresslevel=1))
+    assert "longer than 16 MiB" in outcome(packed)
+    book = tmp_path / "t.xlsx"
+    with zipfile.ZipFile(book, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/workbook.xml", "x")
+        archive.writestr("xl/worksheets/sheet1.xml", "x")
+    data = bytearray(book.read_bytes())
+    at = data.rindex(b"PK\x01\x02") + 24
+    data[at : at + 4] = (3_000_000_000).to_bytes(4, "little")
+    book.write_bytes(bytes(data))
+    assert "unpacked, the file has 3.0 GB" in outcome(book)
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"not a workbook"])
+def test_broken_archives(tmp_path: Path, content: bytes) -> None:
+    for suffix, member in itertools.product((".xlsx", ".eval"), ("xl/workbook.xml", "header.json")):
+        path = tmp_path / f"{member.replace('/', '_')}{suffix}"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(member, content)
+        if member == "header.json":
+            # Needs Inspect, which the tests do without; the extra is named.
+            with pytest.raises(ValueError, match="inspect|Inspect"):
+                load(path)
+        else:
+            assert "damaged Excel workbook" in outcome(path)
+        path.write_bytes(path.read_bytes()[:-10])
+        assert outcome(path)
+
+
+def test_folders_with_nothing_or_with_circles(tmp_path: Path) -> None:
+    assert "holds no table" in outcome(tmp_path)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "b").symlink_to(tmp_path / "a", target_is_directory=True)
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "self").symlink_to(tmp_path / "self")
+    assert "holds no table" in outcome(tmp_path)
+    assert "no such file" in outcome(tmp_path / "self")
