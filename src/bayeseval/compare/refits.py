@@ -34,7 +34,7 @@ Floats = npt.NDArray[np.float64]
 # Monte-Carlo error is then a few hundredths.
 _SETTINGS: Final = SamplerSettings(draws=500, tune=500, chains=4)
 # Draws that a group's density is integrated at.
-_GROUP_DRAWS: Final = 200
+_GROUP_DRAWS: Final = 500
 # Chains that disagree more than this have not found the same posterior.
 _MOST_RHAT: Final = 1.05
 
