@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from bayeseval.errors import InputError
 
@@ -20,6 +21,7 @@ __all__ = ["Pooling", "Scores", "chance", "cosines", "mu", "pool", "score"]
 
 Pooling = Literal["mean", "max"]
 Floats = npt.NDArray[np.float64]
+_SMALL = 256
 #: An array with a shape, operators and the methods ``sum``, ``diagonal`` and ``swapaxes``.
 Array = Any
 
@@ -84,12 +86,14 @@ def score(language: Array, pivot: Array) -> Scores:
         raise InputError(f"no embeddings to score: the shape is {tuple(pivot.shape)}")
     layers, n = int(pivot.shape[0]), int(pivot.shape[1])
     alignment, own, other = np.empty(layers), np.empty(layers), np.empty(layers)
-    for layer in range(layers):
-        matrix = cosines(language[layer], pivot[layer])
-        alignment[layer] = mu(matrix)
-        own[layer] = float(matrix.diagonal(0, -2, -1).sum()) / n
-        total = float(matrix.sum())
-        other[layer] = (total - n * own[layer]) / (n * (n - 1)) if n > 1 else np.nan
+    # Products this small lose more to threads waiting for each other than they gain.
+    with threadpool_limits(1 if n <= _SMALL else None, user_api="blas"):
+        for layer in range(layers):
+            matrix = cosines(language[layer], pivot[layer])
+            alignment[layer] = mu(matrix)
+            own[layer] = float(matrix.diagonal(0, -2, -1).sum()) / n
+            total = float(matrix.sum())
+            other[layer] = (total - n * own[layer]) / (n * (n - 1)) if n > 1 else np.nan
     return Scores(alignment, own, other, n)
 
 
@@ -106,7 +110,12 @@ def cosines(language: Array, pivot: Array) -> Array:
         Entry ij is sentence i of the language with sentence j of the pivot; the matrix
         C(L1, L2) of section 3. Zero for a vector of zeros.
     """
-    return _unit(language) @ _unit(pivot).swapaxes(-1, -2)
+    language, pivot = _single(language), _single(pivot)
+    # What is not finite gives NaN, which is a result here and no accident.
+    with np.errstate(invalid="ignore", over="ignore"):
+        # Dividing the small matrix spares a copy of the long vectors.
+        products = language @ pivot.swapaxes(-1, -2)
+        return products / _length(language)[..., :, None] / _length(pivot)[..., None, :]
 
 
 def mu(matrix: Array) -> Floats:
@@ -210,12 +219,15 @@ def chance(alignment: npt.ArrayLike, n: int) -> Floats:
     return np.asarray(binom.sf(hits - 1, n, 1.0 / (2 * n - 1)))
 
 
-def _unit(vectors: Array) -> Array:
-    """Vectors of length one, in single precision at least; a zero stays zero."""
-    if "16" in str(vectors.dtype):
-        # torch's bfloat16 has no NumPy name, NumPy's float16 no method `float`.
-        vectors = vectors.float() if hasattr(vectors, "float") else vectors.astype(np.float32)
-    # What is not finite gives NaN, which is a result here and no accident.
-    with np.errstate(invalid="ignore", over="ignore"):
-        squares = (vectors * vectors).sum(-1)[..., None]
-        return vectors / (squares + (squares == 0)) ** 0.5
+def _single(vectors: Array) -> Array:
+    """Half precision as single precision, all else as it is."""
+    if "16" not in str(vectors.dtype):
+        return vectors
+    # torch's bfloat16 has no NumPy name, NumPy's float16 no method `float`.
+    return vectors.float() if hasattr(vectors, "float") else vectors.astype(np.float32)
+
+
+def _length(vectors: Array) -> Array:
+    """Euclidean lengths; 1 for a vector of zeros, whose products are zero anyway."""
+    squares = (vectors * vectors).sum(-1)
+    return (squares + (squares == 0)) ** 0.5
