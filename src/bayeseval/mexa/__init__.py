@@ -1,7 +1,8 @@
 """Cross-lingual alignment of a model's sentence embeddings (MEXA), from text to covariate.
 
 `alignment` scores arrays, `extract` makes them with torch, `parallel` reads the
-sentences, `covariate` joins the scores to a benchmark's languages. The method is that
+sentences, `covariate` joins the scores to a benchmark's languages, `downstream` is the
+paper's line from alignment to a task's scores. The method is that
 of Kargaran and others, "MEXA: Multilingual Evaluation of English-Centric LLMs via
 Cross-Lingual Alignment", arXiv:2410.05873.
 """
