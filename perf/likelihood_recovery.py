@@ -68,6 +68,26 @@ def covered(drawn: Simulation, result: Fit) -> dict[str, list[bool]]:
     return answers
 
 
+def report(likelihood: str, runs: list[dict[str, list[bool]]]) -> bool:
+    """Print shares of yes; True when one is outside the limits."""
+    outside = False
+    for quantity in runs[0]:
+        answers = np.concatenate([run[quantity] for run in runs])
+        share = answers.mean()
+        # Intervals of one table share its errors, so the table is the unit.
+        error = np.std([np.mean(run[quantity]) for run in runs], ddof=1) / len(runs) ** 0.5
+        if quantity in ("sds", "potentials", "pairs"):
+            outside |= not LIMITS[0] <= share <= LIMITS[1]
+        if quantity == "inside the bounds":
+            outside |= not answers.all()
+        print(
+            f"{likelihood:14}{quantity:18}{answers.sum():7d}{len(answers):7d}{share:8.3f}"
+            f"{error:8.3f}",
+            flush=True,
+        )
+    return outside
+
+
 def main() -> int:
     """Print coverages; 1 when one is outside the limits."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -77,27 +97,18 @@ def main() -> int:
     outside = False
     print(f"{'likelihood':14}{'quantity':18}{'yes':>7}{'of':>7}{'share':>8}{'se':>8}")
     for likelihood in asked.likelihoods.split(","):
-        spec, begun, runs = spec_of(likelihood), time.perf_counter(), []
+        spec, begun = spec_of(likelihood), time.perf_counter()
+        runs: list[dict[str, list[bool]]] = []
         settings: dict[str, Any] = {"tune": 400, "chains": 2}
         if likelihood == "logit_normal":  # the marginal engine has no warm-up
             settings = {}
         for seed in range(asked.tables):
             drawn = simulate(spec, seed=seed, pattern_seed=0, **SHAPE)
+            if seed and seed % 20 == 0:
+                print(f"so far, {seed} tables in {time.perf_counter() - begun:.0f} s:")
+                report(likelihood, runs)
             runs.append(covered(drawn, fit(drawn.records, spec, draws=500, seed=seed, **settings)))
-        for quantity in runs[0]:
-            answers = np.concatenate([run[quantity] for run in runs])
-            share = answers.mean()
-            # Intervals of one table share its errors, so the table is the unit.
-            error = np.std([np.mean(run[quantity]) for run in runs], ddof=1) / len(runs) ** 0.5
-            if quantity in ("sds", "potentials", "pairs"):
-                outside |= not LIMITS[0] <= share <= LIMITS[1]
-            if quantity == "inside the bounds":
-                outside |= not answers.all()
-            print(
-                f"{likelihood:14}{quantity:18}{answers.sum():7d}{len(answers):7d}{share:8.3f}"
-                f"{error:8.3f}",
-                flush=True,
-            )
+        outside |= report(likelihood, runs)
         print(f"{likelihood:14}{asked.tables} tables in {time.perf_counter() - begun:.0f} s")
     return int(outside)
 

@@ -170,7 +170,8 @@ def format_preamble(records: Records, design: Design, *, engine: str) -> str:
         for factor in (names.MODEL, names.LANGUAGE, names.TASK)
     )
     outcome = design.outcome
-    noise = " and ".join(family.replace("_", "-") for family in outcome.families)
+    *most, last = (family.replace("_", "-") for family in outcome.families)
+    noise = f"{', '.join(most)} and {last}" if most else last
     noise += " residuals" if outcome.link == "identity" else " scores on a logit link"
     noise += "" if outcome.chance is None else " with chance levels"
     if spec.residual_by is not None:
