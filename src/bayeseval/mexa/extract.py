@@ -256,6 +256,9 @@ def _try_forward(
 def _forward(torch: Any, encoder: Encoder, ids: list[list[int]], embedding: Embedding) -> Singles:
     model = encoder.model
     place = model.get_input_embeddings().weight.device
+    # What does not fit on any device is elsewhere until accelerate moves it, and the
+    # input with it.
+    place = torch.device("cpu") if place.type == "meta" else place
     lengths = torch.tensor([len(one) for one in ids])
     # RoBERTa counts positions by what is not padding, so its own id is needed there.
     padding = _padding_id(encoder)
