@@ -41,6 +41,10 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
         *("records", "spec", "design", "engines", "diagnostics", "estimands", "checks"),
         *("covariates", "provenance", "output"),
     ),
+    "forecast": (
+        *("records", "spec", "design", "engines", "estimands", "output", "fit"),
+        "covariates",
+    ),
     "plan": ("estimands", "output", "fit"),
     "moves": ("estimands",),
     "compare": (
@@ -56,7 +60,8 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "mexa": ("records", "output.store"),
     "cli": (
         *("records", "spec", "design", "engines", "diagnostics", "estimands"),
-        *("output", "output.store", "fit", "plan", "compare", "sensitivity", "simulate"),
+        *("output", "output.store", "fit", "plan", "forecast", "compare"),
+        *("sensitivity", "simulate"),
         *("mexa", "covariates"),
     ),
 }

@@ -14,7 +14,17 @@ import pytest
 import bayeseval
 
 ROOT = Path(__file__).resolve().parent.parent
-PUBLIC = ["Fit", "ModelSpec", "Records", "compare", "fit", "load", "plan", "sensitivity"]
+PUBLIC = [
+    "Fit",
+    "ModelSpec",
+    "Records",
+    "compare",
+    "fit",
+    "forecast",
+    "load",
+    "plan",
+    "sensitivity",
+]
 HEAVY = {
     *("arviz", "arviz_base", "arviz_plots", "arviz_stats", "blackjax", "jax", "matplotlib"),
     *("numpyro", "nutpie", "pymc", "pytensor", "statsmodels", "torch", "transformers"),

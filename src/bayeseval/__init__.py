@@ -19,12 +19,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bayeseval.compare import compare
     from bayeseval.fit import Fit, fit
+    from bayeseval.forecast import forecast
     from bayeseval.plan import plan
     from bayeseval.records import Records, load
     from bayeseval.sensitivity import sensitivity
     from bayeseval.spec import ModelSpec
 
-__all__ = ["Fit", "ModelSpec", "Records", "compare", "fit", "load", "plan", "sensitivity"]
+__all__ = [
+    "Fit",
+    "ModelSpec",
+    "Records",
+    "compare",
+    "fit",
+    "forecast",
+    "load",
+    "plan",
+    "sensitivity",
+]
 
 __version__ = "0.1.0"
 
@@ -35,6 +46,7 @@ _HOME = {
     "fit": "bayeseval.fit",
     "load": "bayeseval.records",
     "compare": "bayeseval.compare",
+    "forecast": "bayeseval.forecast",
     "plan": "bayeseval.plan",
     "sensitivity": "bayeseval.sensitivity",
 }

@@ -18,6 +18,7 @@ from bayeseval.cli.aligning import mexa
 from bayeseval.cli.comparing import compare
 from bayeseval.cli.dropping import sensitivity
 from bayeseval.cli.fitting import fit
+from bayeseval.cli.forecasting import forecast
 from bayeseval.cli.lookup import list_, validate
 from bayeseval.cli.planning import plan
 from bayeseval.errors import BayesevalError, did_you_mean
@@ -30,6 +31,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "validate": validate,
     "compare": compare,
     "sensitivity": sensitivity,
+    "forecast": forecast,
     "plan": plan,
     "mexa": mexa,
     "list": list_,

@@ -1,0 +1,58 @@
+"""`bayeseval forecast`: languages without records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayeseval import names
+
+__all__ = ["forecast"]
+
+
+def forecast(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A result folder of `fit`.")],
+    languages: Annotated[
+        str | None,
+        typer.Option(metavar="CODES", help="Which languages, with commas. [default: all]"),
+    ] = None,
+    covariate: Annotated[
+        Path | None,
+        typer.Option(help="File of the covariate. [default: the one the fit was made with]"),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The one seed; same seed, same numbers.")] = 0,
+    ci_prob: Annotated[
+        float, typer.Option(help="Probability of the equal-tailed intervals.")
+    ] = names.CI_PROB,
+    no_check: Annotated[
+        bool,
+        typer.Option("--no-check", help="Do not leave out each language to see how it would do."),
+    ] = False,
+    no_figures: Annotated[
+        bool, typer.Option("--no-figures", help="Leave out the figures.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress and no messages, only results.")
+    ] = False,
+) -> None:
+    """Forecast the potential of languages that have a covariate but no records."""
+    from bayeseval.fit import Fit
+    from bayeseval.forecast import forecast as make_forecast
+    from bayeseval.output import progress_bar
+
+    fitted = Fit.open(folder)
+    with progress_bar(f"Forecasts of {folder}", quiet=quiet) as progress:
+        found = make_forecast(
+            fitted,
+            covariate=covariate,
+            languages=languages.split(",") if languages else None,
+            check=not no_check,
+            seed=seed,
+            ci_prob=ci_prob,
+            progress=progress,
+        )
+    found.save(folder, figures=not no_figures)
+    typer.echo(str(found))
+    typer.echo(f"\nAll languages: {folder / 'tables' / 'forecast.csv'}")

@@ -1,0 +1,377 @@
+"""Forecasts: potentials of languages without records, and how well such forecasts do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pandas as pd
+
+from bayeseval import names
+from bayeseval._random import generator
+from bayeseval.covariates import CovariateSource, find_covariates
+from bayeseval.design import Design, restore_design
+from bayeseval.engines import Progress, SamplerSettings
+from bayeseval.errors import InputError, did_you_mean
+from bayeseval.estimands import language_potential, rank_draws, read_arrays
+from bayeseval.estimands.arrays import Floats, interval_summary
+from bayeseval.estimands.forecast import lowest_quarter, new_potential, sample_crps
+from bayeseval.estimands.frames import finish, rank_columns, summary_columns
+from bayeseval.fit import Fit
+from bayeseval.records import Covariate, Records
+from bayeseval.spec import CovariateTerm
+
+if TYPE_CHECKING:
+    from bayeseval.estimands.container import PosteriorArrays
+
+__all__ = ["Forecast", "check_forecasts", "forecast"]
+
+# Draws of each refit, per chain: a mean and two quantiles are wanted of each.
+_DRAWS: Final = 500
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """Potentials of all languages that the covariate knows.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        One row per language, highest potential first: ``language``, ``source_label``,
+        ``observed`` (it has records), the covariate's raw value, ``potential_{mean,sd,lower,
+        upper}`` (score units), ``rank_{mean,median,lower,upper}`` among all,
+        ``p_lowest_quarter``, ``extrapolation`` (the value is outside the range of the
+        languages with records), ``ci_kind``, ``ci_prob``.
+    check : pandas.DataFrame
+        How forecasts of left-out languages did, see :func:`check_forecasts`; empty when that
+        was not asked for or has no closed form.
+    line : pandas.DataFrame
+        ``covariate``, ``potential_{mean,lower,upper}``: the expected potential over the
+        covariate's range, without a language's own effect.
+    covariate : str
+    subtitle : str
+        Which fit.
+    gate : str
+    notes : tuple of str
+    """
+
+    table: pd.DataFrame
+    check: pd.DataFrame
+    line: pd.DataFrame
+    covariate: str
+    subtitle: str
+    gate: str
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """What a person wants to read."""
+        from bayeseval.output.forecast import format_forecast
+
+        return format_forecast(self.table, self.check, self.covariate, self.subtitle, self.notes)
+
+    def save(self, folder: str | Path, *, figures: bool = True) -> Path:
+        """Add tables and figures to the result folder of the fit."""
+        from bayeseval.output.forecast import write_forecast
+
+        return write_forecast(
+            folder,
+            self.table,
+            self.check,
+            self.line,
+            covariate=self.covariate,
+            subtitle=self.subtitle,
+            gate_status=self.gate,
+            figures=figures,
+        )
+
+
+def forecast(
+    fit: Fit,
+    *,
+    covariate: CovariateSource = None,
+    languages: Sequence[str] | None = None,
+    check: bool = True,
+    seed: int = 0,
+    ci_prob: float = names.CI_PROB,
+    progress: Progress | None = None,
+) -> Forecast:
+    """Potential of every language that the fit's covariate knows.
+
+    Parameters
+    ----------
+    fit : Fit
+        Of a model with one covariate, such as ``mexa``; identity link.
+    covariate : Covariate, str or Path, optional
+        Values of the languages to forecast; when left out, those that the fit was made with.
+    languages : sequence of str, optional
+        Which rows to keep, by label; ranks stay among all.
+    check : bool
+        Whether to leave out each language with records and forecast it: two refits per
+        language, half a minute on MEGA.
+    seed : int
+        Of the new languages' own effects and of the refits.
+    ci_prob : float
+        Probability of the equal-tailed intervals.
+    progress : callable, optional
+        Called as ``progress(stage, done, total, remark)``.
+
+    Returns
+    -------
+    Forecast
+
+    Raises
+    ------
+    InputError
+        If the model has no covariate or several, a logit link or fixed language effects; if
+        there is no language to forecast, or one that is not known.
+    """
+    spec = fit.spec
+    if len(spec.covariates) != 1:
+        raise InputError(
+            f"the model {spec.name} has {len(spec.covariates) or 'no'} covariate"
+            f"{'s' * (len(spec.covariates) > 1)}, and a forecast needs exactly one; fit the model "
+            "mexa"
+        )
+    (term,) = spec.covariates
+    values = _covariate(fit, term, covariate)
+    arrays = read_arrays(fit.data)
+    (slope,) = arrays.slopes
+    own = list(arrays.levels[names.LANGUAGE])
+    models = arrays.levels[names.MODEL]
+    known = [label for label in values.labels if label not in own and not values.missing([label])]
+    if not known:
+        raise InputError(f"{term.name} knows no language beyond the {len(own)} of the table")
+    raw, se = (_over_models(part) for part in values.at(known, models))
+    rng = generator(seed, "forecast")
+    x = _true_values((raw - slope.mean) / slope.sd, se / slope.sd, term, arrays, rng)
+    new = new_potential(arrays, slope.slope[:, None] * x, rng=rng)
+    there = fit.data["posterior"][names.LANGUAGE_POTENTIAL].transpose("chain", "draw", ...)
+    draws = np.concatenate([there.to_numpy().reshape(len(new), -1), new], axis=1)
+    ranks = rank_draws(draws, highest_first=True)
+    observed = slope.mean + slope.sd * _over_models(slope.standardised.mean(axis=0))
+    all_values = np.concatenate([observed, raw])
+    labels = [*own, *known]
+    columns: dict[str, object] = {
+        names.LANGUAGE: labels,
+        "source_label": [values.matched.get(label, label) for label in labels],
+        "observed": np.arange(len(labels)) < len(own),
+        term.name: all_values,
+    }
+    columns |= summary_columns("potential", interval_summary(draws, ci_prob=ci_prob))
+    columns |= rank_columns("rank", ranks, ci_prob=ci_prob)
+    columns |= {
+        "p_lowest_quarter": lowest_quarter(ranks).mean(axis=0),
+        "extrapolation": (all_values < observed.min()) | (all_values > observed.max()),
+    }
+    table = pd.DataFrame(columns).sort_values("potential_mean", ascending=False, kind="stable")
+    checked, notes = pd.DataFrame(), list(values.notes)
+    if check:
+        checked, reason = _checked(fit, seed=seed, ci_prob=ci_prob, progress=progress)
+        notes += [f"no check of the forecasts: {reason}"] if reason else []
+    return Forecast(
+        table=finish(_chosen(table, languages), ci_prob),
+        check=checked,
+        line=_line(arrays, all_values, ci_prob),
+        covariate=term.name,
+        subtitle=f"{fit.run['benchmark']}, model {spec.name}, engine {fit.run['engine']}",
+        gate=fit.gate.status,
+        notes=tuple(notes),
+    )
+
+
+def _covariate(fit: Fit, term: CovariateTerm, given: CovariateSource) -> Covariate:
+    if isinstance(given, Covariate) and given.name == term.name:
+        return given
+    records = _records(fit)
+    if given is not None:
+        return find_covariates(records, fit.spec, given)[0]
+    said = fit.run["covariates"][term.name]
+    if not said["source"] or not Path(said["source"]).exists():
+        raise InputError(
+            f"the values of {term.name} that the fit was made with are not at "
+            f"{said['source'] or 'any file'}; give them with --covariate (covariate= in Python)"
+        )
+    (found,) = find_covariates(records, fit.spec, said["source"])
+    if found.content_hash != said["hash"]:
+        raise InputError(
+            f"{said['source']} has changed since the fit; fit again, or give the values with "
+            "--covariate"
+        )
+    return found
+
+
+def _records(fit: Fit) -> Records:
+    """The fit's table, for the labels that a covariate is matched to."""
+    constant = fit.data["constant_data"].to_dataset()
+    columns = {
+        f: constant[f].to_numpy()[constant[f"{f}_index"].to_numpy()].astype(str)
+        for f in names.FACTORS
+    }
+    score = fit.data["observed_data"][names.SCORE].to_numpy()
+    return Records.from_frame(
+        pd.DataFrame({**columns, names.SCORE: score}).drop_duplicates(list(names.FACTORS)),
+        name=str(fit.run["benchmark"]),
+        language_names=fit.run["language_names"],
+        mixed_scales="allow",
+    )
+
+
+def _over_models(values: Floats) -> Floats:
+    return values.mean(axis=0) if values.ndim == 2 else values
+
+
+def _true_values(
+    x: Floats,
+    se: Floats,
+    term: CovariateTerm,
+    arrays: PosteriorArrays,
+    rng: np.random.Generator,
+) -> Floats:
+    """Standardised values; with measurement error their distribution given the measurement."""
+    if not term.measurement_error or not (se > 0.0).any():
+        return x[None]
+    share = 1.0 / (1.0 + se**2)
+    noise = np.sqrt(1.0 - share) * rng.standard_normal((arrays.n_samples, len(x)))
+    return np.asarray(share * x + noise)
+
+
+def _chosen(table: pd.DataFrame, languages: Sequence[str] | None) -> pd.DataFrame:
+    if languages is None:
+        return table
+    for label in languages:
+        both = [*table[names.LANGUAGE], *table["source_label"]]
+        if label not in both:
+            raise InputError(
+                f"no language {label!r} in the covariate{did_you_mean(label, both)} "
+                f"(it has {len(table)})"
+            )
+    return table[table[names.LANGUAGE].isin(languages) | table["source_label"].isin(languages)]
+
+
+def _line(arrays: PosteriorArrays, values: Floats, ci_prob: float) -> pd.DataFrame:
+    (slope,) = arrays.slopes
+    grid = np.linspace(values.min(), values.max(), 60)
+    common = arrays.intercept + arrays.main[names.TASK].mean(axis=1)
+    draws = common[:, None] + slope.slope[:, None] * (grid - slope.mean) / slope.sd
+    return pd.DataFrame(
+        {"covariate": grid}
+        | summary_columns("potential", interval_summary(draws, ci_prob=ci_prob), sd=False)
+    )
+
+
+def _checked(
+    fit: Fit, *, seed: int, ci_prob: float, progress: Progress | None
+) -> tuple[pd.DataFrame, str | None]:
+    from bayeseval.engines.marginal import why_not
+
+    design = restore_design(fit.data, fit.spec)
+    reason = why_not(design)
+    if reason is not None:
+        return pd.DataFrame(), reason
+    return check_forecasts(design, seed=seed, progress=progress), None
+
+
+def check_forecasts(
+    design: Design, *, seed: int = 0, progress: Progress | None = None
+) -> pd.DataFrame:
+    """Leave out every language and forecast it, with the covariate and without.
+
+    What is forecast is the language's potential as all its records say it without any
+    pooling: with language effects fixed and no covariate. It has an error itself, which the
+    intervals have to cover too and which is added to them.
+
+    Parameters
+    ----------
+    design : Design
+        Gaussian, with a covariate.
+    seed : int
+        The one seed.
+    progress : callable, optional
+        Called as ``progress(stage, done, total, remark)``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per language and model: ``language``, ``with_covariate``, ``target``,
+        ``target_sd``, ``forecast_{mean,sd}`` (of the potential), ``error``, ``crps``,
+        ``covered_90``, ``covered_95`` (of the target), ``elpd`` (log density of the
+        language's scores given all others), ``n_records``. Score units, natural log.
+    """
+    from bayeseval.engines._evidence import without
+
+    plain = _without_covariate(design)
+    # Fixed by a known wide sd: the potentials that the records alone give.
+    unpooled = _potentials(_unpooled(plain), seed)[0]
+    target, error = unpooled.mean(axis=0), unpooled.std(axis=0, ddof=1)
+    labels = design.coords[names.LANGUAGE]
+    counts = np.bincount(design.factor_index[names.LANGUAGE], minlength=len(labels))
+    rows: list[dict[str, object]] = []
+    rng = generator(seed, "forecast-check")
+    for number, (model, is_with) in enumerate(((design, True), (plain, False))):
+        whole = _potentials(model, seed)[1]
+        for level, label in enumerate(labels):
+            if progress is not None:
+                done = number * len(labels) + level
+                progress("leaving out each language", done, 2 * len(labels), label)
+            draws, evidence = _potentials(without(model, by="language", unit=level), seed)
+            own = draws[:, level]
+            noisy = own + error[level] * rng.standard_normal(len(own))
+            covered = [
+                bool(low <= target[level] <= high)
+                for low, high in (
+                    np.quantile(noisy, [0.5 - p / 2, 0.5 + p / 2]) for p in (0.9, 0.95)
+                )
+            ]
+            rows.append(
+                {
+                    names.LANGUAGE: label,
+                    "with_covariate": is_with,
+                    "target": target[level],
+                    "target_sd": error[level],
+                    "forecast_mean": own.mean(),
+                    "forecast_sd": own.std(ddof=1),
+                    "error": own.mean() - target[level],
+                    "crps": sample_crps(noisy, float(target[level])),
+                    "covered_90": covered[0],
+                    "covered_95": covered[1],
+                    "elpd": whole - evidence,
+                    "n_records": int(counts[level]),
+                }
+            )
+    if progress is not None:
+        progress("leaving out each language", 2 * len(labels), 2 * len(labels), "")
+    return pd.DataFrame(rows)
+
+
+def _without_covariate(design: Design) -> Design:
+    slopes = {slope.slope for slope in design.slopes}
+    priors = {k: prior for k, prior in design.priors.items() if k not in slopes}
+    spec = design.spec.model_copy(update={"covariates": ()})
+    return replace(design, spec=spec, slopes=(), priors=priors)
+
+
+def _unpooled(design: Design) -> Design:
+    sd = names.sd_name(names.LANGUAGE)
+    wide = design.spec.fixed_scale * float(design.score.std(ddof=1))
+    return replace(
+        design,
+        terms=tuple(
+            replace(term, known_sd=wide) if term.name == names.LANGUAGE else term
+            for term in design.terms
+        ),
+        priors={k: prior for k, prior in design.priors.items() if k != sd},
+    )
+
+
+def _potentials(design: Design, seed: int) -> tuple[Floats, float]:
+    """Draws of all languages' potentials, and the log evidence."""
+    from bayeseval.engines import to_tree
+    from bayeseval.engines.marginal import sample
+
+    found = sample(design, SamplerSettings(draws=_DRAWS, chains=2, seed=seed))
+    arrays = read_arrays(to_tree(design, found, engine="marginal"))
+    values = language_potential(arrays, rng=generator(seed, "forecast-check-cells"))
+    return values, float(found.attrs.get("log_marginal_likelihood", "nan"))

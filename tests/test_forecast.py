@@ -1,0 +1,163 @@
+"""Forecasts: the formula of a new language, how well they do on MEGA, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeseval as be
+from bayeseval.cli import main
+from bayeseval.covariates import find_covariates
+from bayeseval.design import build_design
+from bayeseval.engines._leave_out import leave_out_log_density
+from bayeseval.errors import InputError
+from bayeseval.estimands import read_arrays
+from bayeseval.estimands.forecast import (
+    downstream_line,
+    lowest_quarter,
+    new_potential,
+    sample_crps,
+)
+from bayeseval.fit import Fit
+from bayeseval.forecast import Forecast, _without_covariate, check_forecasts, forecast
+from bayeseval.simulate import simulate
+from bayeseval.spec import load_spec
+from tests.estimands.trees import make_tree
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Fit:
+    return be.fit("mega", "mexa", draws=1000, chains=2)
+
+
+@pytest.fixture(scope="module")
+def found(fitted: Fit) -> Forecast:
+    return forecast(fitted, check=False)
+
+
+def test_a_new_language_has_the_stated_mean_and_variance() -> None:
+    tree = make_tree(interactions=("language:task",), chains=4, draws=2000, sd_cells=6.0)
+    arrays = read_arrays(tree)
+    line = np.zeros((arrays.n_samples, 1)) + 3.0
+    values = new_potential(arrays, line, rng=np.random.default_rng(0))[:, 0]
+    centre = arrays.intercept + arrays.main["task"].mean(axis=1) + 3.0
+    # Four languages and three tasks in the table.
+    variance = arrays.main_sd["language"] ** 2 * (1 + 1 / 4) + 36.0 / 3
+    z = (values - centre) / np.sqrt(variance)
+    assert z.mean() == pytest.approx(0.0, abs=5 / 8000**0.5)
+    assert z.std() == pytest.approx(1.0, abs=5 / 16000**0.5)
+    # Negative control: without the share of the population's mean the spread is too small.
+    narrow = np.sqrt(arrays.main_sd["language"] ** 2 + 36.0 / 3)
+    assert ((values - centre) / narrow).std() > 1.0 + 5 / 16000**0.5
+
+
+def test_every_language_with_alignment_and_no_records(found: Forecast) -> None:
+    table = found.table
+    assert len(table) == 203
+    assert int((~table["observed"]).sum()) == 150
+    own = table[table["observed"]]
+    new = table[~table["observed"]]
+    outside = (new["mexa"] < own["mexa"].min()) | (new["mexa"] > own["mexa"].max())
+    assert (new["extrapolation"] == outside).all()
+    assert not own["extrapolation"].any()
+    assert int(outside.sum()) == 30
+    # A quarter of 203, on average over the draws.
+    assert table["p_lowest_quarter"].sum() == pytest.approx(51, abs=1e-9)
+    # By the label of the benchmark where there is one, and of the source.
+    swahili = table.set_index("language").loc["sw"]
+    assert swahili["source_label"] == "swh_Latn"
+    # Means lie on the line, within Monte-Carlo error of N(0, 6) over 2,000 draws.
+    on_line = np.interp(new["mexa"], found.line["covariate"], found.line["potential_mean"])
+    assert np.abs(new["potential_mean"] - on_line).max() < 5 * 6.3 / 2000**0.5
+
+
+def test_chosen_languages_keep_their_ranks(fitted: Fit, found: Forecast) -> None:
+    some = forecast(fitted, languages=["cat_Latn", "swh_Latn"], check=False).table
+    assert set(some["source_label"]) == {"cat_Latn", "swh_Latn"}
+    whole = found.table.set_index("source_label")
+    for _, row in some.iterrows():
+        assert row["rank_mean"] == whole.loc[row["source_label"], "rank_mean"]
+    with pytest.raises(InputError, match="no language 'cat_Lat' in the covariate.*'cat_Latn'"):
+        forecast(fitted, languages=["cat_Lat"], check=False)
+
+
+def test_left_out_languages_on_a_small_table() -> None:
+    """Densities as in closed form; a covariate that is the truth makes forecasts better."""
+    truth = simulate("additive", n_languages=8, n_tasks=4, n_models=4, seed=5)
+    effects = np.asarray(truth.truth["language_effect"])
+    covariate = be.records.Covariate(
+        "mexa", "language", truth.records.coords["language"], (), effects / 10.0
+    )
+    design = build_design(truth.records, load_spec("mexa"), [covariate])
+    table = check_forecasts(design)
+    assert list(table["with_covariate"]) == [True] * 8 + [False] * 8
+    rmse = table["error"].pow(2).groupby(table["with_covariate"]).mean().pow(0.5)
+    assert rmse[True] < 0.6 * rmse[False]
+    # elpd of the group by another route: closed form at draws of the whole table's sds.
+    fitted = be.fit(truth.records, "mexa", covariate=covariate, draws=500, chains=2)
+    posterior = {k: fitted.data["posterior"][k].to_numpy() for k in fitted.data["posterior"]}
+    density = leave_out_log_density(design, posterior, by="language").reshape(-1, 8)
+    harmonic = -np.log(np.mean(np.exp(-density), axis=0))
+    own = table[table["with_covariate"]]["elpd"].to_numpy()
+    # Importance weights of a left-out eighth of a small table: close, not exact.
+    np.testing.assert_allclose(own, harmonic, atol=0.3)
+    assert _without_covariate(design).slopes == ()
+
+
+def test_crps_line_and_quarter_by_hand() -> None:
+    # E|X - 1| = 1 and E|X - X'| = 1 for draws 0 and 2.
+    assert sample_crps(np.array([2.0, 0.0]), 1.0) == pytest.approx(1.0 - 0.5 * 1.0)
+    z = np.random.default_rng(0).standard_normal(200_000)
+    # Of a standard normal at its mean: (sqrt(2) - 1) / sqrt(pi).
+    assert sample_crps(z, 0.0) == pytest.approx((2**0.5 - 1) / np.pi**0.5, abs=2e-3)
+    ideal = downstream_line()
+    assert (ideal.slope, ideal.intercept) == (0.75, 0.25)
+    assert ideal(np.array([0.0, 1.0])) == pytest.approx([0.25, 1.0])
+    alignment = np.array([0.1, 0.4, 0.9])
+    line = downstream_line(alignment, 0.2 + 0.5 * (0.8 * alignment), english=0.8)
+    assert (line.slope, line.intercept) == pytest.approx((0.5, 0.2))
+    with pytest.raises(InputError, match="or neither"):
+        downstream_line(alignment)
+    with pytest.raises(InputError, match="alignment differs"):
+        downstream_line(np.ones(3), alignment)
+    ranks = np.array([[1.0, 2, 3, 4], [4.0, 3, 2, 1]])
+    assert lowest_quarter(ranks).tolist() == [[False] * 3 + [True], [True] + [False] * 3]
+
+
+def test_what_is_refused() -> None:
+    plain = be.fit("mega", "additive", draws=20, chains=1)
+    with pytest.raises(InputError, match="has no covariate, and a forecast needs exactly one"):
+        forecast(plain)
+    logit = make_tree()
+    arrays = read_arrays(logit)
+    from dataclasses import replace
+
+    bent = replace(arrays, response=replace(arrays.response, link="logit"))
+    with pytest.raises(InputError, match="logit link"):
+        new_potential(bent, np.zeros((arrays.n_samples, 1)), rng=np.random.default_rng(0))
+
+
+def test_the_command_adds_to_the_folder(
+    fitted: Fit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = fitted.save(tmp_path / "r", figures=False)
+    arguments = ["--languages", "cat_Latn,ace_Arab", "--no-check", "-q"]
+    assert main(["forecast", str(folder), *arguments]) == 0
+    said = capsys.readouterr().out
+    assert "cat_Latn" in said
+    assert "ace_Arab *" in said
+    table = pd.read_csv(folder / "tables" / "forecast.csv")
+    assert list(table["language"]) == ["cat_Latn", "ace_Arab"]
+    assert (table["gate"] == "pass").all()
+    assert (folder / "figures" / "forecast.png").stat().st_size > 10_000
+    assert (folder / "figures" / "forecast_by_script.png").stat().st_size > 5_000
+    assert main(["forecast", str(tmp_path / "nowhere")]) == 2
+
+
+def test_the_covariate_of_the_fit_is_found_again(fitted: Fit) -> None:
+    (covariate,) = find_covariates(be.load("mega"), load_spec("mexa"))
+    given = forecast(fitted, covariate=covariate, check=False)
+    pd.testing.assert_frame_equal(given.table, forecast(fitted, check=False).table)
