@@ -206,13 +206,15 @@ def _covariate(fit: Fit, term: CovariateTerm, given: CovariateSource) -> Covaria
 def _records(fit: Fit) -> Records:
     """The fit's table, for the labels that a covariate is matched to."""
     constant = fit.data["constant_data"].to_dataset()
-    columns = {
-        f: constant[f].to_numpy()[constant[f"{f}_index"].to_numpy()].astype(str)
-        for f in names.FACTORS
-    }
+    table = pd.DataFrame(
+        {
+            f: constant[f].to_numpy()[constant[f"{f}_index"].to_numpy()].astype(str)
+            for f in names.FACTORS
+        }
+    )
     score = fit.data["observed_data"][names.SCORE].to_numpy()
     return Records.from_frame(
-        pd.DataFrame({**columns, names.SCORE: score}).drop_duplicates(list(names.FACTORS)),
+        table.assign(score=score).drop_duplicates(list(names.FACTORS)),
         name=str(fit.run["benchmark"]),
         language_names=fit.run["language_names"],
         mixed_scales="allow",
