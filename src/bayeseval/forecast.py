@@ -121,6 +121,7 @@ def forecast(
     Returns
     -------
     Forecast
+        Printed, a summary; ``table`` and ``check`` hold everything.
 
     Raises
     ------
