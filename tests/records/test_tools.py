@@ -193,3 +193,19 @@ def test_wrong_types_are_named_with_their_place(
     with pytest.raises(InputError) as caught:
         load(tmp_path / "data")
     assert [phrase for phrase in [path.name, *phrases] if phrase not in str(caught.value)] == []
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["lm_eval/v0.4.13", "lighteval", "euroeval/issues_615_617.jsonl", "every_eval", "helm"],
+)
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_what_was_read_is_saved_and_read_back(tmp_path: Path, folder: str, suffix: str) -> None:
+    records = load(FIXTURES / folder)
+    path = tmp_path / f"table{suffix}"
+    records.save_table(path)
+    again = load(path)
+    assert again.content_hash == records.content_hash
+    assert again.report.dropped == ()
+    with pytest.raises(InputError, match=r"written to \.csv or \.parquet"):
+        records.save_table(tmp_path / "table.xlsx")
