@@ -42,7 +42,12 @@ EngineName = Literal["auto", "numpyro", "pymc", "marginal", "ml"]
 Listing = Literal["benchmarks", "models"]
 LeftOut = Literal["record", "language", "task", "model"]
 Source = Annotated[
-    str, typer.Option("--benchmark", "-b", help="A shipped benchmark's name, a file or a folder.")
+    list[str],
+    typer.Option(
+        "--benchmark",
+        "-b",
+        help="A shipped benchmark's name, a file or a folder; repeated, they become one table.",
+    ),
 ]
 Columns = Annotated[
     list[str] | None,
@@ -88,7 +93,7 @@ TaskNames = Annotated[
 
 
 def load_records(
-    source: str,
+    source: Sequence[str],
     columns: Sequence[str] | None,
     mapping: Path | None,
     *,

@@ -12,8 +12,11 @@ from bayeseval.cli._shared import (
     EXIT_GATE_FAILED,
     Columns,
     EngineName,
+    Format,
     Mapping,
+    Metric,
     Source,
+    TaskNames,
     load_records,
 )
 from bayeseval.errors import InputError
@@ -54,6 +57,9 @@ def sensitivity(
     ] = None,
     columns: Columns = None,
     mapping: Mapping = None,
+    metric: Metric = None,
+    task_names: TaskNames = None,
+    format: Format = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder. [default: results/BENCHMARK/MODEL-ENGINE-without-WHAT-seedN]"),
@@ -74,7 +80,15 @@ def sensitivity(
     groups = _groups(drop_group or ())
     asked = drop or ([] if groups else ["language", "task", "model"])
     spec = load_spec(model or ("paper" if engine == "ml" else "additive"))
-    records = load_records(benchmark, columns, mapping)
+    records = load_records(
+        benchmark,
+        columns,
+        mapping,
+        format=format,
+        metric=metric,
+        task_names=task_names,
+        quiet=quiet,
+    )
     called = "-".join([spec.name, "without", *(text.replace("=", "") for text in asked), *groups])
     with progress_bar("", quiet=quiet) as progress:
         found = run_sensitivity(

@@ -21,7 +21,10 @@ __all__ = ["list_", "validate"]
 
 
 def validate(
-    path: Annotated[str, typer.Argument(help="A file, a folder or a shipped benchmark's name.")],
+    path: Annotated[
+        list[str],
+        typer.Argument(help="A file, a folder or a shipped benchmark's name; or several."),
+    ],
     columns: Columns = None,
     mapping: Mapping = None,
     metric: Metric = None,

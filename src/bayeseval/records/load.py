@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from bayeseval._resources import find_resource, resource_names
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.names import Likelihood
 from bayeseval.records.build import DivergedRuns, MixedScales, assemble
+from bayeseval.records.merge import merge
 from bayeseval.records.raw import RawTable, with_constants
 from bayeseval.records.readers import (
     TABULAR_SUFFIXES,
@@ -37,7 +40,7 @@ _CARD = "benchmark.yaml"
 
 
 def load(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     columns: Mapping[str, str | None] | None = None,
     mapping_file: str | os.PathLike[str] | None = None,
@@ -59,7 +62,8 @@ def load(
         The name of a shipped benchmark (``"mega"``; remote ones such as ``"xquad"`` are
         downloaded once), a file (CSV, TSV, JSON, JSONL, Parquet), a folder with a
         ``benchmark.yaml``, or a folder of such files, which are put together; or a file
-        or folder of results that an evaluation tool wrote, found by its content. A shipped
+        or folder of results that an evaluation tool wrote, found by its content. Several
+        of them, in a list, become one table; the options then hold for each. A shipped
         name wins over a folder of that name in the working directory; ``./mega`` means
         the folder.
     columns : mapping of str to str or None, optional
@@ -105,6 +109,23 @@ def load(
     InputError
         One line: what is wrong, where (file, row, column, value), what is allowed.
     """
+    if isinstance(source, Sequence) and not isinstance(source, str):
+        if len(source) != 1:
+            return _merged(
+                source,
+                name,
+                columns=columns,
+                mapping_file=mapping_file,
+                units=units,
+                language_names=language_names,
+                mixed_scales=mixed_scales,
+                diverged_runs=diverged_runs,
+                format=format,
+                metric=metric,
+                task_names=task_names,
+                progress=progress,
+            )
+        source = source[0]
     path = _find(Path(source), text=os.fspath(source))
     card = read_card(path / _CARD) if _is_card_folder(path) else None
     settings: list[TableMapping] = [card] if card is not None else []
@@ -161,6 +182,13 @@ def load(
         likelihoods=likelihoods,
         covariate_files=_covariate_files(path, card),
     )
+
+
+def _merged(sources: Sequence[str | os.PathLike[str]], name: str | None, **options: Any) -> Records:
+    if not sources:
+        raise InputError("no benchmark was named; give a shipped name, a file or a folder")
+    found = merge([load(source, **options) for source in sources])
+    return found if name is None else replace(found, name=name)
 
 
 def _name_of(path: Path, card: BenchmarkCard | None) -> str:

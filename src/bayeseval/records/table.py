@@ -24,7 +24,7 @@ from bayeseval.records.report import LoadReport, Units, counted, shorten
 from bayeseval.records.scales import UnitsLike
 from bayeseval.records.typed import typed_cells
 
-__all__ = ["Records"]
+__all__ = ["Records", "raw_from_frame"]
 
 # Part of every hash; to be raised when the content of the hash changes.
 _HASH_VERSION: Final = b"bayeseval-records-1"
@@ -112,7 +112,7 @@ class Records:
         """
         return cls._assembled(
             assemble(
-                [_raw_from_frame(frame, name)],
+                [raw_from_frame(frame, name)],
                 columns=columns or {},
                 units=units,
                 mixed=mixed_scales,
@@ -330,12 +330,12 @@ class Records:
         appears whole or not at all.
         """
         with _replacing(Path(path)) as temporary:
-            self._portable().to_csv(temporary, index=False, encoding="utf-8", lineterminator="\n")
+            self.portable().to_csv(temporary, index=False, encoding="utf-8", lineterminator="\n")
 
     def to_parquet(self, path: str | Path) -> None:
         """Write the table as Parquet; otherwise as :meth:`to_csv`."""
         with _replacing(Path(path)) as temporary:
-            self._portable().to_parquet(temporary, index=False)
+            self.portable().to_parquet(temporary, index=False)
 
     def save_table(self, path: str | Path) -> None:
         """Write the table as Parquet if the name ends so, as CSV if it ends in ``.csv``.
@@ -350,7 +350,8 @@ class Records:
             raise InputError(f"{path}: tables are written to .csv or .parquet")
         (self.to_csv if suffix == ".csv" else self.to_parquet)(path)
 
-    def _portable(self) -> pd.DataFrame:
+    def portable(self) -> pd.DataFrame:
+        """The table with its bounds, as it is written to files."""
         table = self.table
         tasks = table["task"]
         bounds = {
@@ -416,7 +417,14 @@ def _replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def _raw_from_frame(frame: pd.DataFrame, name: str) -> RawTable:
+def raw_from_frame(frame: pd.DataFrame, name: str) -> RawTable:
+    """A data frame as a reader would hand it over; NA of every kind is a missing cell.
+
+    Raises
+    ------
+    InputError
+        If it is no frame, is empty, or has several header levels.
+    """
     if not isinstance(frame, pd.DataFrame):
         raise InputError(f"{name}: expected a pandas DataFrame, got {type(frame).__name__}")
     if isinstance(frame.columns, pd.MultiIndex):

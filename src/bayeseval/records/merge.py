@@ -1,0 +1,84 @@
+"""Several benchmarks as one table, with one label for each language."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bayeseval.errors import InputError
+from bayeseval.records.build import assemble
+from bayeseval.records.readers.same_language import one_label_each
+from bayeseval.records.report import counted, shorten
+from bayeseval.records.table import Records, raw_from_frame
+
+__all__ = ["merge"]
+
+
+def merge(parts: Sequence[Records]) -> Records:
+    """Put benchmarks together, whatever codes their languages are written in.
+
+    The benchmark with most languages keeps its labels; the others take over those of the
+    languages that are there. Tasks keep their names and units.
+
+    Parameters
+    ----------
+    parts : sequence of Records
+        Two or more. Their names have to differ.
+
+    Returns
+    -------
+    Records
+        Its report says what was matched to what, and what each benchmark's report said.
+
+    Raises
+    ------
+    InputError
+        If two benchmarks have one name, or both have a score for the same cell, or state
+        other bounds for the same task.
+    """
+    names = [part.name for part in parts]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"two benchmarks are named {twice[0]!r}; give each once")
+    labels, matched = one_label_each(
+        (part.name, language) for part in parts for language in part.coords["language"]
+    )
+    notes = [f"benchmarks put together: {', '.join(names)}", *matched]
+    notes += _in_one_only(parts, labels)
+    tables = []
+    language_names: dict[str, str] = {}
+    for part in parts:
+        frame = part.portable()
+        ours = frame["language"].map(
+            {one: labels[part.name, one] for one in set(frame["language"])}
+        )
+        raw = raw_from_frame(frame.assign(language=ours), part.name)
+        tables.append(replace(raw, dropped=part.report.dropped))
+        notes += [f"{part.name}: {note}" for note in part.report.notes]
+        for code, text in part.language_names.items():
+            language_names.setdefault(labels[part.name, code], text)
+    return Records._assembled(
+        # Scales and runs were looked at when each benchmark was read.
+        assemble(tables, columns={}, units=None, mixed="allow", diverged="allow", notes=notes),
+        name="+".join(names),
+        language_names=language_names,
+        datasets={task: name for part in parts for task, name in part.datasets.items()},
+        likelihoods={task: kind for part in parts for task, kind in part.likelihoods.items()},
+        covariate_files={n: path for part in parts for n, path in part.covariate_files.items()},
+    )
+
+
+def _in_one_only(parts: Sequence[Records], labels: dict[tuple[str, str], str]) -> list[str]:
+    """What the benchmarks share, which decides what can be compared across them."""
+    shared = []
+    for what, levels in (
+        ("model", [set(part.coords["model"]) for part in parts]),
+        ("language", [{labels[p.name, one] for one in p.coords["language"]} for p in parts]),
+    ):
+        common = set.intersection(*levels)
+        if common:
+            named = shorten(sorted(common), limit=6)
+            shared.append(f"{counted(len(common), what)} in all of them: {named}")
+        else:
+            shared.append(f"warning: no {what} is in all of them")
+    return shared
