@@ -1,0 +1,47 @@
+"""Results of evaluation tools on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bayeseval.cli import main
+from bayeseval.records import load
+
+RUNS = Path(__file__).parent / "fixtures" / "readers" / "lm_eval" / "v0.4.13"
+
+
+def test_validate_shows_the_guess_and_saves_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "table.csv"
+    assert (
+        main(["validate", str(RUNS), "--metric", "xnli=acc_norm", "--save-records", str(table)])
+        == 0
+    )
+    out = capsys.readouterr().out
+    for phrase in ("lm-evaluation-harness results (2 files)", "choose with --metric", str(table)):
+        assert phrase in out
+    assert load(table).content_hash == load(RUNS, metric={"xnli": "acc_norm"}).content_hash
+
+
+@pytest.mark.parametrize(
+    ("options", "phrase"),
+    [
+        (["--metric", "accc"], "did you mean 'acc'?"),
+        (["--metric", "acc", "--metric", "acc_norm"], "--metric is given twice for '*'"),
+        (["--metric", "xnli="], "--metric takes METRIC or DATASET=METRIC"),
+        (["--format", "lm_eval"], "did you mean 'lm-eval'?"),
+        (["--format", "mteb"], "no MTEB results are in it"),
+        (["--task-names", "nowhere.csv"], "nowhere.csv: cannot be read"),
+        (["--save-records", "table.txt"], "tables are written to .csv or .parquet"),
+    ],
+)
+def test_wrong_options_are_one_line(
+    options: list[str], phrase: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["validate", str(RUNS), *options]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert phrase in lines[0]
