@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from bayeseval.errors import InputError
 
-__all__ = ["STANDARD", "Language", "resolve"]
+__all__ = ["STANDARD", "Language", "resolve", "understand"]
 
 # Codes that do not exist, or exist and mean something else than those who write them think.
 _MISTAKES: Mapping[str, str] = {
@@ -180,6 +180,15 @@ class Language:
 
 
 @lru_cache(maxsize=4096)
+def understand(label: str) -> Language | None:
+    """As :func:`resolve`, with None for what is no language: nothing near is looked for."""
+    text = " ".join(str(label).split())
+    tag = _as_tag(text)
+    if tag is None:
+        tag = _as_name(text)
+    return None if tag is None else _language(label, *tag)
+
+
 def resolve(label: str) -> Language:
     """Say which language a label means.
 
@@ -206,16 +215,14 @@ def resolve(label: str) -> Language:
     >>> resolve("zh").script, resolve("zh-TW").script
     ('Hans', 'Hant')
     """
-    text = " ".join(str(label).split())
-    tag = _as_tag(text)
-    if tag is None:
-        tag = _as_name(text)
-    if tag is None:
+    found = understand(label)
+    if found is None:
+        near = _nearest(" ".join(str(label).split()))
         raise InputError(
-            f"{label!r} is no language that is known here{_nearest(text)}; allowed are ISO 639 "
+            f"{label!r} is no language that is known here{near}; allowed are ISO 639 "
             "codes, BCP-47 tags, FLORES codes such as zho_Hans, and English names"
         )
-    return _language(label, *tag)
+    return found
 
 
 def _as_tag(text: str) -> tuple[str, str | None, str | None] | None:

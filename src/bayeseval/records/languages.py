@@ -13,9 +13,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from bayeseval.errors import InputError, did_you_mean
-from bayeseval.records.language_codes import STANDARD, Language, resolve
+from bayeseval.records.language_codes import STANDARD, Language, resolve, understand
 
-__all__ = ["Ambiguous", "Language", "Matches", "Pair", "Unmatched", "match", "resolve"]
+__all__ = [
+    "Ambiguous",
+    "Language",
+    "Matches",
+    "Pair",
+    "Unmatched",
+    "match",
+    "resolve",
+    "understand",
+]
 
 # Enough to say what is meant; more would be a table, not a message.
 _SHOWN = 4
@@ -112,7 +121,7 @@ def match(
         If `aliases` names a label that `labels_b` does not have.
     """
     ours, theirs = list(dict.fromkeys(labels_a)), list(dict.fromkeys(labels_b))
-    known = {label: one for label in theirs if (one := _try(label)) is not None}
+    known = {label: one for label in theirs if (one := understand(label)) is not None}
     aliases = dict(aliases or {})
     for label, target in aliases.items():
         if target not in theirs:
@@ -145,7 +154,7 @@ def _partner(
 ) -> Pair | Ambiguous | Unmatched:
     if label in theirs:
         return Pair(label, label)
-    mine = _try(label)
+    mine = understand(label)
     if mine is None:
         return Unmatched(label, "it is no language that is known here")
     family = [one for one in known.values() if one.macro == mine.macro]
@@ -198,13 +207,6 @@ def _how(mine: Language, other: Language, family: list[Language]) -> str:
     if mine.territory != other.territory:
         said.append(f"{mine.territory or other.territory} is left aside")
     return "; ".join(said)
-
-
-def _try(label: str) -> Language | None:
-    try:
-        return resolve(label)
-    except InputError:
-        return None
 
 
 def _listed(languages: Iterable[Language]) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bayeseval.errors import InputError
-from bayeseval.records.languages import resolve
+from bayeseval.records.languages import understand
 from bayeseval.records.readers.base import (
     Head,
     Options,
@@ -170,9 +170,7 @@ def _named(entries: Sequence[_Entry], names: TaskNames, source: str) -> dict[str
         if any(pattern.fullmatch(entry.name) for pattern, _, _ in names.lines):
             named[entry.key] = names.parse(entry.name)
             continue
-        try:
-            resolve(entry.name)
-        except InputError:
+        if understand(entry.name) is None:
             unknown[entry.name] = None
         else:
             # An empty dataset: that of each entry.

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bayeseval.errors import InputError
-from bayeseval.records.languages import resolve
+from bayeseval.records.languages import understand
 from bayeseval.records.readers.base import (
     Head,
     Options,
@@ -164,11 +164,8 @@ def _language(arguments: Mapping[str, str]) -> tuple[str | None, str]:
         pair_of = re.fullmatch(r"([a-z]{2,3})[-_]([a-z]{2,3})", value)
         if key == "language_pair" and pair_of:
             return f"{pair_of[1]}-{pair_of[2]}", key
-        try:
-            resolve(value)
-        except InputError:
-            continue
-        return value, key
+        if understand(value) is not None:
+            return value, key
     return None, ""
 
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from bayeseval.errors import InputError
 from bayeseval.records.columns import resolve_columns
-from bayeseval.records.languages import resolve
+from bayeseval.records.languages import resolve, understand
 from bayeseval.records.raw import RawTable, make_table
 from bayeseval.records.readers.base import Head, Options, Reader, Reading
 from bayeseval.records.readers.grids import (
@@ -221,7 +221,7 @@ def _layout_below(rows: list[list[str]], depth: int) -> _Layout | None:
             averages.append(name)
         elif _fold(name) in _ABOUT:
             about.append(name)
-        elif _is_language(name):
+        elif understand(name) is not None:
             languages[place] = name
         else:
             foreign.append(name)
@@ -279,14 +279,6 @@ def _label_columns(names: Sequence[str]) -> dict[str, int] | None:
         # The first column of languages or of models has any name.
         labels |= {"model": rest[0]} if rest else {}
     return labels if "model" in labels else None
-
-
-def _is_language(name: str) -> bool:
-    try:
-        resolve(name)
-    except InputError:
-        return False
-    return True
 
 
 def _why_no_language(name: str) -> str:
