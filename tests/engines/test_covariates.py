@@ -185,7 +185,7 @@ def test_restored_from_a_result_it_is_the_same() -> None:
         (
             {},
             language_covariate(values=np.array([0.99, np.nan, *RAW[1:5], np.nan])),
-            r"no value for 2 of 6 cells \(l0, l5\).*missing: model",
+            r"no value for 2 of 6 languages \(l0, l5\).*missing: model",
         ),
         ({}, language_covariate(values=np.array([0.9, *[0.5] * 6])), "does not vary over the 6"),
         ({"effects": {"language": "fixed"}}, language_covariate(), "fixed language effects leave"),

@@ -216,8 +216,9 @@ def _slope(
     labels = [_label(at, languages, models) for at in missing]
     if len(missing) and term.missing == "refuse":
         shown = ", ".join(labels[:8]) + (f" and {len(labels) - 8} more" if len(labels) > 8 else "")
+        what = "languages" if raw.ndim == 1 else "pairs of model and language"
         raise DesignError(
-            f"{name}: {term.name} has no value for {len(labels)} of {raw.size} cells ({shown}); "
+            f"{name}: {term.name} has no value for {len(labels)} of {raw.size} {what} ({shown}); "
             f"add them, or say covariates: [{{name: {term.name}, missing: model}}] in the spec"
         )
     there = raw[np.isfinite(raw)]
