@@ -53,6 +53,7 @@ MAX_BYTES: Final = 1 << 30
 _MAX_UNPACKED: Final = 4 * MAX_BYTES
 _MAX_LINE: Final = 1 << 24
 _HEAD_BYTES: Final = 1 << 14
+_EARLY: Final = 1 << 10
 _CHUNK: Final = 1 << 20
 _MANY: Final = 100
 _GZIP: Final = b"\x1f\x8b"
@@ -145,20 +146,27 @@ class Head:
     @cached_property
     def keys(self) -> tuple[str, ...]:
         """Keys of the first JSON object, as far as they are seen; none for anything else."""
-        text = self.text
-        if text[:1] == "[":
-            text = text[1:].lstrip()
-        if text[:1] != "{":
-            return ()
-        return _keys(text)
+        return _keys(self.text)
+
+    @cached_property
+    def _early(self) -> tuple[str, ...]:
+        return _keys(self.text[:_EARLY])
 
     def has(self, *keys: str) -> bool:
         """Whether the first JSON object has all these keys."""
-        # Bytes first: they rule out most files at no cost.
-        return all(f'"{key}"'.encode() in self.data for key in keys) and set(keys) <= set(self.keys)
+        # Bytes first: they rule out most files at no cost. Most others show what they are
+        # in their first lines.
+        if not all(f'"{key}"'.encode() in self.data for key in keys):
+            return False
+        return set(keys) <= set(self._early) or set(keys) <= set(self.keys)
 
 
 def _keys(text: str) -> tuple[str, ...]:
+    """Keys of the object that a text begins with, or of the first one in its list."""
+    if text[:1] == "[":
+        text = text[1:].lstrip()
+    if text[:1] != "{":
+        return ()
     found = []
     depth = 0
     for token in _TOKEN.finditer(text):

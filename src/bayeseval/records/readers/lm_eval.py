@@ -69,7 +69,7 @@ def _sniff(path: Path, head: Head) -> bool:
         head.text.startswith("{")
         and head.has("results")
         and not head.has("config_general")
-        and "dataset" not in head.keys
+        and not head.has("dataset")
         and _STDERR.search(head.text) is not None
     )
 
