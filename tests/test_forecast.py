@@ -15,12 +15,7 @@ from bayeseval.design import build_design
 from bayeseval.engines._leave_out import leave_out_log_density
 from bayeseval.errors import InputError
 from bayeseval.estimands import read_arrays
-from bayeseval.estimands.forecast import (
-    downstream_line,
-    lowest_quarter,
-    new_potential,
-    sample_crps,
-)
+from bayeseval.estimands.forecast import lowest_quarter, new_potential, sample_crps
 from bayeseval.fit import Fit
 from bayeseval.forecast import Forecast, _without_covariate, check_forecasts, forecast
 from bayeseval.simulate import simulate
@@ -107,22 +102,12 @@ def test_left_out_languages_on_a_small_table() -> None:
     assert _without_covariate(design).slopes == ()
 
 
-def test_crps_line_and_quarter_by_hand() -> None:
+def test_crps_and_quarter_by_hand() -> None:
     # E|X - 1| = 1 and E|X - X'| = 1 for draws 0 and 2.
     assert sample_crps(np.array([2.0, 0.0]), 1.0) == pytest.approx(1.0 - 0.5 * 1.0)
     z = np.random.default_rng(0).standard_normal(200_000)
     # Of a standard normal at its mean: (sqrt(2) - 1) / sqrt(pi).
     assert sample_crps(z, 0.0) == pytest.approx((2**0.5 - 1) / np.pi**0.5, abs=2e-3)
-    ideal = downstream_line()
-    assert (ideal.slope, ideal.intercept) == (0.75, 0.25)
-    assert ideal(np.array([0.0, 1.0])) == pytest.approx([0.25, 1.0])
-    alignment = np.array([0.1, 0.4, 0.9])
-    line = downstream_line(alignment, 0.2 + 0.5 * (0.8 * alignment), english=0.8)
-    assert (line.slope, line.intercept) == pytest.approx((0.5, 0.2))
-    with pytest.raises(InputError, match="or neither"):
-        downstream_line(alignment)
-    with pytest.raises(InputError, match="alignment differs"):
-        downstream_line(np.ones(3), alignment)
     ranks = np.array([[1.0, 2, 3, 4], [4.0, 3, 2, 1]])
     assert lowest_quarter(ranks).tolist() == [[False] * 3 + [True], [True] + [False] * 3]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from bayeseval import names
@@ -11,7 +9,7 @@ from bayeseval.errors import InputError
 from bayeseval.estimands.arrays import Bools, Floats
 from bayeseval.estimands.container import PosteriorArrays
 
-__all__ = ["Line", "downstream_line", "lowest_quarter", "new_potential", "sample_crps"]
+__all__ = ["lowest_quarter", "new_potential", "sample_crps"]
 
 
 def new_potential(
@@ -81,59 +79,3 @@ def sample_crps(draws: Floats, target: float) -> float:
     n = len(x)
     weight = 2.0 * np.arange(1, n + 1) - n - 1.0
     return float(np.abs(x - target).mean() - (weight @ x) / n**2)
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line from adjusted alignment to task score, ``slope * x + intercept``."""
-
-    slope: float
-    intercept: float
-
-    def __call__(self, adjusted: Floats) -> Floats:
-        """Task scores of adjusted alignments, as shares of one."""
-        return np.asarray(self.slope * np.asarray(adjusted) + self.intercept)
-
-
-def downstream_line(
-    alignment: Floats | None = None,
-    score: Floats | None = None,
-    *,
-    english: float = 1.0,
-    chance: float = 0.25,
-) -> Line:
-    """Line that turns alignment into downstream scores (paper 004, section 5.2).
-
-    Alignment says how near a language is to English, not how good the model is in English:
-    it is multiplied by the model's English score first. Without scores the line is the ideal
-    one, from `chance` at no alignment to one at full alignment: ``3/4 x + 1/4`` for four
-    choices. With scores it is fitted by least squares.
-
-    Parameters
-    ----------
-    alignment, score : ndarray, shape (n_languages,), optional
-        Raw alignment and task scores between 0 and 1, both or none.
-    english : float
-        The model's English score on the task.
-    chance : float
-        Score of guessing.
-
-    Returns
-    -------
-    Line
-        Of adjusted alignment, ``alignment * english``.
-
-    Raises
-    ------
-    InputError
-        If one of the two is missing, their lengths differ, or alignment does not vary.
-    """
-    if alignment is None and score is None:
-        return Line(1.0 - chance, chance)
-    if alignment is None or score is None or np.shape(alignment) != np.shape(score):
-        raise InputError("the line needs alignment and score of the same languages, or neither")
-    x = english * np.asarray(alignment, dtype=np.float64)
-    if len(x) < 2 or np.ptp(x) == 0.0:
-        raise InputError("the line needs at least two languages whose alignment differs")
-    slope, intercept = np.polyfit(x, np.asarray(score, dtype=np.float64), 1)
-    return Line(float(slope), float(intercept))
