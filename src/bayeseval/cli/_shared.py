@@ -17,14 +17,20 @@ __all__ = [
     "EXIT_BAD_INPUT",
     "EXIT_GATE_FAILED",
     "EXIT_INTERRUPTED",
+    "CiProb",
     "Columns",
+    "Engine",
     "EngineName",
+    "Force",
     "Format",
     "Grid",
     "LeftOut",
     "Listing",
     "Mapping",
     "Metric",
+    "NoFigures",
+    "Quiet",
+    "Seed",
     "Source",
     "TaskNames",
     "load_records",
@@ -49,6 +55,14 @@ Source = Annotated[
         help="A shipped benchmark's name, a file or a folder; repeated, they become one table.",
     ),
 ]
+Seed = Annotated[int, typer.Option(help="The one seed; same seed, same numbers.")]
+Engine = Annotated[EngineName, typer.Option(help="How to get to the posterior.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No progress and no messages, only results.")
+]
+CiProb = Annotated[float, typer.Option(help="Probability of the equal-tailed intervals.")]
+NoFigures = Annotated[bool, typer.Option("--no-figures", help="Leave out the figures.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace a folder that holds something else.")]
 Columns = Annotated[
     list[str] | None,
     typer.Option(

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from bayeseval.cli._shared import Force, Quiet
+
 __all__ = ["mexa"]
 
 
@@ -51,15 +53,11 @@ def mexa(
         Path | None,
         typer.Option(help="Folder. [default: results/mexa/MODEL-EMBEDDING-POOLING-nSENTENCES]"),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace a folder that holds something else.")
-    ] = False,
+    force: Force = False,
     no_figures: Annotated[
         bool, typer.Option("--no-figures", help="Leave out the heat map.")
     ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress and no messages, only results.")
-    ] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Measure how well a model aligns languages with English (MEXA)."""
     from bayeseval.mexa.parallel import read_parallel

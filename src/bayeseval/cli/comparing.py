@@ -10,11 +10,14 @@ import typer
 from bayeseval.cli._shared import (
     EXIT_GATE_FAILED,
     Columns,
-    EngineName,
+    Engine,
+    Force,
     Format,
     LeftOut,
     Mapping,
     Metric,
+    Quiet,
+    Seed,
     Source,
     TaskNames,
     load_records,
@@ -31,8 +34,8 @@ def compare(
     by: Annotated[
         LeftOut, typer.Option(help="Leave out one score, or all scores of a level together.")
     ] = "record",
-    engine: Annotated[EngineName, typer.Option(help="How to get to the posterior.")] = "auto",
-    seed: Annotated[int, typer.Option(help="The one seed; same seed, same numbers.")] = 0,
+    engine: Engine = "auto",
+    seed: Seed = 0,
     refits: Annotated[
         int,
         typer.Option(
@@ -54,12 +57,8 @@ def compare(
         Path | None,
         typer.Option(help="Folder. [default: results/BENCHMARK/MODELS-by-WHAT-compare-seedN]"),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace a folder that holds something else.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress and no messages, only results.")
-    ] = False,
+    force: Force = False,
+    quiet: Quiet = False,
 ) -> None:
     """Compare models by how well they predict scores that were left out."""
     from bayeseval.compare import compare as run_compare

@@ -11,10 +11,14 @@ import typer
 from bayeseval.cli._shared import (
     EXIT_GATE_FAILED,
     Columns,
-    EngineName,
+    Engine,
+    Force,
     Format,
     Mapping,
     Metric,
+    NoFigures,
+    Quiet,
+    Seed,
     Source,
     TaskNames,
     load_records,
@@ -50,8 +54,8 @@ def sensitivity(
             help="A shipped model's name or a spec file. [default: additive; paper with engine ml]",
         ),
     ] = None,
-    engine: Annotated[EngineName, typer.Option(help="How to get to the posterior.")] = "auto",
-    seed: Annotated[int, typer.Option(help="The one seed; same seed, same numbers.")] = 0,
+    engine: Engine = "auto",
+    seed: Seed = 0,
     jobs: Annotated[
         int | None, typer.Option(help="Refits at a time. [default: number of cores]")
     ] = None,
@@ -64,13 +68,9 @@ def sensitivity(
         Path | None,
         typer.Option(help="Folder. [default: results/BENCHMARK/MODEL-ENGINE-without-WHAT-seedN]"),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace a folder that holds something else.")
-    ] = False,
-    no_figures: Annotated[bool, typer.Option("--no-figures", help="Leave out the figure.")] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress and no messages, only results.")
-    ] = False,
+    force: Force = False,
+    no_figures: NoFigures = False,
+    quiet: Quiet = False,
 ) -> None:
     """See how ranks hold without each level, a group or the largest residuals."""
     from bayeseval.output import default_folder, progress_bar

@@ -11,11 +11,16 @@ import typer
 from bayeseval import names
 from bayeseval.cli._shared import (
     EXIT_GATE_FAILED,
+    CiProb,
     Columns,
-    EngineName,
+    Engine,
+    Force,
     Format,
     Mapping,
     Metric,
+    NoFigures,
+    Quiet,
+    Seed,
     Source,
     TaskNames,
     load_records,
@@ -35,13 +40,13 @@ def fit(
             help="A shipped model's name or a spec file. [default: additive; paper with engine ml]",
         ),
     ] = None,
-    engine: Annotated[EngineName, typer.Option(help="How to get to the posterior.")] = "auto",
+    engine: Engine = "auto",
     draws: Annotated[int | None, typer.Option(help="Kept draws per chain. [default: 1000]")] = None,
     tune: Annotated[
         int | None, typer.Option(help="Warm-up of NUTS, per chain. [default: 1000]")
     ] = None,
     chains: Annotated[int | None, typer.Option(help="Number of chains. [default: 4]")] = None,
-    seed: Annotated[int, typer.Option(help="The one seed; same seed, same numbers.")] = 0,
+    seed: Seed = 0,
     target_accept: Annotated[
         float | None, typer.Option(help="Target acceptance rate of NUTS, between 0 and 1.")
     ] = None,
@@ -49,9 +54,7 @@ def fit(
         str | None,
         typer.Option(help="With --engine pymc: pymc, nutpie, numpyro or blackjax."),
     ] = None,
-    ci_prob: Annotated[
-        float, typer.Option(help="Probability of the equal-tailed intervals.")
-    ] = names.CI_PROB,
+    ci_prob: CiProb = names.CI_PROB,
     columns: Columns = None,
     mapping: Mapping = None,
     metric: Metric = None,
@@ -61,12 +64,8 @@ def fit(
         Path | None,
         typer.Option(help="Result folder. [default: results/BENCHMARK/MODEL-ENGINE-seedN]"),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace a folder that holds another run.")
-    ] = False,
-    no_figures: Annotated[
-        bool, typer.Option("--no-figures", help="Leave out the figures.")
-    ] = False,
+    force: Force = False,
+    no_figures: NoFigures = False,
     leave_out: Annotated[
         str | None,
         typer.Option(
@@ -84,9 +83,7 @@ def fit(
             help="File of the model's covariate, by language. [default: what the card names]"
         ),
     ] = None,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress and no messages, only results.")
-    ] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Fit one model to one benchmark and write a result folder."""
     from bayeseval.covariates import data_hash, find_covariates

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from bayeseval import names
+from bayeseval.cli._shared import CiProb, NoFigures, Quiet, Seed
 
 __all__ = ["forecast"]
 
@@ -22,20 +23,14 @@ def forecast(
         Path | None,
         typer.Option(help="File of the covariate. [default: the one the fit was made with]"),
     ] = None,
-    seed: Annotated[int, typer.Option(help="The one seed; same seed, same numbers.")] = 0,
-    ci_prob: Annotated[
-        float, typer.Option(help="Probability of the equal-tailed intervals.")
-    ] = names.CI_PROB,
+    seed: Seed = 0,
+    ci_prob: CiProb = names.CI_PROB,
     no_check: Annotated[
         bool,
         typer.Option("--no-check", help="Do not leave out each language to see how it would do."),
     ] = False,
-    no_figures: Annotated[
-        bool, typer.Option("--no-figures", help="Leave out the figures.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress and no messages, only results.")
-    ] = False,
+    no_figures: NoFigures = False,
+    quiet: Quiet = False,
 ) -> None:
     """Forecast the potential of languages that have a covariate but no records."""
     from bayeseval.fit import Fit

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bayeseval import names
-from bayeseval.cli._shared import Grid, numbers, whole_numbers
+from bayeseval.cli._shared import CiProb, Grid, NoFigures, numbers, whole_numbers
 
 __all__ = ["plan"]
 
@@ -54,10 +54,8 @@ def plan(
     ] = None,
     cost_language: Annotated[float | None, typer.Option(help="Cost of one language, once.")] = None,
     cost_task: Annotated[float | None, typer.Option(help="Cost of one task, once.")] = None,
-    ci_prob: Annotated[
-        float, typer.Option(help="Probability of the equal-tailed intervals.")
-    ] = names.CI_PROB,
-    no_figures: Annotated[bool, typer.Option("--no-figures", help="Leave out the figure.")] = False,
+    ci_prob: CiProb = names.CI_PROB,
+    no_figures: NoFigures = False,
 ) -> None:
     """Plan the next evaluation: what more seeds, items, languages or tasks would bring."""
     from bayeseval.fit import Fit
