@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import arviz_stats
@@ -38,6 +38,10 @@ def assert_same(found: object, expected: object) -> None:
         assert list(found) == list(expected)
         for key, value in expected.items():
             assert_same(found[key], value)
+    elif is_dataclass(expected):
+        assert type(found) is type(expected)
+        for field in fields(expected):
+            assert_same(getattr(found, field.name), getattr(expected, field.name))
     else:
         assert found == expected
 

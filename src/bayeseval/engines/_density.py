@@ -276,7 +276,8 @@ def inverse_mass(design: Design) -> dict[str, float]:
         unit = 1.0 if term.centred else known
         guess[_drawn(term)] = share / unit**2
     for slope in design.slopes:
-        guess[slope.drawn] = 0.5
+        if slope.n_unknown:
+            guess[slope.drawn] = 0.5
     offset = residual_offset(design)
     if offset is not None:
         guess[offset] = 0.5
