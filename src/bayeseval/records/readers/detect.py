@@ -17,6 +17,7 @@ from bayeseval.records.readers.grids import GRID_SUFFIXES
 from bayeseval.records.readers.helm import HELM
 from bayeseval.records.readers.inspect_logs import INSPECT, INSPECT_SAMPLES
 from bayeseval.records.readers.lighteval import LIGHTEVAL
+from bayeseval.records.readers.lighteval_details import LIGHTEVAL_DETAILS
 from bayeseval.records.readers.lm_eval import LM_EVAL
 from bayeseval.records.readers.lm_eval_samples import LM_EVAL_SAMPLES
 from bayeseval.records.readers.mteb import MTEB
@@ -30,6 +31,7 @@ READERS: Final[tuple[Reader, ...]] = (
     LM_EVAL,
     LM_EVAL_SAMPLES,
     LIGHTEVAL,
+    LIGHTEVAL_DETAILS,
     EUROEVAL,
     EVERY_EVAL,
     MTEB,
@@ -44,7 +46,7 @@ TABLE: Final = "table"
 """Name of what is no tool's format: a table with one score per row."""
 
 _MAX_FILES: Final = 100_000
-_SUFFIXES: Final = (".json", ".jsonl", ".gz", ".eval", *GRID_SUFFIXES)
+_SUFFIXES: Final = (".json", ".jsonl", ".gz", ".eval", ".parquet", *GRID_SUFFIXES)
 
 
 @dataclass(frozen=True, slots=True)

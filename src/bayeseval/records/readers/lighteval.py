@@ -27,7 +27,7 @@ from bayeseval.records.readers.scores import Score, settle
 from bayeseval.records.readers.task_names import NamedTask, read_task_names
 from bayeseval.records.report import counted
 
-__all__ = ["LIGHTEVAL"]
+__all__ = ["LIGHTEVAL", "task_and_shots"]
 
 _TIME: Final = re.compile(r"results_(.+)\.json")
 
@@ -90,7 +90,7 @@ def _tasks(path: Path, averages: list[str]) -> Iterator[_Task]:
         if key == "all" or re.search(r"(?:^|[:_|])_?average(?:[:|]\d+)?$", key):
             averages.append(key)
             continue
-        task, shots = _parts(key)
+        task, shots = task_and_shots(key)
         settings = config_tasks.get(key) or config_tasks.get(key.replace("|", ":"))
         yield _Task(
             where=f"{path}, task {key!r}",
@@ -103,7 +103,7 @@ def _tasks(path: Path, averages: list[str]) -> Iterator[_Task]:
         )
 
 
-def _parts(key: str) -> tuple[str, str]:
+def task_and_shots(key: str) -> tuple[str, str]:
     """Task (with subset) and shots of ``suite|task:subset|shots`` in any of its spellings."""
     if "|" in key:
         parts = key.split("|")

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from bayeseval.errors import InputError
-from bayeseval.records.raw import Cells, RawTable, object_array
+from bayeseval.records.raw import object_array
 from bayeseval.records.readers.base import (
     Head,
     Options,
@@ -28,11 +26,11 @@ from bayeseval.records.readers.base import (
     json_lines,
     unpacked,
 )
+from bayeseval.records.readers.items import Items, settle_items
 from bayeseval.records.readers.lm_eval import common_folder, model_label, name_notes
-from bayeseval.records.readers.same_language import one_label_each
-from bayeseval.records.readers.scores import Score, choose
+from bayeseval.records.readers.scores import Score
 from bayeseval.records.readers.task_names import read_task_names
-from bayeseval.records.report import Dropped, shorten, show
+from bayeseval.records.report import show
 
 __all__ = ["LM_EVAL_SAMPLES"]
 
@@ -41,15 +39,6 @@ _NAME: Final = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d{2}-\d{2}T[\d.
 
 # Above this, a file is read line by line rather than held as a whole.
 _QUICK: Final = 1 << 29
-
-
-@dataclass(frozen=True, slots=True)
-class _Items:
-    """The items of a file under one metric and filter."""
-
-    lines: npt.NDArray[np.int64]
-    items: Cells
-    values: Cells
 
 
 def _sniff(path: Path, head: Head) -> bool:
@@ -61,7 +50,7 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     source = common_folder(paths)
     stems = {path: _task_and_time(path) for path in paths}
     named = names.parse_all((task for task, _ in stems.values()), source)
-    read: dict[str, dict[str, _Items]] = {}
+    read: dict[str, dict[str, Items]] = {}
     heads: list[Score] = []
     for path in options.each(paths):
         task, time = stems[path]
@@ -82,36 +71,8 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
             )
             for key in read[str(path)]
         ]
-    said, left_out = name_notes(named), list[Dropped]()
-    chosen = choose(heads, source, options, said, left_out)
-    down = sorted({f"{score.dataset} ({score.key})" for score in chosen if not score.higher})
-    if down:
-        raise InputError(
-            f"{source}: lower is better for {shorten(down)}; choose another metric with"
-            " --metric DATASET=METRIC"
-        )
-    labels, matched = one_label_each((score.dataset, score.language) for score in chosen)
-    tables = [
-        _table(score, labels[score.dataset, score.language], read[score.where]) for score in chosen
-    ]
-    tables[0] = RawTable(
-        tables[0].source,
-        tables[0].place,
-        tables[0].numbers,
-        tables[0].columns,
-        dropped=_rows(left_out, read),
-    )
-    return Reading(tuple(tables), (*said, *matched))
-
-
-def _rows(
-    groups: Sequence[Dropped], read: Mapping[str, Mapping[str, _Items]]
-) -> tuple[Dropped, ...]:
-    """What was left out, counted in items rather than files."""
-    some = {path: len(next(iter(found.values())).lines) for path, found in read.items()}
-    return tuple(
-        Dropped(g.reason, tuple((name, count * some[g.first]) for name, count in g.counts), g.first)
-        for g in groups
+    return settle_items(
+        heads, read, source=source, options=options, place="line", notes=name_notes(named)
     )
 
 
@@ -129,11 +90,11 @@ def _task_and_time(path: Path) -> tuple[str, str]:
     )
 
 
-def _items_of(path: Path) -> dict[str, _Items]:
+def _items_of(path: Path) -> dict[str, Items]:
     return _quick(path) or _careful(path)
 
 
-def _quick(path: Path) -> dict[str, _Items] | None:
+def _quick(path: Path) -> dict[str, Items] | None:
     """Only the columns that are needed, by pyarrow; None for what has to be explained."""
     import pyarrow as pa
     import pyarrow.json as pj
@@ -170,7 +131,7 @@ def _quick(path: Path) -> dict[str, _Items] | None:
             values = table[name].to_numpy()[rows]
             if np.isnan(values).any() or np.isinf(values).any():
                 return None
-            found[_key(name, selector)] = _Items(
+            found[_key(name, selector)] = Items(
                 rows + 1,
                 object_array(map(str, items[rows].tolist())),
                 object_array(values.tolist()),
@@ -178,7 +139,7 @@ def _quick(path: Path) -> dict[str, _Items] | None:
     return found
 
 
-def _careful(path: Path) -> dict[str, _Items]:
+def _careful(path: Path) -> dict[str, Items]:
     """Line by line, with a message for the first that is not as it should be."""
     rows: dict[str, list[tuple[int, Any, float | None]]] = {}
     for number, record in json_lines(path):
@@ -204,7 +165,7 @@ def _careful(path: Path) -> dict[str, _Items]:
     if not rows:
         raise InputError(f"{path}: no item has a score of its own")
     return {
-        key: _Items(
+        key: Items(
             np.array([row[0] for row in found], dtype=np.int64),
             object_array(row[1] for row in found),
             object_array(row[2] for row in found),
@@ -215,26 +176,6 @@ def _careful(path: Path) -> dict[str, _Items]:
 
 def _key(metric: str, selector: str) -> str:
     return metric if selector == "none" else f"{metric},{selector}"
-
-
-def _table(score: Score, language: str, found: Mapping[str, _Items]) -> RawTable:
-    items = found[score.key]
-    same = {
-        "model": score.model,
-        "language": language,
-        "dataset": score.dataset,
-        "metric": score.key,
-    }
-    return RawTable(
-        source=score.where,
-        place="line",
-        numbers=items.lines,
-        columns={
-            **{name: object_array([text] * len(items.lines)) for name, text in same.items()},
-            "score": items.values,
-            "item": items.items,
-        },
-    )
 
 
 LM_EVAL_SAMPLES: Final = Reader(
