@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from importlib import import_module
 from pathlib import Path
 
 import arviz_stats
@@ -14,15 +15,19 @@ import pytest
 from bayeseval import Fit, fit
 from bayeseval.cli import main
 from bayeseval.compare import GOOD_K, Comparison, compare, find_fits
+from bayeseval.compare.bridge import bridge
 from bayeseval.compare.refits import refit_units
 from bayeseval.compare.words import verdict
-from bayeseval.design import build_design
-from bayeseval.engines._evidence import leave_group_out
+from bayeseval.design import Design, build_design
+from bayeseval.engines import SamplerSettings, load_engine
+from bayeseval.engines._evidence import leave_group_out, without
+from bayeseval.engines.base import pointwise_log_likelihood
 from bayeseval.errors import InputError
 from bayeseval.output.comparison_figure import comparison_figure
 from bayeseval.records import Records
 from bayeseval.simulate import simulate
 from bayeseval.spec import load_spec
+from tests import bounded_tables
 
 MODELS = ("additive", "interaction")
 
@@ -189,6 +194,69 @@ def test_a_refit_without_a_record_agrees_with_psis(tailed: tuple[Records, Fit]) 
     # Negative control: within the sample the record is less of a surprise.
     inside = heavy.data["log_likelihood"]["score"].to_numpy()[..., unit]
     assert np.log(np.exp(inside).mean()) > found[0] + 0.2
+
+
+@pytest.mark.parametrize("by", ["language", "model"])
+def test_a_bridge_between_two_fits_is_the_density_of_the_group(by: str) -> None:
+    records = table("additive", seed=3)
+    design = build_design(records, load_spec("additive"))
+    exact = leave_group_out(design, by=by, units=[0, 1, 2])  # type: ignore[arg-type]
+    whole = log_likelihood_of(design, design)
+    for unit in range(3):
+        own = design.factor_index[by] == unit
+        rest = log_likelihood_of(design, without(design, by=by, unit=unit))[..., own].sum(axis=-1)
+        found = bridge(whole[..., own].sum(axis=-1), rest)
+        assert found.is_good
+        assert abs(found.value - exact.log_density[unit]) < 5.0 * max(found.error, 0.02)
+        # Negative control: within the sample.
+        inside = whole[..., own].sum(axis=-1).mean()
+        assert inside - exact.log_density[unit] > 1.0
+
+
+def test_a_bridge_that_does_not_carry_says_so() -> None:
+    rng = np.random.default_rng(0)
+    rest = rng.normal(-100.0, 5.0, (4, 500))
+    assert not bridge(rest + 100.0, rest).is_good
+    # A group that says nothing: the same likelihood at every draw.
+    same = bridge(np.full((4, 10), -3.0), np.full((4, 10), -3.0))
+    assert same == (pytest.approx(-3.0), 0.0, pytest.approx(0.5))
+    assert same.is_good
+
+
+def log_likelihood_of(design: Design, fitted: Design) -> np.ndarray:
+    """Of all records of `design` at draws of the fit to `fitted`, on (chain, draw, record)."""
+    drawn = load_engine("marginal")(fitted, SamplerSettings(draws=500, chains=4, seed=2))
+    flat = {k: np.asarray(v).reshape(-1, *v.shape[2:]) for k, v in drawn.posterior.items()}
+    return pointwise_log_likelihood(design, flat).reshape(4, 500, -1)
+
+
+def test_groups_of_counts_are_bridged(monkeypatch: pytest.MonkeyPatch) -> None:
+    design = bounded_tables.design(likelihood="binomial")
+    settings = SamplerSettings(draws=250, tune=250, chains=2, seed=4)
+    # `bayeseval.compare` is the function; its module is reached by import.
+    monkeypatch.setattr(import_module("bayeseval.compare.refits"), "_SETTINGS", settings)
+    drawn = load_engine("numpyro")(design, settings)
+    flat = {k: np.asarray(v).reshape(-1, *v.shape[2:]) for k, v in drawn.posterior.items()}
+    density = pointwise_log_likelihood(design, flat).reshape(2, 250, -1)
+    joint = density[..., design.factor_index["language"] == 1].sum(axis=-1)
+    elpd, k_hat = refit_units(
+        design,
+        "language",
+        [1],
+        seed=1,
+        jobs=1,
+        progress=lambda stage, done, total, remark: None,
+        whole=joint[None],
+    )
+    assert np.isnan(k_hat[0])
+    # The plain mean over draws without the group is noisier, and right.
+    rest = load_engine("numpyro")(without(design, by="language", unit=1), settings).posterior
+    own = {k: np.asarray(v).reshape(-1, *v.shape[2:]) for k, v in rest.items()}
+    group = pointwise_log_likelihood(design, own)[:, design.factor_index["language"] == 1]
+    plain_mean = np.log(np.mean(np.exp(group.sum(axis=1))))
+    assert elpd[0] == pytest.approx(plain_mean, abs=0.5)
+    # Negative control: within the sample.
+    assert joint.mean() > elpd[0] + 1.0
 
 
 def hand_made() -> tuple[pd.DataFrame, pd.DataFrame]:

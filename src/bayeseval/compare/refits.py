@@ -17,10 +17,11 @@ from scipy.special import logsumexp
 
 from bayeseval import names
 from bayeseval._processes import run_all
+from bayeseval.compare.bridge import bridge
 from bayeseval.design import Design
 from bayeseval.engines import SamplerSettings, load_engine
 from bayeseval.engines._evidence import without
-from bayeseval.engines._leave_out_mixture import group_log_density
+from bayeseval.engines._leave_out_mixture import group_log_density, why_no_mixture
 from bayeseval.engines.base import linear_predictor, pointwise_log_likelihood
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ Floats = npt.NDArray[np.float64]
 _SETTINGS: Final = SamplerSettings(draws=500, tune=500, chains=4)
 # Draws that a group's density is integrated at.
 _GROUP_DRAWS: Final = 500
+# Pareto k-hats above are no basis (Vehtari, Gelman and Gabry 2017).
+GOOD_K: Final = 0.7
 # Chains that disagree more than this have not found the same posterior.
 _MOST_RHAT: Final = 1.05
 
@@ -44,6 +47,7 @@ class _Task(NamedTuple):
     by: names.LeftOut
     unit: int
     seed: int
+    whole: Floats | None
 
 
 def refit_units(
@@ -54,6 +58,7 @@ def refit_units(
     seed: int,
     jobs: int,
     progress: Progress,
+    whole: Floats | None = None,
 ) -> tuple[Floats, Floats]:
     """Log densities of units that were left out of the fit.
 
@@ -71,6 +76,9 @@ def refit_units(
         Refits at once.
     progress : callable
         Called as ``progress(stage, done, total, remark)``.
+    whole : ndarray, shape (n_units, n_chains, n_draws), optional
+        Of groups, the log likelihood of their records at draws of the fit to the whole
+        table.
 
     Returns
     -------
@@ -78,9 +86,19 @@ def refit_units(
         Natural log, score units; of groups, the joint density of their records.
     k_hat : ndarray, shape (n_units,)
         NaN for records, whose density is a plain mean over draws; for groups, that of
-        the weights that integrate over their noise. Infinite where chains disagree.
+        the weights that integrate over their noise, or NaN after bridge sampling, which
+        has none. Infinite where chains disagree, or the bridge does not carry.
+
+    Notes
+    -----
+    A group's effects are integrated out where that is possible given its noise
+    (:func:`why_no_mixture`); where it is not, or the weights are bad, the posteriors with
+    and without the group are joined by a bridge.
     """
-    tasks = [_Task(design, by, unit, seed) for unit in units]
+    tasks = [
+        _Task(design, by, unit, seed, None if whole is None else whole[i])
+        for i, unit in enumerate(units)
+    ]
     stage = f"{design.spec.name}: refits without each {by}"
     results = run_all(_refit, tasks, jobs=jobs, stage=stage, progress=progress)
     return np.array([elpd for elpd, _ in results]), np.array([k for _, k in results])
@@ -100,10 +118,27 @@ def _refit(task: _Task, beat: Progress | None) -> tuple[float, float]:
         density = pointwise_log_likelihood(design, flat)[:, unit]
         value, k_hat = float(logsumexp(density) - np.log(len(density))), np.nan
     else:
+        value, k_hat = _group(task, flat, drawn.sample_stats["lp"].shape, seed=own)
+    return value, np.inf if _rhat(design, flat, drawn.sample_stats["lp"]) > _MOST_RHAT else k_hat
+
+
+def _group(
+    task: _Task, flat: dict[str, Floats], shape: tuple[int, ...], *, seed: int
+) -> tuple[float, float]:
+    """Log density and k-hat of a group, from draws of a fit without it."""
+    design, by, unit = task.design, task.by, task.unit
+    value, k_hat = np.nan, np.inf
+    if by != names.RECORD and why_no_mixture(design) is None:
         kept = np.linspace(0, len(flat[names.INTERCEPT]) - 1, _GROUP_DRAWS).astype(int)
         some = {name: values[kept] for name, values in flat.items()}
-        value, k_hat = group_log_density(design, some, by=by, level=unit, seed=own)
-    return value, np.inf if _rhat(design, flat, drawn.sample_stats["lp"]) > _MOST_RHAT else k_hat
+        value, k_hat = group_log_density(design, some, by=by, level=unit, seed=seed)
+    if k_hat > GOOD_K and task.whole is not None:
+        records = np.flatnonzero(design.factor_index[by] == unit)
+        density = pointwise_log_likelihood(design, flat)[:, records].sum(axis=1)
+        found = bridge(task.whole, density.reshape(shape))
+        if found.is_good or np.isnan(value):
+            value, k_hat = found.value, np.nan if found.is_good else np.inf
+    return value, k_hat
 
 
 def _rhat(design: Design, flat: dict[str, Floats], lp: npt.NDArray[np.generic]) -> float:

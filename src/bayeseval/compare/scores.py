@@ -19,7 +19,7 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from bayeseval import names
-from bayeseval.compare.refits import refit_units
+from bayeseval.compare.refits import GOOD_K, refit_units
 from bayeseval.design import Design
 from bayeseval.engines._evidence import leave_group_out
 from bayeseval.engines._leave_out import leave_out_tree
@@ -37,9 +37,6 @@ __all__ = ["GOOD_K", "Scores", "check_cost", "exact_elpd", "score"]
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-
-# Pareto k-hats above are no basis (Vehtari, Gelman and Gabry 2017).
-GOOD_K: Final = 0.7
 
 EXACT: Final = "exact given the sds, PSIS over the sds"
 PSIS: Final = "PSIS"
@@ -85,12 +82,6 @@ def check_cost(design: Design, by: names.LeftOut, *, refits: int) -> None:
     if by == names.RECORD or reason is None:
         return
     name, n = design.spec.name, len(design.coords[by])
-    missing = why_no_mixture(design)
-    if missing is not None:
-        raise InputError(
-            f"{name} cannot be compared by {by} ({missing}); leave {name} out of the comparison, "
-            "or compare by record"
-        )
     if n > refits:
         raise InputError(
             f"{name} has no closed form of the density of a left-out {by} ({reason}): it takes "
@@ -131,11 +122,13 @@ def score(
     tree, notes = _plain_tree(design, fitted)
     joint = draws_of(tree["log_likelihood"].to_dataset()[names.SCORE])
     if by != names.RECORD:
-        found = _groups(design, fitted, by, seed=seed, jobs=jobs, progress=progress)
         index = design.factor_index[by]
         order = np.argsort(index, kind="stable")
         starts = np.searchsorted(index[order], np.arange(len(design.coords[by])))
         joint = np.add.reduceat(joint[:, order], starts, axis=1)
+        chains = tree["log_likelihood"].sizes["chain"]
+        whole = joint.T.reshape(joint.shape[1], chains, -1)
+        found = _groups(design, fitted, by, whole, seed=seed, jobs=jobs, progress=progress)
         return replace(found, lppd=_lppd(joint), notes=notes)
     plain = _psis(tree)
     if why_not(design) is None:
@@ -153,14 +146,27 @@ def _gaussian_records(design: Design, fitted: Fit, *, seed: int, progress: Progr
 
 
 def _groups(
-    design: Design, fitted: Fit, by: names.LeftOut, *, seed: int, jobs: int, progress: Progress
+    design: Design,
+    fitted: Fit,
+    by: names.LeftOut,
+    whole: Floats,
+    *,
+    seed: int,
+    jobs: int,
+    progress: Progress,
 ) -> Scores:
     if why_not(design) is None:
         elpd, k_hat = exact_elpd(design, fitted, by)
         return _by_evidence(design, by, elpd, k_hat, seed=seed, progress=progress)
     units = range(len(design.coords[by]))
-    elpd, k_hat = refit_units(design, by, units, seed=seed, jobs=jobs, progress=progress)
-    return Scores(elpd, k_hat, 0.0, f"refits without each {by}")
+    elpd, k_hat = refit_units(
+        design, by, units, seed=seed, jobs=jobs, progress=progress, whole=whole
+    )
+    # Normal noise has no weights either.
+    own_weights = design.outcome.is_gaussian and why_no_mixture(design) is None
+    bridged = 0 if own_weights else int(np.isnan(k_hat).sum())
+    said = f", {bridged} by bridge sampling" if bridged else ""
+    return Scores(elpd, k_hat, 0.0, f"refits without each {by}{said}")
 
 
 def _by_evidence(
