@@ -33,8 +33,8 @@ _EVERYTHING = slice(None)
 # Equally spaced nodes converge geometrically for an integrand that is analytic around the
 # real line and falls off like a normal density (Trefethen and Weideman 2014, "The
 # exponentially convergent trapezoidal rule"). The logistic function has poles at a
-# distance of pi / sd: these 25 nodes leave 1e-9 for an sd of 2 and 3e-6 for one of 3, where
-# 25 Gauss-Hermite nodes leave 2e-5 and 6e-4.
+# distance of pi / sd: at means between -4 and 4 these 25 nodes leave at most 2e-8 for an sd
+# of 2 and 5e-6 for one of 3, where 25 Gauss-Hermite nodes leave 9e-7 and 7e-5.
 _STEP: Final = 0.5
 _NODES: Final = _STEP * np.arange(-12, 13)
 _WEIGHTS: Final = np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
