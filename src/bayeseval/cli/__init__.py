@@ -73,7 +73,10 @@ def _usage(message: str) -> str:
     words = message.split("'")
     if message.startswith("No such command") and len(words) > 1:
         commands = sorted(COMMANDS)
-        message += f" (commands: {', '.join(commands)}){did_you_mean(words[1], commands)}"
+        # Some versions of typer add a suggestion of their own.
+        problem = message.split(". ")[0].rstrip(".")
+        hint = did_you_mean(words[1], commands)
+        message = f"{problem} (commands: {', '.join(commands)}){hint}"
     return f"{' '.join(message.split()).rstrip('.')}. Try 'bayeseval --help'."
 
 
