@@ -77,7 +77,8 @@ def _usage(message: str) -> str:
         problem = message.split(". ")[0].rstrip(".")
         hint = did_you_mean(words[1], commands)
         message = f"{problem} (commands: {', '.join(commands)}){hint}"
-    return f"{' '.join(message.split()).rstrip('.')}. Try 'bayeseval --help'."
+    said = " ".join(message.split()).rstrip(".")
+    return f"{said}{'' if said.endswith('?') else '.'} Try 'bayeseval --help'."
 
 
 def _complain(message: str) -> None:
