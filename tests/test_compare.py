@@ -221,6 +221,15 @@ def test_a_bridge_that_does_not_carry_says_so() -> None:
     same = bridge(np.full((4, 10), -3.0), np.full((4, 10), -3.0))
     assert same == (pytest.approx(-3.0), 0.0, pytest.approx(0.5))
     assert same.is_good
+    # Draws that rule the group out have likelihood zero, as a very small one.
+    never = rng.normal(-5.0, 1.0, (4, 500))
+    whole = never[:, :250] + 0.5
+    lost, tiny = never.copy(), never.copy()
+    lost[:, ::5], tiny[:, ::5] = -np.inf, -1e6
+    assert bridge(whole, lost) == pytest.approx(bridge(whole, tiny))
+    assert bridge(whole, lost).value < bridge(whole, never).value - 0.1
+    # One chain cannot tell its own error.
+    assert bridge(whole[:1], never[:1]).error == np.inf
 
 
 def log_likelihood_of(design: Design, fitted: Design) -> np.ndarray:

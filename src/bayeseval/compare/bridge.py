@@ -59,7 +59,8 @@ def bridge(with_group: Floats, without_group: Floats) -> Bridge:
     ----------
     with_group, without_group : ndarray, shape (n_chains, n_draws)
         Log likelihood of the group at draws of the posterior with it and of the one
-        without it. At least two chains each; their numbers may differ.
+        without it. Their numbers may differ; a single chain cannot tell the error, which
+        is infinite then.
 
     Returns
     -------
@@ -68,9 +69,10 @@ def bridge(with_group: Floats, without_group: Floats) -> Bridge:
     pairs = list(zip(with_group, without_group, strict=False))
     by_chain = np.array([_solve(*pair) for pair in pairs])
     value = _solve(with_group.ravel(), without_group.ravel())
+    error = by_chain.std(ddof=1) / np.sqrt(len(pairs)) if len(pairs) > 1 else np.inf
     return Bridge(
         value=value,
-        error=float(by_chain.std(ddof=1) / np.sqrt(len(pairs))),
+        error=float(error),
         overlap=float(expit(without_group - value).mean()),
     )
 
@@ -80,5 +82,7 @@ def _solve(with_group: Floats, without_group: Floats) -> float:
         return float(expit(log_ratio - with_group).mean() - expit(without_group - log_ratio).mean())
 
     ends = np.concatenate([with_group, without_group])
+    # Draws under which a count is impossible say so by minus infinity; they count as such.
+    ends = ends[np.isfinite(ends)]
     # At forty beyond either end one of the two means is one and the other zero.
     return float(brentq(excess, ends.min() - 40.0, ends.max() + 40.0, xtol=1e-9))

@@ -45,12 +45,13 @@ class Comparison:
     table : pandas.DataFrame
         ``spec``, ``elpd``, ``se``, ``elpd_diff`` and ``diff_se`` (model less the best one:
         zero for the best, negative for the others), ``p_eff`` (effective number of
-        parameters), ``n_bad_k`` (left-out units with a Pareto k-hat above 0.7),
+        parameters), ``n_bad_k`` (left-out units whose `k_hats` are above 0.7),
         ``method``. Natural logarithms, score units.
     pointwise : pandas.DataFrame
         Elpd of every left-out unit (row) under every model (column).
     k_hats : pandas.DataFrame
-        Pareto k-hat behind each; NaN where nothing was importance-sampled.
+        Pareto k-hat behind each; NaN where nothing was importance-sampled, infinite where
+        a refit or a bridge cannot be relied on.
     routes : pandas.DataFrame
         For records: elpd as in `table` beside that of plain PSIS over all parameters,
         ``elpd_psis``, and how many of its k-hats are above 0.7, ``n_bad_k_psis``.

@@ -131,11 +131,14 @@ def verdict(
             f"The standard errors rest on {best['n']} left-out {by}s only, and are rough."
         )
     for row in table[table["n_bad_k"] > 0].to_dict("records"):
+        some = f"{row['spec']}: {row['n_bad_k']} of {row['n']}"
         # PSIS misses the draws that a left-out record makes likely; a joint density of many
-        # records that rests on few of its draws errs either way.
-        fault = "is likely too high" if by == names.RECORD else "has a large Monte-Carlo error"
+        # records that rests on few of its draws errs either way, whichever way it is had.
         sentences.append(
-            f"{row['spec']}: {row['n_bad_k']} of {row['n']} k-hats are above 0.7; its elpd {fault}."
+            f"{some} k-hats are above 0.7; its elpd is likely too high."
+            if by == names.RECORD
+            else f"{some} left-out {by}s rest on too few draws (k-hat above 0.7, or a bridge that "
+            "does not carry); its elpd has a large Monte-Carlo error."
         )
     sentences += _bought(fits)
     for row in moves.to_dict("records"):
