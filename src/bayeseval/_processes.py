@@ -104,8 +104,7 @@ def run_all(
             done = len(results)
 
             def beat(inner: str, at: int, total: int, remark: str, done: int = done) -> None:
-                if done < len(items):
-                    progress(stage, done, len(items), inner)
+                progress(stage, done, len(items), inner)
 
             results.append(work(item, beat))
             progress(stage, len(results), len(items), "")
