@@ -312,7 +312,7 @@ def test_the_words_are_careful(compared: Comparison) -> None:
     said = verdict(table, moves, fits, "task")
     assert said[0] == "No clear winner: b is 2.0 (SE 1.5) ahead of a, less than 4."
     assert said[1] == "The standard errors rest on 13 left-out tasks only, and are rough."
-    assert said[2].startswith("a: 3 of 13 k-hats are above 0.7")
+    assert said[2].startswith("a: 3 of 13 left-out tasks rest on too few draws")
     assert "CV-PRR are not reported by both a and b, and cannot be compared." in said
     assert said[-4].endswith("most move (ranks): de 1 [1, 2] to 3 [2, 4].")
     clear = table.assign(elpd_diff=[0.0, -9.0, -7.0], diff_se=[0.0, 2.0, 5.0], n_bad_k=0, n=500)
@@ -323,6 +323,7 @@ def test_the_words_are_careful(compared: Comparison) -> None:
     said = verdict(clear.assign(n_bad_k=[1, 0, 0]), moves, fits, "record")
     assert said[0].startswith("No clear winner: b is 9.0")
     assert said[0].endswith("but some left-out densities cannot be relied on.")
+    assert "b: 1 of 500 k-hats are above 0.7; its elpd is likely too high." in said
 
 
 def plain(one: Fit) -> tuple[np.ndarray, np.ndarray]:

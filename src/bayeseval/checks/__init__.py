@@ -132,8 +132,8 @@ def _about_priors(
 
 def _parameters(design: Design, posterior: xr.Dataset) -> list[str]:
     effects = {term.effect for term in design.terms}
-    return [str(n) for n in posterior.data_vars if n in design.priors or n in design.dims()
-            and n not in effects]  # fmt: skip
+    wanted = {*design.priors, *design.dims()} - effects
+    return [str(name) for name in posterior.data_vars if name in wanted]
 
 
 def _limits(arrays: PosteriorArrays, bounds: Bounds) -> tuple[Floats, Floats] | None:

@@ -16,6 +16,7 @@ from bayeseval.cli._shared import (
     LeftOut,
     Mapping,
     Metric,
+    NoFigures,
     Quiet,
     Seed,
     Source,
@@ -45,9 +46,7 @@ def compare(
     jobs: Annotated[
         int | None, typer.Option(help="Fits at once. [default: one per four cores]")
     ] = None,
-    figures: Annotated[
-        bool, typer.Option("--figures/--no-figures", help="Draw the figure.")
-    ] = True,
+    no_figures: NoFigures = False,
     columns: Columns = None,
     mapping: Mapping = None,
     metric: Metric = None,
@@ -90,8 +89,9 @@ def compare(
             jobs=jobs,
             progress=progress,
         )
-    found.save(folder, figures=figures, force=force)
+    # Said before it is saved: a folder that may not be replaced does not cost the answer.
     typer.echo(str(found))
+    found.save(folder, figures=not no_figures, force=force)
     typer.echo(f"\nResults: {folder}")
     if any(one.gate.status == "fail" for one in found.fits.values()):
         raise typer.Exit(EXIT_GATE_FAILED)

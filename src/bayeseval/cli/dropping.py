@@ -102,8 +102,9 @@ def sensitivity(
             progress=progress,
         )
     folder = out or default_folder(records.name, called, str(found.fit.run["engine"]), seed)
-    found.save(folder, figures=not no_figures, force=force)
+    # Said before it is saved: a folder that may not be replaced does not cost the answer.
     typer.echo(str(found))
+    found.save(folder, figures=not no_figures, force=force)
     typer.echo(f"\nResults: {folder}")
     if found.fit.gate.status == "fail":
         raise typer.Exit(EXIT_GATE_FAILED)
