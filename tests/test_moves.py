@@ -49,5 +49,8 @@ def test_the_same_fit_does_not_move() -> None:
 def test_one_level_in_common_has_no_correlation() -> None:
     moved = level_moves(BEFORE, drawn([[1.0]], "c"))
     assert np.isnan(agreement(moved)).all()
-    # A point estimate has no sd.
-    assert np.isnan(moved["sd_after"]).all()
+    # A point estimate has neither sd nor interval, of its ranks neither.
+    assert np.isnan(moved[["sd_after", "lower_after", "upper_after"]]).all(axis=None)
+    assert most_moved(level_moves(drawn([[1.0, 2.0]], "ab"), drawn([[2.0, 1.0]], "ab"))) == (
+        "a 1 to 2; b 2 to 1"
+    )

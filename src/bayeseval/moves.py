@@ -10,6 +10,8 @@ import pandas as pd
 import xarray as xr
 from scipy.stats import kendalltau, spearmanr
 
+from bayeseval import names
+from bayeseval.estimands.arrays import interval_summary, rank_summary
 from bayeseval.estimands.frames import draws_of
 from bayeseval.estimands.ranks import higher_is_better, rank_draws
 
@@ -59,7 +61,7 @@ def level_moves(before: Quantity, after: Quantity) -> pd.DataFrame:
         One row per common level, indexed by it: ``mean`` (posterior), ``sd``, and
         ``lower``, ``median`` and ``upper`` of the rank among the common levels (95 %,
         equal-tailed, 1 = best), each with ``_before`` and ``_after``. NaN where a fit
-        does not report the level.
+        does not report the level; a point estimate has no sd and no interval.
     """
     common = [label for label in before.levels if label in set(after.levels)]
     old, new = (_summary(quantity, common) for quantity in (before, after))
@@ -89,19 +91,22 @@ def _summary(quantity: Quantity, levels: list[str]) -> pd.DataFrame:
     place = {label: i for i, label in enumerate(quantity.levels)}
     values = quantity.draws[:, [place[label] for label in levels]]
     ranks = rank_draws(values, highest_first=higher_is_better(quantity.name))
-    rows = []
-    for value, rank in zip(values.T, ranks.T, strict=True):
-        drawn, ranked = value[~np.isnan(value)], rank[~np.isnan(rank)]
-        bounds = (
-            np.quantile(ranked, [0.025, 0.5, 0.975], method="inverted_cdf")
-            if len(ranked)
-            else np.full(3, np.nan)
-        )
-        sd = drawn.std(ddof=1) if len(drawn) > 1 else np.nan
-        rows.append([drawn.mean() if len(drawn) else np.nan, sd, *bounds])
-    return pd.DataFrame(rows, index=levels, columns=["mean", "sd", "lower", "median", "upper"])
+    value = interval_summary(values, ci_prob=names.CI_PROB)
+    rank = rank_summary(ranks, ci_prob=names.CI_PROB)
+    return pd.DataFrame(
+        {
+            "mean": value.mean,
+            "sd": value.sd,
+            "lower": rank.lower,
+            "median": rank.median,
+            "upper": rank.upper,
+        },
+        index=levels,
+    )
 
 
 def _rank(row: pd.Series[float], when: str) -> str:
-    lower, middle, upper = (int(row[f"{key}_{when}"]) for key in ("lower", "median", "upper"))
-    return f"{middle} [{lower}, {upper}]"
+    text = f"{row[f'median_{when}']:.0f}"
+    lower, upper = row[f"lower_{when}"], row[f"upper_{when}"]
+    # A point estimate has no interval.
+    return text if np.isnan(lower) else f"{text} [{lower:.0f}, {upper:.0f}]"

@@ -241,7 +241,7 @@ def sensitivity_figure(
     sizes = {q: int((ranks["quantity"] == q).sum()) for q in _WORDS}
     rows = max(min(sizes[names.LANGUAGE_POTENTIAL], _MANY), 2 * sizes["cv_prr"] + 4)
     failed = sorted(set(table.loc[table["status"].isin(_FAILED), "without"]))
-    point = bool((ranks["lower"] == ranks["upper"]).all())
+    point = bool(ranks["lower"].isna().all())
     many = sizes[names.LANGUAGE_POTENTIAL] > _MANY
     figure = new_figure(
         10.0,
@@ -275,9 +275,10 @@ def _panel(axes: Axes, ranks: pd.DataFrame, moves: pd.DataFrame) -> None:
     known = known.sort_values(["median", "lower", "upper"]).head(_MANY).reset_index(drop=True)
     place = {label: i for i, label in enumerate(known["level"])}
     y = np.arange(len(known), dtype=float)
-    axes.hlines(y, known["lower"], known["upper"], color=MAIN, alpha=0.35, linewidth=3.0).set_gid(
-        "bars"
-    )
+    bars = known[known["lower"].notna()]
+    axes.hlines(
+        bars.index, bars["lower"], bars["upper"], color=MAIN, alpha=0.35, linewidth=3.0
+    ).set_gid("bars")
     if len(moves):
         there = moves[moves["level"].isin(place)].dropna(subset=["median_after"])
         rows = there["level"].map(place).to_numpy(dtype=float)
