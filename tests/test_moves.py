@@ -36,6 +36,18 @@ def test_common_levels_are_ranked_among_themselves() -> None:
     assert most_moved(moved) == "a 2 [2, 2] to 1 [1, 1]; b 1 [1, 1] to 2 [2, 2]"
 
 
+def test_a_level_that_one_fit_does_not_report_moves_nobody() -> None:
+    unreported = drawn([[NAN, 1.0, 3.0], [NAN, 3.0, 5.0]], "abc")
+    for moved in (level_moves(BEFORE, unreported), level_moves(unreported, BEFORE)):
+        assert list(moved.index) == ["b", "c"]
+        # Among three, c would be third before and second after.
+        assert list(moved["median_before"]) == list(moved["median_after"]) == [1.0, 2.0]
+        assert most_moved(moved) == ""
+    nothing = level_moves(BEFORE, drawn([[NAN] * 3], "abc"))
+    assert len(nothing) == 0
+    assert np.isnan(agreement(nothing)).all()
+
+
 def test_the_same_fit_does_not_move() -> None:
     gap = drawn([[2.0, 1.0, 3.0], [4.0, NAN, 5.0], [6.0, 5.0, 7.0]], "abc")
     moved = level_moves(gap, gap)

@@ -58,12 +58,13 @@ def level_moves(before: Quantity, after: Quantity) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per common level, indexed by it: ``mean`` (posterior), ``sd``, and
-        ``lower``, ``median`` and ``upper`` of the rank among the common levels (95 %,
-        equal-tailed, 1 = best), each with ``_before`` and ``_after``. NaN where a fit
-        does not report the level; a point estimate has no sd and no interval.
+        One row per level that both fits report, indexed by it: ``mean`` (posterior),
+        ``sd``, and ``lower``, ``median`` and ``upper`` of the rank among these levels (95 %,
+        equal-tailed, 1 = best), each with ``_before`` and ``_after``; a point estimate has
+        no sd and no interval.
     """
-    common = [label for label in before.levels if label in set(after.levels)]
+    there = set(_reported(after))
+    common = [label for label in _reported(before) if label in there]
     old, new = (_summary(quantity, common) for quantity in (before, after))
     return old.add_suffix("_before").join(new.add_suffix("_after"))
 
@@ -85,6 +86,11 @@ def most_moved(moves: pd.DataFrame, most: int = _MOVERS) -> str:
         f"{label!s} {_rank(moves.loc[label], 'before')} to {_rank(moves.loc[label], 'after')}"
         for label in order
     )
+
+
+def _reported(quantity: Quantity) -> list[str]:
+    missing = np.isnan(quantity.draws).all(axis=0)
+    return [label for label, gone in zip(quantity.levels, missing, strict=True) if not gone]
 
 
 def _summary(quantity: Quantity, levels: list[str]) -> pd.DataFrame:

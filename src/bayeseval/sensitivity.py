@@ -299,13 +299,11 @@ def _rows(table: Records, part: Part, found: _Refit) -> Iterator[dict[str, Any]]
         level = str(sizes.idxmax()) if len(sizes) else ""
         yield shared | {
             "quantity": name,
-            "n_levels": len(change.dropna()),
+            "n_levels": len(moved),
             "spearman": spearman,
             "kendall": kendall,
             "n_rank_changes": int(
-                (moved["median_after"] != moved["median_before"])[
-                    moved[["median_after", "median_before"]].notna().all(axis=1)
-                ].sum()
+                ((moved["median_after"] - moved["median_before"]).abs() > 0).sum()
             ),
             "common_shift": shift,
             "largest_change": float(change[level] - shift) if level else np.nan,

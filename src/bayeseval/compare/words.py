@@ -11,7 +11,7 @@ import pandas as pd
 from bayeseval import names
 from bayeseval.compare.scores import GOOD_K, Scores
 from bayeseval.fit import Fit
-from bayeseval.moves import Quantity, agreement, level_moves, most_moved, read_quantity
+from bayeseval.moves import agreement, level_moves, most_moved, read_quantity
 
 __all__ = ["comparison_table", "moves_table", "routes_table", "verdict"]
 
@@ -75,7 +75,7 @@ def moves_table(fits: Mapping[str, Fit]) -> pd.DataFrame:
     rows = []
     for quantity in (names.LANGUAGE_POTENTIAL, "cv_prr"):
         for name in others:
-            moved = level_moves(*_reported(fits[first], fits[name], quantity))
+            moved = level_moves(*(read_quantity(fits[f].data, quantity) for f in (first, name)))
             spearman, kendall = agreement(moved)
             rows.append(
                 {
@@ -88,15 +88,6 @@ def moves_table(fits: Mapping[str, Fit]) -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(rows)
-
-
-def _reported(first: Fit, other: Fit, quantity: str) -> tuple[Quantity, Quantity]:
-    """A quantity of two fits, for the levels that both report: ranks are among these."""
-    both = [read_quantity(fitted.data, quantity) for fitted in (first, other)]
-    kept = ~np.any([np.isnan(one.draws).all(axis=0) for one in both], axis=0)
-    levels = tuple(label for label, keep in zip(both[0].levels, kept, strict=True) if keep)
-    before, after = (Quantity(quantity, levels, one.draws[:, kept]) for one in both)
-    return before, after
 
 
 def verdict(
