@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeseval import Fit, fit
+from bayeseval import Fit, fit, names
 from bayeseval.cli import main
-from bayeseval.compare import GOOD_K, Comparison, compare, find_fits
+from bayeseval.compare import Comparison, compare, find_fits
 from bayeseval.compare.bridge import bridge
 from bayeseval.compare.refits import refit_units
 from bayeseval.compare.words import verdict
@@ -158,7 +158,7 @@ def test_heavy_tails_are_compared_by_psis(tailed: tuple[Records, Fit]) -> None:
     row = found.table.set_index("spec").loc["heavy"]
     elpd, k_hat = plain(heavy)
     assert found.table.set_index("spec").loc["additive", "method"].startswith("exact")
-    assert (k_hat <= GOOD_K).all()
+    assert (k_hat <= names.K_HAT_MAX).all()
     assert row["method"] == "PSIS"
     assert row["n_bad_k"] == 0
     np.testing.assert_allclose(row["elpd"], elpd.sum(), atol=0.05)

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from bayeseval.names import K_HAT_MAX
+
 __all__ = [
     "BFMI_MIN",
     "ESS_PER_CHAIN",
-    "K_HAT_MAX",
     "RHAT_MAX",
     "Check",
     "Gate",
@@ -32,10 +33,6 @@ __all__ = [
 RHAT_MAX: Final = 1.01
 ESS_PER_CHAIN: Final = 100.0
 BFMI_MIN: Final = 0.3
-
-# Vehtari et al. (2024), arXiv:1507.02646: beyond this, smoothed importance weights
-# cannot be relied on.
-K_HAT_MAX: Final = 0.7
 
 # Split R-hat compares halves of chains, and a half needs two draws to vary.
 _DRAWS_MIN: Final = 4

@@ -89,8 +89,8 @@ def most_moved(moves: pd.DataFrame, most: int = _MOVERS) -> str:
 
 
 def _reported(quantity: Quantity) -> list[str]:
-    missing = np.isnan(quantity.draws).all(axis=0)
-    return [label for label, gone in zip(quantity.levels, missing, strict=True) if not gone]
+    known = np.flatnonzero(~np.isnan(quantity.draws).all(axis=0))
+    return [quantity.levels[i] for i in known]
 
 
 def _summary(quantity: Quantity, levels: list[str]) -> pd.DataFrame:

@@ -20,8 +20,10 @@ __all__ = [
     "FLAVOURS",
     "INTERACTIONS",
     "INTERCEPT",
+    "K_HAT_MAX",
     "LANGUAGE",
     "LANGUAGE_POTENTIAL",
+    "LEAST_DIFFERENCE",
     "LIKELIHOODS",
     "MODEL",
     "MOST_POINTWISE",
@@ -121,6 +123,14 @@ FLAVOURS: Final[tuple[Flavour, ...]] = ("observed", "latent")
 
 CI_KIND: Final = "eti"
 CI_PROB: Final = 0.95
+
+# Pareto k-hat of importance weights: above it they have no reliable mean, and the smoothed
+# estimates are biased (Vehtari et al. 2024, arXiv:1507.02646).
+K_HAT_MAX: Final = 0.7
+# An elpd difference this small says nothing, whatever its standard error (Sivula, Magnusson
+# and Vehtari 2020, "Uncertainty in Bayesian leave-one-out cross-validation based model
+# comparison").
+LEAST_DIFFERENCE: Final = 4.0
 
 
 def term_dim(term: str) -> str:

@@ -33,7 +33,6 @@ _SIMULATED: Final = 999
 _OPERATIONS: Final = 3e9
 _MOST_POINTS, _LEAST_POINTS = 40, 3
 _SHOWN: Final = 10
-_GOOD_K: Final = 0.7
 _K_DRAWS: Final = 1000
 
 
@@ -222,16 +221,17 @@ def _by_k_hat(tree: xr.DataTree, labels: pd.DataFrame) -> tuple[Check, pd.DataFr
         )
     k_hat = _k_hats(tree)
     order = np.argsort(-k_hat, kind="stable")
-    n = int((k_hat > _GOOD_K).sum())
+    n = int((k_hat > names.K_HAT_MAX).sum())
     table = labels.assign(k_hat=k_hat)
     worst = table.iloc[order[0]]
+    some = f"{n} of {len(k_hat)} records have" if n else "No record has"
     return (
         Check(
             "influential_records",
             "warn" if n else "pass",
             value=float(k_hat.max()),
-            sentence=f"{n} of {len(k_hat)} records have a k-hat above {_GOOD_K:g}: without one of "
-            f"them the posterior is another; largest for {_named(worst)} ({worst['k_hat']:.2f}).",
+            sentence=f"{some} a k-hat above {names.K_HAT_MAX:g} (without such a record the "
+            f"posterior is another); largest for {_named(worst)} ({worst['k_hat']:.2f}).",
         ),
         table.iloc[order[:_SHOWN]].reset_index(drop=True),
     )

@@ -36,8 +36,6 @@ Floats = npt.NDArray[np.float64]
 _SETTINGS: Final = SamplerSettings(draws=500, tune=500, chains=4)
 # Draws that a group's density is integrated at.
 _GROUP_DRAWS: Final = 500
-# Pareto k-hats above are no basis (Vehtari, Gelman and Gabry 2017).
-GOOD_K: Final = 0.7
 # Chains that disagree more than this have not found the same posterior.
 _MOST_RHAT: Final = 1.05
 
@@ -132,7 +130,7 @@ def _group(
         kept = np.linspace(0, len(flat[names.INTERCEPT]) - 1, _GROUP_DRAWS).astype(int)
         some = {name: values[kept] for name, values in flat.items()}
         value, k_hat = group_log_density(design, some, by=by, level=unit, seed=seed)
-    if k_hat > GOOD_K and task.whole is not None:
+    if k_hat > names.K_HAT_MAX and task.whole is not None:
         records = np.flatnonzero(design.factor_index[by] == unit)
         density = pointwise_log_likelihood(design, flat)[:, records].sum(axis=1)
         found = bridge(task.whole, density.reshape(shape))

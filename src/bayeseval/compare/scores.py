@@ -19,7 +19,7 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from bayeseval import names
-from bayeseval.compare.refits import GOOD_K, refit_units
+from bayeseval.compare.refits import refit_units
 from bayeseval.design import Design
 from bayeseval.engines._evidence import leave_group_out
 from bayeseval.engines._leave_out import leave_out_tree
@@ -33,7 +33,7 @@ from bayeseval.fit import LEAVE_OUT_DRAWS, Fit
 if TYPE_CHECKING:
     from bayeseval.engines import Progress
 
-__all__ = ["GOOD_K", "Scores", "check_cost", "exact_elpd", "score"]
+__all__ = ["Scores", "check_cost", "exact_elpd", "score"]
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -73,7 +73,7 @@ class Scores:
     @property
     def bad(self) -> Bools:
         """Units that cannot be relied on."""
-        return np.asarray(self.k_hat > GOOD_K)
+        return np.asarray(self.k_hat > names.K_HAT_MAX)
 
 
 def check_cost(design: Design, by: names.LeftOut, *, refits: int) -> None:
@@ -179,7 +179,7 @@ def _by_evidence(
     progress: Progress,
 ) -> Scores:
     """Units with bad k-hats left out for good: ratios of marginal likelihoods."""
-    bad = np.flatnonzero(k_hat > GOOD_K)
+    bad = np.flatnonzero(k_hat > names.K_HAT_MAX)
     if not bad.size:
         return Scores(elpd, k_hat, 0.0, EXACT)
     stage = f"{design.spec.name}: marginal likelihoods"
@@ -206,7 +206,7 @@ def _other_records(
     progress: Progress,
 ) -> Scores:
     (elpd, k_hat), method, notes = (plain[0].copy(), plain[1].copy()), [PSIS], []
-    if (k_hat > GOOD_K).any() and why_no_mixture(design) is None:
+    if (k_hat > names.K_HAT_MAX).any() and why_no_mixture(design) is None:
         stage = f"{design.spec.name}: effects integrated out"
         progress(stage, 0, 1, "")
         other, other_k = _mixture(design, fitted, seed=seed)
@@ -214,13 +214,13 @@ def _other_records(
         if design.outcome.is_gaussian:
             elpd, k_hat, method = other, other_k, [EXACT]
         else:
-            better = (k_hat > GOOD_K) & (other_k <= GOOD_K)
+            better = (k_hat > names.K_HAT_MAX) & (other_k <= names.K_HAT_MAX)
             elpd, k_hat = np.where(better, other, elpd), np.where(better, other_k, k_hat)
             if better.any():
                 method.append(
                     f"{_counted(int(better.sum()), 'record')} by integrating the effects out"
                 )
-    bad = np.flatnonzero(k_hat > GOOD_K)
+    bad = np.flatnonzero(k_hat > names.K_HAT_MAX)
     # The worst first, where not all may be refitted.
     chosen = bad[np.argsort(-k_hat[bad], kind="stable")][:refits]
     if chosen.size:

@@ -9,16 +9,12 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
-from bayeseval.compare.scores import GOOD_K, Scores
+from bayeseval.compare.scores import Scores
 from bayeseval.fit import Fit
 from bayeseval.moves import agreement, level_moves, most_moved, read_quantity
 
 __all__ = ["comparison_table", "moves_table", "routes_table", "verdict"]
 
-# A difference this small says nothing, whatever its standard error (Sivula, Magnusson and
-# Vehtari 2020, "Uncertainty in Bayesian leave-one-out cross-validation based model
-# comparison").
-LEAST_DIFFERENCE: Final = 4.0
 LEAST_RATIO: Final = 2.0
 # With fewer left-out units a standard error is itself known to a fifth at best.
 FEW_UNITS: Final = 20
@@ -62,7 +58,7 @@ def routes_table(scores: Mapping[str, Scores]) -> pd.DataFrame:
                 "n_bad_k": int(one.bad.sum()),
                 "method": one.method,
                 "elpd_psis": elpd.sum(),
-                "n_bad_k_psis": int((k_hat > GOOD_K).sum()),
+                "n_bad_k_psis": int((k_hat > names.K_HAT_MAX).sum()),
                 "n": len(elpd),
             }
         )
@@ -101,8 +97,8 @@ def verdict(
     sentences = []
     if _is_close(lead, error) or shaky:
         reason = (
-            "less than 4"
-            if lead < LEAST_DIFFERENCE
+            f"less than {names.LEAST_DIFFERENCE:g}"
+            if lead < names.LEAST_DIFFERENCE
             else "less than two standard errors"
             if lead < LEAST_RATIO * error
             else "but some left-out densities cannot be relied on"
@@ -126,10 +122,10 @@ def verdict(
         # PSIS misses the draws that a left-out record makes likely; a joint density of many
         # records that rests on few of its draws errs either way, whichever way it is had.
         sentences.append(
-            f"{some} k-hats are above 0.7; its elpd is likely too high."
+            f"{some} k-hats are above {names.K_HAT_MAX:g}; its elpd is likely too high."
             if by == names.RECORD
-            else f"{some} left-out {by}s rest on too few draws (k-hat above 0.7, or a bridge that "
-            "does not carry); its elpd has a large Monte-Carlo error."
+            else f"{some} left-out {by}s rest on too few draws (k-hat above {names.K_HAT_MAX:g}, "
+            "or a bridge that does not carry); its elpd has a large Monte-Carlo error."
         )
     sentences += _bought(fits)
     for row in moves.to_dict("records"):
@@ -154,7 +150,7 @@ def verdict(
 
 
 def _is_close(difference: float, error: float) -> bool:
-    return difference < LEAST_DIFFERENCE or difference < LEAST_RATIO * error
+    return difference < names.LEAST_DIFFERENCE or difference < LEAST_RATIO * error
 
 
 def _bought(fits: Mapping[str, Fit]) -> list[str]:

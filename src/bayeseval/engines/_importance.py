@@ -19,6 +19,8 @@ import numpy.typing as npt
 from scipy import optimize, special
 from scipy.stats import qmc
 
+from bayeseval.names import K_HAT_MAX
+
 __all__ = [
     "K_HAT_MAX",
     "Adapted",
@@ -36,9 +38,6 @@ Floats = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]
 LogDensity = Callable[[Floats], Floats]
 T = TypeVar("T")
-
-# Above it the weights have no reliable mean, and the smoothed estimates are biased.
-K_HAT_MAX: Final = 0.7
 
 # Up to it the weights have a variance, and the plain estimates a central limit theorem.
 # A first proposal above it is refitted, at the price of one more set of points: on

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
+from bayeseval import names
 from bayeseval.output._parts import label_rows
 from bayeseval.output._style import (
     ACCENT,
@@ -29,7 +30,7 @@ __all__ = ["comparison_figure"]
 _WIDTH: Final = 8.4
 _ROW: Final = 0.42
 _QUANTITIES: Final = (
-    ("language_potential", "language potential", MAIN, "o"),
+    (names.LANGUAGE_POTENTIAL, "language potential", MAIN, "o"),
     ("cv_prr", "CV-PRR", ACCENT, "D"),
 )
 
@@ -56,12 +57,14 @@ def comparison_figure(
     caption = (
         f"Left: expected log predictive density (elpd, natural log), one {by} left out at a time, "
         "less that of the best model; thick bars: one standard error of the difference, thin bars: "
-        "two. Grey band: differences under 4, which say nothing. Right: Kendall correlation of the "
-        f"posterior means of languages (potential) and models (CV-PRR) with those of {first}."
+        f"two. Grey band: differences under {names.LEAST_DIFFERENCE:g}, which say nothing. Right: "
+        "Kendall correlation of the posterior means of languages (potential) and models (CV-PRR) "
+        f"with those of {first}."
     )
     if len(bad):
         caption += (
-            " Hollow points: some left-out densities cannot be relied on (Pareto k-hat above 0.7)."
+            " Hollow points: some left-out densities cannot be relied on (Pareto k-hat above "
+            f"{names.K_HAT_MAX:g}, or a refit or bridge that does not carry)."
         )
     figure = new_figure(
         _WIDTH,
@@ -84,7 +87,7 @@ def _differences(axes: Axes, table: pd.DataFrame) -> None:
     y = np.arange(len(table))
     value, error = (table[key].to_numpy(dtype=float) for key in ("elpd_diff", "diff_se"))
     lowest = float((value - 2.0 * error).min())
-    axes.axvspan(-4.0, 0.0, color=FAINT, alpha=0.7, linewidth=0, zorder=0)
+    axes.axvspan(-names.LEAST_DIFFERENCE, 0.0, color=FAINT, alpha=0.7, linewidth=0, zorder=0)
     axes.hlines(y, value - 2 * error, value + 2 * error, color=MAIN, alpha=0.6, linewidth=1.2)
     axes.hlines(y, value - error, value + error, color=MAIN, linewidth=3.0)
     bad = table["n_bad_k"].to_numpy() > 0
@@ -95,8 +98,8 @@ def _differences(axes: Axes, table: pd.DataFrame) -> None:
     axes.set_xlabel("Elpd less that of the best model")
     # Room on the right for a bar that reaches beyond the best one.
     highest = max(float((value + 2.0 * error).max()), 0.0)
-    margin = 0.06 * max(highest - lowest, 8.0)
-    axes.set_xlim(min(lowest, -4.0) - margin, highest + margin)
+    margin = 0.06 * max(highest - lowest, 2.0 * names.LEAST_DIFFERENCE)
+    axes.set_xlim(min(lowest, -names.LEAST_DIFFERENCE) - margin, highest + margin)
 
 
 def _orders(axes: Axes, table: pd.DataFrame, moves: pd.DataFrame) -> None:
