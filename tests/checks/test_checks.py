@@ -13,8 +13,10 @@ from scipy import stats
 from bayeseval import Fit, fit
 from bayeseval.checks import Checks, run_checks
 from bayeseval.checks.realised import realised_pit
+from bayeseval.checks.residuals import Realised, residual_checks
 from bayeseval.cli import main
 from bayeseval.estimands import expected_score, read_arrays
+from bayeseval.estimands.container import Cells
 from bayeseval.records import Records
 from bayeseval.simulate import simulate
 
@@ -144,8 +146,9 @@ def test_a_point_estimate_is_asked_nothing_about_priors(table: Records) -> None:
     point = fit(table, "paper", engine="ml").checks()
     assert point.status("prior_spread") == point.status("prior_sensitivity") == "not applicable"
     assert point.status("calibration") == "pass"
-    sentence = point.table.set_index("check")["sentence"]["prior_spread"]
-    assert sentence == "Not looked at: maximum likelihood takes no priors."
+    sentences = point.table.set_index("check")["sentence"]
+    for name in ("prior_range", "prior_spread", "prior_sensitivity"):
+        assert sentences[name] == "Not looked at: maximum likelihood takes no priors."
 
 
 def test_pit_of_every_likelihood(good: Fit) -> None:
@@ -160,6 +163,28 @@ def test_pit_of_every_likelihood(good: Fit) -> None:
     ranked = realised_pit(replace(arrays, likelihood="other"), draws, rng)
     assert np.abs(ranked - pit).max() < 5 * 0.5 / np.sqrt(99)
     assert np.abs(ranked - pit).mean() < 0.04
+
+
+def test_nobody_is_advised_to_add_what_the_model_has(good: Fit) -> None:
+    arrays, rng = read_arrays(good.data), np.random.default_rng(0)
+    own = stats.t.rvs(1.5, size=(20, len(arrays.score)), random_state=rng)
+    language, task = arrays.index["language"], arrays.index["task"]
+    shared = 3.0 * rng.standard_normal((14, 5))[language, task]
+    pit = np.clip(stats.norm.cdf((own + shared) * np.where(language % 2, 1.0, 0.1)), 1e-9, 1 - 1e-9)
+
+    def said(**known: object) -> str:
+        of = Realised(replace(arrays, **known), np.arange(20), pit, None)  # type: ignore[arg-type]
+        checks = {check.name: check for check in residual_checks(of, np.random.default_rng(1))}
+        chosen = ("residual_normality", "equal_variance_language", "independence")
+        assert {checks[name].status for name in chosen} == {"fail"}
+        return " ".join(checks[name].sentence for name in chosen)
+
+    advice = ("student_t residuals, or", "residual_by: language", "add the interaction")
+    assert all(words in said() for words in advice)
+    n, one = arrays.n_samples, np.zeros(len(arrays.score), dtype=int)
+    cells = Cells("language:task", {}, np.zeros((n, 1)), np.ones(n), one)
+    known = {"likelihood": "student_t", "residual_by": "language", "cells": (cells,)}
+    assert not any(words in said(**known) for words in advice)
 
 
 def test_same_seed_same_checks_and_nothing_changes(good: Fit, found: Checks) -> None:

@@ -194,7 +194,7 @@ def influence_check(
         else "No record is further from what the others predict than chance allows; "
     )
     sentence += (
-        f"furthest is {_named(worst)}: {worst[names.SCORE]:.1f} where {worst['expected']:.1f} is "
+        f"furthest is {_named(worst)}: {worst[names.SCORE]:.3g} where {worst['expected']:.3g} is "
         f"expected, {worst['error_sds']:+.1f} sds."
     )
     return (

@@ -67,8 +67,8 @@ def connection_check(index: Mapping[str, Index], levels: Mapping[str, tuple[str,
         "connectivity",
         "pass",
         value=value,
-        sentence=f"Every two models share at least {value:.0f} language-task pairs ({first} and "
-        f"{second}).",
+        sentence=f"Every two models share at least {value:.0f} language-task "
+        f"pair{'s' if value > 1 else ''} ({first} and {second}).",
     )
 
 

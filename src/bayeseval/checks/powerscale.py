@@ -111,14 +111,15 @@ def sensitivity_check(
     tree: xr.DataTree, design: Design | None, reason: str
 ) -> tuple[Check, pd.DataFrame]:
     """Whether any reported quantity hangs on the priors, and the table behind it."""
-    posterior = tree["posterior"].to_dataset()
-    if posterior.sizes["chain"] * posterior.sizes["draw"] < _FEWEST_DRAWS:
-        reason = f"fewer than {_FEWEST_DRAWS} draws say nothing of it"
-    elif design is not None and "log_likelihood" not in tree.children:
-        reason = "the fit holds no log_likelihood"
-    elif design is not None:
-        table = sensitivity_table(tree, design)
-        return _outcome(table), table
+    if design is not None:
+        sizes = tree["posterior"].to_dataset().sizes
+        if sizes["chain"] * sizes["draw"] < _FEWEST_DRAWS:
+            reason = f"fewer than {_FEWEST_DRAWS} draws say nothing of it"
+        elif "log_likelihood" not in tree.children:
+            reason = "the fit holds no log_likelihood"
+        else:
+            table = sensitivity_table(tree, design)
+            return _outcome(table), table
     return (
         Check("prior_sensitivity", "not applicable", sentence=f"Not looked at: {reason}."),
         pd.DataFrame(),

@@ -89,12 +89,12 @@ def residual_checks(found: Realised, rng: np.random.Generator) -> list[Check]:
     rows = np.arange(z.shape[1])
     if len(rows) > _MOST_SHAPIRO:
         rows = rng.choice(len(rows), _MOST_SHAPIRO, replace=False)
-    checks = [_normality(z[:, rows], residual[rows])]
+    checks = [_normality(z[:, rows], residual[rows], found.arrays.likelihood)]
     null = rng.standard_normal((_SIMULATED, z.shape[1]))
     for factor in names.FACTORS:
-        group, n = found.arrays.index[factor], len(found.arrays.levels[factor])
+        n = len(found.arrays.levels[factor])
         checks.append(
-            _equal_variance(z, null, residual, group, factor, found.arrays.levels[factor])
+            _equal_variance(z, null, residual, found.arrays, factor)
             if n > 1
             else Check(
                 f"equal_variance_{factor}", "not applicable", sentence=f"There is one {factor}."
@@ -118,11 +118,11 @@ def _independence(z: Floats, arrays: PosteriorArrays) -> Check:
     # The smallest of several p-values.
     p_all = min(1.0, len(outcomes) * smallest)
     what = " and ".join(term.split(":"))
+    advice = "" if arrays.term(term) is not None else f"; add the interaction {term}"
     said = (
         f"Residuals of the same {what} have nothing in common that chance does not explain"
         if judge(p_all) == "pass"
-        else f"Residuals of the same {what} are alike (correlation {correlation:.2f}; add the "
-        f"interaction {term})"
+        else f"Residuals of the same {what} are alike (correlation {correlation:.2f}{advice})"
     )
     return Check(
         "independence",
@@ -133,7 +133,7 @@ def _independence(z: Floats, arrays: PosteriorArrays) -> Check:
     )
 
 
-def _normality(z: Floats, residual: Floats) -> Check:
+def _normality(z: Floats, residual: Floats, likelihood: str) -> Check:
     p = float(np.mean([stats.shapiro(row).pvalue for row in z]))
     classical = stats.shapiro(residual)
     excess = float(stats.kurtosis(z, axis=1).mean())
@@ -143,7 +143,8 @@ def _normality(z: Floats, residual: Floats) -> Check:
         tails = "heavier" if excess > 0 else "lighter"
         said = f"have {tails} tails or another shape than the model's likelihood"
         if excess > 0.3:
-            said += " (try student_t residuals, or more interactions)"
+            heavier = "student_t residuals, or " if likelihood == "normal" else ""
+            said += f" (try {heavier}more interactions)"
     return Check(
         "residual_normality",
         status,
@@ -156,8 +157,9 @@ def _normality(z: Floats, residual: Floats) -> Check:
 
 
 def _equal_variance(
-    z: Floats, null: Floats, residual: Floats, group: Index, factor: str, labels: tuple[str, ...]
+    z: Floats, null: Floats, residual: Floats, arrays: PosteriorArrays, factor: str
 ) -> Check:
+    group, labels = arrays.index[factor], arrays.levels[factor]
     observed, simulated = levene(z, group, len(labels)), np.sort(levene(null, group, len(labels)))
     if np.isnan(observed).any():
         return Check(
@@ -174,10 +176,8 @@ def _equal_variance(
     if status != "pass" and len(known) > 1:
         order = [labels[int(g)] for g in known.sort_values().index.to_numpy()]
         low, high = order[0], order[-1]
-        said = (
-            f"; sd {known.max():.3g} in {high}, {known.min():.3g} in {low} "
-            f"(try residual_by: {factor})"
-        )
+        advice = "" if arrays.residual_by == factor else f" (try residual_by: {factor})"
+        said = f"; sd {known.max():.3g} in {high}, {known.min():.3g} in {low}{advice}"
     classical = stats.levene(*groups, center="median")
     return Check(
         f"equal_variance_{factor}",
@@ -220,7 +220,7 @@ def effect_checks(found: Realised) -> list[Check]:
 
 
 def range_checks(
-    found: Realised, rng: np.random.Generator, n: int = 400
+    found: Realised, rng: np.random.Generator, n: int = _SIMULATED
 ) -> tuple[list[Check], pd.DataFrame]:
     """Extremes of the residuals, sds by language and the share of impossible predictions.
 
@@ -234,11 +234,11 @@ def range_checks(
     """
     arrays = found.arrays
     checks = _extremes(found.pit)
-    step = max(1, arrays.n_samples // n)
-    replicated = replicate_scores(arrays, rng, slice(None, None, step))[:n]
-    while len(replicated) < n:
-        more = replicate_scores(arrays, rng)[: n - len(replicated)]
-        replicated = np.concatenate([replicated, more])
+    # Evenly spaced; of few draws several times.
+    step, times = -(-arrays.n_samples // n), -(-n // arrays.n_samples)
+    replicated = np.concatenate(
+        [replicate_scores(arrays, rng, slice(None, None, step)) for _ in range(times)]
+    )
     sds, check = _language_sds(arrays, replicated)
     checks.append(check)
     if found.bounds is None:
