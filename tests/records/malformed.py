@@ -63,6 +63,11 @@ GOOD = (
     _fixture("euroeval", "euroeval/issues*"),
     _fixture("euroeval records", "euroeval/every*"),
     _fixture("every-eval", "every_eval/*/org-a/small/*"),
+    _fixture(
+        "every-eval samples",
+        "every_eval_samples/xnli_sw/org-a/small/*_samples.jsonl",
+        "00000001-0000-4000-8000-000000000002.json",
+    ),
     _fixture("mteb", "mteb/org-a*/*/Massive*", "model_meta.json"),
     _fixture("helm", "helm/v1/mgsm*en*a_small/stats.json", "run_spec.json"),
     Good("csv", "t.csv", CSV),

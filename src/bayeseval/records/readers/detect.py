@@ -13,6 +13,7 @@ from bayeseval.errors import InputError, did_you_mean
 from bayeseval.records.readers.base import Head, Options, Reader, Reading
 from bayeseval.records.readers.euroeval import EUROEVAL
 from bayeseval.records.readers.every_eval import EVERY_EVAL
+from bayeseval.records.readers.every_eval_samples import EVERY_EVAL_SAMPLES
 from bayeseval.records.readers.grids import GRID_SUFFIXES
 from bayeseval.records.readers.helm import HELM
 from bayeseval.records.readers.inspect_logs import INSPECT, INSPECT_SAMPLES
@@ -34,6 +35,7 @@ READERS: Final[tuple[Reader, ...]] = (
     LIGHTEVAL_DETAILS,
     EUROEVAL,
     EVERY_EVAL,
+    EVERY_EVAL_SAMPLES,
     MTEB,
     HELM,
     INSPECT,

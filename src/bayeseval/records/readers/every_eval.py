@@ -9,7 +9,8 @@ its own raw scores in them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,12 +30,24 @@ from bayeseval.records.readers.base import (
     read_json,
 )
 from bayeseval.records.readers.euroeval import Evaluated, spread
+from bayeseval.records.readers.helm import scenario_language
 from bayeseval.records.readers.lm_eval import common_folder, name_notes
 from bayeseval.records.readers.scores import Score, settle
 from bayeseval.records.readers.task_names import NamedTask, TaskNames, read_task_names
-from bayeseval.records.report import show
+from bayeseval.records.report import Dropped, show
 
-__all__ = ["EVERY_EVAL"]
+__all__ = [
+    "EVERY_EVAL",
+    "NOT_THE_TEST",
+    "Entry",
+    "entries",
+    "name_entries",
+    "name_evaluations",
+    "unperturbed",
+    "without_filter",
+]
+
+NOT_THE_TEST: Final = "of perturbed inputs or training examples"
 
 _LANGUAGE_KEYS: Final = ("language", "languages", "lang", "language_code")
 
@@ -49,23 +62,25 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     names = read_task_names(options.task_names)
     source = common_folder(paths)
     european: list[Evaluated] = []
-    entries: list[_Entry] = []
+    found: list[Entry] = []
     for path in options.each(paths):
         for where, record in _records(path):
             lines = list(_euroeval(record, where))
             european += lines
             if not lines:
-                entries += [_Entry(*found) for found in _entries(record, where)]
-    named = _named(entries, names, source)
+                found += entries(record, where)
+    kept, dropped = unperturbed(found)
+    named = name_entries(kept, names, source)
     scores, notes = spread(european)
-    scores += [score for entry in entries for score in entry.scores(named)]
-    by_name = {entry.name: named[entry.key] for entry in entries if entry.key in named}
+    scores += [score for entry in kept for score in entry.scores(named)]
+    by_name = {entry.task: named[entry.task] for entry in kept if entry.task in named}
     return settle(
         scores,
         source=source,
         options=options,
         place="evaluation",
         notes=[*notes, *name_notes(by_name)],
+        dropped=dropped,
     )
 
 
@@ -78,11 +93,36 @@ def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     yield str(path), as_mapping(read_json(path), str(path))
 
 
-class _Entry:
-    """One evaluation of a record, before its name is understood."""
+class Entry:
+    """One evaluation of a record, before its name is understood.
+
+    Parameters
+    ----------
+    entry : mapping
+        An object of ``evaluation_results``.
+    model, run : str
+        Model and time of the record.
+    where : str
+        File and line of the record.
+
+    Attributes
+    ----------
+    name, task : str
+        ``evaluation_name``, and the same without the filter that the converter for
+        lm-evaluation-harness appends to it.
+    result_id : str or None
+        What the record's items refer to.
+    metric, selector : str
+        The metric, and what tells results of one task and metric apart.
+    dataset : str
+    language : str or None
+        None where only the name can say it.
+    split, perturbation : str
+        Of what HELM measured; empty elsewhere.
+    """
 
     def __init__(self, entry: Mapping[str, Any], model: str, run: str, where: str) -> None:
-        self.entry, self.model, self.run = entry, model, run
+        self.model, self.run = model, run
         self.name = as_text(entry.get("evaluation_name"), f"{where}: evaluation_name")
         self.where = f"{where}, evaluation {self.name!r}"
         data = entry.get("source_data")
@@ -93,10 +133,14 @@ class _Entry:
         self.details = as_mapping(details, f"{self.where}: score_details")
         self.config = as_mapping(entry.get("metric_config"), f"{self.where}: metric_config")
         self.language = self._stated(data)
-
-    @property
-    def key(self) -> str:
-        return self.name
+        result_id = entry.get("evaluation_result_id")
+        self.result_id = result_id if isinstance(result_id, str) and result_id else None
+        self.metric = _metric(self.config, self.result_id)
+        self.task, self.selector = without_filter(self.name, self.result_id)
+        said = self.details.get("details")
+        said = said if isinstance(said, dict) else {}
+        self.split = str(said.get("split") or "")
+        self.perturbation = str(said.get("perturbation") or "")
 
     def _stated(self, data: Mapping[str, Any]) -> str | None:
         """The language where some ``additional_details`` say it."""
@@ -109,49 +153,127 @@ class _Entry:
                     languages = _as_languages(found.get(key))
                     if languages:
                         return "-".join(languages)
+                language = _of_scenario(found.get("scenario_args"))
+                if language is not None:
+                    return language
         return None
 
-    def scores(self, named: Mapping[str, NamedTask | None]) -> Iterator[Score]:
-        if self.language is not None:
-            task: NamedTask | None = NamedTask(self.dataset, self.language)
-        else:
-            task = named[self.key]
-        if task is None:
-            return
+    @property
+    def left_out(self) -> bool:
+        """Whether it is about changed inputs or training examples."""
+        return bool(self.perturbation) or self.split == "train"
+
+    def tell_apart(self) -> None:
+        """Take as selector what ``evaluation_result_id`` says beside the metric."""
+        parts = (self.result_id or "").split(":")
+        rest = [part for part in parts if part not in (self.metric, self.selector, self.split)]
+        self.selector = ":".join(filter(None, [self.selector, *rest]))
+
+    @property
+    def higher(self) -> bool | None:
+        """Whether higher is better; None where the record does not say."""
         lower_is_better = self.config.get("lower_is_better")
         if not isinstance(lower_is_better, bool | None):
             raise InputError(
                 f"{self.where}: lower_is_better is {show(lower_is_better)}; expected true or false"
             )
-        value = as_number(self.details.get("score"), f"{self.where}: score")
-        if self.config.get("has_unknown_level") is True and value == -1:
-            value = None
+        return None if lower_is_better is None else not lower_is_better
+
+    def value(self, number: float | None) -> float | None:
+        """A score, None where -1 stands for a level that is not known."""
+        unknown = self.config.get("has_unknown_level") is True and number == -1
+        return None if unknown else number
+
+    def named(self, named: Mapping[str, NamedTask | None]) -> NamedTask | None:
+        """Dataset and language; None for a task to leave out."""
+        if self.language is not None:
+            return NamedTask(self.dataset, self.language)
+        task = named[self.task]
+        # A name that is a language: the dataset is that of the entry.
+        return task if task is None or task.dataset else NamedTask(self.dataset, task.language)
+
+    def scores(self, named: Mapping[str, NamedTask | None]) -> Iterator[Score]:
+        """The score, unless its task is to be left out."""
+        task = self.named(named)
+        if task is None:
+            return
         uncertainty = self.details.get("uncertainty")
         uncertainty = uncertainty if isinstance(uncertainty, dict) else {}
         error = uncertainty.get("standard_error")
         error = error.get("value") if isinstance(error, dict) else error
-        bounds = [
-            as_number(self.config.get(name), f"{self.where}: {name}")
-            for name in ("min_score", "max_score")
-        ]
+        lower, upper = (self._bound(name) for name in ("min_score", "max_score"))
         yield Score(
             model=self.model,
-            dataset=task.dataset or self.dataset,
+            dataset=task.dataset,
             language=task.language,
-            metric=_metric(self.config),
-            value=value,
+            metric=self.metric,
+            selector=self.selector,
+            value=self.value(as_number(self.details.get("score"), f"{self.where}: score")),
             where=self.where,
             se=as_number(error, f"{self.where}: standard_error"),
             n=as_number(uncertainty.get("num_samples"), f"{self.where}: num_samples"),
-            higher=None if lower_is_better is None else not lower_is_better,
-            lower_bound=bounds[0],
-            upper_bound=bounds[1],
+            higher=self.higher,
+            lower_bound=lower,
+            upper_bound=upper,
+            variant=self.split,
             run=self.run,
         )
 
+    def _bound(self, name: str) -> float | None:
+        """A bound; the schema writes "Infinity" where there is none."""
+        value = self.config.get(name)
+        if isinstance(value, str) and value in ("Infinity", "-Infinity"):
+            return None
+        return as_number(value, f"{self.where}: {name}")
 
-def _metric(config: Mapping[str, Any]) -> str:
+
+def without_filter(name: str, result_id: str | None) -> tuple[str, str]:
+    """Task and filter of ``mgsm_direct_sw/strict-match`` with ``exact_match:strict-match``."""
+    task, slash, last = name.rpartition("/")
+    if slash and task and last and result_id is not None and result_id.endswith(f":{last}"):
+        return task, last
+    return name, ""
+
+
+def unperturbed(found: Sequence[Entry]) -> tuple[list[Entry], list[Dropped]]:
+    """Entries without those of changed inputs and of training examples, as HELM has them.
+
+    Where one record has several results of a task, metric and split, what their
+    ``evaluation_result_id`` says beside the metric tells them apart from now on.
+    """
+    kept = [entry for entry in found if not entry.left_out]
+    gone = [entry for entry in found if entry.left_out]
+    counts = Counter((e.model, e.task, e.metric, e.selector, e.split, e.where) for e in kept)
+    several = {key[1:-1] for key, number in counts.items() if number > 1}
+    for entry in kept:
+        if (entry.task, entry.metric, entry.selector, entry.split) in several:
+            entry.tell_apart()
+    dropped = []
+    if gone:
+        labels = Counter(f"{entry.model}, {entry.task}" for entry in gone)
+        dropped.append(Dropped(NOT_THE_TEST, tuple(sorted(labels.items())), gone[0].where))
+    return kept, dropped
+
+
+def _of_scenario(value: Any) -> str | None:
+    """The language among a HELM scenario's arguments, which are JSON within a text."""
+    if not isinstance(value, str) or not value.lstrip().startswith("{"):
+        return None
+    try:
+        arguments = json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(arguments, dict):
+        return None
+    return scenario_language({k: v for k, v in arguments.items() if isinstance(v, str)})[0]
+
+
+def _metric(config: Mapping[str, Any], result_id: str | None = None) -> str:
     """The metric's name; EuroEval puts the split before it."""
+    own = config.get("metric_name")
+    # Converters refer to results by the tool's own name: exact_match where the id is exact-match.
+    if isinstance(own, str) and own.strip() and own in (result_id or "").split(":"):
+        return own
     for key in ("metric_id", "metric_name", "metric_kind"):
         name = config.get(key)
         if isinstance(name, str) and name.strip():
@@ -160,34 +282,51 @@ def _metric(config: Mapping[str, Any]) -> str:
     return "score"
 
 
-def _named(entries: Sequence[_Entry], names: TaskNames, source: str) -> dict[str, NamedTask | None]:
-    """What the names of evaluations say, those that are languages themselves first."""
+def name_entries(
+    found: Sequence[Entry], names: TaskNames, source: str
+) -> dict[str, NamedTask | None]:
+    """What the names of evaluations say, those that are languages themselves first.
+
+    Raises
+    ------
+    InputError
+        With the names that say no language.
+    """
+    return name_evaluations((e.task for e in found if e.language is None), names, source)
+
+
+def name_evaluations(
+    tasks: Iterable[str], names: TaskNames, source: str
+) -> dict[str, NamedTask | None]:
+    """The same for the names alone; an empty dataset where the name is a language."""
     named: dict[str, NamedTask | None] = {}
-    unknown: dict[str, None] = {}
-    for entry in entries:
-        if entry.language is not None or entry.key in named:
-            continue
-        if any(pattern.fullmatch(entry.name) for pattern, _, _ in names.lines):
-            named[entry.key] = names.parse(entry.name)
-            continue
-        if understand(entry.name) is None:
-            unknown[entry.name] = None
+    unknown: list[str] = []
+    for task in dict.fromkeys(tasks):
+        if any(pattern.fullmatch(task) for pattern, _, _ in names.lines):
+            named[task] = names.parse(task)
+        elif understand(task) is None:
+            unknown.append(task)
         else:
-            # An empty dataset: that of each entry.
-            named[entry.key] = NamedTask("", entry.name)
+            named[task] = NamedTask("", task)
     return named | names.parse_all(unknown, source)
 
 
-def _entries(
-    record: Mapping[str, Any], where: str
-) -> Iterator[tuple[Mapping[str, Any], str, str, str]]:
+def entries(record: Mapping[str, Any], where: str) -> list[Entry]:
+    """The evaluations of a record.
+
+    Raises
+    ------
+    InputError
+        If the record is not as the schema has it.
+    """
     info = as_mapping(record.get("model_info"), f"{where}: model_info")
     model = as_text(info.get("id", info.get("name")), f"{where}: model_info: id")
     time = record.get("evaluation_timestamp") or record.get("retrieved_timestamp") or ""
-    for i, entry in enumerate(
-        as_list(record.get("evaluation_results"), f"{where}: evaluation_results"), start=1
-    ):
-        yield as_mapping(entry, f"{where}: evaluation_results: {i}"), model, str(time), where
+    results = as_list(record.get("evaluation_results"), f"{where}: evaluation_results")
+    return [
+        Entry(as_mapping(entry, f"{where}: evaluation_results: {i}"), model, str(time), where)
+        for i, entry in enumerate(results, start=1)
+    ]
 
 
 def _euroeval(record: Mapping[str, Any], where: str) -> Iterator[Evaluated]:

@@ -30,7 +30,7 @@ from bayeseval.records.readers.lm_eval import common_folder, name_notes
 from bayeseval.records.readers.scores import Score, settle
 from bayeseval.records.readers.task_names import NamedTask, TaskNames, read_task_names
 
-__all__ = ["HELM"]
+__all__ = ["HELM", "scenario_language"]
 
 _SPLITS: Final = ("test", "valid")
 # Arguments of a run that say how it was run, not what was asked.
@@ -128,7 +128,7 @@ def _run(path: Path) -> _Run:
         if isinstance(given, dict)
         else {}
     )
-    language, key = _language(known | arguments)
+    language, key = scenario_language(known | arguments)
     said = [f"{k}={v}" for k, v in arguments.items() if k not in _MACHINERY and k != key]
     kept = scenario + (":" + ",".join(said) if said else "")
     return _Run(
@@ -152,7 +152,7 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
             yield key.strip(), value.strip()
 
 
-def _language(arguments: Mapping[str, str]) -> tuple[str | None, str]:
+def scenario_language(arguments: Mapping[str, str]) -> tuple[str | None, str]:
     """The language among a scenario's arguments, and which of them says it."""
     pair = arguments.get("source_language"), arguments.get("target_language")
     if pair[0] and pair[1]:

@@ -30,11 +30,15 @@ class Items:
         Names of the items.
     values : array of object, shape (n,)
         Score of each item, None where there is none.
+    seeds : array of object, shape (n,), optional
+        Repetition of each item (an epoch, a draw of the examples in the prompt), from
+        readers that say it for all their files. Read where a dataset has several.
     """
 
     numbers: npt.NDArray[np.int64]
     items: Cells
     values: Cells
+    seeds: Cells | None = None
 
 
 def settle_items(
@@ -45,6 +49,7 @@ def settle_items(
     options: Options,
     place: str,
     notes: Sequence[str] = (),
+    dropped: Sequence[Dropped] = (),
 ) -> Reading:
     """Tables of the items under the metrics that are chosen.
 
@@ -52,9 +57,9 @@ def settle_items(
     ----------
     heads : iterable of Score
         What there is to choose from: one score without a value per file and metric, its
-        ``where`` the file.
+        ``where`` the file (with the task, where a file holds several).
     read : mapping of str to mapping of str to Items
-        The items by file and ``Score.key``.
+        The items by ``Score.where`` and ``Score.key``.
     source : str
         The file or folder, for messages.
     options : Options
@@ -63,6 +68,8 @@ def settle_items(
         What an item's place in its file is called: ``line`` or ``row``.
     notes : sequence of str
         What the reader has to report itself.
+    dropped : sequence of Dropped
+        Items that the reader left out itself.
 
     Raises
     ------
@@ -78,11 +85,18 @@ def settle_items(
             " --metric DATASET=METRIC"
         )
     labels, matched = one_label_each((score.dataset, score.language) for score in chosen)
+    repeated = {s.dataset for s in chosen if _several_seeds(read[s.where][s.key])}
     tables = [
-        _table(score, labels[score.dataset, score.language], read[score.where], place)
+        _table(
+            score,
+            labels[score.dataset, score.language],
+            read[score.where][score.key],
+            place,
+            with_seeds=score.dataset in repeated,
+        )
         for score in chosen
     ]
-    tables[0] = replace(tables[0], dropped=_in_items(left_out, read))
+    tables[0] = replace(tables[0], dropped=(*dropped, *_in_items(left_out, read)))
     return Reading(tuple(tables), (*said, *matched))
 
 
@@ -97,21 +111,22 @@ def _in_items(
     )
 
 
-def _table(score: Score, language: str, found: Mapping[str, Items], place: str) -> RawTable:
-    items = found[score.key]
+def _several_seeds(items: Items) -> bool:
+    return items.seeds is not None and len(set(items.seeds.tolist())) > 1
+
+
+def _table(score: Score, language: str, items: Items, place: str, *, with_seeds: bool) -> RawTable:
     same = {
         "model": score.model,
         "language": language,
         "dataset": score.dataset,
         "metric": score.key,
     }
-    return RawTable(
-        source=score.where,
-        place=place,
-        numbers=items.numbers,
-        columns={
-            **{name: object_array([text] * len(items.numbers)) for name, text in same.items()},
-            "score": items.values,
-            "item": items.items,
-        },
-    )
+    columns: dict[str, Cells] = {
+        **{name: object_array([text] * len(items.numbers)) for name, text in same.items()},
+        "score": items.values,
+        "item": items.items,
+    }
+    if with_seeds and items.seeds is not None:
+        columns["seed"] = items.seeds
+    return RawTable(source=score.where, place=place, numbers=items.numbers, columns=columns)
