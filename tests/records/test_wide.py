@@ -87,6 +87,44 @@ def test_the_same_table_in_four_formats(tmp_path: Path, name: str, text: str) ->
         assert phrase in said
 
 
+@pytest.mark.parametrize(
+    "label",
+    [
+        "all",
+        "All languages",
+        "Overall (53)",
+        "Total",
+        "Macro-Avg.",
+        "Avg-all",
+        "mean over tasks",
+        "Ø",
+    ],
+)
+def test_rows_of_averages(tmp_path: Path, label: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"model,en,sw\nA,1,2\n{label},3,4\nB,5,6\n", encoding="utf-8")
+    assert load(path).coords["model"] == ("A", "B")
+
+
+def test_names_of_models_that_look_like_something_else(tmp_path: Path) -> None:
+    """all-MiniLM-L6-v2 is no average, and the 2.5 of Qwen_2.5 is no standard error."""
+    path = tmp_path / "t.csv"
+    path.write_text("model,en,sw\nall-MiniLM-L6-v2,1,2\nall_mpnet,3,4\nTotalBERT,5,6\n")
+    assert load(path).coords["model"] == ("TotalBERT", "all-MiniLM-L6-v2", "all_mpnet")
+    path = tmp_path / "t.tex"
+    path.write_text(
+        r"""\begin{tabular}{lrr}
+Model & en & sw \\
+Qwen\_2.5 & {\bf 60.1}$_{0.5}$ & 50 \\
+Llama$_2$ & $50.0_{\pm 0.4}$ & 40 \\
+\end{tabular}"""
+    )
+    records = load(path)
+    assert records.coords["model"] == ("Llama_2", "Qwen_2.5")
+    assert values(records)["Qwen_2.5", "en"] == (60.1, 0.5)
+    assert values(records)["Llama_2", "en"] == (50.0, 0.4)
+
+
 def test_languages_down(tmp_path: Path) -> None:
     """The form of the tables of the MEXA leaderboard: languages down, models across."""
     path = tmp_path / "mexa.csv"

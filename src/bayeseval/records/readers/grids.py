@@ -236,7 +236,10 @@ def _latex_text(cell: str) -> str:
             re.escape(macro) + (r"(?![A-Za-z])" if macro[-1].isalpha() else ""), mark, cell
         )
     cell = re.sub(r"\\(?:bf|it|rm|small|tiny|scriptsize|footnotesize|bfseries|itshape)\b", "", cell)
-    cell = re.sub(r"_\{?\s*(?:±|\\pm)?\s*([\d.]+)\s*\}?(?=\s*\$?$)", r" ± \1", cell)
+    # An error set as a subscript of a number; in a name, as in Qwen_2.5, it is none.
+    cell = re.sub(
+        r"^([^A-Za-z]*\d[^A-Za-z]*)_\{?\s*±?\s*([\d.]+)\s*\}?(?=\s*\$?$)", r"\1 ± \2", cell
+    )
     cell = re.sub(r"\^\{([^{}]*)\}", r"\1", cell).replace("$", "").replace("~", " ")
     cell = cell.replace("^", "").replace("---", "—").replace("--", "–")
     return " ".join(cell.replace("{", "").replace("}", "").split())

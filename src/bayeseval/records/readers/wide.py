@@ -42,9 +42,12 @@ _CELL: Final = re.compile(
 _MISSING: Final = frozenset(
     ["", "-", "--", "---", "–", "—", "−", "n/a", "na", "nan", "none", "null", "x", "✗", "/", "?"]
 )
+# "all" and its like alone or with what they are over; a model may be called all-MiniLM-L6-v2.
 _AVERAGES: Final = re.compile(
-    r"(?:macro|micro|overall|total|all|unweighted)?[\s\-_.]*"
-    r"(?:avg|average|mean|all|overall|macro|total|μ|ø)\.?(?:[\s\-_(]+.*)?",
+    r"(?:macro|micro|overall|total|all|unweighted)?[\s\-_.]*(?:avg|average|mean|μ|ø)\.?"
+    r"(?:[\s\-_(]+.*)?"
+    r"|(?:all|overall|macro|total)(?:[\s\-_]*(?:languages|langs|tasks|datasets|scores?))?"
+    r"(?:\s*\(.*\))?",
     re.IGNORECASE,
 )
 _MODEL: Final = frozenset(["model", "models", "modelname", "system", "method", "llm", "name", ""])
