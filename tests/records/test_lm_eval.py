@@ -170,6 +170,27 @@ def test_unknown_names_are_listed_and_can_be_told(tmp_path: Path) -> None:
     assert "left out as the table of task names says: arc_easy" in notes(records)
 
 
+def test_a_pair_of_languages_is_neither_of_them(tmp_path: Path) -> None:
+    """The code ca-fr would be Catalan in France, and matched to ca."""
+    tasks = (
+        "xnli_ca",
+        "xnli_fr",
+        "xnli_es",
+        "catalan_bench_flores_ca-fr",
+        "mlqa_ar_de",
+        "mlqa_ar_ar",
+    )
+    one: dict[str, Any] = dict.fromkeys(tasks, {"acc,none": 0.5})
+    records = load(results(tmp_path, a=one, b=one))
+    table = records.table
+    assert set(zip(table["language"], table["task"], strict=True)) == {
+        *((code, "xnli:acc") for code in ("ca", "fr", "es")),
+        ("ca+fr", "catalan_bench_flores:acc"),
+        ("ar+de", "mlqa:acc"),
+        ("ar", "mlqa:acc"),
+    }
+
+
 def test_of_two_runs_of_a_cell_the_newer_counts(tmp_path: Path) -> None:
     folder = results(tmp_path, a={"xnli_sw": {"acc,none": 0.5}}, b={"xnli_sw": {"acc,none": 0.4}})
     old = json.loads(next((folder / "a").iterdir()).read_text(encoding="utf-8"))

@@ -136,7 +136,7 @@ def test_mteb() -> None:
     found = rows(records, "score")
     task = "MassiveIntentClassification (test):main_score"
     assert found["org-a/small", "eng_Latn", task] == (0.5,)
-    assert ("org-a/small", "eng_Latn-swh_Latn", "FloresBitextMining:main_score") in found
+    assert ("org-a/small", "eng_Latn+swh_Latn", "FloresBitextMining:main_score") in found
     (group,) = records.report.dropped
     assert group.reason == "mixes more than two languages"
     assert group.n_rows == 2

@@ -15,7 +15,7 @@ import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +38,7 @@ __all__ = [
     "as_text",
     "decode",
     "file_bytes",
+    "joined_languages",
     "json_lines",
     "json_problem",
     "read_json",
@@ -456,6 +457,14 @@ def as_text(value: Any, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise InputError(f"{where}: expected text, got {show(value)}")
     return value
+
+
+def joined_languages(languages: Iterable[str]) -> str:
+    """One label for what is in several languages, such as a source and a target: ``ar+de``.
+
+    No code of a language has a plus sign; ``ar-de`` would be Arabic as it is in Germany.
+    """
+    return "+".join(dict.fromkeys(languages))
 
 
 def as_number(value: Any, where: str) -> float | None:

@@ -25,6 +25,7 @@ from bayeseval.records.readers.base import (
     as_mapping,
     as_number,
     as_text,
+    joined_languages,
     json_lines,
 )
 from bayeseval.records.readers.lm_eval import common_folder
@@ -165,7 +166,7 @@ def _language(line: Evaluated) -> str:
             return varieties[0] if len(varieties) == 1 else macro
     if not codes:
         raise InputError(f"{line.where}: no language is named")
-    return "-".join(line.languages)
+    return joined_languages(line.languages)
 
 
 def evaluated_scores(line: Evaluated) -> list[Score]:

@@ -21,6 +21,7 @@ from bayeseval.records.readers.base import (
     as_mapping,
     as_number,
     as_text,
+    joined_languages,
     read_json,
 )
 from bayeseval.records.readers.lm_eval import common_folder
@@ -122,8 +123,8 @@ def _scores(document: dict[str, Any], model: str, path: Path, *, every: bool) ->
 
 def _language(languages: Sequence[str]) -> str:
     """The label of one language or a pair; empty for more."""
-    codes = list(dict.fromkeys(code.replace("-", "_") for code in languages))
-    return "-".join(codes) if len(codes) <= 2 else ""
+    codes = [code.replace("-", "_") for code in languages]
+    return joined_languages(codes) if len(set(codes)) <= 2 else ""
 
 
 MTEB: Final = Reader("mteb", "MTEB results", _sniff, _read)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from bayeseval.errors import InputError
-from bayeseval.records.readers.base import decode, file_bytes
+from bayeseval.records.readers.base import decode, file_bytes, joined_languages
 from bayeseval.records.report import counted, shorten
 
 __all__ = ["RULES", "NamedTask", "TaskNames", "parse_task", "read_task_names"]
@@ -188,7 +188,7 @@ def _slot(found: re.Match[str]) -> str:
 def parse_task(task: str) -> NamedTask:
     """Dataset and language of a task that the table of rules knows.
 
-    A pair of two languages is named ``ar-de``; a pair of one language is that language.
+    A pair of two languages is named ``ar+de``; a pair of one language is that language.
 
     Raises
     ------
@@ -208,10 +208,9 @@ def _named(task: str, found: re.Match[str]) -> NamedTask:
         start, end = found.span("name")
         return NamedTask(task[:start].rstrip("_") + task[end:], groups["name"])
     slots = sorted((found.span(name), name) for name in groups if name.startswith("s"))
-    languages = list(dict.fromkeys(groups["l" + name[1:]] for _, name in slots))
     (start, _), (_, end) = slots[0][0], slots[-1][0]
     dataset = task[:start] + task[end:]
-    language = "-".join(languages)
+    language = joined_languages(groups["l" + name[1:]] for _, name in slots)
     return NamedTask(dataset, _MEANT.get((dataset, language), language))
 
 
