@@ -191,6 +191,23 @@ def test_a_pair_of_languages_is_neither_of_them(tmp_path: Path) -> None:
     }
 
 
+def test_a_card_beside_the_results_of_a_tool(tmp_path: Path) -> None:
+    values = {"acc,none": 0.5, "f1,none": 0.25}
+    tasks = {"xnli_sw": values, "mybench-Swahili": values, "xnli_en": values}
+    folder = results(tmp_path, a=tasks, b=tasks)
+    (folder / "names.csv").write_text("task,dataset,language\nmybench-*,mine,sw\n")
+    card = "name: mine\ntitle: mine\nformat: lm-eval\nmetric: {xnli: f1}\ntask_names: names.csv\n"
+    (folder / "benchmark.yaml").write_text(card, encoding="utf-8")
+    records = load(folder)
+    assert records.name == "mine"
+    assert set(cells(records, "score").items()) >= {
+        (("a", "sw", "mine:acc"), 0.5),
+        (("b", "en", "xnli:f1"), 0.25),
+    }
+    with pytest.raises(InputError, match="no MTEB results are in it"):
+        load(folder, format="mteb")
+
+
 def test_of_two_runs_of_a_cell_the_newer_counts(tmp_path: Path) -> None:
     folder = results(tmp_path, a={"xnli_sw": {"acc,none": 0.5}}, b={"xnli_sw": {"acc,none": 0.4}})
     old = json.loads(next((folder / "a").iterdir()).read_text(encoding="utf-8"))

@@ -128,13 +128,13 @@ def load(
         source = source[0]
     path = _find(Path(source), text=os.fspath(source))
     card = read_card(path / _CARD) if _is_card_folder(path) else None
-    settings: list[TableMapping] = [card] if card is not None else []
+    settings: list[tuple[TableMapping, Path]] = [(card, path)] if card is not None else []
     notes: list[str] = []
     if mapping_file is not None:
-        settings.append(read_mapping(Path(mapping_file)))
+        settings.append((read_mapping(Path(mapping_file)), Path(mapping_file).parent))
     elif card is None:
         beside, notes = find_mapping(path if path.is_dir() else path.parent)
-        settings += [read_mapping(beside)] if beside is not None else []
+        settings += [(read_mapping(beside), beside.parent)] if beside is not None else []
     chosen: dict[str, str | None] = {}
     constants: dict[str, str | float] = {}
     names: dict[str, str] = {}
@@ -146,7 +146,7 @@ def load(
     metrics: dict[str, str] = {}
     tasks: Path | None = None
     likelihoods: dict[str, Likelihood] = {}
-    for setting in settings:
+    for setting, folder in settings:
         chosen |= setting.columns
         constants |= setting.constants
         names |= setting.language_names
@@ -158,8 +158,7 @@ def load(
             diverged = setting.diverged_runs
         kind = setting.format or kind
         metrics |= _by_dataset(setting.metric)
-        if setting.task_names is not None and mapping_file is not None:
-            tasks = Path(mapping_file).parent / setting.task_names
+        tasks = folder / setting.task_names if setting.task_names is not None else tasks
     options = Options(
         metrics=metrics | _by_dataset(metric),
         task_names=Path(task_names) if task_names is not None else tasks,
@@ -208,7 +207,8 @@ def _tables(
     path: Path, card: BenchmarkCard | None, kind: str | None, options: Options
 ) -> tuple[Sequence[RawTable], Sequence[str], bool]:
     """The tables of a path, what to report, and whether a tool wrote them."""
-    found = detect(path, format=kind) if card is None else None
+    # The files of a card are tables unless it says that a tool wrote them.
+    found = detect(path, format=kind) if card is None or kind is not None else None
     if found is not None:
         reading = read_results(found, options)
         return reading.tables, reading.notes, True

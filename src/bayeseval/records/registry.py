@@ -104,7 +104,7 @@ class TableMapping(_Frozen):
         The metric of an evaluation tool's results, for all datasets or by dataset.
     task_names : str or None
         A table that says the dataset and language of tasks; its path as seen from the
-        mapping file.
+        file that names it.
     likelihoods : mapping of str to str
         Likelihood of each task, ``default`` for those not named, for specs that say
         ``likelihood: card``.
