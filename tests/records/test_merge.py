@@ -69,6 +69,18 @@ def test_two_scores_of_a_cell_and_other_bounds_of_a_task_are_refused(tmp_path: P
         load([])
 
 
+def test_the_default_likelihood_of_a_benchmark_is_for_its_own_tasks(tmp_path: Path) -> None:
+    for name, kind in (("a", "beta"), ("b", "student_t")):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "t.csv", f"m,sw,{name}1,60,0,100\nn,en,{name}2,50,0,100\n")
+        (tmp_path / name / "benchmark.yaml").write_text(
+            f"name: {name}\ntitle: {name}\nlikelihoods: {{default: {kind}, {name}2: normal}}\n"
+        )
+    write(tmp_path / "c.csv", "m,sw,c1,60,0,100\nn,en,c2,50,0,100\n")
+    records = load([tmp_path / "a", tmp_path / "b", tmp_path / "c.csv"])
+    assert records.likelihoods == {"a1": "beta", "a2": "normal", "b1": "student_t", "b2": "normal"}
+
+
 def test_a_list_of_one_is_that_one(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "m,sw,xnli,60,0,100\nn,en,xnli,50,0,100\n")
     assert load([path]).content_hash == load(path).content_hash

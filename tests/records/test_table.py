@@ -300,6 +300,32 @@ def test_a_whole_table_with_every_column_reads_back(tmp_path: Path) -> None:
     ]
 
 
+def test_a_subset_keeps_what_was_said_of_the_whole() -> None:
+    records = _records(
+        units={"x:f1": (0.0, 100.0), "y:em": (0.0, 2.0)},
+        language_names={"sw": "Swahili"},
+        datasets={"y:em": "x"},
+        likelihoods={"default": "beta", "y:em": "normal"},
+    )
+    kept = records.subset(records.codes("task") == 0, name="some")
+    assert kept.table["score"].tolist() == [0.25, 0.75, 0.5]
+    assert kept.name == "some"
+    assert kept.units == {"x:f1": Units(0.0, 100.0)}
+    assert kept.language_names == {"sw": "Swahili"}
+    assert kept.datasets == {"x:f1": "x"}
+    assert kept.likelihoods == {"default": "beta"}
+    whole = records.subset(np.ones(4, dtype=bool), name="frame")
+    assert (whole.content_hash, whole.likelihoods, whole.datasets) == (
+        records.content_hash,
+        records.likelihoods,
+        records.datasets,
+    )
+    with pytest.raises(InputError, match="one true or false for each of the 4 records"):
+        records.subset([0, 1], name="some")
+    with pytest.raises(InputError, match="no record is left"):
+        records.subset([False] * 4, name="some")
+
+
 def test_writing_is_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "scores.csv"
     path.write_text("the previous table", encoding="utf-8")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bayeseval.errors import InputError
+from bayeseval.names import Likelihood
 from bayeseval.records.build import assemble
 from bayeseval.records.readers.same_language import one_label_each
 from bayeseval.records.report import counted, shorten
@@ -63,9 +64,16 @@ def merge(parts: Sequence[Records]) -> Records:
         name="+".join(names),
         language_names=language_names,
         datasets={task: name for part in parts for task, name in part.datasets.items()},
-        likelihoods={task: kind for part in parts for task, kind in part.likelihoods.items()},
+        likelihoods={task: kind for part in parts for task, kind in _likelihoods(part).items()},
         covariate_files={n: path for part in parts for n, path in part.covariate_files.items()},
     )
+
+
+def _likelihoods(part: Records) -> dict[str, Likelihood]:
+    """Likelihoods of a benchmark's own tasks: its default is not that of the others."""
+    said = part.likelihoods
+    kinds = {task: said.get(task, said.get("default")) for task in part.coords["task"]}
+    return {task: kind for task, kind in kinds.items() if kind is not None}
 
 
 def _in_one_only(parts: Sequence[Records], labels: dict[tuple[str, str], str]) -> list[str]:

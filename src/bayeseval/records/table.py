@@ -195,7 +195,7 @@ class Records:
         return {factor: self._labels[factor] for factor in FACTORS}
 
     def subset(self, keep: npt.ArrayLike, *, name: str) -> Records:
-        """Some of the records, with the bounds, names, datasets and covariate files of all.
+        """Some of the records, with the bounds, names and files that hold for all.
 
         Parameters
         ----------
@@ -227,6 +227,11 @@ class Records:
             # Looked at when the whole table was read.
             mixed_scales="allow",
             diverged_runs="allow",
+            likelihoods={
+                task: kind
+                for task, kind in self._likelihoods.items()
+                if task in tasks or task == "default"
+            },
         )
         return replace(some, _covariate_files=self._covariate_files)
 
