@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,17 @@ def test_groups_and_the_record_with_the_largest_residual(small: Records, both: S
         odd[k] for k in ("model", "language", "task", "score")
     ]
     assert gone["residual"] > 10.0
+
+
+def test_another_group_of_the_same_name_is_another_run(tmp_path: Path, both: Sensitivity) -> None:
+    folder = both.save(tmp_path / "out", figures=False)
+    assert json.loads((folder / "run.json").read_text())["groups"] == {
+        "ends": ["x[ad]"], "first": ["m1"],
+    }  # fmt: skip
+    both.save(folder, figures=False)
+    other = replace(both, groups={**both.groups, "ends": ["xa", "xb"]})
+    with pytest.raises(InputError, match="holds a run with"):
+        other.save(folder, figures=False)
 
 
 @pytest.mark.parametrize(

@@ -62,12 +62,15 @@ class Sensitivity:
         ``score``, ``residual``; empty when none were asked for.
     fit : Fit
         The fit to all records.
+    groups : dict of str to list of str
+        Levels, or patterns, by name of the group.
     """
 
     table: pd.DataFrame
     moves: pd.DataFrame
     outliers: pd.DataFrame
     fit: Fit
+    groups: Mapping[str, Sequence[str]]
 
     @property
     def verdict(self) -> tuple[str, ...]:
@@ -121,7 +124,8 @@ class Sensitivity:
     def _run(self) -> dict[str, Any]:
         run = self.fit.run
         asked = "|".join(sorted(set(self.table["drop"] + "=" + self.table["without"])))
-        said = f"{run['spec_hash']}{run['engine']}{asked}"
+        groups = {name: sorted(levels) for name, levels in sorted(self.groups.items())}
+        said = f"{run['spec_hash']}{run['engine']}{asked}{groups or ''}"
         return {
             "benchmark": run["benchmark"],
             "data_hash": run["data_hash"],
@@ -131,6 +135,7 @@ class Sensitivity:
             "fitted_with": run["engine"],
             "spec": run["spec"],
             "gate": run["gate"],
+            "groups": groups,
             "verdict": list(self.verdict),
         }
 
@@ -217,6 +222,7 @@ def sensitivity(
         ),
         outliers=outliers,
         fit=base,
+        groups={name: list(levels) for name, levels in (groups or {}).items()},
     )
 
 
