@@ -144,6 +144,32 @@ def test_mteb() -> None:
     assert "FloresBitextMining:f1" in {key[2] for key in other}
 
 
+def test_mteb_subsets_of_one_language(tmp_path: Path) -> None:
+    """As AmazonCounterfactualClassification has them; which is the main one no model decides."""
+    for model, scores in {"a": {"en": 0.1, "en-ext": 0.2, "de": 0.3}, "b": {"en-ext": 0.4}}.items():
+        document = {
+            "dataset_revision": "0",
+            "task_name": "Counterfactual",
+            "mteb_version": "2",
+            "scores": {
+                "test": [
+                    {"main_score": score, "hf_subset": subset, "languages": [code]}
+                    for subset, score in reversed(scores.items())
+                    for code in ["deu-Latn" if subset == "de" else "eng-Latn"]
+                ]
+            },
+        }
+        path = tmp_path / model / "0" / "Counterfactual.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(document), encoding="utf-8")
+    assert rows(load(tmp_path), "score") == {
+        ("a", "eng_Latn", "Counterfactual (test):main_score"): (0.1,),
+        ("a", "eng_Latn", "Counterfactual (test, en-ext):main_score"): (0.2,),
+        ("a", "deu_Latn", "Counterfactual (test):main_score"): (0.3,),
+        ("b", "eng_Latn", "Counterfactual (test, en-ext):main_score"): (0.4,),
+    }
+
+
 def test_mteb_revisions_are_models(tmp_path: Path) -> None:
     shutil.copytree(FIXTURES / "mteb", tmp_path / "results")
     model = tmp_path / "results" / "org-a__small"

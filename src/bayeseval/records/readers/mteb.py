@@ -2,13 +2,15 @@
 
 ``scores`` holds for every split one entry per subset, with its languages as
 ``639-3-Script`` and its ``main_score``. A subset of two languages is a pair; one that
-mixes more is an average over languages and is left out.
+mixes more is an average over languages and is left out. Further subsets of one language
+(``en-ext`` beside ``en``) are datasets of their own.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,19 +41,22 @@ def _sniff(path: Path, head: Head) -> bool:
 
 
 def _read(paths: Sequence[Path], options: Options) -> Reading:
-    scores: list[Score] = []
+    found: list[tuple[str, Score]] = []
     mixed: list[Score] = []
     names = _models(paths)
     for path in options.each(paths):
         document = as_mapping(read_json(path), str(path))
-        for score in _scores(document, names[path], path, every=bool(options.metrics)):
-            (scores if score.language else mixed).append(score)
+        for subset, score in _scores(document, names[path], path, every=bool(options.metrics)):
+            if score.language:
+                found.append((subset, score))
+            else:
+                mixed.append(score)
     counts: dict[str, int] = defaultdict(int)
     for score in mixed:
         counts[f"{score.model}, {score.dataset}"] += 1
     dropped = [Dropped(_MIXED, tuple(sorted(counts.items())), mixed[0].where)] if mixed else []
     return settle(
-        scores,
+        _subsets_apart(found),
         source=common_folder(paths),
         options=options,
         place="subset",
@@ -90,7 +95,27 @@ def _name(folder: Path) -> str:
     return folder.parent.name.replace("__", "/")
 
 
-def _scores(document: dict[str, Any], model: str, path: Path, *, every: bool) -> Iterator[Score]:
+def _subsets_apart(found: Sequence[tuple[str, Score]]) -> list[Score]:
+    """Of several subsets of one language, all but that of the shortest name are variants.
+
+    The choice is the same for all models, whichever subsets each was evaluated on.
+    """
+    subsets: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    for subset, score in found:
+        subsets[score.dataset, score.variant, score.language].add(subset)
+    main = {key: min(names, key=lambda name: (len(name), name)) for key, names in subsets.items()}
+    return [
+        score
+        if subset == main[score.dataset, score.variant, score.language]
+        else replace(score, variant=f"{score.variant}, {subset}")
+        for subset, score in found
+    ]
+
+
+def _scores(
+    document: dict[str, Any], model: str, path: Path, *, every: bool
+) -> Iterator[tuple[str, Score]]:
+    """Every score with the name of its subset."""
     task = as_text(document.get("task_name"), f"{path}: task_name")
     splits = as_mapping(document.get("scores"), f"{path}: scores")
     for split, entries in splits.items():
@@ -101,14 +126,14 @@ def _scores(document: dict[str, Any], model: str, path: Path, *, every: bool) ->
                 as_text(one, f"{where}: languages")
                 for one in as_list(values.get("languages"), f"{where}: languages")
             ]
-            subset = values.get("hf_subset")
+            subset = str(values.get("hf_subset"))
             label = _language(languages)
             for metric, value in values.items():
                 if metric != _MAIN and not (every and isinstance(value, int | float)):
                     continue
                 if isinstance(value, bool) and metric != _MAIN:
                     continue
-                yield Score(
+                score = Score(
                     model=model,
                     dataset=task,
                     language=label,
@@ -119,6 +144,7 @@ def _scores(document: dict[str, Any], model: str, path: Path, *, every: bool) ->
                     rank=0 if metric == _MAIN else 1,
                     higher=True if metric == _MAIN else None,
                 )
+                yield subset, score
 
 
 def _language(languages: Sequence[str]) -> str:
