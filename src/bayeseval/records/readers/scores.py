@@ -329,7 +329,8 @@ def _counted_items(scores: list[Score], said: list[str]) -> list[Score]:
     shown: set[tuple[str, str]] = set()
     refuted: set[tuple[str, str]] = set()
     for score in found:
-        if score.value is not None and 0.0 < score.value < 1.0:
+        share = _share(score)
+        if share is not None and 0.0 < share < 1.0:
             (refuted if score.k is None else shown).add((score.dataset, score.key))
     binary = {
         (s.dataset, s.key)
@@ -337,22 +338,37 @@ def _counted_items(scores: list[Score], said: list[str]) -> list[Score]:
         if s.metric in _RIGHT_OR_WRONG or (s.dataset, s.key) in shown
     } - refuted
     result = [s if (s.dataset, s.key) in binary else replace(s, k=None) for s in found]
-    certain = sum(s.se == 0 and s.value in (0.0, 1.0, 100.0) for s in result)
+    certain = sum(map(_certain, result))
     if certain:
         said.append(
             f"a standard error of 0 was not used in {counted(certain, 'cell')} where all items"
             " are right or all are wrong: it says nothing of how certain the score is"
         )
-        result = [
-            replace(s, se=None) if s.se == 0 and s.value in (0.0, 1.0, 100.0) else s for s in result
-        ]
+        result = [replace(s, se=None) if _certain(s) else s for s in result]
     with_k = sum(s.k is not None for s in result)
     if with_k and any(a.k is None and b.k is not None for a, b in zip(scores, result, strict=True)):
         said.append(
             f"numbers of items and of right ones recovered for {counted(with_k, 'cell')}: exact,"
-            " because scores and standard errors leave no other possibility"
+            " because scores, standard errors and the metric leave no other possibility"
         )
     return result
+
+
+def _width(score: Score) -> float:
+    """What a score of 1 is in the score's own units: 100 where the tool says 0 to 100."""
+    upper = score.upper_bound if score.lower_bound == 0.0 else None
+    return 1.0 if upper is None or upper <= 0.0 else upper
+
+
+def _share(score: Score) -> float | None:
+    """The share of right items that a score would be; None if it can be none."""
+    share = None if score.value is None else score.value / _width(score)
+    return share if share is not None and 0.0 <= share <= 1.0 else None
+
+
+def _certain(score: Score) -> bool:
+    """Whether the error is zero only because all items are right, or all are wrong."""
+    return score.se == 0 and (_share(score) in (0.0, 1.0) or score.value == 100.0)
 
 
 def _with_items(score: Score) -> Score:
@@ -362,8 +378,9 @@ def _with_items(score: Score) -> Score:
     freedom) is sqrt(p (1 - p) / (n - 1)); any other values between 0 and 1 with that
     mean have a smaller one. So an equal one shows that all items were right or wrong.
     """
-    p, se, n = score.value, score.se, score.n
-    if score.k is not None or p is None or not 0.0 <= p <= 1.0:
+    p, n = _share(score), score.n
+    se = None if score.se is None else score.se / _width(score)
+    if score.k is not None or p is None:
         return score
     if p in (0.0, 1.0):
         return score if n is None else replace(score, k=float(round(p * n)))
