@@ -91,6 +91,27 @@ def test_euroeval_without_raw_scores(tmp_path: Path) -> None:
     assert "1.96 standard errors" in notes(records)
 
 
+def test_of_two_lines_of_euroeval_the_later_counts_and_two_files_have_no_order(
+    tmp_path: Path,
+) -> None:
+    """One of the results has no raw scores: means are read, because a task has one form."""
+    first, second = filter(None, ISSUES.read_text(encoding="utf-8").splitlines())
+    again = json.loads(first)
+    again["results"] = {"raw": [], "total": {"test_mcc": 50.0, "test_mcc_se": 1.96}}
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join([first, second, json.dumps(again)]), encoding="utf-8")
+    records = load(path)
+    other = json.loads(second)["results"]["total"]
+    want = sorted([(50.0, 1.0), (other["test_mcc"], other["test_mcc_se"] / 1.96)])
+    assert sorted(zip(records.table["score"], records.table["se"], strict=True)) == want
+    (group,) = records.report.dropped
+    assert (group.reason, group.n_rows) == ("older run of the same cell", 1)
+    assert "means read of 3 results" in notes(records)
+    (tmp_path / "b.jsonl").write_text(json.dumps(again).replace("50.0", "40.0"), encoding="utf-8")
+    with pytest.raises(InputError, match="duplicate of"):
+        load(tmp_path)
+
+
 def test_euroeval_as_every_eval_ever_records() -> None:
     records = load(FIXTURES / "euroeval" / "every_eval_form.jsonl")
     cells = reduce_replicates(records)
@@ -117,6 +138,26 @@ def test_every_eval_ever() -> None:
     assert found["org-b/larger", "Swahili", "belebele:error (turned round)"][0] == 0.625
     assert records.units["global-mmlu-lite:accuracy"].upper == 1.0
     assert "swh_Latn as Swahili" in notes(records)
+
+
+def test_right_items_are_counted_within_the_stated_bounds(tmp_path: Path) -> None:
+    """On a scale to 100, a score of 1 is one right item in a hundred, not all of them."""
+    want = load(FIXTURES / "every_eval").table
+    for path in (FIXTURES / "every_eval").rglob("*.json"):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        for result in document["evaluation_results"]:
+            result["metric_config"]["max_score"] *= 100
+            result["score_details"]["score"] *= 100
+            error = result["score_details"].get("uncertainty", {}).get("standard_error")
+            if error:
+                error["value"] *= 100
+        target = tmp_path / path.relative_to(FIXTURES)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(json.dumps(document), encoding="utf-8")
+    percent = load(tmp_path).table
+    assert percent["k"].notna().any()
+    assert percent["k"].tolist() == pytest.approx(want["k"].tolist(), nan_ok=True)
+    assert percent["score"].tolist() == pytest.approx((100 * want["score"]).tolist())
 
 
 def test_totals_of_every_eval_ever_have_to_be_named(tmp_path: Path) -> None:

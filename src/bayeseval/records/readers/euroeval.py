@@ -32,10 +32,9 @@ from bayeseval.records.readers.lm_eval import common_folder
 from bayeseval.records.readers.scores import Score, settle
 from bayeseval.records.report import counted, shorten, show
 
-__all__ = ["EUROEVAL", "Evaluated", "evaluated_scores", "spread"]
+__all__ = ["EUROEVAL", "Evaluated", "spread"]
 
 _NORMAL_95: Final = 1.96
-_NO_METRICS: Final = frozenset(["num_failed_instances"])
 # A macro language beside its varieties, which EuroEval lists together.
 _FAMILIES: Final = {
     "no": frozenset(["no", "nb", "nn"]),
@@ -81,7 +80,7 @@ def _sniff(path: Path, head: Head) -> bool:
 
 
 def _read(paths: Sequence[Path], options: Options) -> Reading:
-    lines = [line for path in options.each(paths) for line in _lines(path)]
+    lines = [line for path in options.each(paths) for line in _newest_last(list(_lines(path)))]
     scores, notes = spread(lines)
     return settle(scores, source=common_folder(paths), options=options, notes=notes)
 
@@ -105,10 +104,20 @@ def _lines(path: Path) -> Iterator[Evaluated]:
             raw=as_list(raw, f"{where}: results: raw"),
             total=as_mapping(results.get("total"), f"{where}: results: total"),
             where=where,
-            # New results are appended.
-            run=f"{number:09d}",
+            run="",
             variant=_variant(record),
         )
+
+
+def _newest_last(lines: Sequence[Evaluated]) -> Iterator[Evaluated]:
+    """The lines of one file, to which new results are appended.
+
+    Only the file itself says which is newer: two files with one cell have no order.
+    """
+    newest = {(line.model, line.dataset, line.variant): line.where for line in lines}
+    for line in lines:
+        last = newest[line.model, line.dataset, line.variant] == line.where
+        yield replace(line, run="newest" if last else "")
 
 
 def _variant(record: Mapping[str, Any]) -> str:
@@ -121,7 +130,7 @@ def _variant(record: Mapping[str, Any]) -> str:
 
 
 def spread(lines: Sequence[Evaluated]) -> tuple[list[Score], list[str]]:
-    """Scores of all lines, one for each bootstrap iteration, and what to report.
+    """Scores of all lines, one for each bootstrap iteration where all have them, and notes.
 
     EuroEval's task (``sentiment-classification``) is what languages share and becomes
     our dataset; where a language has several datasets for it, they are kept apart.
@@ -132,22 +141,25 @@ def spread(lines: Sequence[Evaluated]) -> tuple[list[Score], list[str]]:
     for line in lines:
         datasets[line.task, _language(line)].add(line.dataset)
     apart = {task for (task, _), found in datasets.items() if len(found) > 1}
-    scores = []
-    totals = 0
+    found = []
     for line in lines:
-        found = evaluated_scores(line)
-        totals += any(score.boot is None for score in found)
         name = f"{line.task}/{_stem(line)}" if line.task in apart else line.task
-        scores += [replace(score, dataset=name) for score in found]
+        found += list(_means_and_iterations(line, name))
+    # The records of a task are all replicated, or none is.
+    lacking = {(mean.dataset, mean.metric) for mean, iterations in found if not iterations}
+    scores: list[Score] = []
+    for mean, iterations in found:
+        scores += [mean] if (mean.dataset, mean.metric) in lacking else iterations
     notes = ["EuroEval's tasks are the datasets here: languages share them"]
     if apart:
         notes.append(f"several datasets of one language kept apart for {shorten(sorted(apart))}")
-    if totals < len(lines):
+    if any(score.boot is not None for score in scores):
         notes.append("raw scores of the bootstrap iterations read as boot, in percent")
-    if totals:
+    if lacking:
+        means = len({score.where for score in scores if score.boot is None})
         notes.append(
-            f"{counted(totals, 'result')} without raw scores: se is the file's _se over"
-            f" {_NORMAL_95}, because that is 1.96 standard errors"
+            f"means read of {counted(means, 'result')}, because their datasets do not have all raw"
+            f" scores: se is the file's _se over {_NORMAL_95}, because that is 1.96 standard errors"
         )
     return scores, notes
 
@@ -169,39 +181,37 @@ def _language(line: Evaluated) -> str:
     return joined_languages(line.languages)
 
 
-def evaluated_scores(line: Evaluated) -> list[Score]:
-    """Scores of a line: its bootstrap iterations, or means where these are not there."""
-    language = _language(line)
+def _means_and_iterations(line: Evaluated, dataset: str) -> Iterator[tuple[Score, list[Score]]]:
+    """By metric, the mean and the bootstrap iterations; none where they do not fit the mean."""
     metrics = [
         name.removeprefix("test_").removeprefix("val_")
         for name in line.total
-        if not name.endswith("_se") and name not in _NO_METRICS
+        if not name.endswith("_se") and not name.startswith("num_failed")
     ]
-    scores = []
     for rank, metric in enumerate(dict.fromkeys(metrics)):
-        if metric in _NO_METRICS or metric.startswith("num_failed"):
-            continue
-        plain = Score(
+        half = _total(line, metric, "_se")
+        mean = Score(
             model=line.model,
-            dataset=line.dataset,
-            language=language,
+            dataset=dataset,
+            language=_language(line),
             metric=metric,
             value=_total(line, metric, ""),
             where=line.where,
+            se=None if half is None else half / _NORMAL_95,
             variant=line.variant,
             run=line.run,
             rank=rank,
         )
-        raw = _iterations(line, metric, plain.value)
-        if raw is None:
-            half = _total(line, metric, "_se")
-            scores.append(replace(plain, se=None if half is None else half / _NORMAL_95))
-        else:
-            scores += [
-                replace(plain, value=value, boot=str(i), where=f"{line.where}, iteration {i + 1}")
-                for i, value in enumerate(raw)
-            ]
-    return scores
+        raw = _iterations(line, metric, mean.value)
+        yield (
+            mean,
+            [
+                replace(
+                    mean, value=v, se=None, boot=str(i), where=f"{line.where}, iteration {i + 1}"
+                )
+                for i, v in enumerate(raw or ())
+            ],
+        )
 
 
 def _total(line: Evaluated, metric: str, ending: str) -> float | None:
