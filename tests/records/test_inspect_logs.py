@@ -69,6 +69,29 @@ def test_samples_are_items_and_epochs_are_seeds(logs: Path, inspect: ModuleType)
     )
 
 
+def test_of_two_logs_of_a_cell_the_newer_counts(
+    logs: Path, inspect: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def with_older(name: str) -> pd.DataFrame:
+        frame = pd.read_parquet(FIXTURES / name, dtype_backend="pyarrow")
+        again = frame[frame["log"] == log].assign(log="older.eval")
+        if name == "evals.parquet":
+            frame = frame.assign(created=pd.Timestamp("2026-03-01T10:00Z"))
+            again = again.assign(created=pd.Timestamp("2026-02-28T23:00Z"))
+        return pd.concat([frame, again], ignore_index=True)
+
+    evals = pd.read_parquet(FIXTURES / "evals.parquet")
+    log = evals.loc[evals["status"] == "success", "log"].iloc[0]
+    want = {name: load(logs, format=name).content_hash for name in ("inspect", "inspect-samples")}
+    monkeypatch.setattr(inspect, "evals_df", lambda logs, quiet: with_older("evals.parquet"))
+    monkeypatch.setattr(inspect, "samples_df", lambda logs, quiet: with_older("samples.parquet"))
+    for name, rows in (("inspect", 1), ("inspect-samples", 10)):
+        records = load(logs, format=name)
+        assert records.content_hash == want[name]
+        older = [g for g in records.report.dropped if g.reason == "older run of the same cell"]
+        assert [group.n_rows for group in older] == [rows]
+
+
 def test_without_inspect_the_extra_is_named(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "inspect_ai", None)
     with pytest.raises(MissingDependencyError, match=r"bayeseval\[inspect\]"):

@@ -10,7 +10,8 @@ import json
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,11 +19,11 @@ import numpy as np
 
 from bayeseval._optional import require
 from bayeseval.errors import InputError
-from bayeseval.records.raw import RawTable, object_array
+from bayeseval.records.raw import object_array
 from bayeseval.records.readers.base import Head, Options, Reader, Reading, refuse_zip_bomb
+from bayeseval.records.readers.items import Items, settle_items
 from bayeseval.records.readers.lm_eval import common_folder, name_notes
-from bayeseval.records.readers.same_language import one_label_each
-from bayeseval.records.readers.scores import Score, choose, settle
+from bayeseval.records.readers.scores import Score, settle
 from bayeseval.records.readers.task_names import NamedTask, TaskNames, read_task_names
 from bayeseval.records.report import Dropped, plain, show
 
@@ -163,7 +164,7 @@ def _log_scores(row: Mapping[str, Any], named: Mapping[str, NamedTask | None]) -
         if found is None or found[1] == "headline" or value is None:
             continue
         scorer, metric = found[1], found[2]
-        if metric in _UNCERTAINTY or f"{scorer}_{metric}".endswith(_UNCERTAINTY):
+        if column.endswith(_UNCERTAINTY):
             continue
         yield Score(
             model=str(row.get("model")),
@@ -209,86 +210,73 @@ def _read_samples(paths: Sequence[Path], options: Options) -> Reading:
         where = f"{Path(str(first['log'])).name}, sample {first.get('id')}"
         dropped.append(Dropped(_ERROR, ((_ERROR, len(of_good) - len(rows)),), where))
     named = _named(rows, read_task_names(options.task_names), source)
-    said, left_out = name_notes(named), list(dropped)
-    heads = {
-        (score.model, score.dataset, score.language, score.key): score
-        for row in rows
-        for score in _sample_heads(row, named)
-    }
-    chosen = {
-        (score.model, score.dataset, score.language): score
-        for score in choose(heads.values(), source, options, said, left_out)
-    }
-    labels, matched = one_label_each((score.dataset, score.language) for score in chosen.values())
-    return Reading(
-        (_items(rows, named, chosen, labels, source, tuple(left_out)),), (*said, *matched)
-    )
-
-
-def _sample_heads(row: Mapping[str, Any], named: Mapping[str, NamedTask | None]) -> Iterator[Score]:
-    """One score without a value for every scorer of a sample: what there is to choose from."""
-    name = _named_row(row, named)
-    for column, value in row.items():
-        if name is None or value is None or not _is_scorer(column, row):
-            continue
-        yield Score(
-            model=str(row.get("model")),
-            dataset=name.dataset,
-            language=name.language,
-            metric=column.removeprefix("score_"),
-            value=None,
-            where=Path(str(row.get("log"))).name,
-            rank=0 if column == f"score_{row.get('score_headline_name')}" else 1,
-        )
-
-
-def _is_scorer(column: str, row: Mapping[str, Any]) -> bool:
-    """Whether a column holds a scorer's values of samples, not a metric of the log."""
-    scorer = column.removeprefix("score_")
-    return (
-        column.startswith("score_")
-        and not scorer.startswith("headline_")
-        and any(other.startswith(f"{column}_") for other in row)
-    )
-
-
-def _items(
-    rows: Sequence[Mapping[str, Any]],
-    named: Mapping[str, NamedTask | None],
-    chosen: Mapping[tuple[str, str, str], Score],
-    labels: Mapping[tuple[str, str], str],
-    source: str,
-    dropped: tuple[Dropped, ...],
-) -> RawTable:
-    found: list[tuple[Any, ...]] = []
-    places: list[str] = []
-    several = any((row.get("epochs") or 1) > 1 for row in rows)
+    groups: dict[tuple[str, NamedTask], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         name = _named_row(row, named)
-        if name is None:
-            continue
-        score = chosen[str(row.get("model")), name.dataset, name.language]
-        where = f"{Path(str(row.get('log'))).name}, sample {row.get('id')}"
-        value = _number(row.get(f"score_{score.metric}"), where)
-        label = labels[name.dataset, name.language]
-        found.append(
-            (score.model, label, name.dataset, score.metric, value, str(row.get("id")),
-             str(row.get("epoch")) if several else None)
-        )  # fmt: skip
-        places.append(where)
-    columns = ("model", "language", "dataset", "metric", "score", "item", "seed")
-    return RawTable(
+        if name is not None:
+            groups[str(row["log"]), name].append(row)
+    read: dict[str, dict[str, Items]] = {}
+    heads: list[Score] = []
+    for (log, name), group in groups.items():
+        # The samples of one log may be in several languages.
+        where = f"{Path(log).name}, {name.dataset}, {name.language}"
+        where = f"{where} ({log})" if where in read else where
+        headline = group[0].get("score_headline_name")
+        read[where] = _items(group, where, headline)
+        heads += [
+            Score(
+                model=str(group[0].get("model")),
+                dataset=name.dataset,
+                language=name.language,
+                metric=scorer,
+                value=None,
+                where=where,
+                run=str(group[0].get("created") or ""),
+                rank=0 if scorer == headline else 1,
+            )
+            for scorer in read[where]
+        ]
+    return settle_items(
+        heads,
+        read,
         source=source,
+        options=options,
         place="sample",
-        numbers=np.arange(1, len(found) + 1),
-        columns={
-            name: object_array(row[i] for row in found)
-            for i, name in enumerate(columns)
-            if name != "seed" or several
-        },
-        where=tuple(places),
+        notes=name_notes(named),
         dropped=dropped,
     )
+
+
+def _items(rows: Sequence[Mapping[str, Any]], where: str, headline: Any) -> dict[str, Items]:
+    """The samples of a log by scorer; without those, but the headline's, that give no numbers."""
+    found: dict[str, Items] = {}
+    for column in _scorers(rows[0]):
+        scorer = column.removeprefix("score_")
+        try:
+            values = [_number(r.get(column), f"{where}, sample {r.get('id')}") for r in rows]
+        except InputError:
+            if scorer == headline:
+                raise
+            continue
+        if any(value is not None for value in values):
+            found[scorer] = Items(
+                np.arange(1, len(rows) + 1),
+                object_array(str(row.get("id")) for row in rows),
+                object_array(values),
+                object_array(str(row.get("epoch")) for row in rows),
+            )
+    return found
+
+
+def _scorers(names: Iterable[str]) -> list[str]:
+    """Columns that hold a scorer's values of samples, not a metric of the log."""
+    scores = [name for name in names if name.startswith("score_")]
+    return [
+        name
+        for name in scores
+        if not name.startswith("score_headline_")
+        and any(other.startswith(f"{name}_") for other in scores)
+    ]
 
 
 INSPECT: Final = Reader("inspect", "Inspect logs", _sniff, _read)

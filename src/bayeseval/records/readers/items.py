@@ -76,8 +76,9 @@ def settle_items(
     InputError
         If there is nothing, a metric asked for is not there, or one is better when lower.
     """
-    said, left_out = list(notes), list[Dropped]()
-    chosen = choose(heads, source, options, said, left_out)
+    said, left_out = list(notes), list(dropped)
+    counted = [replace(head, rows=len(read[head.where][head.key].numbers)) for head in heads]
+    chosen = choose(counted, source, options, said, left_out)
     down = sorted({f"{score.dataset} ({score.key})" for score in chosen if not score.higher})
     if down:
         raise InputError(
@@ -96,19 +97,8 @@ def settle_items(
         )
         for score in chosen
     ]
-    tables[0] = replace(tables[0], dropped=(*dropped, *_in_items(left_out, read)))
+    tables[0] = replace(tables[0], dropped=tuple(left_out))
     return Reading(tuple(tables), (*said, *matched))
-
-
-def _in_items(
-    groups: Sequence[Dropped], read: Mapping[str, Mapping[str, Items]]
-) -> tuple[Dropped, ...]:
-    """What was left out, counted in items rather than files."""
-    some = {path: len(next(iter(found.values())).numbers) for path, found in read.items()}
-    return tuple(
-        Dropped(g.reason, tuple((name, count * some[g.first]) for name, count in g.counts), g.first)
-        for g in groups
-    )
 
 
 def _several_seeds(items: Items) -> bool:

@@ -69,6 +69,8 @@ class Score:
         Name of the bootstrap test set.
     rank : int
         Place among the task's metrics where the tool has an order of its own.
+    rows : int
+        Rows of the table that it stands for, to count what is left out.
     """
 
     model: str
@@ -88,6 +90,7 @@ class Score:
     run: str = ""
     boot: str | None = None
     rank: int = 0
+    rows: int = 1
 
     @property
     def key(self) -> str:
@@ -267,9 +270,14 @@ def _without(scores: Sequence[Score], chosen: str) -> list[Dropped]:
             cell.pop((score.model, score.language), None)
     if not cell:
         return []
-    counts = Counter(f"{s.model}, {s.language}, {s.dataset}" for s in cell.values())
-    reason = f"no {chosen}, but another metric"
-    return [Dropped(reason, tuple(sorted(counts.items())), next(iter(cell.values())).where)]
+    return [_dropped(f"no {chosen}, but another metric", list(cell.values()))]
+
+
+def _dropped(reason: str, scores: Sequence[Score]) -> Dropped:
+    counts: Counter[str] = Counter()
+    for score in scores:
+        counts[f"{score.model}, {score.language}, {score.dataset}"] += score.rows
+    return Dropped(reason, tuple(sorted(counts.items())), scores[0].where)
 
 
 def _upwards(scores: list[Score], source: str, said: list[str]) -> list[Score]:
@@ -315,10 +323,7 @@ def _newest(scores: list[Score], left_out: list[Dropped]) -> list[Score]:
         current = newest[score.model, score.dataset, score.language] == score.run
         (kept if current else old).append(score)
     if old:
-        counts = Counter(f"{s.model}, {s.language}, {s.dataset}" for s in old)
-        left_out.append(
-            Dropped("older run of the same cell", tuple(sorted(counts.items())), old[0].where)
-        )
+        left_out.append(_dropped("older run of the same cell", old))
     return kept
 
 
