@@ -141,7 +141,7 @@ def spread(lines: Sequence[Evaluated]) -> tuple[list[Score], list[str]]:
     for line in lines:
         datasets[line.task, _language(line)].add(line.dataset)
     apart = {task for (task, _), found in datasets.items() if len(found) > 1}
-    found = []
+    found: list[tuple[Score, list[Score]]] = []
     for line in lines:
         name = f"{line.task}/{_stem(line)}" if line.task in apart else line.task
         found += list(_means_and_iterations(line, name))
