@@ -395,7 +395,10 @@ def _with_items(score: Score) -> Score:
         return replace(score, k=float(right)) if abs(right - p * n) <= _EXACT * n else score
     if se is None or not se > 0.0:
         return score
-    implied = p * (1.0 - p) / se**2 + 1.0
+    # Divided twice: the square of an absurd error is out of a number's range.
+    implied = p * (1.0 - p) / se / se + 1.0
+    if math.isinf(implied):
+        return score
     items = float(round(implied)) if n is None else n
     right = round(p * items)
     fits = (
