@@ -70,6 +70,15 @@ GOOD = (
     ),
     _fixture("mteb", "mteb/org-a*/*/Massive*", "model_meta.json"),
     _fixture("helm", "helm/v1/mgsm*en*a_small/stats.json", "run_spec.json"),
+    _fixture(
+        "helm instances", "helm_instances/v1/*en*a_small/per_instance_stats.json", "run_spec.json"
+    ),
+    _fixture(
+        "helm display",
+        "helm_instances/v1/*en*a_small/display_predictions.json",
+        "run_spec.json",
+        "instances.json",
+    ),
     Good("csv", "t.csv", CSV),
     Good("wide", "w.csv", WIDE),
     Good("markdown", "w.md", MARKDOWN),

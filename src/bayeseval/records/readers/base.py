@@ -203,6 +203,8 @@ class Reader:
     files_of : str
         The format whose files these are, when they are read in another way; such a
         reader is chosen by name only.
+    beside : tuple of str
+        Names of files that the tool writes next to these and that hold no scores.
     """
 
     name: str
@@ -211,6 +213,7 @@ class Reader:
     read: Callable[[Sequence[Path], Options], Reading]
     after: tuple[str, ...] = ()
     files_of: str = ""
+    beside: tuple[str, ...] = ()
 
 
 def file_bytes(path: Path, *, limit: int = MAX_BYTES) -> bytes:

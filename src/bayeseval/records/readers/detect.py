@@ -16,6 +16,7 @@ from bayeseval.records.readers.every_eval import EVERY_EVAL
 from bayeseval.records.readers.every_eval_samples import EVERY_EVAL_SAMPLES
 from bayeseval.records.readers.grids import GRID_SUFFIXES
 from bayeseval.records.readers.helm import HELM
+from bayeseval.records.readers.helm_instances import HELM_INSTANCES
 from bayeseval.records.readers.inspect_logs import INSPECT, INSPECT_SAMPLES
 from bayeseval.records.readers.lighteval import LIGHTEVAL
 from bayeseval.records.readers.lighteval_details import LIGHTEVAL_DETAILS
@@ -38,6 +39,7 @@ READERS: Final[tuple[Reader, ...]] = (
     EVERY_EVAL_SAMPLES,
     MTEB,
     HELM,
+    HELM_INSTANCES,
     INSPECT,
     INSPECT_SAMPLES,
     WIDE,
@@ -117,10 +119,13 @@ def detect(path: Path, *, format: str | None = None) -> Found | None:
 
 
 def _refuse_mixture(path: Path, kinds: Sequence[Reader], groups: dict[str, list[Path]]) -> None:
+    beside = {name for kind in kinds for name in kind.beside}
     tables = [
         file
         for file in groups.get(TABLE, [])
-        if file.parent == path and file.suffix.casefold() in TABULAR_SUFFIXES
+        if file.parent == path
+        and file.suffix.casefold() in TABULAR_SUFFIXES
+        and file.name not in beside
     ]
     parts = [(kind.title, kind.name, groups[kind.name]) for kind in kinds]
     parts += [("tables", TABLE, tables)] if tables else []

@@ -30,9 +30,18 @@ from bayeseval.records.readers.lm_eval import common_folder, name_notes
 from bayeseval.records.readers.scores import Score, settle
 from bayeseval.records.readers.task_names import NamedTask, TaskNames, read_task_names
 
-__all__ = ["HELM", "scenario_language"]
+__all__ = [
+    "BESIDE",
+    "HELM",
+    "QUALITY",
+    "SPLITS",
+    "Run",
+    "name_runs",
+    "read_run",
+    "scenario_language",
+]
 
-_SPLITS: Final = ("test", "valid")
+SPLITS: Final = ("test", "valid")
 # Arguments of a run that say how it was run, not what was asked.
 _MACHINERY: Final = frozenset(
     [
@@ -49,29 +58,42 @@ _LANGUAGE_KEYS: Final = (
     "subject",
     "language_pair",
 )
-# Metrics of quality; HELM writes dozens of others (runtimes, log probabilities, ...).
-_QUALITY: Final = (
+# Metrics of quality; HELM writes dozens of others (runtimes, log probabilities, ...). First those
+# that a scenario asks for where the answer has to be found in the text: the exact matches, which
+# nearly every run has, are then of the whole text (schema_lite.yaml names the same ones).
+QUALITY: Final = (
+    *("final_number_exact_match", "chain_of_thought_correctness", "math_equiv_chain_of_thought"),
+    *("math_equiv", "omni_math_accuracy", "ifeval_strict_accuracy"),
     *("quasi_exact_match", "exact_match", "quasi_prefix_exact_match", "prefix_exact_match"),
     *("accuracy", "classification_macro_f1", "classification_micro_f1", "f1_score", "rouge_l"),
     *("rouge_2", "bleu_4", "bleu", "chrf", "comet", "squad_f1_score", "squad_exact_match_score"),
-    *(
-        "iou_set_match",
-        "math_equiv",
-        "chain_of_thought_correct",
-        "safety_score",
-        "ifeval_strict_accuracy",
-    ),
+    *("iou_set_match", "safety_score"),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class Run:
+    """A run as its ``run_spec.json`` names it, and the content of a file beside it.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    name : str
+        Name of the run without what does not tell tasks apart, such as the model.
+    model, dataset : str
+    language : str or None
+        None where no argument of the scenario says it.
+    content : sequence
+        The list in the file.
+    """
+
     path: Path
     name: str
     model: str
     dataset: str
     language: str | None
-    stats: Sequence[Any]
+    content: Sequence[Any]
 
 
 def _sniff(path: Path, head: Head) -> bool:
@@ -85,8 +107,8 @@ def _sniff(path: Path, head: Head) -> bool:
 def _read(paths: Sequence[Path], options: Options) -> Reading:
     names = read_task_names(options.task_names)
     source = common_folder(paths)
-    runs = [_run(path) for path in options.each(paths)]
-    named = _named(runs, names, source)
+    runs = [read_run(path) for path in options.each(paths)]
+    named = name_runs(runs, names, source)
     scores = [
         score
         for run in runs
@@ -98,7 +120,14 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     )
 
 
-def _named(runs: Sequence[_Run], names: TaskNames, source: str) -> dict[str, NamedTask | None]:
+def name_runs(runs: Sequence[Run], names: TaskNames, source: str) -> dict[str, NamedTask | None]:
+    """Dataset and language of the runs by their names.
+
+    Raises
+    ------
+    InputError
+        With the runs that say no language.
+    """
     stated = {
         run.name: NamedTask(run.dataset, run.language) for run in runs if run.language is not None
     }
@@ -111,7 +140,14 @@ def _named(runs: Sequence[_Run], names: TaskNames, source: str) -> dict[str, Nam
     return {**stated, **names.parse_all(rest, source), **own}
 
 
-def _run(path: Path) -> _Run:
+def read_run(path: Path) -> Run:
+    """A file of a run, with what ``run_spec.json`` beside it says.
+
+    Raises
+    ------
+    InputError
+        If there is none, or either is not as HELM writes it.
+    """
     beside = path.parent / "run_spec.json"
     if not beside.is_file():
         raise InputError(f"{path}: no run_spec.json beside it, which says the model and scenario")
@@ -131,7 +167,7 @@ def _run(path: Path) -> _Run:
     language, key = scenario_language(known | arguments)
     said = [f"{k}={v}" for k, v in arguments.items() if k not in _MACHINERY and k != key]
     kept = scenario + (":" + ",".join(said) if said else "")
-    return _Run(
+    return Run(
         path=path,
         # Without the model: runs of several models are one task.
         name=scenario
@@ -141,7 +177,7 @@ def _run(path: Path) -> _Run:
         model=as_text(model or arguments.get("model"), f"{beside}: adapter_spec: model"),
         dataset=kept,
         language=language,
-        stats=as_list(read_json(path), str(path)),
+        content=as_list(read_json(path), str(path)),
     )
 
 
@@ -153,7 +189,7 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
 
 
 def scenario_language(arguments: Mapping[str, str]) -> tuple[str | None, str]:
-    """The language among a scenario's arguments, and which of them says it."""
+    """The language among a scenario's arguments (None if none is one), and which says it."""
     pair = arguments.get("source_language"), arguments.get("target_language")
     if pair[0] and pair[1]:
         return f"{pair[0]}-{pair[1]}", "source_language"
@@ -169,21 +205,21 @@ def scenario_language(arguments: Mapping[str, str]) -> tuple[str | None, str]:
     return None, ""
 
 
-def _scores(run: _Run, task: NamedTask, *, every: bool) -> Iterator[Score]:
+def _scores(run: Run, task: NamedTask, *, every: bool) -> Iterator[Score]:
     wanted: list[tuple[str, str, float | None]] = []
     items: dict[str, float | None] = {}
-    for i, entry in enumerate(run.stats, start=1):
+    for i, entry in enumerate(run.content, start=1):
         where = f"{run.path}, statistic {i}"
         stat = as_mapping(entry, where)
         name = as_mapping(stat.get("name"), f"{where}: name")
         metric = as_text(name.get("name"), f"{where}: name")
         split = name.get("split")
-        if split not in _SPLITS or name.get("perturbation") or name.get("sub_split"):
+        if split not in SPLITS or name.get("perturbation") or name.get("sub_split"):
             continue
         mean = as_number(stat.get("mean"), f"{where}: mean")
         if metric == "num_instances":
             items[str(split)] = mean
-        elif every or metric in _QUALITY:
+        elif every or metric in QUALITY:
             wanted.append((metric, str(split), mean))
     for metric, split, mean in wanted:
         yield Score(
@@ -195,8 +231,12 @@ def _scores(run: _Run, task: NamedTask, *, every: bool) -> Iterator[Score]:
             where=f"{run.path}, {metric}, {split}",
             n=items.get(split),
             variant=split,
-            rank=_QUALITY.index(metric) if metric in _QUALITY else len(_QUALITY),
+            rank=QUALITY.index(metric) if metric in QUALITY else len(QUALITY),
         )
 
 
-HELM: Final = Reader("helm", "HELM runs", _sniff, _read)
+BESIDE: Final = (
+    *("run_spec.json", "scenario.json", "scenario_state.json", "instances.json"),
+    "display_requests.json",
+)
+HELM: Final = Reader("helm", "HELM runs", _sniff, _read, beside=BESIDE)
