@@ -2,9 +2,11 @@
 
     python perf/fuzz_readers.py --seconds 60 [NAME ...]
 
-Mutations of good files of every format (``tests/records/malformed.py``) are loaded until
-the time is up. Whatever is neither a table nor a one-line ``InputError`` is printed with
-the file that did it, which is kept.
+Mutations of good files of every format (``tests/records/malformed.py``) are loaded, and what
+is read is described as ``bayeseval validate`` does, until the time is up. Whatever is neither
+a table nor a one-line ``InputError`` is printed with the file that did it, which is kept; so is
+what takes longer than ten seconds. Logs of Inspect are read where Inspect is installed, and
+its data frames otherwise.
 """
 
 from __future__ import annotations
@@ -24,24 +26,32 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bayeseval.errors import BayesevalError
-from bayeseval.records import load
-from tests.records.malformed import GOOD, Good, mutated
+from bayeseval.records import Records, describe, format_description
+from tests.records.good_files import GOOD, Good, inspect_logs
+from tests.records.malformed import mutated
 
 _BATCH = 200
+_SLOW = 10.0
 
 
 def loads(good: Good, data: bytes) -> str:
     """How a file fares: ``read``, ``refused``, or the traceback."""
+    begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         try:
-            load(good.write(Path(folder), data))
+            found = good.reader(good.write(Path(folder), data))
+            for records in found if isinstance(found, tuple) else (found,):
+                if isinstance(records, Records):
+                    format_description(describe(records))
         except BayesevalError as problem:
-            several = len(str(problem).splitlines()) != 1
-            return f"not one line: {problem}" if several else "refused"
+            message = str(problem)
+            if len(message.splitlines()) != 1 or not message.isprintable():
+                return f"not one line: {message}"
+            return "refused" if time.monotonic() < begun + _SLOW else "slow"
         # Anything else is what is looked for.
         except Exception:
             return traceback.format_exc()
-    return "read"
+    return "read" if time.monotonic() < begun + _SLOW else "slow"
 
 
 def fuzz(good: Good, seconds: float) -> dict[str, int]:
@@ -62,9 +72,9 @@ def fuzz(good: Good, seconds: float) -> dict[str, int]:
         if time.monotonic() > end:
             return
         fared = loads(good, content)
-        kind = fared if fared in ("read", "refused") else "TRACEBACK"
+        kind = fared if fared in ("read", "refused") else "FOUND"
         counts[kind] = counts.get(kind, 0) + 1
-        if kind == "TRACEBACK" and counts[kind] <= 3:
+        if kind == "FOUND" and counts[kind] <= 3:
             kept = Path(tempfile.mkdtemp()) / good.file
             kept.write_bytes(content)
             print(f"{good.name}: {kept}\n{fared}")
@@ -81,11 +91,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="for each format")
     asked = parser.parse_args()
     warnings.simplefilter("error")
-    chosen = [good for good in GOOD if not asked.names or good.name in asked.names]
+    every = (*GOOD, *inspect_logs())
+    chosen = [good for good in every if not asked.names or good.name in asked.names]
     found = 0
     for good in chosen:
         counts = fuzz(good, asked.seconds)
-        found += counts.get("TRACEBACK", 0)
+        found += counts.get("FOUND", 0)
         print(f"{good.name:18} {sum(counts.values()):7,} files: {counts}", flush=True)
     return int(found > 0)
 

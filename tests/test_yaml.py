@@ -8,6 +8,11 @@ import pytest
 
 from bayeseval._yaml import read_yaml
 from bayeseval.errors import InputError
+from bayeseval.records.registry import read_mapping
+
+LAUGHS = b"a0: &a0 [lol, lol]\n" + b"".join(
+    b"a%d: &a%d [%s]\n" % (i, i, b", ".join([b"*a%d" % (i - 1)] * 9)) for i in range(1, 11)
+)
 
 
 def test_norwegian_is_not_false(tmp_path: Path) -> None:
@@ -20,10 +25,20 @@ def test_norwegian_is_not_false(tmp_path: Path) -> None:
     ("content", "phrase"),
     [
         (b"a: 1\nb: 2\na: 3\n", "line 3: not valid YAML: key 'a' is given twice"),
-        (b"a: \xff\xfe\n", "cannot be read"),
+        (b"a: 1\nb: \xff\xfe\n", "line 2: cannot be read: not UTF-8 text: byte 0xff"),
         (b"? [1, 2]\n: x\n", "a key must be a plain word"),
         (b"a: !!python/object:os.system x\n", "not valid YAML"),
-        (b"a: " + b"[" * 5000, "not valid YAML"),
+        (b"a: " + b"[" * 5000, "not valid YAML: nested too deeply"),
+        (b"- " * 5000, "not valid YAML: nested too deeply"),
+        # Each line stands for nine of the one before it, and the last for 10^10 words.
+        (LAUGHS, "aliases stand for more than 100,000 values"),
+        (b"a: &a [*a]\n", "more than 100,000 values, or for themselves"),
+        (b"a: &a {x: 1}\nb: {<<: *a}\n", "line 2: not valid YAML: merge keys (<<) are not read"),
+        (b"a: 1\nb: !!bool x\n", "line 2: not valid YAML: 'x' is no bool"),
+        (b"a: 2001-99-99\n", "line 1: not valid YAML: '2001-99-99' is no timestamp"),
+        (b"? !!set {a, b}\n: x\n", "a key must be a plain word"),
+        (b"a: \0\n", "not valid YAML: unacceptable character #x0000"),
+        (b"#" * (1 << 20) + b"\n", "the file has 1.0 MB; at most 1.0 MB of YAML are read"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(content: bytes, phrase: str, tmp_path: Path) -> None:
@@ -34,3 +49,34 @@ def test_what_is_wrong_is_said_in_one_line(content: bytes, phrase: str, tmp_path
     assert phrase in str(caught.value)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_aliases_of_a_few_values_and_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "card.yaml"
+    path.write_text("\ufeffa: &a [1, 2]\nb: *a\n", encoding="utf-8")
+    assert read_yaml(path) == {"a": [1, 2], "b": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("columns:\n", "columns: expected keys and values, got nothing"),
+        ("format: 3\n", "format: expected text, got 3"),
+        ("constants: {n_seeds: [5]}\n", "constants.n_seeds: expected text or a number, got [5]"),
+        ("metric: [acc]\n", "metric: expected text or keys and values, got ['acc']"),
+        ("mixed_scales: no\n", "mixed_scales: expected 'refuse' or 'allow', got 'no'"),
+        ("units: {lower: low}\n", "units.lower: expected a number, got 'low'"),
+        ("units: {lower: 2, upper: 1}\n", "units: lower bound 2 is not below upper bound 1"),
+        (
+            "units: {tasks: {t: {low: 0}}}\n",
+            "unknown key 'units.tasks.t.low'; did you mean 'lower'",
+        ),
+        ("units: {tasks: {t: {upper: .inf}}}\n", "units: upper bound inf is not finite; leave it"),
+    ],
+)
+def test_values_of_a_mapping_file_are_explained(text: str, line: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        read_mapping(path)
+    assert str(caught.value).startswith(f"{path}: {line}")

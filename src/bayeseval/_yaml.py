@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -14,6 +14,28 @@ from bayeseval.errors import BayesevalError, InputError, did_you_mean
 __all__ = ["parse_config", "read_yaml"]
 
 Config = TypeVar("Config", bound=BaseModel)
+
+_MAX_BYTES: Final = 1 << 20
+# Aliases count as what they stand for.
+_MAX_VALUES: Final = 100_000
+# By pydantic's names of errors.
+_KINDS: Final = {
+    "dict_type": "keys and values",
+    "model_type": "keys and values",
+    "model_attributes_type": "keys and values",
+    "string_type": "text",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+}
+# The parser's time grows with the square of it.
+_MAX_DEPTH: Final = 200
 
 
 class _Loader(yaml.SafeLoader):
@@ -26,8 +48,16 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                # Merges of merges grow without bound.
+                raise yaml.constructor.ConstructorError(
+                    None,
+                    None,
+                    "merge keys (<<) are not read; write the keys out",
+                    key_node.start_mark,
+                )
             key = self.construct_object(key_node, deep=True)
-            if isinstance(key, list | dict):
+            if isinstance(key, list | dict | set):
                 raise yaml.constructor.ConstructorError(
                     None, None, "a key must be a plain word", key_node.start_mark
                 )
@@ -37,6 +67,19 @@ class _Loader(yaml.SafeLoader):
                 )
             seen.add(key)
         return super().construct_mapping(node, deep=deep)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep=deep)
+        except (yaml.YAMLError, RecursionError):
+            raise
+        # PyYAML lets through whatever its constructors meet: !!bool x is a KeyError.
+        except Exception as problem:
+            kind = node.tag.rpartition(":")[2]
+            value = _shown(node.value)
+            raise yaml.constructor.ConstructorError(
+                None, None, f"{value} is no {kind}", node.start_mark
+            ) from problem
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -56,16 +99,69 @@ def read_yaml(path: Path, *, error: type[BayesevalError] = InputError) -> Any:
     BayesevalError
         Of the type `error`, if the file cannot be read or is not valid YAML.
     """
+    text = _text(path, error)
+    if _depth(text) > _MAX_DEPTH:
+        raise error(f"{path}: not valid YAML: nested too deeply")
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506
-    except (OSError, UnicodeDecodeError) as problem:
-        raise error(f"{path}: cannot be read: {problem}") from problem
+        values = yaml.load(text, Loader=_Loader)  # noqa: S506
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark
         line = f", line {mark.line + 1}" if mark is not None else ""
         raise error(f"{path}{line}: not valid YAML: {problem.problem}") from problem
-    except (yaml.YAMLError, RecursionError, ValueError) as problem:
-        raise error(f"{path}: not valid YAML: {str(problem).splitlines()[0]}") from problem
+    except RecursionError as problem:
+        raise error(f"{path}: not valid YAML: nested too deeply") from problem
+    except yaml.YAMLError as problem:
+        # Of several lines, the last one says where in memory.
+        reason = " ".join(str(problem).splitlines()[0].split())
+        raise error(f"{path}: not valid YAML: {reason}") from problem
+    if _size(values, {}) > _MAX_VALUES:
+        raise error(
+            f"{path}: its aliases stand for more than {_MAX_VALUES:,} values, or for themselves"
+        )
+    return values
+
+
+def _text(path: Path, error: type[BayesevalError]) -> str:
+    try:
+        size = path.stat().st_size
+        if size > _MAX_BYTES:
+            raise error(
+                f"{path}: the file has {size / 1e6:,.1f} MB; at most {_MAX_BYTES / 1e6:.1f} MB of"
+                " YAML are read"
+            )
+        data = path.read_bytes()
+    except OSError as problem:
+        raise error(f"{path}: cannot be read: {problem.strerror or problem}") from problem
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        # With a byte order mark the codec counts from behind it.
+        start = problem.start + (len(data) - len(problem.object))
+        line = data[:start].count(b"\n") + 1
+        raise error(
+            f"{path}, line {line}: cannot be read: not UTF-8 text: byte 0x{data[start]:02x}; save"
+            " the file as UTF-8"
+        ) from problem
+
+
+def _depth(text: str) -> int:
+    """How many brackets are open at once, at most; those in texts count too."""
+    depth = deepest = 0
+    for mark in re.finditer(r"[\[{\]}]", text):
+        depth += 1 if mark[0] in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _size(value: Any, known: dict[int, int]) -> int:
+    """Number of values in a tree; what holds itself counts as too many."""
+    if not isinstance(value, list | tuple | dict):
+        return 1
+    if id(value) not in known:
+        known[id(value)] = _MAX_VALUES + 1
+        inside = value.values() if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_size(one, known) for one in inside)
+    return known[id(value)]
 
 
 def parse_config(
@@ -96,23 +192,45 @@ def parse_config(
 
 
 def _one_line(problem: ValidationError, model: type[BaseModel]) -> str:
-    first = problem.errors(include_url=False)[0]
-    where = ".".join(str(part) for part in first["loc"])
+    errors = problem.errors(include_url=False)
+    first = errors[0]
+    location = first["loc"]
     if first["type"] == "extra_forbidden":
-        allowed = _fields_at(model, first["loc"][:-1])
+        allowed = _fields_at(model, location[:-1])
+        where = ".".join(map(str, location))
         return (
-            f"unknown key {where!r}{did_you_mean(str(first['loc'][-1]), allowed)}"
+            f"unknown key {where!r}{did_you_mean(str(location[-1]), allowed)}"
             f" (allowed: {', '.join(allowed)})"
         )
+    if len(errors) > 1 and location[:-1] == errors[1]["loc"][:-1] and _is_type(location[-1]):
+        # A choice of types is a step of its own in pydantic's locations.
+        location = location[:-1]
+    where = ".".join(map(str, location))
     if first["type"] == "missing":
         return f"key {where!r} is missing"
     message = first["msg"].removeprefix("Value error, ")
-    given = repr(first["input"])
-    given = given if len(given) <= 60 else given[:57] + "..."
     if first["type"] == "value_error":
         return f"{where}: {message}" if where else message
-    lowered = message[0].lower() + message[1:]
-    return f"{where}: {lowered}, got {given}"
+    same = [one for one in errors if one["loc"][: len(location)] == location]
+    expected = dict.fromkeys(_expected(one["type"], one["msg"]) for one in same)
+    return f"{where}: expected {' or '.join(expected)}, got {_shown(first['input'])}"
+
+
+def _is_type(part: int | str) -> bool:
+    return str(part).partition("[")[0] in ("str", "float", "int", "bool", "dict", "list", "tuple")
+
+
+def _expected(kind: str, message: str) -> str:
+    """What pydantic wants, in the words of somebody who writes YAML."""
+    if kind in _KINDS:
+        return _KINDS[kind]
+    message = message.removeprefix("Input should be ")
+    return message[0].lower() + message[1:]
+
+
+def _shown(value: Any) -> str:
+    shown = "nothing" if value is None else " ".join(repr(value).split())
+    return shown if len(shown) <= 60 else shown[:57] + "..."
 
 
 def _fields_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:

@@ -8,28 +8,31 @@ import os
 import tempfile
 import tracemalloc
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bayeseval.cli import main
 from bayeseval.errors import InputError
 from bayeseval.records import load
-from tests.records.malformed import GOOD, Good, broken, mutated
+from tests.records.good_files import BY_NAME, GOOD, Good, identity
+from tests.records.malformed import broken, mutated
 
-VARIANTS = [(good, what, data) for good in GOOD for what, data in broken(good)]
-# What no file survives; what is no text at all, and what no JSON document survives.
+VARIANTS = {good.name: list(broken(good)) for good in GOOD}
+# What no text survives; what no JSON document, no archive and no Parquet file survives.
 NEVER = {"latin-1", "NUL", "NUL first", "UTF-16"}
-NO_DOCUMENT = {"a key twice", "deep and open", "trailing comma", "twice", "cut by a byte"} | {
-    f"cut at {tenth}/10" for tenth in range(1, 10)
-}
+CUT = {"cut by a byte", *(f"cut at {tenth}/10" for tenth in range(1, 10))}
+NO_DOCUMENT = {"a key twice", "deep and open", "trailing comma", "twice", *CUT}
+NO_YAML = {"a key twice", "deep", "deep and open", "aliases", "an alias for a value", "twice"}
 
 
-def outcome(path: Path) -> str:
+def outcome(path: Path, reader: Callable[[Path], object] = load) -> str:
     """The one line of a refusal; empty when the file was read."""
     try:
-        load(path)
+        reader(path)
     except InputError as problem:
         message = str(problem)
         assert len(message.splitlines()) == 1, message
@@ -40,37 +43,46 @@ def outcome(path: Path) -> str:
 
 
 def test_there_are_enough_variants() -> None:
-    assert len(VARIANTS) >= 300
+    assert sum(map(len, VARIANTS.values())) >= 1000
+    assert all(len(variants) >= 19 for variants in VARIANTS.values())
 
 
 @pytest.mark.parametrize("good", GOOD, ids=lambda good: good.name)
 def test_the_good_files_are_read(tmp_path: Path, good: Good) -> None:
     """The control: what is broken below is whole here, with CRLF and a byte order mark too."""
-    data = good.text.encode("utf-8")
-    want = good.write(tmp_path / "a" / "rev", data)
-    crlf = good.write(tmp_path / "b" / "rev", data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n"))
-    marked = good.write(tmp_path / "c" / "rev", b"\xef\xbb\xbf" + data)
-    names = {path: load(path, format=None) for path in (want, crlf, marked)}
-    scores = [records.table["score"].tolist() for records in names.values()]
-    assert scores[0] == scores[1] == scores[2]
+    same = [good.data]
+    if good.is_text:
+        lines = good.data.replace(b"\r\n", b"\n")
+        same += [lines.replace(b"\n", b"\r\n"), b"\xef\xbb\xbf" + good.data]
+    found = {
+        identity(good.reader(good.write(tmp_path / str(i) / "rev", data)))
+        for i, data in enumerate(same)
+    }
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize("good", GOOD, ids=lambda good: good.name)
 def test_every_broken_variant_is_a_table_or_one_line(tmp_path: Path, good: Good) -> None:
     found = {}
-    for number, (what, data) in enumerate(broken(good)):
+    for number, (what, data) in enumerate(VARIANTS[good.name]):
         path = good.write(tmp_path / str(number), data)
         try:
-            found[what] = outcome(path)
+            found[what] = outcome(path, good.reader)
         except Exception as problem:
             raise AssertionError(f"{good.name}, {what}: {problem!r}") from problem
     refused = {what for what, message in found.items() if message}
-    assert refused >= NEVER
-    if good.file.endswith(".json"):
-        assert refused >= NO_DOCUMENT
+    if good.is_text:
+        assert refused >= NEVER
+        assert all("UTF-" in found[what] for what in ("latin-1", "UTF-16"))
+    if good.file.endswith((".json", ".yaml")):
+        assert refused >= (NO_DOCUMENT if good.is_json else NO_YAML)
+    if not good.is_text:
+        assert refused >= CUT
     if "a key twice" in found:
         assert "twice" in found["a key twice"]
-    assert all(str(tmp_path) in found[what] for what in refused)
+    # Inspect's frames name the log without its folder.
+    named = path.name if good.name == "inspect frames" else str(tmp_path)
+    assert all(named.removeprefix("log") in found[what] for what in refused)
 
 
 @pytest.mark.parametrize("good", GOOD, ids=lambda good: good.name)
@@ -78,7 +90,28 @@ def test_every_broken_variant_is_a_table_or_one_line(tmp_path: Path, good: Good)
 @given(data=st.data())
 def test_mutations_are_a_table_or_one_line(good: Good, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        outcome(good.write(Path(folder), data.draw(mutated(good))))
+        outcome(good.write(Path(folder), data.draw(mutated(good))), good.reader)
+
+
+@pytest.mark.parametrize("name", ["lm-eval", "lighteval details", "excel", "wide", "card"])
+def test_the_command_line_says_it_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    good = BY_NAME[name]
+    path = good.write(tmp_path, good.data[: len(good.data) // 2])
+    assert main(["validate", str(path)]) == 2
+    said = capsys.readouterr()
+    assert not said.out
+    assert len(said.err.splitlines()) == 1
+    assert path.name in said.err
+
+
+def _peak(path: Path, reader: Callable[[Path], object]) -> tuple[str, int]:
+    tracemalloc.start()
+    message = outcome(path, reader)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return message, peak
 
 
 @pytest.mark.parametrize(
@@ -92,12 +125,18 @@ def test_two_sparse_gigabytes_are_not_read(tmp_path: Path, name: str, start: str
     head = heads.get(path.suffix, b'{"doc_id": 0, "doc": 1, "target": 1, "filtered_resps": 1}\n')
     path.write_bytes(head if start else b"")
     os.truncate(path, 2 << 30)
-    tracemalloc.start()
-    message = outcome(path)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    message, peak = _peak(path, load)
     assert message
     # A few chunks of one MiB, and what pytest and the readers' tables take.
+    assert peak < 50 << 20
+
+
+@pytest.mark.parametrize("good", GOOD, ids=lambda good: good.name)
+def test_a_good_file_that_grew_to_two_gigabytes(tmp_path: Path, good: Good) -> None:
+    path = good.write(tmp_path, good.data)
+    os.truncate(path, 2 << 30)
+    message, peak = _peak(path, good.reader)
+    assert message
     assert peak < 50 << 20
 
 
@@ -142,3 +181,29 @@ def test_folders_with_nothing_or_with_circles(tmp_path: Path) -> None:
     (tmp_path / "self").symlink_to(tmp_path / "self")
     assert "holds no table" in outcome(tmp_path)
     assert "no such file" in outcome(tmp_path / "self")
+
+
+@pytest.mark.parametrize("name", ["alignment", "covariate"])
+def test_alignment_of_empty_folders_and_circles(tmp_path: Path, name: str) -> None:
+    reader = BY_NAME[name].reader
+    assert "neither alignment.csv nor files LANGUAGE.json" in outcome(tmp_path, reader)
+    (tmp_path / "swh_Latn.json").symlink_to(tmp_path / "swh_Latn.json")
+    assert "cannot be read" in outcome(tmp_path, reader)
+    assert "no such file" in outcome(tmp_path / "swh_Latn.json", reader)
+
+
+@pytest.mark.parametrize("name", ["reuben", "mapping", "task names"])
+def test_configurations_that_are_folders_or_circles(tmp_path: Path, name: str) -> None:
+    good = BY_NAME[name]
+    path = good.write(tmp_path, b"")
+    path.unlink()
+    path.mkdir()
+    assert f"{path}: cannot be read" in outcome(path, good.reader)
+    path.rmdir()
+    path.symlink_to(path)
+    assert f"{path}: cannot be read" in outcome(path, good.reader)
+
+
+def test_what_cannot_be_a_path(tmp_path: Path) -> None:
+    assert "no such file" in outcome(tmp_path / ("x" * 300))
+    assert "no such file" in outcome(Path("x" * 300 + ".csv"))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,9 @@ from bayeseval.errors import InputError, did_you_mean
 from bayeseval.mexa.alignment import Pooling, pool
 from bayeseval.records.cells import clean_labels, empty_cells, parse_numbers
 from bayeseval.records.raw import RawTable
+from bayeseval.records.readers.base import as_number, read_json
 from bayeseval.records.readers.tabular import read_table
+from bayeseval.records.report import show
 
 __all__ = ["AlignmentTable", "read_alignment"]
 
@@ -30,6 +32,7 @@ _AVERAGES: Final = ("avg", "average", "mean")
 # Columns of tidy tables that are no values.
 _KEYS: Final = ("model", "embedding", "layer", "n")
 _SHOWN: Final = 12
+_DIGITS: Final = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +96,8 @@ def read_alignment(
         One line: the file, the place, what is wrong.
     """
     where = Path(path)
-    if not where.exists():
+    # Path.exists raises an error for names that are too long.
+    if not os.path.exists(where):  # noqa: PTH110
         raise InputError(f"{path}: no such file or folder")
     if where.is_dir():
         if not (where / TIDY).is_file():
@@ -132,11 +136,24 @@ def _language_column(table: RawTable, names: Mapping[str, str]) -> str:
 
 
 def _numeric(table: RawTable, name: str) -> bool:
+    """Whether a column holds numbers; a slip among them is for :func:`_numbers` to refuse."""
+    cells = table.columns[name]
+    if np.all(empty_cells(cells)):
+        return False
     try:
         _numbers(table, name)
     except InputError:
+        return any(_is_number(cells[row]) for row in range(len(cells)))
+    return True
+
+
+def _is_number(cell: object) -> bool:
+    if isinstance(cell, bool) or not isinstance(cell, str | int | float):
         return False
-    return not bool(np.all(empty_cells(table.columns[name])))
+    try:
+        return bool(np.isfinite(float(cell)))
+    except (ValueError, OverflowError):
+        return False
 
 
 def _numbers(table: RawTable, name: str) -> Floats:
@@ -296,18 +313,20 @@ def _reference(folder: Path, pooling: Pooling) -> AlignmentTable:
 
 def _layers_of(path: Path) -> dict[str, float]:
     expected = 'an object of layers and scores, such as {"0": 0.01, "1": 0.2}'
-    try:
-        content: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: {error}; expected {expected}") from error
+    content = read_json(path)
     good = isinstance(content, dict) and content
-    if not good or not all(str(key).isdecimal() for key in content):
+    # Longer names than that are no numbers of layers.
+    if not good or not all(key.isdecimal() and len(key) < _DIGITS for key in content):
         raise InputError(f"{path}: expected {expected}")
+    layers: dict[str, float] = {}
     for key, value in content.items():
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not np.isfinite(value):
-            raise InputError(f"{path}: layer {key} has {value!r} instead of a score")
-    return {str(key): float(value) for key, value in content.items()}
+        number = as_number(value, f"{path}: layer {key}")
+        if number is None:
+            raise InputError(f"{path}: layer {key} has {show(value)} instead of a score")
+        if str(int(key)) in layers:
+            raise InputError(f"{path}: layer {int(key)} is there twice")
+        layers[str(int(key))] = number
+    return layers
 
 
 def _few(names: Sequence[str]) -> str:

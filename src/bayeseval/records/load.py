@@ -229,7 +229,8 @@ def _find(path: Path, *, text: str) -> Path:
     bare = path.name == text
     if bare and text in resource_names("benchmarks"):
         return find_resource("benchmarks", text).parent
-    if not path.exists():
+    # Path.exists raises an error for names that are too long.
+    if not os.path.exists(path):  # noqa: PTH110
         if bare and not path.suffix:
             # Says which names there are.
             find_resource("benchmarks", text)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bayeseval._resources import resource_names
 from bayeseval._yaml import parse_config, read_yaml
@@ -53,6 +53,11 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class _Bounds(_Frozen):
+    lower: float | None = None
+    upper: float | None = None
+
+
 class UnitsConfig(_Frozen):
     """Bounds of the scores: one pair for all tasks, and others by task.
 
@@ -66,11 +71,20 @@ class UnitsConfig(_Frozen):
 
     lower: float | None = None
     upper: float | None = None
-    tasks: dict[str, dict[str, float | None]] = Field(default_factory=dict)
+    tasks: dict[str, _Bounds] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _are_bounds(self) -> UnitsConfig:
+        # Said here, the file and the key stand before it.
+        try:
+            self.as_units()
+        except InputError as problem:
+            raise ValueError(str(problem).removeprefix("units: ")) from problem
+        return self
 
     def as_units(self) -> dict[str, Units]:
         """The declaration as :func:`bayeseval.load` takes it."""
-        named = {task: Units(**bounds) for task, bounds in self.tasks.items()}
+        named = {task: Units(own.lower, own.upper) for task, own in self.tasks.items()}
         if self.model_fields_set & {"lower", "upper"}:
             named["*"] = Units(self.lower, self.upper)
         return named

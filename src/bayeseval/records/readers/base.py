@@ -41,6 +41,7 @@ __all__ = [
     "joined_languages",
     "json_lines",
     "json_problem",
+    "parquet_problem",
     "read_json",
     "refuse_zip_bomb",
     "text_lines",
@@ -59,6 +60,7 @@ _CHUNK: Final = 1 << 20
 _MANY: Final = 100
 _GZIP: Final = b"\x1f\x8b"
 _FOREIGN: Final = {
+    b"PK\x05\x06": "an empty ZIP archive",
     b"PK\x03\x04": "a ZIP archive or an Excel workbook",
     _GZIP: "gzip-compressed",
     b"\x28\xb5\x2f\xfd": "zstd-compressed",
@@ -305,13 +307,24 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def json_problem(problem: Exception) -> str:
     """What is wrong with a JSON text, in words."""
     if isinstance(problem, json.JSONDecodeError):
-        return f"{problem.msg[0].lower()}{problem.msg[1:]}"
+        # The place stands before it.
+        message = problem.msg.removesuffix(" starting at").removesuffix(" at")
+        return f"{message[0].lower()}{message[1:]}"
     if isinstance(problem, RecursionError):
         return "nested too deeply"
     if isinstance(problem, _TwiceError):
         return str(problem)
     # The only other ValueError of the json module: Python's limit on digits of a number.
     return "a number has too many digits"
+
+
+def parquet_problem(problem: Exception) -> str:
+    """What is wrong with a Parquet file, in words."""
+    reason = " ".join(str(problem).split()).partition(". ")[0]
+    reason = re.sub(r"^Could not open Parquet input source '[^']*': ", "", reason)
+    if "magic bytes not found in footer" in reason:
+        return "its end is missing; was it copied whole?"
+    return plain(reason)[:200]
 
 
 def read_json(path: Path) -> Any:
@@ -326,7 +339,8 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as problem:
-        early = problem.pos >= len(text.rstrip())
+        # No text goes over a line's end, so an open one ends with the file.
+        early = problem.pos >= len(text.rstrip()) or problem.msg.startswith("Unterminated")
         what = "the JSON ends too early" if early else "not valid JSON"
         raise InputError(
             f"{path}, line {problem.lineno}, character {problem.colno}: {what}:"

@@ -194,7 +194,7 @@ def _number(value: Any, where: str) -> float | None:
     if isinstance(value, bool):
         return float(value)
     if not isinstance(value, int | float | np.number) or not np.isfinite(float(value)):
-        raise InputError(f"{where}: {show(value)} is not a score")
+        raise InputError(f"{where}: expected a number, got {show(value)}")
     return float(value)
 
 

@@ -19,7 +19,15 @@ import numpy as np
 
 from bayeseval.errors import InputError
 from bayeseval.records.raw import object_array
-from bayeseval.records.readers.base import Head, Options, Reader, Reading, as_mapping, as_number
+from bayeseval.records.readers.base import (
+    Head,
+    Options,
+    Reader,
+    Reading,
+    as_mapping,
+    as_number,
+    parquet_problem,
+)
 from bayeseval.records.readers.items import Items, settle_items
 from bayeseval.records.readers.lighteval import task_and_shots
 from bayeseval.records.readers.lm_eval import common_folder, name_notes
@@ -115,8 +123,7 @@ def _rows(path: Path) -> dict[str, list[Any]]:
     except InputError:
         raise
     except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError) as problem:
-        reason = " ".join(str(problem).split()).partition(". ")[0]
-        raise InputError(f"{path}: damaged Parquet file: {plain(reason)[:200]}") from problem
+        raise InputError(f"{path}: damaged Parquet file: {parquet_problem(problem)}") from problem
     known: list[dict[str, Any]] = [cell if isinstance(cell, dict) else {} for cell in docs]
     return {
         "metric": metrics,

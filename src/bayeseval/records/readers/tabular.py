@@ -18,7 +18,7 @@ import numpy as np
 
 from bayeseval.errors import InputError
 from bayeseval.records.raw import Nested, RawTable, make_table
-from bayeseval.records.readers.base import decode, file_bytes, json_problem
+from bayeseval.records.readers.base import decode, file_bytes, json_problem, parquet_problem
 from bayeseval.records.report import counted, plain, show
 from bayeseval.records.typed import typed_cells
 
@@ -27,6 +27,7 @@ __all__ = ["TABULAR_SUFFIXES", "read_table"]
 TABULAR_SUFFIXES: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".pq")
 
 _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
+_ARCHIVES = {".xlsx": "an Excel workbook", ".eval": "a log of Inspect"}
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 _DELIMITERS = ("\t", ",", ";", "|")
 _EXPECTED = "expected CSV, TSV, JSON, JSONL or Parquet"
@@ -63,6 +64,11 @@ def read_table(path: Path) -> RawTable:
         return _read_parquet(data, source)
     if suffix in _PARQUET_SUFFIXES:
         raise InputError(f"{source}: not a Parquet file (it does not start with PAR1)")
+    if data.startswith(b"PK\x03\x04") and suffix in _ARCHIVES:
+        # What is whole has been recognised before.
+        raise InputError(
+            f"{source}: not {_ARCHIVES[suffix]}, or a damaged one; was it copied whole?"
+        )
     text = decode(data, source, expected=_EXPECTED)
     stripped = text.lstrip()
     if not stripped:
@@ -263,8 +269,7 @@ def _read_parquet(data: bytes, source: str) -> RawTable:
             for name, column in zip(table.column_names, table.columns, strict=True)
         ]
     except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError) as problem:
-        reason = " ".join(str(problem).split()).partition(". ")[0]
-        raise InputError(f"{source}: damaged Parquet file: {plain(reason)}") from problem
+        raise InputError(f"{source}: damaged Parquet file: {parquet_problem(problem)}") from problem
     if not table.num_rows:
         raise InputError(f"{source}: the Parquet file has no rows")
     return make_table(source, "row", range(1, table.num_rows + 1), columns)

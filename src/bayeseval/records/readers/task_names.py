@@ -18,7 +18,7 @@ from typing import Final
 
 from bayeseval.errors import InputError
 from bayeseval.records.readers.base import decode, file_bytes, joined_languages
-from bayeseval.records.report import counted, shorten
+from bayeseval.records.report import counted, plain, shorten, show
 
 __all__ = ["RULES", "NamedTask", "TaskNames", "parse_task", "read_task_names"]
 
@@ -228,19 +228,28 @@ def read_task_names(path: Path | None) -> TaskNames:
     if path is None:
         return TaskNames()
     text = decode(file_bytes(path), str(path), expected="expected CSV")
-    rows = list(csv.reader(text.splitlines()))
-    header = [cell.strip() for cell in rows[0]] if rows else []
+    reader = csv.reader(text.splitlines(), strict=True)
+    try:
+        rows = [(reader.line_num, row) for row in reader]
+    except csv.Error as problem:
+        reason = "a quote is never closed" if "end of data" in str(problem) else str(problem)
+        raise InputError(
+            f"{path}, line {reader.line_num}: not valid CSV: {plain(reason)}"
+        ) from problem
+    header = [cell.strip() for cell in rows[0][1]] if rows else []
     if header != list(_COLUMNS):
         raise InputError(
             f"{path}, line 1: expected the columns task,dataset,language,"
-            f" got {shorten(header) or 'nothing'}"
+            f" got {show(','.join(header)) if header else 'nothing'}"
         )
     lines = []
-    for number, row in enumerate(rows[1:], start=2):
+    for number, row in rows[1:]:
         if not any(cell.strip() for cell in row):
             continue
         if len(row) != len(_COLUMNS) or not row[0].strip():
-            raise InputError(f"{path}, line {number}: expected task,dataset,language")
+            raise InputError(
+                f"{path}, line {number}: expected task,dataset,language, got {show(','.join(row))}"
+            )
         task, dataset, language = (cell.strip() for cell in row)
         if task.count("{language}") > 1:
             raise InputError(f"{path}, line {number}: {{language}} stands in {task!r} twice")
