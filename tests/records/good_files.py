@@ -16,6 +16,7 @@ from unittest import mock
 
 import pandas as pd
 
+from bayeseval._optional import require
 from bayeseval.mexa.covariate import load_covariate
 from bayeseval.mexa.tables import AlignmentTable, read_alignment
 from bayeseval.records import Covariate, Records, load
@@ -185,9 +186,7 @@ def as_archive(members: Any) -> bytes:
 
 def as_workbook(rows: Any) -> bytes:
     """An Excel workbook with one sheet."""
-    import openpyxl
-
-    book = openpyxl.Workbook()
+    book = require("openpyxl", "excel").Workbook()
     for row in rows if isinstance(rows, list) else [rows]:
         cells = row if isinstance(row, list) else [row]
         flat = (bool, int, float, type(None))

@@ -41,7 +41,6 @@ __all__ = [
     "joined_languages",
     "json_lines",
     "json_problem",
-    "parquet_problem",
     "read_json",
     "refuse_zip_bomb",
     "text_lines",
@@ -316,15 +315,6 @@ def json_problem(problem: Exception) -> str:
         return str(problem)
     # The only other ValueError of the json module: Python's limit on digits of a number.
     return "a number has too many digits"
-
-
-def parquet_problem(problem: Exception) -> str:
-    """What is wrong with a Parquet file, in words."""
-    reason = " ".join(str(problem).split()).partition(". ")[0]
-    reason = re.sub(r"^Could not open Parquet input source '[^']*': ", "", reason)
-    if "magic bytes not found in footer" in reason:
-        return "its end is missing; was it copied whole?"
-    return plain(reason)[:200]
 
 
 def read_json(path: Path) -> Any:

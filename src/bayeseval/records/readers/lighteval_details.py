@@ -19,19 +19,12 @@ import numpy as np
 
 from bayeseval.errors import InputError
 from bayeseval.records.raw import object_array
-from bayeseval.records.readers.base import (
-    Head,
-    Options,
-    Reader,
-    Reading,
-    as_mapping,
-    as_number,
-    parquet_problem,
-)
+from bayeseval.records.readers.base import Head, Options, Reader, Reading, as_mapping, as_number
 from bayeseval.records.readers.items import Items, settle_items
 from bayeseval.records.readers.lighteval import task_and_shots
 from bayeseval.records.readers.lm_eval import common_folder, name_notes
 from bayeseval.records.readers.scores import Score
+from bayeseval.records.readers.tabular import parquet_problem
 from bayeseval.records.readers.task_names import read_task_names
 from bayeseval.records.report import plain, shorten, show
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,11 +19,11 @@ import numpy as np
 
 from bayeseval.errors import InputError
 from bayeseval.records.raw import Nested, RawTable, make_table
-from bayeseval.records.readers.base import decode, file_bytes, json_problem, parquet_problem
+from bayeseval.records.readers.base import decode, file_bytes, json_problem
 from bayeseval.records.report import counted, plain, show
 from bayeseval.records.typed import typed_cells
 
-__all__ = ["TABULAR_SUFFIXES", "read_table"]
+__all__ = ["TABULAR_SUFFIXES", "parquet_problem", "read_table"]
 
 TABULAR_SUFFIXES: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".pq")
 
@@ -273,3 +274,12 @@ def _read_parquet(data: bytes, source: str) -> RawTable:
     if not table.num_rows:
         raise InputError(f"{source}: the Parquet file has no rows")
     return make_table(source, "row", range(1, table.num_rows + 1), columns)
+
+
+def parquet_problem(problem: Exception) -> str:
+    """What is wrong with a Parquet file, in words."""
+    reason = " ".join(str(problem).split()).partition(". ")[0]
+    reason = re.sub(r"^Could not open Parquet input source '[^']*': ", "", reason)
+    if "magic bytes not found in footer" in reason:
+        return "its end is missing; was it copied whole?"
+    return plain(reason)[:200]
