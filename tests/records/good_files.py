@@ -317,6 +317,15 @@ def _goods() -> Iterator[Good]:
     )
     yield _fixture("mteb", "mteb/org-a*/*/Massive*", "model_meta.json")
     yield _fixture("helm", "helm/v1/mgsm*en*a_small/stats.json", "run_spec.json")
+    yield _fixture(
+        "helm instances", "helm_instances/v1/*en*a_small/per_instance_stats.json", "run_spec.json"
+    )
+    yield _fixture(
+        "helm display",
+        "helm_instances/v1/*en*a_small/display_predictions.json",
+        "run_spec.json",
+        "instances.json",
+    )
     frames = {
         kind: json.loads(
             pd.read_parquet(FIXTURES / "inspect" / f"{kind}.parquet", columns=columns)
