@@ -120,6 +120,44 @@ def test_euroeval_as_every_eval_ever_records() -> None:
     assert records.coords["model"] == ("org-a/small", "org-b/larger")
 
 
+def test_what_euroeval_itself_writes() -> None:
+    """Its own aggregation of the ten scores, which the reader reads one by one."""
+    path = FIXTURES / "euroeval" / "v16.11.jsonl"
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+    cells = reduce_replicates(load(path))
+    totals = {(one["model"], one["languages"][0]): one["results"]["total"] for one in lines}
+    records = load(path)
+    assert records.coords["language"] == ("da", "nb", "sv")
+    assert cells.n_boot.tolist() == [10.0] * 6
+    means = dict(zip(sorted(totals), cells.mean, strict=True))
+    for cell, total in totals.items():
+        assert means[cell] == pytest.approx(total["test_mcc"], rel=1e-12)
+        values = [100 * raw["mcc"] for one in lines for raw in one["results"]["raw"]
+                  if (one["model"], one["languages"][0]) == cell]  # fmt: skip
+        half = 1.96 * np.std(values, ddof=1) / math.sqrt(10)
+        assert total["test_mcc_se"] == pytest.approx(half, rel=1e-12)
+
+
+def test_euroeval_records_without_raw_scores_have_their_interval(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    text = (FIXTURES / "euroeval" / "every_eval_form.jsonl").read_text(encoding="utf-8")
+    first = [json.loads(line) for line in text.splitlines() if line][:2]
+    for record in first:
+        record["eval_library"]["additional_details"]["raw_results"] = "[]"
+    other = json.loads(json.dumps(first))
+    for record in other:
+        record["eval_library"]["additional_details"]["few_shot"] = "false"
+    path.write_text("\n".join(map(json.dumps, [*first, *other])), encoding="utf-8")
+    records = load(path)
+    # 0.01 j for j from 0 to 9 has the variance 0.01^2 * 110 / 12.
+    assert records.numbers("se") == pytest.approx([math.sqrt(110 / 12 / 10)] * 4)
+    assert records.coords["model"] == ("org-a/small",)
+    assert records.coords["task"] == (
+        "linguistic-acceptability (few-shot):mcc",
+        "linguistic-acceptability (zero-shot):mcc",
+    )
+
+
 def test_two_datasets_of_a_language_are_kept_apart(tmp_path: Path) -> None:
     lines = (FIXTURES / "euroeval" / "every_eval_form.jsonl").read_text(encoding="utf-8")
     path = tmp_path / "results.jsonl"

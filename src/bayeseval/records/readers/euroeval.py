@@ -2,8 +2,9 @@
 
 Every dataset is evaluated on ten bootstrapped test sets, the same for all models; their
 ten scores are in ``results.raw`` on the scale 0-1, their mean in ``results.total`` on the
-scale 0-100. The ``_se`` beside it is 1.96 standard errors of the mean, which the ten
-scores that are quoted in EuroEval's issues 615 and 617 show to 6 and to 16 digits.
+scale 0-100. The ``_se`` beside it is 1.96 standard errors of the mean, as ``aggregate_scores``
+of EuroEval's ``scores.py`` returns it, and as the ten scores that are quoted in its issues
+615 and 617 show to 6 and to 16 digits.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def _lines(path: Path) -> Iterator[Evaluated]:
             total=as_mapping(results.get("total"), f"{where}: results: total"),
             where=where,
             run="",
-            variant=_variant(record),
+            variant=variant_of(record),
         )
 
 
@@ -120,13 +121,14 @@ def _newest_last(lines: Sequence[Evaluated]) -> Iterator[Evaluated]:
         yield replace(line, run="newest" if last else "")
 
 
-def _variant(record: Mapping[str, Any]) -> str:
-    said = []
-    if record.get("few_shot") is not None:
-        said.append("few-shot" if record["few_shot"] else "zero-shot")
-    if record.get("validation_split"):
-        said.append("validation split")
-    return ", ".join(said)
+def variant_of(settings: Mapping[str, Any]) -> str:
+    """How the model was prompted; truth values may be texts, as Every Eval Ever wants them."""
+    few, validation = (
+        {"true": True, "false": False}.get(str(settings.get(name)).casefold())
+        for name in ("few_shot", "validation_split")
+    )
+    said = [] if few is None else ["few-shot" if few else "zero-shot"]
+    return ", ".join([*said, "validation split"] if validation else said)
 
 
 def spread(lines: Sequence[Evaluated]) -> tuple[list[Score], list[str]]:

@@ -29,7 +29,7 @@ from bayeseval.records.readers.base import (
     json_problem,
     read_json,
 )
-from bayeseval.records.readers.euroeval import Evaluated, spread
+from bayeseval.records.readers.euroeval import Evaluated, spread, variant_of
 from bayeseval.records.readers.helm import scenario_language
 from bayeseval.records.readers.lm_eval import common_folder, name_notes
 from bayeseval.records.readers.scores import Score, settle
@@ -352,6 +352,7 @@ def _euroeval(record: Mapping[str, Any], where: str) -> Iterator[Evaluated]:
             name = name.rpartition("/")[2]
         score = as_mapping(result.get("score_details"), f"{where}: score_details")
         total[name] = score.get("score")
+        total[f"{name}_se"] = _half_interval(score, f"{where}: evaluation_results: {i}")
     yield Evaluated(
         model=as_text(info.get("id", info.get("name")), f"{where}: model_info: id"),
         dataset=as_text(details.get("dataset"), f"{at}: dataset"),
@@ -361,7 +362,18 @@ def _euroeval(record: Mapping[str, Any], where: str) -> Iterator[Evaluated]:
         total=total,
         where=where,
         run=str(record.get("evaluation_timestamp") or record.get("retrieved_timestamp") or ""),
+        variant=variant_of(details),
     )
+
+
+def _half_interval(score: Mapping[str, Any], where: str) -> float | None:
+    """EuroEval's ``_se``, of which it makes the ends of an interval."""
+    uncertainty = score.get("uncertainty")
+    interval = uncertainty.get("confidence_interval") if isinstance(uncertainty, dict) else None
+    if not isinstance(interval, dict):
+        return None
+    ends = [as_number(interval.get(end), f"{where}: {end}") for end in ("lower", "upper")]
+    return None if ends[0] is None or ends[1] is None else (ends[1] - ends[0]) / 2
 
 
 def _unpacked(value: Any, where: str) -> Any:
