@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from bayeseval._optional import require
 from bayeseval.errors import InputError
@@ -23,7 +23,8 @@ GRID_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".md", ".tex", ".xlsx")
 
 _EXPECTED: Final = "expected a table"
 _MAX_CELLS: Final = 5_000_000
-_MAX_WORKBOOK: Final = 1 << 29
+# openpyxl takes some seconds for 10 MB, and ten times their memory.
+_MAX_WORKBOOK: Final = 1 << 26
 _RULE: Final = re.compile(r"\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?")
 _TABULAR: Final = re.compile(
     r"\\begin\{(tabular\*?|tabularx|longtable|array)\}(.*?)\\end\{\1\}", re.DOTALL
@@ -249,10 +250,11 @@ def _workbook(path: Path) -> list[Grid]:
     refuse_zip_bomb(path, limit=_MAX_WORKBOOK)
     openpyxl = require("openpyxl", "excel")
     try:
-        with warnings.catch_warnings():
+        # openpyxl leaves a file open that it opened itself and cannot read.
+        with path.open("rb") as file, warnings.catch_warnings():
             # Styles and extensions that openpyxl does not know are no matter of ours.
             warnings.simplefilter("ignore")
-            return _sheets(openpyxl, path)
+            return _sheets(openpyxl, file, path)
     except InputError:
         raise
     # openpyxl lets whatever its XML parser and its own checks raise through.
@@ -262,8 +264,8 @@ def _workbook(path: Path) -> list[Grid]:
         ) from problem
 
 
-def _sheets(openpyxl: Any, path: Path) -> list[Grid]:
-    book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+def _sheets(openpyxl: Any, file: BinaryIO, path: Path) -> list[Grid]:
+    book = openpyxl.load_workbook(file, read_only=True, data_only=True)
     try:
         sheets = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"]
         return [grid for sheet in sheets for grid in _sheet(sheet, path, many=len(sheets) > 1)]
