@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import tracemalloc
 import zipfile
 from pathlib import Path
 from types import ModuleType
@@ -121,4 +123,29 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path, inspect: ModuleType) -> None:
     data[at : at + 4] = (3_000_000_000).to_bytes(4, "little")
     path.write_bytes(bytes(data))
     with pytest.raises(InputError, match=r"unpacked, the file has 3\.0 GB"):
+        load(path)
+
+
+def test_an_entry_that_says_less_than_it_is(tmp_path: Path, inspect: ModuleType) -> None:
+    """Inspect reads on past the stated size, so that is proven first, in little memory."""
+    path = tmp_path / "bomb.eval"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", b"{" + b" " * (30 << 20) + b"}")
+    assert len(load(path)) == 4
+    data = bytearray(path.read_bytes())
+    at = data.rindex(b"PK\x01\x02") + 24
+    data[at : at + 4] = (100).to_bytes(4, "little")
+    path.write_bytes(bytes(data))
+    tracemalloc.start()
+    with pytest.raises(InputError, match=r"damaged ZIP archive: header.json is not what its entr"):
+        load(path)
+    assert tracemalloc.get_traced_memory()[1] < 20 << 20
+    tracemalloc.stop()
+
+
+def test_a_log_of_two_gigabytes_is_not_read(tmp_path: Path, inspect: ModuleType) -> None:
+    path = tmp_path / "log.json"
+    path.write_text('{"version": 2, "status": "success", "eval": {}}', encoding="utf-8")
+    os.truncate(path, 2 << 30)
+    with pytest.raises(InputError, match=r"the log has more than 1\.1 GB"):
         load(path)

@@ -12,7 +12,6 @@ import gzip
 import json
 import math
 import re
-import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,7 +41,6 @@ __all__ = [
     "json_lines",
     "json_problem",
     "read_json",
-    "refuse_zip_bomb",
     "text_lines",
     "unpacked",
 ]
@@ -266,28 +264,6 @@ def decode(data: bytes, source: str, *, expected: str) -> str:
             f"{source}, line {line}: not a text file: byte 0x00 at position {position}; {expected}"
         )
     return text
-
-
-def refuse_zip_bomb(path: Path, *, limit: int = MAX_BYTES) -> None:
-    """Refuse an archive that would unpack to more than `limit` bytes.
-
-    The sizes are those that the archive states; Python's zipfile reads no more than them.
-
-    Raises
-    ------
-    InputError
-        If it is too large, or no archive.
-    """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            size = sum(entry.file_size for entry in archive.infolist())
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as problem:
-        raise InputError(f"{path}: damaged ZIP archive: {plain(str(problem))[:200]}") from problem
-    if size > limit:
-        raise InputError(
-            f"{path}: unpacked, the file has {size / 1e9:.1f} GB; at most {limit / 1e9:.1f} GB"
-            " are read"
-        )
 
 
 class _TwiceError(ValueError):

@@ -14,7 +14,8 @@ from typing import Any, BinaryIO, Final
 
 from bayeseval._optional import require
 from bayeseval.errors import InputError
-from bayeseval.records.readers.base import decode, file_bytes, refuse_zip_bomb
+from bayeseval.records.readers.archives import refuse_zip_bomb
+from bayeseval.records.readers.base import decode, file_bytes
 from bayeseval.records.report import plain
 
 __all__ = ["GRID_SUFFIXES", "Grid", "first_rows", "grids_of", "is_workbook"]

@@ -20,7 +20,8 @@ import numpy as np
 from bayeseval._optional import require
 from bayeseval.errors import InputError
 from bayeseval.records.raw import object_array
-from bayeseval.records.readers.base import Head, Options, Reader, Reading, refuse_zip_bomb
+from bayeseval.records.readers.archives import refuse_zip_bomb
+from bayeseval.records.readers.base import MAX_BYTES, Head, Options, Reader, Reading
 from bayeseval.records.readers.items import Items, settle_items
 from bayeseval.records.readers.lm_eval import common_folder, name_notes
 from bayeseval.records.readers.scores import Score, settle
@@ -78,7 +79,10 @@ def _frame(kind: str, paths: Sequence[Path], options: Options) -> pd.DataFrame:
     """A data frame of ``inspect_ai.analysis``."""
     for path in options.each(paths):
         if path.suffix.casefold() != ".json":
-            refuse_zip_bomb(path)
+            # Inspect unpacks on past the size that an entry states.
+            refuse_zip_bomb(path, unpack=True)
+        elif path.stat().st_size > MAX_BYTES:
+            raise InputError(f"{path}: the log has more than {MAX_BYTES / 1e9:.1f} GB")
     require("inspect_ai", "inspect")
     analysis = require("inspect_ai.analysis", "inspect")
     try:
