@@ -143,6 +143,25 @@ def test_an_entry_that_says_less_than_it_is(tmp_path: Path, inspect: ModuleType)
     tracemalloc.stop()
 
 
+def test_a_log_that_inspect_wrote(tmp_path: Path, inspect: ModuleType) -> None:
+    """Packed with zstd, which zipfile does not know; what it says of itself is proven too."""
+    good = FIXTURES / "log.eval"
+    assert len(load(good)) == 4
+    data = bytearray(good.read_bytes())
+    at = data.rindex(b"PK\x01\x02")
+    assert data[at + 46 :].startswith(b"header.json")
+    data[at + 24 : at + 28] = (100).to_bytes(4, "little")
+    path = tmp_path / "bomb.eval"
+    path.write_bytes(bytes(data))
+    with pytest.raises(InputError, match=r"damaged ZIP archive: header.json is not what its entr"):
+        load(path)
+    data = bytearray(good.read_bytes())
+    data[100:110] = b"x" * 10
+    path.write_bytes(bytes(data))
+    with pytest.raises(InputError, match="damaged ZIP archive"):
+        load(path)
+
+
 def test_a_log_of_two_gigabytes_is_not_read(tmp_path: Path, inspect: ModuleType) -> None:
     path = tmp_path / "log.json"
     path.write_text('{"version": 2, "status": "success", "eval": {}}', encoding="utf-8")
