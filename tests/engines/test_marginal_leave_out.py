@@ -13,8 +13,11 @@ import xarray as xr
 from bayeseval import load
 from bayeseval.design import Design, build_design
 from bayeseval.engines import SamplerSettings, to_tree
+from bayeseval.engines import numpyro as numpyro_engine
+from bayeseval.engines._density import random_point, to_posterior
 from bayeseval.engines._evidence import leave_group_out, log_evidence, without
 from bayeseval.engines._leave_out import leave_out_log_density
+from bayeseval.engines.base import pointwise_log_likelihood
 from bayeseval.engines.marginal import sample
 from bayeseval.simulate import simulate
 from bayeseval.spec import load_spec
@@ -129,6 +132,22 @@ def test_a_group_is_the_ratio_of_two_evidences() -> None:
     )
     # Negative control: they differ by more than that between languages.
     assert np.ptp(groups.log_density) > 1.0
+
+
+@pytest.mark.parametrize(("by", "unit"), [("record", 4), ("language", 1)])
+def test_without_leaves_out_the_means_of_replicates_and_keeps_what_they_say_of_noise(
+    by: str, unit: int
+) -> None:
+    drawn = simulate("additive", n_languages=4, n_tasks=2, n_models=3, seed=1, n_seeds=3, n_boot=4)
+    design = build_design(drawn.records, load_spec("additive"))
+    point = random_point(design, np.random.default_rng(0))
+    whole = numpyro_engine.log_density(design, point)
+    rest = numpyro_engine.log_density(without(design, by=by, unit=unit), point)
+    density = pointwise_log_likelihood(design, to_posterior(design, point))
+    own = np.arange(design.n_records) == unit
+    own = own if by == "record" else design.factor_index[by] == unit
+    assert whole.pop("score") - rest.pop("score") == pytest.approx(density[own].sum(), rel=1e-9)
+    assert whole == pytest.approx(rest, rel=1e-12)
 
 
 def test_without_takes_the_records_of_a_level_and_nothing_else() -> None:

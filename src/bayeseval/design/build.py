@@ -287,8 +287,8 @@ def _check_errors(records: Records, cells: CellTable, outcome: Outcome, noise: N
             continue
         task = records.coords[names.TASK][cells.codes[names.TASK][known[0]]]
         why = (
-            "the noise of its test items would be counted twice; leave the errors out (columns: "
-            "se to nothing), or take normal or student_t"
+            "the noise of its test items would be counted twice; leave the errors out "
+            "(columns: {se: null} in a --mapping file), or take normal or student_t"
             if family in names.COUNTS
             else f"errors in score units have no place in {family}; take normal or student_t"
         )

@@ -134,6 +134,14 @@ class Replicates:
     unbalanced: Unbalanced | None
     unbalanced_cell: Mapping[str, Index]
 
+    def take(self, kept: Bools) -> Replicates:
+        """The same with the means of some records only; all sds and sums of squares stay."""
+        sources = tuple(
+            replace(source, of_record=source.of_record[kept], share=source.share[kept])
+            for source in self.sources
+        )
+        return replace(self, sources=sources)
+
 
 @dataclass(frozen=True, eq=False)
 class Noise:

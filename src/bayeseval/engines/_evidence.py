@@ -211,6 +211,8 @@ def leave_group_out(
 def without(design: Design, *, by: names.LeftOut, unit: int) -> Design:
     """Return the design without one record, or those of one level; levels and priors stay.
 
+    What replicates tell of the noise of cells stays too: left out are the cells' means.
+
     Parameters
     ----------
     design : Design
@@ -236,4 +238,6 @@ def without(design: Design, *, by: names.LeftOut, unit: int) -> Design:
         slopes=tuple(replace(slope, index=slope.index[kept]) for slope in design.slopes),
         residual_index=None if design.residual_index is None else design.residual_index[kept],
         factor_index=index,
+        replicates=None if design.replicates is None else design.replicates.take(kept),
+        known_sds={name: sd[kept] for name, sd in design.known_sds.items()},
     )
