@@ -77,6 +77,16 @@ def test_counts_are_read_off_the_scores_where_k_is_not_given() -> None:
         ({"likelihood": {"t1": "beta"}}, {}, ("no likelihood for the task 't0'", "default")),
         ({"likelihood": "card"}, {}, ("card", "has none")),
         (
+            {"likelihood": "beta", "edge": 0.3},
+            {"score": [75.0, 80.0, 85.0] * 9},
+            ("27 scores are nearer than 30 %",),
+        ),
+        (
+            {"likelihood": {"t0": "normal", "default": "beta"}},
+            {"score": [40.0, 30.0, 20.0] * 9},
+            ("the 9 scores with the likelihood normal", "another likelihood"),
+        ),
+        (
             {"likelihood": {"default": "binomial", "x": "beta"}, "residual_by": "task"},
             {},
             ("'x'",),

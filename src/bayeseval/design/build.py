@@ -64,11 +64,13 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
             "their noise and the residual could not be told apart"
         )
     score = cells.mean
-    mean = float(score.mean())
-    if float(score.std(ddof=1)) == 0.0:
-        raise DesignError(f"{records.name}: all {len(score)} scores are {mean:g}; nothing varies")
+    if np.ptp(score) == 0.0:
+        raise DesignError(
+            f"{records.name}: all {len(score)} scores are {score[0]:g}; nothing varies"
+        )
     _check_scales(records)
     outcome = _read_outcome(records, spec, cells, of_task)
+    _check_spread(records, score, outcome, spec)
     _check_errors(records, cells, outcome, noise)
     if spec.residual_by is not None and outcome.families == ("binomial",):
         raise DesignError(
@@ -215,16 +217,32 @@ def _absent_noise(outcome: Outcome) -> set[str]:
 
 def _in_units(name: str, prior: Prior, score: Floats, outcome: Outcome) -> Prior:
     """Prior on the linear predictor's scale; the residual's on the scale that it lives on."""
-    own = outcome.linear
-    if (
-        name == names.SD_RESIDUAL
-        and outcome.link == "logit"
-        and "logit_normal" not in outcome.families
-    ):
-        own = score[np.concatenate([outcome.rows(f) for f in ("normal", "student_t")])]
+    own = _with_own_residual(score, outcome) if name == names.SD_RESIDUAL else outcome.linear
     # A slope is counted from zero, not from the mean of the scores.
     mean = float(own.mean()) if name == names.INTERCEPT else 0.0
     return prior.in_units(mean=mean, sd=float(own.std(ddof=1)))
+
+
+def _with_own_residual(score: Floats, outcome: Outcome) -> Floats:
+    """Scores whose residual is in score units though the link is the logit; else all."""
+    if outcome.link == "identity" or "logit_normal" in outcome.families:
+        return outcome.linear
+    return score[np.concatenate([outcome.rows(family) for family in ("normal", "student_t")])]
+
+
+def _check_spread(records: Records, score: Floats, outcome: Outcome, spec: ModelSpec) -> None:
+    """Refuse scores that do not vary as the likelihoods see them: priors scale with them."""
+    if np.ptp(outcome.linear) == 0.0:
+        raise DesignError(
+            f"{records.name}: all {len(score)} scores are nearer than {100 * spec.edge:g} % of the "
+            "range to the same bound; nothing varies (edge in the spec says how near counts)"
+        )
+    own = _with_own_residual(score, outcome)
+    if len(own) and np.ptp(own) == 0.0:
+        raise DesignError(
+            f"{records.name}: the {len(own)} scores with the likelihood normal or student_t do "
+            "not vary, so their residual has no scale; give these tasks another likelihood"
+        )
 
 
 def _from_card(records: Records, spec: ModelSpec) -> ModelSpec:
