@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import typer
 
-from bayeseval.cli import main
+from bayeseval.cli import app, main
 from tests.records.broken_cases import CASES, BrokenCase
 
 BROKEN = Path(__file__).parent / "fixtures" / "broken"
@@ -120,6 +121,29 @@ def test_the_error_of_a_diverged_run_says_what_to_write(
     (tmp_path / "choice.yaml").write_text(line, encoding="utf-8")
     assert main(["validate", table, "--mapping", str(tmp_path / "choice.yaml")]) == 0
     assert told in " ".join(capsys.readouterr().out.split())
+
+
+def test_help_says_what_happens_by_default(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    for command, default in (
+        ("fit", "[default: (additive; paper with engine ml)]"),
+        ("fit", "[default: (results/BENCHMARK/MODEL-ENGINE-seedN)]"),
+        ("plan", "[default: (around now)]"),
+        ("mexa", "[default: (results/mexa/MODEL-EMBEDDING-POOLING-nSENTENCES)]"),
+    ):
+        assert main([command, "--help"]) == 0
+        assert default in capsys.readouterr().out
+    # Square brackets in a text are taken for a style, and swallowed.
+    texts = [
+        str(option.help)
+        for command in typer.main.get_command(app).commands.values()  # type: ignore[attr-defined]
+        for option in command.params
+        if option.help
+    ]
+    assert len(texts) > 50
+    assert [text for text in texts if "[" in text] == []
 
 
 def test_lists_name_what_is_shipped(capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,6 +38,7 @@ __all__ = [
     "numbers",
     "pairs",
     "whole_numbers",
+    "words",
 ]
 
 EXIT_BAD_INPUT = 2
@@ -73,7 +74,9 @@ Columns = Annotated[
 ]
 Grid = Annotated[
     str | None,
-    typer.Option(metavar="LIST", help="Numbers to try, as in 1,2,5 or 3-6. [default: around now]"),
+    typer.Option(
+        metavar="LIST", help="Numbers to try, as in 1,2,5 or 3-6.", show_default="around now"
+    ),
 ]
 Mapping = Annotated[
     Path | None,
@@ -169,6 +172,11 @@ def numbers(option: str, text: str | None) -> list[float] | None:
         raise InputError(
             f"{option} takes numbers with commas, as in 0.5,1,2; got {text!r}"
         ) from error
+
+
+def words(text: str | None) -> list[str]:
+    """Names with commas between them, without the blanks around; empty for None."""
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
 
 
 def whole_numbers(option: str, text: str | None) -> list[int] | None:

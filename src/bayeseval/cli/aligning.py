@@ -51,7 +51,9 @@ def mexa(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder. [default: results/mexa/MODEL-EMBEDDING-POOLING-nSENTENCES]"),
+        typer.Option(
+            help="Folder.", show_default="results/mexa/MODEL-EMBEDDING-POOLING-nSENTENCES"
+        ),
     ] = None,
     force: Force = False,
     no_figures: Annotated[

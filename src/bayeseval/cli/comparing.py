@@ -22,6 +22,7 @@ from bayeseval.cli._shared import (
     Source,
     TaskNames,
     load_records,
+    words,
 )
 
 __all__ = ["compare"]
@@ -44,7 +45,7 @@ def compare(
         ),
     ] = 20,
     jobs: Annotated[
-        int | None, typer.Option(help="Fits at once. [default: one per four cores]")
+        int | None, typer.Option(help="Fits at once.", show_default="one per four cores")
     ] = None,
     no_figures: NoFigures = False,
     columns: Columns = None,
@@ -54,7 +55,7 @@ def compare(
     format: Format = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder. [default: results/BENCHMARK/MODELS-by-WHAT-compare-seedN]"),
+        typer.Option(help="Folder.", show_default="results/BENCHMARK/MODELS-by-WHAT-compare-seedN"),
     ] = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -74,7 +75,7 @@ def compare(
         task_names=task_names,
         quiet=quiet,
     )
-    specs = [load_spec(name.strip()) for name in models.split(",") if name.strip()]
+    specs = [load_spec(name) for name in words(models)]
     called = "-".join([*(spec.name for spec in specs), "by", by])
     folder = out or default_folder(records.name, called, "compare", seed)
     with progress_bar("", quiet=quiet) as progress:

@@ -22,6 +22,7 @@ from bayeseval.cli._shared import (
     Source,
     TaskNames,
     load_records,
+    words,
 )
 from bayeseval.errors import InputError
 
@@ -35,7 +36,8 @@ def sensitivity(
         typer.Option(
             metavar="language|task|model|outliers=N",
             help="Leave out each level in turn, or the N records with the largest residuals; "
-            "repeatable. [default: language, task and model, if no group is given]",
+            "repeatable.",
+            show_default="language, task and model, if no group is given",
         ),
     ] = None,
     drop_group: Annotated[
@@ -51,13 +53,14 @@ def sensitivity(
         typer.Option(
             "--model",
             "-m",
-            help="A shipped model's name or a spec file. [default: additive; paper with engine ml]",
+            help="A shipped model's name or a spec file.",
+            show_default="additive; paper with engine ml",
         ),
     ] = None,
     engine: Engine = "auto",
     seed: Seed = 0,
     jobs: Annotated[
-        int | None, typer.Option(help="Refits at a time. [default: number of cores]")
+        int | None, typer.Option(help="Refits at a time.", show_default="number of cores")
     ] = None,
     columns: Columns = None,
     mapping: Mapping = None,
@@ -66,7 +69,9 @@ def sensitivity(
     format: Format = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder. [default: results/BENCHMARK/MODEL-ENGINE-without-WHAT-seedN]"),
+        typer.Option(
+            help="Folder.", show_default="results/BENCHMARK/MODEL-ENGINE-without-WHAT-seedN"
+        ),
     ] = None,
     force: Force = False,
     no_figures: NoFigures = False,
@@ -120,5 +125,5 @@ def _groups(texts: Sequence[str]) -> dict[str, list[str]]:
             )
         if name in groups:
             raise InputError(f"--drop-group names {name!r} twice")
-        groups[name] = [level.strip() for level in levels.split(",") if level.strip()]
+        groups[name] = words(levels)
     return groups

@@ -24,6 +24,7 @@ from bayeseval.cli._shared import (
     Source,
     TaskNames,
     load_records,
+    words,
 )
 from bayeseval.errors import InputError
 
@@ -37,15 +38,18 @@ def fit(
         typer.Option(
             "--model",
             "-m",
-            help="A shipped model's name or a spec file. [default: additive; paper with engine ml]",
+            help="A shipped model's name or a spec file.",
+            show_default="additive; paper with engine ml",
         ),
     ] = None,
     engine: Engine = "auto",
-    draws: Annotated[int | None, typer.Option(help="Kept draws per chain. [default: 1000]")] = None,
-    tune: Annotated[
-        int | None, typer.Option(help="Warm-up of NUTS, per chain. [default: 1000]")
+    draws: Annotated[
+        int | None, typer.Option(help="Kept draws per chain.", show_default="1000")
     ] = None,
-    chains: Annotated[int | None, typer.Option(help="Number of chains. [default: 4]")] = None,
+    tune: Annotated[
+        int | None, typer.Option(help="Warm-up of NUTS, per chain.", show_default="1000")
+    ] = None,
+    chains: Annotated[int | None, typer.Option(help="Number of chains.", show_default="4")] = None,
     seed: Seed = 0,
     target_accept: Annotated[
         float | None, typer.Option(help="Target acceptance rate of NUTS, between 0 and 1.")
@@ -62,7 +66,7 @@ def fit(
     format: Format = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Result folder. [default: results/BENCHMARK/MODEL-ENGINE-seedN]"),
+        typer.Option(help="Result folder.", show_default="results/BENCHMARK/MODEL-ENGINE-seedN"),
     ] = None,
     force: Force = False,
     no_figures: NoFigures = False,
@@ -80,7 +84,7 @@ def fit(
     covariate: Annotated[
         Path | None,
         typer.Option(
-            help="File of the model's covariate, by language. [default: what the card names]"
+            help="File of the model's covariate, by language.", show_default="what the card names"
         ),
     ] = None,
     quiet: Quiet = False,
@@ -136,7 +140,7 @@ def fit(
             records,
             spec,
             engine=engine,
-            leave_out=leave_out.split(",") if leave_out else (),
+            leave_out=words(leave_out),
             covariate=found or None,
             progress=progress,
             **asdict(asked),

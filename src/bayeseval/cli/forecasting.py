@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bayeseval import names
-from bayeseval.cli._shared import CiProb, NoFigures, Quiet, Seed
+from bayeseval.cli._shared import CiProb, NoFigures, Quiet, Seed, words
 
 __all__ = ["forecast"]
 
@@ -17,11 +17,11 @@ def forecast(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A result folder of `fit`.")],
     languages: Annotated[
         str | None,
-        typer.Option(metavar="CODES", help="Which languages, with commas. [default: all]"),
+        typer.Option(metavar="CODES", help="Which languages, with commas.", show_default="all"),
     ] = None,
     covariate: Annotated[
         Path | None,
-        typer.Option(help="File of the covariate. [default: the one the fit was made with]"),
+        typer.Option(help="File of the covariate.", show_default="the one the fit was made with"),
     ] = None,
     seed: Seed = 0,
     ci_prob: CiProb = names.CI_PROB,
@@ -42,7 +42,7 @@ def forecast(
         found = make_forecast(
             fitted,
             covariate=covariate,
-            languages=languages.split(",") if languages else None,
+            languages=words(languages) or None,
             check=not no_check,
             seed=seed,
             ci_prob=ci_prob,

@@ -48,8 +48,8 @@ def plan(
     cost_item: Annotated[
         float | None,
         typer.Option(
-            help="Cost of one item, answered once; of a whole test set without --test-size. "
-            "[default: 1 when no cost is given]"
+            help="Cost of one item, answered once; of a whole test set without --test-size.",
+            show_default="1 when no cost is given",
         ),
     ] = None,
     cost_language: Annotated[float | None, typer.Option(help="Cost of one language, once.")] = None,
