@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
 from bayeseval.errors import MissingDependencyError
 
-__all__ = ["require"]
+__all__ = ["require", "versions"]
 
 
 def require(package: str, extra: str) -> ModuleType:
@@ -27,3 +29,14 @@ def require(package: str, extra: str) -> ModuleType:
             f"{package} is not installed; it comes with the extra {extra!r}: "
             f"pip install 'bayeseval[{extra}]'"
         ) from error
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Versions of those packages that are installed; a source tree on the path has none."""
+    found = {}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

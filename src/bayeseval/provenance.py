@@ -6,12 +6,12 @@ import platform
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import xarray as xr
 
 from bayeseval import names
+from bayeseval._optional import versions
 from bayeseval.covariates import data_hash
 from bayeseval.design import Design
 from bayeseval.diagnostics import Gate
@@ -103,7 +103,7 @@ def provenance(
         "language_names": dict(records.language_names),
         "notes": [*design.notes, *report.notes, *unstored_notes(design, settings)],
         "gate": gate.to_dict(),
-        "versions": {"python": platform.python_version(), **_versions()},
+        "versions": {"python": platform.python_version(), **versions(_PACKAGES)},
         "platform": f"{sys.platform} {platform.machine()}",
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -115,15 +115,3 @@ def sampling(tree: xr.DataTree) -> dict[str, str | float]:
     words = {key: str(said[key]) for key in ("path", "path_reason") if key in said}
     figures = {key: float(said[key]) for key in _FIGURES if key in said}
     return {**words, **figures}
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            # Run from a source tree, or an optional package that is not here:
-            # there is no version to report.
-            continue
-    return found

@@ -9,11 +9,10 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
-from bayeseval._optional import require
+from bayeseval._optional import require, versions
 from bayeseval.mexa.alignment import Pooling
 from bayeseval.mexa.extract import TOKEN_BUDGET, Dtype, Embedded, Embedding, load_encoder
 from bayeseval.mexa.measure import Measured, measure, run_key
@@ -151,7 +150,7 @@ def align(
         "tokens_of_this_run": measured.embedded,
         "seconds_of_this_run": round(measured.seconds, 3),
         "notes": list(measured.notes),
-        "versions": {"python": platform.python_version(), **_versions()},
+        "versions": {"python": platform.python_version(), **versions(_PACKAGES)},
         "platform": f"{sys.platform} {platform.machine()}",
     }
     return Aligned(measured, run, files)
@@ -178,14 +177,3 @@ def discard(work: Path) -> None:
 
 def _hash(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode("utf-8")).hexdigest()
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            # Run from a source tree, or without accelerate.
-            continue
-    return found
