@@ -16,7 +16,7 @@ from bayeseval.errors import InputError, did_you_mean
 from bayeseval.mexa.alignment import Pooling
 from bayeseval.mexa.tables import AlignmentTable, read_alignment
 from bayeseval.records import Covariate, Records
-from bayeseval.records.languages import Matches, Pair, match, resolve
+from bayeseval.records.languages import Matches, Pair, match, understand
 
 __all__ = ["load_covariate"]
 
@@ -198,7 +198,7 @@ def _labels(
     taken = set(matches.mapping)
     notes = []
     for label in matches.unused:
-        if not _is_language(label):
+        if understand(label) is None:
             notes.append(f"the row {label!r} was left out: it is no language that is known here")
         elif label in taken:
             notes.append(f"the row {label!r} was left out: that label belongs to another row")
@@ -206,14 +206,6 @@ def _labels(
             ours.append((label, place[label]))
     labels, places = zip(*sorted(ours, key=lambda one: one[1]), strict=True)
     return labels, np.array(places, dtype=np.int64), notes
-
-
-def _is_language(label: str) -> bool:
-    try:
-        resolve(label)
-    except InputError:
-        return False
-    return True
 
 
 def _level(

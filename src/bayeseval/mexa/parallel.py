@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from bayeseval.errors import InputError, did_you_mean
-from bayeseval.records.languages import resolve
+from bayeseval.records.languages import understand
 
 __all__ = ["Parallel", "read_parallel", "text_hash"]
 
@@ -115,7 +115,7 @@ def _files(root: Path, pivot: str) -> tuple[dict[str, Path], list[str]]:
         if path.name.startswith(".") or not path.is_file():
             continue
         label = path.name.partition(".")[0]
-        if label != pivot and not _is_language(label):
+        if label != pivot and understand(label) is None:
             strays.append(path.name)
         elif label in found:
             raise InputError(f"{found[label]} and {path.name} are both of {label!r}; keep one")
@@ -123,24 +123,20 @@ def _files(root: Path, pivot: str) -> tuple[dict[str, Path], list[str]]:
             found[label] = path
     if pivot not in found:
         inside = [one.name for one in sorted(root.iterdir()) if one.is_dir()]
-        hint = f"; there are folders inside: {', '.join(inside[:_SHOWN])}" if inside else ""
+        hint = f"; folders inside: {_few(inside)}" if inside else ""
         raise InputError(
             f"{root}: no file of the pivot {pivot!r}{did_you_mean(pivot, found)}"
-            f" ({len(found)} languages are there{hint}); choose one with --pivot"
+            f" (there: {_few(found) or 'none'}{hint}); choose one with --pivot"
         )
     if len(found) == 1:
         raise InputError(f"{root}: no language besides the pivot {pivot!r}")
-    named = ", ".join(strays[:_SHOWN]) + (", ..." if len(strays) > _SHOWN else "")
-    notes = [f"left out, because not named after a language: {named}"] if strays else []
+    notes = [f"left out, because not named after a language: {_few(strays)}"] if strays else []
     return dict(sorted(found.items())), notes
 
 
-def _is_language(label: str) -> bool:
-    try:
-        resolve(label)
-    except InputError:
-        return False
-    return True
+def _few(texts: Iterable[str]) -> str:
+    all_of_them = list(texts)
+    return ", ".join(all_of_them[:_SHOWN]) + (", ..." if len(all_of_them) > _SHOWN else "")
 
 
 def _lines(path: Path, sentences: int | None) -> tuple[str, ...]:
