@@ -7,6 +7,7 @@ importing torch costs seconds.
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -145,6 +146,9 @@ def test_batches_give_what_single_sentences_give(name: str, folders: dict[str, P
             found = embed(encoder, TEXTS, embedding=embedding, token_budget=budget)
             np.testing.assert_allclose(found.vectors, expected, atol=1e-5, rtol=0)
             assert (found.cut, found.budget) == (0, budget)
+    beats: list[int] = []
+    embed(encoder, TEXTS, token_budget=1, beat=lambda: beats.append(1))
+    assert len(beats) == len(TEXTS)
     # Negative control: the two embeddings are not the same, nor do layers repeat.
     assert np.abs(expected - one_at_a_time(encoder, "weighted")).max() > 1e-2
     assert np.abs(np.diff(expected, axis=0)).max(axis=(1, 2)).min() > 1e-3
@@ -286,9 +290,44 @@ def test_a_gated_model_and_one_that_is_gone() -> None:
         raise OSError("You are trying to access ...\nA second line.") from gated
     except OSError as error:
         assert extract._why(error).startswith("the model is gated; ask for access")
+    own = ValueError("contains custom code ... Please pass `trust_remote_code=True` to allow")
+    assert extract._why(own).startswith("the model comes with code of its own, which is not run")
     gone = type("RepositoryNotFoundError", (OSError,), {})("404")
     assert extract._why(gone).startswith("no such model on the Hugging Face Hub")
     assert extract._why(ValueError("one\ntwo")) == "one"
+
+
+def test_damaged_weights_and_code_of_its_own(folders: dict[str, Path], tmp_path: Path) -> None:
+    damaged = shutil.copytree(folders["llama"], tmp_path / "damaged")
+    weights = damaged / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(InputError, match="damaged: the file of its weights is damaged") as caught:
+        load_encoder(str(damaged), device="cpu")
+    assert "\n" not in str(caught.value)
+    own = shutil.copytree(folders["llama"], tmp_path / "own")
+    settings = json.loads((own / "config.json").read_text(encoding="utf-8"))
+    settings |= {"model_type": "mine", "auto_map": {"AutoConfig": "c.C", "AutoModel": "m.M"}}
+    (own / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    with pytest.raises(InputError, match="own: the model comes with code of its own"):
+        load_encoder(str(own), device="cpu")
+
+
+def test_other_weights_are_another_model(tmp_path: Path) -> None:
+    """Of one name and one size, as two checkpoints of one training are."""
+    weights = tmp_path / "model.safetensors"
+    found = []
+    for values in (
+        np.zeros(500_000),
+        np.zeros(500_000),
+        np.r_[np.zeros(400_000), np.ones(100_000)],
+    ):
+        weights.write_bytes(values.tobytes())
+        found.append(extract._fingerprint(str(tmp_path)))
+    assert found[0] == found[1] != found[2]
+    weights.write_bytes(np.zeros(1000).tobytes())
+    small = extract._fingerprint(str(tmp_path))
+    weights.write_bytes(np.ones(1000).tobytes())
+    assert small != extract._fingerprint(str(tmp_path))
 
 
 def test_arguments(folders: dict[str, Path], tmp_path: Path) -> None:

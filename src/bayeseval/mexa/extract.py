@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,6 +33,10 @@ TOKEN_BUDGET: Final = 4096
 _NO_LIMIT: Final = 1_000_000
 # What makes a folder the model that it is.
 _MODEL_FILES: Final = (".json", ".safetensors", ".bin", ".model", ".txt")
+# Of a file that is not JSON this many pieces of this many bytes are hashed: reading all
+# of it would take as long as loading the model.
+_PIECES: Final = 256
+_PIECE: Final = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +48,8 @@ class Encoder:
     name : str
         The Hub name, or the folder's own name.
     fingerprint : str
-        The commit on the Hub, or a hash of the folder's configuration, names and sizes.
+        The commit on the Hub, or a hash of the folder's settings and of samples of its
+        weights.
     device, dtype : str
         Where and in which precision it runs.
     limit : int or None
@@ -123,6 +128,8 @@ def load_encoder(
     options: dict[str, Any] = {"dtype": wanted if wanted == "auto" else getattr(torch, wanted)}
     if spread:
         options["device_map"] = "auto"
+    # No kind of ValueError: a file of weights that was cut off.
+    broken = require("safetensors", "mexa").SafetensorError
     log = transformers.logging
     verbosity, shown = log.get_verbosity(), log.is_progress_bar_enabled()
     # Only what goes wrong; the reports about unused heads are of no use here.
@@ -130,9 +137,10 @@ def load_encoder(
     if not bars:
         log.disable_progress_bar()
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(source)
-        model = transformers.AutoModel.from_pretrained(source, **options)
-    except (OSError, ValueError, KeyError, ImportError) as error:
+        # Said outright, because transformers would ask on a terminal.
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+        model = transformers.AutoModel.from_pretrained(source, trust_remote_code=False, **options)
+    except (OSError, ValueError, KeyError, ImportError, broken) as error:
         raise InputError(f"{name}: {_why(error)}") from error
     except RuntimeError as error:
         if not _is_memory(torch, error):
@@ -166,6 +174,7 @@ def embed(
     *,
     embedding: Embedding = "weighted",
     token_budget: int = TOKEN_BUDGET,
+    beat: Callable[[], None] | None = None,
 ) -> Embedded:
     r"""Embed sentences at every layer.
 
@@ -180,6 +189,8 @@ def embed(
     token_budget : int
         Tokens of a batch, padding included. When memory runs out the batch is halved,
         and those that follow are as small.
+    beat : callable, optional
+        Called after every batch, so that Ctrl-C need not wait for all of them.
 
     Returns
     -------
@@ -224,6 +235,8 @@ def embed(
             vectors = np.zeros((part.shape[0], len(ids), part.shape[2]), dtype=np.float32)
         vectors[:, chosen] = part
         start += len(chosen)
+        if beat is not None:
+            beat()
     if vectors is None:
         raise InputError(f"{encoder.name}: its tokenizer finds no token in any sentence")
     return Embedded(vectors, sum(map(len, ids)), cut, budget)
@@ -332,7 +345,11 @@ def _limit(tokenizer: Any, config: Any) -> int | None:
 
 
 def _fingerprint(source: str) -> str:
-    """The commit of a model from the Hub; of a folder a hash of names, sizes and settings."""
+    """The commit of a model from the Hub; of a folder a hash of what is in it.
+
+    Settings are hashed whole, weights at evenly spaced places: another training step of
+    the same model has files of the same names and sizes.
+    """
     folder = Path(source)
     if not folder.is_dir():
         cached = require("huggingface_hub", "mexa").try_to_load_from_cache(source, "config.json")
@@ -341,8 +358,13 @@ def _fingerprint(source: str) -> str:
     for path in sorted(folder.glob("*")):
         if path.is_file() and path.suffix in _MODEL_FILES:
             digest.update(f"{path.name} {path.stat().st_size}\n".encode())
-            if path.suffix == ".json":
+            if path.suffix == ".json" or path.stat().st_size <= _PIECES * _PIECE:
                 digest.update(path.read_bytes())
+                continue
+            with path.open("rb") as file:
+                for place in np.linspace(0, path.stat().st_size - _PIECE, _PIECES, dtype=np.int64):
+                    file.seek(int(place))
+                    digest.update(file.read(_PIECE))
     return digest.hexdigest()
 
 
@@ -365,6 +387,13 @@ def _why(error: BaseException) -> str:
         return (
             "the model is not in the local cache and the Hugging Face Hub cannot be reached; "
             "give a folder, or download the model first"
+        )
+    if "SafetensorError" in kinds:
+        return f"the file of its weights is damaged ({error}); download or copy it again"
+    if "trust_remote_code" in str(error):
+        return (
+            "the model comes with code of its own, which is not run here; choose a model that "
+            "transformers itself knows"
         )
     if "HFValidationError" in kinds:
         return "no such folder, and no name that the Hugging Face Hub knows (OWNER/MODEL)"

@@ -188,39 +188,41 @@ def measure(
     left = [label for label in labels if label not in done]
     report("languages", len(done), len(labels), "continued" if done else "")
     begun, embedded, budget = time.monotonic(), 0, token_budget
-    pivot: Embedded | None = None
-    for label in left:
-        if pivot is None:
-            pivot = embedder(
-                encoder,
-                parallel.texts[parallel.pivot],
-                embedding=embedding,
-                token_budget=budget,
-            )
-            embedded, budget = pivot.tokens, pivot.budget
-        if label == parallel.pivot:
-            found = pivot
-        else:
-            found = embedder(
-                encoder, parallel.texts[label], embedding=embedding, token_budget=budget
-            )
-            embedded, budget = embedded + found.tokens, min(budget, found.budget)
-        scores = score(found.vectors, pivot.vectors)
-        if save is not None:
-            save(label, found)
-        done[label] = {
-            "key": _hash(key),
-            "text": text_hash(parallel.texts[label]),
-            "alignment": scores.alignment.tolist(),
-            "cosine": scores.cosine.tolist(),
-            "cosine_other": scores.cosine_other.tolist(),
-            "tokens": found.tokens,
-            "cut": found.cut,
-        }
-        if parts is not None:
-            parts.mkdir(parents=True, exist_ok=True)
-            replace_json(done[label], parts / f"{label}.json")
-        report("languages", len(done), len(labels), label)
+
+    def embeddings_of(label: str) -> Embedded:
+        nonlocal embedded, budget
+        found = embedder(
+            encoder,
+            parallel.texts[label],
+            embedding=embedding,
+            token_budget=budget,
+            beat=lambda: report("languages", len(done), len(labels), label),
+        )
+        embedded, budget = embedded + found.tokens, min(budget, found.budget)
+        return found
+
+    if left:
+        pivot = embeddings_of(parallel.pivot)
+        for label in left:
+            found = pivot if label == parallel.pivot else embeddings_of(label)
+            scores = score(found.vectors, pivot.vectors)
+            if save is not None:
+                save(label, found)
+            done[label] = {
+                "key": _hash(key),
+                "text": text_hash(parallel.texts[label]),
+                "alignment": scores.alignment.tolist(),
+                "cosine": scores.cosine.tolist(),
+                "cosine_other": scores.cosine_other.tolist(),
+                "tokens": found.tokens,
+                "cut": found.cut,
+            }
+            if parts is not None:
+                parts.mkdir(parents=True, exist_ok=True)
+                replace_json(done[label], parts / f"{label}.json")
+            # Gone before the next language's are made.
+            del found
+            report("languages", len(done), len(labels), label if len(done) < len(labels) else "")
     seconds = time.monotonic() - begun
     return Measured(
         model=encoder.name,
