@@ -17,9 +17,16 @@ from bayeseval.errors import InputError
 from bayeseval.estimands import read_arrays
 from bayeseval.estimands.forecast import lowest_quarter, new_potential, sample_crps
 from bayeseval.fit import Fit
-from bayeseval.forecast import Forecast, _without_covariate, check_forecasts, forecast
+from bayeseval.forecast import (
+    Forecast,
+    _true_values,
+    _without_covariate,
+    check_forecasts,
+    forecast,
+)
+from bayeseval.records import Covariate
 from bayeseval.simulate import simulate
-from bayeseval.spec import load_spec
+from bayeseval.spec import CovariateTerm, load_spec
 from tests.estimands.trees import make_tree
 
 
@@ -79,13 +86,45 @@ def test_chosen_languages_keep_their_ranks(fitted: Fit, found: Forecast) -> None
         forecast(fitted, languages=["cat_Lat"], check=False)
 
 
+def test_alignment_of_every_model() -> None:
+    """A language that lacks some models is told, not forecast from nothing."""
+    records = simulate("additive", n_languages=5, n_tasks=3, n_models=2, seed=2).records
+    values = np.array([[0.1, 0.4, 0.5, 0.7, 0.9, 0.2, 0.3], [0.2, 0.3, 0.6, 0.9, 1.0, 0.4, np.nan]])
+    labels = (*records.coords["language"], "whole", "partly")
+    covariate = Covariate("mexa", "model:language", labels, records.coords["model"], values)
+    fitted = be.fit(records, "mexa", covariate=covariate, draws=200, chains=1)
+    found = forecast(fitted, covariate=covariate, check=False)
+    assert set(found.table["language"]) == {*labels} - {"partly"}
+    assert found.table.set_index("language").loc["whole", "mexa"] == pytest.approx(0.3)
+    assert np.isfinite(found.table.select_dtypes("number")).all(axis=None)
+    assert found.notes == ("not forecast, because mexa is missing for some models: partly",)
+    # Values of another kind than those of the fit are told too.
+    other = Covariate("mexa", "model:language", labels, records.coords["model"], values / 2)
+    assert "sd away from the values that the model was fitted to" in str(
+        forecast(fitted, covariate=other, check=False).notes
+    )
+
+
+def test_errors_of_models_are_independent() -> None:
+    arrays = read_arrays(make_tree(chains=4, draws=2000))
+    x, se = np.array([[1.0], [0.5]]), np.array([[1.0], [0.5]])
+    term = CovariateTerm(name="mexa", measurement_error=True)
+    drawn = _true_values(x, se, term, arrays, np.random.default_rng(3))
+    # Shares of the measurement: 1/2 and 4/5, against a prior N(0, 1).
+    assert drawn.mean() == pytest.approx((0.5 * 1.0 + 0.8 * 0.5) / 2, abs=5 * 0.42 / 8000**0.5)
+    sd = ((0.5 + 0.2) / 4) ** 0.5
+    assert drawn.std() == pytest.approx(sd, abs=5 * sd / 16000**0.5)
+    # Negative control: one error for all models, of their mean size.
+    assert drawn.std() < 0.75 * (1 - 1 / (1 + 0.75**2)) ** 0.5
+    exact = _true_values(x, 0 * se, term, arrays, np.random.default_rng(3))
+    assert exact.tolist() == [[0.75]]
+
+
 def test_left_out_languages_on_a_small_table() -> None:
     """Densities as in closed form; a covariate that is the truth makes forecasts better."""
     truth = simulate("additive", n_languages=8, n_tasks=4, n_models=4, seed=5)
     effects = np.asarray(truth.truth["language_effect"])
-    covariate = be.records.Covariate(
-        "mexa", "language", truth.records.coords["language"], (), effects / 10.0
-    )
+    covariate = Covariate("mexa", "language", truth.records.coords["language"], (), effects / 10.0)
     design = build_design(truth.records, load_spec("mexa"), [covariate])
     table = check_forecasts(design)
     assert list(table["with_covariate"]) == [True] * 8 + [False] * 8

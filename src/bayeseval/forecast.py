@@ -31,6 +31,8 @@ __all__ = ["Forecast", "check_forecasts", "forecast"]
 
 # Draws of each refit, per chain: a mean and two quantiles are wanted of each.
 _DRAWS: Final = 500
+# In sds of the covariate: what rounding and errors of measurement may change.
+_ALIKE: Final = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,12 +144,11 @@ def forecast(
     (slope,) = arrays.slopes
     own = list(arrays.levels[names.LANGUAGE])
     models = arrays.levels[names.MODEL]
-    known = [label for label in values.labels if label not in own and not values.missing([label])]
-    if not known:
-        raise InputError(f"{term.name} knows no language beyond the {len(own)} of the table")
-    raw, se = (_over_models(part) for part in values.at(known, models))
+    known, notes = _languages(values, own, models)
+    measured, se = values.at(known, models)
+    raw = _over_models(measured)
     rng = generator(seed, "forecast")
-    x = _true_values((raw - slope.mean) / slope.sd, se / slope.sd, term, arrays, rng)
+    x = _true_values((measured - slope.mean) / slope.sd, se / slope.sd, term, arrays, rng)
     new = new_potential(arrays, slope.slope[:, None] * x, rng=rng)
     there = fit.data["posterior"][names.LANGUAGE_POTENTIAL].transpose("chain", "draw", ...)
     draws = np.concatenate([there.to_numpy().reshape(len(new), -1), new], axis=1)
@@ -168,9 +169,12 @@ def forecast(
         "extrapolation": (all_values < observed.min()) | (all_values > observed.max()),
     }
     table = pd.DataFrame(columns).sort_values("potential_mean", ascending=False, kind="stable")
-    checked, notes = pd.DataFrame(), list(values.notes)
+    if covariate is not None:
+        own_values = _over_models(values.at(own, models)[0])
+        notes += _apart((own_values - observed) / slope.sd, term.name)
+    checked, notes = pd.DataFrame(), [*values.notes, *notes]
     if check:
-        checked, reason = _checked(fit, seed=seed, ci_prob=ci_prob, progress=progress)
+        checked, reason = _checked(fit, seed=seed, progress=progress)
         notes += [f"no check of the forecasts: {reason}"] if reason else []
     return Forecast(
         table=finish(_chosen(table, languages), ci_prob),
@@ -222,8 +226,48 @@ def _records(fit: Fit) -> Records:
     )
 
 
+def _languages(
+    values: Covariate, own: Sequence[str], models: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Languages to forecast: without records, and with a value for every model."""
+    new = [label for label in values.labels if label not in own and not values.missing([label])]
+    whole = np.isfinite(_over_models(values.at(new, models)[0]))
+    known = [label for label, there in zip(new, whole, strict=True) if there]
+    if not known:
+        raise InputError(f"{values.name} knows no language beyond the {len(own)} of the table")
+    partly = [label for label in new if label not in known]
+    lacking = f"{', '.join(partly[:3])}{', ...' if len(partly) > 3 else ''}"
+    note = f"not forecast, because {values.name} is missing for some models: {lacking}"
+    return known, [note] if partly else []
+
+
+def _apart(difference: Floats, name: str) -> list[str]:
+    """What is to be said of given values that are not those of the fit.
+
+    Parameters
+    ----------
+    difference : ndarray, shape (n_languages,)
+        In standard deviations of the covariate, languages with records; NaN where not given.
+    """
+    there = difference[np.isfinite(difference)]
+    if not len(there):
+        return [
+            f"the given {name} knows no language with records, so nothing shows that it is on the "
+            "scale that the model was fitted to"
+        ]
+    apart = float(np.sqrt(np.mean(there**2)))
+    if apart < _ALIKE:
+        return []
+    return [
+        f"for languages with records the given {name} is {apart:.1f} sd away from the values that "
+        "the model was fitted to (root mean square); if it was measured in another way, fit with "
+        "it too"
+    ]
+
+
 def _over_models(values: Floats) -> Floats:
-    return values.mean(axis=0) if values.ndim == 2 else values
+    """Mean over models, the first of two axes, where values are by model."""
+    return values.mean(axis=-2) if values.ndim > 1 else values
 
 
 def _true_values(
@@ -233,12 +277,23 @@ def _true_values(
     arrays: PosteriorArrays,
     rng: np.random.Generator,
 ) -> Floats:
-    """Standardised values; with measurement error their distribution given the measurement."""
+    """Standardised values; with measurement error draws of them given the measurement.
+
+    Parameters
+    ----------
+    x, se : ndarray, shape (n_new,) or (n_models, n_new)
+
+    Returns
+    -------
+    ndarray, shape (n_samples, n_new) or (1, n_new)
+        Their mean over models, whose errors are independent.
+    """
     if not term.measurement_error or not (se > 0.0).any():
-        return x[None]
+        return _over_models(x)[None]
     share = 1.0 / (1.0 + se**2)
-    noise = np.sqrt(1.0 - share) * rng.standard_normal((arrays.n_samples, len(x)))
-    return np.asarray(share * x + noise)
+    noise = np.sqrt(1.0 - share) * rng.standard_normal((arrays.n_samples, *x.shape))
+    drawn = share * x + noise
+    return np.asarray(drawn.mean(axis=1) if x.ndim == 2 else drawn)
 
 
 def _chosen(table: pd.DataFrame, languages: Sequence[str] | None) -> pd.DataFrame:
@@ -265,9 +320,7 @@ def _line(arrays: PosteriorArrays, values: Floats, ci_prob: float) -> pd.DataFra
     )
 
 
-def _checked(
-    fit: Fit, *, seed: int, ci_prob: float, progress: Progress | None
-) -> tuple[pd.DataFrame, str | None]:
+def _checked(fit: Fit, *, seed: int, progress: Progress | None) -> tuple[pd.DataFrame, str | None]:
     from bayeseval.engines.marginal import why_not
 
     design = restore_design(fit.data, fit.spec)
