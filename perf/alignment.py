@@ -13,7 +13,8 @@
 - kills: the command, killed by SIGKILL at ten random moments and started again, until it
   ends; its tables have to be those of a run that was left alone, byte for byte.
 
-Everything is made on the spot; nothing is fetched. A missed target ends with exit code 1.
+Everything is made on the spot; nothing is fetched. It needs the extra ``mexa`` and is no part
+of `make perf`. A missed target ends with exit code 1.
 """
 
 from __future__ import annotations
