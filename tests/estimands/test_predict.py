@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from bayeseval.estimands.container import read_arrays
+from bayeseval.checks.realised import realised_pit
+from bayeseval.estimands.container import CellNoise, read_arrays
 from bayeseval.estimands.potential import expected_score
 from bayeseval.estimands.predict import replicate_scores
 from tests.estimands.trees import make_tree
@@ -39,3 +42,29 @@ def test_a_slice_of_the_draws_is_what_it_says():
     arrays = read_arrays(make_tree(sd_residual=1e-9))
     scores = replicate_scores(arrays, np.random.default_rng(1), slice(3, 7))
     np.testing.assert_allclose(scores, expected_score(arrays)[3:7], atol=1e-6)
+
+
+@pytest.mark.parametrize("known", [None, 2.0])
+def test_noise_of_replicates_is_that_of_the_draw(known):
+    arrays = read_arrays(make_tree(sd_residual=0.01, draws=400))
+    n, rng = len(arrays.score), np.random.default_rng(3)
+    record = np.arange(0, n, 2)
+    share = rng.uniform(0.2, 1.0, size=len(record))
+    cells = CellNoise(record, share, rng.lognormal(0.0, 1.0, size=(arrays.n_samples, len(record))))
+    known_se = None if known is None else np.full(n, known)
+    noisy = replace(arrays, known_se=known_se, replicates=(cells,))
+    variance = np.full((arrays.n_samples, n), 0.01**2 + (known or 0.0) ** 2)
+    variance[:, record] += share * cells.sd**2
+    scores = replicate_scores(noisy, rng)
+    assert (
+        stats.kstest(quantiles(noisy, scores, np.sqrt(variance)).ravel(), "uniform").pvalue > 1e-4
+    )
+    # Negative control: the mean over the draws is not it.
+    wrong = np.broadcast_to(np.sqrt(variance.mean(axis=0)), variance.shape)
+    assert stats.kstest(quantiles(noisy, scores, wrong).ravel(), "uniform").pvalue < 1e-4
+    # Residuals realised under a draw have the noise of that draw, too.
+    draws = np.array([5, 11])
+    exact = stats.norm.cdf((noisy.score - expected_score(noisy)[draws]) / np.sqrt(variance[draws]))
+    np.testing.assert_allclose(
+        realised_pit(noisy, draws, rng), np.clip(exact, 1e-16, 1 - 1e-16), rtol=1e-12
+    )

@@ -61,8 +61,9 @@ def _pit(arrays: PosteriorArrays, draw: slice, rng: np.random.Generator) -> Floa
     sd = arrays.residual_sd[draw]
     if arrays.residual_by is not None:
         sd = sd[:, arrays.index[arrays.residual_by]]
-    if arrays.se is not None:
-        sd = np.sqrt(sd**2 + arrays.se**2)
+    errors = arrays.error_variance(draw)
+    if errors is not None:
+        sd = np.sqrt(sd**2 + errors)
     error = (arrays.score - expected_score(arrays, draw)) / sd
     if arrays.nu is None:
         return np.asarray(special.ndtr(error))

@@ -122,13 +122,23 @@ def variance_components(arrays: PosteriorArrays) -> Components:
         add("residual", "realised", realised, realised)
     else:
         add("residual", "pooled", _pooled_residual_sd(arrays), realised)
-        if arrays.replicate_sd is not None:
-            add("replicates", "realised", arrays.replicate_sd, arrays.replicate_sd)
+        if arrays.replicates:
+            errors = _error_sd(arrays)
+            add("replicates", "realised", errors, errors)
         elif arrays.se is not None:
             known = np.full(arrays.n_samples, float(np.sqrt(np.mean(arrays.se**2))))
             add("known_se", "known", known, known)
 
     return _assembled(labels, kinds, sds, finite)
+
+
+def _error_sd(arrays: PosteriorArrays) -> Floats:
+    """Root mean square over the records of known and replicates' errors, of every draw."""
+    known = 0.0 if arrays.known_se is None else float(np.sum(arrays.known_se**2))
+    total = np.full(arrays.n_samples, known)
+    for noise in arrays.replicates:
+        total += noise.sd**2 @ noise.share
+    return np.asarray(np.sqrt(total / len(arrays.score)))
 
 
 def has_residual(arrays: PosteriorArrays) -> bool:

@@ -14,7 +14,7 @@ from bayeseval.estimands.arrays import Floats, Index
 from bayeseval.estimands.covariates import SlopeDraws, read_slopes
 from bayeseval.estimands.response import Response
 
-__all__ = ["Cells", "Pairs", "PosteriorArrays", "draw_blocks", "read_arrays"]
+__all__ = ["CellNoise", "Cells", "Pairs", "PosteriorArrays", "draw_blocks", "read_arrays"]
 
 _EVERYTHING = slice(None)
 _IDENTITY_LINK = ("normal", "student_t")
@@ -77,6 +77,29 @@ class Pairs:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class CellNoise:
+    """What replicates of one source, seeds or test sets, add to the errors of records.
+
+    Attributes
+    ----------
+    record : ndarray of int, shape (n_cells,)
+        Record of each cell; others have no such noise.
+    share : ndarray, shape (n_cells,)
+        What one replicate's variance is multiplied by to be that of the record.
+    sd : ndarray, shape (n_samples, n_cells)
+        Of one replicate, score units.
+    """
+
+    record: Index
+    share: Floats
+    sd: Floats
+
+    def variance(self, draws: slice) -> Floats:
+        """Error variance of the records of the cells, shape (n, n_cells)."""
+        return np.asarray(self.share * self.sd[draws] ** 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class PosteriorArrays:
     """A posterior in plain arrays, draws flattened to one leading axis.
 
@@ -93,9 +116,10 @@ class PosteriorArrays:
     se : ndarray, shape (n_records,), or None
         Standard errors: known ones, and the root mean square over the draws of what
         replicates add.
-    replicate_sd : ndarray, shape (n_samples,), or None
-        Root mean square over the records of all known and sampled errors, when
-        replicates with unknown sds are among them.
+    known_se : ndarray, shape (n_records,), or None
+        Known ones alone.
+    replicates : tuple of CellNoise
+        Errors with sampled sds.
     intercept : ndarray, shape (n_samples,)
     main : dict of str to ndarray, shape (n_samples, n_levels)
         Main effects; zeros for a factor without a term.
@@ -124,7 +148,8 @@ class PosteriorArrays:
     index: Mapping[str, Index]
     score: Floats
     se: Floats | None
-    replicate_sd: Floats | None
+    known_se: Floats | None
+    replicates: tuple[CellNoise, ...]
     intercept: Floats
     main: Mapping[str, Floats]
     main_sd: Mapping[str, Floats]
@@ -147,6 +172,17 @@ class PosteriorArrays:
     def n_pairs(self) -> int:
         """Number of language-task pairs in the benchmark."""
         return len(self.pairs.labels)
+
+    def error_variance(self, draws: slice = _EVERYTHING) -> Floats | None:
+        """Known errors and those of replicates, (1 or n, n_records); None without either."""
+        known = None if self.known_se is None else self.known_se[None] ** 2
+        if not self.replicates:
+            return known
+        parts = [noise.variance(draws) for noise in self.replicates]
+        total = np.zeros((len(parts[0]), len(self.score))) + (0.0 if known is None else known)
+        for noise, part in zip(self.replicates, parts, strict=True):
+            total[:, noise.record] += part
+        return total
 
     def language_part(self, draws: slice = _EVERYTHING) -> Floats:
         """Language effects and what covariates add, models averaged; (n, n_languages)."""
@@ -212,15 +248,17 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
     residual = np.zeros((len(intercept), 1 if by is None else len(levels[by])))
     if families & set(_WITH_RESIDUAL):
         residual = _noise_scale(posterior, names.SD_RESIDUAL, by)
-    standard_errors, replicate_sd = _standard_errors(posterior, constant)
+    known_se = _vector(constant, "se") if "se" in constant else None
+    replicates = tuple(_replicates(posterior, constant))
     return PosteriorArrays(
         n_chains=posterior.sizes["chain"],
         n_draws=posterior.sizes["draw"],
         levels=levels,
         index=index,
         score=_vector(group(tree, "observed_data"), names.SCORE),
-        se=standard_errors,
-        replicate_sd=replicate_sd,
+        se=_standard_errors(known_se, replicates, constant.sizes[names.RECORD]),
+        known_se=known_se,
+        replicates=replicates,
         intercept=intercept,
         main=main,
         main_sd={
@@ -309,30 +347,27 @@ def _vector(dataset: xr.Dataset, name: str) -> Floats:
     return np.asarray(_variable(dataset, name).values, dtype=np.float64)
 
 
-def _standard_errors(
-    posterior: xr.Dataset, constant: xr.Dataset
-) -> tuple[Floats | None, Floats | None]:
-    """By record, over the draws; and by draw, over the records when replicates add to them."""
-    by_record = _vector(constant, "se") ** 2 if "se" in constant else None
-    by_draw = None
-    n_records = constant.sizes[names.RECORD]
+def _replicates(posterior: xr.Dataset, constant: xr.Dataset) -> Iterator[CellNoise]:
     for source in names.SOURCES:
-        if names.source_cell_sd(source) not in posterior:
-            continue
-        dim = names.source_cell_dim(source)
-        record = np.asarray(_variable(constant, f"{dim}_record").values, dtype=np.int64)
-        squared = _samples(posterior, names.source_cell_sd(source), dim) ** 2
-        squared *= _vector(constant, f"{source}_share")[record]
-        if by_draw is None:
-            by_draw = np.zeros(len(squared)) + (0.0 if by_record is None else by_record.mean())
-        by_draw += squared.sum(axis=1) / n_records
-        added = np.zeros(n_records)
-        added[record] = squared.mean(axis=0)
-        by_record = added if by_record is None else by_record + added
-    return (
-        None if by_record is None else np.sqrt(by_record),
-        None if by_draw is None else np.sqrt(by_draw),
-    )
+        if names.source_cell_sd(source) in posterior:
+            dim = names.source_cell_dim(source)
+            record = np.asarray(_variable(constant, f"{dim}_record").values, dtype=np.int64)
+            yield CellNoise(
+                record=record,
+                share=_vector(constant, f"{source}_share")[record],
+                sd=_samples(posterior, names.source_cell_sd(source), dim),
+            )
+
+
+def _standard_errors(
+    known: Floats | None, replicates: tuple[CellNoise, ...], n_records: int
+) -> Floats | None:
+    if not replicates:
+        return known
+    squared = np.zeros(n_records) if known is None else known**2
+    for noise in replicates:
+        squared[noise.record] += noise.share * np.mean(noise.sd**2, axis=0)
+    return np.sqrt(squared)
 
 
 def _labels(posterior: xr.Dataset, constant: xr.Dataset, factor: str) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ def replicate_scores(
     ----------
     Gelman et al. (2013), Bayesian Data Analysis, section 6.3.
     """
+    errors = arrays.error_variance(draws)
     return draw_scores(
         arrays,
         linear_predictor(arrays, draws),
@@ -47,6 +48,6 @@ def replicate_scores(
         task=arrays.index[names.TASK],
         model=arrays.index[names.MODEL],
         n_items=arrays.response.n_items,
-        se=arrays.se,
+        se=None if errors is None else np.sqrt(errors),
         draws=draws,
     )

@@ -307,8 +307,8 @@ def draw_scores(
         Levels of each column.
     n_items : ndarray, shape (m,), or None
         Items behind each column, for counts.
-    se : ndarray, shape (m,), or None
-        Known standard errors, for ``normal`` and ``student_t``.
+    se : ndarray, shape (m,), (1, m) or (n_draws, m), or None
+        Standard errors, for ``normal`` and ``student_t``.
     draws : slice
         Which of the flattened draws `eta` has.
 
@@ -331,7 +331,7 @@ def draw_scores(
             mean = _in_units(arrays, expit(mean), task[columns])
         sd = _residual(arrays, {f: index[columns] for f, index in level.items()}, draws)
         if se is not None:
-            sd = np.sqrt(sd**2 + se[columns] ** 2)
+            sd = np.sqrt(sd**2 + se[..., columns] ** 2)
         noise = standard_noise(arrays, task[columns], draws, rng, len(eta))
         values[:, columns] = mean + sd * noise
     for family in ("logit_normal", "beta", *names.COUNTS):
