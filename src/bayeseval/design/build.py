@@ -220,14 +220,14 @@ def _in_units(name: str, prior: Prior, score: Floats, outcome: Outcome) -> Prior
     own = _with_own_residual(score, outcome) if name == names.SD_RESIDUAL else outcome.linear
     # A slope is counted from zero, not from the mean of the scores.
     mean = float(own.mean()) if name == names.INTERCEPT else 0.0
-    return prior.in_units(mean=mean, sd=float(own.std(ddof=1)))
+    return prior.in_units(mean=mean, sd=float(np.std(own, ddof=1)))
 
 
 def _with_own_residual(score: Floats, outcome: Outcome) -> Floats:
     """Scores whose residual is in score units though the link is the logit; else all."""
     if outcome.link == "identity" or "logit_normal" in outcome.families:
         return outcome.linear
-    return score[np.concatenate([outcome.rows(family) for family in ("normal", "student_t")])]
+    return np.asarray(score[np.concatenate([outcome.rows(family) for family in ("normal", "student_t")])])
 
 
 def _check_spread(records: Records, score: Floats, outcome: Outcome, spec: ModelSpec) -> None:
