@@ -227,7 +227,8 @@ def _with_own_residual(score: Floats, outcome: Outcome) -> Floats:
     """Scores whose residual is in score units though the link is the logit; else all."""
     if outcome.link == "identity" or "logit_normal" in outcome.families:
         return outcome.linear
-    return np.asarray(score[np.concatenate([outcome.rows(family) for family in ("normal", "student_t")])])
+    rows = np.concatenate([outcome.rows(family) for family in ("normal", "student_t")])
+    return np.asarray(score[rows])
 
 
 def _check_spread(records: Records, score: Floats, outcome: Outcome, spec: ModelSpec) -> None:
