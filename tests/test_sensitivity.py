@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from bayeseval import Fit, fit, load
+from bayeseval import Fit, fit, load, names
 from bayeseval.cli import main
 from bayeseval.errors import InputError
 from bayeseval.records import Records
-from bayeseval.sensitivity import QUANTITIES, Sensitivity, sensitivity
+from bayeseval.sensitivity import Sensitivity, sensitivity
 from bayeseval.simulate import simulate
 
 Floats = npt.NDArray[np.float64]
@@ -59,7 +59,7 @@ def bayesian() -> Sensitivity:
 
 def test_a_refit_is_the_fit_to_the_rest(small: Records, both: Sensitivity) -> None:
     part = both.table[both.table["without"] == "m3"].set_index("quantity")
-    assert list(part.index) == list(QUANTITIES)
+    assert list(part.index) == list(names.REPORTED)
     keep = small.table["model"].to_numpy() != "m3"
     rest = fit(small.subset(keep, name="rest"), "additive")
     before = both.fit.data["posterior"]["language_potential"].to_numpy().reshape(-1, 4)

@@ -13,8 +13,7 @@ import xarray as xr
 
 from bayeseval import names
 from bayeseval.errors import InputError, did_you_mean
-from bayeseval.estimands import expected_score, read_arrays
-from bayeseval.estimands.container import draw_blocks
+from bayeseval.estimands import mean_residual, read_arrays
 from bayeseval.records import Records
 
 __all__ = ["Part", "choose_parts", "outlying"]
@@ -154,10 +153,7 @@ def outlying(records: Records, tree: xr.DataTree, number: int) -> tuple[Bools, p
     """
     constant, score = tree["constant_data"].to_dataset(), tree["observed_data"][names.SCORE]
     arrays = read_arrays(tree)
-    expected = np.zeros(len(arrays.score))
-    for draws in draw_blocks(arrays.n_samples, 4 * len(arrays.score)):
-        expected += expected_score(arrays, draws).sum(axis=0) / arrays.n_samples
-    residual = arrays.score - expected
+    residual = mean_residual(arrays)
     order = np.argsort(-np.abs(residual), kind="stable")[:number]
     cells = {f: constant[f"{f}_index"].to_numpy()[order] for f in names.FACTORS}
     gone = set(zip(*(cells[f].tolist() for f in names.FACTORS), strict=True))

@@ -89,6 +89,9 @@ INTERACTIONS: Final = (
     *("model:language:dataset", "model:language:task"),
 )
 
+#: Quantities that tables and figures report, each with its ranks.
+REPORTED: Final = ("language_potential", "mean_prr", "cv_prr")
+
 INTERCEPT: Final = "intercept"
 SD_RESIDUAL: Final = "sd_residual"
 SD_LOG_RESIDUAL: Final = "sd_log_residual"

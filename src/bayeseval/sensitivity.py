@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -32,10 +32,7 @@ from bayeseval.spec import ModelSpec, load_spec
 if TYPE_CHECKING:
     from bayeseval.engines import Progress
 
-__all__ = ["QUANTITIES", "Sensitivity", "sensitivity"]
-
-#: What is held against the fit to all records.
-QUANTITIES: Final = (names.LANGUAGE_POTENTIAL, "mean_prr", "cv_prr")
+__all__ = ["Sensitivity", "sensitivity"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +110,7 @@ class Sensitivity:
     def _ranks(self) -> pd.DataFrame:
         """Median and interval of the ranks in the fit to all records."""
         parts = []
-        for name in QUANTITIES:
+        for name in names.REPORTED:
             quantity = read_quantity(self.fit.data, name)
             same = level_moves(quantity, quantity)
             ranks = same[["lower_before", "median_before", "upper_before"]]
@@ -204,7 +201,7 @@ def sensitivity(
     if n_outliers is not None:
         keep, outliers = outlying(table, base.data, n_outliers)
         parts.append(Part("outliers", f"the {n_outliers} largest residuals", keep))
-    before = tuple(read_quantity(base.data, name) for name in QUANTITIES)
+    before = tuple(read_quantity(base.data, name) for name in names.REPORTED)
     job = _Job(table, model, chosen.name, seed, before)
     done = list(_refits(job, parts, jobs, progress))
     return Sensitivity(

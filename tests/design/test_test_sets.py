@@ -117,7 +117,9 @@ def test_means_of_cells_have_lost_what_their_test_sets_share(design: Design) -> 
     np.testing.assert_allclose(noise.shared, shared, rtol=1e-12)
     with_all = cell_means(arrays, noise, rng=np.random.default_rng(1))
     without = cell_means(arrays, replace(noise, shared=None), rng=np.random.default_rng(1))
-    weight = arrays.residual_sd**2 / (arrays.residual_sd**2 + noise.mean_variance)
+    errors = arrays.error_variance()
+    assert errors is not None
+    weight = arrays.residual_sd**2 / (arrays.residual_sd**2 + errors)
     np.testing.assert_allclose(with_all, without - weight * shared, rtol=1e-9, atol=1e-9)
 
 

@@ -26,8 +26,7 @@ def _said(tree):
 
 
 def _noise(**sd):
-    zero = np.zeros((1, 1))
-    return CellNoise(sd=sd, raw_sd={}, mean_variance=zero, run_variance=zero, pooled=True)
+    return CellNoise(sd=sd, raw_sd={}, run_variance=np.zeros((1, 1)), pooled=True)
 
 
 @pytest.mark.parametrize("residual_by", [None, "model"])
@@ -62,7 +61,7 @@ def test_not_pooled_a_cell_mean_is_its_score_and_noise() -> None:
     assert noise is not None
     alone = replace(noise, pooled=False)
     drawn = cell_means(arrays, alone, rng=np.random.default_rng(0))
-    sd = np.sqrt(noise.mean_variance[0])
+    sd = tree["constant_data"]["se"].values
     assert (np.abs(drawn.mean(axis=0) - arrays.score) < 5.0 * sd / np.sqrt(N)).all()
     assert drawn.std(axis=0) == pytest.approx(sd, rel=5.0 / np.sqrt(2 * N))
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from bayeseval.checks.realised import realised_pit
-from bayeseval.estimands.container import CellNoise, read_arrays
+from bayeseval.estimands.container import SampledErrors, read_arrays
 from bayeseval.estimands.potential import expected_score
 from bayeseval.estimands.predict import replicate_scores
 from tests.estimands.trees import make_tree
@@ -50,7 +50,9 @@ def test_noise_of_replicates_is_that_of_the_draw(known):
     n, rng = len(arrays.score), np.random.default_rng(3)
     record = np.arange(0, n, 2)
     share = rng.uniform(0.2, 1.0, size=len(record))
-    cells = CellNoise(record, share, rng.lognormal(0.0, 1.0, size=(arrays.n_samples, len(record))))
+    cells = SampledErrors(
+        record, share, rng.lognormal(0.0, 1.0, size=(arrays.n_samples, len(record)))
+    )
     known_se = None if known is None else np.full(n, known)
     noisy = replace(arrays, known_se=known_se, replicates=(cells,))
     variance = np.full((arrays.n_samples, n), 0.01**2 + (known or 0.0) ** 2)

@@ -154,7 +154,7 @@ def calibration_check(
             value=middle,
             p=p,
             sentence=f"{100 * middle:.0f} % of scores fall into the middle half of their "
-            f"predictions, {said}: {p_text(p)}.",
+            f"predictions, {said}: {p_text(p, simulated=len(null))}.",
         ),
         table,
     )

@@ -89,6 +89,8 @@ def judge(p: float) -> Status:
     return "fail" if p < FAIL else "warn" if p < WARN else "pass"
 
 
-def p_text(p: float) -> str:
-    """A p-value in a sentence."""
+def p_text(p: float, *, simulated: int | None = None) -> str:
+    """A p-value in a sentence; one from simulations cannot fall below 1 / (1 + simulated)."""
+    if simulated is not None and p * (1 + simulated) < 1.0 + 1e-9:
+        return f"p at most {1.0 / (1 + simulated):.1g}"
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"

@@ -21,13 +21,10 @@ from bayeseval.checks.container import Check
 from bayeseval.checks.prior import log_prior
 from bayeseval.design import Design
 
-__all__ = ["LIMIT", "REPORTED", "sensitivity_check", "sensitivity_table"]
+__all__ = ["LIMIT", "sensitivity_check", "sensitivity_table"]
 
 #: ArviZ's rule: a distance above says that the prior matters.
 LIMIT: Final = 0.05
-
-#: Quantities that tables and figures report, each with its ranks.
-REPORTED: Final = (names.LANGUAGE_POTENTIAL, "mean_prr", "cv_prr")
 
 _FEWEST_DRAWS = 100
 # Share of the draws in which a rank has to differ from its most frequent value.
@@ -55,7 +52,7 @@ def sensitivity_table(tree: xr.DataTree, design: Design) -> pd.DataFrame:
     from arviz_stats import psense
 
     posterior = tree["posterior"].to_dataset()
-    looked_at = [n for q in REPORTED for n in (q, names.rank_name(q))]
+    looked_at = [n for q in names.REPORTED for n in (q, names.rank_name(q))]
     looked_at += [str(name) for name in design.priors]
     columns: dict[tuple[str, str], np.ndarray] = {}
     for name in looked_at:
@@ -127,7 +124,7 @@ def sensitivity_check(
 
 
 def _outcome(table: pd.DataFrame) -> Check:
-    reported = {name for q in REPORTED for name in (q, names.rank_name(q))}
+    reported = {name for q in names.REPORTED for name in (q, names.rank_name(q))}
     part = table[table["quantity"].isin(reported) & table["prior"].notna()]
     if part.empty:
         return Check("prior_sensitivity", "not applicable", sentence="No reported quantity varies.")

@@ -17,19 +17,18 @@ from bayeseval import names
 from bayeseval.checks.container import Check, judge, p_text
 from bayeseval.checks.prior import outside_share
 from bayeseval.checks.realised import between_groups, levene, normal_scores
-from bayeseval.estimands import expected_score
+from bayeseval.estimands import mean_residual
 from bayeseval.estimands.arrays import Index
-from bayeseval.estimands.container import PosteriorArrays, draw_blocks
+from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.predict import replicate_scores
 
-__all__ = ["Realised", "effect_checks", "mean_residual", "range_checks", "residual_checks"]
+__all__ = ["Realised", "effect_checks", "range_checks", "residual_checks"]
 
 Floats = npt.NDArray[np.float64]
 
 # Shapiro and Wilk's p-value is known up to here.
 _MOST_SHAPIRO = 5000
 _SIMULATED = 400
-_MOST_MEAN = 1000
 _PAIRS = ("language:task", "model:task", "model:language")
 # Too few to say how scores of a language spread.
 _LEAST_RECORDS = 3
@@ -57,22 +56,6 @@ class Realised:
     draws: Index
     pit: Floats
     bounds: tuple[Floats, Floats] | None
-
-
-def mean_residual(arrays: PosteriorArrays) -> Floats:
-    """Observed score less posterior mean of the expected one; shape (n_records,).
-
-    Over a thousand draws at most, evenly spaced.
-    """
-    step = max(1, arrays.n_samples // _MOST_MEAN)
-    expected = np.zeros(len(arrays.score))
-    for block in draw_blocks(arrays.n_samples, 4 * len(arrays.score)):
-        expected += expected_score(arrays, slice(block.start, block.stop, step)).sum(axis=0)
-    n = sum(
-        len(range(block.start, block.stop, step))
-        for block in draw_blocks(arrays.n_samples, 4 * len(arrays.score))
-    )
-    return np.asarray(arrays.score - expected / n)
 
 
 def residual_checks(found: Realised, rng: np.random.Generator) -> list[Check]:
@@ -186,7 +169,7 @@ def _equal_variance(
         p=p,
         p_classical=float(classical.pvalue),
         sentence=f"Residuals spread {'alike' if status == 'pass' else 'differently'} from "
-        f"{factor} to {factor}: {p_text(p)}{said}.",
+        f"{factor} to {factor}: {p_text(p, simulated=len(simulated))}{said}.",
     )
 
 

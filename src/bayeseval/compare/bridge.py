@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 
 __all__ = ["Bridge", "bridge"]
 
@@ -81,8 +81,11 @@ def _solve(with_group: Floats, without_group: Floats) -> float:
     def excess(log_ratio: float) -> float:
         return float(expit(log_ratio - with_group).mean() - expit(without_group - log_ratio).mean())
 
-    ends = np.concatenate([with_group, without_group])
     # Draws under which a count is impossible say so by minus infinity; they count as such.
+    if not np.isfinite(without_group).any():
+        # Nothing but draws with the group is left to go by: their harmonic mean.
+        return float(np.log(len(with_group)) - logsumexp(-with_group))
+    ends = np.concatenate([with_group, without_group])
     ends = ends[np.isfinite(ends)]
     # At forty beyond either end one of the two means is one and the other zero.
     return float(brentq(excess, ends.min() - 40.0, ends.max() + 40.0, xtol=1e-9))

@@ -190,6 +190,11 @@ def compare(
     designs = {
         spec.name: build_design(table, spec, find_covariates(table, spec)) for spec in models
     }
+    if by != names.RECORD and len(table.coords[by]) < 2:
+        raise InputError(
+            f"there is one {by}, {table.coords[by][0]}: without it nothing is left to fit; "
+            "choose another --by"
+        )
     _check(models, by, designs, engine=engine, refits=refits)
     # Likelihoods that a spec takes from the card stand in the design's.
     models = [designs[spec.name].spec for spec in models]

@@ -11,7 +11,12 @@ from bayeseval.estimands.components import variance_components
 from bayeseval.estimands.container import read_arrays
 from bayeseval.estimands.covariates import covariates_table
 from bayeseval.estimands.derive import component_dataset, derive
-from bayeseval.estimands.potential import expected_score, language_potential, pair_potential
+from bayeseval.estimands.potential import (
+    expected_score,
+    language_potential,
+    mean_residual,
+    pair_potential,
+)
 from bayeseval.estimands.prr import disparity_summaries, record_prr
 from bayeseval.estimands.ranks import (
     higher_is_better,
@@ -51,6 +56,7 @@ __all__ = [
     "higher_is_better",
     "language_pairwise_table",
     "language_potential",
+    "mean_residual",
     "model_components_table",
     "p_top_k",
     "pair_potential",

@@ -14,7 +14,7 @@ from bayeseval.estimands.arrays import Floats, Index
 from bayeseval.estimands.covariates import SlopeDraws, read_slopes
 from bayeseval.estimands.response import Response
 
-__all__ = ["CellNoise", "Cells", "Pairs", "PosteriorArrays", "draw_blocks", "read_arrays"]
+__all__ = ["Cells", "Pairs", "PosteriorArrays", "SampledErrors", "draw_blocks", "read_arrays"]
 
 _EVERYTHING = slice(None)
 _IDENTITY_LINK = ("normal", "student_t")
@@ -77,7 +77,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CellNoise:
+class SampledErrors:
     """What replicates of one source, seeds or test sets, add to the errors of records.
 
     Attributes
@@ -118,7 +118,7 @@ class PosteriorArrays:
         replicates add.
     known_se : ndarray, shape (n_records,), or None
         Known ones alone.
-    replicates : tuple of CellNoise
+    replicates : tuple of SampledErrors
         Errors with sampled sds.
     intercept : ndarray, shape (n_samples,)
     main : dict of str to ndarray, shape (n_samples, n_levels)
@@ -149,7 +149,7 @@ class PosteriorArrays:
     score: Floats
     se: Floats | None
     known_se: Floats | None
-    replicates: tuple[CellNoise, ...]
+    replicates: tuple[SampledErrors, ...]
     intercept: Floats
     main: Mapping[str, Floats]
     main_sd: Mapping[str, Floats]
@@ -174,7 +174,10 @@ class PosteriorArrays:
         return len(self.pairs.labels)
 
     def error_variance(self, draws: slice = _EVERYTHING) -> Floats | None:
-        """Known errors and those of replicates, (1 or n, n_records); None without either."""
+        """Variance of the records about their cells' means, (1 or n, n_records), or None.
+
+        Known standard errors, and what replicates say: sigma^2 / S + tau^2 + omega^2 / S.
+        """
         known = None if self.known_se is None else self.known_se[None] ** 2
         if not self.replicates:
             return known
@@ -347,12 +350,12 @@ def _vector(dataset: xr.Dataset, name: str) -> Floats:
     return np.asarray(_variable(dataset, name).values, dtype=np.float64)
 
 
-def _replicates(posterior: xr.Dataset, constant: xr.Dataset) -> Iterator[CellNoise]:
+def _replicates(posterior: xr.Dataset, constant: xr.Dataset) -> Iterator[SampledErrors]:
     for source in names.SOURCES:
         if names.source_cell_sd(source) in posterior:
             dim = names.source_cell_dim(source)
             record = np.asarray(_variable(constant, f"{dim}_record").values, dtype=np.int64)
-            yield CellNoise(
+            yield SampledErrors(
                 record=record,
                 share=_vector(constant, f"{source}_share")[record],
                 sd=_samples(posterior, names.source_cell_sd(source), dim),
@@ -360,7 +363,7 @@ def _replicates(posterior: xr.Dataset, constant: xr.Dataset) -> Iterator[CellNoi
 
 
 def _standard_errors(
-    known: Floats | None, replicates: tuple[CellNoise, ...], n_records: int
+    known: Floats | None, replicates: tuple[SampledErrors, ...], n_records: int
 ) -> Floats | None:
     if not replicates:
         return known

@@ -28,8 +28,6 @@ class CellNoise:
         row when known.
     raw_sd : dict of str to ndarray, shape (n_records,)
         By source: what the cell's own replicates say; NaN where they do not.
-    mean_variance : ndarray, shape (n_samples or 1, n_records)
-        Variance of the record about its cell's mean: sigma^2 / S + tau^2 + omega^2 / S.
     run_variance : ndarray, shape (n_samples or 1, n_records)
         Variance of one run, that is one seed on one test set: sigma^2 + tau^2 + omega^2.
     pooled : bool
@@ -40,7 +38,6 @@ class CellNoise:
 
     sd: Mapping[str, Floats]
     raw_sd: Mapping[str, Floats]
-    mean_variance: Floats
     run_variance: Floats
     pooled: bool
     shared: Floats | None = None
@@ -57,16 +54,11 @@ def read_noise(tree: xr.DataTree) -> CellNoise | None:
     posterior, constant = group(tree, "posterior"), group(tree, "constant_data")
     sd: dict[str, Floats] = {}
     raw: dict[str, Floats] = {}
-    mean_variance = np.zeros((1, constant.sizes[names.RECORD]))
-    if "se" in constant:
-        mean_variance = mean_variance + constant["se"].to_numpy()[None] ** 2
     for source in (*names.SOURCES, "se"):
         known = constant.get(f"{source}_sd")
-        share = constant.get(f"{source}_share")
         values = None if known is None else known.to_numpy()[None].astype(np.float64)
-        if share is not None:
+        if f"{source}_share" in constant:
             sampled = _by_record(posterior, constant, source)
-            mean_variance = mean_variance + share.to_numpy() * np.nan_to_num(sampled) ** 2
             values = sampled if values is None else np.where(np.isnan(sampled), values, sampled)
         if values is not None:
             sd[source] = values
@@ -83,7 +75,7 @@ def read_noise(tree: xr.DataTree) -> CellNoise | None:
         run_variance = run_variance + part
     pooled = str(constant.attrs.get("pool_replicates", "true")) == "true"
     shared = _shared(posterior, constant)
-    return CellNoise(sd, raw, mean_variance, run_variance, pooled, shared)
+    return CellNoise(sd, raw, run_variance, pooled, shared)
 
 
 def _shared(posterior: xr.Dataset, constant: xr.Dataset) -> Floats | None:
@@ -140,7 +132,8 @@ def cell_means(arrays: PosteriorArrays, noise: CellNoise, *, rng: np.random.Gene
     if arrays.residual_by is not None:
         residual = residual[:, arrays.index[arrays.residual_by]]
     for draws in draw_blocks(arrays.n_samples, 6 * len(arrays.score)):
-        v = noise.mean_variance if len(noise.mean_variance) == 1 else noise.mean_variance[draws]
+        errors = arrays.error_variance(draws)
+        v = np.zeros((1, 1)) if errors is None else errors
         z = rng.standard_normal(values[draws].shape)
         if noise.pooled:
             eta, r2 = expected_score(arrays, draws), residual[draws] ** 2

@@ -13,6 +13,7 @@ __all__ = [
     "expected_score",
     "language_potential",
     "linear_predictor",
+    "mean_residual",
     "pair_potential",
     "pair_predictor",
 ]
@@ -182,6 +183,14 @@ def expected_score(arrays: PosteriorArrays, draws: slice = _EVERYTHING) -> Float
         model=arrays.index[names.MODEL],
         draws=draws,
     )
+
+
+def mean_residual(arrays: PosteriorArrays) -> Floats:
+    """Observed score less posterior mean of the expected one, shape (n_records,)."""
+    expected = np.zeros(len(arrays.score))
+    for draws in draw_blocks(arrays.n_samples, 4 * len(arrays.score)):
+        expected += expected_score(arrays, draws).sum(axis=0)
+    return np.asarray(arrays.score - expected / arrays.n_samples)
 
 
 def linear_predictor(arrays: PosteriorArrays, draws: slice = _EVERYTHING) -> Floats:

@@ -43,8 +43,8 @@ def checks_figure(tables: Mapping[str, pd.DataFrame], *, subtitle: str, gate_sta
         subtitle=subtitle,
         caption=(
             f"Left: {ecdf['kind'].iloc[0]}; the ECDF less the diagonal, which stays in the band in "
-            "95 % of tables if the model holds. Above on the left and below on the right: "
-            "predictions too narrow; the other way round: too wide."
+            "95 % of tables if the model holds (the check warns beyond 97.5 %). Above on the left "
+            "and below on the right: predictions too narrow; the other way round: too wide."
             + (
                 " Right: sd of the scores of a language; bars: 95 % equal-tailed intervals of "
                 "tables that the posterior predicts; orange: observed outside."
