@@ -125,6 +125,39 @@ def test_sampled_sds_of_cells_are_used(plain: Fit) -> None:
     assert present_study(tree, variances).seeds == 5.0
 
 
+def test_covariates_of_models_are_split_by_facet(plain: Fit) -> None:
+    rng = np.random.default_rng(2)
+    posterior = plain.data["posterior"].to_dataset()
+    constant = plain.data["constant_data"].to_dataset()
+    slope = rng.normal(3.0, 1.0, size=(posterior.sizes["chain"], posterior.sizes["draw"]))
+    posterior[names.slope_name("x")] = (("chain", "draw"), slope)
+    x = rng.standard_normal((4, 6))
+
+    def tree(dims: tuple[str, ...], values: np.ndarray) -> xr.DataTree:
+        known = (dims, values, {"mean": 0.0, "sd": 1.0})
+        return xr.DataTree.from_dict(
+            {
+                "posterior": posterior,
+                "constant_data": constant.assign({names.covariate_standardised("x"): known}),
+                "observed_data": plain.data["observed_data"].to_dataset(),
+            }
+        )
+
+    without = read_plan_variances(plain.data)
+    found = read_plan_variances(tree(("model", "language"), x))
+    squared, row, column = slope.reshape(-1) ** 2, x.mean(axis=1), x.mean(axis=0)
+    rest = x - row[:, None] - column + x.mean()
+    for name, part in (("model", row), ("language", column), ("model_language", rest)):
+        expected = getattr(without, name) + squared * part.var()
+        np.testing.assert_allclose(getattr(found, name), expected, rtol=1e-10, err_msg=name)
+    moved = found.model_effect - without.model_effect
+    np.testing.assert_allclose(moved, slope.reshape(-1, 1) * (row - x.mean()), atol=1e-10)
+    # Values of languages alone say nothing of models.
+    alone = read_plan_variances(tree(("language",), column))
+    np.testing.assert_array_equal(alone.model_language, without.model_language)
+    np.testing.assert_allclose(alone.language, without.language + squared * column.var())
+
+
 def test_shared_items_are_paired(known: Fit) -> None:
     constant = known.data["constant_data"].to_dataset()
     constant["test_set_model_task_index"] = (names.RECORD, constant["model_index"].to_numpy())

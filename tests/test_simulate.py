@@ -176,11 +176,12 @@ def test_dropped_replicates_make_incomplete_cells() -> None:
         ({"n_seeds": -1}, "n_seeds must be zero or more, got -1"),
         ({"n_boot": 3, "drop_share": 1.0}, "drop_share must lie in"),
         ({"drop_share": 0.2}, "give n_seeds or n_boot"),
+        ({"spec": "mexa"}, "no table is drawn from covariates, and mexa has mexa"),
         ({"spec": "robust", "n_seeds": 3}, "replicates need the likelihood normal"),
         ({"n_seeds": 3, "sds": {"sd_boot_model": 1.0}}, "has no 'sd_boot_model'"),
     ],
 )
-def test_wrong_replicates_are_one_clear_line(given: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_drawn_is_one_clear_line(given: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         simulate(**given)
 

@@ -134,6 +134,7 @@ def test_fixed_effects_have_no_sd_parameter() -> None:
         ({"priors": {"sd_task": {"dist": "half_normal", "scale": ".inf"}}}, ("scale",)),
         ({"fixed_scale": float("nan")}, ("fixed_scale", "got nan")),
         ({"name": "a/b"}, ("name", "'a/b'")),
+        ({"covariates": ["residual"]}, ("covariates", "'residual' is the name of another part")),
     ],
 )
 def test_nonsense_is_refused_in_one_line(

@@ -145,7 +145,6 @@ def simulate(
         and two of its test sets, as far as it has them.
     n_metrics : int
         How many tasks in a row are metrics of one dataset, called ``dataset:metric``.
-
     n_items : int
         Items behind every score, for ``binomial`` and ``beta_binomial``.
     chance : float, optional
@@ -163,10 +162,15 @@ def simulate(
     ------
     InputError
         If the shape is too small, an sd is unknown or negative, no connected table of
-        that share could be drawn, or replicates are asked for of a spec without a
-        normal likelihood.
+        that share could be drawn, replicates are asked for of a spec without a
+        normal likelihood, or the spec has covariates.
     """
     model = load_spec(spec)
+    if model.covariates:
+        raise InputError(
+            f"no table is drawn from covariates, and {model.name} has "
+            f"{', '.join(one.name for one in model.covariates)}; simulate from a spec without"
+        )
     logit = _has_logit_link(model, intercept, chance)
     shape = {names.LANGUAGE: n_languages, names.TASK: n_tasks, names.MODEL: n_models}
     sources = _sources(model, n_seeds=n_seeds, n_boot=n_boot, drop_share=drop_share)

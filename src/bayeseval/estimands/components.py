@@ -37,7 +37,7 @@ class Components:
     kind : tuple of str
         What `sd` is. ``pooled``: the super-population parameter. ``fixed``: the
         finite-population sd, as fixed effects have no parameter. ``covariate``: root mean
-        square of x theta over the cells that have a value. ``realised``:
+        square of x theta over the languages, or models and languages. ``realised``:
         the root mean square of the residuals of the records. ``known``: given
         with the data.
     sd, finite_sd, share : ndarray, shape (n_samples, n_components)

@@ -13,7 +13,14 @@ from bayeseval.errors import InputError
 from bayeseval.estimands.arrays import Floats, finite_sd, interval_summary
 from bayeseval.estimands.frames import finish, summary_columns
 
-__all__ = ["Explained", "SlopeDraws", "covariates_table", "explained", "read_slopes"]
+__all__ = [
+    "Explained",
+    "SlopeDraws",
+    "covariates_table",
+    "explained",
+    "read_slopes",
+    "variance_by_facet",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -194,6 +201,31 @@ def covariates_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd
         row |= {"covariate_mean": one.mean, "covariate_sd": one.sd}
         rows.append(row)
     return finish(pd.DataFrame(rows), ci_prob)
+
+
+def variance_by_facet(slope: SlopeDraws) -> dict[str, Floats]:
+    """Split the mean square of ``x * theta`` into what languages, models and both bring.
+
+    Returns
+    -------
+    dict of str to ndarray, shape (n_samples,)
+        ``language`` (models averaged); for values of models also ``model`` (languages
+        averaged) and ``model:language`` (the rest): a two-way analysis of variance of a
+        balanced table. Means of all values are taken off.
+    """
+    values = slope.standardised - slope.standardised.reshape(len(slope.standardised), -1).mean(
+        axis=1
+    ).reshape(-1, *[1] * (slope.standardised.ndim - 1))
+    squared = slope.slope**2
+    if not slope.by_model:
+        return {names.LANGUAGE: squared * np.mean(values**2, axis=1)}
+    language, model = values.mean(axis=1, keepdims=True), values.mean(axis=2, keepdims=True)
+    parts = {
+        names.LANGUAGE: language,
+        names.MODEL: model,
+        "model:language": values - language - model,
+    }
+    return {name: squared * np.mean(part**2, axis=(1, 2)) for name, part in parts.items()}
 
 
 def component_sd(slope: SlopeDraws) -> Floats:

@@ -16,6 +16,7 @@ from bayeseval.estimands.arrays import Floats
 from bayeseval.estimands.completion import ModelTerm
 from bayeseval.estimands.components import variance_components
 from bayeseval.estimands.container import PosteriorArrays, group, read_arrays
+from bayeseval.estimands.covariates import variance_by_facet
 from bayeseval.estimands.noise import CellNoise, read_noise
 
 __all__ = ["Facet", "PlanVariances", "Study", "present_study", "read_plan_variances"]
@@ -139,10 +140,13 @@ def read_plan_variances(
         three_way, unexplained = residual, nothing
     if arrays.term(_BY_DATASET) is not None:
         three_way = three_way + variance[_BY_DATASET][:, None]
+    # A further language comes with values of its own.
+    for slope in arrays.slopes:
+        for label, part in variance_by_facet(slope).items():
+            variance[label] = variance.get(label, zero) + part
     return PlanVariances(
         model=variance[names.MODEL],
-        # A further language comes with a value of its own.
-        language=sum((variance[s.name] for s in arrays.slopes), variance.get("language", zero)),
+        language=variance.get(names.LANGUAGE, zero),
         task=variance.get(names.TASK, zero),
         language_task=variance.get("language:task", zero),
         model_language=variance.get(_MODEL_LANGUAGE, zero),
@@ -217,12 +221,16 @@ def _true_scores(
     *,
     seed: int,
 ) -> Floats:
-    """Model effects, with the mean of their interactions with fixed facets."""
+    """Model effects, with what covariates add and the mean of interactions with fixed facets."""
     posterior = group(tree, "posterior")
     if len(fixed) == 2 and noise_known and "arithmetic_mean" in posterior:
         means = posterior["arithmetic_mean"].transpose("chain", "draw", names.MODEL).to_numpy()
         return np.asarray(means.reshape(-1, means.shape[-1]), dtype=np.float64)
     values = arrays.main[names.MODEL].copy()
+    for slope in arrays.slopes:
+        if slope.by_model:
+            for model in range(values.shape[1]):
+                values[:, model] += slope.of_model(model).mean(axis=1)
     for cells in arrays.cells:
         factors = cells.term.split(":")
         if names.MODEL in factors and {f for f in factors if f != names.MODEL} <= fixed:

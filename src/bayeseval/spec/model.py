@@ -49,13 +49,21 @@ class Effects(BaseModel):
     model: Literal["pooled", "fixed"] = "pooled"
 
 
+# Names that tables of variance components and dimensions have for something else.
+_TAKEN = {
+    *(*names.FACTORS, names.DATASET, names.RECORD, *names.SOURCES, names.TEST_SET),
+    *("residual", "replicates", "known_se", names.INTERCEPT, names.NU, "chain", "draw"),
+}
+
+
 class CovariateTerm(BaseModel):
     """A covariate in the linear predictor, ``x * theta`` with x standardised.
 
     Attributes
     ----------
     name : str
-        Which covariate; a table's card, or an argument of the fit, says where it is.
+        Which covariate; a table's card, or an argument of the fit, says where it is. Not
+        the name of another part of the model, such as ``language`` or ``residual``.
     missing : {"refuse", "model"}
         What is done with languages that have no value. ``model``: the values are
         unknowns with the prior N(0, 1), which the scores inform.
@@ -209,6 +217,11 @@ class ModelSpec(BaseModel):
     def _named_once(cls, value: tuple[CovariateTerm, ...]) -> tuple[CovariateTerm, ...]:
         if len({covariate.name for covariate in value}) < len(value):
             raise ValueError("a covariate is named twice")
+        taken = [covariate.name for covariate in value if covariate.name in _TAKEN]
+        if taken:
+            raise ValueError(
+                f"{taken[0]!r} is the name of another part of models; call the covariate otherwise"
+            )
         return value
 
     @model_validator(mode="after")
