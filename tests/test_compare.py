@@ -230,6 +230,10 @@ def test_a_bridge_that_does_not_carry_says_so() -> None:
     assert bridge(whole, lost).value < bridge(whole, never).value - 0.1
     # One chain cannot tell its own error.
     assert bridge(whole[:1], never[:1]).error == np.inf
+    # No draw without the group can have it: the harmonic mean of the others, and no bridge.
+    impossible = bridge(whole, np.full_like(whole, -np.inf))
+    assert impossible.value == pytest.approx(-np.log(np.mean(np.exp(-whole))))
+    assert not impossible.is_good
 
 
 def log_likelihood_of(design: Design, fitted: Design) -> np.ndarray:
@@ -344,6 +348,10 @@ def test_what_cannot_be_compared_is_refused(records: Records, compared: Comparis
         compare(records, MODELS, engine="ml")
     with pytest.raises(InputError, match="--refits must be zero or more, got -1"):
         compare(records, MODELS, refits=-1)
+    (one_task,) = records.coords["task"][:1]
+    alone = records.subset(records.table["task"].to_numpy() == one_task, name="alone")
+    with pytest.raises(InputError, match=f"there is one task, {one_task}: without it nothing"):
+        compare(alone, MODELS, by="task")
     with pytest.raises(InputError, match="the fit given for additive is of another table"):
         compare(table("additive"), MODELS, fits=compared.fits)
     with pytest.raises(InputError, match="the fit given for additive is of another spec"):

@@ -186,15 +186,15 @@ def compare(
             f"(it is one of: {', '.join(get_args(names.LeftOut))})"
         )
     table = records if isinstance(records, Records) else load_records(records)
-    models = [load_spec(dict(s) if isinstance(s, Mapping) else s) for s in specs]
-    designs = {
-        spec.name: build_design(table, spec, find_covariates(table, spec)) for spec in models
-    }
     if by != names.RECORD and len(table.coords[by]) < 2:
         raise InputError(
             f"there is one {by}, {table.coords[by][0]}: without it nothing is left to fit; "
             "choose another --by"
         )
+    models = [load_spec(dict(s) if isinstance(s, Mapping) else s) for s in specs]
+    designs = {
+        spec.name: build_design(table, spec, find_covariates(table, spec)) for spec in models
+    }
     _check(models, by, designs, engine=engine, refits=refits)
     # Likelihoods that a spec takes from the card stand in the design's.
     models = [designs[spec.name].spec for spec in models]
