@@ -22,6 +22,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from hypothesis.errors import HypothesisWarning
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -91,6 +92,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="for each format")
     asked = parser.parse_args()
     warnings.simplefilter("error")
+    # It writes a strategy's arguments out, and a log of Inspect is long.
+    warnings.simplefilter("ignore", HypothesisWarning)
     every = (*GOOD, *inspect_logs())
     chosen = [good for good in every if not asked.names or good.name in asked.names]
     found = 0

@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -364,8 +365,13 @@ def inspect_logs() -> tuple[Good, ...]:
     log = FIXTURES / "inspect" / "log.eval"
     if find_spec("inspect_ai") is None or not log.is_file():
         return ()
-    members = {name: json.loads(text) for name, text in members_of(log.read_bytes()).items()}
-    return (_packed("inspect", "log.eval", members, as_archive, _read_log),)
+    whole = import_module("inspect_ai.log").read_eval_log(str(log))
+    # Inspect writes the same log as one JSON document too.
+    tree = json.loads(whole.model_dump_json())
+    return (
+        _packed("inspect", "log.json", tree, _as_text, _read_log),
+        Good("inspect archive", "log.eval", log.read_bytes(), reader=_read_log),
+    )
 
 
 GOOD = tuple(_goods())
