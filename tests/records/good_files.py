@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -365,11 +366,14 @@ def inspect_logs() -> tuple[Good, ...]:
     log = FIXTURES / "inspect" / "log.eval"
     if find_spec("inspect_ai") is None or not log.is_file():
         return ()
-    whole = import_module("inspect_ai.log").read_eval_log(str(log))
+    logs = import_module("inspect_ai.log")
     # Inspect writes the same log as one JSON document too.
-    tree = json.loads(whole.model_dump_json())
+    with tempfile.TemporaryDirectory() as folder:
+        written = Path(folder) / "log.json"
+        logs.write_eval_log(logs.read_eval_log(str(log)), str(written), format="json")
+        tree = json.loads(written.read_text(encoding="utf-8"))
     return (
-        _packed("inspect", "log.json", tree, _as_text, _read_log),
+        _packed("inspect", "2026-03-01T10-00-00_log_a.json", tree, _as_text, _read_log),
         Good("inspect archive", "log.eval", log.read_bytes(), reader=_read_log),
     )
 

@@ -154,7 +154,7 @@ def mutated(draw: Callable[..., Any], good: Good) -> bytes:
     if not tree or draw(st.booleans()):
         if good.is_text:
             return _other_text(draw, good.text).encode("utf-8", errors="replace")
-        if draw(st.booleans()):
+        if good.document is None or draw(st.booleans()):
             return _other_bytes(draw, good.data)
     if good.document is not None:
         return good.pack(_other_tree(draw, good.document))

@@ -168,3 +168,13 @@ def test_a_log_of_two_gigabytes_is_not_read(tmp_path: Path, inspect: ModuleType)
     os.truncate(path, 2 << 30)
     with pytest.raises(InputError, match=r"the log has more than 1\.1 GB"):
         load(path)
+
+
+def test_logs_that_inspect_passes_over_are_named(
+    logs: Path, inspect: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows JSON logs by the time in their names, and says nothing of the others."""
+    frame = pd.read_parquet(FIXTURES / "evals.parquet", dtype_backend="pyarrow").iloc[:3]
+    monkeypatch.setattr(inspect, "evals_df", lambda logs, quiet: frame)
+    with pytest.raises(InputError, match=r"log\d.eval: Inspect does not take this for a log"):
+        load(logs)

@@ -44,7 +44,7 @@ from bayeseval.records.readers.items import Items, settle_items
 from bayeseval.records.readers.lm_eval import common_folder, name_notes
 from bayeseval.records.readers.scores import Score, lower_is_better
 from bayeseval.records.readers.task_names import NamedTask, TaskNames, read_task_names
-from bayeseval.records.report import Dropped, counted, show
+from bayeseval.records.report import Dropped, counted, plain, show
 
 __all__ = ["EVERY_EVAL_SAMPLES"]
 
@@ -365,7 +365,7 @@ def _places(tests: Sequence[_Test]) -> Iterator[tuple[_Test, str]]:
         places[test.path].add(place(test))
     for test in tests:
         one = len(places[test.path]) == 1
-        yield test, str(test.path) if one else f"{test.path} ({', '.join(place(test))})"
+        yield test, str(test.path) if one else f"{test.path} ({plain(', '.join(place(test)))})"
 
 
 EVERY_EVAL_SAMPLES: Final = Reader(

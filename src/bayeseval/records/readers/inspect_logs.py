@@ -96,6 +96,13 @@ def _frame(kind: str, paths: Sequence[Path], options: Options) -> pd.DataFrame:
         raise InputError(
             f"{common_folder(paths)}: Inspect cannot read the log: {reason}"
         ) from problem
+    if len(frame) < len(paths) and kind == "evals_df":
+        taken = {Path(str(log)).name for log in frame["log"]} if "log" in frame else set()
+        left = next((path for path in paths if path.name not in taken), paths[0])
+        raise InputError(
+            f"{left}: Inspect does not take this for a log; it knows JSON logs by their names,"
+            " which begin with the time (2026-03-01T10-00-00...): give the file its name back"
+        )
     return frame
 
 
