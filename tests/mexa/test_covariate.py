@@ -149,6 +149,7 @@ def test_average_rows_and_aliases(tmp_path: Path, small: Records) -> None:
     ("text", "line"),
     [
         ("language,x\nen,1\nen,2\n", r"line 3: 'en' is there twice \(also line 2\)"),
+        ("language,x,n\nen,1,9\nfr,0.5,-9\n", "line 3, column 'n': -9 is no number of sentences"),
         ("language,x\nen,some\nfr,one\n", "no column of numbers beside 'language'"),
         ("language,x\nen,1\nfr,one\n", "line 3, column 'x': the value 'one' is not a number"),
         ("language,x,y\nen,1,2\nfr,3,n/a\n", "line 3, column 'y': the value 'n/a' is not a num"),

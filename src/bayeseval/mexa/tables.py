@@ -160,6 +160,18 @@ def _numbers(table: RawTable, name: str) -> Floats:
     return parse_numbers(table.columns[name], table=table, column=name, what="the value")
 
 
+def _counts(table: RawTable, name: str) -> Floats:
+    """Numbers of sentences."""
+    counts = _numbers(table, name)
+    wrong = np.flatnonzero(counts < 1)
+    if wrong.size:
+        row = int(wrong[0])
+        raise InputError(
+            f"{table.at(row, name)}: {counts[row]:g} is no number of sentences; expected 1 or more"
+        )
+    return counts
+
+
 def _tidy(
     table: RawTable,
     names: Mapping[str, str],
@@ -187,7 +199,7 @@ def _tidy(
     if "model" in names:
         models = _texts(table, names["model"], "the model")
     layers = _numbers(table, names["layer"]) if "layer" in names else np.zeros(len(table))
-    sentences = _numbers(table, names["n"]) if "n" in names else None
+    sentences = _counts(table, names["n"]) if "n" in names else None
     cells: dict[tuple[str, str], dict[float, int]] = {}
     for row in rows:
         layered = cells.setdefault((models[row], labels[row]), {})
@@ -282,7 +294,7 @@ def _wide(
     values = np.stack([_numbers(table, name) for name in chosen])
     counts = None
     if "n" in names:
-        counts = np.broadcast_to(_numbers(table, names["n"]), values.shape)
+        counts = np.broadcast_to(_counts(table, names["n"]), values.shape)
     models = tuple(chosen) if len(chosen) > 1 else ("",)
     return AlignmentTable(table.source, models, tuple(labels), values, counts, tuple(notes))
 
