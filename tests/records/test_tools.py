@@ -271,6 +271,38 @@ def test_helm() -> None:
     assert set(runtime.table["score"]) == {0.25}
 
 
+def helm_runs(folder: Path, specs: dict[str, dict[str, str]]) -> Path:
+    """Copies of one run's statistics under other names, with the scenario's arguments."""
+    source = next((FIXTURES / "helm").rglob("*mgsm*en*a_small"))
+    for number, (name, arguments) in enumerate(specs.items()):
+        run = folder / f"run{number}"
+        shutil.copytree(source, run)
+        spec = json.loads((run / "run_spec.json").read_text(encoding="utf-8"))
+        spec["name"] = f"{name},model=org-a_small"
+        spec["scenario_spec"]["args"] = arguments
+        (run / "run_spec.json").write_text(json.dumps(spec), encoding="utf-8")
+    return folder
+
+
+def test_pairs_of_languages_share_a_dataset_of_helm(tmp_path: Path) -> None:
+    """Whether one argument says the pair, or two do, or two in the scenario's specification."""
+    runs = helm_runs(
+        tmp_path,
+        {
+            "wmt_14:language_pair=cs-en": {"source_language": "cs", "target_language": "en"},
+            "wmt_14:language_pair=de-en": {"source_language": "de", "target_language": "en"},
+            "wmt_14:language_pair=fr-en": {},
+            "wmt_14:source_language=hi,target_language=en": {},
+            "mgsm:language=de": {"language": "de"},
+        },
+    )
+    table = load(runs).table
+    assert set(zip(table["language"], table["task"], strict=True)) == {
+        *((f"{code}+en", "wmt_14:quasi_exact_match") for code in ("cs", "de", "fr", "hi")),
+        ("de", "mgsm:quasi_exact_match"),
+    }
+
+
 def test_helm_needs_the_specification_of_the_run(tmp_path: Path) -> None:
     shutil.copytree(FIXTURES / "helm", tmp_path / "runs")
     next((tmp_path / "runs").rglob("run_spec.json")).unlink()

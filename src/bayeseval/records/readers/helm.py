@@ -24,6 +24,7 @@ from bayeseval.records.readers.base import (
     as_mapping,
     as_number,
     as_text,
+    joined_languages,
     read_json,
 )
 from bayeseval.records.readers.lm_eval import common_folder, name_notes
@@ -58,6 +59,8 @@ _LANGUAGE_KEYS: Final = (
     "subject",
     "language_pair",
 )
+# A run may be named after the pair, and its scenario told source and target (WMT-14).
+_PAIR_KEYS: Final = ("source_language", "target_language", "language_pair")
 # Metrics of quality; HELM writes dozens of others (runtimes, log probabilities, ...). First those
 # that a scenario asks for where the answer has to be found in the text: the exact matches, which
 # nearly every run has, are then of the whole text (schema_lite.yaml names the same ones).
@@ -164,21 +167,22 @@ def read_run(path: Path) -> Run:
         if isinstance(given, dict)
         else {}
     )
-    language, key = scenario_language(known | arguments)
-    said = [f"{k}={v}" for k, v in arguments.items() if k not in _MACHINERY and k != key]
-    kept = scenario + (":" + ",".join(said) if said else "")
+    language, saying = scenario_language(known | arguments)
+    told = {key: value for key, value in arguments.items() if key not in _MACHINERY}
     return Run(
         path=path,
         # Without the model: runs of several models are one task.
-        name=scenario
-        + (":" + ",".join(f"{k}={v}" for k, v in arguments.items() if k not in _MACHINERY))
-        if arguments
-        else scenario,
+        name=_named(scenario, told),
         model=as_text(model or arguments.get("model"), f"{beside}: adapter_spec: model"),
-        dataset=kept,
+        dataset=_named(scenario, {k: v for k, v in told.items() if k not in saying}),
         language=language,
         content=as_list(read_json(path), str(path)),
     )
+
+
+def _named(scenario: str, arguments: Mapping[str, str]) -> str:
+    said = ",".join(f"{key}={value}" for key, value in arguments.items())
+    return f"{scenario}:{said}" if said else scenario
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
@@ -188,21 +192,21 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
             yield key.strip(), value.strip()
 
 
-def scenario_language(arguments: Mapping[str, str]) -> tuple[str | None, str]:
-    """The language among a scenario's arguments (None if none is one), and which says it."""
+def scenario_language(arguments: Mapping[str, str]) -> tuple[str | None, Sequence[str]]:
+    """The language among a scenario's arguments (None if none is one), and which say it."""
     pair = arguments.get("source_language"), arguments.get("target_language")
     if pair[0] and pair[1]:
-        return f"{pair[0]}-{pair[1]}", "source_language"
+        return joined_languages([pair[0], pair[1]]), _PAIR_KEYS
     for key in _LANGUAGE_KEYS:
         value = arguments.get(key)
         if value is None:
             continue
         pair_of = re.fullmatch(r"([a-z]{2,3})[-_]([a-z]{2,3})", value)
         if key == "language_pair" and pair_of:
-            return f"{pair_of[1]}-{pair_of[2]}", key
+            return joined_languages(pair_of.groups()), [key]
         if understand(value) is not None:
-            return value, key
-    return None, ""
+            return value, [key]
+    return None, []
 
 
 def _scores(run: Run, task: NamedTask, *, every: bool) -> Iterator[Score]:
