@@ -210,6 +210,35 @@ def test_totals_of_every_eval_ever_have_to_be_named(tmp_path: Path) -> None:
     assert load(tmp_path / "data", task_names=names).coords["language"] == ("English", "Swahili")
 
 
+@pytest.mark.parametrize(
+    ("where", "details"),
+    [
+        ("source_data", {"languages": '["ar", "de"]'}),
+        ("metric_config", {"scenario_args": '{"language_pair": "ar-de"}'}),
+        (
+            "metric_config",
+            {"scenario_args": '{"source_language": "ar", "target_language": "de"}'},
+        ),
+    ],
+)
+def test_a_pair_of_languages_in_every_eval_ever_is_neither_of_them(
+    tmp_path: Path, where: str, details: dict[str, str]
+) -> None:
+    """The code ar-de would be Arabic in Germany, and matched to ar of another data set."""
+    shutil.copytree(FIXTURES / "every_eval", tmp_path / "data")
+    for path in (tmp_path / "data").rglob("*.json"):
+        document = json.loads(path.read_text(encoding="utf-8").replace('"Swahili"', '"ar"'))
+        for result in document["evaluation_results"]:
+            if result["evaluation_name"] == "Burmese":
+                result[where]["additional_details"] = details
+                result["source_data"]["dataset_name"] = "translation"
+        path.write_text(json.dumps(document), encoding="utf-8")
+    table = load(tmp_path / "data").table
+    tasks = table.groupby("task")["language"].unique().map(set).to_dict()
+    assert tasks["translation:accuracy"] == {"ar+de"}
+    assert "ar" in tasks["global-mmlu-lite:accuracy"]
+
+
 def test_mteb() -> None:
     records = load(FIXTURES / "mteb")
     found = rows(records, "score")

@@ -25,6 +25,7 @@ from bayeseval.records.readers.base import (
     as_mapping,
     as_number,
     as_text,
+    joined_languages,
     json_lines,
     json_problem,
     read_json,
@@ -152,7 +153,7 @@ class Entry:
                 for key in _LANGUAGE_KEYS:
                     languages = _as_languages(found.get(key))
                     if languages:
-                        return "-".join(languages)
+                        return joined_languages(languages)
                 language = _of_scenario(found.get("scenario_args"))
                 if language is not None:
                     return language
