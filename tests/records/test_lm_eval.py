@@ -103,6 +103,57 @@ def test_samples_read_the_same_packed_or_line_by_line(
     assert load(tmp_path).content_hash == want.content_hash
 
 
+def test_samples_without_results_are_named_after_their_folder(tmp_path: Path) -> None:
+    """`results` is no model: such a folder is what --output_path x.json leaves."""
+    for folder, model in (("results", "org-a__small"), ("org-b__larger", "org-b__larger")):
+        (tmp_path / folder).mkdir()
+        for source in (NEW / model).glob("samples_xnli_*"):
+            shutil.copy(source, tmp_path / folder)
+    records = load(tmp_path)
+    assert records.coords["model"] == ("org-b/larger", "results")
+    said = notes(records)
+    assert f"no name of a model in 3 files, and the folder {tmp_path / 'results'} is not" in said
+    assert "the model is called 'results'; put the files of each model into a folder" in said
+    assert "model taken from the folder's name in 3 files (org-b/larger; correct it" in said
+
+
+def test_samples_of_several_models_in_one_folder_have_the_models_of_their_results(
+    tmp_path: Path,
+) -> None:
+    """With --output_path out/x.json, the harness writes x_<time>.json and the samples to out."""
+    for folder in NEW.iterdir():
+        for source in folder.iterdir():
+            shutil.copy(source, tmp_path / source.name.replace("results_", f"{folder.name}_"))
+    records = load(tmp_path, format="lm-eval-samples")
+    assert records.content_hash == load(NEW, format="lm-eval-samples").content_hash
+    assert "folder" not in notes(records).replace("in the folder not read", "")
+
+
+def test_samples_of_two_checkpoints_are_two_models(tmp_path: Path) -> None:
+    shutil.copytree(NEW / "org-a__small", tmp_path / "org-a__small")
+    for path in sorted(tmp_path.rglob("*2026-03-01T10*")):
+        later = path.with_name(path.name.replace("T10-", "T12-"))
+        shutil.copy(path, later)
+        for step, file in enumerate([path, later] if path.name.startswith("results") else []):
+            document = json.loads(file.read_text(encoding="utf-8"))
+            document["config"]["model_args"] = {"revision": f"step{step}"}
+            file.write_text(json.dumps(document), encoding="utf-8")
+    names = tuple(f"org-a/small (revision=step{step})" for step in (0, 1))
+    assert load(tmp_path).coords["model"] == names
+    assert load(tmp_path, format="lm-eval-samples").coords["model"] == names
+
+
+def test_a_result_that_says_no_model_is_named_after_its_folder(tmp_path: Path) -> None:
+    for name in ("org__a", "Output"):
+        document = {"results": {"xnli_sw": {"acc": 0.5, "acc_stderr": 0.1}}}
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "old.json").write_text(json.dumps(document), encoding="utf-8")
+    records = load(tmp_path)
+    assert records.coords["model"] == ("Output", "org/a")
+    assert "model taken from the folder's name in 1 file (org/a;" in notes(records)
+    assert "warning: no name of a model in 1 file" in notes(records)
+
+
 @pytest.mark.parametrize("version", [MIDDLE, OLD])
 def test_older_generations(version: Path) -> None:
     records = load(version)

@@ -22,7 +22,13 @@ from bayeseval.records.readers.base import (
     as_number,
     read_json,
 )
-from bayeseval.records.readers.lm_eval import common_folder, model_label, name_notes
+from bayeseval.records.readers.lm_eval import (
+    ModelName,
+    common_folder,
+    folder_notes,
+    model_name,
+    name_notes,
+)
 from bayeseval.records.readers.scores import Score, settle
 from bayeseval.records.readers.task_names import NamedTask, read_task_names
 from bayeseval.records.report import counted
@@ -36,8 +42,9 @@ _TIME: Final = re.compile(r"results_(.+)\.json")
 class _Task:
     """One task of one file."""
 
+    path: Path
     where: str
-    model: str
+    model: ModelName
     run: str
     name: str
     shots: str
@@ -63,7 +70,7 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     averages: list[str] = []
     tasks = [task for path in options.each(paths) for task in _tasks(path, averages)]
     named = names.parse_all((task.name for task in tasks), source)
-    notes = name_notes(named)
+    notes = [*name_notes(named), *folder_notes({task.path: task.model for task in tasks})]
     if averages:
         notes.append(
             f"{counted(len(averages), 'average')} left out (all, ..._average): the tasks are read"
@@ -93,8 +100,9 @@ def _tasks(path: Path, averages: list[str]) -> Iterator[_Task]:
         task, shots = task_and_shots(key)
         settings = config_tasks.get(key) or config_tasks.get(key.replace("|", ":"))
         yield _Task(
+            path=path,
             where=f"{path}, task {key!r}",
-            model=model_label(name, None, {}, path),
+            model=model_name(name, None, {}, path),
             run=time[1] if time else "",
             name=task,
             shots=shots,
@@ -120,7 +128,7 @@ def _scores(task: _Task, name: NamedTask) -> Iterator[Score]:
         if metric.endswith("_stderr") or isinstance(value, dict | list | str):
             continue
         yield Score(
-            model=task.model,
+            model=task.model.label,
             dataset=name.dataset,
             language=name.language,
             metric=metric,

@@ -22,7 +22,12 @@ from bayeseval.records.raw import object_array
 from bayeseval.records.readers.base import Head, Options, Reader, Reading, as_mapping, as_number
 from bayeseval.records.readers.items import Items, settle_items
 from bayeseval.records.readers.lighteval import task_and_shots
-from bayeseval.records.readers.lm_eval import common_folder, name_notes
+from bayeseval.records.readers.lm_eval import (
+    ModelName,
+    common_folder,
+    folder_notes,
+    name_notes,
+)
 from bayeseval.records.readers.scores import Score
 from bayeseval.records.readers.tabular import parquet_problem
 from bayeseval.records.readers.task_names import read_task_names
@@ -64,6 +69,7 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     keys = {path: _key_and_time(path, rows) for path, rows in contents.items()}
     tasks = {path: task_and_shots(key) for path, (key, _) in keys.items()}
     named = names.parse_all((task for task, _ in tasks.values()), source)
+    models = {path: _model(path) for path in paths}
     read: dict[str, dict[str, Items]] = {}
     heads: list[Score] = []
     for path, rows in contents.items():
@@ -74,7 +80,7 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
         read[str(path)] = _items(path, rows)
         heads += [
             Score(
-                model=_model(path),
+                model=models[path].label,
                 dataset=name.dataset,
                 language=name.language,
                 metric=metric,
@@ -86,9 +92,8 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
             )
             for rank, metric in enumerate(read[str(path)])
         ]
-    return settle_items(
-        heads, read, source=source, options=options, place="row", notes=name_notes(named)
-    )
+    notes = [*name_notes(named), *folder_notes(models)]
+    return settle_items(heads, read, source=source, options=options, place="row", notes=notes)
 
 
 def _rows(path: Path) -> dict[str, list[Any]]:
@@ -142,7 +147,7 @@ def _key_and_time(path: Path, rows: dict[str, list[Any]]) -> tuple[str, str]:
     return found["task"], time
 
 
-def _model(path: Path) -> str:
+def _model(path: Path) -> ModelName:
     """The model that the folders are named after: ``details/<model>/<time>``."""
     folder = path.resolve().parent
     if re.fullmatch(_TIME, folder.name):
@@ -150,9 +155,9 @@ def _model(path: Path) -> str:
     parts = folder.parts
     if "details" in parts[:-1]:
         start = max(i for i, part in enumerate(parts[:-1]) if part == "details")
-        return "/".join(parts[start + 1 :])
+        return ModelName("/".join(parts[start + 1 :]), folder)
     # The repository that lighteval pushes to: details_<org>__<model>.
-    return folder.name.removeprefix("details_").replace("__", "/")
+    return ModelName(folder.name.removeprefix("details_").replace("__", "/"), folder)
 
 
 def _items(path: Path, rows: dict[str, list[Any]]) -> dict[str, Items]:

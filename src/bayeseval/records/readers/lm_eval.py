@@ -11,7 +11,7 @@ The language is in the name of the task only (``task_names.py``).
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +31,15 @@ from bayeseval.records.readers.scores import Score, settle
 from bayeseval.records.readers.task_names import NamedTask, read_task_names
 from bayeseval.records.report import counted, shorten, show
 
-__all__ = ["LM_EVAL", "common_folder", "model_label", "name_notes"]
+__all__ = [
+    "LM_EVAL",
+    "ModelName",
+    "common_folder",
+    "folder_notes",
+    "model_name",
+    "name_notes",
+    "runs_beside",
+]
 
 _STDERR: Final = re.compile(r'"\w+_stderr(?:,[^"]*)?"\s*:|"alias"\s*:')
 _TIME: Final = re.compile(r"(\d{4}-\d{2}-\d{2}T\d{2}[-:]\d{2}[-:]\d{2}(?:\.\d+)?)")
@@ -47,6 +55,29 @@ _MACHINERY: Final = frozenset(
         *("use_accelerate", "use_fast_tokenizer", "tokenized_requests", "tokenizer_backend"),
     ]
 )
+# Folders that are named after what is in them, not after a model.
+_NO_MODEL: Final = frozenset(
+    [
+        *("", ".", "data", "details", "downloads", "eval", "evals", "evaluation", "evaluations"),
+        *("lm-eval", "lm_eval", "lm-eval-results", "log", "logs", "out", "output", "outputs"),
+        *("result", "results", "run", "runs", "samples", "temp", "tmp"),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelName:
+    """What a run's model is called.
+
+    Parameters
+    ----------
+    label : str
+    folder : Path or None
+        The folder whose name it is; None where the run says its model.
+    """
+
+    label: str
+    folder: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +85,7 @@ class _Run:
     """One file: its model, and what tells it from other runs of that model."""
 
     path: Path
-    model: str
+    model: ModelName
     settings: Mapping[str, str]
     time: str
     tasks: Mapping[str, Mapping[str, Any]]
@@ -80,7 +111,7 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     source = common_folder(paths)
     named = names.parse_all((task for run in runs for task in run.tasks), source)
     labels = _told_apart(runs)
-    notes = name_notes(named)
+    notes = [*name_notes(named), *folder_notes({run.path: run.model for run in runs})]
     averages = sum(run.n_averages for run in runs)
     if averages:
         notes.append(
@@ -140,7 +171,7 @@ def _run(path: Path) -> _Run:
     date = document.get("date")
     return _Run(
         path=path,
-        model=model_label(document.get("model_name"), config.get("model"), settings, path),
+        model=model_name(document.get("model_name"), config.get("model"), settings, path),
         settings={k: v for k, v in settings.items() if k not in _MACHINERY},
         # Both sort by time; the name's stamp is later than the run's date by its duration.
         time=stamp[1] if stamp else f"{date:.3f}" if isinstance(date, float) else "",
@@ -177,31 +208,74 @@ def _arguments(given: Any) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-def model_label(name: Any, kind: Any, settings: Mapping[str, str], path: Path) -> str:
+def model_name(name: Any, kind: Any, settings: Mapping[str, str], path: Path) -> ModelName:
     """The model of a run: its name, the argument that names it, or the run's folder."""
     for candidate in (name, settings.get("pretrained"), settings.get("model")):
         if isinstance(candidate, str) and candidate.strip():
-            return candidate
+            return ModelName(candidate)
     if isinstance(kind, str) and kind.strip() and kind not in ("hf", "vllm", "local-completions"):
-        return kind
+        return ModelName(kind)
+    folder = path.resolve().parent
     # The harness writes "/" of a model's name as "__" in its folder's name.
-    return path.resolve().parent.name.replace("__", "/")
+    return ModelName(folder.name.replace("__", "/"), folder)
+
+
+def folder_notes(models: Mapping[Path, ModelName]) -> list[str]:
+    """Which models of files are named after folders, and how to name them otherwise."""
+    files = Counter(model for model in models.values() if model.folder is not None)
+    doubtful = {
+        m: n for m, n in files.items() if m.label.rpartition("/")[2].casefold() in _NO_MODEL
+    }
+    notes = [
+        f"warning: no name of a model in {counted(number, 'file')}, and the folder"
+        f" {model.folder} is not named after one: the model is called {model.label!r}; put the"
+        " files of each model into a folder with its name (org__model)"
+        for model, number in sorted(doubtful.items(), key=lambda pair: pair[0].label)
+    ]
+    named = sorted({model.label for model in files if model not in doubtful})
+    if named:
+        number = sum(files.values()) - sum(doubtful.values())
+        notes.append(
+            f"model taken from the folder's name in {counted(number, 'file')}"
+            f" ({shorten(named, limit=4)}; correct it by renaming the folder)"
+        )
+    return notes
+
+
+def runs_beside(runs: Iterable[tuple[Path, str]]) -> dict[tuple[Path, str], str]:
+    """Models of runs whose results lie in a folder, by this folder and the time of the run.
+
+    The harness gives the files of a run the same time; with ``--output_path x.json`` there
+    is no folder with the name of the model.
+    """
+    wanted = set(runs)
+    results: dict[tuple[Path, str], list[Path]] = defaultdict(list)
+    for folder in {folder for folder, _ in wanted}:
+        for path in sorted(folder.glob("*.json")):
+            stamp = _TIME.search(path.name)
+            if stamp and (folder, stamp[1]) in wanted and _sniff(path, Head.of(path)):
+                results[folder, stamp[1]].append(path)
+    # Two results of one time may be of two models that were run at once.
+    read = {key: _run(paths[0]) for key, paths in results.items() if len(paths) == 1}
+    found = {key: run for key, run in read.items() if run.model.folder is None}
+    return dict(zip(found, _told_apart(list(found.values())), strict=True))
 
 
 def _told_apart(runs: Sequence[_Run]) -> list[str]:
     """Labels of the runs' models, with the arguments in which runs of one name differ."""
     by_name: dict[str, list[_Run]] = defaultdict(list)
     for run in runs:
-        by_name[run.model].append(run)
+        by_name[run.model.label].append(run)
     differing: dict[str, list[str]] = {}
     for name, group in by_name.items():
         keys = sorted({key for run in group for key in run.settings})
         differing[name] = [k for k in keys if len({run.settings.get(k) for run in group}) > 1]
     return [
-        f"{run.model} ({', '.join(said)})"
-        if (said := [f"{k}={run.settings[k]}" for k in differing[run.model] if k in run.settings])
-        else run.model
+        f"{name} ({', '.join(said)})"
+        if (said := [f"{k}={run.settings[k]}" for k in differing[name] if k in run.settings])
+        else name
         for run in runs
+        for name in [run.model.label]
     ]
 
 

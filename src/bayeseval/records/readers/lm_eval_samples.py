@@ -1,7 +1,8 @@
 """Samples of lm-evaluation-harness: one test item per line, ``samples_<task>_<time>.jsonl``.
 
 Each line is one item and one filter, with the score of the item under every metric. The
-task is in the name of the file, the model in that of its folder; ``.jsonl.gz`` is read too.
+task is in the name of the file, the model in the results of that time beside it, else in
+the name of its folder; ``.jsonl.gz`` is read too.
 """
 
 from __future__ import annotations
@@ -27,7 +28,14 @@ from bayeseval.records.readers.base import (
     unpacked,
 )
 from bayeseval.records.readers.items import Items, settle_items
-from bayeseval.records.readers.lm_eval import common_folder, model_label, name_notes
+from bayeseval.records.readers.lm_eval import (
+    ModelName,
+    common_folder,
+    folder_notes,
+    model_name,
+    name_notes,
+    runs_beside,
+)
 from bayeseval.records.readers.scores import Score
 from bayeseval.records.readers.task_names import read_task_names
 from bayeseval.records.report import show
@@ -50,6 +58,8 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     source = common_folder(paths)
     stems = {path: _task_and_time(path) for path in paths}
     named = names.parse_all((task for task, _ in stems.values()), source)
+    beside = runs_beside((path.parent, time) for path, (_, time) in stems.items())
+    models: dict[Path, ModelName] = {}
     read: dict[str, dict[str, Items]] = {}
     heads: list[Score] = []
     for path in options.each(paths):
@@ -57,10 +67,12 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
         name = named[task]
         if name is None:
             continue
+        stated = beside.get((path.parent, time))
+        models[path] = model_name(stated, None, {}, path)
         read[str(path)] = _items_of(path)
         heads += [
             Score(
-                model=model_label(None, None, {}, path),
+                model=models[path].label,
                 dataset=name.dataset,
                 language=name.language,
                 metric=key.partition(",")[0],
@@ -71,9 +83,8 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
             )
             for key in read[str(path)]
         ]
-    return settle_items(
-        heads, read, source=source, options=options, place="line", notes=name_notes(named)
-    )
+    notes = [*name_notes(named), *folder_notes(models)]
+    return settle_items(heads, read, source=source, options=options, place="line", notes=notes)
 
 
 def _task_and_time(path: Path) -> tuple[str, str]:
