@@ -94,6 +94,55 @@ def test_of_two_logs_of_a_cell_the_newer_counts(
         assert [group.n_rows for group in older] == [rows]
 
 
+def test_logs_of_a_cell_with_other_arguments_are_no_older_runs(
+    logs: Path, inspect: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arguments of the task make tasks, settings of the model models; what goes with the
+    language (a path of the data), and the number of connections, tell nothing apart."""
+
+    def several(name: str) -> pd.DataFrame:
+        frame = pd.read_parquet(FIXTURES / name, dtype_backend="pyarrow")
+        if name == "samples.parquet":
+            again = [frame.assign(log=[f"{more}{log}" for log in frame["log"]]) for more in "ce"]
+            return pd.concat([frame, *again], ignore_index=True)
+        language = frame["task_name"].str.removeprefix("xnli_")
+        frame = frame[frame["status"] == "success"].assign(
+            created=pd.Timestamp("2026-03-01T10:00Z"),
+            task_arg_path="data/" + language,
+            task_arg_shots=5,
+            task_arg_cot=False,
+            model_generate_config='{"reasoning_effort": "low", "max_connections": 10}',
+        )
+        cot = frame.assign(log="c" + frame["log"], task_arg_cot=True)
+        effort = frame.assign(
+            log="e" + frame["log"],
+            model_generate_config='{"reasoning_effort": "high", "max_connections": 20}',
+        )
+        effort = effort[effort["model"] == "mockllm/model-b"]
+        return pd.concat([frame, cot, effort], ignore_index=True)
+
+    monkeypatch.setattr(inspect, "evals_df", lambda logs, quiet: several("evals.parquet"))
+    monkeypatch.setattr(inspect, "samples_df", lambda logs, quiet: several("samples.parquet"))
+    models = (
+        "mockllm/model-a",
+        *(f"mockllm/model-b (reasoning_effort={e})" for e in ("high", "low")),
+    )
+    for name, metric in (("inspect", "accuracy,match"), ("inspect-samples", "match")):
+        records = load(logs, format=name)
+        assert records.coords["model"] == models
+        assert records.coords["language"] == ("en", "sw")
+        assert records.coords["task"] == (f"xnli (cot=false):{metric}", f"xnli (cot=true):{metric}")
+        assert not [g for g in records.report.dropped if g.reason.startswith("older")]
+        said = "\n".join(records.report.notes)
+        assert "other task arguments are tasks of their own: xnli (cot)" in said
+        assert "are models of their own: mockllm/model-b (reasoning_effort)" in said
+    # Without a difference within a cell, nothing is named after arguments.
+    one = several("evals.parquet")
+    one = one[~one["log"].str.startswith(("c", "e"))]
+    monkeypatch.setattr(inspect, "evals_df", lambda logs, quiet: one)
+    assert load(logs).coords["task"] == ("xnli:accuracy,match",)
+
+
 def test_without_inspect_the_extra_is_named(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "inspect_ai", None)
     with pytest.raises(MissingDependencyError, match=r"bayeseval\[inspect\]"):

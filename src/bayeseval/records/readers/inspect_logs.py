@@ -23,10 +23,10 @@ from bayeseval.records.raw import object_array
 from bayeseval.records.readers.archives import refuse_zip_bomb
 from bayeseval.records.readers.base import MAX_BYTES, Head, Options, Reader, Reading
 from bayeseval.records.readers.items import Items, settle_items
-from bayeseval.records.readers.lm_eval import common_folder, name_notes
+from bayeseval.records.readers.lm_eval import common_folder, differences, name_notes, stated
 from bayeseval.records.readers.scores import Score, settle
 from bayeseval.records.readers.task_names import NamedTask, TaskNames, read_task_names
-from bayeseval.records.report import Dropped, plain, show
+from bayeseval.records.report import Dropped, plain, shorten, show
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,6 +39,15 @@ _LANGUAGE: Final = (
 )
 _VALUES: Final = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 _UNCERTAINTY: Final = ("stderr", "std", "var", "bootstrap_stderr", "hierarchical_stderr")
+_SOLVER: Final = ("solver", "solver_args")
+# How the provider was asked, not what the model was told to do.
+_MACHINERY: Final = frozenset(
+    [
+        *("adaptive_connections", "attempt_timeout", "batch", "cache", "cache_prompt"),
+        *("extra_headers", "logprobs", "max_connections", "max_retries", "num_choices", "seed"),
+        *("timeout", "top_logprobs"),
+    ]
+)
 _FAILED: Final = "log that did not end with success"
 _ERROR: Final = "sample that ended in an error"
 
@@ -64,13 +73,19 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     names = read_task_names(options.task_names)
     good, dropped = _successful(logs)
     named = _named(good, names, source)
-    scores = [score for row in good for score in _log_scores(row, named)]
+    cells = [(row, name) for row in good if (name := _named_row(row, named)) is not None]
+    labels, notes = _told_apart(cells)
+    scores = [
+        score
+        for (row, name), label in zip(cells, labels, strict=True)
+        for score in _log_scores(row, name, *label)
+    ]
     return settle(
         scores,
         source=source,
         options=options,
         place="log",
-        notes=name_notes(named),
+        notes=[*name_notes(named), *notes],
         dropped=dropped,
     )
 
@@ -162,10 +177,73 @@ def _named_row(row: Mapping[str, Any], named: Mapping[str, NamedTask | None]) ->
     return NamedTask(re.sub(rf"[_-]{re.escape(language)}$", "", task) or task, language)
 
 
-def _log_scores(row: Mapping[str, Any], named: Mapping[str, NamedTask | None]) -> Iterator[Score]:
-    name = _named_row(row, named)
-    if name is None:
-        return
+def _told_apart(
+    cells: Sequence[tuple[Mapping[str, Any], NamedTask]],
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """Model and variant of each log, with the settings in which logs of one cell differ; notes.
+
+    Only within a cell: an argument that goes with the language tells no tasks apart.
+    """
+    found = [(_task_settings(row), _model_settings(row)) for row, _ in cells]
+    alike: dict[tuple[str, NamedTask], list[int]] = defaultdict(list)
+    for i, (row, name) in enumerate(cells):
+        alike[str(row.get("model")), name].append(i)
+    of_dataset: dict[str, set[str]] = defaultdict(set)
+    of_model: dict[str, set[str]] = defaultdict(set)
+    for (model, name), members in alike.items():
+        of_dataset[name.dataset].update(differences(found[i][0] for i in members))
+        of_model[model].update(differences(found[i][1] for i in members))
+    labels = []
+    for (row, name), (of_task, of_run) in zip(cells, found, strict=True):
+        model = str(row.get("model"))
+        said = stated(of_run, sorted(of_model[model]))
+        variant = stated(of_task, sorted(of_dataset[name.dataset]))
+        labels.append((f"{model} ({said})" if said else model, variant))
+    return labels, [
+        f"logs of one cell with other {what} are {whose} of their own: "
+        + shorten(f"{name} ({', '.join(sorted(keys))})" for name, keys in differing if keys)
+        for what, whose, differing in (
+            ("task arguments", "tasks", of_dataset.items()),
+            ("settings of the model", "models", of_model.items()),
+        )
+        if any(keys for _, keys in differing)
+    ]
+
+
+def _task_settings(row: Mapping[str, Any]) -> dict[str, str]:
+    """Arguments of the task, the solver that was given instead of its own, and its arguments."""
+    settings = {
+        column.removeprefix("task_arg_"): _text(value)
+        for column, value in row.items()
+        if value is not None and (column.startswith("task_arg_") or column in _SOLVER)
+    }
+    return {key: value for key, value in settings.items() if key not in _MACHINERY}
+
+
+def _model_settings(row: Mapping[str, Any]) -> dict[str, str]:
+    """How the model was told to generate: temperature, effort of reasoning, ..."""
+    config = row.get("model_generate_config")
+    if isinstance(config, str):
+        try:
+            config = json.loads(config)
+        except (ValueError, RecursionError):
+            return {}
+    if not isinstance(config, dict):
+        return {}
+    return {
+        str(key): _text(value)
+        for key, value in config.items()
+        if value is not None and key not in _MACHINERY
+    }
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _log_scores(
+    row: Mapping[str, Any], name: NamedTask, model: str, variant: str
+) -> Iterator[Score]:
     where = Path(str(row.get("log"))).name
     headline = row.get("score_headline_name"), row.get("score_headline_metric")
     items = _number(row.get("total_samples"), f"{where}: total_samples")
@@ -178,7 +256,7 @@ def _log_scores(row: Mapping[str, Any], named: Mapping[str, NamedTask | None]) -
         if column.endswith(_UNCERTAINTY):
             continue
         yield Score(
-            model=str(row.get("model")),
+            model=model,
             dataset=name.dataset,
             language=name.language,
             metric=metric,
@@ -187,6 +265,7 @@ def _log_scores(row: Mapping[str, Any], named: Mapping[str, NamedTask | None]) -
             where=f"{where}, {column}",
             se=_number(row.get(f"score_{scorer}_stderr"), f"{where}: score_{scorer}_stderr"),
             n=None if items is None else items / epochs,
+            variant=variant,
             run=str(row.get("created") or ""),
             rank=0 if (scorer, metric) == headline else 1,
         )
@@ -228,7 +307,8 @@ def _read_samples(paths: Sequence[Path], options: Options) -> Reading:
             groups[str(row["log"]), name].append(row)
     read: dict[str, dict[str, Items]] = {}
     heads: list[Score] = []
-    for (log, name), group in groups.items():
+    labels, notes = _told_apart([(group[0], name) for (_, name), group in groups.items()])
+    for ((log, name), group), (model, variant) in zip(groups.items(), labels, strict=True):
         # The samples of one log may be in several languages.
         where = f"{Path(log).name}, {name.dataset}, {name.language}"
         where = f"{where} ({log})" if where in read else where
@@ -236,12 +316,13 @@ def _read_samples(paths: Sequence[Path], options: Options) -> Reading:
         read[where] = _items(group, where, headline)
         heads += [
             Score(
-                model=str(group[0].get("model")),
+                model=model,
                 dataset=name.dataset,
                 language=name.language,
                 metric=scorer,
                 value=None,
                 where=where,
+                variant=variant,
                 run=str(group[0].get("created") or ""),
                 rank=0 if scorer == headline else 1,
             )
@@ -253,7 +334,7 @@ def _read_samples(paths: Sequence[Path], options: Options) -> Reading:
         source=source,
         options=options,
         place="sample",
-        notes=name_notes(named),
+        notes=[*name_notes(named), *notes],
         dropped=dropped,
     )
 

@@ -35,10 +35,12 @@ __all__ = [
     "LM_EVAL",
     "ModelName",
     "common_folder",
+    "differences",
     "folder_notes",
     "model_name",
     "name_notes",
     "runs_beside",
+    "stated",
 ]
 
 _STDERR: Final = re.compile(r'"\w+_stderr(?:,[^"]*)?"\s*:|"alias"\s*:')
@@ -266,17 +268,27 @@ def _told_apart(runs: Sequence[_Run]) -> list[str]:
     by_name: dict[str, list[_Run]] = defaultdict(list)
     for run in runs:
         by_name[run.model.label].append(run)
-    differing: dict[str, list[str]] = {}
-    for name, group in by_name.items():
-        keys = sorted({key for run in group for key in run.settings})
-        differing[name] = [k for k in keys if len({run.settings.get(k) for run in group}) > 1]
+    differing = {
+        name: differences(run.settings for run in group) for name, group in by_name.items()
+    }
     return [
-        f"{name} ({', '.join(said)})"
-        if (said := [f"{k}={run.settings[k]}" for k in differing[name] if k in run.settings])
-        else name
+        f"{run.model.label} ({said})"
+        if (said := stated(run.settings, differing[run.model.label]))
+        else run.model.label
         for run in runs
-        for name in [run.model.label]
     ]
+
+
+def differences(settings: Iterable[Mapping[str, str]]) -> list[str]:
+    """Names of the settings in which some of the runs differ."""
+    runs = list(settings)
+    keys = sorted({key for run in runs for key in run})
+    return [key for key in keys if len({run.get(key) for run in runs}) > 1]
+
+
+def stated(settings: Mapping[str, str], keys: Iterable[str]) -> str:
+    """``revision=step0, dtype=float16``: what a run says of the settings `keys`."""
+    return ", ".join(f"{key}={settings[key]}" for key in keys if key in settings)
 
 
 def _scores(
