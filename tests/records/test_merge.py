@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bayeseval.errors import InputError
+from bayeseval.design import build_design
+from bayeseval.errors import DesignError, InputError
 from bayeseval.records import load
+from bayeseval.spec import load_spec
 
 
 def write(path: Path, text: str) -> Path:
@@ -79,6 +81,29 @@ def test_the_default_likelihood_of_a_benchmark_is_for_its_own_tasks(tmp_path: Pa
     write(tmp_path / "c.csv", "m,sw,c1,60,0,100\nn,en,c2,50,0,100\n")
     records = load([tmp_path / "a", tmp_path / "b", tmp_path / "c.csv"])
     assert records.likelihoods == {"a1": "beta", "a2": "normal", "b1": "student_t", "b2": "normal"}
+
+
+def test_of_two_files_of_one_covariate_neither_is_taken(tmp_path: Path) -> None:
+    """The last one won; the same content under another path is no other file."""
+    for name, values in (("a", "0.5"), ("b", "0.5"), ("c", "0.7")):
+        (tmp_path / name).mkdir()
+        cells = [f"{m},{code}" for m in "mn" for code in ("sw", "en")]
+        rows = [f"{cell},{name},{50 + 7 * i},0,100\n" for i, cell in enumerate(cells)]
+        write(tmp_path / name / "t.csv", "".join(rows))
+        (tmp_path / name / "mexa.txt").write_text(f"language,mexa\nsw,{values}\n")
+        (tmp_path / name / "benchmark.yaml").write_text(
+            f"name: {name}\ntitle: {name}\nfiles: [t.csv]\ncovariates: {{mexa: mexa.txt}}\n"
+        )
+    same = load([tmp_path / "a", tmp_path / "b"])
+    assert same.covariate_files == {"mexa": tmp_path / "a" / "mexa.txt"}
+    assert "covariate" not in "".join(same.report.notes)
+    other = load([tmp_path / "a", tmp_path / "c"])
+    assert other.covariate_files == {}
+    (note,) = (note for note in other.report.notes if "covariate" in note)
+    assert note.startswith("warning: covariate mexa left out")
+    assert f"a: {tmp_path / 'a' / 'mexa.txt'}, c: {tmp_path / 'c' / 'mexa.txt'}" in note
+    with pytest.raises(DesignError, match="has the covariate 'mexa', .*--covariate PATH"):
+        build_design(other, load_spec("mexa"))
 
 
 def test_a_list_of_one_is_that_one(tmp_path: Path) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from bayeseval.errors import InputError
 from bayeseval.names import Likelihood
 from bayeseval.records.build import assemble
+from bayeseval.records.readers.base import file_bytes
 from bayeseval.records.readers.same_language import one_label_each
 from bayeseval.records.report import counted, shorten
 from bayeseval.records.table import Records, raw_from_frame
@@ -29,7 +31,8 @@ def merge(parts: Sequence[Records]) -> Records:
     Returns
     -------
     Records
-        Its report says what was matched to what, and what each benchmark's report said.
+        Its report says what was matched to what, what each benchmark's report said, and
+        which covariates are left out because the benchmarks name different files for them.
 
     Raises
     ------
@@ -46,6 +49,8 @@ def merge(parts: Sequence[Records]) -> Records:
     )
     notes = [f"benchmarks put together: {', '.join(names)}", *matched]
     notes += _in_one_only(parts, labels)
+    covariates, contested = _covariate_files(parts)
+    notes += contested
     tables = []
     language_names: dict[str, str] = {}
     for part in parts:
@@ -65,7 +70,7 @@ def merge(parts: Sequence[Records]) -> Records:
         language_names=language_names,
         datasets={task: name for part in parts for task, name in part.datasets.items()},
         likelihoods={task: kind for part in parts for task, kind in _likelihoods(part).items()},
-        covariate_files={n: path for part in parts for n, path in part.covariate_files.items()},
+        covariate_files=covariates,
     )
 
 
@@ -74,6 +79,31 @@ def _likelihoods(part: Records) -> dict[str, Likelihood]:
     said = part.likelihoods
     kinds = {task: said.get(task, said.get("default")) for task in part.coords["task"]}
     return {task: kind for task, kind in kinds.items() if kind is not None}
+
+
+def _covariate_files(parts: Sequence[Records]) -> tuple[dict[str, Path], list[str]]:
+    """Files of covariates by name, none where benchmarks name different ones; notes.
+
+    Which of them is meant, only the user knows. A model without the covariate does not
+    need to; one with it asks for ``--covariate``.
+    """
+    named: dict[str, dict[str, Path]] = {}
+    for part in parts:
+        for name, path in part.covariate_files.items():
+            named.setdefault(name, {})[part.name] = path
+    files: dict[str, Path] = {}
+    notes = []
+    for name, by_part in named.items():
+        first, *others = by_part.values()
+        if any(other != first and file_bytes(other) != file_bytes(first) for other in others):
+            said = shorten(f"{part}: {path}" for part, path in by_part.items())
+            notes.append(
+                f"warning: covariate {name} left out, because the benchmarks name different files"
+                f" for it ({said}); say which with --covariate PATH"
+            )
+        else:
+            files[name] = first
+    return files, notes
 
 
 def _in_one_only(parts: Sequence[Records], labels: dict[tuple[str, str], str]) -> list[str]:
