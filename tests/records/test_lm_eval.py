@@ -199,6 +199,13 @@ def test_lower_is_better_is_refused_with_its_reason(tmp_path: Path) -> None:
         load(folder, metric="ter")
 
 
+def test_tables_beside_the_scores_are_counted(tmp_path: Path) -> None:
+    values: dict[str, Any] = {"acc,none": 0.5, "confusion,none": [[1, 2]], "acc_by_topic": {"a": 1}}
+    folder = results(tmp_path, a={"xnli_sw": values}, b={"xnli_sw": values})
+    want = "4 lists and tables beside the scores left out: acc_by_topic, confusion"
+    assert want in notes(load(folder))
+
+
 def test_unknown_names_are_listed_and_can_be_told(tmp_path: Path) -> None:
     values = {"acc,none": 0.5}
     tasks = {"xnli_sw": values, "mybench-Swahili": values, "hellaswag": values, "arc_easy": values}

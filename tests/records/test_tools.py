@@ -52,6 +52,22 @@ def test_lighteval_saves_keys_with_colons_too(tmp_path: Path) -> None:
     assert load(tmp_path).content_hash == load(FIXTURES / "lighteval").content_hash
 
 
+def test_lighteval_texts_are_refused_and_tables_counted(tmp_path: Path) -> None:
+    """As results of lm-evaluation-harness: a score in quotes is not silently no score."""
+    shutil.copytree(FIXTURES / "lighteval" / "results", tmp_path / "results")
+    path = min((tmp_path / "results").rglob("results_*.json"))
+    document = json.loads(path.read_text(encoding="utf-8"))
+    tasks = [task for task in document["results"].values() if "acc" in task]
+    for task in tasks[:2]:
+        task.update(confusion=[[1, 2], [3, 4]], note="N/A")
+    path.write_text(json.dumps(document), encoding="utf-8")
+    assert "2 lists and tables beside the scores left out: confusion" in notes(load(tmp_path))
+    tasks[0]["acc_norm"] = "0.5"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(InputError, match=r"task '.*': acc_norm: expected a number, got '0\.5'"):
+        load(tmp_path)
+
+
 def test_the_se_of_euroeval_is_196_standard_errors() -> None:
     """The claim that the reader divides by, on the numbers that were posted."""
     lines = [line for line in ISSUES.read_text(encoding="utf-8").splitlines() if line]

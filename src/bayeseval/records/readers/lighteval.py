@@ -28,6 +28,7 @@ from bayeseval.records.readers.lm_eval import (
     folder_notes,
     model_name,
     name_notes,
+    no_number_notes,
 )
 from bayeseval.records.readers.scores import Score, settle
 from bayeseval.records.readers.task_names import NamedTask, read_task_names
@@ -71,6 +72,7 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     tasks = [task for path in options.each(paths) for task in _tasks(path, averages)]
     named = names.parse_all((task.name for task in tasks), source)
     notes = [*name_notes(named), *folder_notes({task.path: task.model for task in tasks})]
+    notes += no_number_notes(task.values for task in tasks)
     if averages:
         notes.append(
             f"{counted(len(averages), 'average')} left out (all, ..._average): the tasks are read"
@@ -125,7 +127,7 @@ def task_and_shots(key: str) -> tuple[str, str]:
 def _scores(task: _Task, name: NamedTask) -> Iterator[Score]:
     n = as_number(task.n, f"{task.where}: effective_num_docs")
     for rank, (metric, value) in enumerate(task.values.items()):
-        if metric.endswith("_stderr") or isinstance(value, dict | list | str):
+        if metric.endswith("_stderr") or isinstance(value, dict | list):
             continue
         yield Score(
             model=task.model.label,

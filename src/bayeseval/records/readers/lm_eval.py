@@ -39,6 +39,7 @@ __all__ = [
     "folder_notes",
     "model_name",
     "name_notes",
+    "no_number_notes",
     "runs_beside",
     "stated",
 ]
@@ -114,6 +115,7 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     named = names.parse_all((task for run in runs for task in run.tasks), source)
     labels = _told_apart(runs)
     notes = [*name_notes(named), *folder_notes({run.path: run.model for run in runs})]
+    notes += no_number_notes(values for run in runs for values in run.tasks.values())
     averages = sum(run.n_averages for run in runs)
     if averages:
         notes.append(
@@ -154,6 +156,20 @@ def name_notes(named: Mapping[str, NamedTask | None]) -> list[str]:
     if skipped:
         notes.append(f"left out as the table of task names says: {shorten(skipped)}")
     return notes if read else notes[1:]
+
+
+def no_number_notes(tasks: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What is left out of the values of tasks, because lists and objects are no scores."""
+    found = Counter(
+        key.partition(",")[0]
+        for values in tasks
+        for key, value in values.items()
+        if isinstance(value, dict | list)
+    )
+    if not found:
+        return []
+    number = counted(sum(found.values()), "list or table", "lists and tables")
+    return [f"{number} beside the scores left out: {shorten(sorted(found))}"]
 
 
 def _run(path: Path) -> _Run:
