@@ -103,6 +103,45 @@ def test_samples_read_the_same_packed_or_line_by_line(
     assert load(tmp_path).content_hash == want.content_hash
 
 
+SAMPLE = {
+    **{"doc_id": 0, "doc": {}, "target": "a", "filtered_resps": []},
+    **{"filter": "none", "metrics": ["acc"], "acc": 1.0},
+}
+
+
+def samples(tmp_path: Path, *lines: str) -> Path:
+    """Samples of one task and model, two good lines first."""
+    path = tmp_path / "org__a" / "samples_xnli_sw_2026-01-01T00-00-00.000000.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    good = [json.dumps(SAMPLE), json.dumps(SAMPLE | {"doc_id": 1, "acc": 0.0})]
+    path.write_text("\n".join([*good, *lines, ""]), encoding="utf-8")
+    return path
+
+
+def test_metrics_of_later_items_only_are_read(tmp_path: Path) -> None:
+    more = SAMPLE | {"doc_id": 2, "metrics": ["acc", "f1"], "f1": 0.25}
+    path = samples(tmp_path, json.dumps(more))
+    assert "(also there: f1;" in notes(load(path))
+    assert load(path, metric="f1").table["score"].tolist() == [0.25]
+    assert load(path).table["score"].tolist() == [1.0, 0.0, 1.0]
+    other = SAMPLE | {"doc_id": 2, "metrics": None}
+    with pytest.raises(InputError, match="line 3: metrics: expected a list, got None"):
+        load(samples(tmp_path, json.dumps(other)))
+
+
+@pytest.mark.parametrize(
+    ("key", "again"),
+    [
+        *(("acc", '"acc": 1.0'), ("acc", '"\\u0061cc": 0.0'), ("acc", '"acc": null')),
+        *(("doc_id", '"doc_id": 7'), ("filter", '"filter": "x"'), ("metrics", '"metrics": []')),
+    ],
+)
+def test_no_key_that_is_read_may_be_there_twice(tmp_path: Path, key: str, again: str) -> None:
+    line = json.dumps(SAMPLE | {"doc_id": 2})
+    with pytest.raises(InputError, match=f"line 3: .*key '{key}' is given twice"):
+        load(samples(tmp_path, f"{line[:-1]}, {again}}}"))
+
+
 def test_samples_without_results_are_named_after_their_folder(tmp_path: Path) -> None:
     """`results` is no model: such a folder is what --output_path x.json leaves."""
     for folder, model in (("results", "org-a__small"), ("org-b__larger", "org-b__larger")):

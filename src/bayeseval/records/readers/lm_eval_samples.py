@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -39,6 +39,9 @@ from bayeseval.records.readers.lm_eval import (
 from bayeseval.records.readers.scores import Score
 from bayeseval.records.readers.task_names import read_task_names
 from bayeseval.records.report import show
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["LM_EVAL_SAMPLES"]
 
@@ -106,7 +109,11 @@ def _items_of(path: Path) -> dict[str, Items]:
 
 
 def _quick(path: Path) -> dict[str, Items] | None:
-    """Only the columns that are needed, by pyarrow; None for what has to be explained."""
+    """Only the columns that are needed, by pyarrow; None for what has to be explained.
+
+    That is also the case when lines have other metrics than the first, or one of these
+    columns twice, which pyarrow refuses.
+    """
     import pyarrow as pa
     import pyarrow.json as pj
 
@@ -120,7 +127,7 @@ def _quick(path: Path) -> dict[str, Items] | None:
         return None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return None
-    fields = [("doc_id", pa.int64()), ("filter", pa.string())]
+    fields = [("doc_id", pa.int64()), ("filter", pa.string()), ("metrics", pa.list_(pa.string()))]
     fields += [(name, pa.float64()) for name in dict.fromkeys(names)]
     if len({name for name, _ in fields}) < len(fields) or b"\n\n" in data:
         return None
@@ -133,7 +140,10 @@ def _quick(path: Path) -> dict[str, Items] | None:
         return None
     if table.num_columns != len(fields) or table["doc_id"].null_count or not table.num_rows:
         return None
+    if not _all_are(table["metrics"], names):
+        return None
     filters = table["filter"].fill_null("none").to_pandas().to_numpy()
+    filters = np.where(filters == "", "none", filters)
     items = table["doc_id"].to_numpy()
     found = {}
     for selector in dict.fromkeys(filters):
@@ -148,6 +158,21 @@ def _quick(path: Path) -> dict[str, Items] | None:
                 object_array(values.tolist()),
             )
     return found
+
+
+def _all_are(cells: pa.ChunkedArray, names: Sequence[str]) -> bool:
+    """Whether all cells of a column hold these names."""
+    import pyarrow.compute as pc
+
+    # Missing cells count as true.
+    if (
+        not names
+        or cells.null_count
+        or not pc.all(pc.equal(pc.list_value_length(cells), len(names))).as_py()
+    ):
+        return False
+    found = pc.list_flatten(cells).to_numpy().reshape(-1, len(names))
+    return bool((found == np.array(names, dtype=object)).all())
 
 
 def _careful(path: Path) -> dict[str, Items]:
