@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,7 +45,7 @@ __all__ = [
     "entries",
     "name_entries",
     "name_evaluations",
-    "unperturbed",
+    "several_results",
     "without_filter",
 ]
 
@@ -70,7 +71,8 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
             european += lines
             if not lines:
                 found += entries(record, where)
-    kept, dropped = unperturbed(found)
+    several = several_results(found)
+    kept = [entry.told_apart(several) for entry in found if not entry.left_out]
     named = name_entries(kept, names, source)
     scores, notes = spread(european)
     scores += [score for entry in kept for score in entry.scores(named)]
@@ -81,7 +83,7 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
         options=options,
         place="evaluation",
         notes=[*notes, *name_notes(by_name)],
-        dropped=dropped,
+        dropped=_perturbed(found),
     )
 
 
@@ -94,20 +96,16 @@ def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     yield str(path), as_mapping(read_json(path), str(path))
 
 
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One evaluation of a record, before its name is understood.
 
     Parameters
     ----------
-    entry : mapping
-        An object of ``evaluation_results``.
     model, run : str
         Model and time of the record.
     where : str
-        File and line of the record.
-
-    Attributes
-    ----------
+        File and line of the record, and the evaluation.
     name, task : str
         ``evaluation_name``, and the same without the filter that the converter for
         lm-evaluation-harness appends to it.
@@ -120,55 +118,78 @@ class Entry:
         None where only the name can say it.
     split, perturbation : str
         Of what HELM measured; empty elsewhere.
+    config, details : mapping
+        ``metric_config`` and ``score_details``.
     """
 
-    def __init__(self, entry: Mapping[str, Any], model: str, run: str, where: str) -> None:
-        self.model, self.run = model, run
-        self.name = as_text(entry.get("evaluation_name"), f"{where}: evaluation_name")
-        self.where = f"{where}, evaluation {self.name!r}"
-        data = entry.get("source_data")
-        data = data if isinstance(data, dict) else {}
-        name = data.get("dataset_name")
-        self.dataset = name if isinstance(name, str) and name.strip() else self.name
-        details = entry.get("score_details")
-        self.details = as_mapping(details, f"{self.where}: score_details")
-        self.config = as_mapping(entry.get("metric_config"), f"{self.where}: metric_config")
-        self.language = self._stated(data)
-        result_id = entry.get("evaluation_result_id")
-        self.result_id = result_id if isinstance(result_id, str) and result_id else None
-        self.metric = _metric(self.config, self.result_id)
-        self.task, self.selector = without_filter(self.name, self.result_id)
-        said = self.details.get("details")
-        said = said if isinstance(said, dict) else {}
-        self.split = str(said.get("split") or "")
-        self.perturbation = str(said.get("perturbation") or "")
+    model: str
+    run: str
+    where: str
+    name: str
+    task: str
+    result_id: str | None
+    metric: str
+    selector: str
+    dataset: str
+    language: str | None
+    split: str
+    perturbation: str
+    config: Mapping[str, Any]
+    details: Mapping[str, Any]
 
-    def _stated(self, data: Mapping[str, Any]) -> str | None:
-        """The language where some ``additional_details`` say it."""
-        for holder in (data, self.config, self.details):
-            for place in ("additional_details", "details"):
-                found = holder.get(place)
-                if not isinstance(found, dict):
-                    continue
-                for key in _LANGUAGE_KEYS:
-                    languages = _as_languages(found.get(key))
-                    if languages:
-                        return joined_languages(languages)
-                language = _of_scenario(found.get("scenario_args"))
-                if language is not None:
-                    return language
-        return None
+    @classmethod
+    def of(cls, entry: Mapping[str, Any], model: str, run: str, where: str) -> Entry:
+        """An object of ``evaluation_results``, in the record of `model` and `run` at `where`.
+
+        Raises
+        ------
+        InputError
+            If it is not as the schema has it.
+        """
+        name = as_text(entry.get("evaluation_name"), f"{where}: evaluation_name")
+        where = f"{where}, evaluation {name!r}"
+        data = _object(entry.get("source_data"))
+        dataset = data.get("dataset_name")
+        details = as_mapping(entry.get("score_details"), f"{where}: score_details")
+        config = as_mapping(entry.get("metric_config"), f"{where}: metric_config")
+        stated = entry.get("evaluation_result_id")
+        result_id = stated if isinstance(stated, str) and stated else None
+        task, selector = without_filter(name, result_id)
+        said = _object(details.get("details"))
+        return cls(
+            model=model,
+            run=run,
+            where=where,
+            name=name,
+            task=task,
+            result_id=result_id,
+            metric=_metric(config, result_id),
+            selector=selector,
+            dataset=dataset if isinstance(dataset, str) and dataset.strip() else name,
+            language=_stated_language(data, config, details),
+            split=str(said.get("split") or ""),
+            perturbation=str(said.get("perturbation") or ""),
+            config=config,
+            details=details,
+        )
 
     @property
     def left_out(self) -> bool:
         """Whether it is about changed inputs or training examples."""
         return bool(self.perturbation) or self.split == "train"
 
-    def tell_apart(self) -> None:
-        """Take as selector what ``evaluation_result_id`` says beside the metric."""
+    @property
+    def place(self) -> tuple[str, ...]:
+        """Task, metric, selector and split: where one record should have one result."""
+        return self.task, self.metric, self.selector, self.split
+
+    def told_apart(self, several: Collection[tuple[str, ...]]) -> Entry:
+        """With what ``evaluation_result_id`` says beside the metric, if `several` has its place."""
+        if self.left_out or self.place not in several:
+            return self
         parts = (self.result_id or "").split(":")
         rest = [part for part in parts if part not in (self.metric, self.selector, self.split)]
-        self.selector = ":".join(filter(None, [self.selector, *rest]))
+        return replace(self, selector=":".join(filter(None, [self.selector, *rest])))
 
     @property
     def higher(self) -> bool | None:
@@ -198,8 +219,7 @@ class Entry:
         task = self.named(named)
         if task is None:
             return
-        uncertainty = self.details.get("uncertainty")
-        uncertainty = uncertainty if isinstance(uncertainty, dict) else {}
+        uncertainty = _object(self.details.get("uncertainty"))
         error = uncertainty.get("standard_error")
         error = error.get("value") if isinstance(error, dict) else error
         lower, upper = (self._bound(name) for name in ("min_score", "max_score"))
@@ -236,24 +256,39 @@ def without_filter(name: str, result_id: str | None) -> tuple[str, str]:
     return name, ""
 
 
-def unperturbed(found: Sequence[Entry]) -> tuple[list[Entry], list[Dropped]]:
-    """Entries without those of changed inputs and of training examples, as HELM has them.
+def several_results(found: Iterable[Entry]) -> set[tuple[str, ...]]:
+    """Places at which some record has more than one result, for `Entry.told_apart`."""
+    counts = Counter((e.place, e.model, e.where) for e in found if not e.left_out)
+    return {place for (place, _, _), number in counts.items() if number > 1}
 
-    Where one record has several results of a task, metric and split, what their
-    ``evaluation_result_id`` says beside the metric tells them apart from now on.
-    """
-    kept = [entry for entry in found if not entry.left_out]
+
+def _perturbed(found: Iterable[Entry]) -> list[Dropped]:
+    """What is left out, as it is of HELM's own results."""
     gone = [entry for entry in found if entry.left_out]
-    counts = Counter((e.model, e.task, e.metric, e.selector, e.split, e.where) for e in kept)
-    several = {key[1:-1] for key, number in counts.items() if number > 1}
-    for entry in kept:
-        if (entry.task, entry.metric, entry.selector, entry.split) in several:
-            entry.tell_apart()
-    dropped = []
-    if gone:
-        labels = Counter(f"{entry.model}, {entry.task}" for entry in gone)
-        dropped.append(Dropped(NOT_THE_TEST, tuple(sorted(labels.items())), gone[0].where))
-    return kept, dropped
+    if not gone:
+        return []
+    labels = Counter(f"{entry.model}, {entry.task}" for entry in gone)
+    return [Dropped(NOT_THE_TEST, tuple(sorted(labels.items())), gone[0].where)]
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    """A JSON object that may be missing."""
+    return value if isinstance(value, dict) else {}
+
+
+def _stated_language(*holders: Mapping[str, Any]) -> str | None:
+    """The language where some ``additional_details`` say it."""
+    for holder in holders:
+        for place in ("additional_details", "details"):
+            found = _object(holder.get(place))
+            for key in _LANGUAGE_KEYS:
+                languages = _as_languages(found.get(key))
+                if languages:
+                    return joined_languages(languages)
+            language = _of_scenario(found.get("scenario_args"))
+            if language is not None:
+                return language
+    return None
 
 
 def _of_scenario(value: Any) -> str | None:
@@ -270,7 +305,7 @@ def _of_scenario(value: Any) -> str | None:
 
 
 def _metric(config: Mapping[str, Any], result_id: str | None = None) -> str:
-    """The metric's name; EuroEval puts the split before it."""
+    """The metric's name, in the tool's own words where results are referred to in these."""
     own = config.get("metric_name")
     # Converters refer to results by the tool's own name: exact_match where the id is exact-match.
     if isinstance(own, str) and own.strip() and own in (result_id or "").split(":"):
@@ -325,7 +360,7 @@ def entries(record: Mapping[str, Any], where: str) -> list[Entry]:
     time = record.get("evaluation_timestamp") or record.get("retrieved_timestamp") or ""
     results = as_list(record.get("evaluation_results"), f"{where}: evaluation_results")
     return [
-        Entry(as_mapping(entry, f"{where}: evaluation_results: {i}"), model, str(time), where)
+        Entry.of(as_mapping(entry, f"{where}: evaluation_results: {i}"), model, str(time), where)
         for i, entry in enumerate(results, start=1)
     ]
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,7 +37,7 @@ from bayeseval.records.readers.every_eval import (
     Entry,
     entries,
     name_evaluations,
-    unperturbed,
+    several_results,
     without_filter,
 )
 from bayeseval.records.readers.items import Items, settle_items
@@ -62,6 +62,9 @@ class _Beside:
 
     evaluation_id: str | None
     entries: Sequence[Entry]
+
+    def told_apart(self, several: Collection[tuple[str, ...]]) -> _Beside:
+        return replace(self, entries=[entry.told_apart(several) for entry in self.entries])
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,8 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     names = read_task_names(options.task_names)
     source = common_folder(paths)
     beside = {path: _beside(path) for path in paths}
-    unperturbed([entry for found in beside.values() if found for entry in found.entries])
+    several = several_results(e for found in beside.values() if found for e in found.entries)
+    beside = {path: found and found.told_apart(several) for path, found in beside.items()}
     lost, known = _Lost(), _Names(names)
     files = {path: _lines(path, beside[path], known, lost) for path in options.each(paths)}
     tests = [
