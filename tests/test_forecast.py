@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from bayeseval.forecast import (
     check_forecasts,
     forecast,
 )
+from bayeseval.output.forecast import forecast_figure
 from bayeseval.records import Covariate
 from bayeseval.simulate import simulate
 from bayeseval.spec import CovariateTerm, load_spec
@@ -76,14 +78,33 @@ def test_every_language_with_alignment_and_no_records(found: Forecast) -> None:
     assert np.abs(new["potential_mean"] - on_line).max() < 5 * 6.3 / 2000**0.5
 
 
-def test_chosen_languages_keep_their_ranks(fitted: Fit, found: Forecast) -> None:
-    some = forecast(fitted, languages=["cat_Latn", "swh_Latn"], check=False).table
-    assert set(some["source_label"]) == {"cat_Latn", "swh_Latn"}
-    whole = found.table.set_index("source_label")
-    for _, row in some.iterrows():
-        assert row["rank_mean"] == whole.loc[row["source_label"], "rank_mean"]
+def test_chosen_languages_are_printed_and_the_table_is_whole(fitted: Fit, found: Forecast) -> None:
+    some = forecast(fitted, languages=["cat_Latn", "swh_Latn"], check=False)
+    # By the source's label; in the table under the benchmark's.
+    assert set(some.languages) == {"cat_Latn", "sw"}
+    pd.testing.assert_frame_equal(some.table, found.table)
+    shown = str(some).partition("\nnote: ")[0]
+    assert set(re.findall(r"\w+_[A-Z][a-z]{3}\b", shown)) == {"cat_Latn", "swh_Latn"}
+    assert "2 of 203 languages; + has records" in str(some)
+    assert "swh_Latn +" in str(some)
     with pytest.raises(InputError, match="no language 'cat_Lat' in the covariate.*'cat_Latn'"):
-        forecast(fitted, languages=["cat_Lat"], check=False)
+        forecast(fitted, languages=["cat_Lat"])
+
+
+def test_chosen_languages_are_marked_and_all_are_drawn(found: Forecast) -> None:
+    drawn = forecast_figure(
+        found.table,
+        found.line,
+        covariate="mexa",
+        subtitle="",
+        gate_status="pass",
+        languages=("cat_Latn", "ace_Arab"),
+    )
+    # Not the line of the slope, nor those from labels to their points.
+    dots = [line for line in drawn.axes[0].lines if line.get_marker() == "o"]
+    assert [len(np.atleast_1d(line.get_xdata())) for line in dots] == [120, 30, 53, 2]
+    texts = {text.get_text() for text in drawn.axes[0].texts}
+    assert texts & {"cat_Latn", "ace_Arab", "lmo_Latn"} == {"cat_Latn", "ace_Arab"}
 
 
 def test_alignment_of_every_model() -> None:
@@ -174,7 +195,8 @@ def test_the_command_adds_to_the_folder(
     assert "cat_Latn" in said
     assert "ace_Arab *" in said
     table = pd.read_csv(folder / "tables" / "forecast.csv")
-    assert list(table["language"]) == ["cat_Latn", "ace_Arab"]
+    # The file is whole, whatever was asked for.
+    assert len(table) == 203
     assert (table["gate"] == "pass").all()
     assert (folder / "figures" / "forecast.png").stat().st_size > 10_000
     assert (folder / "figures" / "forecast_by_script.png").stat().st_size > 5_000

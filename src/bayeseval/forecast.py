@@ -58,6 +58,9 @@ class Forecast:
         Which fit.
     gate : str
     notes : tuple of str
+    languages : tuple of str
+        Those that were asked for, as in the table: printed, and marked in the figures.
+        Empty when all were.
     """
 
     table: pd.DataFrame
@@ -67,12 +70,20 @@ class Forecast:
     subtitle: str
     gate: str
     notes: tuple[str, ...]
+    languages: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """What a person wants to read."""
         from bayeseval.output.forecast import format_forecast
 
-        return format_forecast(self.table, self.check, self.covariate, self.subtitle, self.notes)
+        return format_forecast(
+            self.table,
+            self.check,
+            self.covariate,
+            self.subtitle,
+            self.notes,
+            languages=self.languages,
+        )
 
     def save(self, folder: str | Path, *, figures: bool = True) -> Path:
         """Add tables and figures to the result folder of the fit."""
@@ -86,6 +97,7 @@ class Forecast:
             covariate=self.covariate,
             subtitle=self.subtitle,
             gate_status=self.gate,
+            languages=self.languages,
             figures=figures,
         )
 
@@ -109,7 +121,7 @@ def forecast(
     covariate : Covariate, str or Path, optional
         Values of the languages to forecast; when left out, those that the fit was made with.
     languages : sequence of str, optional
-        Which rows to keep, by label; ranks stay among all.
+        Which to print and to mark in the figures, by label; the table has all.
     check : bool
         Whether to leave out each language with records and forecast it: two refits per
         language, half a minute on MEGA.
@@ -169,6 +181,8 @@ def forecast(
         "extrapolation": (all_values < observed.min()) | (all_values > observed.max()),
     }
     table = pd.DataFrame(columns).sort_values("potential_mean", ascending=False, kind="stable")
+    # Refused before the check, which takes long.
+    chosen = _chosen(table, languages)
     if covariate is not None:
         own_values = _over_models(values.at(own, models)[0])
         notes += _apart((own_values - observed) / slope.sd, term.name)
@@ -177,13 +191,14 @@ def forecast(
         checked, reason = _checked(fit, seed=seed, progress=progress)
         notes += [f"no check of the forecasts: {reason}"] if reason else []
     return Forecast(
-        table=finish(_chosen(table, languages), ci_prob),
+        table=finish(table, ci_prob),
         check=checked,
         line=_line(arrays, all_values, ci_prob),
         covariate=term.name,
         subtitle=f"{fit.run['benchmark']}, model {spec.name}, engine {fit.run['engine']}",
         gate=fit.gate.status,
         notes=tuple(notes),
+        languages=chosen,
     )
 
 
@@ -296,9 +311,10 @@ def _true_values(
     return np.asarray(drawn.mean(axis=1) if x.ndim == 2 else drawn)
 
 
-def _chosen(table: pd.DataFrame, languages: Sequence[str] | None) -> pd.DataFrame:
+def _chosen(table: pd.DataFrame, languages: Sequence[str] | None) -> tuple[str, ...]:
+    """Asked for by a label of the benchmark or of the source; in the order of the table."""
     if languages is None:
-        return table
+        return ()
     for label in languages:
         both = [*table[names.LANGUAGE], *table["source_label"]]
         if label not in both:
@@ -306,7 +322,8 @@ def _chosen(table: pd.DataFrame, languages: Sequence[str] | None) -> pd.DataFram
                 f"no language {label!r} in the covariate{did_you_mean(label, both)} "
                 f"(it has {len(table)})"
             )
-    return table[table[names.LANGUAGE].isin(languages) | table["source_label"].isin(languages)]
+    own = table[names.LANGUAGE]
+    return tuple(own[own.isin(languages) | table["source_label"].isin(languages)])
 
 
 def _line(arrays: PosteriorArrays, values: Floats, ci_prob: float) -> pd.DataFrame:

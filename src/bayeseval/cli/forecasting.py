@@ -17,7 +17,9 @@ def forecast(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A result folder of `fit`.")],
     languages: Annotated[
         str | None,
-        typer.Option(metavar="CODES", help="Which languages, with commas.", show_default="all"),
+        typer.Option(
+            metavar="CODES", help="Which languages to print, with commas.", show_default="all"
+        ),
     ] = None,
     covariate: Annotated[
         Path | None,

@@ -34,6 +34,7 @@ _SCRIPTS: Final = "figures/forecast_by_script.png"
 _ENDS: Final = 8
 _WIDTH: Final = 7.0
 _COLUMNS: Final = 100
+_FILLED: Final = " Orange and filled: the languages that were asked for."
 
 
 def write_forecast(
@@ -45,6 +46,7 @@ def write_forecast(
     covariate: str,
     subtitle: str,
     gate_status: str,
+    languages: Sequence[str] = (),
     figures: bool,
 ) -> Path:
     """Add ``tables/forecast.csv``, ``tables/forecast_check.csv`` and figures to a result folder.
@@ -57,6 +59,8 @@ def write_forecast(
         Of :class:`bayeseval.forecast.Forecast`.
     gate_status : str
         The column ``gate``; ``fail`` stamps the figures.
+    languages : sequence of str
+        Marked in the figures.
     figures : bool
         False deletes the figures of an earlier forecast.
 
@@ -70,20 +74,27 @@ def write_forecast(
         writers[_CHECK] = partial(write_csv, check.assign(gate=gate_status))
     if figures:
         said = {"covariate": covariate, "subtitle": subtitle, "gate_status": gate_status}
-        writers[_FIGURE] = partial(save_figure, forecast_figure(table, line, **said))
-        writers[_SCRIPTS] = partial(save_figure, script_figure(table, **said))
+        drawn = forecast_figure(table, line, **said, languages=languages)
+        writers[_FIGURE] = partial(save_figure, drawn)
+        writers[_SCRIPTS] = partial(save_figure, script_figure(table, **said, languages=languages))
     return add_files(folder, writers, without=(_FIGURE, _SCRIPTS, _CHECK))
 
 
 @styled
 def forecast_figure(
-    table: pd.DataFrame, line: pd.DataFrame, *, covariate: str, subtitle: str, gate_status: str
+    table: pd.DataFrame,
+    line: pd.DataFrame,
+    *,
+    covariate: str,
+    subtitle: str,
+    gate_status: str,
+    languages: Sequence[str] = (),
 ) -> Figure:
     """Potential against the covariate: line with band, languages with records and without.
 
     Parameters
     ----------
-    table, line, covariate, subtitle, gate_status
+    table, line, covariate, subtitle, gate_status, languages
         See :func:`write_forecast`.
     """
     from bayeseval.output._labels import place_labels
@@ -98,7 +109,7 @@ def forecast_figure(
             f"Line and band: expected potential and its {percent} interval. Dots: languages with "
             f"records; circles: forecasts, bars are their {percent} intervals, which hold a "
             "language's own deviation from the line. Grey circles lie outside the range of the "
-            "languages with records."
+            f"languages with records.{_FILLED if languages else ''}"
         ),
         gate_status=gate_status,
     )
@@ -121,14 +132,20 @@ def forecast_figure(
         )
     own = table[table["observed"]]
     axes.plot(own[covariate], own["potential_mean"], "o", color=MAIN, ms=4.0, ls="")
+    asked = table[table[names.LANGUAGE].isin(languages)]
+    axes.vlines(
+        asked[covariate], asked["potential_lower"], asked["potential_upper"], color=ACCENT, lw=1.2
+    )
+    axes.plot(asked[covariate], asked["potential_mean"], "o", color=ACCENT, ms=4.5, ls="")
     axes.set_xlabel(covariate)
     axes.set_ylabel("Language potential")
     figure.canvas.draw()
+    named = table[table["observed"] | table[names.LANGUAGE].isin(languages)]
     place_labels(
         axes,
-        own[covariate].to_numpy(dtype=float),
-        own["potential_mean"].to_numpy(dtype=float),
-        list(own[names.LANGUAGE]),
+        named[covariate].to_numpy(dtype=float),
+        named["potential_mean"].to_numpy(dtype=float),
+        list(named[names.LANGUAGE]),
         lines=np.empty((0, 4)),
         size=6.5,
         colour=MAIN,
@@ -138,13 +155,18 @@ def forecast_figure(
 
 @styled
 def script_figure(
-    table: pd.DataFrame, *, covariate: str, subtitle: str, gate_status: str
+    table: pd.DataFrame,
+    *,
+    covariate: str,
+    subtitle: str,
+    gate_status: str,
+    languages: Sequence[str] = (),
 ) -> Figure:
     """Potentials by script, the most frequent scripts first: where the weak languages are.
 
     Parameters
     ----------
-    table, covariate, subtitle, gate_status
+    table, covariate, subtitle, gate_status, languages
         See :func:`write_forecast`.
     """
     script = table["source_label"].astype("str").str.partition("_")[2].replace("", "unknown")
@@ -160,7 +182,8 @@ def script_figure(
         caption=(
             "Each mark is a language: filled with records, open forecast. The line is the mean of "
             f"its script; in brackets the number of languages. Labels of {covariate}'s source say "
-            "which script it is. No map: the project ships no geography."
+            f"which script it is. No map: the project ships no geography."
+            f"{_FILLED if languages else ''}"
         ),
         gate_status=gate_status,
     )
@@ -173,6 +196,8 @@ def script_figure(
         y, values = row + offset, part["potential_mean"].to_numpy(dtype=float)
         axes.plot(values[open_], y[open_], "o", mfc="white", mec=ACCENT, ms=3.5, ls="")
         axes.plot(values[~open_], y[~open_], "o", color=MAIN, ms=4.0, ls="")
+        asked = part[names.LANGUAGE].isin(languages).to_numpy(dtype=bool)
+        axes.plot(values[asked], y[asked], "o", color=ACCENT, ms=4.5, ls="")
         axes.vlines(values.mean(), row - 0.4, row + 0.4, color=GREY, linewidth=1.5)
     axes.set_yticks(range(len(order)), [f"{s} ({int((group == s).sum())})" for s in order])
     axes.invert_yaxis()
@@ -186,27 +211,32 @@ def format_forecast(
     covariate: str,
     subtitle: str,
     notes: Sequence[str],
+    *,
+    languages: Sequence[str] = (),
 ) -> str:
     """Summarise a forecast in text.
 
     Parameters
     ----------
-    table, check, covariate, subtitle, notes
-        Of :class:`bayeseval.forecast.Forecast`.
+    table, check, covariate, subtitle, notes, languages
+        Of :class:`bayeseval.forecast.Forecast`; all rows of `languages` are shown, or the
+        ends of the table.
     """
     new = table[~table["observed"]]
     percent = 100 * float(table["ci_prob"].iloc[0])
     shown = new if len(new) <= 2 * _ENDS else pd.concat([new.head(_ENDS), new.tail(_ENDS)])
-    ends = "" if shown is new else f", first and last {_ENDS}"
-    heading = (
-        f"Forecast potential, score points ({len(new)} languages without records{ends}; "
-        "* outside the observed range)"
-    )
+    which = f"{len(new)} languages without records"
+    which += "" if shown is new else f", first and last {_ENDS}"
+    if languages:
+        shown = table[table[names.LANGUAGE].isin(languages)]
+        which = f"{len(shown)} of {len(table)} languages"
+        which += "; + has records" if shown["observed"].any() else ""
+    heading = f"Forecast potential, score points ({which}; * outside the observed range)"
     columns = {
         "language": [
-            f"{label}{' *' * outside}"
-            for label, outside in zip(
-                shown["source_label"], shown["extrapolation"].astype(int), strict=True
+            f"{label}{' *' * bool(outside)}{' +' * bool(own)}"
+            for label, outside, own in zip(
+                shown["source_label"], shown["extrapolation"], shown["observed"], strict=True
             )
         ],
         covariate: [f"{value:.2f}" for value in shown[covariate]],
@@ -221,7 +251,7 @@ def format_forecast(
         f"{subtitle}\nMeans with {percent:.4g} % intervals; ranks among all languages of the "
         "covariate, 1 is best."
     ]
-    if len(new):
+    if len(shown):
         parts.append(text_table(heading, columns))
     if int(new["extrapolation"].sum()):
         parts.append(
