@@ -182,8 +182,7 @@ def script_figure(
         caption=(
             "Each mark is a language: filled with records, open forecast. The line is the mean of "
             f"its script; in brackets the number of languages. Labels of {covariate}'s source say "
-            f"which script it is. No map: the project ships no geography."
-            f"{_FILLED if languages else ''}"
+            f"which script it is.{_FILLED if languages else ''}"
         ),
         gate_status=gate_status,
     )
