@@ -102,6 +102,21 @@ def test_tidy_tables_pool_layers_and_count_sentences(tmp_path: Path, small: Reco
     assert "layers were pooled by their maximum" in highest.notes
 
 
+def test_two_models_of_one_name_are_refused(tmp_path: Path, small: Records) -> None:
+    def table(*models: str) -> Path:
+        rows = [f"eng_Latn,{','.join('1' * len(models))}"]
+        rows += [f"swh_Latn,{','.join(f'0.{i}' for i in range(1, len(models) + 1))}"]
+        return write(tmp_path / "wide.csv", "\n".join([",".join(["language", *models]), *rows]))
+
+    with pytest.raises(InputError, match=r"'org1/A' and 'org2/a' could both be the model 'a'"):
+        load_covariate(table("org1/A", "org2/a", "b"), small)
+    # The very name wins; and an average needs no choice.
+    exact = load_covariate(table("org1/a", "a", "org/b"), small)
+    np.testing.assert_allclose(exact.at(["sw"], ["a", "b"])[0], [[0.2], [0.3]])
+    mean = load_covariate(table("org1/a", "org2/a", "b"), small, by="language")
+    assert mean.at(["sw"])[0] == pytest.approx([0.2])
+
+
 def test_a_folder_of_the_reference_tool(tmp_path: Path, small: Records) -> None:
     # compute_mexa.py of github.com/cisnlp/MEXA dumps {layer: score}, one file per language.
     for label, layers in {

@@ -212,9 +212,7 @@ def _level(
     table: AlignmentTable, models: Sequence[str], by: str
 ) -> tuple[dict[str, int], Literal["language", "model:language"], list[str]]:
     """Which of the benchmark's models the source has, and what is a value's level."""
-    there = {model.casefold(): i for i, model in enumerate(table.models) if model}
-    there.update({model.rpartition("/")[2]: i for model, i in list(there.items())})
-    chosen = {model: there[model.casefold()] for model in models if model.casefold() in there}
+    chosen = {} if by == "language" else _models(table, models)
     if by == "auto":
         by = "model:language" if len(chosen) == len(models) else "language"
         some = bool(chosen) and len(chosen) < len(models)
@@ -231,6 +229,27 @@ def _level(
         names = ", ".join(table.models) or "none named"
         raise InputError(f"{table.source}: none of its models is in the records ({names})")
     return chosen, "model:language", notes
+
+
+def _models(table: AlignmentTable, models: Sequence[str]) -> dict[str, int]:
+    """Where each of some models stands: under its own name, else after an ORG/ of the Hub."""
+    places: dict[str, list[int]] = {}
+    for i, model in enumerate(table.models):
+        for name in {model.casefold(), model.casefold().rpartition("/")[2]} - {""}:
+            places.setdefault(name, []).append(i)
+    chosen = {}
+    for model in models:
+        found = places.get(model.casefold(), [])
+        exact = [i for i in found if table.models[i].casefold() == model.casefold()]
+        if len(exact or found) > 1:
+            both = " and ".join(repr(table.models[i]) for i in (exact or found)[:2])
+            raise InputError(
+                f"{table.source}: {both} could both be the model {model!r} of the records; take "
+                "one of them out, name it as the records do, or average with by=language"
+            )
+        if found:
+            chosen[model] = (exact or found)[0]
+    return chosen
 
 
 def _average(values: Floats) -> tuple[Floats, list[str]]:
