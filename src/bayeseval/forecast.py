@@ -348,7 +348,7 @@ def _checked(fit: Fit, *, seed: int, progress: Progress | None) -> tuple[pd.Data
 
 
 def check_forecasts(
-    design: Design, *, seed: int = 0, progress: Progress | None = None
+    design: Design, *, draws: int = _DRAWS, seed: int = 0, progress: Progress | None = None
 ) -> pd.DataFrame:
     """Leave out every language and forecast it, with the covariate and without.
 
@@ -360,6 +360,8 @@ def check_forecasts(
     ----------
     design : Design
         Gaussian, with a covariate.
+    draws : int
+        Of each refit, in each of two chains.
     seed : int
         The one seed.
     progress : callable, optional
@@ -377,20 +379,21 @@ def check_forecasts(
 
     plain = _without_covariate(design)
     # Fixed by a known wide sd: the potentials that the records alone give.
-    unpooled = _potentials(_unpooled(plain), seed)[0]
+    unpooled = _potentials(_unpooled(plain), draws, seed)[0]
     target, error = unpooled.mean(axis=0), unpooled.std(axis=0, ddof=1)
     labels = design.coords[names.LANGUAGE]
     counts = np.bincount(design.factor_index[names.LANGUAGE], minlength=len(labels))
     rows: list[dict[str, object]] = []
     rng = generator(seed, "forecast-check")
     for number, (model, is_with) in enumerate(((design, True), (plain, False))):
-        whole = _potentials(model, seed)[1]
+        whole = _potentials(model, draws, seed)[1]
         for level, label in enumerate(labels):
             if progress is not None:
                 done = number * len(labels) + level
                 progress("leaving out each language", done, 2 * len(labels), label)
-            draws, evidence = _potentials(without(model, by="language", unit=level), seed)
-            own = draws[:, level]
+            rest = without(model, by="language", unit=level)
+            values, evidence = _potentials(rest, draws, seed)
+            own = values[:, level]
             noisy = own + error[level] * rng.standard_normal(len(own))
             covered = [
                 bool(low <= target[level] <= high)
@@ -439,12 +442,12 @@ def _unpooled(design: Design) -> Design:
     )
 
 
-def _potentials(design: Design, seed: int) -> tuple[Floats, float]:
+def _potentials(design: Design, draws: int, seed: int) -> tuple[Floats, float]:
     """Draws of all languages' potentials, and the log evidence."""
     from bayeseval.engines import to_tree
     from bayeseval.engines.marginal import sample
 
-    found = sample(design, SamplerSettings(draws=_DRAWS, chains=2, seed=seed))
+    found = sample(design, SamplerSettings(draws=draws, chains=2, seed=seed))
     arrays = read_arrays(to_tree(design, found, engine="marginal"))
     values = language_potential(arrays, rng=generator(seed, "forecast-check-cells"))
     return values, float(found.attrs.get("log_marginal_likelihood", "nan"))
