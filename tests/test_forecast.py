@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -218,8 +219,6 @@ def test_what_is_refused() -> None:
         forecast(plain)
     logit = make_tree()
     arrays = read_arrays(logit)
-    from dataclasses import replace
-
     bent = replace(arrays, response=replace(arrays.response, link="logit"))
     with pytest.raises(InputError, match="logit link"):
         new_potential(bent, np.zeros((arrays.n_samples, 1)), rng=np.random.default_rng(0))
@@ -247,3 +246,22 @@ def test_the_covariate_of_the_fit_is_found_again(fitted: Fit) -> None:
     (covariate,) = find_covariates(be.load("mega"), load_spec("mexa"))
     given = forecast(fitted, covariate=covariate, check=False)
     pd.testing.assert_frame_equal(given.table, forecast(fitted, check=False).table)
+
+
+@pytest.mark.parametrize(
+    "folder", ["/home/else/bayeseval/benchmarks/mega/covariates/", r"C:\bayeseval\_data\mega\\"]
+)
+def test_a_shipped_covariate_is_found_again_on_another_machine(
+    fitted: Fit, found: Forecast, folder: str
+) -> None:
+    def moved(file: str, digest: str) -> Fit:
+        said = {"mexa": {**fitted.run["covariates"]["mexa"], "source": file, "hash": digest}}
+        return replace(fitted, run={**fitted.run, "covariates": said})
+
+    digest = fitted.run["covariates"]["mexa"]["hash"]
+    elsewhere = forecast(moved(f"{folder}mexa.csv", digest), check=False)
+    pd.testing.assert_frame_equal(elsewhere.table, found.table)
+    # Another file, or other values under the same name, are not taken for it.
+    for fit in (moved(f"{folder}mine.csv", digest), moved(f"{folder}mexa.csv", "0" * 64)):
+        with pytest.raises(InputError, match="that the fit was made with are not at .*--covariate"):
+            forecast(fit, check=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,6 +12,7 @@ import pandas as pd
 
 from bayeseval import names
 from bayeseval._random import generator
+from bayeseval._resources import resource_names
 from bayeseval.covariates import CovariateSource, find_covariates
 from bayeseval.design import Design, restore_design
 from bayeseval.engines import Progress, SamplerSettings
@@ -209,18 +210,34 @@ def _covariate(fit: Fit, term: CovariateTerm, given: CovariateSource) -> Covaria
     if given is not None:
         return find_covariates(records, fit.spec, given)[0]
     said = fit.run["covariates"][term.name]
-    if not said["source"] or not Path(said["source"]).exists():
-        raise InputError(
-            f"the values of {term.name} that the fit was made with are not at "
-            f"{said['source'] or 'any file'}; give them with --covariate (covariate= in Python)"
-        )
-    (found,) = find_covariates(records, fit.spec, said["source"])
-    if found.content_hash != said["hash"]:
+    if said["source"] and Path(said["source"]).exists():
+        (found,) = find_covariates(records, fit.spec, said["source"])
+        if found.content_hash == said["hash"]:
+            return found
         raise InputError(
             f"{said['source']} has changed since the fit; fit again, or give the values with "
             "--covariate"
         )
-    return found
+    shipped = _shipped(fit, said["source"])
+    if shipped is not None:
+        (found,) = find_covariates(records, fit.spec, shipped)
+        if found.content_hash == said["hash"]:
+            return found
+    raise InputError(
+        f"the values of {term.name} that the fit was made with are not at "
+        f"{said['source'] or 'any file'}; give them with --covariate (covariate= in Python)"
+    )
+
+
+def _shipped(fit: Fit, source: str) -> Path | None:
+    """The benchmark's own file of that name: the folder may come from another machine."""
+    card = resource_names("benchmarks").get(str(fit.run["benchmark"]))
+    # Of either system's paths.
+    name = PureWindowsPath(source).name
+    if card is None or not name:
+        return None
+    path = card.parent / "covariates" / name
+    return path if path.is_file() else None
 
 
 def _records(fit: Fit) -> Records:
