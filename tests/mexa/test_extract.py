@@ -7,6 +7,7 @@ importing torch costs seconds.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -401,7 +402,37 @@ def test_the_command(
     assert (out / "alignment.csv").read_bytes() == before
     capsys.readouterr()
     assert main([*arguments, "--out", str(out), "--embedding", "last"]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    refused = capsys.readouterr().err
+    assert refused.count("\n") == 1
+    assert "engine mexa weighted mean, this one has engine mexa last mean" in refused
+
+
+def test_other_weights_or_precision_do_not_replace_a_folder(
+    folders: dict[str, Path], corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, out = tmp_path / "model", tmp_path / "out"
+    shutil.copytree(folders["llama"], model)
+    arguments = ["mexa", "--model", str(model), "--parallel", str(corpus), "--out", str(out)]
+    arguments += ["--device", "cpu", "--no-figures", "--quiet"]
+    assert main(arguments) == 0
+    # The precision that auto has chosen, said outright, is the same run.
+    assert main([*arguments, "--dtype", "float32"]) == 0
+    before = (out / "alignment.csv").read_bytes()
+    capsys.readouterr()
+    assert main([*arguments, "--dtype", "bfloat16"]) == 2
+    said = capsys.readouterr().err
+    assert re.search(r"out holds a run of model in float32 \(weights \w{12}\), this one is", said)
+    assert "of model in bfloat16" in said
+    assert said.count("\n") == 1
+    # Another step of the same training: files of the same names and sizes.
+    weights = safetensors.numpy.load_file(model / "model.safetensors")
+    trained = {name: 1.5 * values for name, values in weights.items()}
+    safetensors.numpy.save_file(trained, model / "model.safetensors", metadata={"format": "pt"})
+    assert main(arguments) == 2
+    said = re.findall(r"weights (\w+)", capsys.readouterr().err)
+    assert said[0] != said[1]
+    assert (out / "alignment.csv").read_bytes() == before
+    assert main([*arguments, "--force"]) == 0
 
 
 def test_a_kept_language_without_its_embeddings_is_done_again(

@@ -75,7 +75,7 @@ def mexa(
     texts = read_parallel(parallel, pivot=pivot, sentences=sentences or None, keep_blank=keep_blank)
     settings = Settings(embedding, pooling, device, dtype, token_budget)
     folder = out or alignment_folder(model, embedding, pooling, texts.n)
-    check_target(folder, settings.identity(model, texts), force=force)
+    check_target(folder, settings.identity(texts), force=force)
     work = unfinished(folder)
     preamble = alignment_preamble(len(texts.texts), texts.n, pivot=pivot, work=work)
     with progress_bar(preamble, quiet=quiet) as progress:
@@ -84,6 +84,7 @@ def mexa(
             texts,
             settings,
             work=work,
+            folder=None if force else folder,
             save_embeddings=save_embeddings,
             bars=not quiet,
             progress=progress,

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from bayeseval._optional import require, versions
+from bayeseval.errors import InputError
 from bayeseval.mexa.alignment import Pooling
 from bayeseval.mexa.extract import TOKEN_BUDGET, Dtype, Embedded, Embedding, load_encoder
 from bayeseval.mexa.measure import Measured, measure, run_key
 from bayeseval.mexa.parallel import Parallel, text_hash
+from bayeseval.output.store import RUN_FILE, read_run
 
 __all__ = ["Aligned", "Settings", "align", "discard", "unfinished"]
 
@@ -37,14 +39,12 @@ class Settings:
     dtype: Dtype = "auto"
     token_budget: int = TOKEN_BUDGET
 
-    def identity(self, model: str, parallel: Parallel) -> dict[str, Any]:
-        """What makes two runs the same: sentences, model and what decides the numbers."""
-        asked = [model, parallel.pivot, self.embedding, self.pooling, self.dtype]
+    def identity(self, parallel: Parallel) -> dict[str, Any]:
+        """What makes two runs the same, but for ``spec_hash``: that needs the model loaded."""
         texts = {label: text_hash(one) for label, one in sorted(parallel.texts.items())}
         return {
-            "data_hash": _hash(texts),
-            "spec_hash": _hash(asked),
-            "engine": "mexa",
+            "data_hash": _hash([parallel.pivot, texts]),
+            "engine": f"mexa {self.embedding} {self.pooling}",
             "seed": 0,
         }
 
@@ -78,6 +78,7 @@ def align(
     settings: Settings,
     *,
     work: Path,
+    folder: Path | None = None,
     save_embeddings: bool = False,
     bars: bool = False,
     progress: Report,
@@ -93,6 +94,8 @@ def align(
     work : Path
         Folder for what is done, see :func:`unfinished`; the caller removes it when the
         results are safe elsewhere.
+    folder : Path, optional
+        Where the results are to replace those of the same model only.
     save_embeddings : bool
         Write every language's embeddings as safetensors, tensor ``embeddings`` of shape
         (layers, sentences, width).
@@ -108,7 +111,8 @@ def align(
     Raises
     ------
     InputError
-        If the model cannot be loaded or does not fit.
+        If the model cannot be loaded or does not fit, or `folder` holds scores of other
+        weights or another precision.
     """
     progress("model", 0, 1, model)
     # In a log file bars are noise.
@@ -117,6 +121,8 @@ def align(
     )
     progress("model", 1, 1, f"{encoder.name} on {encoder.device}, {encoder.dtype}")
     key = run_key(encoder, parallel, settings.embedding)
+    if folder is not None and (folder / RUN_FILE).is_file():
+        _check_model(folder, key)
     scores = work / "scores"
     files: dict[str, Path] = {}
     if save_embeddings:
@@ -136,7 +142,8 @@ def align(
         progress=progress,
     )
     run = {
-        **settings.identity(model, parallel),
+        **settings.identity(parallel),
+        "spec_hash": _hash(key),
         "command": "mexa",
         **key,
         "source": model,
@@ -154,6 +161,21 @@ def align(
         "platform": f"{sys.platform} {platform.machine()}",
     }
     return Aligned(measured, run, files)
+
+
+def _check_model(folder: Path, key: Mapping[str, Any]) -> None:
+    previous = read_run(folder)
+    if previous.get("spec_hash") == _hash(key):
+        return
+    theirs, ours = (
+        f"{run.get('model')} in {run.get('dtype')} (weights "
+        f"{str(run.get('fingerprint') or 'unknown')[:_SHORT]})"
+        for run in (previous, key)
+    )
+    raise InputError(
+        f"{folder} holds a run of {theirs}, this one is of {ours}; choose another --out or pass "
+        "--force"
+    )
 
 
 def _saver(files: Mapping[str, Path], key: Mapping[str, Any]) -> Callable[[str, Embedded], None]:

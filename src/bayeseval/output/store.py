@@ -62,7 +62,7 @@ def check_target(folder: str | Path, run: Mapping[str, Any], *, force: bool = Fa
     folder : str or Path
         May be a symbolic link to a folder.
     run : mapping
-        At least the keys of :data:`RUN_ID`.
+        The keys of :data:`RUN_ID`; one that is not known yet is left out and not compared.
     force : bool
         Allow the results of another run to be replaced. A folder without a run file is
         not ours and is refused all the same.
@@ -95,7 +95,7 @@ def _check_target(folder: str | Path, target: Path, run: Mapping[str, Any], *, f
         previous = read_json(target / RUN_FILE)
     except InputError as error:
         raise InputError(f"{error}; {_WAY_OUT}") from error
-    differing = [key for key in RUN_ID if previous.get(key) != run[key]]
+    differing = [key for key in RUN_ID if key in run and previous.get(key) != run[key]]
     if differing:
         theirs = ", ".join(_said(key, previous.get(key)) for key in differing)
         ours = ", ".join(_said(key, run[key]) for key in differing)
