@@ -7,6 +7,7 @@ import os
 import pytest
 
 from bayeseval._processes import run_all, sensible_jobs
+from bayeseval.engines import ENGINES, cores_of
 from bayeseval.errors import InputError
 
 
@@ -41,8 +42,32 @@ def test_what_a_piece_of_work_reports_is_passed_on() -> None:
     assert told == [("fits", 0, 1, ""), ("fits", 0, 1, "sampling"), ("fits", 1, 1, "")]
 
 
+def test_pieces_that_are_done_are_named() -> None:
+    def work(item: int, beat: object) -> int:
+        return item
+
+    for jobs in (1, 2):
+        told: list[tuple[object, ...]] = []
+        run_all(
+            work,
+            [3, 1],
+            jobs=jobs,
+            stage="work",
+            progress=lambda *report, told=told: told.append(report[1:]),
+            labels=["a", "b"],
+        )
+        assert told == [(0, 2, ""), (1, 2, "a"), (2, 2, "b")]
+
+
 def test_jobs_are_a_positive_number() -> None:
-    assert sensible_jobs(3) == 3
-    assert sensible_jobs(None) >= 1
+    assert sensible_jobs(3, cores_each=4) == 3
     with pytest.raises(InputError, match="--jobs must be at least 1, got 0"):
-        sensible_jobs(0)
+        sensible_jobs(0, cores_each=1)
+
+
+def test_as_many_jobs_as_there_are_cores_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(10)), raising=False)
+    found = {engine: sensible_jobs(None, cores_each=cores_of(engine)) for engine in ENGINES}
+    assert found == {"numpyro": 2, "pymc": 2, "marginal": 10, "ml": 10}
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0}, raising=False)
+    assert sensible_jobs(None, cores_each=4) == 1

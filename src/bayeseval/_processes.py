@@ -8,23 +8,20 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from bayeseval.errors import InputError
 
-__all__ = ["ended", "run_all", "sensible_jobs", "unheard_by_children"]
+__all__ = ["run_all", "sensible_jobs"]
 
 # As engines report it: stage, done, total, remark.
 Progress = Callable[[str, int, int, str], None]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# A fit runs its chains in threads, four of them unless asked otherwise.
-_CORES_PER_FIT: Final = 4
-
 
 @contextlib.contextmanager
-def unheard_by_children() -> Iterator[None]:
+def _unheard_by_children() -> Iterator[None]:
     """Processes started meanwhile do not hear of Ctrl-C: it is for this one, which ends them.
 
     What is ignored when a process starts is ignored in it. A mask would not do: the
@@ -41,7 +38,7 @@ def unheard_by_children() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def ended(results: Generator[Result]) -> Iterator[None]:
+def _ended(results: Generator[Result]) -> Iterator[None]:
     """End the processes when a report raises (Ctrl-C): what they work at is not wanted."""
     try:
         yield
@@ -51,13 +48,16 @@ def ended(results: Generator[Result]) -> Iterator[None]:
             results.close()
 
 
-def sensible_jobs(jobs: int | None) -> int:
+def sensible_jobs(jobs: int | None, *, cores_each: int) -> int:
     """Processes that keep the cores busy without getting in each other's way.
 
     Parameters
     ----------
     jobs : int, optional
-        As asked for; None is one per four cores, as every fit has four chains.
+        As asked for; None is as many as there are cores for.
+    cores_each : int
+        Cores that one piece of work keeps busy, see
+        :func:`bayeseval.engines.cores_of`.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def sensible_jobs(jobs: int | None) -> int:
         return jobs
     there = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if there else os.cpu_count() or 1
-    return max(1, cores // _CORES_PER_FIT)
+    return max(1, cores // cores_each)
 
 
 def run_all(
@@ -80,6 +80,7 @@ def run_all(
     jobs: int,
     stage: str,
     progress: Progress,
+    labels: Sequence[str] = (),
 ) -> list[Result]:
     """Results of ``work(item, beat)`` in the order of the items.
 
@@ -96,7 +97,10 @@ def run_all(
         What the progress is called.
     progress : callable
         Called as ``progress(stage, done, total, remark)``.
+    labels : sequence of str
+        The remark when a piece is done, one per item; nothing when left out.
     """
+    said = tuple(labels) or ("",) * len(items)
     progress(stage, 0, len(items), "")
     results: list[Result] = []
     if jobs == 1 or len(items) < 2:
@@ -107,15 +111,15 @@ def run_all(
                 progress(stage, done, len(items), inner)
 
             results.append(work(item, beat))
-            progress(stage, len(results), len(items), "")
+            progress(stage, len(results), len(items), said[done])
         return results
     from joblib import Parallel, delayed
 
     run = Parallel(n_jobs=min(jobs, len(items)), return_as="generator")
-    with unheard_by_children():
+    with _unheard_by_children():
         found = run(delayed(work)(item, None) for item in items)
-    with ended(found):
+    with _ended(found):
         for result in found:
             results.append(result)
-            progress(stage, len(results), len(items), "")
+            progress(stage, len(results), len(items), said[len(results) - 1])
     return results

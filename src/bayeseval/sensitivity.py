@@ -17,12 +17,12 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
-from bayeseval._processes import ended, unheard_by_children
+from bayeseval._processes import run_all, sensible_jobs
 from bayeseval.covariates import find_covariates
 from bayeseval.design import build_design
 from bayeseval.dropping import Part, choose_parts, outlying
-from bayeseval.engines import SamplerSettings, choose_engine
-from bayeseval.errors import BayesevalError, DesignError, InputError
+from bayeseval.engines import SamplerSettings, choose_engine, cores_of
+from bayeseval.errors import BayesevalError, DesignError
 from bayeseval.fit import Fit, fit
 from bayeseval.moves import Quantity, agreement, level_moves, most_moved, read_quantity
 from bayeseval.records import Records
@@ -174,7 +174,8 @@ def sensitivity(
     seed : int
         The one seed.
     jobs : int, optional
-        Refits at a time, in processes of their own; the number of cores when left out.
+        Refits at a time, in processes of their own; None is one per core, or one per four
+        cores where NUTS runs its four chains. The results do not depend on it.
     progress : callable, optional
         Called as ``progress(stage, done, total, remark)``.
 
@@ -188,14 +189,13 @@ def sensitivity(
     InputError
         If what is to be dropped does not exist.
     """
-    if jobs is not None and jobs < 1:
-        raise InputError(f"jobs must be at least 1, got {jobs}")
     table = records if isinstance(records, Records) else load_records(records)
     model = load_spec(dict(spec) if isinstance(spec, Mapping) else spec)
     asked = [drop] if isinstance(drop, str) else list(drop)
     parts, n_outliers = choose_parts(table, asked, groups or {})
     design = build_design(table, model, find_covariates(table, model))
     chosen = choose_engine(engine, design, SamplerSettings(seed=seed))
+    at_once = sensible_jobs(jobs, cores_each=cores_of(chosen.name))
     base = fit(table, model, engine=chosen.name, seed=seed, progress=progress)
     outliers = pd.DataFrame()
     if n_outliers is not None:
@@ -203,7 +203,15 @@ def sensitivity(
         parts.append(Part("outliers", f"the {n_outliers} largest residuals", keep))
     before = tuple(read_quantity(base.data, name) for name in names.REPORTED)
     job = _Job(table, model, chosen.name, seed, before)
-    done = list(_refits(job, parts, jobs, progress))
+    refits = run_all(
+        _refit,
+        [(job, part) for part in parts],
+        jobs=at_once,
+        stage="refitting",
+        progress=progress or (lambda stage, done, total, remark: None),
+        labels=[f"without {part.label}" for part in parts],
+    )
+    done = list(zip(parts, refits, strict=True))
     return Sensitivity(
         table=pd.DataFrame([row for part, found in done for row in _rows(table, part, found)]),
         moves=pd.concat(
@@ -243,30 +251,11 @@ class _Refit:
     moves: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
 
-def _refits(
-    job: _Job, parts: Sequence[Part], jobs: int | None, progress: Progress | None
-) -> Iterator[tuple[Part, _Refit]]:
-    """Every part with its refit, in the order of the parts."""
-    from joblib import Parallel, cpu_count, delayed
-
-    n_jobs = min(jobs or cpu_count(), len(parts))
-    # In order, so that results do not wait in memory for long.
-    run = Parallel(n_jobs=n_jobs, return_as="generator")
-    with unheard_by_children():
-        results = run(delayed(_refit)(job, part) for part in parts)
-    if progress is not None:
-        progress("refitting", 0, len(parts), f"{n_jobs} at a time" if n_jobs > 1 else "")
-    with ended(results):
-        for number, (part, found) in enumerate(zip(parts, results, strict=True), 1):
-            if progress is not None:
-                progress("refitting", number, len(parts), f"without {part.label}")
-            yield part, found
-
-
-def _refit(job: _Job, part: Part) -> _Refit:
+def _refit(asked: tuple[_Job, Part], beat: Progress | None) -> _Refit:
+    job, part = asked
     try:
         rest = job.records.subset(part.keep, name=f"{job.records.name} without {part.label}")
-        fitted = fit(rest, job.spec, engine=job.engine, seed=job.seed)
+        fitted = fit(rest, job.spec, engine=job.engine, seed=job.seed, progress=beat)
     except DesignError as error:
         return _Refit("not identified", str(error))
     except BayesevalError as error:

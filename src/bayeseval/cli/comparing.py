@@ -45,7 +45,8 @@ def compare(
         ),
     ] = 20,
     jobs: Annotated[
-        int | None, typer.Option(help="Fits at once.", show_default="one per four cores")
+        int | None,
+        typer.Option(help="Fits at once.", show_default="one per core; NUTS: one per four"),
     ] = None,
     no_figures: NoFigures = False,
     columns: Columns = None,

@@ -60,7 +60,8 @@ def sensitivity(
     engine: Engine = "auto",
     seed: Seed = 0,
     jobs: Annotated[
-        int | None, typer.Option(help="Refits at a time.", show_default="number of cores")
+        int | None,
+        typer.Option(help="Refits at once.", show_default="one per core; NUTS: one per four"),
     ] = None,
     columns: Columns = None,
     mapping: Mapping = None,

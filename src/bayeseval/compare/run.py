@@ -18,7 +18,7 @@ from bayeseval.compare.scores import Scores, check_cost, score
 from bayeseval.compare.words import comparison_table, moves_table, routes_table, verdict
 from bayeseval.covariates import data_hash, find_covariates
 from bayeseval.design import Design, build_design
-from bayeseval.engines import SamplerSettings, choose_engine
+from bayeseval.engines import SamplerSettings, choose_engine, cores_of
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.fit import Fit, fit
 from bayeseval.records import Records
@@ -164,8 +164,8 @@ def compare(
         How many times a model without closed form may be fitted again: for records with
         Pareto k-hats above 0.7 that nothing else mends, and for left-out levels.
     jobs : int, optional
-        Fits at once, each in a process of its own; None is one per four cores. The
-        results do not depend on it.
+        Fits at once, each in a process of its own; None is one per core, or one per four
+        cores where NUTS runs its four chains. The results do not depend on it.
     progress : callable, optional
         Called as ``progress(stage, done, total, remark)``.
 
@@ -198,7 +198,14 @@ def compare(
     _check(models, by, designs, engine=engine, refits=refits)
     # Likelihoods that a spec takes from the card stand in the design's.
     models = [designs[spec.name].spec for spec in models]
-    at_once = sensible_jobs(jobs)
+    needed = [
+        cores_of(choose_engine(engine, designs[spec.name], SamplerSettings(seed=seed)).name)
+        for spec in models
+        if spec.name not in (fits or {})
+    ]
+    at_once = sensible_jobs(jobs, cores_each=max(needed, default=1))
+    # Refits are always by NUTS.
+    refits_at_once = sensible_jobs(jobs, cores_each=cores_of("numpyro"))
     tell: Progress = progress or (lambda stage, done, total, remark: None)
     done = _fits(table, models, dict(fits or {}), engine=engine, seed=seed, jobs=at_once, tell=tell)
     scores: dict[str, Scores] = {}
@@ -206,7 +213,7 @@ def compare(
     for i, (name, fitted) in enumerate(done.items()):
         tell(stage, i, len(done), name)
         scores[name] = score(
-            designs[name], fitted, by, seed=seed, refits=refits, jobs=at_once, progress=tell
+            designs[name], fitted, by, seed=seed, refits=refits, jobs=refits_at_once, progress=tell
         )
         tell(stage, i + 1, len(done), name)
     ranked = comparison_table(scores)

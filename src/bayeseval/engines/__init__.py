@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
+from typing import Final
 
 from bayeseval.design import Design
 from bayeseval.engines.base import Draws, Engine, Progress, SamplerSettings, to_tree
@@ -23,11 +24,17 @@ __all__ = [
     "Progress",
     "SamplerSettings",
     "choose_engine",
+    "cores_of",
     "load_engine",
     "to_tree",
 ]
 
 ENGINES = ("numpyro", "pymc", "marginal", "ml")
+
+# Most of their few seconds are the work of one thread.
+_ONE_CORE: Final = ("marginal", "ml")
+# Unless asked otherwise.
+_NUTS_CHAINS: Final = 4
 
 _NOTHING_SET = SamplerSettings()
 
@@ -94,6 +101,17 @@ def choose_engine(name: str, design: Design, settings: SamplerSettings = _NOTHIN
     if reason is None:
         return Choice("marginal", "all effects can be integrated out exactly")
     return Choice("numpyro", f"not marginal, {reason}")
+
+
+def cores_of(engine: str) -> int:
+    """Cores that one fit of an engine keeps busy: NUTS runs its chains side by side.
+
+    Parameters
+    ----------
+    engine : str
+        One of :data:`ENGINES`.
+    """
+    return 1 if engine in _ONE_CORE else _NUTS_CHAINS
 
 
 def load_engine(name: str) -> Engine:
