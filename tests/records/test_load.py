@@ -10,6 +10,8 @@ import pytest
 
 from bayeseval.errors import InputError
 from bayeseval.records import Records, Units, load
+from bayeseval.records.registry import TableMapping
+from bayeseval.records.settings import Settings
 
 ROWS = [
     ("gpt", "en", "xnli", "acc", 80.1),
@@ -408,3 +410,32 @@ def test_an_empty_optional_column_is_as_good_as_none(tmp_path: Path) -> None:
     assert list(records.table.columns) == ["model", "language", "task", "score"]
     assert records.replicate_columns == ()
     assert records.report.ignored_columns == ("dataset", "seed", "n")
+
+
+def test_settings_merge_by_key_and_the_later_one_wins(tmp_path: Path) -> None:
+    """The card, then the mapping file, then the arguments; what is not said changes nothing."""
+    bounds = (0.0, 1.0)
+    card = Settings(
+        columns={"score": "F1", "model": "name"},
+        units=bounds,
+        mixed_scales="allow",
+        metrics={"*": "acc", "xnli": "f1"},
+        task_names=tmp_path / "a.csv",
+    )
+    assert card.merged(Settings()) == Settings().merged(card) == card
+    file = Settings.of(
+        TableMapping(columns={"score": None}, metric={"xnli": "em"}, task_names="b.csv"), tmp_path
+    )
+    assert (file.mixed_scales, file.diverged_runs) == (None, None)
+    both = card.merged(file)
+    assert both == Settings(
+        columns={"score": None, "model": "name"},
+        units=bounds,
+        mixed_scales="allow",
+        metrics={"*": "acc", "xnli": "em"},
+        task_names=tmp_path / "b.csv",
+    )
+    refuse = Settings.of(TableMapping(mixed_scales="refuse"), tmp_path)
+    assert both.merged(refuse).mixed_scales == "refuse"
+    assert both.merged(Settings(units={"xnli": (0.0, 100.0)})).units == {"xnli": (0.0, 100.0)}
+    assert card.metrics == {"*": "acc", "xnli": "f1"}

@@ -6,11 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from bayeseval._resources import find_resource, resource_names
 from bayeseval.errors import InputError, did_you_mean
-from bayeseval.names import Likelihood
 from bayeseval.records.build import DivergedRuns, MixedScales, assemble
 from bayeseval.records.merge import merge
 from bayeseval.records.raw import RawTable, with_constants
@@ -22,16 +20,11 @@ from bayeseval.records.readers import (
     read_results,
     read_table,
 )
-from bayeseval.records.registry import (
-    BenchmarkCard,
-    TableMapping,
-    find_mapping,
-    read_card,
-    read_mapping,
-)
+from bayeseval.records.registry import BenchmarkCard, find_mapping, read_card, read_mapping
 from bayeseval.records.remote import fetch
 from bayeseval.records.report import counted, shorten
 from bayeseval.records.scales import UnitsLike
+from bayeseval.records.settings import Settings, metric_by_dataset
 from bayeseval.records.table import Records
 
 __all__ = ["load"]
@@ -109,85 +102,68 @@ def load(
     InputError
         One line: what is wrong, where (file, row, column, value), what is allowed.
     """
-    if isinstance(source, Sequence) and not isinstance(source, str):
-        if len(source) != 1:
-            return _merged(
-                source,
-                name,
-                columns=columns,
-                mapping_file=mapping_file,
-                units=units,
-                language_names=language_names,
-                mixed_scales=mixed_scales,
-                diverged_runs=diverged_runs,
-                format=format,
-                metric=metric,
-                task_names=task_names,
-                progress=progress,
-            )
-        source = source[0]
+    sources = [source] if isinstance(source, str | os.PathLike) else list(source)
+    if not sources:
+        raise InputError("no benchmark was named; give a shipped name, a file or a folder")
+    asked = Settings(
+        columns=columns or {},
+        units=units,
+        language_names=language_names or {},
+        mixed_scales=mixed_scales,
+        diverged_runs=diverged_runs,
+        format=format,
+        metrics=metric_by_dataset(metric),
+        task_names=None if task_names is None else Path(task_names),
+    )
+    if len(sources) == 1:
+        return _load(sources[0], asked, mapping_file, name, progress)
+    found = merge([_load(one, asked, mapping_file, None, progress) for one in sources])
+    return found if name is None else replace(found, name=name)
+
+
+def _load(
+    source: str | os.PathLike[str],
+    asked: Settings,
+    mapping_file: str | os.PathLike[str] | None,
+    name: str | None,
+    progress: Progress | None,
+) -> Records:
     path = _find(Path(source), text=os.fspath(source))
     card = read_card(path / _CARD) if _is_card_folder(path) else None
-    settings: list[tuple[TableMapping, Path]] = [(card, path)] if card is not None else []
-    notes: list[str] = []
-    if mapping_file is not None:
-        settings.append((read_mapping(Path(mapping_file)), Path(mapping_file).parent))
-    elif card is None:
-        beside, notes = find_mapping(path if path.is_dir() else path.parent)
-        settings += [(read_mapping(beside), beside.parent)] if beside is not None else []
-    chosen: dict[str, str | None] = {}
-    constants: dict[str, str | float] = {}
-    names: dict[str, str] = {}
-    datasets: dict[str, str] = {}
-    declared: UnitsLike | Mapping[str, UnitsLike] | None = None
-    allowed: MixedScales = "refuse"
-    diverged: DivergedRuns = "refuse"
-    kind: str | None = None
-    metrics: dict[str, str] = {}
-    tasks: Path | None = None
-    likelihoods: dict[str, Likelihood] = {}
-    for setting, folder in settings:
-        chosen |= setting.columns
-        constants |= setting.constants
-        names |= setting.language_names
-        datasets |= setting.datasets
-        likelihoods |= setting.likelihoods
-        declared = setting.units.as_units() if setting.units is not None else declared
-        allowed = setting.mixed_scales if "mixed_scales" in setting.model_fields_set else allowed
-        if "diverged_runs" in setting.model_fields_set:
-            diverged = setting.diverged_runs
-        kind = setting.format or kind
-        metrics |= _by_dataset(setting.metric)
-        tasks = folder / setting.task_names if setting.task_names is not None else tasks
-    options = Options(
-        metrics=metrics | _by_dataset(metric),
-        task_names=Path(task_names) if task_names is not None else tasks,
-        progress=progress,
-    )
-    tables, said, of_tool = _tables(path, card, format or kind, options)
+    said, notes = _said(path, card, mapping_file)
+    settings = said.merged(asked)
+    options = Options(metrics=settings.metrics, task_names=settings.task_names, progress=progress)
+    tables, found, of_tool = _tables(path, card, settings.format, options)
     return Records._assembled(
         assemble(
-            [with_constants(table, constants) for table in tables],
-            columns={name: name for name in constants} | chosen | dict(columns or {}),
-            units=declared if units is None else units,
-            mixed=mixed_scales or allowed,
-            diverged=diverged_runs or diverged,
-            notes=[*said, *notes],
+            [with_constants(table, settings.constants) for table in tables],
+            columns={**{name: name for name in settings.constants}, **settings.columns},
+            units=settings.units,
+            mixed=settings.mixed_scales or "refuse",
+            diverged=settings.diverged_runs or "refuse",
+            notes=[*found, *notes],
             small=of_tool,
         ),
         name=name or _name_of(path, card),
-        language_names=names | dict(language_names or {}),
-        datasets=datasets,
-        likelihoods=likelihoods,
+        language_names=settings.language_names,
+        datasets=settings.datasets,
+        likelihoods=settings.likelihoods,
         covariate_files=_covariate_files(path, card),
     )
 
 
-def _merged(sources: Sequence[str | os.PathLike[str]], name: str | None, **options: Any) -> Records:
-    if not sources:
-        raise InputError("no benchmark was named; give a shipped name, a file or a folder")
-    found = merge([load(source, **options) for source in sources])
-    return found if name is None else replace(found, name=name)
+def _said(
+    path: Path, card: BenchmarkCard | None, mapping_file: str | os.PathLike[str] | None
+) -> tuple[Settings, list[str]]:
+    """What the card and the mapping file say, or a configuration beside the data; notes."""
+    settings = Settings() if card is None else Settings.of(card, path)
+    notes: list[str] = []
+    file = None if mapping_file is None else Path(mapping_file)
+    if file is None and card is None:
+        file, notes = find_mapping(path if path.is_dir() else path.parent)
+    if file is not None:
+        settings = settings.merged(Settings.of(read_mapping(file), file.parent))
+    return settings, notes
 
 
 def _name_of(path: Path, card: BenchmarkCard | None) -> str:
@@ -195,12 +171,6 @@ def _name_of(path: Path, card: BenchmarkCard | None) -> str:
         return card.name
     # A dot in a folder's name is no ending; "." itself has no name.
     return path.resolve().name if path.is_dir() else path.stem
-
-
-def _by_dataset(metric: str | Mapping[str, str] | None) -> dict[str, str]:
-    if metric is None:
-        return {}
-    return {"*": metric} if isinstance(metric, str) else dict(metric)
 
 
 def _tables(
