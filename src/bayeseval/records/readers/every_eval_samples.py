@@ -66,6 +66,13 @@ class _Beside:
     def told_apart(self, several: Collection[tuple[str, ...]]) -> _Beside:
         return replace(self, entries=[entry.told_apart(several) for entry in self.entries])
 
+    def alike(self, of: _Of) -> list[Entry]:
+        """The results that lines may belong to."""
+        found = [entry for entry in self.entries if entry.result_id == of.result_id]
+        if of.result_id is not None and len(found) == 1:
+            return found
+        return [entry for entry in found if entry.name == of.name]
+
 
 @dataclass(frozen=True, slots=True)
 class _Of:
@@ -129,11 +136,11 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     lost, known = _Lost(), _Names(names)
     files = {path: _lines(path, beside[path], known, lost) for path in options.each(paths)}
     tests = [
-        _Test(path, of, beside[path], lines)
+        _Test.found(path, of, beside[path], lines)
         for path, groups in files.items()
         for of, lines in groups.items()
     ]
-    _name_metrics(tests)
+    tests = _with_metrics(tests)
     for test in tests:
         if test.entry is not None and test.entry.left_out:
             lost.add(NOT_THE_TEST, test.label, test.first, len(test.lines))
@@ -249,33 +256,55 @@ def _language(metadata: Mapping[str, Any]) -> str | None:
     return None
 
 
+@dataclass(frozen=True, slots=True)
 class _Test:
-    """The items of one model under one result."""
+    """The items of one model under one result.
 
-    def __init__(self, path: Path, of: _Of, beside: _Beside | None, lines: Sequence[_Line]) -> None:
-        self.path, self.of, self.lines = path, of, lines
-        self.task, self.selector = without_filter(of.name, of.result_id)
-        self.beside = beside if of.linked else None
-        alike = self._alike()
+    Parameters
+    ----------
+    path : Path
+    of : _Of
+    lines : sequence of _Line
+    task, metric, selector : str
+    higher : bool or None
+    entry : Entry or None
+        The result that the scores belong to; None where it is not known.
+    about : Entry or None
+        One that says dataset and language, the same in all that it could be.
+    """
+
+    path: Path
+    of: _Of
+    lines: Sequence[_Line]
+    task: str
+    metric: str
+    selector: str
+    higher: bool | None
+    entry: Entry | None
+    about: Entry | None
+
+    @classmethod
+    def found(cls, path: Path, of: _Of, beside: _Beside | None, lines: Sequence[_Line]) -> _Test:
+        """With what the record beside the lines says of them."""
+        alike = beside.alike(of) if beside is not None and of.linked else []
         # Several: old versions have one line per item and do not say for which metric.
-        self.entry = alike[0] if len(alike) == 1 else None
-        self.about = alike[0] if alike else None
-        self.metric = self.entry.metric if self.entry is not None else "score"
-        known = {entry.higher for entry in alike}
-        self.higher = known.pop() if len(known) == 1 else None
-        if self.entry is not None:
-            self.selector = self.entry.selector
-        elif not alike and any(map(lower_is_better, (of.result_id or "").split(":"))):
-            self.higher = False
-
-    def _alike(self) -> list[Entry]:
-        if self.beside is None:
-            return []
-        found = [e for e in self.beside.entries if e.result_id == self.of.result_id]
-        same = [e for e in found if e.name == self.of.name]
-        if self.of.result_id is not None and len(found) == 1:
-            return found
-        return same
+        entry = alike[0] if len(alike) == 1 else None
+        task, selector = without_filter(of.name, of.result_id)
+        known = {one.higher for one in alike}
+        higher = known.pop() if len(known) == 1 else None
+        if not alike and any(map(lower_is_better, (of.result_id or "").split(":"))):
+            higher = False
+        return cls(
+            path=path,
+            of=of,
+            lines=lines,
+            task=task,
+            metric="score" if entry is None else entry.metric,
+            selector=selector if entry is None else entry.selector,
+            higher=higher,
+            entry=entry,
+            about=alike[0] if alike else None,
+        )
 
     @property
     def label(self) -> str:
@@ -337,24 +366,28 @@ class _Test:
         )
 
 
-def _name_metrics(tests: Sequence[_Test]) -> None:
-    """Name the metrics of lines without results by their ``evaluation_result_id``.
+def _with_metrics(tests: Sequence[_Test]) -> list[_Test]:
+    """Metrics of lines without results, named by their ``evaluation_result_id``.
 
     It may be anything, the language included; it is taken for the metric where it cannot
     be: all lines have the same, or the items of one task have several.
     """
-    alone = [test for test in tests if not (test.beside and test.about)]
+    alone = [test for test in tests if test.about is None]
     ids = {(t.path, t.of.model, t.task, t.selector): set[str]() for t in alone}
     for t in alone:
         ids[t.path, t.of.model, t.task, t.selector].add(t.of.result_id or "")
     several = any(len(found) > 1 for found in ids.values())
-    whole = {t.of.result_id for t in alone}
-    for test in alone:
+    one = len({t.of.result_id for t in alone}) == 1
+
+    def metric(test: _Test) -> str:
         result_id = test.of.result_id
-        if result_id is not None and test.selector:
-            test.metric = result_id.removesuffix(f":{test.selector}")
-        elif result_id is not None and (several or len(whole) == 1):
-            test.metric = result_id
+        if test.about is not None or result_id is None:
+            return test.metric
+        if test.selector:
+            return result_id.removesuffix(f":{test.selector}")
+        return result_id if several or one else test.metric
+
+    return [replace(test, metric=metric(test)) for test in tests]
 
 
 def _places(tests: Sequence[_Test]) -> Iterator[tuple[_Test, str]]:
