@@ -348,6 +348,16 @@ def test_pairs_of_languages_share_a_dataset_of_helm(tmp_path: Path) -> None:
     }
 
 
+def test_the_language_of_helm_may_stand_in_the_specification_only(tmp_path: Path) -> None:
+    runs = helm_runs(tmp_path, {"mine:shots=5": {"language": "de"}})
+    helm_runs(tmp_path / "more", {"mine:shots=5": {"language": "sw"}})
+    table = load(runs).table
+    assert set(zip(table["language"], table["task"], strict=True)) == {
+        ("de", "mine:shots=5:quasi_exact_match"),
+        ("sw", "mine:shots=5:quasi_exact_match"),
+    }
+
+
 def test_helm_needs_the_specification_of_the_run(tmp_path: Path) -> None:
     shutil.copytree(FIXTURES / "helm", tmp_path / "runs")
     next((tmp_path / "runs").rglob("run_spec.json")).unlink()

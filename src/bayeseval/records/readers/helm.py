@@ -169,10 +169,12 @@ def read_run(path: Path) -> Run:
     )
     language, saying = scenario_language(known | arguments)
     told = {key: value for key, value in arguments.items() if key not in _MACHINERY}
+    # Runs that differ in the language only need other names, also where these do not say it.
+    unsaid = {} if set(saying) & set(arguments) else {k: known[k] for k in saying if k in known}
     return Run(
         path=path,
         # Without the model: runs of several models are one task.
-        name=_named(scenario, told),
+        name=_named(scenario, told | unsaid),
         model=as_text(model or arguments.get("model"), f"{beside}: adapter_spec: model"),
         dataset=_named(scenario, {k: v for k, v in told.items() if k not in saying}),
         language=language,
