@@ -5,13 +5,20 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Final
 
 __all__ = ["progress_bar"]
 
 Report = Callable[[str, int, int, str], None]
+
+_MINUTE: Final = 60.0
+_HOUR: Final = 3600.0
+# Between two lines of one stage in a log file: long work shows that it is alive.
+_EVERY: Final = 30.0
 
 
 @contextmanager
@@ -30,7 +37,7 @@ def progress_bar(preamble: str = "", *, quiet: bool = False) -> Iterator[Report]
     ------
     callable
         On a terminal every stage is a bar with the time that is left; in a log
-        file every stage is one line when it ends.
+        file every stage is one line when it ends, and one every half minute before.
     """
     with _noted_interrupt() as interrupted, _reporter(preamble, quiet=quiet) as show:
 
@@ -110,13 +117,32 @@ def _reporter(preamble: str, *, quiet: bool) -> Iterator[Report]:
         yield report
 
 
-def _log_lines(preamble: str) -> Report:
+def _log_lines(preamble: str, clock: Callable[[], float] = time.monotonic) -> Report:
     opening = [preamble] if preamble else []
+    # When each stage began, with how much done: a resumed run begins in the middle.
+    begun: dict[str, tuple[float, int]] = {}
+    last = [clock()]
+
+    def say(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)  # noqa: T201
+        last[0] = clock()
 
     def report(stage: str, done: int, total: int, remark: str) -> None:
         while opening:
-            print(opening.pop(), file=sys.stderr, flush=True)  # noqa: T201
+            say(opening.pop())
         if done >= total or stage == "retry":
-            print(f"{stage}: {remark or 'done'}", file=sys.stderr, flush=True)  # noqa: T201
+            say(f"{stage}: {remark or 'done'}")
+            begun.pop(stage, None)
+            return
+        since, before = begun.setdefault(stage, (clock(), done))
+        if done > before and clock() - last[0] >= _EVERY:
+            left = (clock() - since) * (total - done) / (done - before)
+            say(f"{stage}: {done} of {total}, about {_duration(left)} left")
 
     return report
+
+
+def _duration(seconds: float) -> str:
+    if seconds < _HOUR:
+        return f"{max(1, round(seconds / _MINUTE))} min"
+    return f"{seconds / _HOUR:.1f} h"

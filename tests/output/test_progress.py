@@ -1,0 +1,50 @@
+"""Progress in a log file: a line when a stage ends, and now and then before."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayeseval.output.progress import _log_lines
+
+
+def test_long_work_says_that_it_is_alive(capsys: pytest.CaptureFixture[str]) -> None:
+    now = [0.0]
+    report = _log_lines("Two hundred languages", clock=lambda: now[0])
+    report("model", 0, 1, "")
+    report("model", 1, 1, "llama on cpu")
+    # Resumed with 20 done; ten seconds each, and a beat within every one.
+    report("languages", 20, 200, "continued")
+    for done in range(21, 201):
+        now[0] += 5.0
+        report("languages", done - 1, 200, "swh_Latn")
+        now[0] += 5.0
+        report("languages", done, 200, "" if done == 200 else "swh_Latn")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:4] == [
+        "Two hundred languages",
+        "model: llama on cpu",
+        "languages: 23 of 200, about 30 min left",
+        "languages: 26 of 200, about 29 min left",
+    ]
+    assert lines[-1] == "languages: done"
+    # Every third of the 180, the end among them, and the first two.
+    assert len(lines) == 60 + 2
+
+
+def test_short_stages_are_one_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    now = [0.0]
+    report = _log_lines("", clock=lambda: now[0])
+    for stage in ("warm-up", "sampling", "warm-up"):
+        for done in range(5):
+            now[0] += 5.0
+            report(stage, done, 4, "")
+    assert capsys.readouterr().err.splitlines() == [
+        "warm-up: done", "sampling: done", "warm-up: done",
+    ]  # fmt: skip
+    # Hours of one piece without an end give no line: there is nothing new to tell.
+    report("refits", 0, 20, "")
+    now[0] += 9000.0
+    report("refits", 0, 20, "sampling")
+    assert capsys.readouterr().err == ""
+    report("refits", 1, 20, "")
+    assert capsys.readouterr().err == "refits: 1 of 20, about 47.5 h left\n"
