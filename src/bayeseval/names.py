@@ -18,6 +18,7 @@ __all__ = [
     "DISPERSIONS",
     "FACTORS",
     "FLAVOURS",
+    "IDENTITY_LINK",
     "INTERACTIONS",
     "INTERCEPT",
     "K_HAT_MAX",
@@ -38,6 +39,7 @@ __all__ = [
     "TASK",
     "TEST_SET",
     "UNBALANCED",
+    "WITH_RESIDUAL",
     "Factor",
     "Flavour",
     "LeftOut",
@@ -50,12 +52,11 @@ __all__ = [
     "covariate_standardised",
     "covariate_unknown",
     "disparity_name",
-    "dispersion_name",
     "effect_name",
     "leave_out_group",
+    "level_name",
     "offset_name",
     "rank_name",
-    "residual_name",
     "sd_name",
     "slope_name",
     "source_cell_dim",
@@ -97,8 +98,7 @@ SD_RESIDUAL: Final = "sd_residual"
 SD_LOG_RESIDUAL: Final = "sd_log_residual"
 NU: Final = "nu"
 
-# In the order in which several of one fit are listed. The first two have an identity link
-# of their own; one of the others makes the link of the whole fit the logit.
+# In the order in which several of one fit are listed.
 LIKELIHOODS: Final[tuple[Likelihood, ...]] = (
     "normal",
     "student_t",
@@ -107,6 +107,9 @@ LIKELIHOODS: Final[tuple[Likelihood, ...]] = (
     "binomial",
     "beta_binomial",
 )
+# One of the others makes the link of the whole fit the logit.
+IDENTITY_LINK: Final[tuple[Likelihood, ...]] = ("normal", "student_t")
+WITH_RESIDUAL: Final[tuple[Likelihood, ...]] = (*IDENTITY_LINK, "logit_normal")
 COUNTS: Final = ("binomial", "beta_binomial")
 # Noise of those without a residual: 1 / sqrt(precision), which is zero without any.
 DISPERSIONS: Final = {"beta": "dispersion_beta", "beta_binomial": "dispersion_beta_binomial"}
@@ -156,14 +159,9 @@ def sd_name(term: str) -> str:
     return f"sd_{term_dim(term)}"
 
 
-def residual_name(factor: str) -> str:
-    """Residual standard deviations that differ by the levels of `factor`."""
-    return f"{SD_RESIDUAL}_{factor}"
-
-
-def dispersion_name(likelihood: str, factor: str) -> str:
-    """Dispersions that differ by the levels of `factor`: ``dispersion_beta_language``."""
-    return f"{DISPERSIONS[likelihood]}_{factor}"
+def level_name(noise: str, factor: str) -> str:
+    """A noise parameter that differs by the levels of `factor`: ``sd_residual_language``."""
+    return f"{noise}_{factor}"
 
 
 def source_model_sd(source: str) -> str:

@@ -320,7 +320,7 @@ def _has_logit_link(model: ModelSpec, intercept: float, chance: float | None) ->
     """Whether scores are bounded; refuses what cannot be drawn."""
     if model.likelihood == "card" or len(model.families) > 1:
         raise InputError(f"{model.name} has several likelihoods; a table is drawn from one")
-    logit = model.families[0] not in ("normal", "student_t")
+    logit = model.families[0] not in names.IDENTITY_LINK
     if logit and not 0.0 < intercept < _UPPER:
         raise InputError(f"intercept must lie between 0 and {_UPPER:g}, got {intercept:g}")
     if model.chance != (chance is not None):
@@ -354,7 +354,7 @@ def _noise_scale(
         return np.full(whole, scale[name])
     spread = truth[names.SD_LOG_RESIDUAL] = scale[names.SD_LOG_RESIDUAL]
     levels = scale[name] * np.exp(rng.normal(0.0, spread, size=shape[factor]))
-    truth[f"{name}_{factor}"] = levels
+    truth[names.level_name(name, factor)] = levels
     return np.broadcast_to(_spread(levels, (factor,)), whole)
 
 
@@ -429,7 +429,7 @@ def _scales(
             )
         if not value >= 0.0:
             raise InputError(f"{name} must be zero or more, got {value}")
-    logit = model.families[0] not in ("normal", "student_t")
+    logit = model.families[0] not in names.IDENTITY_LINK
     usual = _DEFAULT_SDS | _LOGIT_SDS if logit else _DEFAULT_SDS
     return {name: float(given.get(name, usual[name])) for name in known}
 

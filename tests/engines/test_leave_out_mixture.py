@@ -47,7 +47,9 @@ def point(design: Design, nu: float, seed: int = 8, n: int = 2) -> dict[str, np.
         found[term.effect] = rng.normal(0.0, 5.0, (n, term.n_levels))
     if design.spec.residual_by is not None:
         levels = len(design.coords[design.spec.residual_by])
-        found[names.residual_name(design.spec.residual_by)] = rng.uniform(2.0, 9.0, (n, levels))
+        found[names.level_name(names.SD_RESIDUAL, design.spec.residual_by)] = rng.uniform(
+            2.0, 9.0, (n, levels)
+        )
     return found
 
 
@@ -111,7 +113,7 @@ def test_residuals_by_level_are_known_noise() -> None:
     draws = point(design, 1.0)
     found = leave_out_mixture(design, draws)
     for i in range(2):
-        noise = draws[names.residual_name("task")][i][design.factor_index["task"]]
+        noise = draws[names.level_name(names.SD_RESIDUAL, "task")][i][design.factor_index["task"]]
         expected = dense(design, draws, i, noise)
         np.testing.assert_allclose(found[i], expected, rtol=1e-8)
 

@@ -74,7 +74,7 @@ def run_checks(
         return generator(seed, f"checks: {what}")
 
     limits = _limits(arrays, bounds or {})
-    n_draws = _DRAWS if arrays.likelihood in ("normal", "student_t") else _DRAWS // 2
+    n_draws = _DRAWS if arrays.likelihood in names.IDENTITY_LINK else _DRAWS // 2
     draws = np.unique(np.linspace(0, arrays.n_samples - 1, n_draws).astype(int))
     realised = Realised(arrays, draws, realised_pit(arrays, draws, rng("pit")), limits)
     prior, sensitivity, table = _about_priors(tree, design, limits, rng("prior"), why_no_design)

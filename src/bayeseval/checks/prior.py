@@ -122,7 +122,7 @@ def draw_prior(design: Design, rng: np.random.Generator, n: int) -> dict[str, Fl
         spread = rng.standard_normal((n, len(design.coords[factor])))
         spread *= found[names.SD_LOG_RESIDUAL][:, None]
         for name in design.noise_scales:
-            found[f"{name}_{factor}"] = found[name][:, None] * np.exp(spread)
+            found[names.level_name(name, factor)] = found[name][:, None] * np.exp(spread)
     for source in design.sources:
         typical = found[names.source_model_sd(source.name)][:, source.model]
         differ = found[names.source_log_sd(source.name)][:, None]

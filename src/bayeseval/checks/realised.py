@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special, stats
 
+from bayeseval import names
 from bayeseval.estimands import expected_score
 from bayeseval.estimands.arrays import Index
 from bayeseval.estimands.container import PosteriorArrays
@@ -51,7 +52,7 @@ def realised_pit(arrays: PosteriorArrays, draws: Index, rng: np.random.Generator
 
 
 def _pit(arrays: PosteriorArrays, draw: slice, rng: np.random.Generator) -> Floats:
-    if arrays.likelihood not in ("normal", "student_t"):
+    if arrays.likelihood not in names.IDENTITY_LINK:
         replicated = np.concatenate(
             [replicate_scores(arrays, rng, draw) for _ in range(_REPLICATES)]
         )

@@ -24,8 +24,6 @@ __all__ = ["assemble", "build_design", "build_term"]
 Floats = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]
 
-_WITH_RESIDUAL = ("normal", "student_t", "logit_normal")
-
 # Task bounds this far apart mean scores of different scales in one sum.
 _MAX_SCALE_RATIO = 10.0
 
@@ -212,7 +210,7 @@ def _absent_noise(outcome: Outcome) -> set[str]:
     families = set(outcome.families)
     absent = {name for family, name in names.DISPERSIONS.items() if family not in families}
     absent |= set() if "student_t" in families else {names.NU}
-    return absent if families & set(_WITH_RESIDUAL) else absent | {names.SD_RESIDUAL}
+    return absent if families & set(names.WITH_RESIDUAL) else absent | {names.SD_RESIDUAL}
 
 
 def _in_units(name: str, prior: Prior, score: Floats, outcome: Outcome) -> Prior:
@@ -227,7 +225,7 @@ def _with_own_residual(score: Floats, outcome: Outcome) -> Floats:
     """Scores whose residual is in score units though the link is the logit; else all."""
     if outcome.link == "identity" or "logit_normal" in outcome.families:
         return outcome.linear
-    rows = np.concatenate([outcome.rows(family) for family in ("normal", "student_t")])
+    rows = np.concatenate([outcome.rows(family) for family in names.IDENTITY_LINK])
     return np.asarray(score[rows])
 
 
@@ -264,7 +262,7 @@ def _read_outcome(
     records: Records, spec: ModelSpec, cells: CellTable, of_task: tuple[names.Likelihood, ...]
 ) -> Outcome:
     task, tasks = cells.codes[names.TASK], records.coords[names.TASK]
-    if set(of_task) <= {"normal", "student_t"}:
+    if set(of_task) <= set(names.IDENTITY_LINK):
         return identity_outcome(cells.mean, task, of_task)
     units = [records.units[label] for label in tasks]
     bounds = np.array([[u.lower, u.upper] for u in units], dtype=np.float64).T
@@ -302,7 +300,7 @@ def _check_errors(records: Records, cells: CellTable, outcome: Outcome, noise: N
     for family in outcome.families:
         rows = outcome.rows(family)
         known = rows[noise.known_variance[rows] > 0.0]
-        if family in ("normal", "student_t") or not known.size:
+        if family in names.IDENTITY_LINK or not known.size:
             continue
         task = records.coords[names.TASK][cells.codes[names.TASK][known[0]]]
         why = (

@@ -169,7 +169,7 @@ class Design:
         table |= {slope.drawn: (slope.dim,) for slope in self.slopes if slope.n_unknown}
         if self.spec.residual_by is not None:
             factor = self.spec.residual_by
-            table |= {f"{name}_{factor}": (factor,) for name in self.noise_scales}
+            table |= {names.level_name(name, factor): (factor,) for name in self.noise_scales}
         for source in self.sources:
             table[names.source_model_sd(source.name)] = (names.MODEL,)
             table[names.source_cell_sd(source.name)] = (source.dim,)

@@ -27,7 +27,6 @@ __all__ = ["Outcome", "build_outcome", "identity_outcome", "task_families"]
 Index = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-_IDENTITY = ("normal", "student_t")
 _MOST_DECIMALS = 6
 
 
@@ -78,7 +77,7 @@ class Outcome:
     @property
     def link(self) -> Literal["identity", "logit"]:
         """Link of the whole fit."""
-        return "identity" if set(self.families) <= set(_IDENTITY) else "logit"
+        return "identity" if set(self.families) <= set(names.IDENTITY_LINK) else "logit"
 
     @property
     def is_gaussian(self) -> bool:
@@ -217,7 +216,7 @@ def build_outcome(
         If bounds, numbers of items or chance levels are missing, or a score is no count.
     """
     families = _present(of_task)
-    if set(families) <= set(_IDENTITY):
+    if set(families) <= set(names.IDENTITY_LINK):
         return identity_outcome(score, task, of_task)
     lower, upper = bounds
     for i, label in enumerate(tasks):

@@ -74,7 +74,7 @@ class Variable:
 def residual_offset(design: Design) -> str | None:
     """Variable of the unit-scale offsets of log residual sds; None with one sd."""
     factor = design.spec.residual_by
-    return None if factor is None else f"{names.residual_name(factor)}_offset"
+    return None if factor is None else f"{names.level_name(names.SD_RESIDUAL, factor)}_offset"
 
 
 def lower_bound(prior: Prior) -> float | None:
@@ -149,7 +149,7 @@ def to_posterior(design: Design, drawn: Mapping[str, Floats]) -> dict[str, Float
     if offset is not None and factor is not None:
         spread = posterior[names.SD_LOG_RESIDUAL][..., None] * np.asarray(drawn[offset])
         for name in design.noise_scales:
-            posterior[f"{name}_{factor}"] = posterior[name][..., None] * np.exp(spread)
+            posterior[names.level_name(name, factor)] = posterior[name][..., None] * np.exp(spread)
     for source in design.sources:
         cells = np.asarray(drawn[source.drawn], dtype=np.float64)
         if not source.centred:

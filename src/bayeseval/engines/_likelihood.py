@@ -19,6 +19,7 @@ from bayeseval.design import Design
 
 __all__ = [
     "linear_predictor",
+    "log_floor",
     "logit_mean",
     "noise_scale",
     "noise_variance",
@@ -95,8 +96,12 @@ def logit_mean(design: Design, eta: Floats) -> Floats:
     if design.outcome.chance is None:
         return eta
     chance = design.outcome.chance[design.factor_index[names.TASK]]
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.logaddexp(eta, np.log(chance)) - np.log1p(-chance))
+    return np.asarray(np.logaddexp(eta, log_floor(chance)) - np.log1p(-chance))
+
+
+def log_floor(chance: Floats) -> Floats:
+    """Log chance levels; without a floor finite, so that gradients are, and below any predictor."""
+    return np.where(chance > 0.0, np.log(np.where(chance > 0.0, chance, 1.0)), -1e4)
 
 
 def noise_scale(design: Design, posterior: Mapping[str, Floats], name: str, rows: Index) -> Floats:
@@ -112,19 +117,33 @@ def noise_scale(design: Design, posterior: Mapping[str, Floats], name: str, rows
     return np.asarray(posterior[f"{name}_{factor}"][..., design.residual_index[rows]])
 
 
-def residual_sd(design: Design, posterior: Mapping[str, Floats]) -> Floats:
-    """Residual scale of every record; known errors and replicate noise add in quadrature.
+def residual_sd(
+    design: Design, posterior: Mapping[str, Floats], rows: Index | None = None
+) -> Floats:
+    """Residual scale of records; known errors and replicate noise add in quadrature.
+
+    Parameters
+    ----------
+    design : Design
+        The model and its table.
+    posterior : dict of str to ndarray, shape (..., levels)
+        The sds with the same leading axes.
+    rows : ndarray of int, optional
+        Which records; all when left out.
 
     Returns
     -------
     ndarray, shape (..., n_records) or (..., 1)
         In the units of the score; on the logit scale for ``logit_normal``.
     """
-    sd = noise_scale(design, posterior, names.SD_RESIDUAL, np.arange(design.n_records))
-    known = 0.0 if design.se is None else design.se**2
+    chosen = np.arange(design.n_records) if rows is None else rows
+    sd = noise_scale(design, posterior, names.SD_RESIDUAL, chosen)
+    if design.se is None and design.replicates is None:
+        return sd
+    known = 0.0 if design.se is None else design.se[chosen] ** 2
     if design.replicates is not None:
-        return np.asarray(np.sqrt(sd**2 + known + noise_variance(design, posterior)))
-    return sd if design.se is None else np.sqrt(sd**2 + known)
+        known = known + noise_variance(design, posterior)[..., chosen]
+    return np.asarray(np.sqrt(sd**2 + known))
 
 
 def noise_variance(design: Design, posterior: Mapping[str, Floats]) -> Floats:
@@ -152,11 +171,11 @@ def pointwise_log_likelihood(design: Design, posterior: Mapping[str, Floats]) ->
     """
     eta = linear_predictor(design, posterior)
     outcome = design.outcome
-    if outcome.families in (("normal",), ("student_t",)) and outcome.link == "identity":
-        sd = residual_sd(design, posterior)
-        nu = posterior[names.NU][..., None] if outcome.families == ("student_t",) else None
-        return _location_scale(design.score, eta, sd, nu)
     centre = eta if outcome.link == "identity" else logit_mean(design, eta)
+    if len(outcome.families) == 1:
+        rows = np.arange(design.n_records)
+        found = _one_family(design, posterior, outcome.families[0], rows, centre)
+        return np.asarray(found + outcome.log_units)
     found = np.empty_like(eta)
     for family in outcome.families:
         rows = outcome.rows(family)
@@ -181,10 +200,8 @@ def _one_family(
     if family == "logit_normal":
         sd = noise_scale(design, posterior, names.SD_RESIDUAL, rows)
         return _location_scale(np.log(share) - np.log1p(-share), centre, sd, None)
-    if family in ("normal", "student_t"):
-        sd = noise_scale(design, posterior, names.SD_RESIDUAL, rows)
-        if design.se is not None:
-            sd = np.sqrt(sd**2 + design.se[rows] ** 2)
+    if family in names.IDENTITY_LINK:
+        sd = residual_sd(design, posterior, rows)
         nu = posterior[names.NU][..., None] if family == "student_t" else None
         if outcome.link == "logit":
             span = (outcome.upper - outcome.lower)[task]

@@ -23,7 +23,7 @@ from numpyro.infer.util import compute_log_probs
 from bayeseval import names
 from bayeseval.design import Design
 from bayeseval.engines._density import log_tail, residual_offset
-from bayeseval.engines._likelihood import with_units
+from bayeseval.engines._likelihood import log_floor, with_units
 from bayeseval.records import Unbalanced, restricted_log_density
 from bayeseval.spec import Prior
 
@@ -184,7 +184,7 @@ def _family_data(design: Design, family: str) -> Tree:
     data: Tree = {"rows": rows}
     if family in names.COUNTS and outcome.n is not None and outcome.k is not None:
         data |= {"n": outcome.n[rows], "observed": outcome.k[rows]}
-    elif family in ("normal", "student_t"):
+    elif family in names.IDENTITY_LINK:
         data["observed"] = design.score[rows]
         if design.se is not None:
             data["se"] = design.se[rows]
@@ -196,9 +196,7 @@ def _family_data(design: Design, family: str) -> Tree:
         data |= {"lower": outcome.lower[task], "span": (outcome.upper - outcome.lower)[task]}
     if outcome.chance is not None:
         chance = outcome.chance[task]
-        # Without a floor: finite, so that gradients are, and far below any predictor.
-        log_chance = np.where(chance > 0.0, np.log(np.where(chance > 0.0, chance, 1.0)), -1e4)
-        data |= {"log_chance": log_chance, "log_rest": np.log1p(-chance)}
+        data |= {"log_chance": log_floor(chance), "log_rest": np.log1p(-chance)}
     if design.residual_index is not None:
         data["level"] = design.residual_index[rows]
     return data

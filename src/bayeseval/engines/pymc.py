@@ -24,7 +24,7 @@ from bayeseval._optional import require
 from bayeseval._random import stream
 from bayeseval.design import Design, Replicates, Slope
 from bayeseval.engines._density import residual_offset, sampled_variables, to_posterior
-from bayeseval.engines._likelihood import score_site, with_units
+from bayeseval.engines._likelihood import log_floor, score_site, with_units
 from bayeseval.engines.base import Draws, Progress, SamplerSettings, resolve_settings
 from bayeseval.errors import EngineError, did_you_mean
 from bayeseval.records import restricted_log_density
@@ -123,7 +123,7 @@ def _spread(design: Design, value: Mapping[str, Any]) -> Any:
         return None
     spread = pm.math.exp(value[names.SD_LOG_RESIDUAL] * pm.Normal(offset, dims=factor))
     for name in design.noise_scales:
-        pm.Deterministic(f"{name}_{factor}", value[name] * spread, dims=factor)
+        pm.Deterministic(names.level_name(name, factor), value[name] * spread, dims=factor)
     return spread
 
 
@@ -137,8 +137,7 @@ def _observe(
     centre = eta if single else eta[rows]
     if outcome.chance is not None:
         chance = outcome.chance[task]
-        log_chance = np.where(chance > 0.0, np.log(np.where(chance > 0.0, chance, 1.0)), -1e4)
-        centre = pm.math.logaddexp(centre, log_chance) - np.log1p(-chance)
+        centre = pm.math.logaddexp(centre, log_floor(chance)) - np.log1p(-chance)
     dims = names.RECORD if single else None
 
     def scale(name: str) -> Any:

@@ -17,8 +17,6 @@ from bayeseval.estimands.response import Response
 __all__ = ["Cells", "Pairs", "PosteriorArrays", "SampledErrors", "draw_blocks", "read_arrays"]
 
 _EVERYTHING = slice(None)
-_IDENTITY_LINK = ("normal", "student_t")
-_WITH_RESIDUAL = (*_IDENTITY_LINK, "logit_normal")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -245,11 +243,13 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
         for factor in crossed
     }
     scales = (names.SD_RESIDUAL, *names.DISPERSIONS.values())
-    by = next((f for f in names.FACTORS for s in scales if f"{s}_{f}" in posterior), None)
+    by = next(
+        (f for f in names.FACTORS for s in scales if names.level_name(s, f) in posterior), None
+    )
     response = _read_response(posterior, constant, len(levels[names.TASK]), by)
     families = set(response.of_task)
     residual = np.zeros((len(intercept), 1 if by is None else len(levels[by])))
-    if families & set(_WITH_RESIDUAL):
+    if families & set(names.WITH_RESIDUAL):
         residual = _noise_scale(posterior, names.SD_RESIDUAL, by)
     known_se = _vector(constant, "se") if "se" in constant else None
     replicates = tuple(_replicates(posterior, constant))
@@ -289,7 +289,7 @@ def _noise_scale(posterior: xr.Dataset, name: str, by: str | None) -> Floats:
     """A parameter of the noise; shape (n_samples, 1) or (n_samples, n_levels)."""
     if by is None:
         return _samples(posterior, name)[:, None]
-    return _samples(posterior, f"{name}_{by}", by)
+    return _samples(posterior, names.level_name(name, by), by)
 
 
 def _read_response(
@@ -306,7 +306,7 @@ def _read_response(
             f"{did_you_mean(unknown[0], names.LIKELIHOODS)} "
             f"(they know: {', '.join(names.LIKELIHOODS)})"
         )
-    logit = not set(of_task) <= set(_IDENTITY_LINK)
+    logit = not set(of_task) <= set(names.IDENTITY_LINK)
     nothing = np.full(n_tasks, np.nan)
     return Response(
         link="logit" if logit else "identity",

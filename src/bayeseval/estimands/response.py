@@ -323,7 +323,7 @@ def draw_scores(
     centre = eta
     if response.link == "logit" and response.chance is not None:
         centre = _with_floor(eta, response.chance[task])
-    smooth = response.tasks_with("normal", "student_t")[task]
+    smooth = response.tasks_with(*names.IDENTITY_LINK)[task]
     if smooth.any():
         columns = np.flatnonzero(smooth)
         mean = centre[:, columns]

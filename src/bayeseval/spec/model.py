@@ -103,9 +103,6 @@ _LOG_SD = Prior(dist="half_normal", scale=0.5, relative=False)
 # A dispersion of 0.5 is a precision of 4: scores about 50 % then have a sd of 22 %.
 _DISPERSION = Prior(dist="half_normal", scale=0.5, relative=False)
 
-_IDENTITY = ("normal", "student_t")
-_WITH_RESIDUAL = (*_IDENTITY, "logit_normal")
-
 
 def _known_likelihood(value: Any) -> Any:
     """Refuse unknown names with the choices; where mappings come from, sort them by task."""
@@ -249,7 +246,7 @@ class ModelSpec(BaseModel):
         if self.likelihood == "card":
             return self
         listed = " and ".join(self.families)
-        if self.chance and set(self.families) <= set(_IDENTITY):
+        if self.chance and set(self.families) <= set(names.IDENTITY_LINK):
             raise ValueError(
                 f"chance is a floor under a logit link, which {listed} scores do not have; take "
                 "logit_normal, beta, binomial or beta_binomial, or leave chance out"
@@ -259,7 +256,7 @@ class ModelSpec(BaseModel):
                 f"residual_by {self.residual_by}: binomial scores have no residual that could "
                 "differ; take beta_binomial, or leave residual_by out"
             )
-        if "logit_normal" in self.families and set(self.families) & set(_IDENTITY):
+        if "logit_normal" in self.families and set(self.families) & set(names.IDENTITY_LINK):
             raise ValueError(
                 f"likelihood: {listed} in one fit: the residual of logit_normal is on the logit "
                 "scale, that of the others in score units; take beta in the place of logit_normal"
@@ -295,7 +292,7 @@ class ModelSpec(BaseModel):
                 table[names.sd_name(factor)] = Prior(dist="half_normal", scale=1.0)
         for term in self.interactions:
             table[names.sd_name(term)] = Prior(dist="half_normal", scale=0.5)
-        if set(self.families) & set(_WITH_RESIDUAL):
+        if set(self.families) & set(names.WITH_RESIDUAL):
             table[names.SD_RESIDUAL] = Prior(dist="half_normal", scale=1.0)
         for family, name in names.DISPERSIONS.items():
             if family in self.families:
