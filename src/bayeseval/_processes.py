@@ -98,9 +98,10 @@ def run_all(
     progress : callable
         Called as ``progress(stage, done, total, remark)``.
     labels : sequence of str
-        The remark when a piece is done, one per item; nothing when left out.
+        The remark when a piece is done, one per item; nothing when left out, nor when all
+        are done.
     """
-    said = tuple(labels) or ("",) * len(items)
+    said = (*labels[:-1], "") if labels else ("",) * len(items)
     progress(stage, 0, len(items), "")
     results: list[Result] = []
     if jobs == 1 or len(items) < 2:
