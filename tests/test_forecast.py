@@ -239,6 +239,7 @@ def test_the_command_adds_to_the_folder(
     assert (table["gate"] == "pass").all()
     assert (folder / "figures" / "forecast.png").stat().st_size > 10_000
     assert (folder / "figures" / "forecast_by_script.png").stat().st_size > 5_000
+    assert (folder / "figures" / "forecast_map.png").stat().st_size > 50_000
     assert main(["forecast", str(tmp_path / "nowhere")]) == 2
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, ParamSpec
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,6 +74,7 @@ _STAMP_HEIGHT = 0.26
 _STAMP = "Convergence gate failed: do not rely on these numbers"
 
 _P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 @contextmanager
@@ -87,11 +88,11 @@ def _style() -> Iterator[None]:
         yield
 
 
-def styled(function: Callable[_P, Figure]) -> Callable[_P, Figure]:
+def styled(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Run a function that makes a figure under the common style."""
 
     @wraps(function)
-    def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> Figure:
+    def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         with _style():
             return function(*args, **kwargs)
 

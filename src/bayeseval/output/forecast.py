@@ -1,4 +1,4 @@
-"""What forecasts look like: tables in the result folder, two figures, terminal text."""
+"""What forecasts look like: tables in the result folder, three figures, terminal text."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pandas as pd
 
 from bayeseval import names
 from bayeseval.output._style import ACCENT, FAINT, GREY, MAIN, new_figure, save_figure, styled
+from bayeseval.output.forecast_map import map_figure
 from bayeseval.output.store import Writer, add_files, write_csv
 from bayeseval.output.terminal import interval_texts, text_table
 
@@ -31,6 +32,7 @@ _TABLE: Final = "tables/forecast.csv"
 _CHECK: Final = "tables/forecast_check.csv"
 _FIGURE: Final = "figures/forecast.png"
 _SCRIPTS: Final = "figures/forecast_by_script.png"
+_MAP: Final = "figures/forecast_map.png"
 _ENDS: Final = 8
 _WIDTH: Final = 7.0
 _COLUMNS: Final = 100
@@ -62,7 +64,8 @@ def write_forecast(
     languages : sequence of str
         Marked in the figures.
     figures : bool
-        False deletes the figures of an earlier forecast.
+        False deletes the figures of an earlier forecast. There is no map when the table has
+        no language with a known place.
 
     Raises
     ------
@@ -77,7 +80,10 @@ def write_forecast(
         drawn = forecast_figure(table, line, **said, languages=languages)
         writers[_FIGURE] = partial(save_figure, drawn)
         writers[_SCRIPTS] = partial(save_figure, script_figure(table, **said, languages=languages))
-    return add_files(folder, writers, without=(_FIGURE, _SCRIPTS, _CHECK))
+        placed = map_figure(table, **said, languages=languages)
+        if placed is not None:
+            writers[_MAP] = partial(save_figure, placed)
+    return add_files(folder, writers, without=(_FIGURE, _SCRIPTS, _MAP, _CHECK))
 
 
 @styled
