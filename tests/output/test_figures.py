@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from itertools import combinations
 from pathlib import Path
+from weakref import WeakSet
 
 import matplotlib
 import matplotlib.text
@@ -48,9 +49,19 @@ def draw_all(tables: dict[str, pd.DataFrame], gate: str = "pass") -> dict[str, F
     }
 
 
+# Layout takes most of the time of these tests: once per figure is enough.
+_laid_out: WeakSet[Figure] = WeakSet()
+
+
+def lay_out(figure: Figure) -> None:
+    if figure not in _laid_out:
+        figure.draw_without_rendering()
+        _laid_out.add(figure)
+
+
 def texts(figure: Figure) -> list[matplotlib.text.Text]:
     """Visible, non-empty texts of a figure, after it has been drawn."""
-    figure.draw_without_rendering()
+    lay_out(figure)
     return [
         text
         for text in figure.findobj(matplotlib.text.Text)
@@ -65,7 +76,7 @@ def said(figure: Figure) -> str:
 
 def drawn_texts(figure: Figure) -> list[tuple[str, Bbox]]:
     """Texts that an axis does not leave out, with their boxes in pixels."""
-    figure.draw_without_rendering()
+    lay_out(figure)
     hidden = set()
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
