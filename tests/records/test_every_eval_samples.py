@@ -10,28 +10,14 @@ from typing import Any
 import pytest
 
 from bayeseval.errors import InputError
-from bayeseval.records import Records, load
+from bayeseval.records import load
+from tests.records.item_tables import KEY, cells, dropped, notes
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "readers"
 FOLDER = FIXTURES / "every_eval_samples"
 SAMPLES = "every-eval-samples"
-KEY = ["model", "language", "task"]
 
 Line = dict[str, Any]
-
-
-def cells(records: Records) -> dict[tuple[str, ...], float]:
-    """Mean score by model, language and task."""
-    means: dict[tuple[str, ...], float] = records.table.groupby(KEY)["score"].mean().to_dict()
-    return means
-
-
-def dropped(records: Records) -> dict[str, int]:
-    return {group.reason: group.n_rows for group in records.report.dropped}
-
-
-def notes(records: Records) -> str:
-    return "\n".join(records.report.notes)
 
 
 def line(item: int, score: float | None, **changes: Any) -> Line:

@@ -10,27 +10,14 @@ from typing import Any
 import pytest
 
 from bayeseval.errors import InputError
-from bayeseval.records import Records, load
+from bayeseval.records import load
+from tests.records.item_tables import KEY, cells, dropped, notes
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "readers" / "helm_instances"
 RUN = FOLDER / "v1" / "mgsm_language=en,model=org-a_small"
 ITEMS = "helm-instances"
-KEY = ["model", "language", "task"]
 
 Entry = dict[str, Any]
-
-
-def cells(records: Records) -> dict[tuple[str, ...], float]:
-    means: dict[tuple[str, ...], float] = records.table.groupby(KEY)["score"].mean().to_dict()
-    return means
-
-
-def dropped(records: Records) -> dict[str, int]:
-    return {group.reason: group.n_rows for group in records.report.dropped}
-
-
-def notes(records: Records) -> str:
-    return "\n".join(records.report.notes)
 
 
 def stat(name: str, mean: float | None, **context: Any) -> Entry:

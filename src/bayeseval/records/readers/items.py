@@ -40,6 +40,15 @@ class Items:
     values: Cells
     seeds: Cells | None = None
 
+    @classmethod
+    def of(cls, rows: Sequence[tuple[int, str, float | None]]) -> Items:
+        """Rows of number, name and value, in columns."""
+        return cls(
+            np.array([row[0] for row in rows], dtype=np.int64),
+            object_array(row[1] for row in rows),
+            object_array(row[2] for row in rows),
+        )
+
 
 def settle_items(
     heads: Iterable[Score],

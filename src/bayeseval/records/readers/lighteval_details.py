@@ -15,10 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from bayeseval.errors import InputError
-from bayeseval.records.raw import object_array
 from bayeseval.records.readers.base import Head, Options, Reader, Reading, as_mapping, as_number
 from bayeseval.records.readers.items import Items, settle_items
 from bayeseval.records.readers.lighteval import task_and_shots
@@ -174,14 +171,7 @@ def _items(path: Path, rows: dict[str, list[Any]]) -> dict[str, Items]:
     found = {m: kept for m, kept in found.items() if any(v is not None for _, _, v in kept)}
     if not found:
         raise InputError(f"{path}: no item has a score of its own")
-    return {
-        metric: Items(
-            np.array([row[0] for row in kept], dtype=np.int64),
-            object_array(row[1] for row in kept),
-            object_array(row[2] for row in kept),
-        )
-        for metric, kept in found.items()
-    }
+    return {metric: Items.of(kept) for metric, kept in found.items()}
 
 
 def _scores(cell: Any, where: str) -> Iterator[tuple[str, float | None]]:

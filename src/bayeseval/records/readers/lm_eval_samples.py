@@ -200,14 +200,7 @@ def _careful(path: Path) -> dict[str, Items]:
             rows.setdefault(_key(name, selector), []).append(row)
     if not rows:
         raise InputError(f"{path}: no item has a score of its own")
-    return {
-        key: Items(
-            np.array([row[0] for row in found], dtype=np.int64),
-            object_array(row[1] for row in found),
-            object_array(row[2] for row in found),
-        )
-        for key, found in rows.items()
-    }
+    return {key: Items.of(found) for key, found in rows.items()}
 
 
 def _key(metric: str, selector: str) -> str:
