@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from bayeseval.errors import BayesevalError, InputError, did_you_mean
+from bayeseval.errors import BayesevalError, InputError, did_you_mean, not_utf8
 
 __all__ = ["parse_config", "read_yaml"]
 
@@ -135,13 +135,7 @@ def _text(path: Path, error: type[BayesevalError]) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
-        # With a byte order mark the codec counts from behind it.
-        start = problem.start + (len(data) - len(problem.object))
-        line = data[:start].count(b"\n") + 1
-        raise error(
-            f"{path}, line {line}: cannot be read: not UTF-8 text: byte 0x{data[start]:02x}; save"
-            " the file as UTF-8"
-        ) from problem
+        raise error(not_utf8(path, data, problem)) from problem
 
 
 def _depth(text: str) -> int:

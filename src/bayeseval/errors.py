@@ -18,6 +18,7 @@ __all__ = [
     "MissingDependencyError",
     "SpecError",
     "did_you_mean",
+    "not_utf8",
 ]
 
 
@@ -53,3 +54,14 @@ def did_you_mean(word: str, options: Iterable[str]) -> str:
     by_fold = {str(option).casefold(): str(option) for option in options}
     near = difflib.get_close_matches(str(word).casefold(), list(by_fold), n=1, cutoff=0.6)
     return f"; did you mean {by_fold[near[0]]!r}?" if near else ""
+
+
+def not_utf8(source: object, data: bytes, problem: UnicodeDecodeError) -> str:
+    """Say where a file stops being UTF-8 text; `problem` is of decoding all of `data`."""
+    # With a byte order mark the codec counts from behind it.
+    start = problem.start + (len(data) - len(problem.object))
+    line = data[:start].count(b"\n") + 1
+    return (
+        f"{source}, line {line}: not UTF-8 text: byte 0x{data[start]:02x} at position {start};"
+        " save the file as UTF-8"
+    )

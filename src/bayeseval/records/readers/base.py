@@ -20,7 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, not_utf8
 from bayeseval.records.raw import RawTable
 from bayeseval.records.report import counted, plain, show
 
@@ -250,13 +250,7 @@ def decode(data: bytes, source: str, *, expected: str) -> str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
-        # With a byte order mark the codec counts from behind it.
-        start = problem.start + (len(data) - len(problem.object))
-        line = data[:start].count(b"\n") + 1
-        raise InputError(
-            f"{source}, line {line}: not UTF-8 text: byte 0x{data[start]:02x} at position {start};"
-            " save the file as UTF-8"
-        ) from problem
+        raise InputError(not_utf8(source, data, problem)) from problem
     if "\0" in text:
         position = data.index(b"\0")
         line = data[:position].count(b"\n") + 1
