@@ -10,6 +10,7 @@ import numpy.typing as npt
 from bayeseval import names
 from bayeseval.design.container import Design, Term
 from bayeseval.design.covariates import Slope, build_slopes
+from bayeseval.design.exact import check_residual
 from bayeseval.design.forms import choose_forms
 from bayeseval.design.identify import check_interactions, check_main_effects
 from bayeseval.design.outcome import Outcome, build_outcome, identity_outcome, task_families
@@ -45,10 +46,10 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
     DesignError
         If a covariate that the spec names is not there, lacks values or says nothing of
         these languages; if the table cannot identify the model: a disconnected or
-        confounded design, an interaction without replication, scores that do not vary or
-        that mix scales; if replicates do not go with the likelihood or with
-        ``replicates: {pool: false}``; or if a likelihood lacks bounds, numbers of items or
-        chance levels.
+        confounded design, an interaction without replication, scores that do not vary, that
+        the terms reproduce exactly or that mix scales; if replicates do not go with the
+        likelihood or with ``replicates: {pool: false}``; or if a likelihood lacks bounds,
+        numbers of items or chance levels.
     """
     _refuse_one_level(records)
     spec = _from_card(records, spec)
@@ -114,6 +115,17 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
                 + ", ".join(term.name for term in shared)
             )
     slopes = build_slopes(spec, covariates, coords, factor_index, name=records.name)
+    by = spec.residual_by
+    check_residual(
+        records.name,
+        outcome=outcome,
+        noise=noise,
+        terms=terms,
+        slopes=slopes,
+        residual_by=by,
+        residual_index=None if by is None else factor_index[by],
+        residual_labels=() if by is None else coords[by],
+    )
     return assemble(
         spec,
         score=score,

@@ -1,0 +1,149 @@
+"""Tables that the terms reproduce exactly have no posterior, and are refused."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeseval import load
+from bayeseval.design import Design, build_design
+from bayeseval.design.exact import is_reproduced, residual_vanishes
+from bayeseval.errors import DesignError
+from bayeseval.records import Records
+from bayeseval.spec import load_spec
+
+CELLS = list(product(("A", "B", "C", "D"), ("de", "en", "hi", "sw", "yo"), ("qa", "nli", "ner")))
+
+
+def additive(*, noise: float = 0.0, **columns: float) -> pd.DataFrame:
+    """Scores that are sums of an effect of the model, the language and the task, and noise."""
+    frame = pd.DataFrame(CELLS, columns=["model", "language", "task"])
+    rng = np.random.default_rng(3)
+    score = np.full(len(frame), 55.0)
+    for factor in ("model", "language", "task"):
+        codes, labels = pd.factorize(frame[factor])
+        score += rng.normal(0.0, 6.0, len(labels))[codes]
+    score += noise * rng.normal(size=len(frame))
+    return frame.assign(score=score, **columns)
+
+
+def records(frame: pd.DataFrame) -> Records:
+    return Records.from_frame(frame, name="exact", units=(0.0, 100.0))
+
+
+def two_metrics(*, noise: float = 0.0) -> pd.DataFrame:
+    """F1 is EM and a constant, which effects of models, languages and datasets reproduce."""
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame(CELLS, columns=["model", "language", "dataset"])
+    em = rng.uniform(20.0, 80.0, len(frame))
+    f1 = em + 7.5 + noise * rng.normal(size=len(frame))
+    return pd.concat([frame.assign(metric="em", score=em), frame.assign(metric="f1", score=f1)])
+
+
+def design_of(frame: pd.DataFrame, spec: str | dict[str, str] = "additive") -> Design:
+    return build_design(records(frame), load_spec(spec))
+
+
+def test_an_additive_table_is_refused_and_one_with_noise_is_not() -> None:
+    with pytest.raises(DesignError, match=r"exact: intercept \+ language \+ task \+ model") as one:
+        design_of(additive())
+    assert "reproduces all 60 scores exactly" in str(one.value)
+    assert "\n" not in str(one.value)
+    # Scores that are printed with four decimals carry rounding, which engines can fit.
+    design_of(additive().round({"score": 4}))
+    design_of(additive(noise=0.01))
+
+
+@pytest.mark.parametrize("spec", ["interaction", "crossed", "paper", "robust", "logit"])
+def test_larger_models_reproduce_an_additive_table_as_well(spec: str) -> None:
+    frame = additive()
+    if spec == "logit":
+        # Sums on the scale of the linear predictor.
+        frame["score"] = 100.0 / (1.0 + np.exp(-(frame["score"] - 55.0) / 10.0))
+    with pytest.raises(DesignError, match="reproduces all 60 scores exactly"):
+        design_of(frame, spec)
+
+
+def test_a_metric_computed_from_another_is_refused_where_a_term_shares_it() -> None:
+    with pytest.raises(DesignError, match="model:language:dataset reproduces all 120 scores"):
+        design_of(two_metrics(), "dataset")
+    design_of(two_metrics(), "additive")
+    design_of(two_metrics(noise=0.01), "dataset")
+
+
+def test_the_advice_works_when_followed() -> None:
+    with pytest.raises(DesignError, match="fit a model with fewer terms, or check whether"):
+        design_of(two_metrics(), "dataset")
+    frame = two_metrics()
+    design_of(frame[frame["metric"] == "em"], "additive")
+
+
+def test_known_noise_leaves_a_posterior() -> None:
+    design_of(additive(se=1.5))
+    some = additive().assign(se=np.where(np.arange(len(CELLS)) < 20, 1.5, 0.0))
+    with pytest.raises(DesignError, match="all 40 scores exactly that have no standard error"):
+        design_of(some)
+    counts = additive()
+    counts["n"] = 1000.0
+    counts["k"] = (counts["score"] * 10.0).round()
+    counts["score"] = counts["k"] / 10.0
+    design_of(counts, "counts")
+
+
+def test_replicates_are_noise_of_their_own() -> None:
+    seeds = [additive().assign(seed=seed) for seed in (1, 2, 3)]
+    rng = np.random.default_rng(5)
+    shifts = rng.normal(size=(3, len(CELLS)))
+    shifts -= shifts.mean(axis=0)
+    frames = [
+        frame.assign(score=frame["score"] + s) for frame, s in zip(seeds, shifts, strict=True)
+    ]
+    design_of(pd.concat(frames), "replicates")
+
+
+def test_one_level_with_a_residual_of_its_own_is_named() -> None:
+    frame = additive(noise=3.0)
+    frame.loc[frame["task"] == "nli", "score"] = additive()["score"]
+    by_task = {"name": "by_task", "residual_by": "task"}
+    with pytest.raises(DesignError, match=r"reproduces all 20 scores of task 'nli' exactly"):
+        design_of(frame, by_task)
+    design_of(frame, "additive")
+    design_of(additive(noise=3.0), by_task)
+
+
+def test_as_many_directions_as_scores_is_no_exact_table() -> None:
+    # Three scores fix the intercept and two effects, whatever they are.
+    frame = pd.DataFrame(
+        {
+            "model": ["A", "A", "B"],
+            "language": ["de", "en", "en"],
+            "task": ["qa"] * 3,
+            "score": [10.0, 35.0, 80.0],
+        }
+    )
+    design = design_of(frame)
+    everything = np.ones(design.n_records, dtype=np.bool_)
+    assert not is_reproduced(design.score, design.terms, (), everything)
+    # Negative control: by the residual alone the table would be refused.
+    assert residual_vanishes(design.score, design.terms, (), everything)
+
+
+def test_rank_and_residual_agree_with_dense_linear_algebra() -> None:
+    records = load("mega")
+    rng = np.random.default_rng(6)
+    for spec in ("additive", "interaction", "crossed", "dataset"):
+        design = build_design(records, load_spec(spec))
+        blocks = [np.ones((design.n_records, 1))]
+        blocks += [np.eye(term.n_levels)[term.index] for term in design.terms]
+        some = np.zeros(design.n_records, dtype=np.bool_)
+        some[rng.choice(design.n_records, 300, replace=False)] = True
+        x = np.concatenate(blocks, axis=1)
+        for rows in (some, np.ones_like(some)):
+            below = np.linalg.matrix_rank(x[rows]) < rows.sum()
+            fitted = x @ rng.normal(size=x.shape[1])
+            assert is_reproduced(fitted, design.terms, (), rows) == below
+            nearly = fitted + 1e-4 * fitted.std() * rng.normal(size=len(fitted))
+            assert not is_reproduced(nearly, design.terms, (), rows)
