@@ -19,9 +19,10 @@ from bayeseval.checks.calibration import calibration_check, influence_check, lef
 from bayeseval.checks.connections import connection_check
 from bayeseval.checks.container import Check, Checks
 from bayeseval.checks.gaussian import why_no_closed_form
+from bayeseval.checks.independence import independence_check
 from bayeseval.checks.powerscale import sensitivity_check
 from bayeseval.checks.prior import prior_checks, prior_tree
-from bayeseval.checks.realised import realised_pit
+from bayeseval.checks.realised import normal_scores, realised_pit
 from bayeseval.checks.residuals import Realised, effect_checks, range_checks, residual_checks
 from bayeseval.design import Design
 from bayeseval.errors import BayesevalError
@@ -88,6 +89,7 @@ def run_checks(
     calibration, ecdf = calibration_check(loo, realised.pit, rng("calibration"))
     influence, records = influence_check(tree, _labels(arrays), loo)
     ranges, sds = range_checks(realised, rng("replicates"))
+    independence, _ = independence_check(normal_scores(realised.pit), arrays.index, arrays.levels)
     details = {
         "calibration": ecdf,
         "sd_by_language": sds,
@@ -101,6 +103,7 @@ def run_checks(
             calibration,
             *ranges,
             *residual_checks(realised, rng("residuals")),
+            independence,
             *effect_checks(realised),
             influence,
             connection_check(arrays.index, arrays.levels),

@@ -16,7 +16,7 @@ from scipy import stats
 from bayeseval import names
 from bayeseval.checks.container import Check, judge, p_text
 from bayeseval.checks.prior import outside_share
-from bayeseval.checks.realised import between_groups, levene, normal_scores
+from bayeseval.checks.realised import levene, normal_scores
 from bayeseval.estimands import mean_residual
 from bayeseval.estimands.arrays import Index
 from bayeseval.estimands.container import PosteriorArrays
@@ -29,7 +29,6 @@ Floats = npt.NDArray[np.float64]
 # Shapiro and Wilk's p-value is known up to here.
 _MOST_SHAPIRO = 5000
 _SIMULATED = 400
-_PAIRS = ("language:task", "model:task", "model:language")
 # Too few to say how scores of a language spread.
 _LEAST_RECORDS = 3
 # Shares of predicted scores that no score can have.
@@ -59,7 +58,7 @@ class Realised:
 
 
 def residual_checks(found: Realised, rng: np.random.Generator) -> list[Check]:
-    """Normality, equal variance and independence of the residuals.
+    """Normality and equal variance of the residuals.
 
     Parameters
     ----------
@@ -83,37 +82,7 @@ def residual_checks(found: Realised, rng: np.random.Generator) -> list[Check]:
                 f"equal_variance_{factor}", "not applicable", sentence=f"There is one {factor}."
             )
         )
-    return [*checks, _independence(z, found.arrays)]
-
-
-def _independence(z: Floats, arrays: PosteriorArrays) -> Check:
-    """Whether records that share two of language, task and model have residuals in common."""
-    outcomes = []
-    for term in _PAIRS:
-        first, second = term.split(":")
-        group = arrays.index[first] * len(arrays.levels[second]) + arrays.index[second]
-        p, correlation = between_groups(z, group)
-        if np.isfinite(p).all():
-            outcomes.append((float(p.mean()), term, correlation))
-    if not outcomes:
-        return Check("independence", "not applicable", sentence="No two records share a cell.")
-    smallest, term, correlation = min(outcomes)
-    # The smallest of several p-values.
-    p_all = min(1.0, len(outcomes) * smallest)
-    what = " and ".join(term.split(":"))
-    advice = "" if arrays.term(term) is not None else f"; add the interaction {term}"
-    said = (
-        f"Residuals of the same {what} have nothing in common that chance does not explain"
-        if judge(p_all) == "pass"
-        else f"Residuals of the same {what} are alike (correlation {correlation:.2f}{advice})"
-    )
-    return Check(
-        "independence",
-        judge(p_all),
-        value=correlation,
-        p=p_all,
-        sentence=f"{said}: {p_text(p_all)}.",
-    )
+    return checks
 
 
 def _normality(z: Floats, residual: Floats, likelihood: str) -> Check:

@@ -82,8 +82,10 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
     factor_index: dict[str, Index] = {f: cells.codes[f] for f in names.FACTORS}
     coords: dict[str, tuple[str, ...]] = {f: records.coords[f] for f in names.FACTORS}
     check_main_effects(records, factor_index, {f: len(coords[f]) for f in names.FACTORS})
-    if any(names.DATASET in term.split(":") for term in spec.interactions):
-        datasets = [records.datasets[task] for task in coords[names.TASK]]
+    wanted = any(names.DATASET in term.split(":") for term in spec.interactions)
+    datasets = [records.datasets[task] for task in coords[names.TASK]]
+    if wanted or 1 < len(set(datasets)) < len(datasets):
+        # Also without a term: the checks ask whether the metrics of a dataset are alike.
         coords[names.DATASET] = tuple(sorted(set(datasets)))
         place = np.array([coords[names.DATASET].index(dataset) for dataset in datasets])
         factor_index[names.DATASET] = place[factor_index[names.TASK]]
@@ -178,7 +180,7 @@ def assemble(
     slopes : sequence of Slope
         From :func:`bayeseval.design.covariates.build_slopes`.
     coords : mapping of str to tuple of str
-        Labels of the three factors, and of ``dataset`` where a term needs them.
+        Labels of the three factors, and of ``dataset`` where tasks are metrics of datasets.
     factor_index : mapping of str to ndarray of int, shape (n_records,)
         Level of every record.
     notes : sequence of str

@@ -112,10 +112,10 @@ class Design:
     residual_index : ndarray of int, shape (n_records,), or None
         Level of ``spec.residual_by`` of each record.
     coords : dict of str to tuple of str
-        Labels of every dimension: the three factors, with a dataset term the datasets,
-        then interaction cells.
+        Labels of every dimension: the three factors, the datasets where some have
+        several tasks, then interaction cells.
     factor_index : dict of str to ndarray of int, shape (n_records,)
-        Level of each record under each factor (with a dataset term also ``dataset``).
+        Level of each record under each factor, ``dataset`` among them where it has labels.
     replicates : Replicates or None
         Noise seen in replicates, with unknown sds. A record is then the mean of a
         cell's replicates.

@@ -1,0 +1,106 @@
+"""Residuals of records that share a cell: have they something in common beyond chance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from bayeseval.checks.container import Check, judge, p_text
+from bayeseval.checks.realised import between_groups
+from bayeseval.estimands.arrays import Index
+
+__all__ = ["CELLS", "cell_codes", "independence_check"]
+
+Floats = npt.NDArray[np.float64]
+
+#: Cells whose records are compared: those of the interactions that models may have, but for
+#: model:language:task, whose cells hold one record.
+CELLS = ("language:task", "model:task", "model:language", "model:language:dataset")
+
+
+def cell_codes(
+    term: str, index: Mapping[str, Index], levels: Mapping[str, tuple[str, ...]]
+) -> Index:
+    """Number of the cell of every record; records of one cell have the same number.
+
+    Parameters
+    ----------
+    term : str
+        Factors joined by colons.
+    index : mapping of str to ndarray of int, shape (n_records,)
+        Level of every record under each factor.
+    levels : mapping of str to tuple of str
+        Labels.
+    """
+    factors = term.split(":")
+    codes = np.ravel_multi_index(
+        tuple(index[factor] for factor in factors), tuple(len(levels[factor]) for factor in factors)
+    )
+    return np.asarray(codes, dtype=np.int64)
+
+
+def independence_check(
+    z: Floats, index: Mapping[str, Index], levels: Mapping[str, tuple[str, ...]]
+) -> tuple[Check, tuple[str, ...]]:
+    """Whether records of one cell have residuals in common, for every kind of cell.
+
+    Parameters
+    ----------
+    z : ndarray, shape (n_draws, n_records)
+        Residuals at draws of the posterior, standard normal under the model.
+    index : mapping of str to ndarray of int, shape (n_records,)
+        Level of every record under each factor; ``dataset`` is one of them where some
+        datasets have several tasks.
+    levels : mapping of str to tuple of str
+        Labels.
+
+    Returns
+    -------
+    check : Check
+        Its p-value is the smallest of all kinds of cells, times their number.
+    alike : tuple of str
+        Kinds of cells whose residuals are alike, smallest p-value first.
+    """
+    outcomes = []
+    for term in CELLS:
+        if not all(factor in index for factor in term.split(":")):
+            continue
+        p, correlation = between_groups(z, cell_codes(term, index, levels))
+        if np.isfinite(p).all():
+            outcomes.append((float(p.mean()), -correlation, term))
+    if not outcomes:
+        sentence = "No two records share a cell."
+        return Check("independence", "not applicable", sentence=sentence), ()
+    ordered = sorted(outcomes)
+    # The smallest of several p-values.
+    adjusted = [min(1.0, len(ordered) * p) for p, _, _ in ordered]
+    found = [
+        (term, -negative)
+        for p, (_, negative, term) in zip(adjusted, ordered, strict=True)
+        if judge(p) != "pass"
+    ]
+    if found:
+        parts = [f"same {_in_words(term)} ({correlation:.2f})" for term, correlation in found]
+        listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+        sentence = f"Residuals of the {listed} are alike (correlation in brackets)"
+    else:
+        sentence = (
+            "Residuals of records in the same cell ("
+            + "; ".join(_in_words(term) for term in CELLS if term in {o[2] for o in ordered})
+            + ") have no more in common than by chance"
+        )
+    check = Check(
+        "independence",
+        judge(adjusted[0]),
+        value=-ordered[0][1],
+        p=adjusted[0],
+        sentence=f"{sentence}: {p_text(adjusted[0])}.",
+    )
+    return check, tuple(term for term, _ in found)
+
+
+def _in_words(term: str) -> str:
+    *first, last = term.split(":")
+    return f"{', '.join(first)} and {last}"
