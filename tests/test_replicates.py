@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import bayeseval
 from bayeseval import names
-from bayeseval.design import build_design
+from bayeseval.design import Design, build_design
 from bayeseval.engines import SamplerSettings, load_engine
 from bayeseval.engines import numpyro as numpyro_engine
 from bayeseval.engines._density import random_point
@@ -115,12 +117,23 @@ def _two_forms() -> tuple[Records, Records]:
     )
 
 
+def _on_the_test_set_itself(design: Design) -> Design:
+    """The same with means that stand on the test set at hand, not on its bootstraps."""
+    assert design.replicates is not None
+    sources = tuple(
+        replace(s, share=np.minimum(s.share, 1.0)) if s.name == "boot" else s
+        for s in design.sources
+    )
+    return replace(design, replicates=replace(design.replicates, sources=sources))
+
+
 def test_rows_and_their_summary_are_one_density() -> None:
     """The same posterior without Monte-Carlo error: equal at every point."""
     rows, short = (build_design(r, load_spec("additive")) for r in _two_forms())
     assert rows.coords == short.coords
     assert rows.n_records < len(_two_forms()[0])
     rng = np.random.default_rng(1)
+    on_boots, rows = rows, _on_the_test_set_itself(rows)
     for _ in range(3):
         point = random_point(rows, rng)
         ours, theirs = (numpyro_engine.log_density(d, point) for d in (rows, short))
@@ -128,6 +141,11 @@ def test_rows_and_their_summary_are_one_density() -> None:
         for name, value in ours.items():
             # sds went through one square root.
             assert value == pytest.approx(theirs[name], rel=1e-9), name
+    # Negative control: a mean of six bootstraps has a sixth of their variance on top.
+    boot = next(s for s in on_boots.sources if s.name == "boot")
+    assert set(boot.share) == {0.0, 1 + 1 / 6}
+    found = numpyro_engine.log_density(on_boots, point)
+    assert found["score"] != pytest.approx(ours["score"], rel=1e-6)
     # Negative control: one replicate more than there were.
     table = _two_forms()[1].table
     wrong = Records.from_frame(table.assign(n_seeds=table["n_seeds"] + 1), name="wrong")

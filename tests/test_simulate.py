@@ -120,7 +120,7 @@ def test_replicates_have_the_variances_that_were_asked_for() -> None:
     assert len(drawn.records) == 600 * 4 * 5
     assert {len(drawn.truth[f"sd_{s}_cell"].shape) for s in names.SOURCES} == {3}
     for stratum, df, expected in (
-        (cells.seed, 3, 2.0**2 + 1.5**2 / 5),
+        (cells.seed, 3, 2.0**2 + 1.5**2 * (1 + 1 / 5)),
         (cells.boot, 4, 3.0**2 + 1.5**2 / 4),
         (cells.cross, 12, 1.5**2),
     ):
@@ -132,7 +132,7 @@ def test_replicates_have_the_variances_that_were_asked_for() -> None:
     at = tuple(cells.codes[f] for f in names.FACTORS)
     error = cells.mean - drawn.truth["cell_mean"][at]
     # Test-set noise does not average away over the bootstraps.
-    expected = 2.0**2 / 4 + 3.0**2 + 1.5**2 / 4
+    expected = (2.0**2 + 1.5**2 * (1 + 1 / 5)) / 4 + 3.0**2 * (1 + 1 / 5)
     assert error.var() / expected == pytest.approx(1.0, abs=5.0 * np.sqrt(2.0 / 600))
     assert abs(error.mean()) < 5.0 * np.sqrt(expected / 600)
 

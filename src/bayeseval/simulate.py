@@ -139,7 +139,7 @@ def simulate(
         Seeds and bootstrapped test sets of every cell; 0 for none of the kind. The
         bootstrapped test sets scatter about the test set at hand, which is one draw
         itself: the mean of a cell's replicates has the variance
-        sigma^2 / S + tau^2 + omega^2 / S about the cell's mean, whatever their number.
+        (sigma^2 + omega^2 (1 + 1/B)) / S + tau^2 (1 + 1/B) about the cell's mean.
     drop_share : float
         Chance of each replicate to be missing; every cell keeps two of its seeds
         and two of its test sets, as far as it has them.
@@ -397,14 +397,10 @@ def _replicates(
         sd = sds.get(source, np.zeros(n)).reshape(-1, 1, 1)
         return np.asarray(sd * rng.standard_normal((n, *shape)))
 
-    def contrasts(values: Floats) -> Floats:
-        return np.asarray(values - values.mean(axis=(1, 2), keepdims=True))
-
+    # The test set at hand is one draw; its bootstraps scatter about it as much again.
     x = cells[names.SCORE].to_numpy()[:, None, None] + draw("seed", n_seeds, 1)
-    # The test set at hand, and what its bootstrapped copies add.
-    x = x + draw("boot", 1, 1) + contrasts(draw("boot", 1, n_boot))
-    at_hand = draw("seed_boot", n_seeds, 1).mean(axis=1, keepdims=True)
-    x = x + at_hand + contrasts(draw("seed_boot", n_seeds, n_boot))
+    x = x + draw("boot", 1, 1) + draw("boot", 1, n_boot)
+    x = x + draw("seed_boot", n_seeds, 1) + draw("seed_boot", n_seeds, n_boot)
     kept = rng.random(x.shape) >= drop_share
     kept[:, :2, :2] = True
     cell, seed, boot = np.nonzero(kept)

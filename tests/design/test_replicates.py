@@ -53,9 +53,14 @@ def test_shares_of_the_mean_in_each_kind_of_table() -> None:
     crossed = _sources(tables.design("crossed"))
     assert {name: set(s.share) for name, s in crossed.items()} == {
         "seed": {1 / 3},
-        "boot": {1.0},
-        "seed_boot": {1 / 3},
+        "boot": {1 + 1 / 5},
+        "seed_boot": {1 / 3 + 1 / 15},
     }
+    boots = _sources(tables.design("boots"))
+    assert set(boots["boot"].share) == {1 + 1 / 6}
+    # A published score stands on the test set itself.
+    summary = _sources(tables.design("boot_sd with n_boot"))
+    assert set(summary["boot"].share) == {1.0}
     seeds = _sources(tables.design("seed_sd with n_seeds"))
     assert set(seeds["seed"].share) == {1 / 4}
 
@@ -113,11 +118,12 @@ def test_own_sds_are_known_when_nothing_is_pooled() -> None:
     assert not {p for p in design.priors if "seed" in p or "boot" in p}
     cells = reduce_replicates(records)
     omega2 = cells.cross.mean_square
-    sigma2 = np.maximum(cells.seed.mean_square - omega2 / 5, 0.0)
+    sigma2 = np.maximum(cells.seed.mean_square - omega2 * (1 + 1 / 5), 0.0)
     tau2 = np.maximum(cells.boot.mean_square - omega2 / 3, 0.0)
     for source, expected in (("seed", sigma2), ("boot", tau2), ("seed_boot", omega2)):
         assert design.known_sds[source] == pytest.approx(np.sqrt(expected), rel=1e-12)
-    assert design.se == pytest.approx(np.sqrt(sigma2 / 3 + tau2 + omega2 / 3), rel=1e-12)
+    of_mean = (sigma2 + omega2 * (1 + 1 / 5)) / 3 + tau2 * (1 + 1 / 5)
+    assert design.se == pytest.approx(np.sqrt(of_mean), rel=1e-12)
 
 
 def test_given_sds_are_known_as_they_are_when_nothing_is_pooled() -> None:

@@ -97,11 +97,13 @@ def dense_log_density(records: Records, design: Design, posterior: Point) -> flo
                 variance[source.name] = float(cell**2)
         if len(rows) < 2:
             continue
-        covariance = variance["seed_boot"] * np.eye(len(rows))
-        for source in ("seed", "boot"):
+        # The test set at hand moves all rows alike, and all rows of a seed.
+        covariance = variance["seed_boot"] * np.eye(len(rows)) + variance["boot"]
+        between = {"seed": variance["seed"] + variance["seed_boot"], "boot": variance["boot"]}
+        for source, value in between.items():
             if source in rows and not rows[source].isna().any():
                 same = rows[source].to_numpy()
-                covariance += variance[source] * (same[:, None] == same)
+                covariance += value * (same[:, None] == same)
         total += tables.contrasts_log_density(rows["score"].to_numpy(), covariance)
     return total
 
@@ -137,7 +139,7 @@ def test_the_density_of_the_squares_is_that_of_all_rows(kind: str) -> None:
 
 @pytest.mark.parametrize("source", ["seed", "boot"])
 def test_a_forgotten_product_is_seen(source: str) -> None:
-    """Negative control: without omega^2 / B (or / S) in a mean square the gap varies."""
+    """Negative control: without omega^2 in a mean square the gap varies."""
     records = tables.records("crossed")
     design = tables.design(records)
     replicates = design.replicates
@@ -151,11 +153,27 @@ def test_a_forgotten_product_is_seen(source: str) -> None:
     assert np.ptp(gaps) > 0.5
 
 
+def test_bootstraps_as_draws_from_the_population_are_seen() -> None:
+    """Negative control: omega^2 / B between seeds, as if each boot were a new test set."""
+    records = tables.records("crossed")
+    design = tables.design(records)
+    replicates = design.replicates
+    assert replicates is not None
+    seeds = replicates.weight["seed"] > 0.0
+    wrong = dict(replicates.weight)
+    assert set(wrong["seed_boot"][seeds]) == {1 + 1 / 5}
+    wrong["seed_boot"] = np.where(seeds, 1 / 5, wrong["seed_boot"])
+    broken = replace(design, replicates=replace(replicates, weight=wrong))
+    rng = np.random.default_rng(5)
+    gaps = [_gap(records, broken, random_point(design, rng)) for _ in range(4)]
+    assert np.ptp(gaps) > 0.5
+
+
 def test_the_noise_of_means_by_hand() -> None:
     design = tables.design("crossed")
     posterior = to_posterior(design, random_point(design, np.random.default_rng(2)))
     sd = {s: posterior[names.source_cell_sd(s)] for s in names.SOURCES}
-    by_hand = sd["seed"] ** 2 / 3 + sd["boot"] ** 2 + sd["seed_boot"] ** 2 / 3
+    by_hand = (sd["seed"] ** 2 + 1.2 * sd["seed_boot"] ** 2) / 3 + 1.2 * sd["boot"] ** 2
     assert [len(sd[s]) for s in names.SOURCES] == [design.n_records] * 3
     assert noise_variance(design, posterior) == pytest.approx(by_hand, rel=1e-14)
     averaged = sd["seed"] ** 2 / 3 + sd["boot"] ** 2 / 5 + sd["seed_boot"] ** 2 / 15

@@ -20,8 +20,10 @@ from bayeseval.records import (
     format_description,
     load,
     reduce_replicates,
+    restricted_log_density,
     unbalanced_quadratics,
 )
+from tests.replicate_tables import contrasts_log_density
 
 Rows = list[dict[str, Any]]
 
@@ -30,7 +32,10 @@ ROUNDING = 1e-9
 
 
 def _records(rows: Rows) -> Records:
-    return Records.from_frame(pd.DataFrame(rows), name="rows", units=(None, None))
+    # Columns of matrix factors are no scores: a row of zeros is no diverged run.
+    return Records.from_frame(
+        pd.DataFrame(rows), name="rows", units=(None, None), diverged_runs="allow"
+    )
 
 
 def _cell(
@@ -94,9 +99,26 @@ def test_a_complete_cell_is_what_a_loop_says(seed: int, n_seeds: int, n_boot: in
     assert (table.n_seeds[i], table.n_boot[i], table.n_rows[i]) == (n_seeds, n_boot, x.size)
     df = (n_seeds - 1, n_boot - 1, (n_seeds - 1) * (n_boot - 1))
     assert (table.seed.df[i], table.boot.df[i], table.cross.df[i]) == df
-    assert table.seed.interaction[i] == pytest.approx(1 / n_boot)
+    assert table.seed.interaction[i] == pytest.approx(1 + 1 / n_boot)
     assert table.boot.interaction[i] == pytest.approx(1 / n_seeds)
+    assert table.boot_square[i] == pytest.approx(1 / n_boot)
+    assert table.pair_square[i] == pytest.approx(1 / x.size)
     assert table.unbalanced is None
+
+
+def _at_hand(
+    x: npt.NDArray[np.float64], sigma2: float, tau2: float, omega2: float
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """The rows that are there, and their covariance about the score without noise.
+
+    Seed s on bootstrap b of the test set at hand: e_s, what that test set does to all seeds
+    and to this one, what the bootstrap adds to all seeds and to this one.
+    """
+    s, b = np.nonzero(np.isfinite(x))
+    same = (s[:, None] == s, b[:, None] == b)
+    on_the_test_set = tau2 + omega2 * same[0]
+    of_the_bootstraps = tau2 * same[1] + omega2 * np.eye(len(s))
+    return x[s, b], sigma2 * same[0] + on_the_test_set + of_the_bootstraps
 
 
 def _dense(
@@ -116,14 +138,13 @@ def _dense(
 def test_strata_of_a_complete_cell_carry_its_likelihood(
     seed: int, shape: tuple[int, int], variances: tuple[float, float, float]
 ) -> None:
-    """The joint density is that of the mean times three chi-squared strata, exactly."""
+    """The contrasts' density is that of three chi-squared strata, exactly."""
     x = _draw(seed, shape)
     records = _records(_cell("gpt", "en", x) + _others())
     table = reduce_replicates(records)
     i = _one(table, records, "gpt", "en")
     sigma2, tau2, omega2 = variances
     n_seeds, n_boot = shape
-    m = 49.0
     # Eigenvalues of the covariance; a mean square times its number of copies has them too.
     log_density = 0.0
     for stratum, variance, copies in (
@@ -134,11 +155,8 @@ def test_strata_of_a_complete_cell_carry_its_likelihood(
         value = copies * (variance + stratum.interaction[i] * omega2)
         log_density -= 0.5 * stratum.df[i] * np.log(2 * np.pi * value)
         log_density -= 0.5 * copies * stratum.sum_of_squares[i] / value
-    value = n_boot * sigma2 + n_seeds * tau2 + omega2
-    log_density -= 0.5 * np.log(2 * np.pi * value)
-    log_density -= 0.5 * x.size * (table.mean[i] - m) ** 2 / value
-    values, cov = _dense(x, *variances)
-    expected = multivariate_normal(np.full(len(values), m), cov).logpdf(values)
+    values, cov = _at_hand(x, *variances)
+    expected = contrasts_log_density(values, cov)
     assert log_density == pytest.approx(expected, rel=1e-8)  # two factorisations in float64
 
 
@@ -200,6 +218,111 @@ def test_the_dense_density_of_an_incomplete_cell_from_its_quadratics() -> None:
 
     assert density(2.0, 3.0, 0.5) == pytest.approx(expected, rel=1e-10)
     assert abs(density(3.0, 2.0, 0.5) - expected) > 0.01
+
+
+def _expectations(
+    pattern: npt.NDArray[np.float64], sigma2: float, tau2: float, omega2: float, **more: Any
+) -> CellTable:
+    """Cells whose squares add up to expectations under the covariance of `_at_hand`.
+
+    With V = L L', a quadratic form has the expectation tr(A V), the sum of its values at
+    the columns of L: each becomes one cell.
+    """
+    _, cov = _at_hand(pattern, sigma2, tau2, omega2)
+    rows: Rows = []
+    for j, column in enumerate(np.linalg.cholesky(cov).T):
+        x = np.full(pattern.shape, np.nan)
+        x[np.isfinite(pattern)] = column
+        rows += _cell(f"m{j}", f"l{j}", x, **more)
+    return reduce_replicates(_records(rows))
+
+
+@pytest.mark.parametrize("shape", [(5, 20), (2, 3), (4, 2)])
+def test_expected_mean_squares_and_the_variance_of_the_mean(shape: tuple[int, int]) -> None:
+    """One test set at hand: what its bootstraps resample is in every seed's mean already."""
+    sigma2, tau2, omega2 = 0.25, 2.5, 3.7
+    n_seeds, n_boot = shape
+    table = _expectations(np.zeros(shape), sigma2, tau2, omega2)
+    found = [stratum.mean_square.sum() for stratum in (table.seed, table.boot, table.cross)]
+    between = sigma2 + omega2 * (1 + 1 / n_boot)
+    # Traces of float64 factors.
+    assert found == pytest.approx([between, tau2 + omega2 / n_seeds, omega2], rel=1e-9)
+    of_mean = between / n_seeds + tau2 * (1 + 1 / n_boot)
+    assert (table.mean**2).sum() == pytest.approx(of_mean, rel=1e-9)
+    # Negative controls: bootstraps as draws from the population of test sets.
+    assert found[0] > 1.3 * (sigma2 + omega2 / n_boot)
+    assert of_mean != pytest.approx((sigma2 + omega2) / n_seeds + tau2, rel=0.01)
+    for stratum, variance, square in zip(
+        (table.seed, table.boot, table.cross), (sigma2, tau2, 0.0), found, strict=True
+    ):
+        assert variance + stratum.interaction[0] * omega2 == pytest.approx(square, rel=1e-9)
+
+
+@given(st.integers(0, 1000), st.tuples(st.integers(2, 5), st.integers(2, 6)))
+def test_the_mean_of_an_incomplete_cell_has_its_exact_variance(
+    seed: int, shape: tuple[int, int]
+) -> None:
+    sigma2, tau2, omega2 = 0.25, 2.5, 3.7
+    pattern = np.zeros(shape)
+    pattern[np.random.default_rng(seed).random(shape) < 0.4] = np.nan
+    pattern[:, 0], pattern[0, :], pattern[-1, -1] = 0.0, 0.0, np.nan
+    table = _expectations(pattern, sigma2, tau2, omega2)
+    assert table.unbalanced is not None
+    found = (table.mean**2).sum()
+    by_boot, by_pair = table.boot_square[0], table.pair_square[0]
+    expected = (sigma2 + omega2) / shape[0] + tau2 + tau2 * by_boot + omega2 * by_pair
+    assert found == pytest.approx(expected, rel=1e-9)
+    # Negative control: as if no pair were missing.
+    complete = (sigma2 + omega2 * (1 + 1 / shape[1])) / shape[0] + tau2 * (1 + 1 / shape[1])
+    assert found > complete * (1 + 1e-6)
+
+
+@given(
+    st.integers(0, 1000),
+    st.tuples(st.integers(2, 4), st.integers(2, 6)),
+    st.tuples(*[st.floats(0.1, 9.0)] * 3),
+)
+def test_contrasts_of_an_incomplete_cell_on_one_test_set(
+    seed: int, shape: tuple[int, int], variances: tuple[float, float, float]
+) -> None:
+    x = _draw(seed, shape)
+    x[np.random.default_rng(seed).random(shape) < 0.4] = np.nan
+    x[:, 0], x[0, :], x[-1, -1] = 50.0 + np.arange(shape[0]) ** 2, 51.0, np.nan
+    cells = reduce_replicates(_records(_cell("gpt", "en", x) + _others())).unbalanced
+    assert cells is not None
+    found = restricted_log_density(cells, *(np.array([value]) for value in variances))[0]
+    values, cov = _at_hand(x, *variances)
+    expected = contrasts_log_density(values, cov)
+    # The reference's contrasts are an orthonormal basis: the Jacobian of 1'x is sqrt(n).
+    assert found + 0.5 * np.log(len(values)) == pytest.approx(expected, rel=1e-8)
+    _, without = _dense(x, *variances)
+    assert contrasts_log_density(values, without) != pytest.approx(expected, rel=1e-6)
+
+
+def test_boots_of_the_mean_of_stated_seeds() -> None:
+    """One row per boot, the mean of n_seeds runs on it: tau^2 + omega^2 / n_seeds."""
+    sigma2, tau2, omega2 = 0.25, 2.5, 3.7
+    shape = (5, 4)
+    # Averaging over seeds is linear, so the columns of the factor are averaged.
+    _, cov = _at_hand(np.zeros(shape), sigma2, tau2, omega2)
+    rows: Rows = []
+    for j, column in enumerate(np.linalg.cholesky(cov).T):
+        for b, score in enumerate(column.reshape(shape).mean(axis=0)):
+            labels = {"model": f"m{j}", "language": f"l{j}", "task": "a"}
+            rows.append(labels | {"boot": b, "score": score, "n_seeds": shape[0]})
+    table = reduce_replicates(_records(rows))
+    found = table.boot.mean_square.sum()
+    assert set(table.boot.interaction) == {1 / 5}
+    assert found == pytest.approx(tau2 + table.boot.interaction[0] * omega2, rel=1e-9)
+    assert set(table.n_seeds) == {5.0}
+    assert set(table.boot_square) == {1 / 4}
+    assert table.pair_square == pytest.approx(np.full(len(table), 1 / 20))
+    of_mean = (sigma2 + omega2) / 5 + tau2 + tau2 / 4 + omega2 / 20
+    assert (table.mean**2).sum() == pytest.approx(of_mean, rel=1e-9)
+    # Negative control: without the stated number the weight is that of one run.
+    alone = reduce_replicates(_records([{k: v for k, v in r.items() if k != "n_seeds"} for r in
+                                        rows]))  # fmt: skip
+    assert set(alone.boot.interaction) == {1.0}
 
 
 def test_seeds_alone_boots_alone_and_a_single_seed() -> None:

@@ -1,18 +1,24 @@
 """Noise seen in replicates: which standard deviations there are, and what tells of them.
 
-For a cell with seeds s = 1..S and bootstrapped test sets b = 1..B shared by the seeds
+A run of seed s has the score mean + e_s + t + w_s on the test set at hand, with the sds
+sigma (seed), tau (boot: the test set) and omega (seed_boot: their interaction). The test
+set is one draw; bootstraps b = 1..B, shared by the seeds s = 1..S, resample it and add as
+much again, x_sb = mean + e_s + (t + w_s) + (t_b + w_sb). The mean squares of seeds, test
+sets and their interaction are independent of each other and of the cell's mean, each a
+chi-square with the expectation
 
-    x_sb = mean + e_s + e_b + e_sb,   sds sigma (seed), tau (boot), omega (seed_boot)
-
-the mean squares of seeds, test sets and their product are independent of each other
-and of the cell's mean, each a chi-square with the expectation
-
-    sigma^2 + omega^2 / B,   tau^2 + omega^2 / S,   omega^2
+    sigma^2 + omega^2 (1 + 1 / B),   tau^2 + omega^2 / S,   omega^2
 
 so that the density of thousands of replicates costs three gamma densities (balanced
 two-way layout: Searle, Casella and McCulloch 1992, "Variance components", chapter 4).
-The cell's mean has the variance sigma^2 / S + tau^2 + omega^2 / S about the expected
-score: bootstrapping tells how much a test set matters, it does not average that away.
+The mean of all bootstrapped scores has the variance (sigma^2 + omega^2 (1 + 1 / B)) / S
++ tau^2 (1 + 1 / B) about the expected score; a score on the test set itself (a published
+one with sds beside it, or items) that with B infinite. Bootstrapping tells how much a
+test set matters; it does not average that away.
+
+Cells in which pairs are missing have the density of all contrasts among their rows. Their
+mean counts every seed alike. It has its exact variance here, and is taken as independent
+of the contrasts, though the best weights would follow the variances.
 """
 
 from __future__ import annotations
@@ -63,8 +69,9 @@ class Source:
     of_record : ndarray of int, shape (n_records,)
         Sd of each record; 0 where it has none, which `share` says.
     share : ndarray of float, shape (n_records,)
-        Part of this variance that the record's mean has: 1/S for seeds, 1 for test
-        sets; 0 for a record that has no such sd.
+        Part of this variance that the record's mean has: 1/S for seeds, 1 for test sets
+        and 1/S for the interaction, the last two times 1 + 1/B where the mean is that of
+        B bootstraps; 0 for a record that has no such sd.
     raw_sd : ndarray of float, shape (n_cells,)
         What the cells' own replicates say; NaN where some pairs of seed and test set
         are missing.
@@ -231,8 +238,8 @@ def build_noise(
 
 def _shares(cells: CellTable) -> dict[str, Floats]:
     """Part of each source's variance that a cell's mean has."""
-    seeds = np.maximum(cells.n_seeds, 1.0)
-    return {"seed": 1.0 / seeds, "boot": np.ones_like(seeds), "seed_boot": 1.0 / seeds}
+    seed = 1.0 / np.maximum(cells.n_seeds, 1.0)
+    return {"seed": seed, "boot": 1.0 + cells.boot_square, "seed_boot": seed + cells.pair_square}
 
 
 def _own_variance(strata: Mapping[names.Source, Stratum], source: names.Source) -> Floats:
@@ -301,7 +308,7 @@ def _replicates(
         return np.concatenate([part(name, record) for name, record in blocks.items()])
 
     def weight(of: Source) -> Floats:
-        # Where a product has no sd of its own its variance is in that of seeds and test sets.
+        # Where the interaction has no sd of its own its variance is in that of seeds and test sets.
         there = unknown[of.name].astype(np.float64)
         zero = np.zeros(len(model))
         return stacked(

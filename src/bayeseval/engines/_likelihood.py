@@ -152,7 +152,8 @@ def noise_variance(design: Design, posterior: Mapping[str, Floats]) -> Floats:
     Returns
     -------
     ndarray, shape (..., n_records)
-        sigma^2 / S + tau^2 + omega^2 / S, score units squared.
+        (sigma^2 + omega^2) / S + tau^2, with omega^2 and tau^2 times 1 + 1/B where scores
+        are means of B bootstraps; score units squared.
     """
     parts = [
         source.share * posterior[names.source_cell_sd(source.name)][..., source.of_record] ** 2

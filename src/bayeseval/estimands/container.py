@@ -174,7 +174,8 @@ class PosteriorArrays:
     def error_variance(self, draws: slice = _EVERYTHING) -> Floats | None:
         """Variance of the records about their cells' means, (1 or n, n_records), or None.
 
-        Known standard errors, and what replicates say: sigma^2 / S + tau^2 + omega^2 / S.
+        Known standard errors, and what replicates say: (sigma^2 + omega^2) / S + tau^2,
+        with omega^2 and tau^2 times 1 + 1/B where scores are means of B bootstraps.
         """
         known = None if self.known_se is None else self.known_se[None] ** 2
         if not self.replicates:

@@ -37,9 +37,9 @@ class Stratum:
         Degrees of freedom: 0 where nothing is known, ``inf`` where the mean square is
         taken as exact (a standard deviation given without its number of replicates).
     interaction : array of float, shape (n_cells,)
-        Weight of omega^2, the variance of the seed x boot product, in the expected
+        Weight of omega^2, the variance of the seed x test-set interaction, in the expected
         mean square: for seeds ``sigma^2 + interaction * omega^2``, for boots
-        ``tau^2 + interaction * omega^2``, and for the product itself 1 times omega^2.
+        ``tau^2 + interaction * omega^2``, and for the interaction itself 1 times omega^2.
 
     Notes
     -----
@@ -81,6 +81,9 @@ class CellTable:
         Seeds that `mean` averages; 0 where nothing is known about seeds.
     n_boot : array of float, shape (n_cells,)
         Bootstrap test sets that `mean` averages; 0 where it stands on the test set itself.
+    boot_square, pair_square : array of float, shape (n_cells,)
+        Sums of the squared weights that `mean` gives to the boots, and to the pairs of
+        seed and boot: 1 / B and 1 / (S B) in a complete cell; 0 without boots.
     n_items : array of float, shape (n_cells,)
         Test items: distinct ``item`` labels, else the column ``n``; NaN where unknown.
     se : array of float, shape (n_cells,)
@@ -101,6 +104,8 @@ class CellTable:
     mean: Floats
     n_seeds: Floats
     n_boot: Floats
+    boot_square: Floats
+    pair_square: Floats
     n_items: Floats
     se: Floats
     seed: Stratum
@@ -122,17 +127,23 @@ class CellTable:
 def reduce_replicates(records: Records) -> CellTable:
     """Reduce replicates to sufficient statistics; the result's size is that of the cells.
 
-    Within a cell, the score of seed s on the bootstrap test set b (shared by the seeds) is
+    A test set moves all seeds by a common amount (variance tau^2) and each seed by its own
+    (omega^2). That holds for the test set at hand, one draw from those that might have
+    been, and again for its bootstraps, which resample it. So the score of seed s on the
+    bootstrap b (shared by the seeds) is
 
-        x_sb = m + e_s + e_b + e_sb,   variances sigma^2, tau^2, omega^2,
+        x_sb = m + e_s + (t + w_s) + (t_b + w_sb),
 
-    and a complete cell of S seeds and B boots is summed up by its mean and by
+    with the variances sigma^2 of e_s, tau^2 of t and t_b, omega^2 of w_s and w_sb. A
+    complete cell of S seeds and B boots is summed up by its mean and by
 
         SS_seed  = sum_s  (x_s. - x..)^2               on S-1 degrees of freedom,
         SS_boot  = sum_b  (x_.b - x..)^2               on B-1,
         SS_cross = sum_sb (x_sb - x_s. - x_.b + x..)^2  on (S-1)(B-1),
 
-    whose expected mean squares are sigma^2 + omega^2/B, tau^2 + omega^2/S and omega^2.
+    whose expected mean squares are sigma^2 + omega^2 (1 + 1/B), tau^2 + omega^2/S and
+    omega^2. The variance of the mean is (sigma^2 + omega^2 (1 + 1/B)) / S
+    + tau^2 (1 + 1/B).
 
     Parameters
     ----------
@@ -147,9 +158,10 @@ def reduce_replicates(records: Records) -> CellTable:
 
     Notes
     -----
-    - Seeds without boots: the mean square between seeds holds sigma^2 + omega^2 (one
-      test set), which is what the weight 1 in ``seed.interaction`` says.
-    - Boots of one run: their mean square holds tau^2 + omega^2.
+    - Seeds without boots: the mean square between seeds holds sigma^2 + omega^2 (the test
+      set at hand), which is what the weight 1 in ``seed.interaction`` says.
+    - Boots of one run: their mean square holds tau^2 + omega^2; boots of the mean of S
+      seeds, with S in ``n_seeds`` alone: tau^2 + omega^2 / S.
     - ``seed_sd`` on ``n_seeds`` is a mean square on n_seeds - 1 degrees of freedom, and
       exact without ``n_seeds``; ``boot_sd`` likewise with ``n_boot``. On several records
       of a cell (a ``boot_sd`` for each seed) the mean of the squares is used, on the
@@ -189,7 +201,8 @@ def reduce_replicates(records: Records) -> CellTable:
     column = _Columns(records, rows)
     given_seeds = column.first_given("n_seeds")
     n_seeds = np.where(seeds.count > 0, seeds.count, np.nan_to_num(given_seeds))
-    seed = _stratum(seeds.sum(seed_mean**2), seed_df, 1.0 / np.maximum(boots.count, 1.0))
+    boot_square, pair_square = _squared_weights(cells, seeds, boots, n_seeds, complete)
+    seed = _stratum(seeds.sum(seed_mean**2), seed_df, 1.0 + boot_square)
     boot = _stratum(boots.sum(boot_mean**2), boot_df, 1.0 / np.maximum(n_seeds, 1.0))
     cross = _stratum(ss_cross, np.where(two_way, seed_df * boot_df, 0.0), np.ones(n))
     by_rows = (seed_df > 0) | ~complete, (boot_df > 0) | ~complete
@@ -210,6 +223,8 @@ def reduce_replicates(records: Records) -> CellTable:
         mean=_frozen(mean),
         n_seeds=_frozen(n_seeds.astype(np.float64)),
         n_boot=_frozen(boots.count.astype(np.float64)),
+        boot_square=_frozen(boot_square),
+        pair_square=_frozen(pair_square),
         n_items=_frozen(np.where(rows.n_items > 0, rows.n_items, column.first_given("n"))),
         se=_frozen(np.where(doubled, np.nan, se)),
         seed=seed,
@@ -341,6 +356,24 @@ class _Columns:
         total = sums(cell, values**2, self._n)
         count = np.bincount(cell, minlength=self._n)
         return np.sqrt(np.where(count > 0, total / np.maximum(count, 1), np.nan))
+
+
+def _squared_weights(
+    cells: Ints, seeds: _Groups, boots: _Groups, n_seeds: Floats, complete: npt.NDArray[np.bool_]
+) -> tuple[Floats, Floats]:
+    """Sums of squared weights of boots and of pairs in the mean of each cell."""
+    n = len(n_seeds)
+    by_boot = np.where(boots.count > 0, 1.0 / np.maximum(boots.count, 1.0), 0.0)
+    by_pair = by_boot / np.maximum(n_seeds, 1.0)
+    rows = np.flatnonzero(~complete[cells])
+    if len(rows):
+        # Every seed counts alike, and so do the boots that a seed has.
+        size = np.bincount(seeds.of_row[seeds.labelled], minlength=len(seeds.cell))
+        weight = 1.0 / (seeds.count[cells[rows]] * size[seeds.of_row[rows]])
+        of_boot = sums(boots.of_row[rows], weight, len(boots.cell))
+        by_boot = np.where(complete, by_boot, boots.sum(of_boot**2))
+        by_pair = np.where(complete, by_pair, sums(cells[rows], weight**2, n))
+    return by_boot, by_pair
 
 
 def _stratum(ss: Floats, df: Floats, interaction: Floats) -> Stratum:

@@ -77,7 +77,8 @@ def unbalanced_quadratics(
 
     The rows x of a cell (centred) are N(m 1, V) with
     V = sigma^2 Zs Zs' + tau^2 Zb Zb' + omega^2 I, Zs and Zb the indicators of seed and
-    boot. With W = tau^2 Zb Zb' + omega^2 I, which is block-diagonal by boot,
+    boot, where sigma^2 is all that a seed's rows share. With W = tau^2 Zb Zb' + omega^2 I,
+    which is block-diagonal by boot,
 
         W_b^-1 = (I - g_n 1 1') / omega^2,   g_n = tau^2 / (omega^2 + n tau^2),
         log|V| = log|W| + log|I + sigma^2 A|,   A = Zs' W^-1 Zs,
@@ -90,8 +91,8 @@ def unbalanced_quadratics(
     ----------
     cells : Unbalanced
     sigma2, tau2, omega2 : array, shape (n_unbalanced,)
-        Variances of seeds, boots and their product; `omega2` above zero, the others
-        zero or above.
+        Variances of what a seed's rows share, of what a boot's rows share, and of each
+        row alone; `omega2` above zero, the others zero or above.
     xp : module
         The array library: ``numpy``, or one that follows it (``jax.numpy``,
         ``pytensor.tensor``).
@@ -236,13 +237,17 @@ def restricted_log_density(
     """Log density of the contrasts among the rows of incomplete cells.
 
     The likelihood of a cell's rows with its mean integrated out under a flat prior
-    (restricted likelihood, REML): what the replicates say about the variances.
+    (restricted likelihood, REML): what the replicates say about the variances. All
+    bootstraps resample the test set at hand, so what one seed's rows share is the seed's
+    own effect and its interaction with that test set: V is that of
+    :func:`unbalanced_quadratics` with sigma^2 + omega^2 between seeds. What the test set
+    at hand does to all seeds is in every row, so no contrast has it.
 
     Parameters
     ----------
     cells : Unbalanced
     sigma2, tau2, omega2 : array, shape (n_unbalanced,)
-        See :func:`unbalanced_quadratics`.
+        Variances of seeds, of test sets and of their interaction.
     xp : module
         The array library.
 
@@ -251,6 +256,6 @@ def restricted_log_density(
     array, shape (n_unbalanced,)
         -((n - 1) log 2 pi + log|V| + log 1'V^-1 1 + x'V^-1 x - (1'V^-1 x)^2 / 1'V^-1 1) / 2.
     """
-    q = unbalanced_quadratics(cells, sigma2, tau2, omega2, xp=xp)
+    q = unbalanced_quadratics(cells, sigma2 + omega2, tau2, omega2, xp=xp)
     constant = (cells.n_pairs - 1.0) * np.log(2.0 * np.pi)
     return -0.5 * (constant + q.log_det + xp.log(q.weight) + q.square - q.score**2 / q.weight)
