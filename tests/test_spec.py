@@ -13,6 +13,7 @@ from bayeseval.spec import ModelSpec, Prior, list_models, load_spec
 SHIPPED = (
     "additive",
     "bounded",
+    "by_task",
     "counts",
     "crossed",
     "dataset",
@@ -29,6 +30,11 @@ def test_the_shipped_models_are_listed_with_their_summaries() -> None:
     models = list_models()
     assert tuple(models) == SHIPPED
     assert "Student-t" in models["robust"]
+
+
+def test_auto_is_no_spec_without_a_table() -> None:
+    with pytest.raises(InputError, match="auto is no model until there is a table.*by_task"):
+        load_spec("auto")
 
 
 @pytest.mark.parametrize("name", SHIPPED)

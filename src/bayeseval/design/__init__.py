@@ -5,9 +5,20 @@ that every engine reads, and refuses a model the data cannot identify.
 """
 
 from bayeseval.design.build import build_design
+from bayeseval.design.choose import Chosen, choose_model
 from bayeseval.design.container import Design, Term
 from bayeseval.design.covariates import Slope
 from bayeseval.design.replicates import Replicates, Source
 from bayeseval.design.restore import restore_design
 
-__all__ = ["Design", "Replicates", "Slope", "Source", "Term", "build_design", "restore_design"]
+__all__ = [
+    "Chosen",
+    "Design",
+    "Replicates",
+    "Slope",
+    "Source",
+    "Term",
+    "build_design",
+    "choose_model",
+    "restore_design",
+]

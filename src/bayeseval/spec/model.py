@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import yaml
 from pydantic import (
@@ -28,7 +29,24 @@ from bayeseval._yaml import parse_config, read_yaml
 from bayeseval.errors import InputError, SpecError, did_you_mean
 from bayeseval.spec.priors import Number, Prior
 
-__all__ = ["CovariateTerm", "Effects", "ModelSpec", "ReplicateNoise", "list_models", "load_spec"]
+__all__ = [
+    "AUTO",
+    "AUTO_SUMMARY",
+    "CovariateTerm",
+    "Effects",
+    "ModelSpec",
+    "ReplicateNoise",
+    "covariate_name",
+    "list_models",
+    "load_spec",
+]
+
+#: Stands for a model that depends on the table, see :func:`bayeseval.design.choose_model`.
+AUTO: Final = "auto"
+AUTO_SUMMARY: Final = (
+    "The default, the fullest of additive, interaction, crossed and dataset that the table "
+    "identifies."
+)
 
 Interaction = Literal[
     "language:task", "model:task", "model:language", "model:language:dataset", "model:language:task"
@@ -366,6 +384,12 @@ def load_spec(source: str | Path | ModelSpec | dict[str, Any]) -> ModelSpec:
         return source
     if isinstance(source, dict):
         return parse_config(ModelSpec, source, source="spec", error=SpecError)
+    if source == AUTO:
+        raise InputError(
+            f"{AUTO} is no model until there is a table: it takes the fullest of additive, "
+            "interaction, crossed and dataset that the table identifies; fit a table with it, or "
+            f"name a model (shipped: {', '.join(resource_names('models'))})"
+        )
     path = Path(source)
     if not path.is_file():
         if path.suffix in (".yaml", ".yml") or path.is_dir():
@@ -375,6 +399,18 @@ def load_spec(source: str | Path | ModelSpec | dict[str, Any]) -> ModelSpec:
     if isinstance(values, dict):
         values = {"name": path.stem, **values}
     return parse_config(ModelSpec, values, source=str(path), error=SpecError)
+
+
+def covariate_name(path: Path) -> str:
+    """Name of a covariate that a file brings to ``auto``: that of the file, as names are written.
+
+    Parameters
+    ----------
+    path : Path
+        ``data/MEXA-2.csv`` becomes ``mexa_2``; what is no name becomes ``covariate``.
+    """
+    name = re.sub(r"[^a-z0-9]+", "_", path.stem.lower()).strip("_")
+    return name if re.fullmatch(r"[a-z][a-z0-9_]*", name) and name not in _TAKEN else "covariate"
 
 
 def list_models() -> dict[str, str]:
