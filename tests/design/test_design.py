@@ -223,14 +223,6 @@ def test_scores_that_do_not_vary_are_refused() -> None:
         build_design(Records.from_frame(frame, name="flat"), load_spec("additive"))
 
 
-def test_tasks_on_different_scales_are_refused() -> None:
-    frame = table(FULL).table
-    frame.loc[frame["task"] == "qa", "score"] /= 100.0
-    records = Records.from_frame(frame, name="mixed", units={"qa": (0.0, 1.0), "nli": (0.0, 100.0)})
-    with pytest.raises(DesignError, match="qa is scored up to 1 and nli up to 100"):
-        build_design(records, load_spec("additive"))
-
-
 def test_replicates_are_cells_not_independent_records() -> None:
     cells = FULL + FULL
     seed = np.repeat([0.0, 1.0], len(FULL))

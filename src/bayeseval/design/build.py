@@ -14,6 +14,7 @@ from bayeseval.design.exact import check_residual
 from bayeseval.design.forms import choose_forms
 from bayeseval.design.identify import check_interactions, check_main_effects
 from bayeseval.design.outcome import Outcome, build_outcome, identity_outcome, task_families
+from bayeseval.design.ranges import check_ranges
 from bayeseval.design.replicates import Noise, build_noise
 from bayeseval.design.test_sets import add_test_sets
 from bayeseval.errors import DesignError
@@ -24,9 +25,6 @@ __all__ = ["assemble", "build_design", "build_term"]
 
 Floats = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]
-
-# Task bounds this far apart mean scores of different scales in one sum.
-_MAX_SCALE_RATIO = 10.0
 
 
 def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covariate] = ()) -> Design:
@@ -67,7 +65,7 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
         raise DesignError(
             f"{records.name}: all {len(score)} scores are {score[0]:g}; nothing varies"
         )
-    _check_scales(records)
+    check_ranges(records)
     outcome = _read_outcome(records, spec, cells, of_task)
     _check_spread(records, score, outcome, spec)
     _check_errors(records, cells, outcome, noise)
@@ -337,18 +335,6 @@ def _unused_columns(records: Records, outcome: Outcome) -> list[str]:
     if not unused:
         return []
     return [f"columns not used by this model: {', '.join(unused)}"]
-
-
-def _check_scales(records: Records) -> None:
-    bounds = {task: unit.upper for task, unit in records.units.items() if unit.upper is not None}
-    if not bounds:
-        return
-    low, high = min(bounds, key=bounds.__getitem__), max(bounds, key=bounds.__getitem__)
-    if bounds[high] > _MAX_SCALE_RATIO * bounds[low]:
-        raise DesignError(
-            f"{records.name}: {low} is scored up to {bounds[low]:g} and {high} up to "
-            f"{bounds[high]:g}; bring the tasks to one scale, their effects are added up"
-        )
 
 
 def build_term(

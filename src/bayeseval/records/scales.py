@@ -88,26 +88,28 @@ def resolve_units(
                 f"{source}: units: no task {name!r}{did_you_mean(name, tasks)}"
                 f" (tasks: {shorten(tasks, limit=15)})"
             )
-    units: dict[str, Units] = {}
+    stated = {name: named.get(name) or default or found.get(name) for name in tasks}
+    own = {name: stated[name] or _guess(scores[task == code]) for code, name in enumerate(tasks)}
+    # A task that nobody solves is on the scale of the others, when they have one.
+    scales = {u for u in own.values() if u and u.lower is not None and u.upper is not None}
+    unsolved = next(iter(scales)) if len(scales) == 1 else Units()
+    units = {name: bounds or unsolved for name, bounds in own.items()}
     guesses: dict[Units, list[str]] = {}
-    overruled: list[str] = []
-    for code, name in enumerate(tasks):
-        given = named.get(name) or default or found.get(name)
-        if given is None:
-            given = _guess(scores[task == code])
-            guesses.setdefault(given, []).append(name)
-        units[name] = given
-        if name in found and found[name] != given:
-            overruled.append(name)
+    for name in tasks:
+        if stated[name] is None:
+            guesses.setdefault(units[name], []).append(name)
+    overruled = [name for name in tasks if name in found and found[name] != units[name]]
     notes = [_guess_note(guess, names) for guess, names in guesses.items()]
     if overruled:
         notes.append(f"declared units overrule the bounds in the table for {shorten(overruled)}")
     return units, notes
 
 
-def _guess(scores: Scores) -> Units:
-    """0-1 or 0-100 where the scores leave no other common scale, else unknown."""
+def _guess(scores: Scores) -> Units | None:
+    """0-1 or 0-100 where the scores leave no other common scale; None when all are zero."""
     lowest, highest = float(scores.min()), float(scores.max())
+    if lowest == highest == 0.0:
+        return None
     if lowest >= 0 and highest <= 1:
         return Units(0.0, 1.0)
     if lowest >= 0 and _CLEARLY_PERCENT < highest <= 100:

@@ -1,0 +1,104 @@
+"""Tasks whose scores cannot be added up are refused; what is of one scale is not."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeseval import load
+from bayeseval.design import build_design
+from bayeseval.errors import DesignError
+from bayeseval.records import Records, Units
+from bayeseval.spec import load_spec
+
+
+def frame(**ranges: tuple[float, float]) -> pd.DataFrame:
+    """Scores of each task that fill its range."""
+    rng = np.random.default_rng(0)
+    parts = []
+    for task, (lowest, highest) in ranges.items():
+        cells = list(product(("A", "B", "C"), ("de", "en", "sw"), (task,)))
+        share = rng.permutation(np.linspace(0.0, 1.0, len(cells)))
+        scores = (lowest + (highest - lowest) * share).round(4)
+        parts.append(
+            pd.DataFrame(cells, columns=["model", "language", "task"]).assign(score=scores)
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def check(table: pd.DataFrame, units: dict[str, tuple[float, float]] | None = None) -> Records:
+    records = Records.from_frame(table, name="ranges", units=units)
+    build_design(records, load_spec("additive"))
+    return records
+
+
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        {"qa": (5.0, 95.0), "points": (100.0, 580.0)},
+        {"qa": (0.1, 0.9), "nli": (20.0, 95.0)},
+        {"qa": (0.1, 0.9), "rating": (1.0, 5.0)},
+        {"bleu": (10.0, 60.0), "comet": (-0.5, 0.9)},
+        {"qa": (0.1, 0.9), "logprob": (-7.0, -1.0)},
+        {"bleu": (2.0, 18.0), "points": (100.0, 580.0)},
+    ],
+)
+def test_unlike_ranges_are_refused(ranges: dict[str, tuple[float, float]]) -> None:
+    with pytest.raises(DesignError, match="cannot be added up or averaged") as caught:
+        check(frame(**ranges))
+    assert all(f" {task} " in str(caught.value) for task in ranges)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        {"acc": (30.0, 95.0), "chrf": (20.0, 70.0), "bleu": (2.0, 18.0)},
+        {"acc": (30.0, 95.0), "mcc": (-30.0, 80.0)},
+        {"easy": (-60.0, -10.0), "hard": (-100.0, -97.0)},
+        {"easy": (-80.0, -30.0), "hard": (-3.0, -0.1)},
+        {"acc": (0.3, 0.95), "noisy": (-0.1, 1.04)},
+        {"acc": (60.0, 99.0), "noisy": (70.0, 108.0)},
+        {"acc": (30.0, 95.0), "unsolved": (0.0, 0.0)},
+        {"acc": (0.3, 0.95), "unsolved": (0.0, 0.0)},
+    ],
+)
+def test_tasks_of_one_scale_are_not(ranges: dict[str, tuple[float, float]]) -> None:
+    check(frame(**ranges))
+
+
+def test_a_task_that_nobody_solves_is_on_the_scale_of_the_others() -> None:
+    records = check(frame(acc=(30.0, 95.0), unsolved=(0.0, 0.0)))
+    assert records.units["unsolved"] == Units(0.0, 100.0)
+    # With nothing to go by it has no scale.
+    alone = Records.from_frame(frame(unsolved=(0.0, 0.0)), name="zeros")
+    assert alone.units["unsolved"] == Units()
+
+
+def test_declared_ranges_count_and_not_the_scores() -> None:
+    table = frame(qa=(0.1, 0.9), nli=(20.0, 95.0))
+    check(table, {"*": (0.0, 100.0)})
+    with pytest.raises(DesignError, match="qa has the range 0 to 100 and nli the range 0 to 600"):
+        check(table, {"qa": (0.0, 100.0), "nli": (0.0, 600.0)})
+    # A factor of two is allowed, a little more is not.
+    check(table, {"qa": (-100.0, 100.0), "nli": (0.0, 100.0)})
+    with pytest.raises(DesignError, match="factor of 2"):
+        check(table, {"qa": (-100.0, 101.0), "nli": (0.0, 100.0)})
+
+
+def test_the_advice_works_when_followed(tmp_path: Path) -> None:
+    table = frame(hard=(0.1, 0.9), points=(100.0, 580.0))
+    path = tmp_path / "table.csv"
+    table.to_csv(path, index=False)
+    with pytest.raises(DesignError) as caught:
+        build_design(load(path), load_spec("additive"))
+    text = str(caught.value)
+    mapping = tmp_path / "mapping.yaml"
+    mapping.write_text(text[text.index("'units") + 1 : text.index("' in a YAML")])
+    build_design(load(path, mapping_file=mapping), load_spec("additive"))
+    table.loc[table["task"] == "points", "score"] /= 600.0
+    check(table)
