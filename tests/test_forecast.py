@@ -15,7 +15,7 @@ from bayeseval.cli import main
 from bayeseval.covariates import find_covariates
 from bayeseval.design import build_design, restore_design
 from bayeseval.engines._leave_out import leave_out_log_density
-from bayeseval.errors import InputError
+from bayeseval.errors import ConvergenceWarning, InputError
 from bayeseval.estimands import read_arrays
 from bayeseval.estimands.forecast import lowest_quarter, new_potential, sample_crps
 from bayeseval.fit import Fit
@@ -119,7 +119,8 @@ def test_alignment_of_every_model() -> None:
     assert set(found.table["language"]) == {*labels} - {"partly"}
     assert found.table.set_index("language").loc["whole", "mexa"] == pytest.approx(0.3)
     assert np.isfinite(found.table.select_dtypes("number")).all(axis=None)
-    assert found.notes == ("not forecast, because mexa is missing for some models: partly",)
+    # The gate of so few draws is another note.
+    assert found.notes[-1] == "not forecast, because mexa is missing for some models: partly"
     # Values of another kind than those of the fit are told too.
     other = Covariate("mexa", "model:language", labels, records.coords["model"], values / 2)
     assert "sd away from the values that the model was fitted to" in str(
@@ -211,6 +212,15 @@ def test_crps_and_quarter_by_hand() -> None:
     assert sample_crps(z, 0.0) == pytest.approx((2**0.5 - 1) / np.pi**0.5, abs=2e-3)
     ranks = np.array([[1.0, 2, 3, 4], [4.0, 3, 2, 1]])
     assert lowest_quarter(ranks).tolist() == [[False] * 3 + [True], [True] + [False] * 3]
+
+
+def test_a_forecast_of_a_failed_fit_warns_once_and_says_it(fitted: Fit) -> None:
+    gate = {**fitted.run["gate"], "status": "fail"}
+    failed = replace(fitted, run={**fitted.run, "gate": gate})
+    with pytest.warns(ConvergenceWarning, match="the convergence gate failed") as told:
+        found = forecast(failed, check=False)
+    assert [one.filename for one in told] == [__file__]
+    assert found.notes[0].startswith("the convergence gate of the fit failed")
 
 
 def test_what_is_refused() -> None:

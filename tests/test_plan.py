@@ -49,7 +49,7 @@ def fitted(tasks: tuple[str, ...], *, noisy: bool = False, **spec: object) -> Fi
     records = be.Records.from_frame(
         table(tasks, replicates=noisy), name="small", units=(0.0, 100.0)
     )
-    return be.fit(records, {"name": "small", **spec}, engine="marginal", draws=100, chains=2)
+    return be.fit(records, {"name": "small", **spec}, engine="marginal", draws=400, chains=2)
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ says so and the command line exits with 3.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
@@ -14,16 +15,19 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from bayeseval.errors import ConvergenceWarning
 from bayeseval.names import K_HAT_MAX
 
 __all__ = [
     "BFMI_MIN",
     "ESS_PER_CHAIN",
+    "GATE_FAILED",
     "RHAT_MAX",
     "Check",
     "Gate",
     "convergence_gate",
     "format_gate",
+    "warn_of_gates",
 ]
 
 # Vehtari et al. (2021), doi:10.1214/20-BA1221: rank-normalised split R-hat and
@@ -36,6 +40,11 @@ BFMI_MIN: Final = 0.3
 
 # Split R-hat compares halves of chains, and a half needs two draws to vary.
 _DRAWS_MIN: Final = 4
+# A warning names so many fits; the tables have all.
+_MOST_NAMED: Final = 3
+
+#: What stands before numbers that were made from a fit whose gate failed.
+GATE_FAILED: Final = "the convergence gate of the fit failed; do not rely on these numbers"
 
 Status = Literal["pass", "fail", "not applicable"]
 
@@ -248,14 +257,51 @@ def format_gate(gate: Gate) -> str:
         )
         return f"Convergence gate: passed, {gate.n_quantities} quantities\n  worst {worst}"
     lines = ["Convergence gate: FAILED, the results below are not to be relied on"]
-    for check in gate.checks:
-        if not check.passed:
-            side = "at most" if check.name in ("r_hat", "divergences", "k_hat") else "at least"
-            lines.append(
-                f"  {_WORDS.get(check.name, check.name)} {_number(check)} at {check.where}"
-                f" ({side} {check.limit:g} is asked)"
-            )
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"  {failure}" for failure in _failures(gate))])
+
+
+def warn_of_gates(gates: Mapping[str, Gate], *, stacklevel: int) -> None:
+    """Warn once of all fits whose convergence gate failed; silent when none did.
+
+    Parameters
+    ----------
+    gates : mapping of str to Gate
+        By the name of the fit; empty for a single one.
+    stacklevel : int
+        As for :func:`warnings.warn`, counted from the caller of this function.
+
+    Warns
+    -----
+    ConvergenceWarning
+        What failed, and what to do.
+    """
+    found = [
+        f"{name}: {', '.join(_failures(gate))}" if name else ", ".join(_failures(gate))
+        for name, gate in gates.items()
+        if gate.status == "fail"
+    ]
+    if not found:
+        return
+    rest = len(found) - _MOST_NAMED
+    more = [f"and {rest} more fit{'s' * (rest > 1)}"] if rest > 0 else []
+    warnings.warn(
+        f"the convergence gate failed, do not rely on these results: "
+        f"{'; '.join(found[:_MOST_NAMED] + more)}. "
+        "Fit again with more draws, or with a simpler model.",
+        ConvergenceWarning,
+        stacklevel=stacklevel + 1,
+    )
+
+
+def _failures(gate: Gate) -> list[str]:
+    """What failed and by how much, worst value and limit."""
+    at_most = ("r_hat", "divergences", "k_hat")
+    return [
+        f"{_WORDS.get(check.name, check.name)} {_number(check)} at {check.where}"
+        f" ({'at most' if check.name in at_most else 'at least'} {check.limit:g} is asked)"
+        for check in gate.checks
+        if not check.passed
+    ]
 
 
 def _number(check: Check) -> str:

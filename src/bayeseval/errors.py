@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "BayesevalError",
+    "ConvergenceWarning",
     "DesignError",
     "EngineError",
     "InputError",
@@ -24,6 +25,10 @@ __all__ = [
 
 class BayesevalError(ValueError):
     """Anything wrong with what the user asked for."""
+
+
+class ConvergenceWarning(UserWarning):
+    """A fit whose convergence gate failed: its numbers are not to be relied on."""
 
 
 class InputError(BayesevalError):

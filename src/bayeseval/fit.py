@@ -1,367 +1,33 @@
-"""Fitting: records and a spec in, one frozen :class:`Fit` out.
-
-`Fit` is the object users hold. Its data are an ArviZ DataTree; its methods are
-views of that tree computed in `estimands`, its files are written by `output`.
-"""
+"""Fitting: records and a spec in, one frozen :class:`Fit` out."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayeseval import names
 from bayeseval.covariates import CovariateSource, find_covariates
-from bayeseval.design import Design, build_design, restore_design
-from bayeseval.diagnostics import Gate, convergence_gate
+from bayeseval.design import Design, build_design
+from bayeseval.diagnostics import Gate, convergence_gate, warn_of_gates
 from bayeseval.engines import Progress, SamplerSettings, choose_engine, load_engine, to_tree
-from bayeseval.errors import DesignError, InputError
+from bayeseval.fitted import LEAVE_OUT_DRAWS, Fit
 from bayeseval.provenance import provenance, sampling
 from bayeseval.records import Records
 from bayeseval.records import load as load_records
 from bayeseval.spec import ModelSpec, load_spec
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray as xr
 
-    from bayeseval.checks import Checks
-
-__all__ = ["LEAVE_OUT_DRAWS", "Fit", "fit"]
+__all__ = ["LEAVE_OUT_DRAWS", "Fit", "fit", "run_fit"]
 
 # A failed gate is met once with smaller steps and twice the length; what still
 # fails then is a problem of the model or the data, not of the sampler's settings.
 _STRICT_ACCEPT = 0.99
 _STRICT_FACTOR = 2
-
-# Draws of each chain that left-out densities are computed at: they depend on the sds
-# alone, which a thousand draws know well.
-LEAVE_OUT_DRAWS = 250
-
-
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """A fitted model: the posterior, how it was made, and the views of it.
-
-    Attributes
-    ----------
-    data : xarray.DataTree
-        ArviZ schema: ``posterior``, ``sample_stats``, ``log_likelihood``,
-        ``observed_data``, ``constant_data``, ``estimands``. Scores and potentials
-        are in the units of the benchmark, PRR are ratios.
-    run : dict
-        Provenance, written as ``run.json``: versions, spec, priors in score
-        units, engine, settings, hashes, timings, gate.
-    """
-
-    data: xr.DataTree
-    run: Mapping[str, Any]
-
-    @property
-    def gate(self) -> Gate:
-        """The convergence gate's outcome."""
-        return Gate.from_dict(self.run["gate"])
-
-    @property
-    def spec(self) -> ModelSpec:
-        """The spec that was fitted."""
-        return load_spec(dict(self.run["spec"]))
-
-    def potential(self, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
-        """Language potential with intervals and ranks (paper 000, Eq. 3).
-
-        Parameters
-        ----------
-        ci_prob : float
-            Probability of the equal-tailed intervals.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row per language, highest first; the columns of
-            ``tables/language_potential.csv``. Score units.
-        """
-        from bayeseval.estimands import potential_table
-
-        return potential_table(self.data, ci_prob=ci_prob)
-
-    def prr(
-        self,
-        *,
-        support: names.Support | None = None,
-        flavour: names.Flavour = "observed",
-        ci_prob: float = names.CI_PROB,
-    ) -> pd.DataFrame:
-        """Mean-, Std- and CV-PRR of every model (paper 000, Eq. 4 and 5).
-
-        Parameters
-        ----------
-        support : {"observed", "common"}, optional
-            The pairs a model was tested on, or every pair of the benchmark; both
-            when left out.
-        flavour : {"observed", "latent"}
-            Ratios of observed scores, or of expected scores.
-        ci_prob : float
-            Probability of the equal-tailed intervals.
-
-        Returns
-        -------
-        pandas.DataFrame
-            The columns of ``tables/model_disparity.csv``; ratios.
-        """
-        from bayeseval.estimands import disparity_table
-
-        if support is not None and support not in names.SUPPORTS:
-            raise InputError(f"support must be one of {', '.join(names.SUPPORTS)}, got {support!r}")
-        if flavour not in names.FLAVOURS:
-            raise InputError(f"flavour must be one of {', '.join(names.FLAVOURS)}, got {flavour!r}")
-        table = disparity_table(self.data, flavour=flavour, ci_prob=ci_prob)
-        if support is None:
-            return table
-        return table[table["support"] == support].reset_index(drop=True)
-
-    def components(self, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
-        """Variance components and their shares of the total variance.
-
-        Parameters
-        ----------
-        ci_prob : float
-            Probability of the equal-tailed intervals.
-
-        Returns
-        -------
-        pandas.DataFrame
-            The columns of ``tables/variance_components.csv``; its ``scale`` is that of the sds.
-        """
-        from bayeseval.estimands import components_table
-
-        return components_table(self.data, ci_prob=ci_prob)
-
-    def covariates(self, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
-        """Slopes of covariates, and the share of the languages' variance they explain.
-
-        Parameters
-        ----------
-        ci_prob : float
-            Probability of the equal-tailed intervals.
-
-        Returns
-        -------
-        pandas.DataFrame
-            The columns of ``tables/covariates.csv``; empty without covariates.
-        """
-        from bayeseval.estimands import covariates_table
-
-        return covariates_table(self.data, ci_prob=ci_prob)
-
-    def pairwise(
-        self, quantity: str = "mean_prr", *, ci_prob: float = names.CI_PROB
-    ) -> pd.DataFrame:
-        """Differences of all pairs of models in one quantity.
-
-        Parameters
-        ----------
-        quantity : str
-            A posterior variable on the dimension ``model``, for example
-            ``mean_prr``, ``cv_prr_common`` or ``model_effect``.
-        ci_prob : float
-            Probability of the equal-tailed intervals.
-
-        Returns
-        -------
-        pandas.DataFrame
-            The columns of ``tables/pairwise_models.csv``.
-        """
-        from bayeseval.estimands import pairwise_table
-
-        return pairwise_table(self.data, [quantity], ci_prob=ci_prob)
-
-    def ranks(self, quantity: str = names.LANGUAGE_POTENTIAL) -> pd.DataFrame:
-        """Probability of every rank of every level; 1 is best.
-
-        Parameters
-        ----------
-        quantity : str
-            ``language_potential``, ``mean_prr``, ``cv_prr`` or one of their
-            variants.
-
-        Returns
-        -------
-        pandas.DataFrame
-            The columns of ``tables/rank_probabilities.csv``.
-        """
-        from bayeseval.estimands import rank_probability_table
-
-        return rank_probability_table(self.data, [quantity])
-
-    def leave_one_out(
-        self,
-        by: names.LeftOut = "record",
-        *,
-        draws: int | None = LEAVE_OUT_DRAWS,
-    ) -> xr.DataTree:
-        """Densities of left-out scores, for ArviZ's ``loo`` and ``compare``.
-
-        ``arviz_stats.loo(fit.leave_one_out())`` is the expected log predictive
-        density. Given the standard deviations the densities are exact, so that
-        importance sampling is left with the standard deviations only: its k-hats stay
-        low where those of the plain ``log_likelihood`` do not.
-
-        Parameters
-        ----------
-        by : {"record", "language", "task", "model"}
-            Leave out one score, or all scores of one level together.
-        draws : int, optional
-            Draws of each chain to use, evenly spaced; None for all. It costs a few
-            milliseconds each on MEGA with ``additive``, ten to thirty with
-            ``crossed``, and so is not done at every fit. What was stored with the
-            fit (`leave_out` of :func:`bayeseval.fit`) is read, not computed.
-
-        Returns
-        -------
-        xarray.DataTree
-            Groups ``posterior`` (the standard deviations) and ``log_likelihood``
-            (``score`` by chain, draw and `by`; natural log, score units).
-
-        Raises
-        ------
-        EngineError
-            If the model is not Gaussian with one residual sd: the plain
-            ``log_likelihood`` of :attr:`data` is what there is then.
-
-        Notes
-        -----
-        To leave out a task or a model can move the standard deviations too far for
-        importance sampling; ``loo`` warns of such k-hats.
-        """
-        from bayeseval.engines._leave_out import leave_out_tree, stored_leave_out_tree
-
-        design = restore_design(self.data, self.spec)
-        posterior, group = self.data["posterior"].to_dataset(), names.leave_out_group(by)
-        if draws == LEAVE_OUT_DRAWS and group in self.data.children:
-            return stored_leave_out_tree(design, posterior, self.data[group].to_dataset(), by=by)
-        return leave_out_tree(design, posterior, by=by, draws=draws)
-
-    def checks(self) -> Checks:
-        """Ask whether the model fits the table, and whether results hang on the priors.
-
-        Returns
-        -------
-        bayeseval.checks.Checks
-            ``table`` has one row per check: ``status`` (``pass``, ``warn``, ``fail`` or
-            ``not applicable``), what was measured, p-values and a sentence. About a
-            second on MEGA; the same numbers whenever it is asked for.
-        """
-        from bayeseval.checks import run_checks
-
-        design, reason = None, ""
-        try:
-            design = restore_design(self.data, self.spec)
-        except DesignError as error:
-            reason = str(error)
-        bounds, seed = self.run.get("bounds"), int(self.run["seed"])
-        return run_checks(self.data, design, bounds=bounds, seed=seed, why_no_design=reason)
-
-    def with_predictive(self, *, draws: int = 500) -> Fit:
-        """Add prior draws, and tables that prior and posterior predict, for ArviZ's plots.
-
-        Parameters
-        ----------
-        draws : int
-            Prior draws, and draws of each chain of the posterior.
-
-        Returns
-        -------
-        Fit
-            With the groups ``prior``, ``prior_predictive`` and ``posterior_predictive``.
-
-        Raises
-        ------
-        DesignError
-            If the result does not hold all of its design (replicate noise).
-        """
-        import xarray as xr
-
-        from bayeseval.checks import predictive_groups
-
-        if draws < 1:
-            raise InputError(f"draws must be at least 1, got {draws}")
-        design, seed = restore_design(self.data, self.spec), int(self.run["seed"])
-        groups = predictive_groups(self.data, design, draws=draws, seed=seed)
-        added = {name: xr.DataTree(dataset) for name, dataset in groups.items()}
-        return replace(self, data=self.data.assign(added))
-
-    def save(
-        self,
-        folder: str | Path,
-        *,
-        checks: Checks | None = None,
-        ci_prob: float = names.CI_PROB,
-        figures: bool = True,
-        force: bool = False,
-    ) -> Path:
-        """Write the result folder: posterior, provenance, tables and figures.
-
-        Parameters
-        ----------
-        folder : str or Path
-            Written as a whole or not at all.
-        checks : Checks, optional
-            Of :meth:`checks`, to be stored with the result.
-        ci_prob : float
-            Probability of the equal-tailed intervals in the tables.
-        figures : bool
-            Whether to draw the figures, which takes a few seconds.
-        force : bool
-            Replace a folder that holds another run.
-
-        Returns
-        -------
-        Path
-            The folder.
-
-        Raises
-        ------
-        InputError
-            If the folder holds something else and `force` is not set.
-        """
-        from bayeseval.output import write_results
-
-        return write_results(
-            self.data,
-            self.run,
-            Path(folder),
-            checks=None if checks is None else {"checks": checks.table, **checks.details},
-            ci_prob=ci_prob,
-            figures=figures,
-            force=force,
-        )
-
-    @classmethod
-    def open(cls, folder: str | Path) -> Fit:
-        """Read back what :meth:`save` wrote.
-
-        Parameters
-        ----------
-        folder : str or Path
-            A result folder.
-
-        Returns
-        -------
-        Fit
-            Equal to the fit that was saved.
-
-        Raises
-        ------
-        InputError
-            If the folder is not a result folder.
-        """
-        from bayeseval.output import read_results
-
-        data, run = read_results(Path(folder))
-        return cls(data=data, run=run)
 
 
 def fit(
@@ -412,22 +78,22 @@ def fit(
     Returns
     -------
     Fit
-        Check ``fit.gate.status``: a fit that did not converge is returned too,
-        after one retry with stricter settings.
+        A fit that did not converge is returned too, after one retry with stricter
+        settings: ``fit.gate.status`` is ``fail``, and so say its ``repr`` and the column
+        ``gate`` of its tables.
 
     Raises
     ------
     BayesevalError
         If the table cannot be read, the spec makes no sense, the table cannot
         identify it, or the engine refuses.
-    """
-    import xarray as xr
 
-    table = records if isinstance(records, Records) else load_records(records)
-    model = load_spec(dict(spec) if isinstance(spec, Mapping) else spec)
-    covariates = find_covariates(table, model, covariate)
-    design = build_design(table, model, covariates)
-    asked = SamplerSettings(
+    Warns
+    -----
+    ConvergenceWarning
+        Once, if the convergence gate failed.
+    """
+    settings = SamplerSettings(
         draws=draws,
         tune=tune,
         chains=chains,
@@ -435,7 +101,52 @@ def fit(
         target_accept=target_accept,
         nuts_sampler=nuts_sampler,
     )
-    chosen = choose_engine(engine, design, asked)
+    result = run_fit(
+        records,
+        spec,
+        engine=engine,
+        settings=settings,
+        leave_out=leave_out,
+        covariate=covariate,
+        progress=progress,
+    )
+    warn_of_gates({"": result.gate}, stacklevel=2)
+    return result
+
+
+def run_fit(
+    records: Records | str | Path,
+    spec: str | Path | ModelSpec | Mapping[str, Any] = "additive",
+    *,
+    engine: str = "auto",
+    settings: SamplerSettings,
+    leave_out: Sequence[str] = (),
+    covariate: CovariateSource = None,
+    progress: Progress | None = None,
+) -> Fit:
+    """Fit as :func:`fit` does, for callers that say themselves when the gate failed.
+
+    Parameters
+    ----------
+    records, spec, engine
+        As for :func:`fit`.
+    settings : SamplerSettings
+        Draws, warm-up, chains, seed and the settings of NUTS.
+    leave_out, covariate, progress
+        As for :func:`fit`.
+
+    Returns
+    -------
+    Fit
+        Without a warning when its gate failed.
+    """
+    import xarray as xr
+
+    table = records if isinstance(records, Records) else load_records(records)
+    model = load_spec(dict(spec) if isinstance(spec, Mapping) else spec)
+    covariates = find_covariates(table, model, covariate)
+    design = build_design(table, model, covariates)
+    chosen = choose_engine(engine, design, settings)
     engine = chosen.name
     if leave_out:
         from bayeseval.engines._leave_out import check_leave_out
@@ -443,7 +154,7 @@ def fit(
         for by in leave_out:
             check_leave_out(design, by)
     started = time.perf_counter()
-    tree, gate, used = _attempt(design, asked, engine=engine, progress=progress)
+    tree, gate, used = _attempt(design, settings, engine=engine, progress=progress)
     retried = gate.status == "fail"
     if retried:
         strict = replace(used, draws=_STRICT_FACTOR * (used.draws or 1))

@@ -15,6 +15,7 @@ from bayeseval._random import generator
 from bayeseval._resources import resource_names
 from bayeseval.covariates import CovariateSource, find_covariates
 from bayeseval.design import Design, restore_design
+from bayeseval.diagnostics import GATE_FAILED, warn_of_gates
 from bayeseval.engines import Progress, SamplerSettings
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.estimands import language_potential, rank_draws, read_arrays
@@ -143,8 +144,14 @@ def forecast(
     InputError
         If the model has no covariate or several, a logit link or fixed language effects; if
         there is no language to forecast, or one that is not known.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Once, if the convergence gate of the fit failed.
     """
     spec = fit.spec
+    warn_of_gates({"the fit": fit.gate}, stacklevel=2)
     if len(spec.covariates) != 1:
         raise InputError(
             f"the model {spec.name} has {len(spec.covariates) or 'no'} covariate"
@@ -187,7 +194,8 @@ def forecast(
     if covariate is not None:
         own_values = _over_models(values.at(own, models)[0])
         notes += _apart((own_values - observed) / slope.sd, term.name)
-    checked, notes = pd.DataFrame(), [*values.notes, *notes]
+    failed = [GATE_FAILED] if fit.gate.status == "fail" else []
+    checked, notes = pd.DataFrame(), [*failed, *values.notes, *notes]
     if check:
         checked, reason = _checked(fit, seed=seed, progress=progress)
         notes += [f"no check of the forecasts: {reason}"] if reason else []

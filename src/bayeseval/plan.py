@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 
 from bayeseval import names
+from bayeseval.diagnostics import GATE_FAILED, warn_of_gates
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.estimands.plan_variances import (
     Facet,
@@ -228,10 +229,16 @@ def plan(
     InputError
         If a number makes no sense, or asks for what the fit knows nothing about.
 
+    Warns
+    -----
+    ConvergenceWarning
+        Once, if the convergence gate of the fit failed.
+
     References
     ----------
     Brennan (2001), Generalizability Theory; paper 001, section 3.
     """
+    warn_of_gates({"the fit": fit.gate}, stacklevel=2)
     _check_number("target_sd", target_sd, above=0.0)
     _check_number("target_probability", target_probability, above=0.5, below=1.0)
     _check_number("test_size", test_size, above=0.0)
@@ -270,7 +277,7 @@ def plan(
         sentence=_sentence(
             table, row, target_sd, target_probability, variances=variances, test_size=test_size
         ),
-        notes=variances.notes,
+        notes=((GATE_FAILED,) if fit.gate.status == "fail" else ()) + variances.notes,
         target_sd=target_sd,
         target_probability=target_probability,
         test_size=test_size,

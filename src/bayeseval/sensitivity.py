@@ -20,10 +20,11 @@ from bayeseval import names
 from bayeseval._processes import run_all, sensible_jobs
 from bayeseval.covariates import find_covariates
 from bayeseval.design import build_design
+from bayeseval.diagnostics import GATE_FAILED, Gate, warn_of_gates
 from bayeseval.dropping import Part, choose_parts, outlying
 from bayeseval.engines import SamplerSettings, choose_engine, cores_of
 from bayeseval.errors import BayesevalError, DesignError
-from bayeseval.fit import Fit, fit
+from bayeseval.fit import Fit, run_fit
 from bayeseval.moves import Quantity, agreement, level_moves, most_moved, read_quantity
 from bayeseval.records import Records
 from bayeseval.records import load as load_records
@@ -74,7 +75,11 @@ class Sensitivity:
         """The answer in sentences."""
         from bayeseval.output import sensitivity_sentences
 
-        return tuple(sensitivity_sentences(self.table))
+        failed = [f"{GATE_FAILED[0].upper()}{GATE_FAILED[1:]}."]
+        return (
+            *(failed if self.fit.gate.status == "fail" else ()),
+            *sensitivity_sentences(self.table),
+        )
 
     def save(self, folder: str | Path, *, figures: bool = True, force: bool = False) -> Path:
         """Write ``run.json``, tables and the figure; the folder appears whole or not at all.
@@ -188,6 +193,11 @@ def sensitivity(
     ------
     InputError
         If what is to be dropped does not exist.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Once, with the names of the fits whose convergence gate failed.
     """
     table = records if isinstance(records, Records) else load_records(records)
     model = load_spec(dict(spec) if isinstance(spec, Mapping) else spec)
@@ -196,7 +206,8 @@ def sensitivity(
     design = build_design(table, model, find_covariates(table, model))
     chosen = choose_engine(engine, design, SamplerSettings(seed=seed))
     at_once = sensible_jobs(jobs, cores_each=cores_of(chosen.name))
-    base = fit(table, model, engine=chosen.name, seed=seed, progress=progress)
+    settings = SamplerSettings(seed=seed)
+    base = run_fit(table, model, engine=chosen.name, settings=settings, progress=progress)
     outliers = pd.DataFrame()
     if n_outliers is not None:
         keep, outliers = outlying(table, base.data, n_outliers)
@@ -212,6 +223,11 @@ def sensitivity(
         labels=[f"without {part.label}" for part in parts],
     )
     done = list(zip(parts, refits, strict=True))
+    warn_of_gates(
+        {"all records": base.gate}
+        | {f"without {part.label}": found.gate for part, found in done if found.gate is not None},
+        stacklevel=2,
+    )
     return Sensitivity(
         table=pd.DataFrame([row for part, found in done for row in _rows(table, part, found)]),
         moves=pd.concat(
@@ -249,13 +265,15 @@ class _Refit:
     status: str
     reason: str = ""
     moves: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    gate: Gate | None = None
 
 
 def _refit(asked: tuple[_Job, Part], beat: Progress | None) -> _Refit:
     job, part = asked
     try:
         rest = job.records.subset(part.keep, name=f"{job.records.name} without {part.label}")
-        fitted = fit(rest, job.spec, engine=job.engine, seed=job.seed, progress=beat)
+        settings = SamplerSettings(seed=job.seed)
+        fitted = run_fit(rest, job.spec, engine=job.engine, settings=settings, progress=beat)
     except DesignError as error:
         return _Refit("not identified", str(error))
     except BayesevalError as error:
@@ -266,6 +284,7 @@ def _refit(asked: tuple[_Job, Part], beat: Progress | None) -> _Refit:
             before.name: level_moves(before, read_quantity(fitted.data, before.name))
             for before in job.before
         },
+        gate=fitted.gate,
     )
 
 

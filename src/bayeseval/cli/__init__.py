@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -21,7 +22,7 @@ from bayeseval.cli.fitting import fit
 from bayeseval.cli.forecasting import forecast
 from bayeseval.cli.lookup import list_, validate
 from bayeseval.cli.planning import plan
-from bayeseval.errors import BayesevalError, did_you_mean
+from bayeseval.errors import BayesevalError, ConvergenceWarning, did_you_mean
 
 __all__ = ["app", "main"]
 
@@ -51,7 +52,10 @@ for name, command in COMMANDS.items():
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     try:
-        code = app(args=arguments, standalone_mode=False)
+        with warnings.catch_warnings():
+            # Every command says it in its text and with its exit code.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            code = app(args=arguments, standalone_mode=False)
     except BayesevalError as error:
         _complain(str(error))
         return EXIT_BAD_INPUT

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -93,7 +92,7 @@ def fit(
     from bayeseval.covariates import data_hash, find_covariates
     from bayeseval.design import build_design
     from bayeseval.engines import SamplerSettings, choose_engine
-    from bayeseval.fit import fit as run_fit
+    from bayeseval.fit import run_fit
     from bayeseval.output import (
         check_target,
         default_folder,
@@ -142,8 +141,8 @@ def fit(
             engine=engine,
             leave_out=words(leave_out),
             covariate=found or None,
+            settings=asked,
             progress=progress,
-            **asdict(asked),
         )
         checks = None
         if not no_checks:

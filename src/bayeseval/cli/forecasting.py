@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bayeseval import names
-from bayeseval.cli._shared import CiProb, NoFigures, Quiet, Seed, words
+from bayeseval.cli._shared import EXIT_GATE_FAILED, CiProb, NoFigures, Quiet, Seed, words
 
 __all__ = ["forecast"]
 
@@ -53,3 +53,5 @@ def forecast(
     found.save(folder, figures=not no_figures)
     typer.echo(str(found))
     typer.echo(f"\nAll languages: {folder / 'tables' / 'forecast.csv'}")
+    if fitted.gate.status == "fail":
+        raise typer.Exit(EXIT_GATE_FAILED)

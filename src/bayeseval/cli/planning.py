@@ -8,7 +8,14 @@ from typing import Annotated
 import typer
 
 from bayeseval import names
-from bayeseval.cli._shared import CiProb, Grid, NoFigures, numbers, whole_numbers
+from bayeseval.cli._shared import (
+    EXIT_GATE_FAILED,
+    CiProb,
+    Grid,
+    NoFigures,
+    numbers,
+    whole_numbers,
+)
 
 __all__ = ["plan"]
 
@@ -80,3 +87,5 @@ def plan(
     found.save(folder, figures=not no_figures)
     typer.echo(str(found))
     typer.echo(f"All designs: {folder / 'tables' / 'plan.csv'}")
+    if found.fit.gate.status == "fail":
+        raise typer.Exit(EXIT_GATE_FAILED)

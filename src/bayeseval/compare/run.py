@@ -18,9 +18,10 @@ from bayeseval.compare.scores import Scores, check_cost, score
 from bayeseval.compare.words import comparison_table, moves_table, routes_table, verdict
 from bayeseval.covariates import data_hash, find_covariates
 from bayeseval.design import Design, build_design
+from bayeseval.diagnostics import warn_of_gates
 from bayeseval.engines import SamplerSettings, choose_engine, cores_of
 from bayeseval.errors import InputError, did_you_mean
-from bayeseval.fit import Fit, fit
+from bayeseval.fit import Fit, run_fit
 from bayeseval.records import Records
 from bayeseval.records import load as load_records
 from bayeseval.spec import ModelSpec, load_spec
@@ -179,6 +180,11 @@ def compare(
     InputError
         If fewer than two models are named, one is named twice, or leaving out levels
         takes more refits than are allowed.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Once, with the names of the models whose convergence gate failed.
     """
     if by not in get_args(names.LeftOut):
         raise InputError(
@@ -216,6 +222,7 @@ def compare(
             designs[name], fitted, by, seed=seed, refits=refits, jobs=refits_at_once, progress=tell
         )
         tell(stage, i + 1, len(done), name)
+    warn_of_gates({name: one.gate for name, one in done.items()}, stacklevel=2)
     ranked = comparison_table(scores)
     moves = moves_table(done)
     notes = [note for one in scores.values() for note in one.notes]
@@ -239,7 +246,10 @@ class _Wanted(NamedTuple):
 
 
 def _fit_one(wanted: _Wanted, beat: Progress | None) -> Fit:
-    return fit(wanted.table, wanted.spec, engine=wanted.engine, seed=wanted.seed, progress=beat)
+    settings = SamplerSettings(seed=wanted.seed)
+    return run_fit(
+        wanted.table, wanted.spec, engine=wanted.engine, settings=settings, progress=beat
+    )
 
 
 def _fits(

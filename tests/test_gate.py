@@ -1,0 +1,161 @@
+"""A failed convergence gate is loud: one warning, the repr and a column; else silence."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import bayeseval as be
+from bayeseval import Fit
+from bayeseval.compare import compare
+from bayeseval.diagnostics import Check, Gate, warn_of_gates
+from bayeseval.errors import ConvergenceWarning
+from bayeseval.plan import plan
+from bayeseval.records import Records
+from bayeseval.sensitivity import sensitivity
+from bayeseval.simulate import simulate
+
+TOLD = "the convergence gate failed, do not rely on these results"
+FAILED = Gate("fail", (Check("ess_bulk", 12.3, 400.0, "sd_task", passed=False),), 9)
+
+
+@pytest.fixture(scope="module")
+def records() -> Records:
+    return simulate("additive", n_languages=6, n_tasks=3, n_models=4, seed=1).records
+
+
+@pytest.fixture(scope="module")
+def passed(records: Records) -> Fit:
+    with warnings.catch_warnings():
+        # Overrides the ignore of pyproject.toml: a gate that passed gives no warning.
+        warnings.simplefilter("error", ConvergenceWarning)
+        return be.fit(records, engine="marginal", draws=500, chains=2)
+
+
+@pytest.fixture(scope="module")
+def failed(passed: Fit) -> Fit:
+    """The same fit with another outcome of its gate."""
+    return replace(passed, run={**passed.run, "gate": FAILED.to_dict()})
+
+
+VIEWS: dict[str, Callable[[Fit], pd.DataFrame]] = {
+    "potential": lambda fit: fit.potential(ci_prob=0.8),
+    "prr": lambda fit: fit.prr(ci_prob=0.8),
+    "components": lambda fit: fit.components(ci_prob=0.8),
+    "covariates": lambda fit: fit.covariates(ci_prob=0.8),
+    "pairwise": lambda fit: fit.pairwise("model_effect", ci_prob=0.8),
+}
+
+
+def test_a_fit_that_did_not_converge_warns_once_where_it_was_called(records: Records) -> None:
+    with pytest.warns(ConvergenceWarning, match=TOLD) as told:
+        result = be.fit(records, engine="marginal", draws=10, chains=2)
+    assert result.gate.status == "fail"
+    (one,) = told
+    assert one.filename == __file__
+    text = str(one.message)
+    assert "bulk ESS" in text
+    assert "(at least 200 is asked)" in text
+    assert text.endswith("Fit again with more draws, or with a simpler model.")
+    assert "\n" not in text
+
+
+def test_the_repr_says_which_fit_it_is_and_first_that_it_failed(passed: Fit, failed: Fit) -> None:
+    n = passed.run["n_records"]
+    name = passed.run["benchmark"]
+    said = (
+        f"{name}; model additive; engine marginal; "
+        f"{n} records, 6 languages, 3 tasks, 4 models; gate"
+    )
+    assert repr(passed) == f"Fit({said} passed)"
+    assert repr(failed) == f"Fit(NOT CONVERGED; {said} failed)"
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_views_carry_the_gate_and_the_interval_in_attrs(
+    view: str, passed: Fit, failed: Fit
+) -> None:
+    good, bad = VIEWS[view](passed), VIEWS[view](failed)
+    assert good.attrs == {"ci_kind": "eti", "ci_prob": 0.8, "gate": "pass"}
+    assert bad.attrs == {"ci_kind": "eti", "ci_prob": 0.8, "gate": "fail"}
+    # The column only where it warns.
+    assert not {"ci_kind", "ci_prob", "gate"} & set(good.columns)
+    assert set(bad.columns) - set(good.columns) == {"gate"}
+    assert (bad["gate"] == "fail").all()
+    pd.testing.assert_frame_equal(bad.drop(columns="gate"), good, check_like=True)
+
+
+def test_ranks_carry_them_too(passed: Fit, failed: Fit) -> None:
+    assert passed.ranks("language_potential").attrs["gate"] == "pass"
+    assert set(failed.ranks("language_potential")["gate"]) == {"fail"}
+
+
+def test_files_have_the_columns_whatever_the_gate(passed: Fit, tmp_path: Path) -> None:
+    folder = passed.save(tmp_path / "here", figures=False)
+    for path in sorted((folder / "tables").glob("*.csv")):
+        table = pd.read_csv(path)
+        assert set(table["gate"]) == {"pass"}, path.name
+        assert set(table["ci_kind"]) == {"eti"}, path.name
+        assert set(table["ci_prob"]) == {0.95}, path.name
+
+
+def test_a_saved_fit_that_failed_says_so_when_it_is_opened(failed: Fit, tmp_path: Path) -> None:
+    again = Fit.open(failed.save(tmp_path / "here", figures=False))
+    assert repr(again) == repr(failed)
+    assert again.potential().attrs["gate"] == "fail"
+
+
+def test_a_plan_of_a_failed_fit_warns_once_and_says_it(passed: Fit, failed: Fit) -> None:
+    with pytest.warns(ConvergenceWarning, match=f"{TOLD}: the fit: bulk ESS 12 at sd_task") as told:
+        found = plan(failed)
+    assert [one.filename for one in told] == [__file__]
+    assert "note: the convergence gate of the fit failed" in str(found)
+    assert "convergence" not in str(plan(passed))
+
+
+def test_a_comparison_warns_once_of_all_fits_that_failed(records: Records, passed: Fit) -> None:
+    other = be.fit(records, "interaction", engine="marginal", draws=500, chains=2)
+    ready = {
+        name: replace(one, run={**one.run, "gate": FAILED.to_dict()})
+        for name, one in {"additive": passed, "interaction": other}.items()
+    }
+    with pytest.warns(ConvergenceWarning) as told:
+        compare(records, ["additive", "interaction"], fits=ready)
+    (one,) = told
+    assert one.filename == __file__
+    for name in ready:
+        assert f"{name}: bulk ESS 12 at sd_task (at least 400 is asked)" in str(one.message)
+
+
+def test_refits_that_failed_are_one_warning(
+    records: Records, passed: Fit, failed: Fit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refit(rest: Records, *_: object, **__: object) -> Fit:
+        return passed if len(rest) == len(records) else failed
+
+    monkeypatch.setattr(sys.modules["bayeseval.sensitivity"], "run_fit", refit)
+    with pytest.warns(ConvergenceWarning) as told:
+        found = sensitivity(records, drop="model", engine="marginal", jobs=1)
+    (one,) = told
+    assert one.filename == __file__
+    models = records.coords["model"]
+    assert f"without {models[0]}: bulk ESS 12" in str(one.message)
+    # Four refits failed: the first three are named.
+    assert "; and 1 more fit." in str(one.message)
+    assert not any("gate" in sentence for sentence in found.verdict)
+    again = replace(found, fit=failed)
+    assert again.verdict[0] == (
+        "The convergence gate of the fit failed; do not rely on these numbers."
+    )
+
+
+def test_gates_that_passed_are_silent() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_gates({"a": Gate("pass", (), 1), "b": Gate("not applicable", (), 0)}, stacklevel=1)
