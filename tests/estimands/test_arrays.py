@@ -14,7 +14,9 @@ from bayeseval.estimands.arrays import (
     finite_sd,
     interval_summary,
     rank_summary,
+    root_mean_square,
 )
+from tests.helpers import assert_within_mcse
 
 
 def test_interval_summary_by_hand():
@@ -72,10 +74,22 @@ def test_rank_quantiles_are_ranks_that_occur():
     assert interval_summary(ranks, ci_prob=0.95).median == 2.5
 
 
-def test_finite_sd_divides_by_the_number_of_levels():
-    np.testing.assert_allclose(
-        finite_sd(np.array([[3.0, -3.0, 0.0], [1.0, 1.0, 1.0]])), [6**0.5, 1]
-    )
+def test_sds_of_levels_and_of_cells_divide_by_their_degrees_of_freedom():
+    values = np.array([[3.0, -3.0, 0.0], [1.0, 1.0, 1.0], [1.0, 2.0, 6.0]])
+    # 18 / 2, 0, and (4 + 1 + 9) / 2 about the mean of 3.
+    np.testing.assert_allclose(finite_sd(values), [3.0, 0.0, 7**0.5])
+    # 18 / 3, 3 / 3 and 41 / 3 about zero.
+    np.testing.assert_allclose(root_mean_square(values), [6**0.5, 1.0, (41 / 3) ** 0.5])
+
+
+def test_they_estimate_the_parameter_that_effects_were_drawn_with():
+    rng = np.random.default_rng(2)
+    free = 5.0 * rng.standard_normal((40_000, 4))
+    zero_sum = free - free.mean(axis=1, keepdims=True)
+    assert_within_mcse(finite_sd(zero_sum) ** 2, 25.0)
+    assert_within_mcse(root_mean_square(free) ** 2, 25.0)
+    # Negative control: divided by K, effects that sum to zero have 3/4 of the variance.
+    assert_within_mcse(root_mean_square(zero_sum) ** 2, 0.75 * 25.0)
 
 
 def test_drop_meaningless_keeps_exactly_one_percent():

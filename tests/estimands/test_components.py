@@ -36,10 +36,16 @@ def test_normal_model_by_formula():
     assert set(result.kind) == {"pooled"}
     terms = result.labels[:-1]
     sd = [flat(tree, f"sd_{t.replace(':', '_')}") for t in terms] + [flat(tree, "sd_residual")]
+    effects = [flat(tree, f"{t.replace(':', '_')}_effect") for t in terms]
+    # Levels of a factor about their mean, K - 1; cells and records about zero.
     finite = [
-        np.sqrt((flat(tree, f"{t.replace(':', '_')}_effect") ** 2).sum(1) / n)
-        for t, n in zip(terms, [4, 3, 4, 8, 9, 11], strict=True)
-    ] + [np.sqrt((residuals(tree) ** 2).sum(axis=1) / 20)]
+        np.sqrt(((e - e.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) / n)
+        for e, n in zip(effects[:3], [3, 2, 3], strict=True)
+    ]
+    finite += [
+        np.sqrt((e**2).sum(axis=1) / n) for e, n in zip(effects[3:], [8, 9, 11], strict=True)
+    ]
+    finite += [np.sqrt((residuals(tree) ** 2).sum(axis=1) / 20)]
     np.testing.assert_allclose(result.sd, np.stack(sd, axis=1), rtol=RTOL)
     np.testing.assert_allclose(result.finite_sd, np.stack(finite, axis=1), rtol=RTOL)
     total = sum(s**2 for s in sd)
@@ -52,7 +58,7 @@ def test_fixed_effects_use_their_finite_population_sd():
     result = variance_components(read_arrays(tree))
     assert result.kind == ("fixed", "fixed", "pooled", "pooled")
     np.testing.assert_array_equal(result.sd[:, :2], result.finite_sd[:, :2])
-    expected = np.sqrt(np.mean(flat(tree, "task_effect") ** 2, axis=1))
+    expected = np.std(flat(tree, "task_effect"), axis=1, ddof=1)
     np.testing.assert_allclose(result.sd[:, 1], expected, rtol=RTOL)
 
 

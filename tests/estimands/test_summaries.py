@@ -154,7 +154,7 @@ def test_components_table(tree):
     draws = column(tree, "sd_model")
     np.testing.assert_allclose([row[f"sd_{b}"] for b in BOUNDS], bounds(draws), rtol=RTOL)
     effects = tree["posterior"]["model_effect"].values.reshape(-1, 4)
-    finite = bounds(np.sqrt((effects**2).mean(axis=1)))
+    finite = bounds(effects.std(axis=1, ddof=1))
     np.testing.assert_allclose([row[f"finite_sd_{b}"] for b in BOUNDS], finite, rtol=RTOL)
     assert table["share_mean"].sum() == pytest.approx(1.0, rel=RTOL)
 

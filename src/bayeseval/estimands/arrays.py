@@ -19,6 +19,7 @@ __all__ = [
     "finite_sd",
     "interval_summary",
     "rank_summary",
+    "root_mean_square",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -106,12 +107,15 @@ def _summary(
 
 
 def finite_sd(effects: Floats) -> Floats:
-    """Finite-population standard deviation of each draw, sqrt(mean(effect**2)).
+    """Finite-population standard deviation of the levels of a factor, draw by draw.
+
+    About the mean of the levels, with K - 1 degrees of freedom: effects that sum to zero
+    have K - 1 free directions, and their squares over K - 1 have the mean sd**2.
 
     Parameters
     ----------
     effects : ndarray, shape (n_samples, n_levels)
-        Effects of the levels, or residuals of the records.
+        Effects of two levels or more.
 
     Returns
     -------
@@ -119,10 +123,26 @@ def finite_sd(effects: Floats) -> Floats:
 
     References
     ----------
-    Gelman (2005), Analysis of variance: why it is more important than ever.
+    Gelman (2005), Analysis of variance: why it is more important than ever, section 3.3.
     """
-    sd: Floats = np.sqrt(np.mean(np.square(effects), axis=1))
+    sd: Floats = np.std(effects, axis=1, ddof=1)
     return sd
+
+
+def root_mean_square(values: Floats) -> Floats:
+    """Root mean square of each draw: the sd about zero of what no constraint ties together.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_samples, n)
+        Effects of the cells of an interaction, residuals of the records.
+
+    Returns
+    -------
+    ndarray, shape (n_samples,)
+    """
+    root: Floats = np.sqrt(np.mean(np.square(values), axis=1))
+    return root
 
 
 def drop_meaningless(values: Floats, *, limit: float = GUARD_LIMIT) -> tuple[Floats, Index, Bools]:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import logit
 
 from bayeseval import names
-from bayeseval.estimands.arrays import Floats, finite_sd
+from bayeseval.estimands.arrays import Floats, finite_sd, root_mean_square
 from bayeseval.estimands.container import PosteriorArrays, draw_blocks
 from bayeseval.estimands.covariates import component_sd
 from bayeseval.estimands.potential import linear_predictor
@@ -63,15 +63,18 @@ def realised_residual_sd(arrays: PosteriorArrays, *, max_bytes: int = 300_000_00
         score = logit(np.clip(share, response.edge, 1.0 - response.edge))
     result = np.empty(arrays.n_samples)
     for draws in draw_blocks(arrays.n_samples, 3 * len(score), max_bytes=max_bytes):
-        result[draws] = finite_sd(score - linear_predictor(arrays, draws))
+        result[draws] = root_mean_square(score - linear_predictor(arrays, draws))
     return result
 
 
 def variance_components(arrays: PosteriorArrays) -> Components:
     """Standard deviation, finite-population sd and variance share of each component.
 
-    The finite-population sd is sqrt(mean(effect**2)) over the levels (for an
-    interaction: over its observed cells; for the residual: over the records).
+    The finite-population sd is that of the levels at hand, with as many degrees of freedom
+    as there are free directions, so that it estimates the same as the parameter: K - 1 for
+    the levels of a factor, about their mean (:func:`finite_sd`); all observed cells of an
+    interaction, whose effects no constraint ties together, and all records for the residual,
+    about zero (:func:`root_mean_square`).
 
     The residual of a normal likelihood is its sd parameter; when that differs by
     level, the root of its mean square over the records. A Student-t residual has
@@ -105,15 +108,20 @@ def variance_components(arrays: PosteriorArrays) -> Components:
         finite.append(finite_population_sd)
 
     for factor in names.FACTORS:
+        if len(arrays.levels[factor]) < 2:
+            continue
         realised = finite_sd(arrays.main[factor])
-        if factor in arrays.main_sd:
-            add(factor, "pooled", arrays.main_sd[factor], realised)
-        elif len(arrays.levels[factor]) > 1:
-            add(factor, "fixed", realised, realised)
+        pooled = arrays.main_sd.get(factor)
+        add(
+            factor,
+            "fixed" if pooled is None else "pooled",
+            realised if pooled is None else pooled,
+            realised,
+        )
     for slope in arrays.slopes:
         add(slope.name, "covariate", component_sd(slope), component_sd(slope))
     for cells in arrays.cells:
-        add(cells.term, "pooled", cells.sd, finite_sd(cells.effect))
+        add(cells.term, "pooled", cells.sd, root_mean_square(cells.effect))
 
     if not has_residual(arrays):
         return _assembled(labels, kinds, sds, finite)

@@ -10,7 +10,7 @@ import xarray as xr
 
 from bayeseval import names
 from bayeseval.errors import InputError
-from bayeseval.estimands.arrays import Floats, finite_sd, interval_summary
+from bayeseval.estimands.arrays import Floats, interval_summary, root_mean_square
 from bayeseval.estimands.frames import finish, summary_columns
 
 __all__ = [
@@ -231,4 +231,4 @@ def variance_by_facet(slope: SlopeDraws) -> dict[str, Floats]:
 def component_sd(slope: SlopeDraws) -> Floats:
     """Root mean square of ``x * theta`` over its cells; shape (n_samples,)."""
     flat = slope.standardised.reshape(len(slope.standardised), -1)
-    return np.asarray(np.abs(slope.slope) * finite_sd(flat))
+    return np.asarray(np.abs(slope.slope) * root_mean_square(flat))

@@ -279,7 +279,7 @@ def component_dataset(tree: xr.DataTree) -> xr.Dataset:
     parts = variance_components(arrays)
     texts: Mapping[str, tuple[Floats, str]] = {
         "sd": (parts.sd, "standard deviation of the component, see kind"),
-        "finite_sd": (parts.finite_sd, "finite-population sd: root mean square of the effects"),
+        "finite_sd": (parts.finite_sd, "finite-population sd: of the levels at hand"),
         "share": (parts.share, "squared sd over the sum of squared sds"),
     }
     posterior = group(tree, "posterior")
