@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from bayeseval.design import Design, build_design
+from bayeseval.design.test_sets import _without
 from bayeseval.engines import load_engine, marginal
 from bayeseval.engines import numpyro as numpyro_engine
 from bayeseval.engines import pymc as pymc_engine
@@ -22,7 +23,7 @@ from bayeseval.spec import load_spec
 MODELS, LANGUAGES, TASKS, ITEMS = 4, 5, 2, 40
 
 
-def items_table(*, seed: int = 0) -> Records:
+def items_table(*, seed: int = 0, n_seeds: int = 0) -> Records:
     """0/1 outcomes; items are harder or easier for all, for a language and for a model."""
     rng = np.random.default_rng(seed)
     ability = np.linspace(-0.5, 1.0, MODELS)
@@ -34,9 +35,13 @@ def items_table(*, seed: int = 0) -> Records:
             by_language = rng.normal(0.0, 0.7, ITEMS)
             for m in range(MODELS):
                 latent = ability[m] + ease[lang] + common + by_language + by_model[m]
-                right = latent + rng.normal(0.0, 1.0, ITEMS) > 0.0
-                rows += [(f"m{m}", f"l{lang}", f"t{t}", i, 100.0 * r) for i, r in enumerate(right)]
-    frame = pd.DataFrame(rows, columns=["model", "language", "task", "item", "score"])
+                for s in range(max(n_seeds, 1)):
+                    right = latent + rng.normal(0.0, 1.0, ITEMS) > 0.0
+                    labels = (f"m{m}", f"l{lang}", f"t{t}")
+                    rows += [(*labels, i, 100.0 * r, s) for i, r in enumerate(right)]
+    frame = pd.DataFrame(rows, columns=["model", "language", "task", "item", "score", "seed"])
+    if not n_seeds:
+        frame = frame.drop(columns="seed")
     return Records.from_frame(frame, name="items", units=(0.0, 100.0))
 
 
@@ -140,3 +145,69 @@ def test_bootstrapped_cells_do_not_count_their_items_again() -> None:
         if term.is_noise:
             tiny = np.asarray(term.known_sd)[term.members["task"] == 0]
             assert tiny.max() < 1e-5 * np.asarray(term.known_sd).max()
+
+
+# Seeds on the same items ---------------------------------------------------------------------
+
+
+def test_what_seeds_do_on_single_items_counts_once() -> None:
+    """An item standard error of seed averages holds omega^2 / S; the rest is tau^2."""
+    records = items_table(n_seeds=3)
+    cells = reduce_replicates(records)
+    items = item_variance(records, cells)
+    assert items is not None
+    own = cells.cross.mean_square / 3
+    assert set(cells.cross.df) == {2.0 * (ITEMS - 1)}
+    alone = build_design(records, load_spec({"name": "own", "replicates": {"pool": False}}))
+    assert (items.se**2 > own).all()
+    np.testing.assert_allclose(alone.known_sds["boot"] ** 2, items.se**2 - own, rtol=1e-12)
+    np.testing.assert_allclose(alone.known_sds["seed_boot"] ** 2, 3 * own, rtol=1e-12)
+    sigma2 = np.maximum(cells.seed.mean_square - 3 * own, 0.0)
+    np.testing.assert_allclose(alone.se**2, sigma2 / 3 + items.se**2, rtol=1e-12)
+    # Negative control: seeds' mean squares beside item errors count it twice.
+    twice = cells.seed.mean_square / 3 + items.se**2
+    assert (alone.se**2 < 0.95 * twice).mean() > 0.8
+
+
+def test_shared_test_sets_and_seeds_add_up_to_what_the_items_say() -> None:
+    records = items_table(n_seeds=3)
+    cells = reduce_replicates(records)
+    items = item_variance(records, cells)
+    assert items is not None
+    pooled = build_design(records, load_spec("additive"))
+    source = {s.name: s for s in pooled.sources}
+    assert set(source) == {"seed", "seed_boot"}
+    assert set(source["seed_boot"].share) == {1 / 3}
+    task = cells.codes["task"]
+    # On average over the cells of a task: the variance of the means by their items.
+    found = np.diag(noise_covariance(pooled)) + cells.cross.mean_square / 3
+    parts = items.task + items.language_task + items.model_task + items.record
+    for t in range(TASKS):
+        assert found[task == t].mean() == pytest.approx(parts[t], rel=1e-6)
+        # What single cells have is smaller, here less than what seeds did to it.
+        off = (cells.cross.mean_square / 3)[task == t].mean()
+        left = items.record[t] - off
+        assert pooled.se[task == t] == pytest.approx(np.sqrt(max(left, 0.0)), rel=1e-6)
+
+
+def test_the_interaction_leaves_the_parts_in_order() -> None:
+    parts = {"record": 2.0, "model_task": 3.0, "language_task": 5.0, "task": 7.0}
+    arrays = {name: np.array([value, value]) for name, value in parts.items()}
+    left = _without(arrays, np.array([1.5, 6.0]))
+    assert {name: values.tolist() for name, values in left.items()} == {
+        "record": [0.5, 0.0],
+        "model_task": [3.0, 0.0],
+        "language_task": [5.0, 4.0],
+        "task": [7.0, 7.0],
+    }
+
+
+def test_a_given_standard_error_holds_the_interaction() -> None:
+    frame = items_table(n_seeds=3).table.assign(se=4.0)
+    design = build_design(
+        Records.from_frame(frame, name="se", units=(0, 100)), load_spec("additive")
+    )
+    source = {s.name: s for s in design.sources}
+    assert set(source["seed_boot"].share) == {0.0}
+    assert set(source["seed"].share) == {1 / 3}
+    np.testing.assert_allclose(design.se, 4.0)

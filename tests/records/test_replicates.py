@@ -18,6 +18,7 @@ from bayeseval.records import (
     Records,
     describe,
     format_description,
+    item_variance,
     load,
     reduce_replicates,
     restricted_log_density,
@@ -297,6 +298,36 @@ def test_contrasts_of_an_incomplete_cell_on_one_test_set(
     assert found + 0.5 * np.log(len(values)) == pytest.approx(expected, rel=1e-8)
     _, without = _dense(x, *variances)
     assert contrasts_log_density(values, without) != pytest.approx(expected, rel=1e-6)
+
+
+def test_items_are_the_test_set_itself() -> None:
+    """S seeds on the same n items: expectations of all squares, exactly."""
+    sigma2, tau2, omega2 = 0.25, 2.5, 3.7
+    n_seeds, n = 3, 6
+    seed, item = np.divmod(np.arange(n_seeds * n), n)
+    same_seed, same_item = seed[:, None] == seed, item[:, None] == item
+    cov = sigma2 * same_seed + n * tau2 * same_item + n * omega2 * np.eye(len(seed))
+    rows: Rows = []
+    for j, column in enumerate(np.linalg.cholesky(cov).T):
+        labels = {"model": f"m{j}", "language": f"l{j}", "task": "a"}
+        rows += [
+            labels | {"seed": s, "item": i, "score": value}
+            for s, i, value in zip(seed, item, column, strict=True)
+        ]
+    records = _records(rows)
+    table = reduce_replicates(records)
+    assert table.seed.mean_square.sum() == pytest.approx(sigma2 + omega2, rel=1e-9)
+    assert set(table.seed.interaction) == {1.0}
+    assert table.cross.mean_square.sum() == pytest.approx(omega2, rel=1e-9)
+    assert set(table.cross.df) == {2 * 5.0}
+    assert (table.mean**2).sum() == pytest.approx((sigma2 + omega2) / n_seeds + tau2, rel=1e-9)
+    items = item_variance(records, table)
+    assert items is not None
+    # The standard error of seed averages holds a share of the interaction.
+    assert (items.se**2).sum() == pytest.approx(tau2 + omega2 / n_seeds, rel=1e-9)
+    # Seeds on items of their own: nothing tells the interaction apart.
+    apart = [row | {"item": row["item"] + 10 * row["seed"]} for row in rows]
+    assert set(reduce_replicates(_records(apart)).cross.df) == {0.0}
 
 
 def test_boots_of_the_mean_of_stated_seeds() -> None:

@@ -239,7 +239,9 @@ def build_noise(
 def _shares(cells: CellTable) -> dict[str, Floats]:
     """Part of each source's variance that a cell's mean has."""
     seed = 1.0 / np.maximum(cells.n_seeds, 1.0)
-    return {"seed": seed, "boot": 1.0 + cells.boot_square, "seed_boot": seed + cells.pair_square}
+    # A standard error given with the mean holds what its seeds and test set do together.
+    interaction = np.where(np.isfinite(cells.se), 0.0, seed + cells.pair_square)
+    return {"seed": seed, "boot": 1.0 + cells.boot_square, "seed_boot": interaction}
 
 
 def _own_variance(strata: Mapping[names.Source, Stratum], source: names.Source) -> Floats:

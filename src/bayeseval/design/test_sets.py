@@ -24,6 +24,7 @@ __all__ = ["add_test_sets"]
 
 Index = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 # Part of the decomposition, and the factors whose cells share it.
 _SHARED: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -31,6 +32,8 @@ _SHARED: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("language_task", ("language", "task")),
     ("model_task", ("model", "task")),
 )
+# From what is the cells' own to what most cells share.
+_PARTS = ("model_task", "language_task", "task")
 
 
 def add_test_sets(
@@ -59,10 +62,17 @@ def add_test_sets(
     Returns
     -------
     noise : Noise
-        With the part that each cell has alone; ``boot`` among the known sds is the
-        standard error of one run by its items.
+        With the part that each cell has alone; ``boot`` among the known sds is what its
+        items do to all runs alike.
     terms : list of Term
         Effects of shared test sets, ``known_sd`` by level.
+
+    Notes
+    -----
+    A standard error from the averages of S seeds holds omega^2 / S, the seed x test-set
+    interaction, which the mean squares of seeds and items tell apart: it is taken off
+    here, from the part that a cell has alone and, where that is smaller, from what the
+    cells of a model, of a language and of the task share.
     """
     told = np.isfinite(cells.se) | (cells.boot.df > 0)
     if cells.unbalanced is not None:
@@ -71,23 +81,46 @@ def add_test_sets(
     if not use.any():
         return noise, []
     task = cells.codes[names.TASK]
-    alone = items.se**2 if not pool else np.where(use, items.record[task], 0.0)
+    crossed = use & (cells.cross.df > 0)
+    interaction = np.where(crossed, cells.cross.mean_square / np.maximum(cells.n_seeds, 1.0), 0.0)
+    own = np.maximum(items.se**2 - interaction, 0.0)
+    shared = {part: np.nan_to_num(getattr(items, part)) for part in ("record", *_PARTS)}
+    alone = own
+    if pool:
+        record = shared["record"]
+        shared = _without(shared, _mean_by_task(interaction, task, use, len(record)))
+        alone = np.where(crossed, shared["record"][task], record[task])
     variance = np.zeros(len(cells)) if noise.known_variance is None else noise.known_variance
     boot = noise.known_sds.get("boot", np.full(len(cells), np.nan))
     noise = replace(
         noise,
         known_variance=variance + np.where(use, alone, 0.0),
-        known_sds={**noise.known_sds, "boot": np.where(use, items.se, boot)},
+        known_sds={**noise.known_sds, "boot": np.where(use, np.sqrt(own), boot)},
     )
     if not pool:
         return noise, []
     terms = []
     for part, factors in _SHARED:
-        values = np.nan_to_num(getattr(items, part))
+        values = shared[part].copy()
         values[~np.isin(np.arange(len(values)), task[use])] = 0.0
         if values.max() > 0.0:
             terms.append(_term(factors, cells.codes, coords, values))
     return noise, terms
+
+
+def _mean_by_task(values: Floats, task: Index, use: Bools, n_tasks: int) -> Floats:
+    """Mean over the cells in use of each task; 0 without any."""
+    count = np.bincount(task[use], minlength=n_tasks)
+    return np.asarray(np.bincount(task[use], values[use], n_tasks) / np.maximum(count, 1))
+
+
+def _without(parts: Mapping[str, Floats], taken: Floats) -> dict[str, Floats]:
+    """Variances by task less `taken`, part after part, none below zero."""
+    left = {}
+    for name in ("record", *_PARTS):
+        off = np.minimum(parts[name], taken)
+        left[name], taken = parts[name] - off, taken - off
+    return left
 
 
 def _term(

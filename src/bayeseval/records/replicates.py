@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayeseval.names import FACTORS, Factor
+from bayeseval.records.coded import combined_key
 from bayeseval.records.report import counted
 from bayeseval.records.table import Records
 from bayeseval.records.unbalanced import Unbalanced, collect_unbalanced, sums
@@ -158,6 +159,9 @@ def reduce_replicates(records: Records) -> CellTable:
 
     Notes
     -----
+    - Items are the test set itself: on n of them, the same for S seeds, the seeds' mean
+      square is sigma^2 + omega^2, and omega^2 is the seed x item mean square over n, on
+      (S-1)(n-1). Where seeds have different items omega^2 stays in the seeds' part.
     - Seeds without boots: the mean square between seeds holds sigma^2 + omega^2 (the test
       set at hand), which is what the weight 1 in ``seed.interaction`` says.
     - Boots of one run: their mean square holds tau^2 + omega^2; boots of the mean of S
@@ -204,7 +208,11 @@ def reduce_replicates(records: Records) -> CellTable:
     boot_square, pair_square = _squared_weights(cells, seeds, boots, n_seeds, complete)
     seed = _stratum(seeds.sum(seed_mean**2), seed_df, 1.0 + boot_square)
     boot = _stratum(boots.sum(boot_mean**2), boot_df, 1.0 / np.maximum(n_seeds, 1.0))
-    cross = _stratum(ss_cross, np.where(two_way, seed_df * boot_df, 0.0), np.ones(n))
+    cross_df = np.where(two_way, seed_df * boot_df, 0.0)
+    by_item = rows.item_squares(seeds, boots)
+    if by_item is not None:
+        ss_cross, cross_df = ss_cross + by_item[0], cross_df + by_item[1]
+    cross = _stratum(ss_cross, cross_df, np.ones(n))
     by_rows = (seed_df > 0) | ~complete, (boot_df > 0) | ~complete
     seed = _with_summary(seed, column, "seed_sd", given_seeds, by_rows[0], notes, what="seed rows")
     boot = _with_summary(
@@ -249,6 +257,7 @@ class _Rows:
     n_rows: Ints
     n_items: Floats
     cell_of_record: Ints
+    items: _Items | None
 
     @classmethod
     def of(cls, records: Records) -> _Rows:
@@ -258,7 +267,7 @@ class _Rows:
         cell = np.cumsum(starts) - 1
         first = np.flatnonzero(starts).astype(np.int64)
         replicate = [records.replicate_codes(name) for name in ("seed", "boot")]
-        n_items = np.zeros(len(first))
+        n_items, items = np.zeros(len(first)), None
         if "item" in records.replicate_columns:
             item = records.replicate_codes("item")
             n_items = _Groups.of(cell, item, len(first)).count.astype(np.float64)
@@ -266,6 +275,7 @@ class _Rows:
             group = np.cumsum(runs) - 1
             score = np.bincount(group, records.scores) / np.bincount(group)
             picked = np.flatnonzero(runs)
+            items = _Items(item, group, records.scores)
         else:
             score, picked = records.scores, np.arange(len(records))
         return cls(
@@ -277,7 +287,37 @@ class _Rows:
             n_rows=np.diff(first, append=len(records)).astype(np.int64),
             n_items=n_items,
             cell_of_record=cell,
+            items=items,
         )
+
+    def item_squares(self, seeds: _Groups, boots: _Groups) -> tuple[Floats, Floats] | None:
+        """Seed x item sums of squares over n, with their degrees of freedom, by cell."""
+        if self.items is None or (seeds.count < 2).all():
+            return None
+        n = len(self.first)
+        own = np.flatnonzero((seeds.count > 1) & (boots.count == 0) & (self.n_items > 1))
+        size = seeds.count * self.n_items
+        own = own[self.n_rows[own] == size[own]]
+        chosen = np.zeros(n, dtype=np.bool_)
+        chosen[own] = True
+        at = np.flatnonzero(chosen[self.cell_of_record] & (self.items.item >= 0))
+        cell, row = self.cell_of_record[at], self.items.row[at]
+        # Off the seed's mean first: what is left of an item is its mean over seeds.
+        value = self.items.score[at] - self.score[row]
+        _, item = np.unique(combined_key([cell, self.items.item[at]]), return_inverse=True)
+        mean = sums(item, value, int(item.max(initial=-1)) + 1) / np.maximum(np.bincount(item), 1)
+        squares = sums(cell, (value - mean[item]) ** 2, n)
+        df = np.where(chosen, (seeds.count - 1.0) * (self.n_items - 1.0), 0.0)
+        return squares / np.maximum(self.n_items, 1.0), df
+
+
+@dataclass(frozen=True, eq=False)
+class _Items:
+    """Test items of the records: their code, and the row that each is averaged into."""
+
+    item: Ints
+    row: Ints
+    score: Floats
 
 
 def _starts(keys: list[Ints]) -> npt.NDArray[np.bool_]:
