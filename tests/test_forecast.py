@@ -87,7 +87,8 @@ def test_chosen_languages_are_printed_and_the_table_is_whole(fitted: Fit, found:
     shown = str(some).partition("\nnote: ")[0]
     assert set(re.findall(r"\w+_[A-Z][a-z]{3}\b", shown)) == {"cat_Latn", "swh_Latn"}
     assert "2 of 203 languages; + has records" in str(some)
-    assert "swh_Latn +" in str(some)
+    assert "Swahili (swh_Latn) +" in str(some)
+    assert "Catalan (cat_Latn)" in str(some)
     with pytest.raises(InputError, match="no language 'cat_Lat' in the covariate.*'cat_Latn'"):
         forecast(fitted, languages=["cat_Lat"])
 
@@ -105,7 +106,8 @@ def test_chosen_languages_are_marked_and_all_are_drawn(found: Forecast) -> None:
     dots = [line for line in drawn.axes[0].lines if line.get_marker() == "o"]
     assert [len(np.atleast_1d(line.get_xdata())) for line in dots] == [120, 30, 53, 2]
     texts = {text.get_text() for text in drawn.axes[0].texts}
-    assert texts & {"cat_Latn", "ace_Arab", "lmo_Latn"} == {"cat_Latn", "ace_Arab"}
+    named = {"Catalan (cat_Latn)", "Acehnese (ace_Arab)", "Lombard (lmo_Latn)"}
+    assert texts & named == {"Catalan (cat_Latn)", "Acehnese (ace_Arab)"}
 
 
 def test_alignment_of_every_model() -> None:
@@ -242,7 +244,7 @@ def test_the_command_adds_to_the_folder(
     assert main(["forecast", str(folder), *arguments]) == 0
     said = capsys.readouterr().out
     assert "cat_Latn" in said
-    assert "ace_Arab *" in said
+    assert "(ace_Arab) *" in said
     table = pd.read_csv(folder / "tables" / "forecast.csv")
     # The file is whole, whatever was asked for.
     assert len(table) == 203

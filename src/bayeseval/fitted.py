@@ -106,9 +106,10 @@ class Fit:
             One row per language, highest first; the columns of
             ``tables/language_potential.csv``. Score units.
         """
-        from bayeseval.estimands import potential_table
+        from bayeseval.output.tables import potential_view
 
-        return self._view(potential_table(self.data, ci_prob=ci_prob), ci_prob)
+        known = self.run.get("language_names")
+        return self._view(potential_view(self.data, known, ci_prob=ci_prob), ci_prob)
 
     def prr(
         self,

@@ -23,7 +23,10 @@ from bayeseval.estimands.arrays import Floats, interval_summary
 from bayeseval.estimands.forecast import lowest_quarter, new_potential, sample_crps
 from bayeseval.estimands.frames import finish, rank_columns, summary_columns
 from bayeseval.fit import Fit
+from bayeseval.output.language_names import add_language_names
+from bayeseval.output.numbers import score_unit
 from bayeseval.records import Covariate, Records
+from bayeseval.records.languages import understand
 from bayeseval.spec import CovariateTerm
 
 if TYPE_CHECKING:
@@ -63,6 +66,8 @@ class Forecast:
     languages : tuple of str
         Those that were asked for, as in the table: printed, and marked in the figures.
         Empty when all were.
+    unit : str
+        Unit of the scores; empty where it is not known.
     """
 
     table: pd.DataFrame
@@ -73,6 +78,7 @@ class Forecast:
     gate: str
     notes: tuple[str, ...]
     languages: tuple[str, ...] = ()
+    unit: str = ""
 
     def __str__(self) -> str:
         """What a person wants to read."""
@@ -85,6 +91,7 @@ class Forecast:
             self.subtitle,
             self.notes,
             languages=self.languages,
+            unit=self.unit,
         )
 
     def save(self, folder: str | Path, *, figures: bool = True) -> Path:
@@ -101,6 +108,7 @@ class Forecast:
             gate_status=self.gate,
             languages=self.languages,
             figures=figures,
+            unit=self.unit,
         )
 
 
@@ -200,7 +208,7 @@ def forecast(
         checked, reason = _checked(fit, seed=seed, progress=progress)
         notes += [f"no check of the forecasts: {reason}"] if reason else []
     return Forecast(
-        table=finish(table, ci_prob),
+        table=add_language_names(finish(table, ci_prob), _names(fit, table), after=names.LANGUAGE),
         check=checked,
         line=_line(arrays, all_values, ci_prob),
         covariate=term.name,
@@ -208,7 +216,18 @@ def forecast(
         gate=fit.gate.status,
         notes=tuple(notes),
         languages=chosen,
+        unit=score_unit(fit.run.get("bounds")),
     )
+
+
+def _names(fit: Fit, table: pd.DataFrame) -> dict[str, str]:
+    """Names of the fit's languages, and of those that only the covariate has."""
+    known = dict(fit.run["language_names"])
+    for label in table[names.LANGUAGE]:
+        language = None if label in known else understand(str(label))
+        if language is not None:
+            known[str(label)] = language.name
+    return known
 
 
 def _covariate(fit: Fit, term: CovariateTerm, given: CovariateSource) -> Covariate:

@@ -148,6 +148,7 @@ class Plan:
         InputError
             If it is not a result folder or cannot be written.
         """
+        from bayeseval.output.numbers import score_unit
         from bayeseval.output.plan import write_plan
 
         return write_plan(
@@ -158,10 +159,12 @@ class Plan:
             subtitle=_which(self.fit),
             gate_status=self.fit.gate.status,
             figures=figures,
+            unit=score_unit(self.fit.run.get("bounds")),
         )
 
     def __str__(self) -> str:
         """The present design, the designs that answer the question, and the answer."""
+        from bayeseval.output.numbers import score_unit
         from bayeseval.output.plan import format_plan
 
         return format_plan(
@@ -171,6 +174,7 @@ class Plan:
             notes=self.notes,
             heading=_which(self.fit),
             test_size=self.test_size,
+            unit=score_unit(self.fit.run.get("bounds")),
         )
 
 

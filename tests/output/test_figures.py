@@ -134,7 +134,9 @@ def hand() -> dict[str, pd.DataFrame]:
 
 
 def test_potential_shows_every_language_best_on_top(hand: dict[str, pd.DataFrame]) -> None:
-    figure = potential_figure(hand[POTENTIAL], subtitle=SUBTITLE, gate_status="pass")
+    figure = potential_figure(
+        hand[POTENTIAL], subtitle=SUBTITLE, gate_status="pass", unit="score points"
+    )
     axes = figure.axes[0]
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert labels == ["English (en)", "de", "sw"]

@@ -112,7 +112,12 @@ def test_marks_are_the_table_at_its_places() -> None:
     table = make_table(all_labels())
     asked = ("cat!", "cat", "ace", "ace!")
     drawn = map_figure(
-        table, covariate="mexa", subtitle="mega", gate_status="pass", languages=asked
+        table,
+        covariate="mexa",
+        subtitle="mega",
+        gate_status="pass",
+        languages=asked,
+        unit="score points",
     )
     assert drawn is not None
     world, *parts = drawn.axes[:-1]
@@ -145,7 +150,7 @@ def test_marks_are_the_table_at_its_places() -> None:
     assert tuple(np.asarray(rings.get_edgecolor())[0]) == to_rgba(ACCENT)
     texts = {text.get_text() for axes in drawn.axes for text in axes.texts}
     assert texts == set(table.loc[table["language"].isin(asked), "language"])
-    assert drawn.axes[-1].get_ylabel() == "Language potential, score points"
+    assert drawn.axes[-1].get_ylabel() == "Language potential (score points)"
 
 
 def test_the_caption_names_what_is_not_placed_and_how_wide_intervals_are() -> None:
@@ -155,7 +160,7 @@ def test_the_caption_names_what_is_not_placed_and_how_wide_intervals_are() -> No
     assert drawn is not None
     said = " ".join(text.get_text() for text in drawn.texts)
     assert "Not placed, no coordinates: epo_Latn, ltg_Latn, zgh_Tfng." in said
-    assert "25 points (forecasts), 8 points (with records)" in said
+    assert "25 (forecasts), 8 (with records)" in said
     assert "Orange rings" not in said
     assert "Convergence gate failed" in said
 

@@ -7,12 +7,14 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from bayeseval.output.figures import figure_writers
-from bayeseval.output.replicate_figures import (
+from bayeseval.output.aggregate_figures import (
     aggregate_ranks_figure,
     aggregates_figure,
-    cell_sds_figure,
     pairwise_figure,
+)
+from bayeseval.output.figures import figure_writers
+from bayeseval.output.replicate_figures import (
+    cell_sds_figure,
     replicate_figures,
     within_figure,
 )

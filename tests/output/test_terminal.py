@@ -13,6 +13,7 @@ from rich.cells import cell_len
 from bayeseval.diagnostics import Check, Gate
 from bayeseval.estimands import model_components_table
 from bayeseval.output import format_listing, format_preamble, format_results
+from bayeseval.output import text as text_module
 from tests.output.trees import hand_tree, random_tree
 
 PASSED = Gate("pass", (Check("r_hat", 1.003, 1.01, "sd_task", True),), 12)
@@ -77,10 +78,14 @@ def test_all_languages_up_to_twelve_then_both_ends() -> None:
     assert any(line.split()[:1] == ["..."] for line in many.splitlines())
 
 
-def test_lines_fit_and_are_plain() -> None:
+def test_lines_fit_and_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("an-organisation/a-model-with-quite-a-long-name-70B-instruct-v0.3", "[red]b[/red]")
     tree = random_tree(n_languages=53, models=names, chains=2, draws=10)
-    text = format_results(tree, run(language_names={"l001": "中文名", "l002": "Kiswahili"}))
+    named = run(language_names={"l001": "中文名", "l002": "Kiswahili"})
+    # Whole in a pipe or file.
+    assert names[0] in format_results(tree, named)
+    monkeypatch.setattr(text_module, "terminal_width", lambda: 100)
+    text = format_results(tree, named)
     assert max(cell_len(line) for line in text.splitlines()) <= 100
     assert "\x1b" not in text
     # A label is shown as it is, never read as a style.
@@ -102,7 +107,7 @@ def test_language_names_with_labels() -> None:
 
 
 def test_point_estimate_shows_numbers_alone() -> None:
-    tree = random_tree(chains=1, draws=1)
+    tree = random_tree(chains=1, draws=1, n_languages=12)
     tree["posterior"].attrs["published_shift"] = 1.5
     text = format_results(tree, run(Gate("not applicable", (), 0), engine="ml"))
     assert "point estimates" in text
@@ -158,7 +163,10 @@ def test_package_refuses_other_names() -> None:
 def test_noise_within_languages_only_where_it_is_known() -> None:
     assert "Within languages" not in format_results(random_tree(), run())
     tree = random_tree(replicates=True)
-    text = format_results(tree, run(notes=["one seed per model and language in task x: nothing"]))
+    noted = run(
+        notes=["one seed per model and language in task x: nothing"], bounds={"x": [0, 100]}
+    )
+    text = format_results(tree, noted)
     block = text.split("Within languages, sd in score points")[1].splitlines()
     assert block[1].split() == ["model", "between", "seeds", "test", "sets", "one", "run"]
     row = next(line.split() for line in block if line.startswith("  model-2 "))
@@ -167,9 +175,9 @@ def test_noise_within_languages_only_where_it_is_known() -> None:
     # A known sd has no interval, one run is shown without.
     assert row == [
         "model-2",
-        f"{between['sd_mean']:.1f}",
-        f"[{between['sd_lower']:.1f},",
-        f"{between['sd_upper']:.1f}]",
+        f"{between['sd_mean']:.2f}",
+        f"[{between['sd_lower']:.2f},",
+        f"{between['sd_upper']:.2f}]",
         f"{seed['sd_mean']:.2f}",
         f"[{seed['sd_lower']:.2f},",
         f"{seed['sd_upper']:.2f}]",
@@ -205,13 +213,14 @@ def test_pairs_that_depend_on_the_aggregate_are_named() -> None:
     assert "No pair of models changes its order" in format_results(tree, run())
 
 
-def test_within_languages_fits_with_long_names() -> None:
+def test_within_languages_fits_with_long_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_module, "terminal_width", lambda: 100)
     models = tuple(f"organisation/family-with-a-long-name-{i}" for i in range(3))
     text = format_results(random_tree(replicates=True, models=models, n_languages=40), run())
     block = text.split("Within languages")[1]
     assert max(len(line) for line in text.splitlines()) <= 100
-    # Intervals give way before names do.
-    assert "  organisation/family-with-a-long-n" in block
+    rows = [line for line in block.splitlines() if line.startswith("  org")]
+    assert all(line.split("   ")[0].endswith(f"-{i}") for i, line in enumerate(rows))
 
 
 def test_preamble_says_what_was_left_out() -> None:

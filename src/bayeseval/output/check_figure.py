@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from bayeseval import names
-from bayeseval.output._parts import label_rows
-from bayeseval.output._style import ACCENT, FAINT, GREY, MAIN, new_figure, plain, shorten, styled
+from bayeseval.output._parts import label_rows, language_labels
+from bayeseval.output._style import ACCENT, FAINT, GREY, MAIN, new_figure, styled
+from bayeseval.output.numbers import axis_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +22,9 @@ _MANY = 60
 
 
 @styled
-def checks_figure(tables: Mapping[str, pd.DataFrame], *, subtitle: str, gate_status: str) -> Figure:
+def checks_figure(
+    tables: Mapping[str, pd.DataFrame], *, subtitle: str, gate_status: str, unit: str = ""
+) -> Figure:
     """ECDF of the PIT with its band, and the sd of every language's scores.
 
     Parameters
@@ -31,6 +33,8 @@ def checks_figure(tables: Mapping[str, pd.DataFrame], *, subtitle: str, gate_sta
         ``calibration`` and, where languages have enough records, ``sd_by_language``.
     subtitle, gate_status : str
         Which fit, and whether it converged.
+    unit : str
+        Unit of the scores; empty where it is not known.
     """
     ecdf, sds = tables["calibration"], tables.get("sd_by_language", pd.DataFrame())
     shown = _furthest(sds) if len(sds) else sds
@@ -58,7 +62,7 @@ def checks_figure(tables: Mapping[str, pd.DataFrame], *, subtitle: str, gate_sta
     grid = figure.add_gridspec(2, 2 if rows else 1, height_ratios=[3.4, max(height - 3.4, 0.2)])
     _calibration(figure.add_subplot(grid[0, 0]), ecdf)
     if rows:
-        _language_sds(figure.add_subplot(grid[:, 1]), shown)
+        _language_sds(figure.add_subplot(grid[:, 1]), shown, unit)
     return figure
 
 
@@ -86,7 +90,7 @@ def _calibration(axes: Axes, ecdf: pd.DataFrame) -> None:
     axes.set_xlim(0.0, 1.0)
 
 
-def _language_sds(axes: Axes, sds: pd.DataFrame) -> None:
+def _language_sds(axes: Axes, sds: pd.DataFrame, unit: str) -> None:
     y = np.arange(len(sds), dtype=float)
     lower, upper, observed = (
         sds[key].to_numpy(dtype=float)
@@ -96,5 +100,5 @@ def _language_sds(axes: Axes, sds: pd.DataFrame) -> None:
     outside = (observed < lower) | (observed > upper)
     for part, colour in ((~outside, MAIN), (outside, ACCENT)):
         axes.scatter(observed[part], y[part], s=13, color=colour, zorder=3, linewidths=0)
-    label_rows(axes, [plain(shorten(str(label))) for label in sds[names.LANGUAGE]], 6.5)
-    axes.set_xlabel("Sd of the scores of a language (score points)")
+    label_rows(axes, language_labels(sds), 6.5)
+    axes.set_xlabel(axis_label("Sd of the scores of a language", unit))

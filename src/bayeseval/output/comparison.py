@@ -13,7 +13,7 @@ import pandas as pd
 from bayeseval.output._style import save_figure
 from bayeseval.output.comparison_figure import comparison_figure
 from bayeseval.output.store import Writer, write_csv, write_folder
-from bayeseval.output.terminal import text_table
+from bayeseval.output.text import text_table
 
 __all__ = ["format_comparison", "write_comparison"]
 

@@ -35,6 +35,7 @@ from bayeseval.output._style import (
     shorten,
     styled,
 )
+from bayeseval.output.numbers import axis_label
 from bayeseval.output.replicate_figures import replicate_figures
 from bayeseval.output.store import Writer
 from bayeseval.output.tables import GateStatus
@@ -61,7 +62,11 @@ _WIDTH = 8.0
 
 
 def figure_writers(
-    tables: Mapping[str, pd.DataFrame], *, subtitle: str, gate_status: GateStatus
+    tables: Mapping[str, pd.DataFrame],
+    *,
+    subtitle: str,
+    gate_status: GateStatus,
+    unit: str = "",
 ) -> dict[str, Writer]:
     """Functions that draw the figures of a result folder.
 
@@ -73,6 +78,9 @@ def figure_writers(
         Which fit: benchmark, model, engine.
     gate_status : {"pass", "fail", "not applicable"}
         ``fail`` stamps every figure.
+    unit : str
+        Unit of the scores for the axes, as :func:`bayeseval.output.numbers.score_unit`
+        names it; empty where it is not known.
 
     Returns
     -------
@@ -83,6 +91,7 @@ def figure_writers(
         "potential": partial(
             potential_figure,
             tables["tables/language_potential.csv"],
+            unit=unit,
             subtitle=subtitle,
             gate_status=gate_status,
         ),
@@ -102,12 +111,13 @@ def figure_writers(
         "components": partial(
             components_figure,
             tables["tables/variance_components.csv"],
+            unit=unit,
             subtitle=subtitle,
             gate_status=gate_status,
         ),
     }
 
-    figures |= replicate_figures(tables, subtitle=subtitle, gate_status=gate_status)
+    figures |= replicate_figures(tables, subtitle=subtitle, gate_status=gate_status, unit=unit)
 
     def write(make: Callable[[], Figure], path: Path) -> None:
         save_figure(make(), path)
@@ -116,14 +126,16 @@ def figure_writers(
 
 
 @styled
-def potential_figure(table: pd.DataFrame, *, subtitle: str, gate_status: str) -> Figure:
+def potential_figure(
+    table: pd.DataFrame, *, subtitle: str, gate_status: str, unit: str = ""
+) -> Figure:
     """Forest of language potential, best language on top.
 
     Parameters
     ----------
     table : pandas.DataFrame
         ``language_potential.csv``.
-    subtitle, gate_status : str
+    subtitle, gate_status, unit : str
         See :func:`figure_writers`.
     """
     shown, missing = split_reported(table, ["potential_mean"], names.LANGUAGE)
@@ -161,7 +173,7 @@ def potential_figure(table: pd.DataFrame, *, subtitle: str, gate_status: str) ->
     )
     points.set_gid("points")
     label_rows(axes, labels, size)
-    axes.set_xlabel("Language potential (score points)")
+    axes.set_xlabel(axis_label("Language potential", unit))
     if n:
         axes.axvline(float(mean.mean()), color=GREY, linewidth=0.8, linestyle=":", zorder=1)
         side = axes.secondary_yaxis("right")
@@ -326,14 +338,16 @@ def ranks_figure(
 
 
 @styled
-def components_figure(table: pd.DataFrame, *, subtitle: str, gate_status: str) -> Figure:
+def components_figure(
+    table: pd.DataFrame, *, subtitle: str, gate_status: str, unit: str = ""
+) -> Figure:
     """Standard deviations of the model's parts and their shares of the variance.
 
     Parameters
     ----------
     table : pandas.DataFrame
         ``variance_components.csv``; components of single models are not shown.
-    subtitle, gate_status : str
+    subtitle, gate_status, unit : str
         See :func:`figure_writers`.
     """
     whole = table[table[names.MODEL] == ""]
@@ -374,7 +388,7 @@ def components_figure(table: pd.DataFrame, *, subtitle: str, gate_status: str) -
         axes.set_xlim(left=0.0)
     label_rows(left, [plain(str(label)) for label in shown["component"]], 9.0)
     logit = "scale" in shown and (shown["scale"] == "logit").any()
-    left.set_xlabel(f"Standard deviation ({'logit scale' if logit else 'score points'})")
+    left.set_xlabel(axis_label("Standard deviation", "logit scale" if logit else unit))
     right.set_xlabel("Share of the variance (%)")
     right.tick_params(axis="y", length=0)
     right.spines["left"].set_visible(False)

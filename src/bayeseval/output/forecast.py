@@ -12,10 +12,19 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
+from bayeseval.output._parts import language_labels
 from bayeseval.output._style import ACCENT, FAINT, GREY, MAIN, new_figure, save_figure, styled
 from bayeseval.output.forecast_map import map_figure
+from bayeseval.output.language_names import LANGUAGE_NAME, name_and_code
+from bayeseval.output.numbers import (
+    axis_label,
+    interval_texts,
+    probability_text,
+    unit_text,
+    value_texts,
+)
 from bayeseval.output.store import Writer, add_files, write_csv
-from bayeseval.output.terminal import interval_texts, text_table
+from bayeseval.output.text import text_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,6 +59,7 @@ def write_forecast(
     gate_status: str,
     languages: Sequence[str] = (),
     figures: bool,
+    unit: str = "",
 ) -> Path:
     """Add ``tables/forecast.csv``, ``tables/forecast_check.csv`` and figures to a result folder.
 
@@ -66,6 +76,8 @@ def write_forecast(
     figures : bool
         False deletes the figures of an earlier forecast. There is no map when the table has
         no language with a known place.
+    unit : str
+        Unit of the scores; empty where it is not known.
 
     Raises
     ------
@@ -76,7 +88,12 @@ def write_forecast(
     if len(check):
         writers[_CHECK] = partial(write_csv, check.assign(gate=gate_status))
     if figures:
-        said = {"covariate": covariate, "subtitle": subtitle, "gate_status": gate_status}
+        said = {
+            "covariate": covariate,
+            "subtitle": subtitle,
+            "gate_status": gate_status,
+            "unit": unit,
+        }
         drawn = forecast_figure(table, line, **said, languages=languages)
         writers[_FIGURE] = partial(save_figure, drawn)
         writers[_SCRIPTS] = partial(save_figure, script_figure(table, **said, languages=languages))
@@ -95,12 +112,13 @@ def forecast_figure(
     subtitle: str,
     gate_status: str,
     languages: Sequence[str] = (),
+    unit: str = "",
 ) -> Figure:
     """Potential against the covariate: line with band, languages with records and without.
 
     Parameters
     ----------
-    table, line, covariate, subtitle, gate_status, languages
+    table, line, covariate, subtitle, gate_status, languages, unit
         See :func:`write_forecast`.
     """
     from bayeseval.output._labels import place_labels
@@ -144,14 +162,14 @@ def forecast_figure(
     )
     axes.plot(asked[covariate], asked["potential_mean"], "o", color=ACCENT, ms=4.5, ls="")
     axes.set_xlabel(covariate)
-    axes.set_ylabel("Language potential")
+    axes.set_ylabel(axis_label("Language potential", unit))
     figure.canvas.draw()
     named = table[table["observed"] | table[names.LANGUAGE].isin(languages)]
     place_labels(
         axes,
         named[covariate].to_numpy(dtype=float),
         named["potential_mean"].to_numpy(dtype=float),
-        list(named[names.LANGUAGE]),
+        language_labels(named),
         lines=np.empty((0, 4)),
         size=6.5,
         colour=MAIN,
@@ -167,12 +185,13 @@ def script_figure(
     subtitle: str,
     gate_status: str,
     languages: Sequence[str] = (),
+    unit: str = "",
 ) -> Figure:
     """Potentials by script, the most frequent scripts first: where the weak languages are.
 
     Parameters
     ----------
-    table, covariate, subtitle, gate_status, languages
+    table, covariate, subtitle, gate_status, languages, unit
         See :func:`write_forecast`.
     """
     script = table["source_label"].astype("str").str.partition("_")[2].replace("", "unknown")
@@ -206,7 +225,7 @@ def script_figure(
         axes.vlines(values.mean(), row - 0.4, row + 0.4, color=GREY, linewidth=1.5)
     axes.set_yticks(range(len(order)), [f"{s} ({int((group == s).sum())})" for s in order])
     axes.invert_yaxis()
-    axes.set_xlabel("Language potential")
+    axes.set_xlabel(axis_label("Language potential", unit))
     return figure
 
 
@@ -218,12 +237,13 @@ def format_forecast(
     notes: Sequence[str],
     *,
     languages: Sequence[str] = (),
+    unit: str = "",
 ) -> str:
     """Summarise a forecast in text.
 
     Parameters
     ----------
-    table, check, covariate, subtitle, notes, languages
+    table, check, covariate, subtitle, notes, languages, unit
         Of :class:`bayeseval.forecast.Forecast`; all rows of `languages` are shown, or the
         ends of the table.
     """
@@ -236,21 +256,24 @@ def format_forecast(
         shown = table[table[names.LANGUAGE].isin(languages)]
         which = f"{len(shown)} of {len(table)} languages"
         which += "; + has records" if shown["observed"].any() else ""
-    heading = f"Forecast potential, score points ({which}; * outside the observed range)"
+    title = f"Forecast potential{unit_text(unit, before=', ')}"
+    heading = f"{title} ({which}; * outside the observed range)"
+    called = dict(zip(shown["source_label"], shown[LANGUAGE_NAME], strict=True))
+    labels = name_and_code(shown["source_label"], called)
     columns = {
         "language": [
             f"{label}{' *' * bool(outside)}{' +' * bool(own)}"
             for label, outside, own in zip(
-                shown["source_label"], shown["extrapolation"], shown["observed"], strict=True
+                labels, shown["extrapolation"], shown["observed"], strict=True
             )
         ],
-        covariate: [f"{value:.2f}" for value in shown[covariate]],
-        "potential": interval_texts(shown, "potential", 1),
+        covariate: value_texts(shown[covariate]),
+        "potential": interval_texts(shown, "potential"),
         "rank": [
             f"{median:.0f} [{low:.0f}, {high:.0f}]"
             for median, low, high in shown[["rank_median", "rank_lower", "rank_upper"]].to_numpy()
         ],
-        "P(lowest quarter)": [f"{p:.2f}" for p in shown["p_lowest_quarter"]],
+        "P(lowest quarter)": [probability_text(p) for p in shown["p_lowest_quarter"]],
     }
     parts = [
         f"{subtitle}\nMeans with {percent:.4g} % intervals; ranks among all languages of the "

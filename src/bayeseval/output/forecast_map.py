@@ -14,7 +14,9 @@ import pandas as pd
 
 from bayeseval import names
 from bayeseval.output._labels import place_labels
+from bayeseval.output._parts import language_labels
 from bayeseval.output._style import ACCENT, FAINT, GREY, MAIN, new_figure, styled
+from bayeseval.output.numbers import axis_label, column_digits, value_texts
 from bayeseval.records.languages import understand
 
 if TYPE_CHECKING:
@@ -87,12 +89,13 @@ def map_figure(
     subtitle: str,
     gate_status: str,
     languages: Sequence[str] = (),
+    unit: str = "",
 ) -> Figure | None:
     """Potentials where languages are spoken, crowded parts enlarged; None if nothing has a place.
 
     Parameters
     ----------
-    table, covariate, subtitle, gate_status, languages
+    table, covariate, subtitle, gate_status, languages, unit
         See :func:`bayeseval.output.forecast.write_forecast`.
     """
     from matplotlib.cm import ScalarMappable
@@ -126,7 +129,7 @@ def map_figure(
     for axes, view in drawn:
         _draw(axes, view, _spread(shown, view), colours, languages)
     bar = figure.colorbar(colours, ax=[axes for axes, _ in drawn], shrink=0.6, aspect=28, pad=0.015)
-    bar.set_label("Language potential, score points", size=7.5)
+    bar.set_label(axis_label("Language potential", unit), size=7.5)
     bar.ax.tick_params(labelsize=7)
     legend = drawn[0][0].legend(loc="lower left", fontsize=7, handletextpad=0.1)
     handles = filter(None, legend.legend_handles)
@@ -139,7 +142,7 @@ def map_figure(
         chosen = left & _inside(shown, view)
         x, at = marks["x"].to_numpy(dtype=float), chosen.to_numpy()
         other = np.column_stack([x, y, x, y])[~at]  # marks to keep off: lines without length
-        labels = list(marks.loc[chosen, names.LANGUAGE])
+        labels = language_labels(marks[chosen])
         place_labels(axes, x[at], y[at], labels, lines=other, size=6.5, colour=MAIN)
         left &= ~chosen
     return figure
@@ -188,7 +191,11 @@ def _draw(
 def _caption(table: pd.DataFrame, nowhere: list[str], covariate: str, *, asked: bool) -> str:
     width = (table["potential_upper"] - table["potential_lower"]).groupby(table["observed"])
     kinds = ("forecasts", "with records")
-    widths = ", ".join(f"{w:.0f} points ({kinds[bool(k)]})" for k, w in width.median().items())
+    medians = width.median()
+    texts = value_texts(medians, max(0, column_digits(medians, 0.0 * medians, medians) - 1))
+    widths = ", ".join(
+        f"{text} ({kinds[bool(k)]})" for k, text in zip(medians.index, texts, strict=True)
+    )
     text = (
         "Each mark is a language at one point of where it is spoken; marks of one place stand side "
         f"by side. Hollow: extrapolations, whose {covariate} is outside the range of the languages "

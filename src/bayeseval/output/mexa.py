@@ -15,7 +15,7 @@ import pandas as pd
 
 from bayeseval.output._style import drawable, new_figure, plain, save_figure, shorten, styled
 from bayeseval.output.store import Writer, write_csv, write_folder
-from bayeseval.output.terminal import text_table
+from bayeseval.output.text import text_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

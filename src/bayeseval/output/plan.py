@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 
 from bayeseval.output._style import ACCENT, FAINT, GREY, MAIN, new_figure, save_figure, styled
+from bayeseval.output.numbers import axis_label, interval_texts, unit_text, value_texts
 from bayeseval.output.store import Writer, add_files, write_csv
-from bayeseval.output.terminal import interval_texts, text_table
+from bayeseval.output.text import text_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,6 +46,7 @@ def write_plan(
     subtitle: str,
     gate_status: str,
     figures: bool,
+    unit: str = "",
 ) -> Path:
     """Add ``tables/plan.csv`` and ``figures/plan.png`` to a result folder.
 
@@ -65,6 +67,8 @@ def write_plan(
         The column ``gate``; ``fail`` stamps the figure.
     figures : bool
         False deletes the figure of an earlier plan.
+    unit : str
+        Unit of the scores; empty where it is not known.
 
     Raises
     ------
@@ -74,7 +78,12 @@ def write_plan(
     writers: dict[str, Writer] = {PLAN_TABLE: partial(write_csv, table.assign(gate=gate_status))}
     if figures:
         figure = plan_figure(
-            table, best=best, target_sd=target_sd, subtitle=subtitle, gate_status=gate_status
+            table,
+            best=best,
+            target_sd=target_sd,
+            subtitle=subtitle,
+            gate_status=gate_status,
+            unit=unit,
         )
         writers[PLAN_FIGURE] = partial(save_figure, figure)
     return add_files(folder, writers, without=(PLAN_FIGURE,))
@@ -88,12 +97,13 @@ def plan_figure(
     target_sd: float | None,
     subtitle: str,
     gate_status: str,
+    unit: str = "",
 ) -> Figure:
     """Sd of the difference of two models over the two facets that vary most.
 
     Parameters
     ----------
-    table, best, target_sd, subtitle, gate_status
+    table, best, target_sd, subtitle, gate_status, unit
         See :func:`write_plan`.
     """
     grid = table[table["in_grid"]]
@@ -113,8 +123,9 @@ def plan_figure(
         title="Decision study: SD of the difference of two models",
         subtitle=subtitle,
         caption=(
-            "How far chance sets the means of two equal models apart, score points, posterior "
-            f"mean{interval if len(shown) < 2 else ''}; every task in every language. "
+            "How far chance sets the means of two equal models apart"
+            f"{unit_text(unit, before=', ')}, posterior mean"
+            f"{interval if len(shown) < 2 else ''}; every task in every language. "
             f"{f'Held at {kept}. ' if kept else ''}Dots: the designs of the grid. "
             "Cross: the present design"
             + (". Star: the cheapest design that reaches the target." if best is not None else ".")
@@ -123,9 +134,9 @@ def plan_figure(
     )
     axes = figure.add_subplot()
     if len(shown) == 2:
-        _contours(figure, axes, part, shown, target_sd)
+        _contours(figure, axes, part, shown, target_sd, unit)
     else:
-        _line(axes, part, shown[0] if shown else "languages", target_sd)
+        _line(axes, part, shown[0] if shown else "languages", target_sd, unit)
     marks = [(present, "X", GREY)] + ([(anchor, "*", ACCENT)] if best is not None else [])
     for row, marker, colour in marks:
         facets = shown or ["languages"]
@@ -155,7 +166,12 @@ def _unit(facet: str, number: float) -> str:
 
 
 def _contours(
-    figure: Figure, axes: Axes, part: pd.DataFrame, facets: Sequence[str], target: float | None
+    figure: Figure,
+    axes: Axes,
+    part: pd.DataFrame,
+    facets: Sequence[str],
+    target: float | None,
+    unit: str,
 ) -> None:
     x, y = facets
     values = part.pivot(index=y, columns=x, values="sd_difference_mean")
@@ -163,18 +179,18 @@ def _contours(
     # Equal sds everywhere have no contours.
     edges = np.geomspace(max(low, 1e-9), max(high, 1.001 * max(low, 1e-9)), _LEVELS)
     across, up, z = values.columns.to_numpy(), values.index.to_numpy(), values.to_numpy()
-    filled = axes.contourf(across, up, z, levels=edges, cmap="Blues")
+    filled = axes.contourf(across, up, z, levels=edges, cmap="Blues_r")
     if target is not None and low < target < high:
         line = axes.contour(across, up, z, levels=[target], colors=[ACCENT], linewidths=1.6)
         axes.clabel(line, fmt=f"target {target:g}")
     axes.scatter(part[x], part[y], s=6, color=GREY, zorder=4)
     bar = figure.colorbar(filled, ax=axes, format="%.2g")
-    bar.set_label("SD of a difference (score points)")
+    bar.set_label(axis_label("SD of a difference", unit))
     _log_axis(axes, "x", x, across)
     _log_axis(axes, "y", y, up)
 
 
-def _line(axes: Axes, part: pd.DataFrame, facet: str, target: float | None) -> None:
+def _line(axes: Axes, part: pd.DataFrame, facet: str, target: float | None, unit: str) -> None:
     part = part.sort_values(facet)
     x = part[facet].to_numpy(dtype=float)
     axes.fill_between(
@@ -184,7 +200,7 @@ def _line(axes: Axes, part: pd.DataFrame, facet: str, target: float | None) -> N
     if target is not None:
         axes.axhline(target, color=ACCENT, linewidth=1.2)
     axes.set_ylim(bottom=0.0)
-    axes.set_ylabel("SD of a difference (score points)")
+    axes.set_ylabel(axis_label("SD of a difference", unit))
     _log_axis(axes, "x", facet, x)
 
 
@@ -207,6 +223,7 @@ def format_plan(
     notes: Sequence[str],
     heading: str,
     test_size: float | None = None,
+    unit: str = "",
 ) -> str:
     """Say what a plan found: chosen rows of its table, the answer, what is not known.
 
@@ -224,6 +241,8 @@ def format_plan(
         Which fit.
     test_size : float, optional
         Items of the present test sets, which turns ratios into counts.
+    unit : str
+        Unit of the scores; empty where it is not known.
     """
     part = table.loc[list(rows)].reset_index(drop=True)
     names = np.where(part["best"], "cheapest", np.where(part["present"], "present", ""))
@@ -236,13 +255,14 @@ def format_plan(
         columns[facet] = [f"{sign}{value:g}" for value in part[facet] * (size or 1.0)]
     columns |= {
         "cost": [f"{cost:.6g}" for cost in part["cost"]],
-        "sd": interval_texts(part, "sd_difference", 2),
-        "P(order)": [f"{value:.3f}" for value in part["p_correct_mean"]],
-        "gen. coef.": [f"{value:.3f}" for value in part["generalisability_mean"]],
+        "sd": interval_texts(part, "sd_difference"),
+        "P(order)": value_texts(part["p_correct_mean"], 3),
+        "gen. coef.": value_texts(part["generalisability_mean"], 3),
     }
     title = (
-        "Decision study (sd: of the difference of two models by chance, score points; "
-        "P(order):\nof the right order of two models; gen. coef.: generalisability coefficient)"
+        "Decision study (sd: of the difference of two models by chance"
+        f"{unit_text(unit, before=', ')};\n"
+        "P(order): of the right order of two models; gen. coef.: generalisability coefficient)"
     )
     lines = [heading, "", text_table(title, columns), "", *textwrap.wrap(sentence, _COLUMNS)]
     lines += [line for note in notes for line in textwrap.wrap(f"note: {note}", _COLUMNS)]

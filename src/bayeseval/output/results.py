@@ -15,6 +15,8 @@ from bayeseval import names
 from bayeseval.output._style import save_figure
 from bayeseval.output.check_figure import checks_figure
 from bayeseval.output.figures import figure_writers
+from bayeseval.output.language_names import add_language_names
+from bayeseval.output.numbers import score_unit
 from bayeseval.output.store import (
     RUN_ID,
     Writer,
@@ -79,17 +81,19 @@ def write_results(
         If the folder may not be replaced, or cannot be written.
     """
     status = run["gate"]["status"]
-    language_names = run["language_names"] or None
+    language_names = run["language_names"]
+    unit = score_unit(run.get("bounds"))
     writers: dict[str, Writer] = {POSTERIOR_FILE: partial(write_tree, tree)}
     tables = result_tables(tree, gate_status=status, ci_prob=ci_prob, language_names=language_names)
     if checks is not None:
+        checks = {name: add_language_names(table, language_names) for name, table in checks.items()}
         tables |= {f"tables/{name}.csv": table for name, table in checks.items()}
     writers |= {path: partial(write_csv, table) for path, table in tables.items()}
     if figures:
         subtitle = f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}"
-        writers |= figure_writers(tables, subtitle=subtitle, gate_status=status)
+        writers |= figure_writers(tables, subtitle=subtitle, gate_status=status, unit=unit)
         if checks is not None:
-            figure = checks_figure(checks, subtitle=subtitle, gate_status=status)
+            figure = checks_figure(checks, subtitle=subtitle, gate_status=status, unit=unit)
             writers["figures/checks.png"] = partial(save_figure, figure)
     said = {**run, "ci_kind": names.CI_KIND, "ci_prob": ci_prob}
     return write_folder(folder, writers, run=said, force=force)

@@ -23,8 +23,9 @@ from bayeseval.output._style import (
     shorten,
     styled,
 )
+from bayeseval.output.numbers import value_digits, value_texts
 from bayeseval.output.store import Writer, write_csv, write_folder
-from bayeseval.output.terminal import text_table
+from bayeseval.output.text import text_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -121,6 +122,7 @@ def format_sensitivity(table: pd.DataFrame, outliers: pd.DataFrame, verdict: Seq
     parts = [text_table(heading, columns)] if columns["quantity"] else []
     if len(outliers):
         shown = outliers.reset_index(drop=True)
+        digits = value_digits(shown["residual"])
         parts.append(
             text_table(
                 "Left out for their residuals (observed less expected score)",
@@ -128,9 +130,10 @@ def format_sensitivity(table: pd.DataFrame, outliers: pd.DataFrame, verdict: Seq
                     "model": list(shown[names.MODEL]),
                     "language": list(shown[names.LANGUAGE]),
                     "task": list(shown[names.TASK]),
-                    "score": [f"{value:.1f}" for value in shown[names.SCORE]],
-                    "residual": [f"{value:+.1f}" for value in shown["residual"]],
+                    "score": value_texts(shown[names.SCORE], digits),
+                    "residual": value_texts(shown["residual"], digits, sign=True),
                 },
+                names=3,
             )
         )
     parts.append("\n".join(textwrap.fill(sentence, _WIDTH) for sentence in verdict))
@@ -290,5 +293,8 @@ def _panel(axes: Axes, ranks: pd.DataFrame, moves: pd.DataFrame) -> None:
         points.set_gid("refits")
     axes.scatter(known["median"], y, s=14, color=MAIN, zorder=3, linewidths=0).set_gid("points")
     label_rows(axes, [plain(shorten(str(label), 24)) for label in known["level"]], 7.0)
-    axes.set_xlim(left=0.0)
+    axes.set_xlim(left=0.5)
+    low, high = axes.get_xlim()
+    axes.set_xticks([1, *(tick for tick in axes.get_xticks() if 1.5 < tick <= high)])
+    axes.set_xlim(low, high)
     axes.set_xlabel("Rank (1 = best)", color=GREY)

@@ -10,8 +10,9 @@ import xarray as xr
 
 from bayeseval import estimands, names
 from bayeseval.errors import InputError
+from bayeseval.output.language_names import add_language_names
 
-__all__ = ["GateStatus", "result_tables"]
+__all__ = ["GateStatus", "potential_view", "result_tables"]
 
 GateStatus = Literal["pass", "fail", "not applicable"]
 
@@ -41,9 +42,8 @@ def result_tables(
     ci_prob : float
         Probability inside the equal-tailed intervals.
     language_names : mapping of str to str, optional
-        Language label to name. When given, ``language_potential.csv`` has the column
-        ``language_name`` after those of the contract; the label stands in for a name
-        that is missing.
+        Language label to name, for the column ``language_name`` of every table by language;
+        the label stands in for a name that is missing.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def result_tables(
     if gate_status not in _STATUSES:
         raise InputError(f"gate_status must be one of {', '.join(_STATUSES)}, got {gate_status!r}")
     tables = {
-        "language_potential": _potential(tree, ci_prob, language_names),
+        "language_potential": potential_view(tree, language_names, ci_prob=ci_prob),
         "model_disparity": estimands.disparity_table(tree, ci_prob=ci_prob),
         "model_disparity_latent": estimands.disparity_table(
             tree, flavour="latent", ci_prob=ci_prob
@@ -93,7 +93,10 @@ def result_tables(
     covariates = estimands.covariates_table(tree, ci_prob=ci_prob)
     if len(covariates):
         tables["covariates"] = covariates
-    return {f"tables/{key}.csv": table.assign(gate=gate_status) for key, table in tables.items()}
+    return {
+        f"tables/{key}.csv": add_language_names(table, language_names).assign(gate=gate_status)
+        for key, table in tables.items()
+    }
 
 
 def _components(tree: xr.DataTree, ci_prob: float) -> pd.DataFrame:
@@ -106,16 +109,14 @@ def _components(tree: xr.DataTree, ci_prob: float) -> pd.DataFrame:
     return pd.concat([table, by_model], ignore_index=True)
 
 
-def _potential(
-    tree: xr.DataTree, ci_prob: float, language_names: Mapping[str, str] | None
+def potential_view(
+    tree: xr.DataTree, language_names: Mapping[str, str] | None, *, ci_prob: float
 ) -> pd.DataFrame:
+    """Language potential with names of languages: ``language_potential.csv`` without its gate."""
     table = estimands.potential_table(tree, ci_prob=ci_prob)
     # The contract's columns end with n_tasks.
     place = list(table.columns).index("n_tasks") + 1
     shift = tree["posterior"].attrs.get("published_shift")
     if shift is not None:
         table.insert(place, "published_potential", table["potential_mean"] + float(shift))
-    if language_names is not None:
-        shown = [language_names.get(label, label) for label in table[names.LANGUAGE]]
-        table.insert(place, "language_name", shown)
-    return table
+    return add_language_names(table, language_names, after="n_tasks")

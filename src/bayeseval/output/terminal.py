@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,37 +12,39 @@ import xarray as xr
 
 from bayeseval import estimands, names
 from bayeseval.diagnostics import Gate, format_gate
+from bayeseval.output.language_names import name_and_code
+from bayeseval.output.numbers import (
+    column_digits,
+    interval_texts,
+    number_text,
+    probability_text,
+    rank_interval_texts,
+    score_unit,
+    unit_text,
+)
+from bayeseval.output.text import INDENT, text_table, wrapped
 
 if TYPE_CHECKING:
     from bayeseval.design import Design
     from bayeseval.records import Records
     from bayeseval.records.registry import BenchmarkSummary
 
-__all__ = [
-    "format_listing",
-    "format_preamble",
-    "format_results",
-    "interval_texts",
-    "text_table",
-]
+__all__ = ["format_listing", "format_preamble", "format_results"]
 
-_WIDTH = 100
-_INDENT = "  "
 # All languages up to here, the best and the last few beyond.
 _ALL_LANGUAGES = 12
 _ENDS = 5
-_NAME_WIDTH = 34
-# Names cut to fewer characters cannot be told apart.
-_LEAST_NAME_WIDTH = 24
-# Component of a model, its heading and digits.
-_WITHIN: Final[Mapping[str, tuple[str, int]]] = {
-    "between": ("between", 1),
-    "seed": ("seeds", 2),
-    "boot": ("test sets", 2),
-    "seed_boot": ("seed x test set", 2),
-    "given_se": ("given", 2),
-    "within": ("one run", 2),
+# Component of a model and its heading.
+_WITHIN: Final[Mapping[str, str]] = {
+    "between": "between",
+    "seed": "seeds",
+    "boot": "test sets",
+    "seed_boot": "seed x test set",
+    "given_se": "given",
+    "within": "one run",
 }
+# Shown without intervals, which are in the CSV table.
+_ALONE: Final = ("seed_boot", "given_se", "within")
 _AGGREGATES: Final[Mapping[str, str]] = {
     "arithmetic_mean": "arithmetic mean",
     "geometric_mean": "geometric mean",
@@ -82,8 +82,10 @@ def format_results(
     Returns
     -------
     str
-        Lines of at most 100 columns, without colour codes.
+        Plain text without colour codes; tables are as wide as the terminal, and whole in a
+        pipe or a file.
     """
+    unit = score_unit(run.get("bounds"))
     disparity = estimands.disparity_table(tree, ci_prob=ci_prob)
     potential = estimands.potential_table(tree, ci_prob=ci_prob)
     components = estimands.components_table(tree, ci_prob=ci_prob)
@@ -104,10 +106,11 @@ def format_results(
             potential,
             run.get("language_names") or {},
             tree["posterior"].attrs.get("published_shift"),
+            unit,
         ),
-        _components(components),
+        _components(components, unit),
     ]
-    parts += _covariates(estimands.covariates_table(tree, ci_prob=ci_prob))
+    parts += _covariates(estimands.covariates_table(tree, ci_prob=ci_prob), unit)
     if estimands.has_replicates(tree):
         parts.append(_within(tree, run, ci_prob))
     if checks is not None:
@@ -117,20 +120,20 @@ def format_results(
     return "\n\n".join(parts)
 
 
-def _covariates(table: pd.DataFrame) -> list[str]:
+def _covariates(table: pd.DataFrame, unit: str) -> list[str]:
     """Slopes per standard deviation and shares of the languages' variance, a line each."""
     if not len(table):
         return []
-    slopes, shares = interval_texts(table, "slope", 1), ["-"] * len(table)
+    slopes, shares = interval_texts(table, "slope"), ["-"] * len(table)
     if "explained_mean" in table:
-        shares = interval_texts(table, "explained", 0, scale=100.0)
+        shares = interval_texts(table, "explained", digits=0, scale=100.0)
     return [
         text_table(
-            "Covariates, slope in score points per standard deviation",
+            f"Covariates, slope {unit_text(unit, before='in ', after=' ')}per standard deviation",
             {
                 "covariate": list(table["covariate"]),
                 "slope": slopes,
-                "P(positive)": [f"{p:.3f}" for p in table["p_positive"]],
+                "P(positive)": [probability_text(p) for p in table["p_positive"]],
                 "variance of languages explained, %": shares,
             },
         )
@@ -143,10 +146,10 @@ def _sampling(run: Mapping[str, Any]) -> list[str]:
     lines = []
     if "path" in said:
         way = "importance sampling" if said["path"] == "importance" else said["path"].upper()
-        lines.append(f"{_INDENT}sds drawn by {way}: {said['path_reason']}")
+        lines.append(f"{INDENT}sds drawn by {way}: {said['path_reason']}")
     if "log_marginal_likelihood" in said:
         lines.append(
-            f"{_INDENT}log marginal likelihood {said['log_marginal_likelihood']:.3f} "
+            f"{INDENT}log marginal likelihood {said['log_marginal_likelihood']:.3f} "
             f"(Monte-Carlo error {said['log_marginal_likelihood_se']:.3f})"
         )
     return lines
@@ -189,7 +192,8 @@ def format_preamble(records: Records, design: Design, *, engine: str) -> str:
         for term in design.terms
         if isinstance(term.known_sd, float)
     ]
-    lines += [f"priors {_prior_units(design)}:", *(f"  {prior}" for prior in priors)]
+    scale = _prior_units(design, score_unit(_bounds(records)))
+    lines += [f"priors{unit_text(scale, before=' ')}:", *(f"  {prior}" for prior in priors)]
     lines += [f"note: {note}" for note in (*design.notes, *records.report.notes)]
     lines += [
         f"left out: {group.n_rows} row{'s' * (group.n_rows != 1)}: {group.reason}; "
@@ -199,13 +203,18 @@ def format_preamble(records: Records, design: Design, *, engine: str) -> str:
     return "\n".join(lines)
 
 
-def _prior_units(design: Design) -> str:
+def _bounds(records: Records) -> dict[str, tuple[float | None, float | None]]:
+    return {task: (unit.lower, unit.upper) for task, unit in records.units.items()}
+
+
+def _prior_units(design: Design, unit: str) -> str:
+    own = f"in {unit or 'the units of the scores'}"
     if design.outcome.link == "identity":
-        return "in score points"
+        return own
     in_points = names.SD_RESIDUAL in design.priors and "logit_normal" not in (
         design.outcome.families
     )
-    return "on the logit scale" + (" (sd_residual in score points)" if in_points else "")
+    return "on the logit scale" + (f" (sd_residual {own})" if in_points else "")
 
 
 def format_listing(entries: Mapping[str, str] | Sequence[BenchmarkSummary]) -> str:
@@ -224,10 +233,10 @@ def _disparity(table: pd.DataFrame) -> str:
         f"Model disparity on the pairs each model was tested on ({len(table)} models; n: records)",
         {
             "model": list(table[names.MODEL]),
-            "Mean-PRR": interval_texts(table, "mean_prr", 2),
-            "rank": _rank_intervals(table, "mean_prr_rank"),
-            "CV-PRR": interval_texts(table, "cv_prr", 2),
-            "rank ": _rank_intervals(table, "cv_prr_rank"),
+            "Mean-PRR": interval_texts(table, "mean_prr"),
+            "rank": rank_interval_texts(table, "mean_prr_rank"),
+            "CV-PRR": interval_texts(table, "cv_prr"),
+            "rank ": rank_interval_texts(table, "cv_prr_rank"),
             "n": [f"{count}" for count in table["n_records"]],
         },
     )
@@ -240,48 +249,46 @@ def _disparity(table: pd.DataFrame) -> str:
 
 
 def _potential(
-    table: pd.DataFrame, language_names: Mapping[str, str], published_shift: float | None
+    table: pd.DataFrame,
+    language_names: Mapping[str, str],
+    published_shift: float | None,
+    unit: str,
 ) -> str:
     n = len(table)
+    title = f"Language potential{unit_text(unit, before=', ')}"
     if n <= _ALL_LANGUAGES:
-        heading, rows = f"Language potential, score points ({n} languages)", list(range(n))
+        heading, rows = f"{title} ({n} languages)", list(range(n))
     else:
-        heading = (
-            f"Language potential, score points (first and last {_ENDS} of {n}; all in "
-            "tables/language_potential.csv)"
-        )
+        heading = f"{title} (first and last {_ENDS} of {n}; all in tables/language_potential.csv)"
         rows = [*range(_ENDS), *range(n - _ENDS, n)]
     shown = table.iloc[rows].reset_index(drop=True)
-    labels = [
-        f"{language_names[code]} ({code})" if language_names.get(code, code) != code else code
-        for code in shown[names.LANGUAGE]
-    ]
     columns = {
-        "language": labels,
-        "potential": interval_texts(shown, "potential", 1),
-        "rank": _rank_intervals(shown, "rank"),
+        "language": name_and_code(shown[names.LANGUAGE], language_names),
+        "potential": interval_texts(shown, "potential"),
+        "rank": rank_interval_texts(shown, "rank"),
         "records": [f"{count}" for count in shown["n_records"]],
         "tasks": [f"{count}" for count in shown["n_tasks"]],
     }
     if published_shift is not None:
         published = shown["potential_mean"] + float(published_shift)
-        columns["as published"] = [f"{value:.2f}" for value in published]
+        # Digits of the published table.
+        columns["as published"] = [number_text(value, 2) for value in published]
     if n > _ALL_LANGUAGES:
         for values in columns.values():
             values.insert(_ENDS, "...")
     return text_table(heading, columns)
 
 
-def _components(table: pd.DataFrame) -> str:
+def _components(table: pd.DataFrame, unit: str) -> str:
     logit = "scale" in table and (table["scale"] == "logit").any()
-    digits = 2 if logit else 1
+    where = " on the logit scale" if logit else unit_text(unit, before=" in ")
     return text_table(
-        f"Variance components, sd {'on the logit scale' if logit else 'in score points'}",
+        f"Variance components, sd{where}",
         {
             "component": list(table["component"]),
-            "sd": interval_texts(table, "sd", digits),
-            "sd of the observed levels": interval_texts(table, "finite_sd", digits),
-            "share of variance, %": interval_texts(table, "share", 0, scale=100.0),
+            "sd": interval_texts(table, "sd"),
+            "sd of the observed levels": interval_texts(table, "finite_sd"),
+            "share of variance, %": interval_texts(table, "share", digits=0, scale=100.0),
         },
     )
 
@@ -291,28 +298,19 @@ def _within(tree: xr.DataTree, run: Mapping[str, Any], ci_prob: float) -> str:
     table = estimands.model_components_table(tree, ci_prob=ci_prob)
     by_component = dict(list(table.groupby("component", sort=False)))
     models = list(dict.fromkeys(table[names.MODEL]))
-    # Intervals where they leave the names readable: of test sets first to go, then of seeds.
-    for with_interval in (("between", "seed", "boot"), ("between", "seed"), ("between",)):
-        columns: dict[str, Sequence[str]] = {"model": models}
-        for component, (heading, digits) in _WITHIN.items():
-            if component not in by_component:
-                continue
+    columns: dict[str, Sequence[str]] = {"model": models}
+    for component, heading in _WITHIN.items():
+        if component in by_component:
             rows = by_component[component].set_index(names.MODEL).reindex(models)
-            if component not in with_interval:
+            digits = column_digits(rows["sd_mean"], rows["sd_lower"], rows["sd_upper"])
+            if component in _ALONE:
                 rows = rows.assign(sd_lower=np.nan, sd_upper=np.nan)
-            columns[heading] = interval_texts(rows, "sd", digits)
-        taken = [max(len(cell) for cell in (name, *cells)) for name, cells in columns.items()]
-        name_width = _WIDTH - len(_INDENT) - sum(taken[1:]) - 3 * len(taken)
-        if name_width >= min(taken[0], _LEAST_NAME_WIDTH):
-            break
+            columns[heading] = interval_texts(rows, "sd", digits=digits)
+    unit = unit_text(score_unit(run.get("bounds")), before=" in ")
     parts = [
-        text_table(
-            "Within languages, sd in score points (one run: one seed on one test set)",
-            columns,
-            name_width=name_width,
-        ),
-        *(_wrapped(line) for line in _disagreements(tree, ci_prob)),
-        *(_wrapped(f"note: {note}") for note in run.get("notes", ())),
+        text_table(f"Within languages, sd{unit} (one run: one seed on one test set)", columns),
+        *(wrapped(line) for line in _disagreements(tree, ci_prob)),
+        *(wrapped(f"note: {note}") for note in run.get("notes", ())),
     ]
     return "\n".join(parts)
 
@@ -342,88 +340,3 @@ def _disagreements(tree: xr.DataTree, ci_prob: float) -> list[str]:
     if len(split) > _MOST_PAIRS:
         lines.append(f"{len(split) - _MOST_PAIRS} more such pairs in tables/pairwise_models.csv.")
     return lines
-
-
-def _wrapped(text: str) -> str:
-    return textwrap.fill(
-        text, _WIDTH, initial_indent=_INDENT, subsequent_indent=2 * _INDENT, break_on_hyphens=False
-    )
-
-
-def interval_texts(
-    table: pd.DataFrame, prefix: str, digits: int, *, scale: float = 1.0
-) -> list[str]:
-    """Mean and interval of every row as text: ``1.07 [1.03, 1.11]``.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        With the columns ``<prefix>_{mean,lower,upper}``.
-    prefix : str
-    digits : int
-        After the decimal point.
-    scale : float
-        Factor, 100 for per cent.
-    """
-    columns = [f"{prefix}_{part}" for part in ("mean", "lower", "upper")]
-    return [_interval(*row, digits=digits) for row in scale * table[columns].to_numpy(dtype=float)]
-
-
-def _rank_intervals(table: pd.DataFrame, prefix: str) -> list[str]:
-    texts = []
-    columns = [f"{prefix}_{part}" for part in ("mean", "median", "lower", "upper")]
-    for mean, median, lower, upper in table[columns].to_numpy(dtype=float):
-        texts.append(_interval(mean if np.isnan(median) else median, lower, upper, digits=0))
-    return texts
-
-
-def _interval(value: float, lower: float, upper: float, *, digits: int) -> str:
-    """Write ``1.07 [1.03, 1.11]``, the value alone without interval, a dash for none."""
-    if np.isnan(value):
-        return "-"
-    if np.isnan(lower) or np.isnan(upper):
-        return f"{value:.{digits}f}"
-    return f"{value:.{digits}f} [{lower:.{digits}f}, {upper:.{digits}f}]"
-
-
-def text_table(
-    heading: str, columns: Mapping[str, Sequence[str]], *, name_width: int = _NAME_WIDTH
-) -> str:
-    """Aligned columns under a heading; the first one to the left, numbers to the right.
-
-    Parameters
-    ----------
-    heading : str
-    columns : mapping of str to sequence of str
-        Column name to its cells.
-    name_width : int
-        Room for the first column, whose longer cells are cut.
-    """
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for number, name in enumerate(columns):
-        table.add_column(
-            name.strip(),
-            justify="right" if number else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            max_width=None if number else min(_NAME_WIDTH, name_width),
-        )
-    for row in zip(*columns.values(), strict=True):
-        table.add_row(*(Text(cell) for cell in row))
-    buffer = io.StringIO()
-    # A string has no terminal: fixed width, no colour, no markup in users' labels.
-    console = Console(
-        file=buffer,
-        width=_WIDTH - len(_INDENT),
-        color_system=None,
-        markup=False,
-        highlight=False,
-        legacy_windows=False,
-    )
-    console.print(table)
-    body = [_INDENT + line.rstrip() for line in buffer.getvalue().splitlines()]
-    return "\n".join([heading, *body])

@@ -1,0 +1,207 @@
+"""Numbers as text: digits follow the uncertainty, one number of digits per column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+__all__ = [
+    "axis_label",
+    "column_digits",
+    "interval_texts",
+    "number_text",
+    "percent_text",
+    "probability_text",
+    "rank_interval_texts",
+    "score_unit",
+    "unit_text",
+    "value_digits",
+    "value_texts",
+]
+
+NONE: Final = "-"
+# Decimals that a second significant digit of the half width may take; one digit may take more.
+_FINE: Final = 2
+_MOST_DECIMALS: Final = 6
+# From here on a number is written with an exponent.
+_HUGE: Final = 1e15
+
+
+def column_digits(mean: Iterable[float], lower: Iterable[float], upper: Iterable[float]) -> int:
+    """Digits after the decimal point for one column of values with intervals.
+
+    Two significant digits of the typical (median) half width, of which the second takes no
+    more than two decimals: 79.0 [77.1, 80.9] on a scale of 0 to 100 and 0.79 [0.77, 0.81]
+    on one of 0 to 1. Without intervals see :func:`value_digits`.
+
+    Parameters
+    ----------
+    mean, lower, upper : iterable of float
+        One value per row; NaN bounds where there is no interval.
+    """
+    half = (np.asarray(list(upper), dtype=float) - np.asarray(list(lower), dtype=float)) / 2.0
+    known = half[np.isfinite(half) & (half > 0.0)]
+    if len(known) == 0:
+        return value_digits(mean)
+    return _digits(float(np.median(known)))
+
+
+def value_digits(values: Iterable[float]) -> int:
+    """Digits after the decimal point for values without intervals, from half of their spread."""
+    known = np.asarray(list(values), dtype=float)
+    known = known[np.isfinite(known)]
+    if len(known) == 0:
+        return 0
+    middle = float(np.median(known))
+    spread = float(np.median(np.abs(known - middle)))
+    if spread <= 1e-9 * max(abs(middle), 1e-300):
+        # Equal values: two or three significant digits.
+        spread = float(np.abs(known).max()) / 10.0
+    return _digits(spread / 2.0) if spread > 0.0 else 0
+
+
+def _digits(half: float) -> int:
+    two = 1 - int(np.floor(np.log10(half) + 1e-12))
+    # Two decimals show a half width of 0.02; only finer ones need more.
+    return int(np.clip(max(two - 1, min(two, _FINE)), 0, _MOST_DECIMALS + 1))
+
+
+def number_text(value: float, digits: int, *, sign: bool = False) -> str:
+    """Write one number; a dash for NaN, no minus before zero.
+
+    Parameters
+    ----------
+    value : float
+    digits : int
+        After the decimal point; more than six or a huge value give an exponent.
+    sign : bool
+        A plus before positive numbers.
+    """
+    if np.isnan(value):
+        return NONE
+    plus = "+" if sign else ""
+    if np.isinf(value) or digits > _MOST_DECIMALS or abs(value) >= _HUGE:
+        return f"{value:{plus}.3g}"
+    text = f"{value:{plus}.{digits}f}"
+    return text.lstrip("+-") if float(text) == 0.0 else text
+
+
+def interval_texts(
+    table: pd.DataFrame, prefix: str, *, scale: float = 1.0, digits: int | None = None
+) -> list[str]:
+    """Mean and interval of every row as text: ``1.07 [1.03, 1.11]``.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        With the columns ``<prefix>_{mean,lower,upper}``.
+    prefix : str
+    scale : float
+        Factor, 100 for per cent.
+    digits : int, optional
+        After the decimal point; left out, :func:`column_digits` chooses.
+    """
+    columns = [f"{prefix}_{part}" for part in ("mean", "lower", "upper")]
+    rows = scale * table[columns].to_numpy(dtype=float)
+    if digits is None:
+        digits = column_digits(*rows.T)
+    return [_interval(*row, digits=digits) for row in rows]
+
+
+def rank_interval_texts(table: pd.DataFrame, prefix: str) -> list[str]:
+    """Median rank and interval of every row; a point estimate's rank alone."""
+    columns = [f"{prefix}_{part}" for part in ("mean", "median", "lower", "upper")]
+    return [
+        _interval(mean if np.isnan(median) else median, lower, upper, digits=0)
+        for mean, median, lower, upper in table[columns].to_numpy(dtype=float)
+    ]
+
+
+def _interval(value: float, lower: float, upper: float, *, digits: int) -> str:
+    """Write ``1.07 [1.03, 1.11]``, the value alone without interval, a dash for none."""
+    text = number_text(value, digits)
+    if np.isnan(value) or np.isnan(lower) or np.isnan(upper):
+        return text
+    return f"{text} [{number_text(lower, digits)}, {number_text(upper, digits)}]"
+
+
+def value_texts(
+    values: Iterable[float], digits: int | None = None, *, sign: bool = False
+) -> list[str]:
+    """Values of one column as text, all with the same number of digits."""
+    known = [float(value) for value in values]
+    if digits is None:
+        digits = value_digits(known)
+    return [number_text(value, digits, sign=sign) for value in known]
+
+
+def probability_text(p: float) -> str:
+    """Write a probability with two decimals; those that round to 0 or 1 as bounds.
+
+    Examples
+    --------
+    >>> probability_text(0.973), probability_text(0.9996), probability_text(1.0)
+    ('0.97', '> 0.99', '> 0.99')
+    """
+    if np.isnan(p):
+        return NONE
+    if p > 0.995:
+        return "> 0.99"
+    return "< 0.01" if p < 0.005 else f"{p:.2f}"
+
+
+def percent_text(share: float) -> str:
+    """Write a share in per cent without decimals, unless it would round to 0 or 100.
+
+    Examples
+    --------
+    >>> percent_text(0.946), percent_text(0.0), percent_text(0.0004), percent_text(0.9996)
+    ('95', '0', '< 1', '> 99')
+    """
+    if np.isnan(share):
+        return NONE
+    text = f"{100.0 * share:.0f}"
+    if text == "0" and share > 0.0:
+        return "< 1"
+    return "> 99" if text == "100" and share < 1.0 else text
+
+
+def score_unit(bounds: Mapping[str, Sequence[Any]] | None) -> str:
+    """Name the unit of scores where that is true; an empty text where it is not known.
+
+    Parameters
+    ----------
+    bounds : mapping of str to (lower, upper), optional
+        By task, declared or guessed: ``run["bounds"]``.
+
+    Returns
+    -------
+    str
+        ``score points`` for tasks on 0 to 100, ``units of the scale 0 to 1`` for tasks on 0 to
+        1 and so for other common ranges; empty where the ranges differ or are not known.
+    """
+    ranges = {
+        tuple(None if end is None else float(end) for end in ends)
+        for ends in (bounds or {}).values()
+    }
+    if len(ranges) != 1:
+        return ""
+    lower, upper = next(iter(ranges))
+    if lower is None or upper is None or not np.isfinite([lower, upper]).all():
+        return ""
+    if (lower, upper) == (0.0, 100.0):
+        return "score points"
+    return f"units of the scale {lower:g} to {upper:g}"
+
+
+def axis_label(text: str, unit: str) -> str:
+    """Label of an axis: the unit in brackets, where there is one."""
+    return f"{text} ({unit})" if unit else text
+
+
+def unit_text(unit: str, *, before: str = "", after: str = "") -> str:
+    """A unit between two texts; nothing at all where there is no unit."""
+    return f"{before}{unit}{after}" if unit else ""

@@ -1,0 +1,174 @@
+"""Plain text for the terminal and for pipes: aligned tables, names that stay distinct."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+__all__ = ["INDENT", "PARAGRAPH", "shorten_names", "terminal_width", "text_table", "wrapped"]
+
+INDENT: Final = "  "
+#: Columns of running text.
+PARAGRAPH: Final = 100
+_LEAST_TERMINAL: Final = 80
+_GAP: Final = 3
+# Names cut to fewer characters cannot be told apart.
+_LEAST_NAME: Final = 16
+
+
+def terminal_width() -> int | None:
+    """Columns of the terminal, at least 80; None where the output goes to a file or a pipe."""
+    if not sys.stdout.isatty():
+        return None
+    return max(_LEAST_TERMINAL, shutil.get_terminal_size().columns)
+
+
+def wrapped(text: str, *, indent: str = INDENT) -> str:
+    """Running text in lines, those after the first further in."""
+    return textwrap.fill(
+        text,
+        PARAGRAPH,
+        initial_indent=indent,
+        subsequent_indent=indent + INDENT,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+
+
+def text_table(
+    heading: str,
+    columns: Mapping[str, Sequence[str]],
+    *,
+    names: int = 1,
+    width: int | None = None,
+) -> str:
+    """Aligned columns under a heading; names to the left, numbers to the right.
+
+    Parameters
+    ----------
+    heading : str
+    columns : mapping of str to sequence of str
+        Column name to its cells. Blanks around a name are not shown: they keep columns
+        of the same name apart.
+    names : int
+        How many of the first columns hold names. Where the table is wider than the terminal,
+        these are shortened in the middle; other cells never are.
+    width : int, optional
+        Columns at most; when left out, those of the terminal, and no limit for a pipe or file.
+    """
+    from rich.cells import cell_len
+
+    most = terminal_width() if width is None else width
+    texts = [[name.strip(), *cells] for name, cells in columns.items()]
+    widths = [max(cell_len(text) for text in column) for column in texts]
+    if most is not None:
+        room = most - len(INDENT) - sum(widths[names:]) - _GAP * (len(widths) - 1)
+        for i, limit in enumerate(_shares(widths[:names], room)):
+            title, *body = texts[i]
+            texts[i] = [title, *shorten_names(body, max(limit, cell_len(title)))]
+            widths[i] = max(cell_len(text) for text in texts[i])
+    lines = []
+    for row in zip(*texts, strict=True):
+        parts = [
+            (text + " " * (wide - cell_len(text)))
+            if place < names
+            else (" " * (wide - cell_len(text)) + text)
+            for place, (text, wide) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append((INDENT + (" " * _GAP).join(parts)).rstrip())
+    return "\n".join([heading, *lines])
+
+
+def _shares(widths: Sequence[int], room: int) -> list[int]:
+    """Widths of the name columns: the widest gives way first, none below what can be read."""
+    shares = list(widths)
+    while sum(shares) > room:
+        widest = max(range(len(shares)), key=shares.__getitem__)
+        if shares[widest] <= _LEAST_NAME:
+            break
+        shares[widest] -= 1
+    return shares
+
+
+def shorten_names(names: Sequence[str], width: int) -> list[str]:
+    """Shorten long names in the middle so that different names stay different.
+
+    Names with the same head and tail show the part in which they differ; where even
+    that is not enough they are numbered.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Equal names stay equal.
+    width : int
+        Cells at most, as a terminal counts them (CJK characters take two).
+
+    Examples
+    --------
+    >>> shorten_names(["a-rather-long-name-7b-instruct", "short"], 16)
+    ['a-rather-…struct', 'short']
+    """
+    from rich.cells import cell_len
+
+    distinct = list(dict.fromkeys(names))
+    short = {name: _cut(name, width) if cell_len(name) > width else name for name in distinct}
+    for group in _alike(short):
+        short |= dict(zip(group, _around_difference(group, width), strict=True))
+    # Numbered across all groups: names of two of them may be cut to the same text.
+    rest = [name for group in _alike(short) for name in group]
+    short |= dict(zip(rest, _numbered(rest, width), strict=True))
+    return [short[name] for name in names]
+
+
+def _alike(short: Mapping[str, str]) -> list[list[str]]:
+    """Names whose short forms are the same."""
+    groups: dict[str, list[str]] = {}
+    for name, text in short.items():
+        groups.setdefault(text, []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _cut(name: str, width: int) -> str:
+    tail = (width - 1) * 2 // 5
+    return f"{_head(name, width - 1 - tail)}…{_tail(name, tail)}"
+
+
+def _around_difference(group: Sequence[str], width: int) -> list[str]:
+    """Head, and the part from the first difference on, of names with the same head and tail."""
+    first = 0
+    while len({name[: first + 1] for name in group}) == 1:
+        first += 1
+    part = max(1, (width - 2) * 3 // 5)
+    head = _head(group[0][:first], width - 2 - part)
+    return [
+        f"{head}…{_head(name[max(len(head), first - 2) :], part)}"
+        + ("…" if len(name) - max(len(head), first - 2) > part else "")
+        for name in group
+    ]
+
+
+def _numbered(group: Sequence[str], width: int) -> list[str]:
+    marks = [f" #{i + 1}" for i in range(len(group))]
+    return [_cut(name, width - len(mark)) + mark for name, mark in zip(group, marks, strict=True)]
+
+
+def _head(text: str, width: int) -> str:
+    from rich.cells import cell_len
+
+    kept = text
+    while kept and cell_len(kept) > width:
+        kept = kept[:-1]
+    return kept
+
+
+def _tail(text: str, width: int) -> str:
+    from rich.cells import cell_len
+
+    kept = text
+    while kept and (cell_len(kept) > width or unicodedata.combining(kept[0])):
+        kept = kept[1:]
+    return kept

@@ -1,0 +1,137 @@
+"""Numbers as text: readable on any scale, one number of digits per column."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bayeseval.output.numbers import (
+    column_digits,
+    interval_texts,
+    number_text,
+    percent_text,
+    probability_text,
+    rank_interval_texts,
+    score_unit,
+    value_digits,
+    value_texts,
+)
+
+NAN = float("nan")
+
+
+def table(*rows: tuple[float, float, float]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=["x_mean", "x_lower", "x_upper"])
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        ((79.04, 77.13, 80.91), "79.0 [77.1, 80.9]"),
+        ((0.7904, 0.7713, 0.8091), "0.79 [0.77, 0.81]"),
+        ((1.153, 1.101, 1.212), "1.15 [1.10, 1.21]"),
+        ((0.7904, 0.7853, 0.7951), "0.790 [0.785, 0.795]"),
+        ((68.4, 55.3, 82.2), "68 [55, 82]"),
+        ((79.04, 78.89, 79.19), "79.04 [78.89, 79.19]"),
+        ((-0.5213, -0.5491, -0.4902), "-0.52 [-0.55, -0.49]"),
+        ((-0.004, -0.02, 0.02), "0.00 [-0.02, 0.02]"),
+        ((1_234_567.0, 1_230_000.0, 1_239_000.0), "1234567 [1230000, 1239000]"),
+        ((3.1e-6, 3.0e-6, 3.2e-6), "3.1e-06 [3e-06, 3.2e-06]"),
+        ((2.5e17, 2.4e17, 2.6e17), "2.5e+17 [2.4e+17, 2.6e+17]"),
+    ],
+)
+def test_digits_follow_the_uncertainty(row: tuple[float, float, float], text: str) -> None:
+    assert interval_texts(table(row), "x") == [text]
+
+
+def test_one_number_of_digits_per_column() -> None:
+    rows = [(79.0, 77.1, 80.9), (63.41, 63.4, 63.42), (68.2, 42.0, 95.0)]
+    assert interval_texts(table(*rows), "x") == [
+        "79.0 [77.1, 80.9]",
+        "63.4 [63.4, 63.4]",
+        "68.2 [42.0, 95.0]",
+    ]
+
+
+def test_missing_values_and_bounds() -> None:
+    rows = [(1.0, 0.9, 1.1), (2.0, NAN, NAN), (NAN, NAN, NAN)]
+    assert interval_texts(table(*rows), "x") == ["1.00 [0.90, 1.10]", "2.00", "-"]
+    assert interval_texts(table((0.5, 0.4, 0.6)), "x", digits=0, scale=100.0) == ["50 [40, 60]"]
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        ([61.2, 70.84, 50.0], ["61.2", "70.8", "50.0"]),
+        ([0.612, 0.7084, 0.5], ["0.61", "0.71", "0.50"]),
+        ([0.5], ["0.50"]),
+        ([0.0, 0.0], ["0", "0"]),
+        ([], []),
+        ([NAN], ["-"]),
+    ],
+)
+def test_values_without_intervals(values: list[float], texts: list[str]) -> None:
+    assert value_texts(values) == texts
+
+
+@given(
+    st.lists(st.floats(-1e6, 1e6, allow_nan=False), min_size=1, max_size=6),
+    st.floats(1e-5, 1e5),
+)
+def test_an_interval_never_collapses(means: list[float], half: float) -> None:
+    digits = column_digits(means, [m - half for m in means], [m + half for m in means])
+    unit = 10.0**-digits
+    # At least one significant digit of the half width, at most two.
+    assert unit <= half * 1.0001 or digits == 0
+    assert digits == 0 or unit > half / 100.0
+    assert 0 <= value_digits(means) <= 7
+
+
+def test_no_minus_before_zero_and_a_plus_on_request() -> None:
+    assert number_text(-0.004, 2) == "0.00"
+    assert number_text(0.004, 2, sign=True) == "0.00"
+    assert number_text(1.5, 1, sign=True) == "+1.5"
+    assert number_text(np.inf, 1) == "inf"
+
+
+def test_ranks() -> None:
+    ranks = pd.DataFrame(
+        {
+            "rank_mean": [1.2, 3.0, NAN],
+            "rank_median": [1.0, NAN, NAN],
+            "rank_lower": [1.0, NAN, NAN],
+            "rank_upper": [2.0, NAN, NAN],
+        }
+    )
+    assert rank_interval_texts(ranks, "rank") == ["1 [1, 2]", "3", "-"]
+
+
+def test_probabilities_and_shares_are_never_certain_by_rounding() -> None:
+    assert [probability_text(p) for p in (0.0, 0.004, 0.5, 0.994, 1.0)] == [
+        *("< 0.01", "< 0.01", "0.50", "0.99", "> 0.99")
+    ]
+    assert [percent_text(p) for p in (0.0, 0.001, 0.949, 0.999, 1.0, NAN)] == [
+        *("0", "< 1", "95", "> 99", "100", "-")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "unit"),
+    [
+        ({"a": [0.0, 100.0], "b": [0, 100]}, "score points"),
+        ({"a": [0.0, 1.0]}, "units of the scale 0 to 1"),
+        ({"a": [-1.0, 1.0]}, "units of the scale -1 to 1"),
+        ({"a": [0.0, 100.0], "b": [0.0, 1.0]}, ""),
+        ({"a": [0.0, None]}, ""),
+        ({"a": [None, None], "b": [0.0, 100.0]}, ""),
+        ({}, ""),
+        (None, ""),
+    ],
+)
+def test_score_points_only_where_that_is_true(
+    bounds: dict[str, list[float | None]] | None, unit: str
+) -> None:
+    assert score_unit(bounds) == unit

@@ -1,0 +1,108 @@
+"""Aligned tables: whole when piped, names shortened so that they stay distinct."""
+
+from __future__ import annotations
+
+import os
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from bayeseval.output import text as text_module
+from bayeseval.output.language_names import add_language_names, name_and_code
+from bayeseval.output.text import shorten_names, terminal_width, text_table
+
+LONG = "organisation/a-family-of-models-with-a-name-{}-70B-instruct-v0.3-final"
+
+
+def test_whole_without_a_terminal() -> None:
+    models = [LONG.format(i) * 3 for i in range(3)]
+    lines = text_table("heading", {"model": models, "x": ["1", "22", "333"]}).splitlines()
+    assert lines[0] == "heading"
+    assert [line.split()[0] for line in lines[2:]] == models
+
+
+def test_numbers_are_never_cut() -> None:
+    columns = {"model": [LONG.format("a"), LONG.format("b")]}
+    columns |= {f"column {i}": ["1234567.89 [1234567.12, 1234568.34]", "-"] for i in range(4)}
+    text = text_table("heading", columns, width=80)
+    assert text.count("1234567.89 [1234567.12, 1234568.34]") == 4
+    rows = text.splitlines()[2:]
+    # The names gave way as far as they can be read, and differ.
+    assert [cell_len(row.split("   ")[0].strip()) for row in rows] == [16, 16]
+    assert len({row[:18] for row in rows}) == 2
+
+
+def test_a_table_fills_the_terminal_and_no_more() -> None:
+    columns = {"model": [LONG.format("a"), "b"], "score": ["1.00 [0.90, 1.10]", "2.00"]}
+    lines = text_table("heading", columns, width=60).splitlines()
+    assert max(cell_len(line) for line in lines) == 60
+    assert "…" in lines[2]
+    wide = text_table("heading", columns, width=200)
+    assert LONG.format("a") in wide
+
+
+def test_columns_are_aligned_in_cells() -> None:
+    models = ["a", "中文模型", "हिन्दी", "café", "dddd"]
+    lines = text_table("h", {"model": models, "x": ["1", "2", "3", "4", "5"]}).splitlines()[1:]
+    assert len({cell_len(line) for line in lines}) == 1
+
+
+def test_several_columns_of_names_share_the_room() -> None:
+    columns = {"model": [LONG.format("a")], "language": ["de"], "task": ["t" * 60], "x": ["1.5"]}
+    line = text_table("h", columns, names=3, width=80).splitlines()[2]
+    assert cell_len(line) == 80
+    assert " de " in line
+    assert line.endswith("1.5")
+
+
+def test_width_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert terminal_width() is None
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    for columns, width in ((60, 80), (132, 132)):
+        size = os.terminal_size((columns, 24))
+        monkeypatch.setattr(text_module.shutil, "get_terminal_size", lambda size=size: size)
+        assert terminal_width() == width
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [LONG.format(i) for i in "abc"],
+        # The same head, tail and length; two differences.
+        ["x" * 30 + a + "y" * 30 + b + "z" * 30 for a in "12" for b in "12"],
+        ["x" * 40 + "a" + "y" * n for n in range(20, 24)],
+        ["模型" * 12 + c + "模型" * 12 for c in "甲乙丙"],
+    ],
+)
+def test_shortened_names_stay_distinct(names: list[str]) -> None:
+    for width in (16, 20, 24, 40):
+        short = shorten_names([*names, names[0], "short"], width)
+        assert max(cell_len(name) for name in short) <= width
+        assert len(set(short)) == len(names) + 1
+        assert short[-2] == short[0]
+        assert short[-1] == "short"
+
+
+@given(
+    st.lists(st.text("ab", min_size=1, max_size=40), min_size=1, max_size=12), st.integers(16, 30)
+)
+def test_shortening_never_merges_names(names: list[str], width: int) -> None:
+    short = shorten_names(names, width)
+    assert len(set(short)) == len(set(names))
+    assert all(len(text) <= width for text in short)
+
+
+def test_names_beside_codes() -> None:
+    known = {"de": "German", "xx": "xx"}
+    assert name_and_code(["de", "xx", "sw"], known) == ["German (de)", "xx", "sw"]
+    table = pd.DataFrame({"language": ["de", "sw"], "value": [1, 2], "ci_kind": "eti"})
+    named = add_language_names(table, known)
+    assert list(named.columns) == ["language", "value", "language_name", "ci_kind"]
+    assert list(named["language_name"]) == ["German", "sw"]
+    assert list(table.columns) == ["language", "value", "ci_kind"]
+    assert add_language_names(named, {}) is named
+    models = pd.DataFrame({"model": ["a"]})
+    assert add_language_names(models, known) is models
