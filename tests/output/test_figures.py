@@ -18,13 +18,14 @@ from matplotlib.transforms import Bbox
 
 from bayeseval.output._labels import place_labels
 from bayeseval.output._style import drawable, plain, shorten
+from bayeseval.output.check_figure import checks_figure
 from bayeseval.output.figures import (
     components_figure,
     disparity_figure,
     figure_writers,
-    potential_figure,
     ranks_figure,
 )
+from bayeseval.output.potential_figure import potential_figure
 from bayeseval.output.tables import result_tables
 from tests.output.trees import hand_tree, random_tree
 
@@ -163,6 +164,74 @@ def test_larger_points_have_more_records(hand: dict[str, pd.DataFrame]) -> None:
     en, de, sw = points.get_sizes()
     assert en > de > sw
     assert {"4 records", "2 records", "1 record"} <= {t.get_text() for t in texts(figure)}
+
+
+def test_many_languages_stand_in_columns() -> None:
+    tables = tables_of(random_tree(n_languages=200, n_models=2, n_tasks=1, draws=5))
+    figure = potential_figure(tables[POTENTIAL], subtitle=SUBTITLE, gate_status="pass")
+    # Inches: a picture for a screen, not a strip.
+    width, height = figure.get_size_inches()
+    assert 0.5 < height / width < 1.5
+    columns = [axes for axes in figure.axes if axes.get_xlabel() == "Language potential"]
+    labels = [[label.get_text() for label in axes.get_yticklabels()] for axes in columns]
+    assert [len(column) for column in labels] == [67, 67, 66]
+    order = [label for column in labels for label in column]
+    assert order == tables[POTENTIAL]["language"].to_list()
+    assert len({axes.get_xlim() for axes in columns}) == 1
+    means = np.concatenate([offsets(figure, g)[:, 0] for g in ("points", "points 2", "points 3")])
+    np.testing.assert_allclose(means, tables[POTENTIAL]["potential_mean"])
+
+
+def test_of_very_many_languages_both_ends_are_shown() -> None:
+    table = tables_of(random_tree(n_languages=260, n_models=2, n_tasks=1, draws=5))[POTENTIAL]
+    figure = potential_figure(table, subtitle=SUBTITLE, gate_status="pass")
+    assert "First and last 120 of 260; all: tables/language_potential.csv." in said(figure)
+    shown = np.concatenate([offsets(figure, g)[:, 0] for g in ("points", "points 2", "points 3")])
+    expected = pd.concat([table.head(120), table.tail(120)])["potential_mean"]
+    np.testing.assert_allclose(shown, expected)
+
+
+def test_sizes_in_the_legend_can_be_told_apart(hand: dict[str, pd.DataFrame]) -> None:
+    for records, expected in (([60, 59, 58], ["60 records"]), ([60, 59, 2], ["2", "60"])):
+        table = hand[POTENTIAL].assign(n_records=records)
+        figure = potential_figure(table, subtitle=SUBTITLE, gate_status="pass")
+        legend = figure.axes[0].get_legend()
+        found = [text.get_text() for text in legend.get_texts()]
+        assert len(found) == len(expected)
+        assert all(text.startswith(start) for text, start in zip(found, expected, strict=True))
+
+
+def calibration_tables(n: int) -> dict[str, pd.DataFrame]:
+    x = np.linspace(0.01, 1.0, 50)
+    curve = {"pit": x, "lower": x - 0.05, "upper": x + 0.05, "ecdf": x}
+    mean = np.linspace(25.0, 5.0, n)
+    sds = {"replicated_mean": mean, "replicated_lower": 0.7 * mean, "replicated_upper": 1.4 * mean}
+    named = {
+        "language": [f"l{i:03d}" for i in range(n)],
+        "language_name": [f"Language {i}" for i in range(n)],
+    }
+    return {
+        "calibration": pd.DataFrame(curve).assign(kind="Leave-one-out PIT"),
+        "sd_by_language": pd.DataFrame(named | sds).assign(observed=mean, p=0.5),
+    }
+
+
+@pytest.mark.parametrize(("n", "panels"), [(4, 1), (30, 1), (53, 2), (90, 2)])
+def test_the_figure_of_the_checks_has_no_empty_part(n: int, panels: int) -> None:
+    figure = checks_figure(
+        calibration_tables(n), subtitle=SUBTITLE, gate_status="pass", unit="score points"
+    )
+    assert problems(figure) == []
+    calibration, *rest = figure.axes
+    assert len(rest) == panels
+    labels = [label.get_text() for axes in rest for label in axes.get_yticklabels()]
+    expected = [f"Language {i} (l{i:03d})" for i in range(min(n, 60))]
+    assert labels == expected
+    assert rest[0].get_xlabel() == "Sd of the scores of a language (score points)"
+    # The left half is full to the bottom: the calibration, or languages below it.
+    boxes = [axes.get_tightbbox() for axes in (calibration, *rest[1:])]
+    lowest, right = min(box.y0 for box in boxes), rest[0].get_tightbbox().y0
+    assert abs(lowest - right) < 0.05 * figure.bbox.height
 
 
 def test_disparity_shows_the_observed_support(hand: dict[str, pd.DataFrame]) -> None:

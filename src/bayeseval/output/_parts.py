@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MANY_ROWS",
+    "darkest",
     "heat_map",
     "interval_bars",
     "interval_text",
@@ -134,7 +135,10 @@ def interval_bars(
 
 
 def heat_map(axes: Axes, matrix: pd.DataFrame, mean: pd.Series[float], size: float) -> None:
-    """Rank probabilities, models by ranks, with the mean ranks as points."""
+    """Rank probabilities, models by ranks, with the mean ranks as points.
+
+    Of many models each rank has a small probability: colours then end at the largest one.
+    """
     if matrix.empty:
         axes.set_axis_off()
         axes.text(0.5, 0.5, "not reported for any model", ha="center", color=GREY)
@@ -145,7 +149,7 @@ def heat_map(axes: Axes, matrix: pd.DataFrame, mean: pd.Series[float], size: flo
         np.nan_to_num(values),
         cmap="Blues",
         vmin=0.0,
-        vmax=1.0,
+        vmax=1.0 if n_ranks <= 20 else darkest(matrix),
         aspect="auto",
         extent=(0.5, n_ranks + 0.5, len(values) - 0.5, -0.5),
         interpolation="nearest",
@@ -175,6 +179,12 @@ def heat_map(axes: Axes, matrix: pd.DataFrame, mean: pd.Series[float], size: flo
             color="white" if values[i, j] > 0.55 else "black",
         )
         text.set_gid("probability")
+
+
+def darkest(matrix: pd.DataFrame) -> float:
+    """Probability of the darkest colour: the largest one, and no less than 5 %."""
+    values = matrix.to_numpy(dtype=float)
+    return max(0.05, float(np.nan_to_num(values).max(initial=0.0)))
 
 
 def plain_log_axis(axis: Axis) -> None:

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 __all__ = ["checks_figure"]
 
 _MANY = 60
+# Inches: a row of a language, the panel of the calibration, ticks and label of an axis.
+_ROW = 0.14
+_CURVE = 3.4
+_AXIS = 0.8
+# Fewer languages than this are not worth a panel of their own.
+_FEW = 5
 
 
 @styled
@@ -39,7 +45,13 @@ def checks_figure(
     ecdf, sds = tables["calibration"], tables.get("sd_by_language", pd.DataFrame())
     shown = _furthest(sds) if len(sds) else sds
     rows = len(shown)
-    height = max(3.6, 0.14 * rows + 0.8)
+    # Languages fill the right, and what is left below the calibration.
+    height = max(3.8, 0.5 * (_ROW * rows + _CURVE + 2 * _AXIS))
+    right = min(rows, int((height - _AXIS) / _ROW))
+    below = rows - right
+    if below < _FEW:
+        right, below = rows, 0
+        height = max(3.8, _ROW * rows + _AXIS)
     figure = new_figure(
         9.0,
         height,
@@ -52,6 +64,7 @@ def checks_figure(
             + (
                 " Right: sd of the scores of a language; bars: 95 % equal-tailed intervals of "
                 "tables that the posterior predicts; orange: observed outside."
+                + (" Continued below on the left." if below else "")
                 + (f" The {rows} of {len(sds)} that are furthest off." if rows < len(sds) else "")
                 if rows
                 else ""
@@ -59,10 +72,18 @@ def checks_figure(
         ),
         gate_status=gate_status,
     )
-    grid = figure.add_gridspec(2, 2 if rows else 1, height_ratios=[3.4, max(height - 3.4, 0.2)])
+    grid = figure.add_gridspec(
+        2 if below else 1,
+        2 if rows else 1,
+        height_ratios=[_CURVE, height - _CURVE] if below else [1.0],
+    )
     _calibration(figure.add_subplot(grid[0, 0]), ecdf)
     if rows:
-        _language_sds(figure.add_subplot(grid[:, 1]), shown, unit)
+        first = figure.add_subplot(grid[:, 1])
+        _language_sds(first, shown.head(right), unit)
+        if below:
+            second = figure.add_subplot(grid[1, 0], sharex=first)
+            _language_sds(second, shown.tail(below).reset_index(drop=True), unit)
     return figure
 
 

@@ -20,9 +20,7 @@ from bayeseval.output._parts import (
     interval_text,
     kind_text,
     label_rows,
-    language_labels,
     missing_text,
-    rank_texts,
     split_reported,
 )
 from bayeseval.output._style import (
@@ -36,6 +34,7 @@ from bayeseval.output._style import (
     styled,
 )
 from bayeseval.output.numbers import axis_label
+from bayeseval.output.potential_figure import potential_figure
 from bayeseval.output.replicate_figures import replicate_figures
 from bayeseval.output.store import Writer
 from bayeseval.output.tables import GateStatus
@@ -48,7 +47,6 @@ __all__ = [
     "components_figure",
     "disparity_figure",
     "figure_writers",
-    "potential_figure",
     "ranks_figure",
 ]
 
@@ -123,80 +121,6 @@ def figure_writers(
         save_figure(make(), path)
 
     return {f"figures/{key}.png": partial(write, make) for key, make in figures.items()}
-
-
-@styled
-def potential_figure(
-    table: pd.DataFrame, *, subtitle: str, gate_status: str, unit: str = ""
-) -> Figure:
-    """Forest of language potential, best language on top.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        ``language_potential.csv``.
-    subtitle, gate_status, unit : str
-        See :func:`figure_writers`.
-    """
-    shown, missing = split_reported(table, ["potential_mean"], names.LANGUAGE)
-    labels = language_labels(shown)
-    n = len(shown)
-    row, size = (0.185, 8.0) if n <= MANY_ROWS else (0.125, 5.5)
-    figure = new_figure(
-        _WIDTH,
-        n * row + 1.3,
-        title="Language potential: what models reach in each language, over all tasks",
-        subtitle=subtitle,
-        caption=(
-            f"{interval_text(shown, 'potential')} On the right: the rank of each language"
-            + ("" if shown["rank_lower"].isna().all() else " (median) and its interval")
-            + ". Dotted: mean over the languages."
-            + missing_text(missing)
-        ),
-        gate_status=gate_status,
-    )
-    axes = figure.add_subplot()
-    y = np.arange(n, dtype=float)
-    mean = shown["potential_mean"].to_numpy(dtype=float)
-    interval_bars(axes, shown, "potential", y, colour=MAIN)
-    records = shown["n_records"].to_numpy(dtype=float)
-    largest = float(records.max(initial=1.0))
-
-    def area(count: float) -> float:
-        return 10.0 + 50.0 * (count / largest)
-
-    def counted(count: float) -> str:
-        return f"{count:.0f} record{'' if count == 1 else 's'}"
-
-    points = axes.scatter(
-        mean, y, s=[area(count) for count in records], color=MAIN, zorder=3, linewidths=0
-    )
-    points.set_gid("points")
-    label_rows(axes, labels, size)
-    axes.set_xlabel(axis_label("Language potential", unit))
-    if n:
-        axes.axvline(float(mean.mean()), color=GREY, linewidth=0.8, linestyle=":", zorder=1)
-        side = axes.secondary_yaxis("right")
-        side.set_yticks(y, labels=rank_texts(shown), size=size * 0.9)
-        side.tick_params(length=0, labelcolor=GREY)
-        side.spines["right"].set_visible(False)
-        sizes = np.unique(np.quantile(records, [0.0, 0.5, 1.0], method="inverted_cdf"))
-        handles = [
-            axes.scatter([], [], s=area(count), color=MAIN, linewidths=0, label=counted(count))
-            for count in sizes
-        ]
-        axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3)
-        axes.annotate(
-            "rank",
-            (1.0, 1.0),
-            xycoords="axes fraction",
-            xytext=(4, 1),
-            textcoords="offset points",
-            size=size * 0.9,
-            color=GREY,
-            style="italic",
-        )
-    return figure
 
 
 @styled

@@ -1,0 +1,244 @@
+"""What the tables of models say, in sentences: estimand tables in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from bayeseval import names
+from bayeseval.output.numbers import number_text, probability_text, unit_text
+
+__all__ = [
+    "CALLED",
+    "evenness_sentences",
+    "listed",
+    "prediction_sentence",
+    "ranking_sentences",
+    "without_evenness",
+]
+
+#: Two models are told apart when one is better with this probability.
+CALLED: Final = 0.975
+_SET: Final = 0.95
+# Names that a sentence lists before it counts.
+_MOST: Final = 4
+# Shares of predicted pairs from which on a model is named.
+_MOSTLY: Final = 0.5
+
+
+def ranking_sentences(ranking: pd.DataFrame, pairs: pd.DataFrame, *, unit: str = "") -> list[str]:
+    """Say who is ahead, who cannot be told apart, and how large the differences are.
+
+    Parameters
+    ----------
+    ranking : pandas.DataFrame
+        ``model_ranking.csv``, best first.
+    pairs : pandas.DataFrame
+        ``pairwise_models.csv``; rows of other quantities than the score are left aside. Its
+        attribute ``margin`` is a difference without practical meaning, in score units.
+    unit : str
+        Unit of the scores; empty where it is not known.
+
+    Returns
+    -------
+    list of str
+        Empty for a point estimate, which has no probabilities, and for a single model.
+    """
+    own = pairs[pairs["quantity"] == "standardised_score"]
+    p = own["p_a_better"].to_numpy(dtype=float)
+    if len(ranking) < 2 or np.isnan(p).any():
+        return []
+    called = np.maximum(p, 1.0 - p) >= CALLED
+    margin = float(pairs.attrs.get("margin", float("nan")))
+    if len(ranking) == 2:
+        return [_two(ranking, float(p[0]), bool(called[0])), *_differences(own, margin, unit)]
+    sentences = [_ahead(ranking, own, called)]
+    if called.any():
+        sentences += [_best(ranking), _tiers(ranking)]
+        sentences.append(_by_chance(p, called))
+    return [text for text in [*sentences, *_differences(own, margin, unit)] if text]
+
+
+def _two(ranking: pd.DataFrame, p: float, called: bool) -> str:
+    first, second = ranking[names.MODEL]
+    sure = probability_text(max(p, 1.0 - p))
+    if called:
+        return f"{first} is better than {second} with probability {sure}."
+    return (
+        f"The two models cannot be told apart: {first} is better than {second} with "
+        f"probability {sure} only."
+    )
+
+
+def _ahead(ranking: pd.DataFrame, pairs: pd.DataFrame, called: np.ndarray) -> str:
+    n = len(ranking)
+    if not called.any():
+        return (
+            f"None of the {n} models can be told apart from another: for no pair is the order "
+            f"known with a probability of {CALLED:g}."
+        )
+    first = str(ranking[names.MODEL].iloc[0])
+    p_best = probability_text(float(ranking["p_best"].iloc[0]))
+    own = (pairs["model_a"] == first) | (pairs["model_b"] == first)
+    level = pairs[own & ~called]
+    others = {*level["model_a"], *level["model_b"]} - {first}
+    text = f"{first} is ahead, and the best of the {n} models with probability {p_best}"
+    if not others:
+        return f"{text}."
+    close = [str(model) for model in ranking[names.MODEL] if model in others]
+    return f"{text}; it cannot be told apart from {listed(close)}."
+
+
+def _best(ranking: pd.DataFrame) -> str:
+    chosen = ranking["may_be_best"].fillna(False).astype(bool)
+    several = [str(model) for model in ranking.loc[chosen, names.MODEL]]
+    if len(several) < 2:
+        return ""
+    return f"The best model is one of {listed(several)} (with a probability of at least {_SET:g})."
+
+
+def _tiers(ranking: pd.DataFrame) -> str:
+    sizes = ranking.groupby("tier", sort=True)[names.MODEL].size()
+    if not len(sizes):
+        return ""
+    if len(sizes) == len(ranking):
+        return "Each model can be told apart from the next one."
+    return (
+        f"{_counted(len(sizes), 'tier')}: the models of a tier cannot be told apart from its first "
+        "one. Neighbours across a border may be as close as those within a tier."
+    )
+
+
+def _by_chance(p: np.ndarray, called: np.ndarray) -> str:
+    sure = np.maximum(p, 1.0 - p)[called]
+    wrong = float((1.0 - sure).sum())
+    expected = "fewer than 0.1" if wrong < 0.05 else f"about {number_text(wrong, 1)}"
+    n = int(called.sum())
+    verb = "is" if n == 1 else "are"
+    return (
+        f"{n} of {_counted(len(p), 'pair')} of models {verb} in a known order (probability at "
+        f"least {CALLED:g}); of these, {expected} are expected to be wrong by chance."
+    )
+
+
+def _differences(pairs: pd.DataFrame, margin: float, unit: str) -> list[str]:
+    """How many differences matter, where there is a margin."""
+    if "p_within_margin" not in pairs or pairs["p_within_margin"].isna().any():
+        return []
+    within = pairs["p_within_margin"].to_numpy(dtype=float)
+    large, small, n = int((within <= 1.0 - CALLED).sum()), int((within >= CALLED).sum()), len(pairs)
+    text = (
+        f"{margin:.3g}{unit_text(_singular(unit, margin), before=' ')}" if margin == margin else ""
+    )
+    limit = f"the margin of {text}" if text else "the margin"
+    if n == 1:
+        if large or small:
+            return [f"The difference is {'larger' if large else 'smaller'} than {limit}."]
+        return [
+            f"The difference is larger than {limit} with probability "
+            f"{probability_text(1.0 - float(within[0]))}."
+        ]
+    sentence = f"{large} of {n} differences {'is' if large == 1 else 'are'} larger than {limit}"
+    if small:
+        sentence += f", {small} {'is' if small == 1 else 'are'} smaller"
+    return [f"{sentence} (probability at least {CALLED:g})."]
+
+
+def _singular(unit: str, number: float) -> str:
+    return unit.replace("points", "point").replace("units", "unit") if number == 1.0 else unit
+
+
+def prediction_sentence(ranking: pd.DataFrame, n_pairs: int) -> str:
+    """Say how much of the models' scores was predicted rather than measured.
+
+    Parameters
+    ----------
+    ranking : pandas.DataFrame
+        ``model_ranking.csv``.
+    n_pairs : int
+        Number of common pairs of a language and a task.
+    """
+    share = ranking["share_predicted"].to_numpy(dtype=float)
+    models = [str(model) for model in ranking[names.MODEL]]
+    pairs = f"{n_pairs} language-task {'pair' if n_pairs == 1 else 'pairs'}"
+    if not (share > 0.0).any():
+        return f"All models were tested on all {pairs}: no score is predicted."
+    most = int(np.argmax(share))
+    tested = round((1.0 - share[most]) * n_pairs)
+    text = (
+        f"Scores are means over the same {pairs}. {models[most]} was tested on {tested} of them; "
+        "the rest is predicted"
+    )
+    others = int((share > _MOSTLY).sum()) - int(share[most] > _MOSTLY)
+    if others:
+        text += f", and so is more than half for {others} other model{'s' if others > 1 else ''}"
+    return f"{text}."
+
+
+def evenness_sentences(
+    ranking: pd.DataFrame, pairs: pd.DataFrame, *, called: Sequence[str] = ()
+) -> list[str]:
+    """Say which models can be told apart in how even they are over languages.
+
+    Parameters
+    ----------
+    ranking, pairs : pandas.DataFrame
+        As for :func:`ranking_sentences`.
+    called : sequence of str
+        Texts of ``gap_sd_languages`` by row of `ranking`, for the least even model.
+
+    Returns
+    -------
+    list of str
+        Empty where evenness is not estimated.
+    """
+    own = pairs[pairs["quantity"] == "gap_sd_languages"]
+    p = own["p_a_better"].to_numpy(dtype=float)
+    if not len(own) or np.isnan(p).any():
+        return []
+    known = np.maximum(p, 1.0 - p) >= CALLED
+    if not known.any():
+        return ["No two models can be told apart in how even they are over languages."]
+    order = ranking["gap_sd_languages_mean"].to_numpy(dtype=float)
+    last = int(np.argmax(order))
+    n = int(known.sum())
+    size = f" ({called[last]})" if called else ""
+    return [
+        f"{n} of {_counted(len(p), 'pair')} of models {'differs' if n == 1 else 'differ'} in "
+        f"evenness (probability at least {CALLED:g}); {ranking[names.MODEL].iloc[last]} is the "
+        f"least even{size}."
+    ]
+
+
+def without_evenness(n_tasks: int) -> str:
+    """Say why there is no evenness over languages, and what would give it."""
+    text = (
+        "Evenness over languages is not estimated by this model, which has no model:language term"
+    )
+    if n_tasks > 1:
+        return f"{text}: try --model crossed."
+    return (
+        f"{text}. With one task, it needs to know the noise of a score: the number of test items "
+        "(n), standard errors (se) or several seeds; or scores on further tasks."
+    )
+
+
+def listed(labels: Sequence[str], most: int = _MOST) -> str:
+    """Join names as a sentence does; beyond `most` the rest is counted.
+
+    Examples
+    --------
+    >>> listed(["A", "B", "C"]), listed(["A", "B", "C", "D"], 2)
+    ('A, B and C', 'A, B and 2 others')
+    """
+    shown = list(labels)
+    if len(shown) > most + 1:
+        shown = [*shown[:most], f"{len(shown) - most} others"]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
