@@ -269,14 +269,15 @@ class Fit:
         return leave_out_tree(design, posterior, by=by, draws=draws)
 
     def checks(self) -> Checks:
-        """Ask whether the model fits the table, and whether results hang on the priors.
+        """Ask whether the model fits the table, and how sensitive results are to the priors.
 
         Returns
         -------
         bayeseval.checks.Checks
             ``table`` has one row per check: ``status`` (``pass``, ``warn``, ``fail`` or
-            ``not applicable``), what was measured, p-values and a sentence. About a
-            second on MEGA; the same numbers whenever it is asked for.
+            ``not applicable``), what was measured, p-values, a sentence, and of warnings and
+            failures what they mean and the next command. About a second on MEGA; the same
+            numbers whenever it is asked for.
         """
         from bayeseval.checks import run_checks
 
@@ -286,7 +287,16 @@ class Fit:
         except DesignError as error:
             reason = str(error)
         bounds, seed = self.run.get("bounds"), int(self.run["seed"])
-        return run_checks(self.data, design, bounds=bounds, seed=seed, why_no_design=reason)
+        return run_checks(
+            self.data,
+            design,
+            bounds=bounds,
+            seed=seed,
+            why_no_design=reason,
+            # Results of earlier versions do not have the source.
+            benchmark=str(self.run.get("source", self.run["benchmark"])),
+            model=str(self.run["spec"]["name"]),
+        )
 
     def with_predictive(self, *, draws: int = 500) -> Fit:
         """Add prior draws, and tables that prior and posterior predict, for ArviZ's plots.

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import xarray as xr
 
 from bayeseval import names
 from bayeseval._optional import versions
+from bayeseval._resources import resource_names
 from bayeseval.covariates import data_hash
 from bayeseval.design import Design
 from bayeseval.diagnostics import Gate
@@ -74,6 +77,7 @@ def provenance(
     report = records.report
     return {
         "benchmark": records.name,
+        "source": _source(records),
         "data_hash": data_hash(records, covariates),
         "spec_hash": design.spec.content_hash,
         "engine": engine,
@@ -107,6 +111,22 @@ def provenance(
         "platform": f"{sys.platform} {platform.machine()}",
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def _source(records: Records) -> str:
+    """What ``--benchmark`` takes for this table: a shipped name, a file or a folder."""
+    paths = [Path(path) for path in records.report.sources]
+    # Shipped tables and downloaded ones lie in benchmarks/NAME/.
+    shipped = all(path.parent.parent.name == "benchmarks" for path in paths)
+    if not paths or (shipped and records.name in resource_names("benchmarks")):
+        return records.name
+    if len(paths) == 1:
+        return str(paths[0])
+    try:
+        return os.path.commonpath(paths) or "."
+    except ValueError:
+        # Several tables merged: no one path is all of them.
+        return records.name
 
 
 def sampling(tree: xr.DataTree) -> dict[str, str | float]:

@@ -12,12 +12,14 @@ from scipy import stats
 
 from bayeseval import Fit, fit
 from bayeseval.checks import Checks, run_checks
+from bayeseval.checks.prior import prior_checks
 from bayeseval.checks.realised import realised_pit
-from bayeseval.checks.residuals import Realised, residual_checks
 from bayeseval.cli import main
+from bayeseval.design import build_design
 from bayeseval.estimands import expected_score, read_arrays
 from bayeseval.records import Records
 from bayeseval.simulate import simulate
+from bayeseval.spec import load_spec
 
 RESIDUAL = (
     *("calibration", "highest_residual", "lowest_residual", "sd_by_language"),
@@ -59,10 +61,17 @@ def test_a_table_of_the_model_passes(found: Checks) -> None:
     assert found.status("calibration") == "pass"
     assert set(found.table["status"]) == {"pass"}
     assert list(found.table.columns) == [
-        "check", "status", "value", "p", "p_classical", "sentence",
+        "check", "status", "value", "p", "p_classical", "sentence", "meaning", "command",
     ]  # fmt: skip
+    # What passes needs no advice.
+    assert set(found.table["meaning"]) == set(found.table["command"]) == {""}
     assert found.table["sentence"].str.endswith(".").all()
-    assert str(found).startswith("Model checks: 18 passed")
+    assert str(found).splitlines()[:2] == [
+        "Model checks: 18 passed",
+        "  13 of them have p-values; if the model were true, about 0.3 of these would warn or fail "
+        "by chance.",
+    ]
+    assert found.table["p"].notna().sum() == 13
     ecdf = found.details["calibration"]
     assert ((ecdf["ecdf"] >= ecdf["lower"]) & (ecdf["ecdf"] <= ecdf["upper"])).all()
 
@@ -92,6 +101,9 @@ def test_what_the_model_does_not_have_is_flagged(
     if kind == "dependence":
         sentence = checks.table.set_index("check")["sentence"]["independence"]
         assert sentence.startswith("Residuals of the same language and task (0.")
+        command = checks.table.set_index("check")["command"]["independence"]
+        assert command == "bayeseval fit --benchmark dependence --model interaction"
+        assert f"        Next: {command}\n" in str(checks)
 
 
 def test_records_that_stand_out_are_named(table: Records) -> None:
@@ -107,23 +119,60 @@ def test_records_that_stand_out_are_named(table: Records) -> None:
     assert named in str(checks)
 
 
+SDS = ("sd_language", "sd_task", "sd_model", "sd_residual")
+
+
+@pytest.mark.parametrize(
+    ("scales", "status", "words"),
+    [
+        # Default priors have the scale of the scores.
+        ({}, "pass", ""),
+        (dict.fromkeys(SDS, 2.0), "pass", ""),
+        (dict.fromkeys(SDS, 20.0), "fail", "the priors are too wide"),
+        (dict.fromkeys(SDS, 0.05), "fail", "the priors are too narrow"),
+        ({"sd_language": 20.0}, "fail", "the priors are too wide"),
+    ],
+)
+@pytest.mark.parametrize("likelihood", ["normal", "logit_normal"])
+def test_priors_of_another_scale_than_the_scores(
+    scales: dict[str, float], status: str, words: str, likelihood: str
+) -> None:
+    records = simulate("logit", n_languages=8, seed=3).records
+    # Scales are in sds of the scores, or of their logits.
+    priors = {name: {"dist": "half_normal", "scale": scale} for name, scale in scales.items()}
+    spec = load_spec({"name": "odd", "likelihood": likelihood, "priors": priors})
+    found = prior_checks(build_design(records, spec), None, np.random.default_rng(0))
+    spread = {check.name: check for check in found}["prior_spread"]
+    assert (spread.status, np.isnan(spread.p)) == (status, True)
+    assert words in spread.sentence
+
+
+@pytest.mark.parametrize("name", ["additive", "interaction", "crossed", "dataset", "robust"])
+def test_default_priors_never_warn_of_their_spread(name: str) -> None:
+    for seed in range(4):
+        records = simulate("additive", n_tasks=6, n_metrics=2, seed=seed).records
+        found = prior_checks(build_design(records, load_spec(name)), None, np.random.default_rng(0))
+        assert found[1].status == "pass"
+        assert 0.8 < found[1].value < 3.0
+
+
 def test_priors_a_hundred_times_too_wide_or_narrow(table: Records) -> None:
     def checks(scale: float) -> Checks:
-        sds = ("sd_language", "sd_task", "sd_model", "sd_residual")
-        priors = {name: {"dist": "half_normal", "scale": scale} for name in sds}
+        priors = {name: {"dist": "half_normal", "scale": scale} for name in SDS}
         return fit(table, {"name": "odd", "priors": priors}).checks()
 
-    wide, narrow = checks(100.0), checks(0.01)
+    wide, narrow = checks(200.0), checks(0.01)
     # Nearly all expected scores are impossible, and the data say enough all the same.
     assert wide.status("prior_range") in ("warn", "fail")
     assert (wide.status("prior_spread"), wide.status("prior_sensitivity")) == ("fail", "pass")
     assert "too wide" in str(wide)
+    assert "Meaning: The priors are of another scale than the scores" in str(wide)
     assert narrow.status("prior_range") == "pass"
     assert (narrow.status("prior_spread"), narrow.status("prior_sensitivity")) == ("fail", "warn")
     assert "too narrow" in str(narrow)
     sensitive = narrow.details["prior_sensitivity"]
     # Of what is reported, not only of parameters.
-    assert {"language_potential", "cv_prr", "language_potential_rank"} <= set(
+    assert {"language_potential", "language_potential_rank"} <= set(
         sensitive.loc[sensitive["prior"] > 0.05, "quantity"]
     )
 
@@ -164,25 +213,6 @@ def test_pit_of_every_likelihood(good: Fit) -> None:
     assert np.abs(ranked - pit).mean() < 0.04
 
 
-def test_nobody_is_advised_to_add_what_the_model_has(good: Fit) -> None:
-    arrays, rng = read_arrays(good.data), np.random.default_rng(0)
-    own = stats.t.rvs(1.5, size=(20, len(arrays.score)), random_state=rng)
-    language = arrays.index["language"]
-    pit = np.clip(stats.norm.cdf(own * np.where(language % 2, 1.0, 0.1)), 1e-9, 1 - 1e-9)
-
-    def said(**known: object) -> str:
-        of = Realised(replace(arrays, **known), np.arange(20), pit, None)  # type: ignore[arg-type]
-        checks = {check.name: check for check in residual_checks(of, np.random.default_rng(1))}
-        chosen = ("residual_normality", "equal_variance_language")
-        assert {checks[name].status for name in chosen} == {"fail"}
-        return " ".join(checks[name].sentence for name in chosen)
-
-    advice = ("student_t residuals, or", "residual_by: language")
-    assert all(words in said() for words in advice)
-    known = {"likelihood": "student_t", "residual_by": "language"}
-    assert not any(words in said(**known) for words in advice)
-
-
 def test_same_seed_same_checks_and_nothing_changes(good: Fit, found: Checks) -> None:
     before = list(good.data.children)
     pd.testing.assert_frame_equal(good.checks().table, found.table)
@@ -214,9 +244,14 @@ def test_the_command_stores_them(
     assert main([*arguments, "--out", str(tmp_path / "one")]) == 0
     assert "Model checks: " in capsys.readouterr().out
     stored = pd.read_csv(tmp_path / "one" / "tables" / "checks.csv")
-    again = Fit.open(tmp_path / "one").checks()
+    again = Fit.open(tmp_path / "one")
+    # What --benchmark was, so that the commands that checks name can be run.
+    assert again.run["source"] == str(tmp_path / "scores.csv")
     # The order, the outcomes and the numbers, from the folder alone.
-    pd.testing.assert_frame_equal(stored, again.table)
+    # In a file, no advice is an empty cell.
+    pd.testing.assert_frame_equal(
+        stored.astype(object).fillna(""), again.checks().table.astype(object).fillna("")
+    )
     for name in ("calibration", "sd_by_language", "influential_records", "prior_sensitivity"):
         assert (tmp_path / "one" / "tables" / f"{name}.csv").is_file()
     assert (tmp_path / "one" / "figures" / "checks.png").stat().st_size > 10_000

@@ -186,4 +186,4 @@ def test_connections() -> None:
     status, said = check([*full, ("c", "x", "u"), ("c", "y", "u"), ("c", "z", "u")])
     assert status == "warn"
     assert "2 of 3 pairs of models share no language-task pair" in said
-    assert "a and c, b and c; on one record each hang language z." in said
+    assert "a and c, b and c; with a single record: language z." in said

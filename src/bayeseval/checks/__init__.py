@@ -1,4 +1,4 @@
-"""Checks of a fitted model: how it fits the table, and how results hang on its priors.
+"""Checks of a fitted model: how it fits the table, and how sensitive results are to its priors.
 
 The convergence gate asks whether a fit computed what the model says; these checks ask
 whether the model says anything about this table. None of them needs an engine.
@@ -15,6 +15,7 @@ import xarray as xr
 
 from bayeseval import names
 from bayeseval._random import generator
+from bayeseval.checks.advice import Situation, advised
 from bayeseval.checks.calibration import calibration_check, influence_check, left_out
 from bayeseval.checks.connections import connection_check
 from bayeseval.checks.container import Check, Checks
@@ -48,6 +49,8 @@ def run_checks(
     bounds: Bounds | None = None,
     seed: int = 0,
     why_no_design: str = "the fit does not hold its design",
+    benchmark: str = "TABLE",
+    model: str = "additive",
 ) -> Checks:
     """Put all checks to a fit.
 
@@ -63,6 +66,8 @@ def run_checks(
         The one seed.
     why_no_design : str
         Said where `design` is None.
+    benchmark, model : str
+        What ``--benchmark`` and ``--model`` were, for the commands that are named.
 
     Returns
     -------
@@ -87,27 +92,37 @@ def run_checks(
         }
         loo = left_out(design, variables, rng("left out"))
     calibration, ecdf = calibration_check(loo, realised.pit, rng("calibration"))
-    influence, records = influence_check(tree, _labels(arrays), loo)
+    influence, records, n_outliers = influence_check(tree, _labels(arrays), loo)
     ranges, sds = range_checks(realised, rng("replicates"))
-    independence, _ = independence_check(normal_scores(realised.pit), arrays.index, arrays.levels)
+    z = normal_scores(realised.pit)
+    independence, alike = independence_check(z, arrays.index, arrays.levels)
+    situation = Situation.of(
+        arrays,
+        benchmark=benchmark,
+        model=model,
+        bounded=limits is not None and all(np.isfinite(side).all() for side in limits),
+        alike=alike,
+        outliers=n_outliers,
+    )
     details = {
         "calibration": ecdf,
         "sd_by_language": sds,
         "influential_records": records,
         "prior_sensitivity": table,
     }
+    checks = [
+        *prior,
+        sensitivity,
+        calibration,
+        *ranges,
+        *residual_checks(realised, rng("residuals")),
+        independence,
+        *effect_checks(realised),
+        influence,
+        connection_check(arrays.index, arrays.levels),
+    ]
     return Checks.of(
-        [
-            *prior,
-            sensitivity,
-            calibration,
-            *ranges,
-            *residual_checks(realised, rng("residuals")),
-            independence,
-            *effect_checks(realised),
-            influence,
-            connection_check(arrays.index, arrays.levels),
-        ],
+        [advised(check, situation) for check in checks],
         {name: part for name, part in details.items() if len(part)},
     )
 

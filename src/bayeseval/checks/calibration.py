@@ -19,7 +19,7 @@ import xarray as xr
 from scipy import special
 
 from bayeseval import names
-from bayeseval.checks.container import Check, judge, p_text
+from bayeseval.checks.container import WARN, Check, judge, p_text
 from bayeseval.checks.gaussian import LeaveOneOut
 from bayeseval.checks.uniformity import GRID, counts, distance, independent_counts
 from bayeseval.design import Design
@@ -162,7 +162,7 @@ def calibration_check(
 
 def influence_check(
     tree: xr.DataTree, labels: pd.DataFrame, found: LeftOut | None
-) -> tuple[Check, pd.DataFrame]:
+) -> tuple[Check, pd.DataFrame, int]:
     """Name the records that the others predict worst, or that hold the posterior in place.
 
     Parameters
@@ -180,13 +180,15 @@ def influence_check(
     records : pandas.DataFrame
         The ten records that stand out most, largest first: `labels`, and ``expected``,
         ``error_sds`` and ``p`` (two-sided, times the number of records), or ``k_hat``.
+    n : int
+        How many records stand out.
     """
     if found is None:
         return _by_k_hat(tree, labels)
     p = np.minimum(1.0, 2.0 * np.minimum(found.pit, 1.0 - found.pit) * len(found.pit))
     order = np.argsort(-np.abs(found.error), kind="stable")
     table = labels.assign(expected=found.expected, error_sds=found.error, p=p)
-    n, worst = int((p < 0.05).sum()), table.iloc[order[0]]
+    n, worst = int((p < WARN).sum()), table.iloc[order[0]]
     p_all = float(p.min())
     sentence = (
         f"{n} of {len(p)} records are further from what the others predict than chance allows; "
@@ -206,10 +208,11 @@ def influence_check(
             sentence=sentence,
         ),
         table.iloc[order[:_SHOWN]].reset_index(drop=True),
+        n,
     )
 
 
-def _by_k_hat(tree: xr.DataTree, labels: pd.DataFrame) -> tuple[Check, pd.DataFrame]:
+def _by_k_hat(tree: xr.DataTree, labels: pd.DataFrame) -> tuple[Check, pd.DataFrame, int]:
     if "log_likelihood" not in tree.children or tree["posterior"].sizes["draw"] < 100:
         return (
             Check(
@@ -218,6 +221,7 @@ def _by_k_hat(tree: xr.DataTree, labels: pd.DataFrame) -> tuple[Check, pd.DataFr
                 sentence="No draws of the log likelihood to tell from.",
             ),
             pd.DataFrame(),
+            0,
         )
     k_hat = _k_hats(tree)
     order = np.argsort(-k_hat, kind="stable")
@@ -230,10 +234,11 @@ def _by_k_hat(tree: xr.DataTree, labels: pd.DataFrame) -> tuple[Check, pd.DataFr
             "influential_records",
             "warn" if n else "pass",
             value=float(k_hat.max()),
-            sentence=f"{some} a k-hat above {names.K_HAT_MAX:g} (without such a record the "
-            f"posterior is another); largest for {_named(worst)} ({worst['k_hat']:.2f}).",
+            sentence=f"{some} a k-hat above {names.K_HAT_MAX:g} (the posterior without "
+            f"such a record differs much); largest for {_named(worst)} ({worst['k_hat']:.2f}).",
         ),
         table.iloc[order[:_SHOWN]].reset_index(drop=True),
+        n,
     )
 
 

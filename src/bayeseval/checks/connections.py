@@ -17,7 +17,7 @@ _NAMED = 3
 
 
 def connection_check(index: Mapping[str, Index], levels: Mapping[str, tuple[str, ...]]) -> Check:
-    """Models without a common language-task pair, and levels that hang on one record.
+    """Models without a common language-task pair, and levels with a single record.
 
     A fit refuses tables that fall into parts. Within one part, models that share no pair
     are compared through others only, and rest on the effects being additive.
@@ -54,7 +54,7 @@ def connection_check(index: Mapping[str, Index], levels: Mapping[str, tuple[str,
             f"compared through others: {_few([f'{a} and {b}' for a, b in pairs])}"
         )
     if single:
-        said.append(f"on one record each hang {_few(single)}")
+        said.append(f"with a single record: {_few(single)}")
     value = float(common.min()) if len(common) else float("nan")
     if said:
         text = "; ".join(said)

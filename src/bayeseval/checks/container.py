@@ -13,7 +13,7 @@ __all__ = ["FAIL", "WARN", "Check", "Checks", "judge", "p_text"]
 
 Status = Literal["pass", "warn", "fail", "not applicable"]
 
-# One check in forty warns for nothing. A posterior predictive p-value is a mean over
+# Of a true model one check in forty warns. A posterior predictive p-value is a mean over
 # draws, which keeps to twice this at most (Meng 1994, "Posterior predictive p-values",
 # Annals of Statistics 22) and mostly to less.
 WARN: Final = 0.025
@@ -38,6 +38,10 @@ class Check:
         Of the textbook test on posterior-mean residuals or effects; NaN without one.
     sentence : str
         What was found, for a reader who knows no statistics.
+    meaning : str
+        Of a warning or failure: what it does to the reader's conclusions.
+    command : str
+        Of a warning or failure: the next command; empty where there is none.
     """
 
     name: str
@@ -46,6 +50,8 @@ class Check:
     p: float = float("nan")
     p_classical: float = float("nan")
     sentence: str = ""
+    meaning: str = ""
+    command: str = ""
 
 
 @dataclass(frozen=True, eq=False)

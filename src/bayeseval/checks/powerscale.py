@@ -52,7 +52,7 @@ def sensitivity_table(tree: xr.DataTree, design: Design) -> pd.DataFrame:
     from arviz_stats import psense
 
     posterior = tree["posterior"].to_dataset()
-    looked_at = [n for q in names.REPORTED for n in (q, names.rank_name(q))]
+    looked_at = [name for name in _reported() if name in posterior]
     looked_at += [str(name) for name in design.priors]
     columns: dict[tuple[str, str], np.ndarray] = {}
     for name in looked_at:
@@ -96,6 +96,11 @@ def sensitivity_table(tree: xr.DataTree, design: Design) -> pd.DataFrame:
     return table.loc[order].reset_index(drop=True)
 
 
+def _reported() -> list[str]:
+    """Reported quantities and their ranks, where they are ranked."""
+    return [name for q in names.REPORTED for name in (q, names.rank_name(q))]
+
+
 def _varies(values: np.ndarray) -> bool:
     """Whether there is a distribution to change: a rank that few draws change is noise."""
     if not np.isfinite(values).all():
@@ -107,7 +112,7 @@ def _varies(values: np.ndarray) -> bool:
 def sensitivity_check(
     tree: xr.DataTree, design: Design | None, reason: str
 ) -> tuple[Check, pd.DataFrame]:
-    """Whether any reported quantity hangs on the priors, and the table behind it."""
+    """Whether any reported quantity is sensitive to the priors, and the table behind it."""
     if design is not None:
         sizes = tree["posterior"].to_dataset().sizes
         if sizes["chain"] * sizes["draw"] < _FEWEST_DRAWS:
@@ -124,8 +129,7 @@ def sensitivity_check(
 
 
 def _outcome(table: pd.DataFrame) -> Check:
-    reported = {name for q in names.REPORTED for name in (q, names.rank_name(q))}
-    part = table[table["quantity"].isin(reported) & table["prior"].notna()]
+    part = table[table["quantity"].isin(_reported()) & table["prior"].notna()]
     if part.empty:
         return Check("prior_sensitivity", "not applicable", sentence="No reported quantity varies.")
     worst = part.iloc[0]
@@ -133,8 +137,8 @@ def _outcome(table: pd.DataFrame) -> Check:
     value = float(worst["prior"])
     if many.empty:
         sentence = (
-            f"No potential, PRR or rank hangs on the priors: largest sensitivity {value:.2f} "
-            f"({worst['quantity']} of {worst['level']}; {LIMIT:g} is allowed)."
+            "No reported quantity or rank is sensitive to the priors: largest distance "
+            f"{value:.2f} ({worst['quantity']} of {worst['level']}; {LIMIT:g} is allowed)."
         )
         return Check("prior_sensitivity", "pass", value=value, sentence=sentence)
     kinds = ", ".join(
@@ -142,7 +146,7 @@ def _outcome(table: pd.DataFrame) -> Check:
         for name, count in many["quantity"].value_counts().items()
     )
     sentence = (
-        f"The priors matter for {kinds}; most for {worst['quantity']} of {worst['level']} "
-        f"(sensitivity {value:.2f}, {LIMIT:g} is allowed)."
+        f"Sensitive to the priors: {kinds}; most {worst['quantity']} of {worst['level']} "
+        f"(distance {value:.2f}, {LIMIT:g} is allowed)."
     )
     return Check("prior_sensitivity", "warn", value=value, sentence=sentence)

@@ -10,10 +10,12 @@ import xarray as xr
 from scipy import stats
 
 from bayeseval import names
-from bayeseval.checks.container import Check, p_text
+from bayeseval.checks.container import Check
 from bayeseval.design import Design
 from bayeseval.engines import Draws, SamplerSettings, to_tree
 from bayeseval.estimands import read_arrays
+from bayeseval.estimands.container import PosteriorArrays
+from bayeseval.estimands.potential import linear_predictor
 from bayeseval.estimands.predict import replicate_scores
 from bayeseval.spec import Prior
 
@@ -33,9 +35,10 @@ Floats = npt.NDArray[np.float64]
 # the default priors of a model with an identity link spend about half.
 _WARN_OUTSIDE = 0.75
 _FAIL_OUTSIDE = 0.95
-# One-sided, for the spread of the scores among those of prior tables.
-_WARN_SPREAD = 0.01
-_FAIL_SPREAD = 0.002
+# Sd of prior tables over that of the scores, or the inverse. The default priors scale with
+# the scores: between 1 and 2.5, whatever the model.
+_WARN_SPREAD = 4.0
+_FAIL_SPREAD = 8.0
 
 
 def prior_values(prior: Prior, size: tuple[int, ...], rng: np.random.Generator) -> Floats:
@@ -194,7 +197,8 @@ def prior_checks(
     n : int
         Number of prior tables.
     """
-    scores = replicate_scores(read_arrays(prior_tree(design, rng, n)), rng)
+    arrays = read_arrays(prior_tree(design, rng, n))
+    scores = replicate_scores(arrays, rng)
     checks = []
     if bounds is None:
         checks.append(
@@ -213,21 +217,35 @@ def prior_checks(
                 "priors are too wide).",
             )
         )
-    spread, observed = scores.std(axis=1, ddof=1), float(design.score.std(ddof=1))
-    below, above = float((spread <= observed).mean()), float((spread >= observed).mean())
-    p = min(below, above)
-    too = "narrow" if above < below else "wide"
-    status = "fail" if p < _FAIL_SPREAD else "warn" if p < _WARN_SPREAD else "pass"
-    middle = float(np.median(spread))
+    drawn, observed, scale = _spreads(design, arrays, scores)
+    ratio = float(np.median(drawn)) / observed
+    too = "wide" if ratio > 1.0 else "narrow"
+    off = max(ratio, 1.0 / ratio)
+    status = "fail" if off > _FAIL_SPREAD else "warn" if off > _WARN_SPREAD else "pass"
     checks.append(
         Check(
             "prior_spread",
             status,  # type: ignore[arg-type]
-            value=middle / observed,
-            p=p,
-            sentence=f"The scores have sd {observed:.3g}, tables drawn from the priors "
-            f"typically {middle:.3g}"
-            + (f": the priors are too {too} ({p_text(p)})." if status != "pass" else "."),
+            value=ratio,
+            sentence=f"{scale} have sd {observed:.3g}, tables drawn from the priors typically "
+            f"{ratio * observed:.3g}"
+            + (
+                "."
+                if status == "pass"
+                else f": the priors are too {too} (a factor of {_WARN_SPREAD:g} is allowed)."
+            ),
         )
     )
     return checks
+
+
+def _spreads(design: Design, arrays: PosteriorArrays, scores: Floats) -> tuple[Floats, float, str]:
+    """Sd of every prior table and of the real one, where the priors live, and what of."""
+    if design.outcome.link == "identity":
+        return scores.std(axis=1, ddof=1), float(design.score.std(ddof=1)), "The scores"
+    # Bounded scores cannot spread beyond half of their range, however wide the priors are.
+    return (
+        linear_predictor(arrays).std(axis=1, ddof=1),
+        float(design.outcome.linear.std(ddof=1)),
+        "The logits of the scores",
+    )

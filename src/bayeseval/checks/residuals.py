@@ -71,7 +71,7 @@ def residual_checks(found: Realised, rng: np.random.Generator) -> list[Check]:
     rows = np.arange(z.shape[1])
     if len(rows) > _MOST_SHAPIRO:
         rows = rng.choice(len(rows), _MOST_SHAPIRO, replace=False)
-    checks = [_normality(z[:, rows], residual[rows], found.arrays.likelihood)]
+    checks = [_normality(z[:, rows], residual[rows])]
     null = rng.standard_normal((_SIMULATED, z.shape[1]))
     for factor in names.FACTORS:
         n = len(found.arrays.levels[factor])
@@ -85,7 +85,7 @@ def residual_checks(found: Realised, rng: np.random.Generator) -> list[Check]:
     return checks
 
 
-def _normality(z: Floats, residual: Floats, likelihood: str) -> Check:
+def _normality(z: Floats, residual: Floats) -> Check:
     p = float(np.mean([stats.shapiro(row).pvalue for row in z]))
     classical = stats.shapiro(residual)
     excess = float(stats.kurtosis(z, axis=1).mean())
@@ -94,9 +94,6 @@ def _normality(z: Floats, residual: Floats, likelihood: str) -> Check:
     if status != "pass":
         tails = "heavier" if excess > 0 else "lighter"
         said = f"have {tails} tails or another shape than the model's likelihood"
-        if excess > 0.3:
-            heavier = "student_t residuals, or " if likelihood == "normal" else ""
-            said += f" (try {heavier}more interactions)"
     return Check(
         "residual_normality",
         status,
@@ -128,8 +125,7 @@ def _equal_variance(
     if status != "pass" and len(known) > 1:
         order = [labels[int(g)] for g in known.sort_values().index.to_numpy()]
         low, high = order[0], order[-1]
-        advice = "" if arrays.residual_by == factor else f" (try residual_by: {factor})"
-        said = f"; sd {known.max():.3g} in {high}, {known.min():.3g} in {low}{advice}"
+        said = f"; sd {known.max():.3g} in {high}, {known.min():.3g} in {low}"
     classical = stats.levene(*groups, center="median")
     return Check(
         f"equal_variance_{factor}",
@@ -206,7 +202,7 @@ def range_checks(
             status,  # type: ignore[arg-type]
             value=share,
             sentence=f"{100 * share:.1f} % of predicted scores are outside the bounds of the scale"
-            + ("." if status == "pass" else " (a bounded likelihood has none)."),
+            ".",
         )
     )
     return checks, sds

@@ -6,13 +6,17 @@ import textwrap
 
 import pandas as pd
 
+from bayeseval.checks.container import WARN
+
 __all__ = ["format_checks"]
 
 _WIDTH = 100
 
 
 def format_checks(table: pd.DataFrame) -> str:
-    """What warns or fails in sentences, the rest by name.
+    """What warns or fails in sentences, with what it means and the next command.
+
+    Checks that pass are listed by name.
 
     Parameters
     ----------
@@ -31,10 +35,24 @@ def format_checks(table: pd.DataFrame) -> str:
         if status in count
     )
     lines = [f"Model checks: {said}"]
+    n_p_values = int(table["p"].notna().sum())
+    if n_p_values:
+        lines += textwrap.wrap(
+            f"{n_p_values} of them have p-values; if the model were true, about "
+            f"{n_p_values * WARN:.1g} of these would warn or fail by chance.",
+            _WIDTH,
+            initial_indent="  ",
+            subsequent_indent="  ",
+        )
     for status in ("fail", "warn"):
         for row in table[table["status"] == status].to_dict("records"):
             text = f"{status}  {str(row['check']).replace('_', ' ')}: {row['sentence']}"
             lines += textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="        ")
+            indent = "        "
+            meaning = f"Meaning: {row['meaning']}" if row["meaning"] else ""
+            lines += textwrap.wrap(meaning, _WIDTH, initial_indent=indent, subsequent_indent=indent)
+            # A command is never broken, so that it can be copied.
+            lines += [f"{indent}Next: {row['command']}"] if row["command"] else []
     passed = [str(name).replace("_", " ") for name in table.loc[table["status"] == "pass", "check"]]
     if passed:
         lines += textwrap.wrap(

@@ -5,7 +5,7 @@ that every engine reads, and refuses a model the data cannot identify.
 """
 
 from bayeseval.design.build import build_design
-from bayeseval.design.choose import Chosen, choose_model
+from bayeseval.design.choose import Chosen, choose_model, identified_interactions
 from bayeseval.design.container import Design, Term
 from bayeseval.design.covariates import Slope
 from bayeseval.design.replicates import Replicates, Source
@@ -20,5 +20,6 @@ __all__ = [
     "Term",
     "build_design",
     "choose_model",
+    "identified_interactions",
     "restore_design",
 ]

@@ -22,7 +22,7 @@ from bayeseval import names
 from bayeseval.records import Records, reduce_replicates
 from bayeseval.spec import AUTO, ModelSpec, load_spec
 
-__all__ = ["LEAST_DF", "MOST_OPERATIONS", "Chosen", "choose_model"]
+__all__ = ["LEAST_DF", "MOST_OPERATIONS", "Chosen", "choose_model", "identified_interactions"]
 
 Index = npt.NDArray[np.int64]
 
@@ -121,6 +121,25 @@ def choose_model(
         }
     )
     return Chosen(spec, _sentences(spec, found))
+
+
+def identified_interactions(
+    index: Mapping[str, Index], sizes: Mapping[str, int]
+) -> tuple[str, ...]:
+    """Interactions of the fullest model that a table identifies, by the rule of ``auto``.
+
+    Parameters
+    ----------
+    index : mapping of str to ndarray of int, shape (n_records,)
+        Level of every record under each factor; without ``dataset`` every task is a dataset
+        of its own.
+    sizes : mapping of str to int
+        Number of levels of each factor.
+    """
+    base, number = dict(index), dict(sizes)
+    if names.DATASET not in base:
+        base[names.DATASET], number[names.DATASET] = index[names.TASK], sizes[names.TASK]
+    return _within_budget(_with_residual(_replicated(_Table(base, number))), n_slopes=0).terms
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,265 @@
+"""What a warning means for a reader's conclusions, and the command that goes on from it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Final
+
+from bayeseval import names
+from bayeseval.checks.container import Check
+from bayeseval.design import identified_interactions
+from bayeseval.estimands.container import PosteriorArrays
+from bayeseval.spec import list_models
+
+__all__ = ["Situation", "advised"]
+
+# From the smallest model up.
+_FULLER: Final = ("interaction", "crossed", "dataset")
+_OF_SHIPPED: Final[Mapping[str, tuple[str, ...]]] = {
+    "interaction": ("language:task",),
+    "crossed": ("language:task", "model:task", "model:language"),
+    "dataset": ("language:task", "model:task", "model:language", "model:language:dataset"),
+}
+
+
+@dataclass(frozen=True)
+class Situation:
+    """The fit that was checked, as far as the next step depends on it.
+
+    Attributes
+    ----------
+    benchmark : str
+        What ``--benchmark`` was.
+    model : str
+        Name of the spec.
+    terms : tuple of str
+        Its interactions.
+    identified : tuple of str
+        Interactions that the table identifies.
+    likelihood : str
+        ``normal``, ...; ``mixed`` where tasks differ.
+    residual_by : str or None
+        Factor by which residual sds differ.
+    bounded : bool
+        Whether the scores of all tasks have two bounds.
+    alike : tuple of str
+        Kinds of cells whose residuals are alike.
+    outliers : int
+        Number of records that stand out.
+    """
+
+    benchmark: str
+    model: str
+    terms: tuple[str, ...]
+    identified: tuple[str, ...]
+    likelihood: str
+    residual_by: str | None
+    bounded: bool
+    alike: tuple[str, ...] = ()
+    outliers: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        arrays: PosteriorArrays,
+        *,
+        benchmark: str,
+        model: str,
+        bounded: bool,
+        alike: Sequence[str],
+        outliers: int,
+    ) -> Situation:
+        """Read terms, noise and counts off a fit."""
+        sizes = {factor: len(labels) for factor, labels in arrays.levels.items()}
+        return cls(
+            benchmark=benchmark,
+            model=model,
+            terms=tuple(cells.term for cells in arrays.cells),
+            identified=identified_interactions(arrays.index, sizes),
+            likelihood=arrays.likelihood,
+            residual_by=arrays.residual_by,
+            bounded=bounded,
+            alike=tuple(alike),
+            outliers=outliers,
+        )
+
+    def has(self, shipped: str) -> bool:
+        """Whether a shipped model of these interactions can be fitted to the table."""
+        return set(_OF_SHIPPED[shipped]) <= set(self.identified)
+
+    def fuller(self, wanted: Sequence[str] = ()) -> str | None:
+        """The smallest shipped model with all terms of this one, those wanted and one more."""
+        needed = {*self.terms, *wanted}
+        return next(
+            (
+                name
+                for name in _FULLER
+                if self.has(name) and needed <= set(_OF_SHIPPED[name]) != set(self.terms)
+            ),
+            None,
+        )
+
+    def next_model(self) -> str | None:
+        """The shipped model with more terms; with those that the residuals ask for."""
+        return self.fuller(self.alike) or self.fuller()
+
+    def robust(self) -> str | None:
+        """The shipped model with heavy tails, where the table identifies it."""
+        return "robust" if self.likelihood == "normal" and self.has("crossed") else None
+
+    def fit(self, model: str) -> str:
+        """Command that fits another model."""
+        return f"bayeseval fit --benchmark {shlex.quote(self.benchmark)} --model {model}"
+
+    def compare(self, *others: str | None) -> str:
+        """Command that holds other models against this one; empty without others."""
+        known = [name for name in others if name is not None and name != self.model]
+        if self.model in _shipped():
+            known = [self.model, *known]
+        if len(known) == 1:
+            return "" if known == [self.model] else self.fit(known[0])
+        what = f"bayeseval compare --benchmark {shlex.quote(self.benchmark)} --models"
+        return f"{what} {','.join(known)}" if known else ""
+
+    def sensitivity(self, drop: str) -> str:
+        """Command that fits this model without a part of the table."""
+        model = self.model if self.model in _shipped() else (self.fuller() or "additive")
+        return (
+            f"bayeseval sensitivity --benchmark {shlex.quote(self.benchmark)} --model {model} "
+            f"--drop {drop}"
+        )
+
+
+@cache
+def _shipped() -> frozenset[str]:
+    return frozenset(list_models())
+
+
+def advised(check: Check, fit: Situation) -> Check:
+    """A check that warns or fails, with its meaning and the next command."""
+    if check.status not in ("warn", "fail"):
+        return check
+    meaning, command = _advice(check, fit)
+    return replace(check, meaning=meaning, command=command)
+
+
+def _advice(check: Check, fit: Situation) -> tuple[str, str]:
+    name = check.name
+    if name in _ANY:
+        return _ANY[name], ""
+    if name == "independence":
+        return _dependence(fit)
+    if name == "calibration":
+        return (
+            "Intervals of single scores, such as predictions of untested pairs, have the wrong "
+            "width. Scores of models and potentials are means of many records and depend on it "
+            "less.",
+            fit.compare(fit.next_model(), fit.robust()),
+        )
+    if name in ("highest_residual", "lowest_residual"):
+        return (
+            "A single record pulls on the numbers of its model and its language; see "
+            "influential_records.csv.",
+            fit.compare(fit.robust()) or fit.sensitivity("outliers=10"),
+        )
+    if name == "sd_by_language":
+        return (
+            "In some languages models differ more, or less, than the model says: intervals of "
+            "these languages' potentials are too narrow, or too wide.",
+            fit.compare(fit.next_model(), fit.robust()),
+        )
+    if name == "outside_bounds":
+        near = (
+            "Near a bound the model predicts scores that cannot be, and differences between "
+            "models that the scale leaves no room for."
+        )
+        logit = fit.compare("logit", "bounded") if fit.bounded else ""
+        return near, logit
+    if name == "residual_normality":
+        return (
+            "With tails this heavy, few odd records pull on the numbers of their models and "
+            "languages, and intervals of all others are wider than they need be."
+            if fit.likelihood == "normal"
+            else "Intervals of single scores have the wrong width.",
+            fit.compare(fit.robust(), fit.next_model()),
+        )
+    if name.startswith("equal_variance_"):
+        return _unequal(name.removeprefix("equal_variance_"), fit)
+    if name.startswith("normality_"):
+        factor = name.removeprefix("normality_")
+        return (
+            f"A {factor} far from the others is drawn towards them more than it should be, and "
+            f"predictions for a new {factor} have the wrong width; ranks move little.",
+            fit.sensitivity(factor),
+        )
+    if name == "influential_records":
+        return (
+            "Look these records up at their source: an error there moves the numbers of their "
+            "models and languages (influential_records.csv).",
+            fit.sensitivity(f"outliers={max(1, fit.outliers)}"),
+        )
+    return (
+        "Differences between models without a common pair, and numbers of levels with one record, "
+        "rest on the model's terms more than on measurements.",
+        fit.sensitivity("model"),
+    )
+
+
+_ANY: Final[Mapping[str, str]] = {
+    "prior_range": "The priors are far wider than the scale. Where records are many this changes "
+    "nothing; numbers of levels with few records get intervals that are too wide. Narrow the "
+    "priors of the spec.",
+    "prior_spread": "The priors are of another scale than the scores, so that sds of terms with "
+    "few levels, and how strongly their levels are pooled, are not to be trusted. Correct the "
+    "priors of the spec; those that are left out scale with the scores.",
+    "prior_sensitivity": "Other reasonable priors would move these numbers: report them with the "
+    "priors (run.json), and draw no conclusion that needs their last digits. All are in "
+    "prior_sensitivity.csv.",
+}
+
+
+def _dependence(fit: Situation) -> tuple[str, str]:
+    of_models = any(names.MODEL in term.split(":") for term in fit.alike)
+    what = "scores and ranks of models" if of_models else "potentials of languages"
+    meaning = (
+        "Records that move together are counted as separate evidence: intervals of "
+        f"{what} tend to be too narrow, and probabilities too close to 0 or 1."
+    )
+    if all(names.DATASET in term.split(":") for term in fit.alike):
+        meaning = (
+            "Several metrics of the same outputs are counted as separate measurements: intervals "
+            "of a model in one language, and of untested pairs, have the wrong width. Scores over "
+            "all pairs depend on it less."
+        )
+    fuller = fit.fuller(fit.alike)
+    if fuller is not None:
+        return meaning, fit.fit(fuller)
+    missing = [term for term in fit.alike if term not in fit.terms]
+    few = [term for term in missing if term not in fit.identified]
+    if few:
+        meaning += (
+            f" The table has too few records to estimate {' and '.join(few)}; more tasks, or "
+            "further metrics, would tell."
+        )
+    elif missing:
+        meaning += (
+            f" Write a spec with these terms: interactions: [{', '.join((*fit.terms, *missing))}]."
+        )
+    return meaning, fit.compare(fit.robust())
+
+
+def _unequal(factor: str, fit: Situation) -> tuple[str, str]:
+    meaning = (
+        f"One residual sd is used for every {factor}: intervals are too narrow for the {factor}s "
+        "with the larger sds and too wide for the others."
+        if fit.residual_by != factor
+        else f"Residual sds of single {factor}s do not suffice: their residuals have another shape."
+    )
+    if factor == names.TASK and fit.residual_by != factor and fit.has("crossed"):
+        return meaning, fit.compare("by_task", fit.robust())
+    if fit.residual_by != factor:
+        meaning += f" A spec of your own can have residual_by: {factor}."
+    return meaning, fit.compare(fit.robust())

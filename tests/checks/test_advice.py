@@ -1,0 +1,132 @@
+"""What checks advise: models that are shipped and that the table identifies, and what it means."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bayeseval.checks.advice import Situation, advised
+from bayeseval.checks.container import Check
+from bayeseval.design import build_design, identified_interactions
+from bayeseval.records import Records
+from bayeseval.simulate import simulate
+from bayeseval.spec import list_models, load_spec
+
+TWO_WAY = ("language:task", "model:task", "model:language")
+THREE_WAY = "model:language:dataset"
+CHECKS = (
+    *("prior_range", "prior_spread", "prior_sensitivity", "calibration", "highest_residual"),
+    *("lowest_residual", "sd_by_language", "outside_bounds", "residual_normality"),
+    *("equal_variance_language", "equal_variance_task", "equal_variance_model", "independence"),
+    *("normality_language", "normality_task", "normality_model", "influential_records"),
+    "connectivity",
+)
+FIT = Situation(
+    benchmark="my scores.csv",
+    model="additive",
+    terms=(),
+    identified=(*TWO_WAY, THREE_WAY),
+    likelihood="normal",
+    residual_by=None,
+    bounded=True,
+    alike=("language:task",),
+    outliers=3,
+)
+
+
+def advice(name: str, fit: Situation, status: str = "fail") -> Check:
+    return advised(Check(name, status), fit)  # type: ignore[arg-type]
+
+
+def models_of(command: str) -> list[str]:
+    words = shlex.split(command)
+    flag = "--models" if "--models" in words else "--model"
+    return words[words.index(flag) + 1].split(",")
+
+
+def test_each_check_says_what_it_means_and_what_comes_next() -> None:
+    for name in CHECKS:
+        found = advice(name, FIT)
+        assert found.meaning.endswith(".")
+        if not name.startswith("prior_"):
+            assert shlex.split(found.command)[:4] in (
+                ["bayeseval", "fit", "--benchmark", "my scores.csv"],
+                ["bayeseval", "compare", "--benchmark", "my scores.csv"],
+                ["bayeseval", "sensitivity", "--benchmark", "my scores.csv"],
+            )
+        assert advice(name, FIT, "pass") == Check(name, "pass")
+
+
+@pytest.mark.parametrize(
+    ("n_tasks", "n_metrics", "missing"),
+    [(1, 1, {"interaction", "crossed", "dataset", "robust", "by_task"}), (5, 1, {"dataset"}),
+     (6, 2, set())],
+)  # fmt: skip
+def test_the_models_that_are_named_can_be_fitted(
+    n_tasks: int, n_metrics: int, missing: set[str]
+) -> None:
+    records = simulate("logit", n_tasks=n_tasks, n_metrics=n_metrics, seed=2).records
+    design = build_design(records, load_spec("additive"))
+    sizes = {f: len(design.coords[f]) for f in design.factor_index}
+    identified = identified_interactions(design.factor_index, sizes)
+    named: set[str] = set()
+    for alike in ((), ("language:task",), (THREE_WAY,), TWO_WAY):
+        fit = replace(FIT, identified=identified, alike=alike)
+        for check in CHECKS:
+            if advice(check, fit).command:
+                named |= set(models_of(advice(check, fit).command))
+    assert named <= set(list_models())
+    for model in named:
+        build_design(records, load_spec(model))
+    shipped = {"additive", "interaction", "crossed", "dataset", "robust", "by_task", "logit"}
+    # One task cannot tell language:task from the language, and so on.
+    assert shipped - named == missing
+
+
+def test_models_follow_from_what_is_alike_and_from_what_was_fitted() -> None:
+    for alike, model in (
+        (("language:task",), "interaction"),
+        (("model:task", "language:task"), "crossed"),
+        ((THREE_WAY,), "dataset"),
+    ):
+        command = advice("independence", replace(FIT, alike=alike)).command
+        assert command == f"bayeseval fit --benchmark 'my scores.csv' --model {model}"
+    crossed = replace(FIT, model="crossed", terms=TWO_WAY, alike=(THREE_WAY,))
+    assert models_of(advice("calibration", crossed).command) == ["crossed", "dataset", "robust"]
+    assert models_of(advice("equal_variance_task", crossed).command) == [
+        *("crossed", "by_task", "robust"),
+    ]
+    # Nobody is sent to what the model has.
+    robust = replace(crossed, model="robust", likelihood="student_t")
+    assert models_of(advice("residual_normality", robust).command) == ["robust", "dataset"]
+    assert advice("highest_residual", robust).command.endswith("--drop outliers=10")
+    by_task = replace(crossed, model="by_task", residual_by="task")
+    assert "by_task,robust" in advice("equal_variance_task", by_task).command
+    # A spec of one's own has no name that a command could take.
+    mine = replace(FIT, model="mine", terms=("model:task",))
+    assert models_of(advice("independence", mine).command) == ["crossed"]
+    assert "mine" not in "".join(advice(check, mine).command for check in CHECKS)
+    few = replace(FIT, identified=("language:task",), alike=("model:task",))
+    found = advice("independence", few)
+    assert "too few records to estimate model:task" in found.meaning
+    assert found.command == ""
+    # Bounds are needed for a bounded likelihood.
+    assert advice("outside_bounds", replace(FIT, bounded=False)).command == ""
+    assert models_of(advice("outside_bounds", FIT).command) == ["additive", "logit", "bounded"]
+
+
+def test_identified_interactions_are_those_of_auto() -> None:
+    frame = simulate("additive", n_tasks=4, n_metrics=2, seed=0, observed_share=1.0).records.table
+    design = build_design(
+        Records.from_frame(frame, name="t", mixed_scales="allow"), load_spec("additive")
+    )
+    sizes = {f: len(design.coords[f]) for f in design.factor_index}
+    assert identified_interactions(design.factor_index, sizes) == (*TWO_WAY, THREE_WAY)
+    # Without datasets every task is one.
+    plain = {f: design.factor_index[f] for f in ("language", "task", "model")}
+    assert identified_interactions(plain, sizes) == TWO_WAY
+    one = {f: np.zeros_like(v) if f == "task" else v for f, v in plain.items()}
+    assert identified_interactions(one, sizes | {"task": 1}) == ("model:language",)
