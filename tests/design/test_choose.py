@@ -118,7 +118,7 @@ def test_the_residual_has_the_degrees_of_freedom_of_the_rank(terms: tuple[str, .
         table = records(cells)
         design = build_design(table, load_spec({"name": "x", "interactions": list(terms)}))
         codes = {factor: design.factor_index[factor] for factor in ("language", "task", "model")}
-        counted = choose._residual_df(choose._Choice(choose._Table.of(table, codes), terms, {}))
+        counted = choose._residual_df(choose._Choice(choose._Table.of(table, codes), terms))
         if exact:
             assert counted == exact_residual_df(design)
         else:
@@ -166,6 +166,32 @@ def test_auto_is_never_a_model_that_the_table_refuses(
         assert exact_residual_df(design) >= 10
 
 
+def test_a_metric_computed_from_another_leaves_the_interactions_that_have_noise() -> None:
+    table = grid(6, 6, 4, step=1)
+    assert chosen(table) == "dataset"
+    frame = table.table
+    first = frame["task"].str.endswith("m0")
+    # The second metric of every dataset is the first and five points.
+    frame.loc[~first, "score"] = frame.loc[first, "score"].to_numpy() + 5.0
+    copied = Records.from_frame(frame[["language", "task", "model", "score"]], name="copied")
+    with pytest.raises(DesignError, match="reproduces all 144 scores exactly"):
+        build_design(copied, load_spec("dataset"))
+    found = choose_model(AUTO, copied)
+    assert found.spec == load_spec("crossed")
+    assert "model:language:dataset: intercept + language" in found.reasons[1]
+    assert "reproduces all 144 scores exactly" in found.reasons[1]
+
+
+def test_the_error_of_the_additive_model_is_shown_where_it_is_refused_too() -> None:
+    frame = grid(6, 3, 4).table[["language", "task", "model"]]
+    score = sum(7.0 * frame[factor].rank(method="dense") for factor in frame)
+    sums = Records.from_frame(frame.assign(score=score), name="sums")
+    found = choose_model(AUTO, sums)
+    assert found.spec == load_spec("additive")
+    with pytest.raises(DesignError, match=r"intercept \+ language \+ task \+ model reproduces"):
+        build_design(sums, found.spec)
+
+
 def test_replicates_ask_for_residual_sds_by_model() -> None:
     cells = list(product(range(6), (0,), range(4)))
     seeds = records([*cells, *cells], seed=np.repeat([1, 2], len(cells)))
@@ -211,7 +237,6 @@ def test_large_tables_lose_the_interactions_that_cost_most(
     found = choose._Choice(
         choose._Table.of(table, {f: table.codes(f) for f in ("language", "task", "model")}),
         INTERACTIONS[:3],
-        {},
     )
     meeting = 1 + 4 * 5
     assert choose._kept(found) == ("model:language", 69)
@@ -240,7 +265,8 @@ def test_a_hundred_thousand_languages_are_counted_not_factorised() -> None:
     table = choose._Table(
         {**codes, "dataset": codes["task"]}, {"language": n, "task": 2, "model": 2, "dataset": 2}
     )
-    found = choose._within_budget(choose._with_residual(choose._replicated(table)), n_slopes=0)
+    whole = choose._replicated(choose._Choice(table, INTERACTIONS))
+    found = choose._within_budget(choose._with_residual(whole), n_slopes=0)
     # Two of the three have 200,000 cells beside 100,000 languages; without them the languages
     # are eliminated and 2 + 2 + 4 levels are left.
     assert found.terms == ("model:task",)

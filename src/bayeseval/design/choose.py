@@ -3,13 +3,14 @@
 An interaction is told from the residual by records beyond its cells, and the residual
 from the terms by degrees of freedom beyond their rank. Both are counts of a table's
 labels, so the same table has the same model on every machine. Ranks are bounds from
-connected components, exact on complete tables; nothing is factorised.
+connected components, exact on complete tables; nothing is factorised. Last, the design
+is built once, for what no count can see.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,8 +20,10 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from bayeseval import names
+from bayeseval.design.build import build_design
+from bayeseval.errors import DesignError
 from bayeseval.records import Records, reduce_replicates
-from bayeseval.spec import AUTO, ModelSpec, load_spec
+from bayeseval.spec import AUTO, CovariateTerm, ModelSpec, load_spec
 
 __all__ = ["LEAST_DF", "MOST_OPERATIONS", "Chosen", "choose_model", "identified_interactions"]
 
@@ -35,6 +38,7 @@ MOST_OPERATIONS: Final = 1e9
 # From the fullest model down; with all of them a table has the model `dataset`.
 _INTERACTIONS: Final = ("language:task", "model:task", "model:language", "model:language:dataset")
 _THREE_WAY: Final = "model:language:dataset"
+_RESIDUAL_BY: Final = "residual_by"
 # A model of these terms has its shipped name.
 _SHIPPED: Final = ("additive", "interaction", "crossed", "dataset", "replicates", "mexa")
 # In the order in which ranks are added up: no later term has more than two overlaps with
@@ -102,7 +106,9 @@ def choose_model(
       it takes the fewest coefficients.
 
     Of several alike the first in the order ``language:task``, ``model:task``,
-    ``model:language`` goes: how evenly a model does rests on the last.
+    ``model:language`` goes: how evenly a model does rests on the last. Last, a model that
+    :func:`bayeseval.design.build_design` refuses on this table, though not without its
+    interactions, loses them in the same order: scores that the terms reproduce exactly.
     """
     if source != AUTO:
         return Chosen(load_spec(dict(source) if isinstance(source, Mapping) else source))
@@ -111,15 +117,10 @@ def choose_model(
         return Chosen(load_spec("paper"), (why,))
     cells = reduce_replicates(records)
     table = _Table.of(records, {factor: cells.codes[factor] for factor in names.FACTORS})
-    found = _within_budget(_with_residual(_replicated(table)), n_slopes=len(covariates))
-    residual_by = "model" if cells.has_replicates else None
-    spec = _named(
-        {
-            "interactions": found.terms,
-            "covariates": [{"name": name} for name in covariates],
-            **({} if residual_by is None else {"residual_by": residual_by}),
-        }
-    )
+    found = _Choice(table, _INTERACTIONS, names.MODEL if cells.has_replicates else None)
+    found = _within_budget(_with_residual(_replicated(found)), n_slopes=len(covariates))
+    found = _not_refused(found, records)
+    spec = found.spec(covariates)
     return Chosen(spec, _sentences(spec, found))
 
 
@@ -233,25 +234,36 @@ def _atoms(term: str) -> frozenset[str]:
 
 @dataclass(frozen=True, eq=False)
 class _Choice:
-    """Interactions that are left, and why others went."""
+    """What is left of the fullest model, and why the rest went."""
 
     table: _Table
     terms: tuple[str, ...]
-    dropped: Mapping[str, str]
+    residual_by: names.Factor | None = None
+    dropped: Mapping[str, str] = field(default_factory=dict)
 
-    def without(self, term: str, reason: str) -> _Choice:
+    def without(self, part: str, reason: str) -> _Choice:
         return replace(
             self,
-            terms=tuple(other for other in self.terms if other != term),
-            dropped={**self.dropped, term: reason},
+            terms=tuple(term for term in self.terms if term != part),
+            residual_by=None if part == _RESIDUAL_BY else self.residual_by,
+            dropped={**self.dropped, part: reason},
+        )
+
+    def spec(self, covariates: Sequence[str] = ()) -> ModelSpec:
+        return _named(
+            ModelSpec(
+                name="unnamed",
+                interactions=self.terms,
+                covariates=tuple(CovariateTerm(name=name) for name in covariates),
+                residual_by=self.residual_by,
+            )
         )
 
 
-def _replicated(table: _Table) -> _Choice:
+def _replicated(found: _Choice) -> _Choice:
     """Interactions with enough records beyond their cells."""
-    found = _Choice(table, _INTERACTIONS, {})
-    for term in _INTERACTIONS:
-        reason = _not_replicated(table, term)
+    for term in found.terms:
+        reason = _not_replicated(found.table, term)
         if reason is not None:
             found = found.without(term, reason)
     return found
@@ -345,9 +357,37 @@ def _operations(found: _Choice, n_slopes: int) -> float:
     return (1 + n_slopes + n_levels) ** 3 / 3.0 + float((meeting**2).sum())
 
 
-def _named(values: Mapping[str, Any]) -> ModelSpec:
+def _not_refused(found: _Choice, records: Records) -> _Choice:
+    """Parts with which the table has a design; none where it has none without them either.
+
+    What no count can see: scores that the terms reproduce exactly.
+    """
+    additive = _Choice(found.table, ())
+    while found.terms or found.residual_by:
+        reason = _refusal(records, found)
+        if reason is None:
+            return found
+        if _refusal(records, additive) is not None:
+            return additive
+        alike = found.without(_RESIDUAL_BY, reason)
+        if found.residual_by is not None and _refusal(records, alike) is None:
+            return alike
+        cells = {term: -found.table.of_term(term).n for term in found.terms}
+        found = found.without(_first_to_go(cells) if cells else _RESIDUAL_BY, reason)
+    return found
+
+
+def _refusal(records: Records, found: _Choice) -> str | None:
+    """What the table cannot tell about these terms; None when it can."""
+    try:
+        build_design(records, found.spec())
+    except DesignError as error:
+        return str(error).removeprefix(f"{records.name}: ")
+    return None
+
+
+def _named(spec: ModelSpec) -> ModelSpec:
     """The spec, with the name of the shipped model that it is, or one made of its parts."""
-    spec = ModelSpec(name="unnamed", **values)
     shipped = {name: load_spec(name) for name in _SHIPPED}
     for one in shipped.values():
         if one.content_hash == spec.content_hash:
