@@ -128,7 +128,7 @@ def test_help_says_what_happens_by_default(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     for command, default in (
-        ("fit", "[default: (additive; paper with engine ml)]"),
+        ("fit", "[default: (auto; paper with engine ml)]"),
         ("fit", "[default: (results/BENCHMARK/MODEL-ENGINE-seedN)]"),
         ("plan", "[default: (around now)]"),
         ("mexa", "[default: (results/mexa/MODEL-EMBEDDING-POOLING-nSENTENCES)]"),
@@ -149,7 +149,7 @@ def test_help_says_what_happens_by_default(
 def test_lists_name_what_is_shipped(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "models"]) == 0
     models = capsys.readouterr().out
-    for name in ("additive", "interaction", "crossed", "robust", "paper"):
+    for name in ("auto ", "additive", "interaction", "crossed", "robust", "by_task", "paper"):
         assert name in models
     assert main(["list", "benchmarks"]) == 0
     assert "mega" in capsys.readouterr().out
@@ -166,6 +166,11 @@ def test_fit_leaves_the_contract_s_folder_and_prints_results_on_stdout(
     assert str(folder) in captured.out
     assert "sd_language" in captured.err
     assert "engine marginal (auto: all effects can be integrated out exactly)" in captured.err
+    # 12 records of 6 cells of language and task.
+    why = "model auto -> additive: main effects only; at least 7 degrees of freedom are left"
+    assert why in captured.err
+    assert why in captured.out
+    assert "language:task: 6 records beyond its 6 cells, fewer than 10" in captured.err
     assert "sds drawn by importance sampling: k-hat" in captured.out
     assert "log marginal likelihood -" in captured.out
     assert {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()} >= {
@@ -185,6 +190,8 @@ def test_fit_leaves_the_contract_s_folder_and_prints_results_on_stdout(
     assert run["settings"]["chains"] == 2
     assert run["engine"] == "marginal"
     assert run["engine_reason"] == "all effects can be integrated out exactly"
+    assert run["spec"]["name"] == "additive"
+    assert run["model_reasons"][0].startswith(why)
     assert run["sampling"]["path"] == "importance"
     assert run["sampling"]["k_hat"] <= 0.7
     assert 0.0 < run["sampling"]["log_marginal_likelihood_se"] < 1.0
@@ -196,7 +203,8 @@ def test_fit_leaves_the_contract_s_folder_and_prints_results_on_stdout(
 def test_auto_takes_numpyro_when_its_settings_are_given(
     small: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["--draws", "20", "--tune", "20", "--chains", "2", "--no-figures"]
+    arguments = ["-m", "additive", "--draws", "20", "--tune", "20", "--chains", "2"]
+    arguments += ["--no-figures"]
     assert main(["fit", "-b", str(small), *arguments]) in (0, 3)
     captured = capsys.readouterr()
     assert "engine numpyro (auto: tune belongs to NUTS)" in captured.err
@@ -233,7 +241,19 @@ def test_a_failed_gate_is_exit_code_3_and_said_everywhere(
     small: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # A warm-up of 20 was compiled for the test above.
-    arguments = ["fit", "-b", str(small), "--draws", "5", "--tune", "20", "--chains", "2"]
+    arguments = [
+        "fit",
+        "-b",
+        str(small),
+        "-m",
+        "additive",
+        "--draws",
+        "5",
+        "--tune",
+        "20",
+        "--chains",
+        "2",
+    ]
     assert main([*arguments, "--no-figures", "--out", "short"]) == 3
     captured = capsys.readouterr()
     assert "FAILED" in captured.out
@@ -245,7 +265,7 @@ def test_a_failed_gate_is_exit_code_3_and_said_everywhere(
 
 @pytest.mark.parametrize("how", [signal.SIGINT])
 def test_ctrl_c_is_exit_code_130_and_leaves_nothing(how: signal.Signals, small: Path) -> None:
-    command = [sys.executable, "-m", "bayeseval.cli", "fit", "-b", str(small)]
+    command = [sys.executable, "-m", "bayeseval.cli", "fit", "-b", str(small), "-m", "additive"]
     process = subprocess.Popen(
         [*command, "--draws", "200000", "--out", "never"],
         stderr=subprocess.PIPE,

@@ -342,6 +342,9 @@ def test_what_cannot_be_compared_is_refused(records: Records, compared: Comparis
         compare(records, ["additive"])
     with pytest.raises(InputError, match="'additive' is named twice"):
         compare(records, ["additive", "additive"])
+    # What auto is on this table.
+    with pytest.raises(InputError, match="'crossed' is named twice"):
+        compare(records, ["crossed", "auto"])
     with pytest.raises(InputError, match="did you mean 'record'"):
         compare(records, MODELS, by="recrod")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="engine ml gives a point estimate"):

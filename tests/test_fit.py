@@ -12,7 +12,9 @@ import xarray as xr
 import bayeseval as be
 from bayeseval import Fit, fit
 from bayeseval.errors import BayesevalError, InputError
+from bayeseval.records import Covariate
 from bayeseval.simulate import simulate
+from bayeseval.spec import load_spec
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +95,8 @@ def test_the_same_seed_gives_the_same_numbers_through_everything() -> None:
     records = simulate("additive", seed=1).records
     # The programs of the retry below, once compiled.
     first, again = (
-        fit(records, engine="numpyro", draws=50, tune=20, chains=2, seed=9) for _ in range(2)
+        fit(records, "additive", engine="numpyro", draws=50, tune=20, chains=2, seed=9)
+        for _ in range(2)
     )
     for group in ("posterior", "estimands", "log_likelihood"):
         xr.testing.assert_identical(first.data[group], again.data[group])
@@ -101,7 +104,7 @@ def test_the_same_seed_gives_the_same_numbers_through_everything() -> None:
 
 def test_estimands_recover_the_truth_of_a_noiseless_table() -> None:
     drawn = simulate("additive", seed=2, sds={"sd_residual": 0.05}, observed_share=1.0)
-    result = fit(drawn.records, seed=0)
+    result = fit(drawn.records, "additive", seed=0)
     table = result.potential().set_index("language")["potential_mean"]
     truth = drawn.language_potential
     assert table.loc[list(drawn.records.coords["language"])].to_numpy() == pytest.approx(
@@ -110,11 +113,43 @@ def test_estimands_recover_the_truth_of_a_noiseless_table() -> None:
     )
 
 
+def test_the_default_is_the_fullest_model_under_its_own_name(tmp_path: Path) -> None:
+    drawn = simulate("crossed", n_languages=6, n_tasks=4, n_models=4, seed=4)
+    result = fit(drawn.records, draws=100, chains=2)
+    # Without two metrics of one dataset.
+    assert result.spec == load_spec("crossed")
+    assert result.run["spec_hash"] == load_spec("crossed").content_hash
+    assert result.run["model_reasons"][0].startswith("model auto -> crossed: language:task (")
+    assert "no dataset has two tasks" in result.run["model_reasons"][1]
+    named = fit(drawn.records, "crossed", draws=100, chains=2)
+    assert named.run["model_reasons"] == []
+    xr.testing.assert_identical(result.data["posterior"], named.data["posterior"])
+    # It is the same run: it may take the other's place without force.
+    named.save(tmp_path / "here", figures=False)
+    result.save(tmp_path / "here", figures=False)
+    published = fit(drawn.records, engine="ml")
+    assert published.spec == load_spec("paper")
+    assert published.run["model_reasons"] == [
+        "model auto -> paper: the engine ml is the published procedure, of this model"
+    ]
+
+
+def test_the_default_takes_a_covariate_that_is_given() -> None:
+    records = simulate("additive", n_languages=8, n_tasks=1, n_models=3, seed=4).records
+    languages = records.coords["language"]
+    speakers = Covariate("speakers", "language", languages, (), np.arange(8.0))
+    result = fit(records, covariate=speakers, draws=100, chains=2)
+    assert result.spec.name == "additive-speakers"
+    assert list(result.covariates()["covariate"]) == ["speakers"]
+    assert result.run["covariates"]["speakers"]["by"] == "language"
+
+
 def test_a_failing_gate_is_retried_once_with_stricter_settings() -> None:
     records = simulate("additive", seed=1).records
     told: list[str] = []
     result = fit(
         records,
+        "additive",
         engine="numpyro",
         draws=10,
         tune=20,
@@ -130,7 +165,7 @@ def test_a_failing_gate_is_retried_once_with_stricter_settings() -> None:
 
 def test_an_engine_without_warm_up_is_retried_with_more_draws() -> None:
     records = simulate("additive", seed=1).records
-    result = fit(records, engine="auto", draws=10, chains=2)
+    result = fit(records, "additive", engine="auto", draws=10, chains=2)
     assert result.run["engine"] == "marginal"
     assert result.run["retried"] is True
     assert result.run["settings"] == {"draws": 20, "chains": 2, "seed": 0}

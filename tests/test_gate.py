@@ -35,7 +35,7 @@ def passed(records: Records) -> Fit:
     with warnings.catch_warnings():
         # Overrides the ignore of pyproject.toml: a gate that passed gives no warning.
         warnings.simplefilter("error", ConvergenceWarning)
-        return be.fit(records, engine="marginal", draws=500, chains=2)
+        return be.fit(records, "additive", engine="marginal", draws=500, chains=2)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ VIEWS: dict[str, Callable[[Fit], pd.DataFrame]] = {
 
 def test_a_fit_that_did_not_converge_warns_once_where_it_was_called(records: Records) -> None:
     with pytest.warns(ConvergenceWarning, match=TOLD) as told:
-        result = be.fit(records, engine="marginal", draws=10, chains=2)
+        result = be.fit(records, "additive", engine="marginal", draws=10, chains=2)
     assert result.gate.status == "fail"
     (one,) = told
     assert one.filename == __file__
@@ -141,7 +141,7 @@ def test_refits_that_failed_are_one_warning(
 
     monkeypatch.setattr(sys.modules["bayeseval.sensitivity"], "run_fit", refit)
     with pytest.warns(ConvergenceWarning) as told:
-        found = sensitivity(records, drop="model", engine="marginal", jobs=1)
+        found = sensitivity(records, "additive", drop="model", engine="marginal", jobs=1)
     (one,) = told
     assert one.filename == __file__
     models = records.coords["model"]

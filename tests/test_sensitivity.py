@@ -43,7 +43,11 @@ def small() -> Records:
 @pytest.fixture(scope="module")
 def both(small: Records) -> Sensitivity:
     return sensitivity(
-        small, drop=["model", "outliers=1"], groups={"first": ["m1"], "ends": ["x[ad]"]}, jobs=1
+        small,
+        "additive",
+        drop=["model", "outliers=1"],
+        groups={"first": ["m1"], "ends": ["x[ad]"]},
+        jobs=1,
     )
 
 
@@ -234,7 +238,7 @@ def test_the_checks_of_the_published_fit_say_the_same(published: Sensitivity) ->
 def test_without_outliers_nothing_moves_much() -> None:
     """Negative control: scores of the model itself do not hang on their largest residuals."""
     calm = simulate("additive", n_languages=12, sds={"sd_residual": 2.0}, seed=1).records
-    found = sensitivity(calm, drop="outliers=2")
+    found = sensitivity(calm, "additive", drop="outliers=2")
     # CV-PRR of models that share all but their noise is another matter.
     assert list(found.table["kendall"])[:2] == pytest.approx([1.0, 1.0])
     assert load("mega").subset(np.ones(1364, dtype=bool), name="mega").content_hash == (

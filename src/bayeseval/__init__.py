@@ -2,7 +2,7 @@
 
 >>> import bayeseval as be
 >>> records = be.load("mega")  # doctest: +SKIP
->>> fit = be.fit(records, "additive", seed=0)  # doctest: +SKIP
+>>> fit = be.fit(records, seed=0)  # doctest: +SKIP
 >>> fit.potential()  # doctest: +SKIP
 
 Importing the package loads nothing heavy: each public name is imported from its

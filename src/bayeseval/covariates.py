@@ -8,11 +8,26 @@ from pathlib import Path
 
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.records import Covariate, Records
-from bayeseval.spec import ModelSpec
+from bayeseval.spec import ModelSpec, covariate_name
 
-__all__ = ["CovariateSource", "data_hash", "find_covariates"]
+__all__ = ["CovariateSource", "covariate_names", "data_hash", "find_covariates"]
 
 CovariateSource = Covariate | str | Path | Sequence[Covariate] | None
+
+
+def covariate_names(given: CovariateSource) -> tuple[str, ...]:
+    """Names of covariates that are given, for the model ``auto`` to take; a file has its own.
+
+    Parameters
+    ----------
+    given : Covariate, sequence of Covariate, str or Path, optional
+        As for :func:`find_covariates`.
+    """
+    if given is None:
+        return ()
+    if isinstance(given, str | Path):
+        return (covariate_name(Path(given)),)
+    return tuple(one.name for one in ([given] if isinstance(given, Covariate) else given))
 
 
 def find_covariates(

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayeseval import names
-from bayeseval.covariates import CovariateSource, find_covariates
-from bayeseval.design import Design, build_design
+from bayeseval.covariates import CovariateSource, covariate_names, find_covariates
+from bayeseval.design import Design, build_design, choose_model
 from bayeseval.diagnostics import Gate, convergence_gate, warn_of_gates
 from bayeseval.engines import Progress, SamplerSettings, choose_engine, load_engine, to_tree
 from bayeseval.fitted import LEAVE_OUT_DRAWS, Fit
 from bayeseval.provenance import provenance, sampling
 from bayeseval.records import Records
 from bayeseval.records import load as load_records
-from bayeseval.spec import ModelSpec, load_spec
+from bayeseval.spec import AUTO, ModelSpec
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -32,7 +32,7 @@ _STRICT_FACTOR = 2
 
 def fit(
     records: Records | str | Path,
-    spec: str | Path | ModelSpec | Mapping[str, Any] = "additive",
+    spec: str | Path | ModelSpec | Mapping[str, Any] = AUTO,
     *,
     engine: str = "auto",
     draws: int | None = None,
@@ -52,7 +52,9 @@ def fit(
     records : Records, str or Path
         The table, or what :func:`bayeseval.load` takes.
     spec : str, Path, ModelSpec or dict
-        A shipped model's name, a YAML file, or a spec.
+        A shipped model's name, a YAML file, or a spec. ``auto`` is the fullest of
+        ``additive``, ``interaction``, ``crossed`` and ``dataset`` that the table identifies
+        (``paper`` with the engine ``ml``); ``run.json`` says which and why.
     engine : {"auto", "numpyro", "pymc", "marginal", "ml"}
         How to get to the posterior. ``auto`` is ``marginal`` where the likelihood is
         Gaussian and no setting of NUTS is given, else ``numpyro``; ``run.json`` says
@@ -71,7 +73,7 @@ def fit(
         ``leave_out_<what>`` of its data; see :meth:`Fit.leave_one_out`.
     covariate : Covariate, sequence of Covariate, str or Path, optional
         For a model with covariates: values, or a file of them. When left out, what the
-        benchmark's card names.
+        benchmark's card names. ``auto`` takes those that are given here into the model.
     progress : callable, optional
         Called as ``progress(stage, done, total, remark)``.
 
@@ -116,7 +118,7 @@ def fit(
 
 def run_fit(
     records: Records | str | Path,
-    spec: str | Path | ModelSpec | Mapping[str, Any] = "additive",
+    spec: str | Path | ModelSpec | Mapping[str, Any] = AUTO,
     *,
     engine: str = "auto",
     settings: SamplerSettings,
@@ -143,9 +145,9 @@ def run_fit(
     import xarray as xr
 
     table = records if isinstance(records, Records) else load_records(records)
-    model = load_spec(dict(spec) if isinstance(spec, Mapping) else spec)
-    covariates = find_covariates(table, model, covariate)
-    design = build_design(table, model, covariates)
+    model = choose_model(spec, table, covariates=covariate_names(covariate), engine=engine)
+    covariates = find_covariates(table, model.spec, covariate)
+    design = build_design(table, model.spec, covariates)
     chosen = choose_engine(engine, design, settings)
     engine = chosen.name
     if leave_out:
@@ -175,6 +177,7 @@ def run_fit(
             progress(f"leaving out each {by}", 1, 1, "")
     seconds = time.perf_counter() - started
     run = provenance(table, design, gate, covariates=covariates, engine=engine, settings=used) | {
+        "model_reasons": list(model.reasons),
         "engine_reason": chosen.reason,
         "sampling": sampling(tree),
         "retried": retried,

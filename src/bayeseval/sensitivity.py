@@ -19,7 +19,7 @@ import pandas as pd
 from bayeseval import names
 from bayeseval._processes import run_all, sensible_jobs
 from bayeseval.covariates import find_covariates
-from bayeseval.design import build_design
+from bayeseval.design import build_design, choose_model
 from bayeseval.diagnostics import GATE_FAILED, Gate, warn_of_gates
 from bayeseval.dropping import Part, choose_parts, outlying
 from bayeseval.engines import SamplerSettings, choose_engine, cores_of
@@ -28,7 +28,7 @@ from bayeseval.fit import Fit, run_fit
 from bayeseval.moves import Quantity, agreement, level_moves, most_moved, read_quantity
 from bayeseval.records import Records
 from bayeseval.records import load as load_records
-from bayeseval.spec import ModelSpec, load_spec
+from bayeseval.spec import AUTO, ModelSpec
 
 if TYPE_CHECKING:
     from bayeseval.engines import Progress
@@ -150,7 +150,7 @@ class Sensitivity:
 
 def sensitivity(
     records: Records | str | Path,
-    spec: str | Path | ModelSpec | Mapping[str, Any] = "additive",
+    spec: str | Path | ModelSpec | Mapping[str, Any] = AUTO,
     *,
     drop: str | Sequence[str] = "language",
     groups: Mapping[str, Sequence[str]] | None = None,
@@ -166,7 +166,8 @@ def sensitivity(
     records : Records, str or Path
         The table, or what :func:`bayeseval.load` takes.
     spec : str, Path, ModelSpec or dict
-        A shipped model's name, a YAML file, or a spec.
+        A shipped model's name, a YAML file, or a spec. What ``auto`` is on the whole table
+        is fitted to all parts of it.
     drop : str or sequence of str
         ``language``, ``task`` or ``model``: leave out each level in turn;
         ``outliers=10``: leave out the ten records with the largest residuals
@@ -200,14 +201,14 @@ def sensitivity(
         Once, with the names of the fits whose convergence gate failed.
     """
     table = records if isinstance(records, Records) else load_records(records)
-    model = load_spec(dict(spec) if isinstance(spec, Mapping) else spec)
+    model = choose_model(spec, table, engine=engine).spec
     asked = [drop] if isinstance(drop, str) else list(drop)
     parts, n_outliers = choose_parts(table, asked, groups or {})
     design = build_design(table, model, find_covariates(table, model))
     chosen = choose_engine(engine, design, SamplerSettings(seed=seed))
     at_once = sensible_jobs(jobs, cores_each=cores_of(chosen.name))
     settings = SamplerSettings(seed=seed)
-    base = run_fit(table, model, engine=chosen.name, settings=settings, progress=progress)
+    base = run_fit(table, spec, engine=chosen.name, settings=settings, progress=progress)
     outliers = pd.DataFrame()
     if n_outliers is not None:
         keep, outliers = outlying(table, base.data, n_outliers)

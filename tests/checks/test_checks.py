@@ -240,7 +240,8 @@ def test_the_command_stores_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], table: Records
 ) -> None:
     table.to_csv(tmp_path / "scores.csv")
-    arguments = ["fit", "-b", str(tmp_path / "scores.csv"), "-q", "--draws", "250"]
+    arguments = ["fit", "-b", str(tmp_path / "scores.csv"), "-m", "additive", "-q"]
+    arguments += ["--draws", "250"]
     assert main([*arguments, "--out", str(tmp_path / "one")]) == 0
     assert "Model checks: " in capsys.readouterr().out
     stored = pd.read_csv(tmp_path / "one" / "tables" / "checks.csv")

@@ -28,6 +28,7 @@ __all__ = [
     "Listing",
     "Mapping",
     "Metric",
+    "Model",
     "NoFigures",
     "Quiet",
     "Seed",
@@ -57,6 +58,15 @@ Source = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(help="The one seed; same seed, same numbers.")]
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        "-m",
+        help="A shipped model's name or a spec file; auto: the fullest that the table identifies.",
+        show_default="auto; paper with engine ml",
+    ),
+]
 Engine = Annotated[EngineName, typer.Option(help="How to get to the posterior.")]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress and no messages, only results.")

@@ -31,7 +31,7 @@ __all__ = ["compare"]
 def compare(
     benchmark: Source,
     models: Annotated[
-        str, typer.Option(metavar="A,B,...", help="Shipped models' names or spec files.")
+        str, typer.Option(metavar="A,B,...", help="Shipped models' names, auto or spec files.")
     ],
     by: Annotated[
         LeftOut, typer.Option(help="Leave out one score, or all scores of a level together.")
@@ -64,8 +64,8 @@ def compare(
     """Compare models by how well they predict scores that were left out."""
     from bayeseval.compare import compare as run_compare
     from bayeseval.compare import find_fits
+    from bayeseval.design import choose_model
     from bayeseval.output import default_folder, progress_bar
-    from bayeseval.spec import load_spec
 
     records = load_records(
         benchmark,
@@ -76,7 +76,7 @@ def compare(
         task_names=task_names,
         quiet=quiet,
     )
-    specs = [load_spec(name) for name in words(models)]
+    specs = [choose_model(name, records, engine=engine).spec for name in words(models)]
     called = "-".join([*(spec.name for spec in specs), "by", by])
     folder = out or default_folder(records.name, called, "compare", seed)
     with progress_bar("", quiet=quiet) as progress:

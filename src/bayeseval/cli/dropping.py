@@ -16,6 +16,7 @@ from bayeseval.cli._shared import (
     Format,
     Mapping,
     Metric,
+    Model,
     NoFigures,
     Quiet,
     Seed,
@@ -48,15 +49,7 @@ def sensitivity(
             "'OpenAI=gpt-*,text-davinci-*'; repeatable.",
         ),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            help="A shipped model's name or a spec file.",
-            show_default="additive; paper with engine ml",
-        ),
-    ] = None,
+    model: Model = "auto",
     engine: Engine = "auto",
     seed: Seed = 0,
     jobs: Annotated[
@@ -81,11 +74,12 @@ def sensitivity(
     """See how ranks hold without each level, a group or the largest residuals."""
     from bayeseval.output import default_folder, progress_bar
     from bayeseval.sensitivity import sensitivity as run_sensitivity
-    from bayeseval.spec import load_spec
+    from bayeseval.spec import AUTO, load_spec
 
     groups = _groups(drop_group or ())
     asked = drop or ([] if groups else ["language", "task", "model"])
-    spec = load_spec(model or ("paper" if engine == "ml" else "additive"))
+    # What is no spec is said before the table is read.
+    source = model if model == AUTO else load_spec(model)
     records = load_records(
         benchmark,
         columns,
@@ -95,11 +89,10 @@ def sensitivity(
         task_names=task_names,
         quiet=quiet,
     )
-    called = "-".join([spec.name, "without", *(text.replace("=", "") for text in asked), *groups])
     with progress_bar("", quiet=quiet) as progress:
         found = run_sensitivity(
             records,
-            spec,
+            source,
             drop=asked,
             groups=groups,
             engine=engine,
@@ -107,6 +100,8 @@ def sensitivity(
             jobs=jobs,
             progress=progress,
         )
+    without = ["without", *(text.replace("=", "") for text in asked), *groups]
+    called = "-".join([found.fit.spec.name, *without])
     folder = out or default_folder(records.name, called, str(found.fit.run["engine"]), seed)
     # Said before it is saved: a folder that may not be replaced does not cost the answer.
     typer.echo(str(found))

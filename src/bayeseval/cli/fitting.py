@@ -17,6 +17,7 @@ from bayeseval.cli._shared import (
     Format,
     Mapping,
     Metric,
+    Model,
     NoFigures,
     Quiet,
     Seed,
@@ -32,15 +33,7 @@ __all__ = ["fit"]
 
 def fit(
     benchmark: Source,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            help="A shipped model's name or a spec file.",
-            show_default="additive; paper with engine ml",
-        ),
-    ] = None,
+    model: Model = "auto",
     engine: Engine = "auto",
     draws: Annotated[
         int | None, typer.Option(help="Kept draws per chain.", show_default="1000")
@@ -89,8 +82,8 @@ def fit(
     quiet: Quiet = False,
 ) -> None:
     """Fit one model to one benchmark and write a result folder."""
-    from bayeseval.covariates import data_hash, find_covariates
-    from bayeseval.design import build_design
+    from bayeseval.covariates import covariate_names, data_hash, find_covariates
+    from bayeseval.design import build_design, choose_model
     from bayeseval.engines import SamplerSettings, choose_engine
     from bayeseval.fit import run_fit
     from bayeseval.output import (
@@ -101,11 +94,12 @@ def fit(
         progress_bar,
         run_identity,
     )
-    from bayeseval.spec import load_spec
+    from bayeseval.spec import AUTO, load_spec
 
     if not 0.0 < ci_prob < 1.0:
         raise InputError(f"--ci-prob must lie between 0 and 1, got {ci_prob:g}")
-    spec = load_spec(model or ("paper" if engine == "ml" else "additive"))
+    # What is no spec is said before the table is read.
+    source = model if model == AUTO else load_spec(model)
     records = load_records(
         benchmark,
         columns,
@@ -115,6 +109,8 @@ def fit(
         task_names=task_names,
         quiet=quiet,
     )
+    picked = choose_model(source, records, covariates=covariate_names(covariate), engine=engine)
+    spec = picked.spec
     found = find_covariates(records, spec, covariate)
     design = build_design(records, spec, found)
     asked = SamplerSettings(
@@ -132,12 +128,12 @@ def fit(
         run_identity(data_hash(records, found), design.spec.content_hash, chosen.name, seed),
         force=force,
     )
-    preamble = format_preamble(records, design, engine=str(chosen))
+    preamble = format_preamble(records, design, engine=str(chosen), reasons=picked.reasons)
     with progress_bar(preamble, quiet=quiet) as progress:
-        # The engine as it was asked for, so that run.json holds the reason too.
+        # Model and engine as they were asked for, so that run.json holds the reasons too.
         result = run_fit(
             records,
-            spec,
+            source,
             engine=engine,
             leave_out=words(leave_out),
             covariate=found or None,

@@ -51,6 +51,7 @@ def list_(what: Annotated[Listing, typer.Argument(help="What to list.")]) -> Non
     """List the shipped benchmarks or models."""
     from bayeseval.output import format_listing
     from bayeseval.records import list_benchmarks
-    from bayeseval.spec import list_models
+    from bayeseval.spec import AUTO, AUTO_SUMMARY, list_models
 
-    typer.echo(format_listing(list_models() if what == "models" else list_benchmarks()))
+    models = {AUTO: AUTO_SUMMARY, **list_models()}
+    typer.echo(format_listing(models if what == "models" else list_benchmarks()))

@@ -17,14 +17,14 @@ from bayeseval._processes import run_all, sensible_jobs
 from bayeseval.compare.scores import Scores, check_cost, score
 from bayeseval.compare.words import comparison_table, moves_table, routes_table, verdict
 from bayeseval.covariates import data_hash, find_covariates
-from bayeseval.design import Design, build_design
+from bayeseval.design import Design, build_design, choose_model
 from bayeseval.diagnostics import warn_of_gates
 from bayeseval.engines import SamplerSettings, choose_engine, cores_of
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.fit import Fit, run_fit
 from bayeseval.records import Records
 from bayeseval.records import load as load_records
-from bayeseval.spec import ModelSpec, load_spec
+from bayeseval.spec import ModelSpec
 
 if TYPE_CHECKING:
     from bayeseval.engines import Progress
@@ -150,7 +150,8 @@ def compare(
     records : Records, str or Path
         The table, or what :func:`bayeseval.load` takes.
     specs : sequence
-        At least two shipped names, YAML files or specs. How potentials and CV-PRR move
+        At least two shipped names, YAML files or specs; ``auto`` is what :func:`bayeseval.fit`
+        takes for this table. How potentials and CV-PRR move
         is told against the first.
     by : {"record", "language", "task", "model"}
         Leave out one score, or all scores of a level together.
@@ -197,7 +198,7 @@ def compare(
             f"there is one {by}, {table.coords[by][0]}: without it nothing is left to fit; "
             "choose another --by"
         )
-    models = [load_spec(dict(s) if isinstance(s, Mapping) else s) for s in specs]
+    models = [choose_model(spec, table, engine=engine).spec for spec in specs]
     designs = {
         spec.name: build_design(table, spec, find_covariates(table, spec)) for spec in models
     }

@@ -97,9 +97,12 @@ def format_results(
         "ranks are medians, 1 is best."
     )
     observed = disparity[disparity["support"] == "observed"]
-    parts = [
+    heading = (
         f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}, "
-        f"seed {run['seed']}\n{intervals}",
+        f"seed {run['seed']}"
+    )
+    parts = [
+        "\n".join([heading, intervals, *_reasons(run)]),
         "\n".join([format_gate(Gate.from_dict(dict(run["gate"]))), *_sampling(run)]),
         _disparity(observed),
         _potential(
@@ -140,6 +143,11 @@ def _covariates(table: pd.DataFrame, unit: str) -> list[str]:
     ]
 
 
+def _reasons(run: Mapping[str, Any]) -> list[str]:
+    """Why this model, where it was not asked for by name."""
+    return [wrapped(reason, indent="") for reason in run.get("model_reasons", ())]
+
+
 def _sampling(run: Mapping[str, Any]) -> list[str]:
     """Say in a line or two how the marginal engine went about it; nothing of other engines."""
     said = run.get("sampling") or {}
@@ -155,7 +163,9 @@ def _sampling(run: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def format_preamble(records: Records, design: Design, *, engine: str) -> str:
+def format_preamble(
+    records: Records, design: Design, *, engine: str, reasons: Sequence[str] = ()
+) -> str:
     """Say what will be fitted, before it is: table, model, priors, engine.
 
     Parameters
@@ -166,6 +176,8 @@ def format_preamble(records: Records, design: Design, *, engine: str) -> str:
         The model on that table.
     engine : str
         The engine that was chosen.
+    reasons : sequence of str
+        Why this model, where it was not asked for by name.
     """
     spec = design.spec
     sizes = ", ".join(
@@ -192,6 +204,7 @@ def format_preamble(records: Records, design: Design, *, engine: str) -> str:
         for term in design.terms
         if isinstance(term.known_sd, float)
     ]
+    lines += reasons
     scale = _prior_units(design, score_unit(_bounds(records)))
     lines += [f"priors{unit_text(scale, before=' ')}:", *(f"  {prior}" for prior in priors)]
     lines += [f"note: {note}" for note in (*design.notes, *records.report.notes)]
