@@ -61,14 +61,14 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "mexa": ("records", "output.store"),
     "cli": (
         *("records", "spec", "design", "engines", "diagnostics", "estimands"),
-        *("output", "output.store", "fit", "plan", "forecast", "compare"),
+        *("output", "output.store", "checks", "fit", "plan", "forecast", "compare"),
         *("sensitivity", "simulate"),
         *("mexa", "covariates"),
     ),
 }
 
 # Helpers that live in a stricter room than their folder's.
-HELPERS = {"output._files": "output.store", "output._folders": "output.store"}
+HELPERS = dict.fromkeys(("output._files", "output._folders", "output._places"), "output.store")
 
 # What estimands may know of `base`: names and errors, never files.
 ESTIMANDS_BASE = {"errors", "names", "_random"}

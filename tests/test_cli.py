@@ -14,7 +14,9 @@ import pandas as pd
 import pytest
 import typer
 
+import bayeseval
 from bayeseval.cli import app, main
+from bayeseval.errors import EngineError
 from tests.records.broken_cases import CASES, BrokenCase
 
 BROKEN = Path(__file__).parent / "fixtures" / "broken"
@@ -261,6 +263,63 @@ def test_a_failed_gate_is_exit_code_3_and_said_everywhere(
     assert set(pd.read_csv("short/tables/model_disparity.csv")["gate"]) == {"fail"}
     run = json.loads(Path("short/run.json").read_text(encoding="utf-8"))
     assert run["retried"] is True
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["fit"],
+        ["compare", "--models", "additive,interaction"],
+        ["sensitivity", "--drop", "model"],
+    ],
+)
+@pytest.mark.parametrize("place", ["taken/run", "/proc/run"])
+def test_a_folder_that_cannot_be_written_is_found_before_sampling(
+    place: str,
+    command: list[str],
+    small: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def sample(*_: object, **__: object) -> None:
+        raise AssertionError("sampled before the folder was looked at")
+
+    monkeypatch.setattr(sys.modules["bayeseval.fit"], "load_engine", sample)
+    Path("taken").write_text("a file")
+    assert main([*command, "-b", str(small), "--out", place, "-q"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    (line,) = captured.err.splitlines()
+    assert line.startswith(f"error: {place}")
+    assert line.endswith("choose another --out")
+
+
+def test_results_are_shown_and_saved_when_checks_or_figures_raise(
+    small: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise EngineError("no closed form")
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    arguments = ["fit", "-b", str(small), "--engine", "ml", "--out", "kept", "-q"]
+    monkeypatch.setattr("bayeseval.checks.run_checks", fail)
+    assert main(arguments) == 2
+    failed = capsys.readouterr()
+    monkeypatch.setattr("bayeseval.checks.run_checks", stop)
+    assert main(arguments) == 130
+    stopped = capsys.readouterr()
+    saved = "the results are saved in kept, without checks and figures; in Python, fit = "
+    assert failed.err.startswith(f"error: no closed form; {saved}")
+    assert stopped.err.startswith(f"error: interrupted; {saved}")
+    for captured in (failed, stopped):
+        assert len(captured.err.splitlines()) == 1
+        assert "Language potential" in captured.out
+        assert "Results: kept" not in captured.out
+    assert Path("kept/tables/language_potential.csv").is_file()
+    again = bayeseval.Fit.open("kept")
+    assert again.run["engine"] == "ml"
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT])

@@ -6,7 +6,7 @@ Its data are an ArviZ DataTree; its methods are views of that tree computed in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from bayeseval.checks import Checks
+    from bayeseval.engines import Progress
 
 __all__ = ["LEAVE_OUT_DRAWS", "Fit"]
 
@@ -331,25 +332,30 @@ class Fit:
         self,
         folder: str | Path,
         *,
-        checks: Checks | None = None,
+        checks: Checks | Callable[[], Checks] | None = None,
         ci_prob: float = names.CI_PROB,
         figures: bool = True,
         force: bool = False,
+        progress: Progress | None = None,
     ) -> Path:
-        """Write the result folder: posterior, provenance, tables and figures.
+        """Write the result folder: posterior, provenance and tables, then checks, then figures.
 
         Parameters
         ----------
         folder : str or Path
-            Written as a whole or not at all.
-        checks : Checks, optional
-            Of :meth:`checks`, to be stored with the result.
+            Posterior, provenance and tables are written as a whole or not at all; what ends
+            checks or figures leaves them there.
+        checks : Checks or callable, optional
+            Of :meth:`checks`, to be stored with the result; the method itself
+            (``checks=fit.checks``) is called when the posterior is saved.
         ci_prob : float
             Probability of the equal-tailed intervals in the tables.
         figures : bool
             Whether to draw the figures, which takes a few seconds.
         force : bool
             Replace a folder that holds another run.
+        progress : callable, optional
+            Called as ``progress(stage, done, total, remark)``.
 
         Returns
         -------
@@ -363,14 +369,19 @@ class Fit:
         """
         from bayeseval.output import write_results
 
+        def check_tables() -> dict[str, pd.DataFrame]:
+            made = checks() if callable(checks) else checks
+            return {} if made is None else {"checks": made.table, **made.details}
+
         return write_results(
             self.data,
             self.run,
             Path(folder),
-            checks=None if checks is None else {"checks": checks.table, **checks.details},
+            checks=None if checks is None else check_tables,
             ci_prob=ci_prob,
             figures=figures,
             force=force,
+            progress=progress,
         )
 
     @classmethod

@@ -20,6 +20,7 @@ from bayeseval.output import store
 from bayeseval.output._folders import exchange, try_lock
 from bayeseval.output.store import (
     RUN_FILE,
+    check_additions,
     check_target,
     read_json,
     read_run,
@@ -167,6 +168,55 @@ def test_a_folder_without_permission_is_refused_early(
     with pytest.raises(InputError, match=f"no permission to read and write {closed}; choose"):
         check_target(closed / "results" / "run", RUN)
     check_target(tmp_path / "open", RUN)
+
+
+@pytest.mark.parametrize("below", ["run", "several/folders/down/run"])
+def test_a_place_that_takes_no_folder_is_refused_early(tmp_path: Path, below: str) -> None:
+    # To root every permission says yes here; only trying tells.
+    with pytest.raises(
+        InputError, match=f"/proc/{below} cannot be written: /proc takes no new"
+    ) as e:
+        check_target(f"/proc/{below}", RUN)
+    assert str(e.value).endswith("choose another --out")
+    check_target(tmp_path / below, RUN)
+    # Tried and taken away again.
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_found_before_sampling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(InputError, match="takes no new folder .No space left on device."):
+        check_target(tmp_path / "run", RUN)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("length", [240, 300])
+def test_a_name_that_the_temporary_folder_makes_too_long_is_refused_early(
+    tmp_path: Path, length: int
+) -> None:
+    with pytest.raises(InputError, match="File name too long") as e:
+        check_target(tmp_path / ("x" * length), RUN)
+    assert "\n" not in str(e.value)
+    check_target(tmp_path / ("x" * 200), RUN)
+
+
+def test_additions_to_a_folder_are_refused_early_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = write(tmp_path / "run")
+    check_additions(target)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    with pytest.raises(InputError, match="no such result folder"):
+        check_additions(tmp_path / "absent")
+    real = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != target and real(path, mode))
+    with pytest.raises(InputError, match=f"no permission to read and write {target}"):
+        check_additions(target)
 
 
 def test_damaged_run_file(tmp_path: Path) -> None:

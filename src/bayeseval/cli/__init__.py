@@ -14,7 +14,7 @@ from typing import Final
 
 import typer
 
-from bayeseval.cli._shared import EXIT_BAD_INPUT, EXIT_INTERRUPTED
+from bayeseval.cli._shared import EXIT_BAD_INPUT, EXIT_INTERRUPTED, StoppedError
 from bayeseval.cli.aligning import mexa
 from bayeseval.cli.comparing import compare
 from bayeseval.cli.dropping import sensitivity
@@ -38,6 +38,8 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "list": list_,
 }
 
+_UNTOUCHED: Final = "the results that were there before are untouched"
+
 app = typer.Typer(
     name="bayeseval",
     help="Bayesian multilevel models of multilingual LLM benchmark scores.",
@@ -56,6 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             # Every command says it in its text and with its exit code.
             warnings.simplefilter("ignore", ConvergenceWarning)
             code = app(args=arguments, standalone_mode=False)
+    except StoppedError as stop:
+        _complain(f"interrupted; {str(stop) or _UNTOUCHED}")
+        return EXIT_INTERRUPTED
     except BayesevalError as error:
         _complain(str(error))
         return EXIT_BAD_INPUT
@@ -69,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     # Typer turns Ctrl-C into this exit code.
     if code == EXIT_INTERRUPTED:
-        _complain("interrupted; the results that were there before are untouched")
+        _complain(f"interrupted; {_UNTOUCHED}")
     return code if isinstance(code, int) else 0
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "Quiet",
     "Seed",
     "Source",
+    "StoppedError",
     "TaskNames",
     "load_records",
     "metrics",
@@ -41,6 +42,11 @@ __all__ = [
     "whole_numbers",
     "words",
 ]
+
+
+class StoppedError(Exception):
+    """Ctrl-C when something was saved already; its text says what and where."""
+
 
 EXIT_BAD_INPUT = 2
 EXIT_GATE_FAILED = 3

@@ -65,7 +65,7 @@ def compare(
     from bayeseval.compare import compare as run_compare
     from bayeseval.compare import find_fits
     from bayeseval.design import choose_model
-    from bayeseval.output import default_folder, progress_bar
+    from bayeseval.output import check_target, default_folder, progress_bar
 
     records = load_records(
         benchmark,
@@ -79,6 +79,8 @@ def compare(
     specs = [choose_model(name, records, engine=engine).spec for name in words(models)]
     called = "-".join([*(spec.name for spec in specs), "by", by])
     folder = out or default_folder(records.name, called, "compare", seed)
+    # What of the identity is not known yet is compared when the folder is written.
+    check_target(folder, {"engine": "compare", "seed": seed}, force=force)
     with progress_bar("", quiet=quiet) as progress:
         found = run_compare(
             records,

@@ -72,7 +72,7 @@ def sensitivity(
     quiet: Quiet = False,
 ) -> None:
     """See how ranks hold without each level, a group or the largest residuals."""
-    from bayeseval.output import default_folder, progress_bar
+    from bayeseval.output import check_target, default_folder, progress_bar
     from bayeseval.sensitivity import sensitivity as run_sensitivity
     from bayeseval.spec import AUTO, load_spec
 
@@ -89,6 +89,10 @@ def sensitivity(
         task_names=task_names,
         quiet=quiet,
     )
+    # Model and engine, which name the folder, are not known yet: its neighbour is tried. What
+    # of the identity is not known is compared when the folder is written.
+    place = out or default_folder(records.name, "sensitivity", engine, seed)
+    check_target(place, {"engine": "sensitivity", "seed": seed}, force=force)
     with progress_bar("", quiet=quiet) as progress:
         found = run_sensitivity(
             records,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,11 +22,15 @@ from bayeseval.cli._shared import (
     Quiet,
     Seed,
     Source,
+    StoppedError,
     TaskNames,
     load_records,
     words,
 )
 from bayeseval.errors import InputError
+
+if TYPE_CHECKING:
+    from bayeseval.checks import Checks
 
 __all__ = ["fit"]
 
@@ -140,22 +144,37 @@ def fit(
             settings=asked,
             progress=progress,
         )
-        checks = None
-        if not no_checks:
-            progress("checks", 0, 1, "")
-            checks = result.checks()
-            progress("checks", 1, 1, "")
-        progress("writing", 0, 1, str(folder))
-        result.save(folder, checks=checks, ci_prob=ci_prob, figures=not no_figures, force=force)
-        progress("writing", 1, 1, str(folder))
+        made: list[Checks] = []
+
+        def checks() -> Checks:
+            made.append(result.checks())
+            return made[0]
+
+        problem: Exception | KeyboardInterrupt | None = None
+        try:
+            result.save(
+                folder,
+                checks=None if no_checks else checks,
+                ci_prob=ci_prob,
+                figures=not no_figures,
+                force=force,
+                progress=progress,
+            )
+        except (Exception, KeyboardInterrupt) as error:
+            # Raised again below: what was fitted is shown all the same.
+            problem = error
     typer.echo(
         format_results(
             result.data,
             result.run,
-            folder=folder,
+            folder=folder if problem is None else None,
             ci_prob=ci_prob,
-            checks=None if checks is None else str(checks),
+            checks=str(made[0]) if made else None,
         )
     )
+    if isinstance(problem, KeyboardInterrupt):
+        raise StoppedError("; ".join(getattr(problem, "__notes__", ()))) from problem
+    if problem is not None:
+        raise problem
     if result.gate.status == "fail":
         raise typer.Exit(EXIT_GATE_FAILED)

@@ -37,9 +37,10 @@ def forecast(
     """Forecast the potential of languages that have a covariate but no records."""
     from bayeseval.fit import Fit
     from bayeseval.forecast import forecast as make_forecast
-    from bayeseval.output import progress_bar
+    from bayeseval.output import check_additions, progress_bar
 
     fitted = Fit.open(folder)
+    check_additions(folder)
     with progress_bar(f"Forecasts of {folder}", quiet=quiet) as progress:
         found = make_forecast(
             fitted,

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
         sensitivity_sentences,
         write_sensitivity,
     )
-    from bayeseval.output.store import check_target
+    from bayeseval.output.store import check_additions, check_target
     from bayeseval.output.terminal import format_listing, format_preamble, format_results
 
 __all__ = [
+    "check_additions",
     "check_target",
     "default_folder",
     "format_comparison",
@@ -45,6 +46,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "check_additions": "store",
     "check_target": "store",
     "default_folder": "results",
     "format_comparison": "comparison",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import shutil
 import sys
 from pathlib import Path
 
-__all__ = ["exchange", "flush", "flush_tree", "try_lock"]
+__all__ = ["duplicate", "exchange", "flush", "flush_tree", "leaves", "try_lock"]
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -105,3 +106,25 @@ def flush_tree(folder: Path, *, folders_only: bool = False) -> None:
         for name in () if folders_only else files:
             flush(Path(parent, name))
         flush(Path(parent))
+
+
+def leaves(folder: Path, prefix: str = "") -> list[str]:
+    """Files, links and empty folders below a folder, as relative names."""
+    found = []
+    for entry in sorted(os.scandir(folder), key=lambda e: e.name):
+        name = prefix + entry.name
+        inner = leaves(Path(entry.path), f"{name}/") if entry.is_dir(follow_symlinks=False) else []
+        found += inner or [name]
+    return found
+
+
+def duplicate(source: Path, copy: Path) -> None:
+    """Give a file a second name, at no cost where the file system can."""
+    if source.is_dir() and not source.is_symlink():
+        copy.mkdir()
+        shutil.copymode(source, copy)
+        return
+    try:
+        os.link(source, copy, follow_symlinks=False)
+    except (OSError, NotImplementedError):
+        shutil.copy2(source, copy, follow_symlinks=False)

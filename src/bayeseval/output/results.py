@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pandas as pd
 import xarray as xr
 
 from bayeseval import names
+from bayeseval._processes import Progress
+from bayeseval.errors import BayesevalError
 from bayeseval.output._style import save_figure
 from bayeseval.output.check_figure import checks_figure
 from bayeseval.output.figures import figure_writers
@@ -20,6 +23,7 @@ from bayeseval.output.numbers import score_unit
 from bayeseval.output.store import (
     RUN_ID,
     Writer,
+    add_files,
     read_run,
     read_tree,
     write_csv,
@@ -50,12 +54,13 @@ def write_results(
     run: Mapping[str, Any],
     folder: Path,
     *,
-    checks: Mapping[str, pd.DataFrame] | None = None,
+    checks: Callable[[], Mapping[str, pd.DataFrame]] | None = None,
     ci_prob: float = names.CI_PROB,
     figures: bool = True,
     force: bool = False,
+    progress: Progress | None = None,
 ) -> Path:
-    """Write a result folder as a whole, or leave what was there.
+    """Write a result folder: posterior and tables as a whole, then checks, then figures.
 
     Parameters
     ----------
@@ -65,38 +70,83 @@ def write_results(
         Its provenance.
     folder : Path
         Where to.
-    checks : mapping of str to pandas.DataFrame, optional
-        Checks of the model: ``checks`` and the tables that they are drawn from, each
-        ``tables/<name>.csv``.
+    checks : callable, optional
+        Called when the posterior is saved; returns the checks of the model, ``checks`` and
+        the tables that they are drawn from, each to become ``tables/<name>.csv``.
     ci_prob : float
         Probability of the equal-tailed intervals of tables and figures.
     figures : bool
         Whether to draw the figures.
     force : bool
         Replace a folder that holds another run.
+    progress : callable, optional
+        Called as ``progress(stage, done, total, remark)``.
 
     Raises
     ------
     InputError
         If the folder may not be replaced, or cannot be written.
+
+    Notes
+    -----
+    The first step is written as a whole or not at all; what a later one adds is whole or
+    not there. Whatever ends a later step, an interruption too, leaves a result folder
+    that can be opened, and the exception says so.
     """
+    tell: Progress = progress or (lambda stage, done, total, remark: None)
     status = run["gate"]["status"]
+    tell("writing", 0, 1, str(folder))
     language_names = run["language_names"]
     unit = score_unit(run.get("bounds"))
-    writers: dict[str, Writer] = {POSTERIOR_FILE: partial(write_tree, tree)}
     tables = result_tables(tree, gate_status=status, ci_prob=ci_prob, language_names=language_names)
-    if checks is not None:
-        checks = {name: add_language_names(table, language_names) for name, table in checks.items()}
-        tables |= {f"tables/{name}.csv": table for name, table in checks.items()}
-    writers |= {path: partial(write_csv, table) for path, table in tables.items()}
+    writers: dict[str, Writer] = {POSTERIOR_FILE: partial(write_tree, tree), **_csv(tables)}
+    said = {**run, "ci_kind": names.CI_KIND, "ci_prob": ci_prob}
+    target = write_folder(folder, writers, run=said, force=force)
+    checked: Mapping[str, pd.DataFrame] = {}
+    with _saved(folder, "checks and figures"):
+        tell("writing", 1, 1, str(folder))
+        if checks is not None:
+            tell("checks", 0, 1, "")
+            checked = {
+                name: add_language_names(table, language_names) for name, table in checks().items()
+            }
+            add_files(folder, _csv({f"tables/{name}.csv": t for name, t in checked.items()}))
+            tell("checks", 1, 1, "")
     if figures:
         subtitle = f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}"
-        writers |= figure_writers(tables, subtitle=subtitle, gate_status=status, unit=unit)
-        if checks is not None:
-            figure = checks_figure(checks, subtitle=subtitle, gate_status=status, unit=unit)
-            writers["figures/checks.png"] = partial(save_figure, figure)
-    said = {**run, "ci_kind": names.CI_KIND, "ci_prob": ci_prob}
-    return write_folder(folder, writers, run=said, force=force)
+        with _saved(folder, "figures"):
+            tell("figures", 0, 1, "")
+            drawn = figure_writers(tables, subtitle=subtitle, gate_status=status, unit=unit)
+            if checked:
+                figure = checks_figure(checked, subtitle=subtitle, gate_status=status, unit=unit)
+                drawn["figures/checks.png"] = partial(save_figure, figure)
+            add_files(folder, drawn)
+        with _saved(folder, ""):
+            tell("figures", 1, 1, "")
+    return target
+
+
+def _csv(tables: Mapping[str, pd.DataFrame]) -> dict[str, Writer]:
+    return {path: partial(write_csv, table) for path, table in tables.items()}
+
+
+@contextmanager
+def _saved(folder: Path, lacking: str) -> Iterator[None]:
+    """Say with whatever ends this step that the results are saved, and how to get the rest."""
+    try:
+        yield
+    except BaseException as error:
+        note = f"the results are saved in {folder}"
+        if lacking:
+            note += (
+                f", without {lacking}; in Python, fit = bayeseval.Fit.open({str(folder)!r}); "
+                f"fit.save({str(folder)!r}, checks=fit.checks) adds them"
+            )
+        if isinstance(error, BayesevalError):
+            # Shown in one line, without notes.
+            raise type(error)(f"{error}; {note}") from error
+        error.add_note(note)
+        raise
 
 
 def read_results(folder: Path) -> tuple[xr.DataTree, dict[str, Any]]:

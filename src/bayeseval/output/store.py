@@ -18,13 +18,22 @@ from typing import Any
 
 from bayeseval.errors import InputError
 from bayeseval.output._files import read_json, read_tree, write_csv, write_json, write_tree
-from bayeseval.output._folders import exchange, flush, flush_tree, try_lock
+from bayeseval.output._folders import (
+    duplicate,
+    exchange,
+    flush,
+    flush_tree,
+    leaves,
+    try_lock,
+)
+from bayeseval.output._places import check_permission, check_place, check_writable
 
 __all__ = [
     "RUN_FILE",
     "RUN_ID",
     "Writer",
     "add_files",
+    "check_additions",
     "check_target",
     "read_json",
     "read_run",
@@ -51,7 +60,10 @@ _HASH_SHOWN = 12
 
 
 def check_target(folder: str | Path, run: Mapping[str, Any], *, force: bool = False) -> None:
-    """Refuse a folder that the results of a run may not go to; call it before sampling.
+    """Refuse a folder that the results of a run cannot or may not go to; call it before sampling.
+
+    A temporary folder is made where the results will be and removed again: not all that
+    stops writing shows in permissions.
 
     Allowed are a folder that does not exist or is empty, the folder of the same run
     (all of :data:`RUN_ID` equal) and, with `force`, the folder of any other run. A
@@ -72,15 +84,32 @@ def check_target(folder: str | Path, run: Mapping[str, Any], *, force: bool = Fa
     InputError
         One line: what stands in the way and what to do.
     """
+    with _as_input_errors(folder):
+        target = _resolve(folder)
+        with _locked(target.parent):
+            _check_target(folder, target, run, force=force)
+        check_writable(folder, target, longest=_sibling(target, "tmp").name)
+
+
+def check_additions(folder: str | Path) -> None:
+    """Refuse a folder that :func:`add_files` cannot add to; call it before long work.
+
+    Raises
+    ------
+    InputError
+        If it is not a result folder, or cannot be written.
+    """
+    read_run(folder)
     target = _resolve(folder)
-    with _locked(target.parent):
-        _check_target(folder, target, run, force=force)
+    with _as_input_errors(folder):
+        check_permission(folder, target)
+        check_writable(folder, target, longest=_sibling(target, "tmp").name)
 
 
 def _check_target(folder: str | Path, target: Path, run: Mapping[str, Any], *, force: bool) -> None:
     if target.exists() and not target.is_dir():
         raise InputError(f"{folder} is a file, not a folder; choose another --out")
-    _check_access(folder, target)
+    check_place(folder, target)
     _restore(folder, target)
     if _is_absent(target):
         return
@@ -142,8 +171,9 @@ def write_folder(
     """
     target = _resolve(folder)
     written = [_checked_name(name) for name in writers]
-    check_target(folder, run, force=force)
     with _as_input_errors(folder):
+        with _locked(target.parent):
+            _check_target(folder, target, run, force=force)
         target.parent.mkdir(parents=True, exist_ok=True)
         with _locked(target.parent):
             _remove_leftovers(target)
@@ -323,36 +353,6 @@ def _said(key: str, value: object) -> str:
     return f"{_ID_WORDS.get(key, key)} {text[:_HASH_SHOWN] if key.endswith('_hash') else text}"
 
 
-def _check_access(folder: str | Path, target: Path) -> None:
-    if os.path.ismount(target):
-        raise InputError(
-            f"{folder} is a mount point and cannot be replaced as a whole; "
-            "choose a folder inside it as --out"
-        )
-    # Whoever stands in a folder that is replaced is left in the old, deleted one.
-    if _current_folder().is_relative_to(target):
-        raise InputError(
-            f"{folder} is the current folder or above it and cannot be replaced as a whole; "
-            "choose a folder inside it as --out, or change to another folder first"
-        )
-    nearest = next(parent for parent in target.parents if os.path.lexists(parent))
-    if not nearest.is_dir():
-        raise InputError(f"{folder}: {nearest} is a file, not a folder; choose another --out")
-    for place in (target, nearest) if target.exists() else (nearest,):
-        if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
-            raise InputError(
-                f"{folder} cannot be written: no permission to read and write {place}; "
-                "choose another --out"
-            )
-
-
-def _current_folder() -> Path:
-    try:
-        return Path.cwd()
-    except FileNotFoundError:  # deleted under our feet, so it is not below the target
-        return Path(os.devnull)
-
-
 def _checked_name(name: str) -> str:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or str(path) in (".", RUN_FILE):
@@ -458,7 +458,7 @@ def _carry_over(old: Path, new: Path) -> None:
     ours_old = _manifest(old)
     if ours_old is None:
         ours_old = ours_new
-    for name in _leaves(old):
+    for name in leaves(old):
         if name in ours_old:
             continue
         copy = new / name
@@ -466,26 +466,4 @@ def _carry_over(old: Path, new: Path) -> None:
             copy = copy.with_name(copy.name + ".orig")
         if not os.path.lexists(copy):
             copy.parent.mkdir(parents=True, exist_ok=True)
-            _duplicate(old / name, copy)
-
-
-def _leaves(folder: Path, prefix: str = "") -> list[str]:
-    """Files, links and empty folders below a folder, as relative names."""
-    found = []
-    for entry in sorted(os.scandir(folder), key=lambda e: e.name):
-        name = prefix + entry.name
-        inner = _leaves(Path(entry.path), f"{name}/") if entry.is_dir(follow_symlinks=False) else []
-        found += inner or [name]
-    return found
-
-
-def _duplicate(source: Path, copy: Path) -> None:
-    """Give a file a second name, at no cost where the file system can."""
-    if source.is_dir() and not source.is_symlink():
-        copy.mkdir()
-        shutil.copymode(source, copy)
-        return
-    try:
-        os.link(source, copy, follow_symlinks=False)
-    except (OSError, NotImplementedError):
-        shutil.copy2(source, copy, follow_symlinks=False)
+            duplicate(old / name, copy)

@@ -1,0 +1,108 @@
+"""Whether results can be written to a place at all, found out before sampling."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+from bayeseval.errors import InputError
+
+__all__ = ["check_permission", "check_place", "check_writable"]
+
+
+def check_place(folder: str | Path, target: Path) -> None:
+    """Refuse what cannot be replaced as a whole: mount points, the current folder, no folders.
+
+    Raises
+    ------
+    InputError
+        One line with what to do.
+    """
+    if os.path.ismount(target):
+        raise InputError(
+            f"{folder} is a mount point and cannot be replaced as a whole; "
+            "choose a folder inside it as --out"
+        )
+    # Whoever stands in a folder that is replaced is left in the old, deleted one.
+    if _current_folder().is_relative_to(target):
+        raise InputError(
+            f"{folder} is the current folder or above it and cannot be replaced as a whole; "
+            "choose a folder inside it as --out, or change to another folder first"
+        )
+    nearest = _nearest(target)
+    if not nearest.is_dir():
+        raise InputError(f"{folder}: {nearest} is a file, not a folder; choose another --out")
+    check_permission(folder, target)
+
+
+def check_permission(folder: str | Path, target: Path) -> None:
+    """Refuse a folder that may not be read and written, itself or in its first parent.
+
+    Raises
+    ------
+    InputError
+        One line with the place.
+    """
+    nearest = _nearest(target)
+    for place in (target, nearest) if target.exists() else (nearest,):
+        if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
+            raise InputError(
+                f"{folder} cannot be written: no permission to read and write {place}; "
+                "choose another --out"
+            )
+
+
+def check_writable(folder: str | Path, target: Path, *, longest: str) -> None:
+    """Refuse a place that does not take a folder, whatever its permissions say.
+
+    Parameters
+    ----------
+    folder, target : str or Path
+        As given, and resolved.
+    longest : str
+        The longest name that will be needed in the place of the target's.
+
+    Raises
+    ------
+    InputError
+        With the reason of the operating system: full, read-only, a name too long.
+    """
+    nearest = _nearest(target)
+    try:
+        _try_folder(nearest, *target.relative_to(nearest).parts[:-1], longest)
+    except OSError as error:
+        raise InputError(
+            f"{folder} cannot be written: {nearest} takes no new folder ({error.strerror}); "
+            "choose another --out"
+        ) from error
+
+
+def _nearest(target: Path) -> Path:
+    """The first parent that exists."""
+    return next(parent for parent in target.parents if os.path.lexists(parent))
+
+
+def _current_folder() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:  # deleted under our feet, so it is not below the target
+        return Path(os.devnull)
+
+
+def _try_folder(place: Path, *names: str) -> None:
+    """Make folders of these names below a place, with a file, and remove them again.
+
+    Raises
+    ------
+    OSError
+        If the place does not take them.
+    """
+    trial = place / f".trial-{os.getpid()}-{secrets.token_hex(4)}"
+    try:
+        inner = trial.joinpath(*names)
+        inner.mkdir(parents=True)
+        (inner / "file").write_bytes(b"trial")
+    finally:
+        shutil.rmtree(trial, ignore_errors=True)
