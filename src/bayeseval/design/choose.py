@@ -118,8 +118,7 @@ def choose_model(
     cells = reduce_replicates(records)
     table = _Table.of(records, {factor: cells.codes[factor] for factor in names.FACTORS})
     found = _Choice(table, _INTERACTIONS, names.MODEL if cells.has_replicates else None)
-    found = _within_budget(_with_residual(_replicated(found)), n_slopes=len(covariates))
-    found = _not_refused(found, records)
+    found = _not_refused(_by_counts(found, n_slopes=len(covariates)), records)
     spec = found.spec(covariates)
     return Chosen(spec, _sentences(spec, found))
 
@@ -140,7 +139,7 @@ def identified_interactions(
     base, number = dict(index), dict(sizes)
     if names.DATASET not in base:
         base[names.DATASET], number[names.DATASET] = index[names.TASK], sizes[names.TASK]
-    return _within_budget(_with_residual(_replicated(_Table(base, number))), n_slopes=0).terms
+    return _by_counts(_Choice(_Table(base, number), _INTERACTIONS), n_slopes=0).terms
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,6 +257,11 @@ class _Choice:
                 residual_by=self.residual_by,
             )
         )
+
+
+def _by_counts(found: _Choice, *, n_slopes: int) -> _Choice:
+    """What the counts of a table leave of a model."""
+    return _within_budget(_with_residual(_replicated(found)), n_slopes=n_slopes)
 
 
 def _replicated(found: _Choice) -> _Choice:
