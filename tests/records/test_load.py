@@ -129,13 +129,13 @@ def test_flags_and_mapping_files_choose_columns(tmp_path: Path) -> None:
     mapping = _text(
         tmp_path / "map.yaml",
         "columns: {score: f1, metric:}\nunits: {lower: 0, upper: 90}\n"
-        "language_names: {en: English, no: Norwegian}\n",
+        "language_names: {en: the English, no: Norwegian}\n",
     )
     by_file = load(path, mapping_file=mapping)
     assert by_file.table["score"].tolist() == [30.0, 80.0]
     assert by_file.units == {"a:F1": Units(0, 90)}
-    # Only names of languages that are there are kept.
-    assert by_file.language_names == {"en": "English"}
+    # Only names of languages that are there are kept; the registry has the others.
+    assert by_file.language_names == {"en": "the English", "sw": "Swahili"}
     both = load(path, mapping_file=mapping, columns={"score": "acc"}, units=(0, 100))
     assert both.table["score"].tolist() == [20.0, 70.0]
     assert both.units == {"a:acc": Units(0, 100)}

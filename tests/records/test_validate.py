@@ -163,7 +163,7 @@ def test_a_card_in_a_folder_of_the_user(tmp_path: Path) -> None:
     records = load(folder)
     assert records.name == "mine"
     assert records.units == {"a": Units(1, 10)}
-    assert records.language_names == {"no": "Norwegian"}
+    assert records.language_names == {"en": "English", "no": "Norwegian"}
     assert load(card).content_hash == records.content_hash
     assert read_card(card) == BenchmarkCard.model_validate(
         {

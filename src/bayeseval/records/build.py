@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -14,15 +14,21 @@ from bayeseval.errors import InputError
 from bayeseval.records.cells import look_alikes
 from bayeseval.records.coded import Coded, combined_key
 from bayeseval.records.columns import LABELS, REPLICATES, TABLE_COLUMNS
+from bayeseval.records.doubts import doubtful_scores, same_models
+from bayeseval.records.language_labels import merge_labels, unknown_labels
+from bayeseval.records.left_out import leave_out
+from bayeseval.records.number_columns import check_numbers, found_units
 from bayeseval.records.parts import Part, read_part, same_partition
+from bayeseval.records.placeholders import refuse_placeholders
 from bayeseval.records.raw import RawTable
-from bayeseval.records.report import Dropped, LoadReport, Units, shorten
+from bayeseval.records.report import Dropped, LoadReport, Units
 from bayeseval.records.scales import (
     UnitsLike,
     check_range,
     mixed_scales,
     normalise_units,
     resolve_units,
+    stated_units,
 )
 from bayeseval.records.stack import Stack, encode
 from bayeseval.records.suspects import DivergedRuns, diverged_runs, single_seed_notes
@@ -32,16 +38,6 @@ __all__ = ["Assembled", "DivergedRuns", "MixedScales", "assemble"]
 MixedScales = Literal["refuse", "allow"]
 
 _BETWEEN: Final = "\x1f"
-_WHOLE: Final = ("n", "k", "n_seeds", "n_boot")
-_AT_LEAST: Final = {
-    "n": 1.0,
-    "k": 0.0,
-    "se": 0.0,
-    "seed_sd": 0.0,
-    "boot_sd": 0.0,
-    "n_seeds": 1.0,
-    "n_boot": 1.0,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +58,12 @@ def assemble(
     units: UnitsLike | Mapping[str, UnitsLike] | None,
     mixed: MixedScales,
     diverged: DivergedRuns = "refuse",
+    missing: Sequence[float] = (),
+    drop: Mapping[str, Sequence[str]] | None = None,
+    named: Collection[str] = (),
     notes: Sequence[str] = (),
     small: bool = False,
+    again: bool = False,
 ) -> Assembled:
     """Validate tables and put them together in canonical order.
 
@@ -79,11 +79,20 @@ def assemble(
         model are in other units.
     diverged : {"refuse", "allow", "drop"}
         What to do with a seed that scored far below its cell's other seeds.
+    missing : sequence of float
+        Scores that mean that there is no score.
+    drop : mapping of str to sequence of str, optional
+        Models, languages and tasks to leave out.
+    named : collection of str
+        Language labels that the user names: no registry has to know them.
     notes : sequence of str
         What the caller has to report about the files.
     small : bool
         Whether a table of one model or one language is let through, with a warning:
         tools write one file per model, and a single one can be looked at.
+    again : bool
+        Whether these are records that were looked at when they were read: what can only be
+        a slip of the input is not asked about again.
 
     Raises
     ------
@@ -99,22 +108,45 @@ def assemble(
     parts = [read_part(table, columns=columns) for table in tables]
     stack = Stack(parts)
     said = [*notes, *_part_notes(parts)]
-    said += _refuse_too_little(stack, small=small)
+    written = stack.labels["language"]
+    if not again:
+        stack.labels["language"], merged = merge_labels(written)
+        said += merged
+        stack.labels["language as written"] = written
+    stack, left_out, left_notes = leave_out(stack, drop=drop or {}, missing=missing)
+    said += left_notes
+    written = stack.labels.pop("language as written", stack.labels["language"])
+    said += _refuse_too_little(stack, left_out, small=small)
     said += _tidy_setups(stack)
     labels, codes = encode(stack)
     _refuse_half_replicates(stack, codes, labels["task"])
-    _refuse_duplicates(stack, codes)
-    _check_numbers(stack, codes["task"], labels["task"])
+    _refuse_duplicates(stack, codes, written)
+    check_numbers(stack, codes["task"], labels["task"])
     scores = stack.numbers["score"]
-    found, scale_notes = _found_units(stack, codes["task"], labels["task"])
+    declared = normalise_units(units)
+    found, scale_notes = found_units(stack, codes["task"], labels["task"])
     resolved, guess_notes = resolve_units(
         scores,
         codes["task"],
         labels["task"],
         source=stack.source,
-        declared=normalise_units(units),
+        declared=declared,
         found=found,
     )
+
+    def place(position: int) -> str:
+        return stack.at(position, "score")
+
+    if not again and "item" not in codes:
+        refuse_placeholders(
+            scores,
+            codes["task"],
+            labels["task"],
+            codes["model"],
+            labels["model"],
+            declared=stated_units(labels["task"], declared, found),
+            where=place,
+        )
     # Mixed scales first: it explains better than "below the bound" would.
     files = tuple(part.table.source for part in parts)
     mixtures = mixed_scales(
@@ -122,16 +154,19 @@ def assemble(
         codes["task"],
         labels["task"],
         {"model": (codes["model"], labels["model"]), "file": (stack.file, files)},
-        lambda position: stack.at(position, "score"),
+        place,
     )
     if mixtures and mixed == "refuse":
         raise InputError(
             f"{mixtures[0]}; bring them to one scale, or allow it with"
             " 'mixed_scales: allow' in a mapping file"
         )
-    check_range(scores, codes["task"], labels["task"], resolved, lambda i: stack.at(i, "score"))
+    check_range(scores, codes["task"], labels["task"], resolved, place)
     said += [*mixtures, *scale_notes, *guess_notes]
     kept, dropped = _replicate_suspects(stack, codes, labels["task"], diverged, said)
+    if not again:
+        said += _doubts(stack, codes, labels, resolved, place, kept)
+        said += unknown_labels(labels["language"], named)
     for factor in LABELS:
         said += [
             f"warning: {factor} labels that look alike were kept apart: {', '.join(group)}"
@@ -145,8 +180,34 @@ def assemble(
         labels={factor: labels[factor] for factor in LABELS},
         codes={name: values[order] for name, values in codes.items()},
         units=resolved,
-        report=_report(stack, said, dropped),
+        report=_report(stack, said, left_out, dropped),
     )
+
+
+def _doubts(
+    stack: Stack,
+    codes: Mapping[str, npt.NDArray[np.int64]],
+    labels: Mapping[str, tuple[str, ...]],
+    units: Mapping[str, Units],
+    place: Callable[[int], str],
+    kept: npt.NDArray[np.bool_],
+) -> list[str]:
+    """Warnings of scores that may be slips; items are right or wrong and have none."""
+    if "item" in codes:
+        return []
+    scores = stack.numbers["score"]
+    cells = combined_key(codes[n] for n in ("language", "task", *REPLICATES) if n in codes)
+    at = np.flatnonzero(kept)
+    return [
+        *doubtful_scores(
+            scores[at],
+            codes["task"][at],
+            labels["task"],
+            units=units,
+            where=lambda position: place(int(at[position])),
+        ),
+        *same_models(scores[at], codes["model"][at], labels["model"], cells[at]),
+    ]
 
 
 def _part_notes(parts: Sequence[Part]) -> list[str]:
@@ -156,9 +217,9 @@ def _part_notes(parts: Sequence[Part]) -> list[str]:
     ]
 
 
-def _refuse_too_little(stack: Stack, *, small: bool) -> list[str]:
+def _refuse_too_little(stack: Stack, left_out: Sequence[Dropped], *, small: bool) -> list[str]:
     """Refuse a table without records, or (unless `small`) one of one model or language."""
-    dropped = _merge_dropped([group for part in stack.parts for group in part.dropped])
+    dropped = _merge_dropped([*(g for part in stack.parts for g in part.dropped), *left_out])
     reasons = ", ".join(f"{group.reason}: {group.n_rows}" for group in dropped)
     after = f" after rows were dropped ({reasons})" if dropped else ""
     if not len(stack):
@@ -260,7 +321,10 @@ def _refuse_half_replicates(
         )
 
 
-def _refuse_duplicates(stack: Stack, codes: Mapping[str, npt.NDArray[np.int64]]) -> None:
+def _refuse_duplicates(
+    stack: Stack, codes: Mapping[str, npt.NDArray[np.int64]], written: Coded
+) -> None:
+    """Refuse two scores of one cell; `written` has the language labels of the files."""
     key = combined_key(codes.values())
     order = np.argsort(key, kind="stable")
     again = order[1:][key[order[1:]] == key[order[:-1]]]
@@ -272,6 +336,8 @@ def _refuse_duplicates(stack: Stack, codes: Mapping[str, npt.NDArray[np.int64]])
     cell = ", ".join(
         f"{name} {stack.labels[name][second]!r}" for name in codes if codes[name][second] >= 0
     )
+    if written[first] != written[second]:
+        cell += f" (written {written[first]!r} and {written[second]!r})"
     scores = stack.numbers["score"]
     more = f"; {cells} cells have more than one score" if cells > 1 else ""
     hint = (
@@ -279,6 +345,8 @@ def _refuse_duplicates(stack: Stack, codes: Mapping[str, npt.NDArray[np.int64]])
         if any(name in codes for name in REPLICATES)
         else "keep one of them, or tell replicates apart by a seed, boot or item column"
     )
+    if written[first] != written[second]:
+        hint = "keep one of them, or rename one of the two labels"
     raise InputError(
         f"{stack.at(second)}: duplicate of {_short_place(stack, first, second)}: {cell} has two"
         f" scores, {scores[first]:g} and {scores[second]:g}; {hint}{more}"
@@ -292,85 +360,6 @@ def _short_place(stack: Stack, position: int, other: int) -> str:
         source = stack.parts[stack.file[position]].table.source
         return place.removeprefix(f"{source}, ")
     return place
-
-
-def _check_numbers(stack: Stack, task: npt.NDArray[np.int64], tasks: tuple[str, ...]) -> None:
-    numbers = stack.numbers
-    for name, least in _AT_LEAST.items():
-        if name in numbers:
-            _refuse(stack, name, numbers[name] < least, f"is below {least:g}")
-    for name in _WHOLE:
-        if name in numbers:
-            values = numbers[name]
-            broken = np.isfinite(values) & (values != np.floor(values))
-            _refuse(stack, name, broken, "is not a whole number")
-    if "k" in numbers:
-        given = np.isfinite(numbers["k"])
-        items = numbers.get("n", np.full(len(stack), np.nan))
-        _refuse(stack, "k", given & np.isnan(items), "has no n (number of items) beside it")
-        _refuse(stack, "k", numbers["k"] > items, "is above n, the number of items")
-    if "chance" in numbers:
-        _per_task(stack, "chance", task, tasks)
-
-
-def _refuse(stack: Stack, name: str, broken: npt.NDArray[np.bool_], why: str) -> None:
-    rows = np.flatnonzero(broken)
-    if rows.size:
-        first = int(rows[0])
-        more = f"; {rows.size} such rows" if rows.size > 1 else ""
-        raise InputError(
-            f"{stack.at(first, name)}: {name} {stack.numbers[name][first]:g} {why}{more}"
-        )
-
-
-def _per_task(
-    stack: Stack, name: str, task: npt.NDArray[np.int64], tasks: tuple[str, ...]
-) -> npt.NDArray[np.float64]:
-    """The one value that a column has in each task; NaN where it is empty throughout."""
-    values = stack.numbers[name]
-    given = np.flatnonzero(np.isfinite(values))
-    result = np.full(len(tasks), np.nan)
-    # Reversed, so that the first row of each task is the one that stays.
-    result[task[given][::-1]] = values[given][::-1]
-    other = given[values[given] != result[task[given]]]
-    if other.size:
-        row = int(other[0])
-        raise InputError(
-            f"{stack.at(row, name)}: {name} {values[row]:g} differs from"
-            f" {result[task[row]]:g} earlier in task {tasks[task[row]]!r}; it is one value per task"
-        )
-    return result
-
-
-def _found_units(
-    stack: Stack, task: npt.NDArray[np.int64], tasks: tuple[str, ...]
-) -> tuple[dict[str, Units], list[str]]:
-    """Bounds given in the table's own columns ``scale_min`` and ``scale_max``."""
-    bounds = {
-        name: _per_task(stack, name, task, tasks)
-        for name in ("scale_min", "scale_max")
-        if name in stack.numbers
-    }
-    if not bounds:
-        return {}, []
-    unset = np.full(len(tasks), np.nan)
-    upper = bounds.get("scale_max", unset)
-    lower = bounds.get("scale_min", unset)
-    both = all(name in part.numbers for part in stack.parts for name in ("scale_min", "scale_max"))
-    found: dict[str, Units] = {}
-    assumed: list[str] = []
-    for code, name in enumerate(tasks):
-        low, high = lower[code], upper[code]
-        if not both and np.isnan(low) and np.isnan(high):
-            continue
-        if not both and np.isnan(low) and (stack.numbers["score"][task == code] >= 0).all():
-            low = 0.0
-            assumed.append(name)
-        found[name] = Units(
-            None if np.isnan(low) else float(low), None if np.isnan(high) else float(high)
-        )
-    notes = [f"lower bound taken as 0 for {shorten(assumed)} (no scale_min, no negative score)"]
-    return found, notes if assumed else []
 
 
 def _replicate_suspects(
@@ -433,7 +422,10 @@ def _frame(stack: Stack, order: npt.NDArray[np.intp]) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _report(stack: Stack, notes: Sequence[str], dropped: Sequence[Dropped]) -> LoadReport:
+def _report(
+    stack: Stack, notes: Sequence[str], left_out: Sequence[Dropped], dropped: Sequence[Dropped]
+) -> LoadReport:
+    """What was read; `left_out` is no longer in the stack, `dropped` still is."""
     columns: dict[str, dict[str, None]] = {}
     for part in stack.parts:
         for our, theirs in part.columns.items():
@@ -445,7 +437,9 @@ def _report(stack: Stack, notes: Sequence[str], dropped: Sequence[Dropped]) -> L
         n_records=len(stack) - sum(group.n_rows for group in dropped),
         columns=tuple((our, " / ".join(columns[our])) for our in order if our in columns),
         ignored_columns=tuple(dict.fromkeys(n for part in stack.parts for n in part.ignored)),
-        dropped=_merge_dropped([*(g for part in stack.parts for g in part.dropped), *dropped]),
+        dropped=_merge_dropped(
+            [*(g for part in stack.parts for g in part.dropped), *left_out, *dropped]
+        ),
         notes=tuple(dict.fromkeys(notes)),
     )
 

@@ -10,7 +10,15 @@ from functools import lru_cache
 
 from bayeseval.errors import InputError
 
-__all__ = ["STANDARD", "Language", "resolve", "understand"]
+__all__ = [
+    "STANDARD",
+    "Language",
+    "is_code",
+    "nearest_name",
+    "resolve",
+    "understand",
+    "variant_name",
+]
 
 # Codes that do not exist, or exist and mean something else than those who write them think.
 _MISTAKES: Mapping[str, str] = {
@@ -139,6 +147,8 @@ _NAMES: Mapping[str, str] = {
 }
 # English names that say less, or something else, in CLDR.
 _SHOWN_AS: Mapping[str, str] = {"hbs": "Serbo-Croatian", "prs": "Dari"}
+# What CLDR adds to the standard variety where the macro language has the same name.
+_INDIVIDUAL = " (individual language)"
 _NOT_LANGUAGES = ("mis", "mul", "und", "zxx")
 
 
@@ -335,7 +345,7 @@ def _language(label: str, code: str, script: str | None, territory: str | None) 
         script=_SAME_SCRIPT.get(script or usual, script or usual),
         script_given=script is not None,
         territory=territory,
-        name=name.removesuffix(" (individual language)"),
+        name=name.removesuffix(_INDIVIDUAL),
     )
 
 
@@ -355,16 +365,43 @@ def _usual_script(code: str, territory: str | None) -> str:
     return ""
 
 
-def _nearest(text: str) -> str:
-    """Suggest a code or a name; codes of three letters are all near each other, so only names."""
-    near = difflib.get_close_matches(text.casefold(), _english_names(), n=1, cutoff=0.7)
-    return f"; did you mean {_english_names()[near[0]]!r}?" if near else ""
+def is_code(label: str) -> bool:
+    """Whether a label is a language's code, and not its English name."""
+    return _as_tag(" ".join(str(label).split())) is not None
 
 
-@lru_cache(maxsize=1)
-def _english_names() -> dict[str, str]:
+def variant_name(label: str) -> str:
+    """English name of a code with the script and territory that it says."""
     import langcodes
     from langcodes.data_dicts import LANGUAGE_ALPHA3
 
-    names = (langcodes.Language.get(code).display_name("en") for code in sorted(LANGUAGE_ALPHA3))
-    return {name.casefold(): name for name in names}
+    one = resolve(label)
+    short = {three: two for two, three in LANGUAGE_ALPHA3.items()}.get(one.code, one.code)
+    script = one.script if one.script_given and not one.territory else None
+    full = langcodes.Language.make(language=short, script=script, territory=one.territory)
+    return full.display_name("en").removesuffix(_INDIVIDUAL)
+
+
+def nearest_name(label: str) -> str:
+    """Name and code of the language whose English name is nearest, or an empty string."""
+    near = difflib.get_close_matches(label.casefold(), _english_names(), n=1, cutoff=0.8)
+    if not near:
+        return ""
+    name, code = _english_names()[near[0]]
+    return f"{name} ({code})"
+
+
+def _nearest(text: str) -> str:
+    """Suggest a code or a name; codes of three letters are all near each other, so only names."""
+    near = difflib.get_close_matches(text.casefold(), _english_names(), n=1, cutoff=0.7)
+    return f"; did you mean {_english_names()[near[0]][0]!r}?" if near else ""
+
+
+@lru_cache(maxsize=1)
+def _english_names() -> dict[str, tuple[str, str]]:
+    """English names and codes of languages with two letters, by the name in lower case."""
+    import langcodes
+    from langcodes.data_dicts import LANGUAGE_ALPHA3
+
+    names = ((langcodes.Language.get(code).display_name("en"), code) for code in LANGUAGE_ALPHA3)
+    return {name.casefold(): (name, code) for name, code in sorted(names)}

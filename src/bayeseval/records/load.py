@@ -39,6 +39,8 @@ def load(
     mapping_file: str | os.PathLike[str] | None = None,
     units: UnitsLike | Mapping[str, UnitsLike] | None = None,
     language_names: Mapping[str, str] | None = None,
+    missing: float | Sequence[float] = (),
+    drop: Mapping[str, Sequence[str]] | None = None,
     mixed_scales: MixedScales | None = None,
     diverged_runs: DivergedRuns | None = None,
     format: str | None = None,
@@ -64,14 +66,19 @@ def load(
         ``{"score": "F1"}``. None leaves a column out.
     mapping_file : path, optional
         YAML file with ``columns``, ``units``, ``language_names``, ``datasets``,
-        ``mixed_scales``, ``diverged_runs``, ``constants``, ``likelihoods``; or a reuben
-        configuration (``score_col``, ...). One reuben configuration beside the data is
-        found without being named. Arguments win over it, and it wins over a benchmark's card.
+        ``missing``, ``drop``, ``mixed_scales``, ``diverged_runs``, ``constants``,
+        ``likelihoods``; or a reuben configuration (``score_col``, ...). One of these beside
+        the data is found without being named. Arguments win over it, and it wins over a
+        benchmark's card.
     units : Units, pair, mapping or None
         Bounds of the scores, ``(lower, upper)``: for all tasks, or by task (the key
         ``"*"`` stands for all others). Guessed and reported when not given.
     language_names : mapping of str to str, optional
         Names of language labels.
+    missing : float or sequence of float
+        Scores that mean that there is no score, such as -1; their rows are left out.
+    drop : mapping of str to sequence of str, optional
+        Models, languages and tasks to leave out: ``{"model": ["a", "b"]}``.
     mixed_scales : {"refuse", "allow"}, optional
         What to do with a task that seems to mix 0-1 and 0-100 scales, or whose scores
         of one model seem to be in other units.
@@ -109,6 +116,8 @@ def load(
         columns=columns or {},
         units=units,
         language_names=language_names or {},
+        missing=(float(missing),) if isinstance(missing, int | float) else tuple(missing),
+        drop=drop or {},
         mixed_scales=mixed_scales,
         diverged_runs=diverged_runs,
         format=format,
@@ -131,7 +140,7 @@ def _load(
     path = _find(Path(source), text=os.fspath(source))
     card = read_card(path / _CARD) if _is_card_folder(path) else None
     said, notes = _said(path, card, mapping_file)
-    settings = said.merged(asked)
+    settings = said.merged(asked).without_dropped_tasks()
     options = Options(metrics=settings.metrics, task_names=settings.task_names, progress=progress)
     tables, found, of_tool = _tables(path, card, settings.format, options)
     return Records._assembled(
@@ -141,6 +150,9 @@ def _load(
             units=settings.units,
             mixed=settings.mixed_scales or "refuse",
             diverged=settings.diverged_runs or "refuse",
+            missing=settings.missing,
+            drop=settings.drop,
+            named=settings.language_names,
             notes=[*found, *notes],
             small=of_tool,
         ),

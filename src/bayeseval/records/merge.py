@@ -11,7 +11,7 @@ from bayeseval.names import Likelihood
 from bayeseval.records.build import assemble
 from bayeseval.records.readers.base import file_bytes
 from bayeseval.records.readers.same_language import one_label_each
-from bayeseval.records.report import counted, shorten
+from bayeseval.records.report import WARNING, counted, shorten
 from bayeseval.records.table import Records, raw_from_frame
 
 __all__ = ["merge"]
@@ -60,18 +60,32 @@ def merge(parts: Sequence[Records]) -> Records:
         )
         raw = raw_from_frame(frame.assign(language=ours), part.name)
         tables.append(replace(raw, dropped=part.report.dropped))
-        notes += [f"{part.name}: {note}" for note in part.report.notes]
+        notes += [_of_part(part.name, note) for note in part.report.notes]
         for code, text in part.language_names.items():
             language_names.setdefault(labels[part.name, code], text)
     return Records._assembled(
         # Scales and runs were looked at when each benchmark was read.
-        assemble(tables, columns={}, units=None, mixed="allow", diverged="allow", notes=notes),
+        assemble(
+            tables,
+            columns={},
+            units=None,
+            mixed="allow",
+            diverged="allow",
+            notes=notes,
+            again=True,
+        ),
         name="+".join(names),
         language_names=language_names,
         datasets={task: name for part in parts for task, name in part.datasets.items()},
         likelihoods={task: kind for part in parts for task, kind in _likelihoods(part).items()},
         covariate_files=covariates,
     )
+
+
+def _of_part(name: str, note: str) -> str:
+    """A benchmark's note under its name; a warning stays recognisable as one."""
+    text = note.removeprefix(WARNING)
+    return f"{name}: {note}" if text == note else f"{WARNING}{name}: {text}"
 
 
 def _likelihoods(part: Records) -> dict[str, Likelihood]:

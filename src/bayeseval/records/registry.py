@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from bayeseval._resources import resource_names
 from bayeseval._yaml import parse_config, read_yaml
@@ -90,6 +90,11 @@ class UnitsConfig(_Frozen):
         return named
 
 
+def _as_list(value: Any) -> Any:
+    """One value alone means a list of it."""
+    return (value,) if isinstance(value, str | int | float) else value
+
+
 class TableMapping(_Frozen):
     """How to read a table; the content of a ``--mapping`` file.
 
@@ -107,6 +112,10 @@ class TableMapping(_Frozen):
     datasets : mapping of str to str
         Task to the dataset whose outputs it scores, where it is not what stands before
         the task's colon. Tasks of one dataset are several metrics of the same outputs.
+    missing : number or list of numbers
+        Scores that mean that there is no score, such as -1; their rows are left out.
+    drop : mapping of str to list of str
+        Models, languages and tasks to leave out, as in ``{model: [a, b], task: [c]}``.
     mixed_scales : {"refuse", "allow"}
         What to do with a task that seems to mix 0-1 and 0-100 scales, or whose scores
         of one model seem to be in other units.
@@ -129,6 +138,10 @@ class TableMapping(_Frozen):
     units: UnitsConfig | None = None
     language_names: dict[str, str] = Field(default_factory=dict)
     datasets: dict[str, str] = Field(default_factory=dict)
+    missing: Annotated[tuple[float, ...], BeforeValidator(_as_list)] = ()
+    drop: dict[
+        Literal["model", "language", "task"], Annotated[tuple[str, ...], BeforeValidator(_as_list)]
+    ] = Field(default_factory=dict)
     mixed_scales: MixedScales = "refuse"
     diverged_runs: DivergedRuns = "refuse"
     format: str | None = None

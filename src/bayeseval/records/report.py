@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 from bayeseval.errors import InputError
 
-__all__ = ["Dropped", "LoadReport", "Units", "counted", "plain", "shorten", "show"]
+__all__ = ["WARNING", "Dropped", "LoadReport", "Units", "counted", "plain", "shorten", "show"]
+
+WARNING = "warning: "
+"""How a note starts that must not be missed."""
 
 _SHOWN_WIDTH = 60
 
@@ -117,6 +120,11 @@ class LoadReport:
     def mapping(self) -> Mapping[str, str]:
         """Our columns and theirs, as a mapping."""
         return dict(self.columns)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Those of the notes that warn of something."""
+        return tuple(note for note in self.notes if note.startswith(WARNING))
 
     @property
     def n_dropped(self) -> int:

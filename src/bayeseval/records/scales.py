@@ -11,7 +11,14 @@ import numpy.typing as npt
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.records.report import Units, shorten
 
-__all__ = ["UnitsLike", "check_range", "mixed_scales", "normalise_units", "resolve_units"]
+__all__ = [
+    "UnitsLike",
+    "check_range",
+    "mixed_scales",
+    "normalise_units",
+    "resolve_units",
+    "stated_units",
+]
 
 UnitsLike = Units | tuple[float | None, float | None]
 
@@ -88,21 +95,34 @@ def resolve_units(
                 f"{source}: units: no task {name!r}{did_you_mean(name, tasks)}"
                 f" (tasks: {shorten(tasks, limit=15)})"
             )
-    stated = {name: named.get(name) or default or found.get(name) for name in tasks}
-    own = {name: stated[name] or _guess(scores[task == code]) for code, name in enumerate(tasks)}
+    stated = stated_units(tasks, declared, found)
+    own = {
+        name: stated.get(name) or _guess(scores[task == code]) for code, name in enumerate(tasks)
+    }
     # A task that nobody solves is on the scale of the others, when they have one.
     scales = {u for u in own.values() if u and u.lower is not None and u.upper is not None}
     unsolved = next(iter(scales)) if len(scales) == 1 else Units()
     units = {name: bounds or unsolved for name, bounds in own.items()}
     guesses: dict[Units, list[str]] = {}
     for name in tasks:
-        if stated[name] is None:
+        if name not in stated:
             guesses.setdefault(units[name], []).append(name)
     overruled = [name for name in tasks if name in found and found[name] != units[name]]
     notes = [_guess_note(guess, names) for guess, names in guesses.items()]
     if overruled:
         notes.append(f"declared units overrule the bounds in the table for {shorten(overruled)}")
     return units, notes
+
+
+def stated_units(
+    tasks: tuple[str, ...],
+    declared: tuple[Units | None, Mapping[str, Units]],
+    found: Mapping[str, Units],
+) -> dict[str, Units]:
+    """Bounds that the user or the table states, by task; parameters as :func:`resolve_units`."""
+    default, named = declared
+    stated = {name: named.get(name) or default or found.get(name) for name in tasks}
+    return {name: bounds for name, bounds in stated.items() if bounds is not None}
 
 
 def _guess(scores: Scores) -> Units | None:

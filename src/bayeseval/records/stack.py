@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import numpy as np
@@ -34,6 +35,14 @@ class Stack:
 
     def __len__(self) -> int:
         return len(self.file)
+
+    def take(self, rows: npt.NDArray[np.bool_]) -> Stack:
+        """The rows of this mask, which keep their places."""
+        some = copy.copy(self)
+        some.file, some.row = self.file[rows], self.row[rows]
+        some.labels = {name: coded.take(rows) for name, coded in self.labels.items()}
+        some.numbers = {name: values[rows] for name, values in self.numbers.items()}
+        return some
 
     @property
     def source(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from bayeseval.errors import InputError, did_you_mean
 from bayeseval.names import FACTORS, LIKELIHOODS, Factor, Likelihood
 from bayeseval.records.build import Assembled, DivergedRuns, MixedScales, assemble
 from bayeseval.records.columns import LABELS, REPLICATES
+from bayeseval.records.language_labels import names_of
 from bayeseval.records.raw import Column, Nested, RawTable, make_table
 from bayeseval.records.report import LoadReport, Units, counted, shorten
 from bayeseval.records.scales import UnitsLike
@@ -73,6 +74,8 @@ class Records:
         units: UnitsLike | Mapping[str, UnitsLike] | None = None,
         language_names: Mapping[str, str] | None = None,
         datasets: Mapping[str, str] | None = None,
+        missing: float | Sequence[float] = (),
+        drop: Mapping[str, Sequence[str]] | None = None,
         mixed_scales: MixedScales = "refuse",
         diverged_runs: DivergedRuns = "refuse",
         likelihoods: Mapping[str, Likelihood] | None = None,
@@ -96,6 +99,10 @@ class Records:
             Names of language labels, for tables and figures.
         datasets : mapping of str to str, optional
             Task to dataset, where it is not what stands before the task's colon.
+        missing : float or sequence of float
+            Scores that mean that there is no score, such as -1; their rows are left out.
+        drop : mapping of str to sequence of str, optional
+            Models, languages and tasks to leave out: ``{"model": ["a", "b"]}``.
         mixed_scales : {"refuse", "allow"}
             What to do with a task that seems to mix 0-1 and 0-100 scales, or whose
             scores of one model seem to be in other units.
@@ -117,6 +124,9 @@ class Records:
                 units=units,
                 mixed=mixed_scales,
                 diverged=diverged_runs,
+                missing=(missing,) if isinstance(missing, int | float) else missing,
+                drop=drop,
+                named=language_names or {},
             ),
             name=name,
             language_names=language_names,
@@ -138,7 +148,6 @@ class Records:
         codes = {name: np.array(values) for name, values in parts.codes.items()}
         for values in codes.values():
             values.flags.writeable = False
-        known = set(parts.labels["language"])
         for task, likelihood in (likelihoods or {}).items():
             tasks = (*parts.labels["task"], "default")
             for what, given, allowed in (
@@ -158,9 +167,7 @@ class Records:
             _codes={factor: codes[factor] for factor in LABELS},
             _replicates={name: codes[name] for name in REPLICATES if name in codes},
             _units=dict(parts.units),
-            _language_names={
-                code: text for code, text in (language_names or {}).items() if code in known
-            },
+            _language_names=names_of(parts.labels["language"], language_names or {}),
             _datasets=_datasets(parts, datasets or {}, name=name),
             _likelihoods=dict(likelihoods or {}),
             _covariate_files=dict(covariate_files or {}),
@@ -218,15 +225,19 @@ class Records:
         if table.empty:
             raise InputError(f"{name}: no record is left")
         tasks = set(table["task"])
-        some = type(self).from_frame(
-            table,
+        some = type(self)._assembled(
+            assemble(
+                [raw_from_frame(table, name)],
+                columns={},
+                units={task: unit for task, unit in self._units.items() if task in tasks},
+                # Looked at when the whole table was read.
+                mixed="allow",
+                diverged="allow",
+                again=True,
+            ),
             name=name,
-            units={task: unit for task, unit in self._units.items() if task in tasks},
             language_names=self._language_names,
             datasets={task: dataset for task, dataset in self._datasets.items() if task in tasks},
-            # Looked at when the whole table was read.
-            mixed_scales="allow",
-            diverged_runs="allow",
             likelihoods={
                 task: kind
                 for task, kind in self._likelihoods.items()

@@ -1,0 +1,156 @@
+"""Scores that may be slips: warned of by name, and kept."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from bayeseval.records.report import Units, counted, shorten
+
+__all__ = ["doubtful_scores", "same_models"]
+
+# Normal scores are this many times their median deviation from the median once in 1e40.
+_FAR: Final = 20.0
+_PERCENT: Final = 100.0
+# Fractions among percentages: nothing between 1 and 10, and most scores well above.
+_GAP: Final = 10.0
+_CLEARLY_PERCENT: Final = 20.0
+# Fewer scores than these say nothing by being equal.
+_FEWEST: Final = 4
+_SHOWN: Final = 3
+
+Scores = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Where = Callable[[int], str]
+
+
+def doubtful_scores(
+    scores: Scores, task: Codes, tasks: tuple[str, ...], *, units: Mapping[str, Units], where: Where
+) -> list[str]:
+    """Warn of scores far from their task's others, and of fractions among percentages.
+
+    *Far*: in a task without an upper bound, more than 20 times as far from the median as
+    the other scores' median distance; or above 100, and twice the highest other score,
+    while at least nine in ten lie between 0 and 100; or a single whole negative
+    number, less than a tenth of the median or below all fractions.
+
+    *Fractions*: in a task whose scores reach above 20, at most a quarter of the scores lie
+    between 0 and 1, none between 1 and 10, and times 100 they are in the others' range.
+
+    Parameters
+    ----------
+    scores : ndarray of float, shape (n,)
+    task : ndarray of int, shape (n,)
+        Position of each score's task in `tasks`.
+    tasks : tuple of str
+    units : mapping of str to Units
+        Bounds by task, declared or guessed.
+    where : callable
+        Place of a record, for messages.
+    """
+    warnings = []
+    for code, name in enumerate(tasks):
+        rows = np.flatnonzero(task == code)
+        values = scores[rows]
+        if len(values) < _FEWEST:
+            continue
+        far = _far(values, bounded=units[name].upper is not None)
+        if far.any():
+            median = float(np.median(values[~far]))
+            listed = _listed(rows[far], scores, where)
+            warnings.append(
+                f"warning: task {name!r}: {counted(int(far.sum()), 'score')} far from the others"
+                f" (median {median:.4g}): {listed}; correct it or leave it out if it is a slip"
+            )
+        fractions = _fractions(values)
+        if fractions.any():
+            listed = _listed(rows[fractions], scores, where)
+            warnings.append(
+                f"warning: task {name!r}: {counted(int(fractions.sum()), 'score')} between 0 and 1"
+                f" among percentages (the others start at {_lowest(values, fractions):.4g}):"
+                f" {listed}; multiply by 100 if they are fractions"
+            )
+    return warnings
+
+
+def _far(values: Scores, *, bounded: bool) -> Bools:
+    away = np.abs(values - np.median(values))
+    typical = float(np.median(away[away > 0.0])) if (away > 0.0).any() else 0.0
+    far = np.zeros(len(values), dtype=np.bool_)
+    if not bounded and typical > 0.0:
+        far |= away > _FAR * typical
+    above = values > _PERCENT
+    if values.min() >= 0.0 and 0 < above.sum() <= 0.1 * len(values):
+        far |= values > max(_PERCENT, 2.0 * values[~above].max())
+    if not bounded and (values < 0.0).sum() == 1:
+        # -1 among scores that cannot be negative.
+        lowest = float(values.min())
+        whole = lowest == np.floor(lowest)
+        apart = np.median(values) > 10.0 * abs(lowest) or values.max() <= abs(lowest)
+        far |= (values == lowest) & bool(whole and apart)
+    return far
+
+
+def _fractions(values: Scores) -> Bools:
+    low = (values > 0.0) & (values < 1.0)
+    rest = values[~low & (values != 0.0)]
+    if not low.any() or low.sum() > 0.25 * len(values) or not rest.size:
+        return np.zeros(len(values), dtype=np.bool_)
+    as_percent = _PERCENT * values[low]
+    fits = as_percent.min() >= rest.min() and as_percent.max() <= rest.max()
+    plain = rest.min() >= _GAP and np.median(rest) > _CLEARLY_PERCENT and rest.max() <= _PERCENT
+    return low & bool(fits and plain)
+
+
+def _lowest(values: Scores, fractions: Bools) -> float:
+    rest = values[~fractions]
+    return float(rest[rest > 0.0].min())
+
+
+def _listed(rows: Codes, scores: Scores, where: Where) -> str:
+    return shorten([f"{scores[row]:g} ({where(int(row))})" for row in rows], limit=_SHOWN)
+
+
+def same_models(scores: Scores, model: Codes, models: tuple[str, ...], cells: Codes) -> list[str]:
+    """Warn of models with one score throughout, and of models with the same scores.
+
+    Parameters
+    ----------
+    scores : ndarray of float, shape (n,)
+    model : ndarray of int, shape (n,)
+        Position of each score's model in `models`.
+    models : tuple of str
+    cells : ndarray of int, shape (n,)
+        Everything but the model that tells records apart, as one number.
+    """
+    constant = []
+    alike: dict[bytes, list[str]] = defaultdict(list)
+    order = np.lexsort((cells, model))
+    starts = np.searchsorted(model[order], np.arange(len(models) + 1))
+    for code, label in enumerate(models):
+        rows = order[starts[code] : starts[code + 1]]
+        if len(rows) < _FEWEST:
+            continue
+        own = scores[rows]
+        if np.ptp(own) == 0.0:
+            constant.append(f"{label} ({len(rows)} times {own[0]:g})")
+        else:
+            alike[cells[rows].tobytes() + own.tobytes()].append(label)
+    warnings = []
+    if constant and np.ptp(scores) > 0.0:
+        warnings.append(
+            f"warning: one score throughout for model {shorten(constant, limit=_SHOWN)}; leave the"
+            " model out if it was not run or its outputs could not be scored"
+        )
+    for labels in alike.values():
+        if len(labels) > 1:
+            warnings.append(
+                f"warning: models {shorten(labels, limit=6)} have exactly the same scores; leave"
+                " the copies out if they are one model"
+            )
+    return warnings

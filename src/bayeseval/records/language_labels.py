@@ -1,0 +1,143 @@
+"""Language labels of one table: two labels of one language, names, labels nobody knows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from bayeseval.records.coded import Coded
+from bayeseval.records.language_codes import is_code, nearest_name, understand, variant_name
+from bayeseval.records.report import shorten, show
+
+__all__ = ["merge_labels", "names_of", "unknown_labels"]
+
+_SHOWN = 4
+# Shorter labels are near to something by chance.
+_LONG_ENOUGH = 5
+
+
+def merge_labels(languages: Coded) -> tuple[Coded, list[str]]:
+    """One label where several mean the same language, script and territory.
+
+    ``English``, ``en`` and ``eng_Latn`` become the label that most rows have (of equally
+    many the shortest). Labels of a macro language and of its standard variety (``sw`` and
+    ``swh``, ``fil`` and ``tl``) stay apart, because a table may mean both.
+
+    Parameters
+    ----------
+    languages : Coded
+        The language of each row.
+
+    Returns
+    -------
+    languages : Coded
+        With one label each.
+    notes : list of str
+        Which labels were merged, and a warning for those that stay apart.
+    """
+    groups: dict[tuple[str, str, str | None], list[str]] = defaultdict(list)
+    near: dict[tuple[str, str, str | None], dict[str, str]] = defaultdict(dict)
+    for label in languages.present():
+        one = understand(label)
+        if one is not None:
+            groups[one.code, one.script, one.territory].append(label)
+            near[one.standard, one.script, one.territory].setdefault(one.code, label)
+    rows = dict(zip(languages.levels, _rows(languages), strict=True))
+    taken: dict[str, str] = {}
+    notes = []
+    for labels in groups.values():
+        kept, *others = sorted(labels, key=lambda label: (-rows[label], len(label), label))
+        if others:
+            taken |= dict.fromkeys(others, kept)
+            which = shorten([show(label) for label in sorted(labels)], limit=_SHOWN)
+            notes.append(
+                f"language labels {which} mean the same language: all are called {show(kept)}"
+            )
+    for by_code in near.values():
+        if len(by_code) > 1:
+            which = shorten([show(taken.get(one, one)) for one in by_code.values()], limit=_SHOWN)
+            notes.append(
+                f"warning: language labels {which} may mean the same language (a language and its"
+                " standard variety); they were kept apart: rename one if they are the same"
+            )
+    if not taken:
+        return languages, notes
+    return Coded.of(languages.codes, [taken.get(one, one) for one in languages.levels]), notes
+
+
+def _rows(languages: Coded) -> list[int]:
+    counts: list[int] = np.bincount(languages.codes, minlength=len(languages.levels)).tolist()
+    return counts
+
+
+def names_of(labels: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
+    """English names of the labels that are codes, and those that are given.
+
+    Names that several labels would share say the script or territory too (``Chinese
+    (Traditional)``); where that does not help, the labels have none. A label that is a
+    name itself needs no other.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        The table's language labels.
+    given : mapping of str to str
+        Names that the user or the card states; they win. Other labels are left aside.
+    """
+    found: dict[str, str] = {}
+    for label in labels:
+        parts = [understand(part) if is_code(part) else None for part in label.split("+")]
+        if all(part is not None for part in parts):
+            found[label] = " + ".join(part.name for part in parts if part is not None)
+    for same in _sharing(found):
+        found |= {label: variant_name(label) for label in same}
+    for same in _sharing(found):
+        for label in same:
+            del found[label]
+    known = {label: name for label, name in given.items() if label in set(labels)}
+    return {**found, **known}
+
+
+def _sharing(names: Mapping[str, str]) -> list[list[str]]:
+    by_name: dict[str, list[str]] = defaultdict(list)
+    for label, name in names.items():
+        by_name[name].append(label)
+    return [labels for labels in by_name.values() if len(labels) > 1]
+
+
+def unknown_labels(labels: Iterable[str], named: Iterable[str]) -> list[str]:
+    """Warn of labels that no registry of languages knows and that the user has not named.
+
+    A table that uses no registered label at all has labels of its own: that is a note.
+
+    Parameters
+    ----------
+    labels : iterable of str
+        The table's language labels.
+    named : iterable of str
+        Labels that the user or the card names.
+    """
+    every, own = list(labels), set(named)
+    unknown = [
+        label
+        for label in every
+        if label not in own and any(understand(part) is None for part in label.split("+"))
+    ]
+    if not unknown:
+        return []
+    near = {label: nearest_name(label) for label in unknown if len(label) >= _LONG_ENOUGH}
+    suggested = [label for label in unknown if near.get(label)]
+    if len(unknown) == len(every) and not suggested:
+        return [
+            f"no language label is in the registry ({shorten(map(show, unknown), limit=_SHOWN)}):"
+            " there are no names of languages; give them with language_names in a mapping file"
+        ]
+    others = [label for label in unknown if label not in suggested]
+    listed = [f"{show(label)} (did you mean {near[label]}?)" for label in suggested]
+    listed += [show(label) for label in others]
+    return [
+        f"warning: language labels that no registry knows: {shorten(listed, limit=_SHOWN)}; correct"
+        " them, or name them with language_names in a YAML file given with --mapping"
+    ]

@@ -1,0 +1,77 @@
+"""Rows to leave out because the user says so: levels, and scores that stand for a missing one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from bayeseval.errors import InputError, did_you_mean
+from bayeseval.records.columns import LABELS
+from bayeseval.records.report import Dropped, counted, shorten
+from bayeseval.records.stack import Stack
+
+__all__ = ["leave_out"]
+
+
+def leave_out(
+    stack: Stack, *, drop: Mapping[str, Sequence[str]], missing: Sequence[float]
+) -> tuple[Stack, list[Dropped], list[str]]:
+    """The rows that stay, what was left out, and what to report.
+
+    Parameters
+    ----------
+    stack : Stack
+        All rows.
+    drop : mapping of str to sequence of str
+        ``model``, ``language`` or ``task`` to the labels whose rows are left out.
+    missing : sequence of float
+        Scores that mean that there is no score.
+
+    Raises
+    ------
+    InputError
+        If a label or a factor is not there.
+    """
+    dropped: list[Dropped] = []
+    notes: list[str] = []
+    for factor, labels in drop.items():
+        if factor not in LABELS:
+            raise InputError(
+                f"{stack.source}: drop: no factor {factor!r}{did_you_mean(factor, LABELS)}"
+                f" (allowed: {', '.join(LABELS)})"
+            )
+        known = stack.labels[factor].present()
+        for label in labels:
+            if label not in known:
+                raise InputError(
+                    f"{stack.source}: drop: no {factor} {label!r}{did_you_mean(label, known)}"
+                    f" (there are: {shorten(known, limit=15)})"
+                )
+        gone = stack.labels[factor].among(set(labels))
+        if gone.any():
+            counts = {label: int(stack.labels[factor].among({label}).sum()) for label in labels}
+            reason = f"{factor} left out on request (drop)"
+            dropped.append(Dropped(reason, tuple(sorted(counts.items())), _first(stack, gone)))
+            stack = stack.take(~gone)
+    for value in missing:
+        gone = stack.numbers["score"] == value
+        if not gone.any():
+            notes.append(f"no score is {value:g}: 'missing: {value:g}' leaves nothing out")
+            continue
+        models = stack.labels["model"].take(gone)
+        each = np.bincount(models.codes, minlength=len(models.levels)).tolist()
+        counts = {label: n for label, n in zip(models.levels, each, strict=True) if n}
+        reason = f"score {value:g}, which means missing"
+        dropped.append(Dropped(reason, tuple(sorted(counts.items())), _first(stack, gone)))
+        before, stack = stack, stack.take(~gone)
+        for factor in LABELS:
+            lost = set(before.labels[factor].present()) - set(stack.labels[factor].present())
+            if lost:
+                which = counted(len(lost), factor)
+                notes.append(f"no score left for {which}: {shorten(sorted(lost))}")
+    return stack, dropped, notes
+
+
+def _first(stack: Stack, rows: np.ndarray) -> str:
+    return stack.at(int(np.flatnonzero(rows)[0]))

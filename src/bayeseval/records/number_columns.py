@@ -1,0 +1,105 @@
+"""Columns of numbers beside the score: what they may hold, and bounds of the scores in them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from bayeseval.errors import InputError
+from bayeseval.records.report import Units, shorten
+from bayeseval.records.stack import Stack
+
+__all__ = ["check_numbers", "found_units"]
+
+_WHOLE: Final = ("n", "k", "n_seeds", "n_boot")
+_AT_LEAST: Final = {
+    "n": 1.0,
+    "k": 0.0,
+    "se": 0.0,
+    "seed_sd": 0.0,
+    "boot_sd": 0.0,
+    "n_seeds": 1.0,
+    "n_boot": 1.0,
+}
+
+
+def check_numbers(stack: Stack, task: npt.NDArray[np.int64], tasks: tuple[str, ...]) -> None:
+    """Refuse numbers that their column cannot hold, and a chance level that is not one per task."""
+    numbers = stack.numbers
+    for name, least in _AT_LEAST.items():
+        if name in numbers:
+            _refuse(stack, name, numbers[name] < least, f"is below {least:g}")
+    for name in _WHOLE:
+        if name in numbers:
+            values = numbers[name]
+            broken = np.isfinite(values) & (values != np.floor(values))
+            _refuse(stack, name, broken, "is not a whole number")
+    if "k" in numbers:
+        given = np.isfinite(numbers["k"])
+        items = numbers.get("n", np.full(len(stack), np.nan))
+        _refuse(stack, "k", given & np.isnan(items), "has no n (number of items) beside it")
+        _refuse(stack, "k", numbers["k"] > items, "is above n, the number of items")
+    if "chance" in numbers:
+        _per_task(stack, "chance", task, tasks)
+
+
+def _refuse(stack: Stack, name: str, broken: npt.NDArray[np.bool_], why: str) -> None:
+    rows = np.flatnonzero(broken)
+    if rows.size:
+        first = int(rows[0])
+        more = f"; {rows.size} such rows" if rows.size > 1 else ""
+        raise InputError(
+            f"{stack.at(first, name)}: {name} {stack.numbers[name][first]:g} {why}{more}"
+        )
+
+
+def _per_task(
+    stack: Stack, name: str, task: npt.NDArray[np.int64], tasks: tuple[str, ...]
+) -> npt.NDArray[np.float64]:
+    """The one value that a column has in each task; NaN where it is empty throughout."""
+    values = stack.numbers[name]
+    given = np.flatnonzero(np.isfinite(values))
+    result = np.full(len(tasks), np.nan)
+    # Reversed, so that the first row of each task is the one that stays.
+    result[task[given][::-1]] = values[given][::-1]
+    other = given[values[given] != result[task[given]]]
+    if other.size:
+        row = int(other[0])
+        raise InputError(
+            f"{stack.at(row, name)}: {name} {values[row]:g} differs from"
+            f" {result[task[row]]:g} earlier in task {tasks[task[row]]!r}; it is one value per task"
+        )
+    return result
+
+
+def found_units(
+    stack: Stack, task: npt.NDArray[np.int64], tasks: tuple[str, ...]
+) -> tuple[dict[str, Units], list[str]]:
+    """Bounds given in the table's own columns ``scale_min`` and ``scale_max``."""
+    bounds = {
+        name: _per_task(stack, name, task, tasks)
+        for name in ("scale_min", "scale_max")
+        if name in stack.numbers
+    }
+    if not bounds:
+        return {}, []
+    unset = np.full(len(tasks), np.nan)
+    upper = bounds.get("scale_max", unset)
+    lower = bounds.get("scale_min", unset)
+    both = all(name in part.numbers for part in stack.parts for name in ("scale_min", "scale_max"))
+    found: dict[str, Units] = {}
+    assumed: list[str] = []
+    for code, name in enumerate(tasks):
+        low, high = lower[code], upper[code]
+        if not both and np.isnan(low) and np.isnan(high):
+            continue
+        if not both and np.isnan(low) and (stack.numbers["score"][task == code] >= 0).all():
+            low = 0.0
+            assumed.append(name)
+        found[name] = Units(
+            None if np.isnan(low) else float(low), None if np.isnan(high) else float(high)
+        )
+    notes = [f"lower bound taken as 0 for {shorten(assumed)} (no scale_min, no negative score)"]
+    return found, notes if assumed else []

@@ -1,0 +1,107 @@
+"""Numbers that stand for a missing score: -1 in many cells is refused until the user says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from bayeseval.errors import InputError
+from bayeseval.records.report import Units, counted, shorten
+
+__all__ = ["refuse_placeholders"]
+
+# What people write for "not run" besides negative numbers.
+_NINES: Final = (999.0, 9999.0, 99999.0, 999999.0)
+_HIGHEST: Final = 100.0
+
+Scores = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+
+
+def refuse_placeholders(
+    scores: Scores,
+    task: Codes,
+    tasks: tuple[str, ...],
+    model: Codes,
+    models: tuple[str, ...],
+    *,
+    declared: Mapping[str, Units],
+    where: Callable[[int], str],
+) -> None:
+    """Refuse one whole number, outside all other scores, in two cells or more.
+
+    A whole negative number counts when all other scores of its task are at least zero, and 999,
+    9999, ... when they lie between 0 and 100; a task of nothing else is compared with the
+    other tasks. A number within the declared bounds of its task is a score.
+
+    Parameters
+    ----------
+    scores : ndarray of float, shape (n,)
+    task : ndarray of int, shape (n,)
+        Position of each record's task in `tasks`.
+    tasks : tuple of str
+    model : ndarray of int, shape (n,)
+        Position of each record's model in `models`.
+    models : tuple of str
+    declared : mapping of str to Units
+        Bounds that the user or the table states, by task.
+    where : callable
+        Place of a record, for messages.
+
+    Raises
+    ------
+    InputError
+        Naming the number, its models, and the two ways to say what is meant.
+    """
+    negative = (scores < 0.0) & (scores >= -max(_NINES)) & (scores == np.floor(scores))
+    candidates = np.unique(scores[negative | np.isin(scores, _NINES)])
+    for value in candidates:
+        rows = np.flatnonzero(scores == value)
+        outside = [
+            code
+            for code in np.unique(task[rows])
+            if not _is_declared(value, declared.get(tasks[code]))
+            and _is_alone(value, scores, task == code)
+        ]
+        rows = rows[np.isin(task[rows], outside)]
+        if len(rows) < 2:
+            continue
+        named = np.unique(model[rows])
+        whole = [code for code in named if (scores[model == code] == value).all()]
+        most = f"all scores of {shorten([models[i] for i in whole], limit=4)}" if whole else ""
+        which = most or f"model {shorten([models[i] for i in named], limit=4)}"
+        span = "at least 0" if value < 0.0 else "between 0 and 100"
+        bound = "lower" if value < 0.0 else "upper"
+        raise InputError(
+            f"{where(int(rows[0]))}: score {value:g} in {counted(len(rows), 'cell')} ({which})"
+            f" while all other scores are {span}: it looks like a placeholder for a missing"
+            f" score; leave these rows out with 'missing: {value:g}' in a YAML file given with"
+            f" --mapping, or, if it is a score, declare it there with 'units: {{{_units(value)}}}'"
+            f" (the {bound} bound of the scale)"
+        )
+
+
+def _units(value: float) -> str:
+    return f"lower: {value:g}, upper: 100" if value < 0.0 else f"lower: 0, upper: {value:g}"
+
+
+def _is_declared(value: float, units: Units | None) -> bool:
+    if units is None:
+        return False
+    if value < 0.0:
+        return units.lower is not None and units.lower <= value
+    return units.upper is not None and units.upper >= value
+
+
+def _is_alone(value: float, scores: Scores, own: npt.NDArray[np.bool_]) -> bool:
+    """Whether the other scores of the task, or else of the table, leave no room for it."""
+    others = scores[own & (scores != value)]
+    others = others if others.size else scores[scores != value]
+    if not others.size:
+        return False
+    if value < 0.0:
+        return bool(others.min() >= 0.0)
+    return bool(others.min() >= 0.0 and others.max() <= _HIGHEST)

@@ -1,0 +1,263 @@
+"""Placeholders are refused, doubtful scores warned of, and the advice works when followed."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeseval import load
+from bayeseval.errors import InputError
+from bayeseval.records import Records, Units
+
+CELLS = list(product(("A", "B", "C"), ("de", "en", "hi", "sw"), ("qa", "nli")))
+
+
+def frame(*, top: float = 90.0) -> pd.DataFrame:
+    """Complete table of plausible scores between a fifth of `top` and `top`."""
+    rng = np.random.default_rng(1)
+    scores = rng.uniform(0.2 * top, top, len(CELLS)).round(3)
+    return pd.DataFrame(CELLS, columns=["model", "language", "task"]).assign(score=scores)
+
+
+def changed(value: float, *, top: float = 90.0, first: int = 0, n: int = 1) -> pd.DataFrame:
+    """The table with one value in rows `first` to `first + n`."""
+    table = frame(top=top)
+    table.loc[first : first + n - 1, "score"] = value
+    return table
+
+
+def read(table: pd.DataFrame) -> Records:
+    return Records.from_frame(table, name="slips")
+
+
+def warnings(table: pd.DataFrame) -> list[str]:
+    return list(read(table).report.warnings)
+
+
+def followed(table: pd.DataFrame, folder: Path, mapping: str) -> Records:
+    """The table read with a mapping file."""
+    path, file = folder / "table.csv", folder / "mapping.yaml"
+    table.to_csv(path, index=False)
+    file.write_text(mapping, encoding="utf-8")
+    return load(path, mapping_file=file)
+
+
+# Placeholders
+
+
+@pytest.mark.parametrize(
+    ("table", "which"),
+    [
+        (changed(-1.0, n=8), r"row 1, column 'score': score -1 in 8 cells \(all scores of A\)"),
+        (changed(-1.0, n=2), r"score -1 in 2 cells \(model A\)"),
+        (changed(-1.0, top=0.9, n=8), "score -1 in 8 cells"),
+        (changed(-99.0, n=16), r"score -99 in 16 cells \(all scores of A, B\)"),
+        (changed(999.0, first=8, n=8), r"row 9, .*score 999 in 8 cells \(all scores of B\)"),
+    ],
+)
+def test_a_number_in_the_place_of_missing_scores_is_refused(
+    table: pd.DataFrame, which: str
+) -> None:
+    with pytest.raises(InputError, match=which) as caught:
+        read(table)
+    assert "\n" not in str(caught.value)
+
+
+def test_negative_scores_are_no_placeholders() -> None:
+    table = changed(-1.0, n=2)
+    table.loc[5, "score"] = -3.2
+    table.loc[6, "score"] = -0.4
+    assert read(table).scores.min() == -3.2
+    # Parts of one.
+    assert read(changed(-0.5, n=2)).scores.min() == -0.5
+    # A task with negative scores does not excuse another.
+    both = changed(-1.0, n=8)
+    both.loc[both["task"] == "nli", "score"] -= 60.0
+    with pytest.raises(InputError, match="score -1 in 4 cells"):
+        read(both)
+    # Negative marks of single test items are scores.
+    items = pd.concat([frame().assign(item=i, score=[1, 0, -1][i]) for i in range(3)])
+    assert read(items).scores.min() == -1.0
+
+
+def test_both_ways_to_say_what_a_placeholder_is_work(tmp_path: Path) -> None:
+    table = changed(-1.0, n=8)
+    with pytest.raises(InputError) as caught:
+        read(table)
+    text = str(caught.value)
+    advice = [part.split("'")[0] for part in text.split("'")[3::2]]
+    assert advice == ["missing: -1", "units: {lower: -1, upper: 100}"]
+    left = followed(table, tmp_path, advice[0])
+    assert left.coords["model"] == ("B", "C")
+    (dropped,) = left.report.dropped
+    assert (dropped.reason, dropped.counts) == ("score -1, which means missing", (("A", 8),))
+    assert "no score left for 1 model: A" in left.report.notes
+    kept = followed(table, tmp_path, advice[1])
+    assert kept.coords["model"] == ("A", "B", "C")
+    assert kept.units == {"qa": Units(-1, 100), "nli": Units(-1, 100)}
+    # Records that were read are not asked about again, also not their parts.
+    part = kept.subset(kept.codes("language") < 2, name="part")
+    assert part.scores.min() == -1.0
+
+
+def test_missing_takes_several_numbers_and_says_when_there_are_none(tmp_path: Path) -> None:
+    table = changed(-1.0, n=2)
+    table.loc[20:21, "score"] = 999.0
+    records = followed(table, tmp_path, "missing: [-1, 999, -7]")
+    assert len(records) == len(CELLS) - 4
+    assert records.report.n_rows_read == len(CELLS)
+    assert "no score is -7: 'missing: -7' leaves nothing out" in records.report.notes
+    same = Records.from_frame(table, name="slips", missing=[-1, 999])
+    assert same.content_hash == records.content_hash
+
+
+def test_levels_are_left_out_by_name(tmp_path: Path) -> None:
+    records = followed(
+        frame(),
+        tmp_path,
+        "drop: {model: C, language: [de, hi], task: [nli]}\n"
+        "units: {lower: 0, upper: 100, tasks: {nli: {lower: 0, upper: 1}}}\n"
+        "datasets: {nli: xnli}\nlikelihoods: {default: normal, nli: beta}",
+    )
+    assert records.coords == {"language": ("en", "sw"), "task": ("qa",), "model": ("A", "B")}
+    assert [d.counts for d in records.report.dropped] == [
+        (("C", 8),),
+        (("de", 4), ("hi", 4)),
+        (("nli", 4),),
+    ]
+    assert records.report.n_dropped == len(CELLS) - 4
+    with pytest.raises(InputError, match="drop: no language 'swa'; did you mean 'sw'"):
+        followed(frame(), tmp_path, "drop: {language: [swa]}")
+    with pytest.raises(InputError, match="drop"):
+        followed(frame(), tmp_path, "drop: {seed: [1]}")
+    with pytest.raises(InputError, match=r"only one model \('A'\) after rows were dropped"):
+        followed(frame(), tmp_path, "drop: {model: [B, C]}")
+
+
+# Warnings
+
+
+def test_a_plausible_table_has_no_warnings() -> None:
+    assert warnings(frame()) == []
+    assert warnings(frame(top=0.9)) == []
+    rng = np.random.default_rng(2)
+    heavy = frame().assign(score=lambda t: 50.0 + 10.0 * rng.standard_t(3, len(t)))
+    assert warnings(heavy) == []
+    hard = frame().assign(score=lambda t: (t["score"] / 30.0).round(2))
+    assert warnings(hard) == []
+    assert warnings(changed(0.0, n=3)) == []
+    assert load("mega").report.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "top"), [(1e6, 90.0), (480.0, 90.0), (1e6, 0.9), (-1.0, 90.0), (-1.0, 0.9)]
+)
+def test_a_score_far_from_the_others_is_named(value: float, top: float) -> None:
+    (warning,) = warnings(changed(value, top=top, first=10))
+    assert warning.startswith("warning: task 'qa': 1 score far from the others")
+    assert f"{value:g} (slips, row 11, column 'score')" in warning
+
+
+def test_fractions_among_percentages_are_named() -> None:
+    table = changed(0.62, first=3)
+    table.loc[9, "score"] = 0.41
+    (warning,) = warnings(table)
+    assert warning.startswith("warning: task 'nli': 2 scores between 0 and 1 among percentages")
+    assert "0.62 (slips, row 4, column 'score'), 0.41 (slips, row 10" in warning
+    # Low scores beside other low scores are what they are.
+    table.loc[1, "score"] = 2.5
+    assert warnings(table) == []
+
+
+def test_models_with_one_score_and_models_with_the_same_scores_are_named() -> None:
+    (warning,) = warnings(changed(0.0, n=8))
+    assert warning.startswith("warning: one score throughout for model A (8 times 0);")
+    table = frame()
+    table.loc[table["model"] == "C", "score"] = table.loc[table["model"] == "A", "score"].to_numpy()
+    (warning,) = warnings(table)
+    assert warning.startswith("warning: models A, C have exactly the same scores")
+
+
+# Labels of languages
+
+
+def renamed(**labels: str) -> pd.DataFrame:
+    return frame().replace({"language": labels})
+
+
+def test_two_labels_of_one_language_become_one() -> None:
+    table = frame()
+    table.loc[(table["language"] == "en") & (table["task"] == "qa"), "language"] = "English"
+    table.loc[0, "language"] = "deu_Latn"
+    records = read(table)
+    assert records.coords["language"] == ("de", "en", "hi", "sw")
+    assert len(records) == len(CELLS)
+    assert (
+        "language labels 'English', 'en' mean the same language: all are called 'en'"
+        in records.report.notes
+    )
+    assert read(frame()).content_hash == records.content_hash
+
+
+def test_two_scores_under_two_labels_of_one_language_are_a_duplicate() -> None:
+    extra = pd.DataFrame([("A", "English", "qa", 33.0)], columns=list(frame().columns))
+    with pytest.raises(InputError, match="duplicate of") as caught:
+        read(pd.concat([frame(), extra]))
+    assert "language 'en'" in str(caught.value)
+    assert "(written 'en' and 'English')" in str(caught.value)
+    assert "rename one of the two labels" in str(caught.value)
+
+
+def test_varieties_scripts_and_territories_stay_apart() -> None:
+    records = read(renamed(de="zh-TW", en="zh", hi="zho_Hant"))
+    assert records.coords["language"] == ("sw", "zh", "zh-TW", "zho_Hant")
+    assert records.report.warnings == ()
+    (warning,) = warnings(renamed(hi="swh"))
+    assert "'swh', 'sw' may mean the same language" in warning
+    assert len(read(renamed(hi="swh")).coords["language"]) == 4
+
+
+def test_codes_have_names_and_given_names_win() -> None:
+    records = read(renamed(de="zho_Hans", en="zho_Hant", hi="ar+en"))
+    assert records.language_names == {
+        "ar+en": "Arabic + English",
+        "sw": "Swahili",
+        "zho_Hans": "Chinese (Simplified)",
+        "zho_Hant": "Chinese (Traditional)",
+    }
+    given = Records.from_frame(frame(), name="slips", language_names={"de": "Deutsch", "xx": "X"})
+    assert given.language_names == {
+        "de": "Deutsch",
+        "en": "English",
+        "hi": "Hindi",
+        "sw": "Swahili",
+    }
+    # Names that could be either of two languages are none.
+    assert "sw" not in read(renamed(hi="swh")).language_names
+    assert read(renamed(sw="Swahili")).language_names.keys() == {"de", "en", "hi"}
+
+
+def test_labels_that_no_registry_knows_are_named(tmp_path: Path) -> None:
+    table = renamed(sw="Swahilli", hi="xx-klingon")
+    (warning,) = warnings(table)
+    assert warning.startswith(
+        "warning: language labels that no registry knows: 'Swahilli' (did you mean Swahili (sw)?),"
+        " 'xx-klingon'; correct them, or name them with language_names"
+    )
+    # Both pieces of advice.
+    assert warnings(renamed(sw="Swahili", hi="tlh")) == []
+    named = followed(table, tmp_path, "language_names: {Swahilli: Swahili, xx-klingon: Klingon}")
+    assert named.report.warnings == ()
+    # Own labels throughout are meant; misspelt names throughout are not.
+    own = read(renamed(de="L1", en="L2", hi="L3", sw="L4"))
+    assert own.report.warnings == ()
+    assert any("no language label is in the registry" in note for note in own.report.notes)
+    (warning,) = warnings(renamed(de="Germann", en="Englsh", hi="Hindii", sw="Swahilli"))
+    assert "did you mean English (en)?" in warning
+    many = {label: f"x{label}x" for label in ("de", "en", "hi")}
+    (warning,) = warnings(renamed(**many))
+    assert "\n" not in warning
