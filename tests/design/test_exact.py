@@ -75,10 +75,16 @@ def test_a_metric_computed_from_another_is_refused_where_a_term_shares_it() -> N
 
 
 def test_the_advice_works_when_followed() -> None:
-    with pytest.raises(DesignError, match="fit a model with fewer terms, or check whether"):
+    with pytest.raises(
+        DesignError, match=r"fit a model with fewer terms \(--model additive\), or check"
+    ):
         design_of(two_metrics(), "dataset")
     frame = two_metrics()
+    design_of(frame, "additive")
     design_of(frame[frame["metric"] == "em"], "additive")
+    # Fewer terms do not help where main effects are enough.
+    with pytest.raises(DesignError, match="; check whether scores were computed"):
+        design_of(additive(), "crossed")
 
 
 def test_known_noise_leaves_a_posterior() -> None:

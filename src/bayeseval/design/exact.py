@@ -80,11 +80,14 @@ def check_residual(
     shared = [term for term in terms if not term.is_noise]
     predictor = " + ".join(["intercept", *(s.name for s in slopes), *(t.name for t in shared)])
     why = "so nothing is left to estimate the residual from and no posterior exists"
-    do = (
-        "fit a model with fewer terms, or check whether scores were computed from each other"
-        " (one metric from another, averages, copied rows) and leave those out"
-    )
     if is_reproduced(outcome.linear, shared, slopes, bare):
+        main = [term for term in shared if len(term.factors) == 1]
+        fewer = len(main) < len(shared) and not is_reproduced(outcome.linear, main, slopes, bare)
+        smaller = "fit a model with fewer terms (--model additive), or " if fewer else ""
+        do = (
+            f"{smaller}check whether scores were computed from each other (one metric from another, averages, copied"
+            " rows, numbers without noise) and leave those out"
+        )
         raise DesignError(
             f"{name}: {predictor} reproduces all {bare.sum()} scores exactly"
             f"{'' if bare.all() else ' that have no standard error of their own'}, {why}; {do}"

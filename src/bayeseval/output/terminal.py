@@ -23,6 +23,7 @@ from bayeseval.output.numbers import (
     unit_text,
 )
 from bayeseval.output.text import INDENT, text_table, wrapped
+from bayeseval.records.report import WARNING
 
 if TYPE_CHECKING:
     from bayeseval.design import Design
@@ -207,12 +208,15 @@ def format_preamble(
     lines += reasons
     scale = _prior_units(design, score_unit(_bounds(records)))
     lines += [f"priors{unit_text(scale, before=' ')}:", *(f"  {prior}" for prior in priors)]
-    lines += [f"note: {note}" for note in (*design.notes, *records.report.notes)]
+    notes = (*design.notes, *records.report.notes)
+    lines += [f"note: {note}" for note in notes if not note.startswith(WARNING)]
     lines += [
         f"left out: {group.n_rows} row{'s' * (group.n_rows != 1)}: {group.reason}; "
         f"first {group.first}"
         for group in records.report.dropped
     ]
+    # Last, where they are still on the screen when sampling begins.
+    lines += [note for note in notes if note.startswith(WARNING)]
     return "\n".join(lines)
 
 

@@ -8,7 +8,7 @@ from bayeseval.records.items import ItemVariance, item_variance
 from bayeseval.records.load import load
 from bayeseval.records.registry import BenchmarkCard, BenchmarkSummary, list_benchmarks
 from bayeseval.records.replicates import CellTable, Stratum, reduce_replicates
-from bayeseval.records.report import Dropped, LoadReport, Units
+from bayeseval.records.report import WARNING, Dropped, LoadReport, Units
 from bayeseval.records.table import Records
 from bayeseval.records.unbalanced import (
     Quadratics,
@@ -19,6 +19,7 @@ from bayeseval.records.unbalanced import (
 from bayeseval.records.validate import Description, describe, format_description
 
 __all__ = [
+    "WARNING",
     "BenchmarkCard",
     "BenchmarkSummary",
     "CellTable",
