@@ -85,8 +85,8 @@ def check_residual(
         fewer = len(main) < len(shared) and not is_reproduced(outcome.linear, main, slopes, bare)
         smaller = "fit a model with fewer terms (--model additive), or " if fewer else ""
         do = (
-            f"{smaller}check whether scores were computed from each other (one metric from another, averages, copied"
-            " rows, numbers without noise) and leave those out"
+            f"{smaller}check whether scores were computed from each other (one metric from"
+            " another, averages, copied rows, numbers without noise) and leave those out"
         )
         raise DesignError(
             f"{name}: {predictor} reproduces all {bare.sum()} scores exactly"
