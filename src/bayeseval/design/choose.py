@@ -109,6 +109,11 @@ def choose_model(
     ``model:language`` goes: how evenly a model does rests on the last. Last, a model that
     :func:`bayeseval.design.build_design` refuses on this table, though not without its
     interactions, loses them in the same order: scores that the terms reproduce exactly.
+
+    On a table of one task ``model:language`` has one record in each cell and is the
+    residual under another name, unless the errors of all scores are known (``se``, or ``n``
+    of shares): then it enters with :data:`LEAST_DF` degrees of freedom beside the main
+    effects.
     """
     if source != AUTO:
         return Chosen(load_spec(dict(source) if isinstance(source, Mapping) else source))
@@ -119,6 +124,7 @@ def choose_model(
     table = _Table.of(records, {factor: cells.codes[factor] for factor in names.FACTORS})
     found = _Choice(table, _INTERACTIONS, names.MODEL if cells.has_replicates else None)
     found = _not_refused(_by_counts(found, n_slopes=len(covariates)), records)
+    found = _beyond_known_errors(found, records, n_slopes=len(covariates))
     spec = found.spec(covariates)
     return Chosen(spec, _sentences(spec, found))
 
@@ -238,6 +244,7 @@ class _Choice:
     table: _Table
     terms: tuple[str, ...]
     residual_by: names.Factor | None = None
+    errors_known: bool = False
     dropped: Mapping[str, str] = field(default_factory=dict)
 
     def without(self, part: str, reason: str) -> _Choice:
@@ -381,6 +388,23 @@ def _not_refused(found: _Choice, records: Records) -> _Choice:
     return found
 
 
+def _beyond_known_errors(found: _Choice, records: Records, *, n_slopes: int) -> _Choice:
+    """With ``model:language`` on a table of one task whose errors are all known.
+
+    There it has one record in each cell and is what the records differ by beyond these
+    errors, which the design knows; so it needs degrees of freedom beside the main effects.
+    """
+    table, term = found.table, "model:language"
+    if table.size(names.TASK) > 1 or found.residual_by is not None:
+        return found
+    if table.n_records - table.span(_margins(term)) < LEAST_DF:
+        return found
+    dropped = {other: why for other, why in found.dropped.items() if other != term}
+    fuller = replace(found, terms=(term,), dropped=dropped, errors_known=True)
+    affordable = _operations(fuller, n_slopes) <= MOST_OPERATIONS
+    return fuller if affordable and _refusal(records, fuller) is None else found
+
+
 def _refusal(records: Records, found: _Choice) -> str | None:
     """What the table cannot tell about these terms; None when it can."""
     try:
@@ -417,6 +441,10 @@ def _sentences(spec: ModelSpec, found: _Choice) -> tuple[str, ...]:
         entered.append(f"{term} ({cells:,} {words[0]}, {n - cells:,} {words[1]})")
     what = ", ".join(entered) or "main effects only"
     left = f"at least {_residual_df(found):,} degrees of freedom are left for the residual"
+    if found.errors_known:
+        free = n - found.table.span(_margins(found.terms[0]))
+        what = f"{found.terms[0]} ({n:,} cells of one record each)"
+        left = f"all errors are known, and {free:,} degrees of freedom tell what lies beyond them"
     reasons = [f"model auto -> {spec.name}: {what}; {left}"]
     if found.dropped:
         listed = "; ".join(f"{term}: {why}" for term, why in found.dropped.items())
