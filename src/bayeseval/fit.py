@@ -8,14 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from bayeseval import names
 from bayeseval.covariates import CovariateSource, covariate_names, find_covariates
 from bayeseval.design import Design, build_design, choose_model
 from bayeseval.diagnostics import Gate, convergence_gate, warn_of_gates
 from bayeseval.engines import Progress, SamplerSettings, choose_engine, load_engine, to_tree
+from bayeseval.errors import InputError
 from bayeseval.fitted import LEAVE_OUT_DRAWS, Fit
 from bayeseval.provenance import provenance, sampling
-from bayeseval.records import Records
+from bayeseval.records import PairChoice, PairSource, Records, choose_pairs
 from bayeseval.records import load as load_records
 from bayeseval.spec import AUTO, ModelSpec
 
@@ -28,6 +31,8 @@ __all__ = ["LEAVE_OUT_DRAWS", "Fit", "fit", "run_fit"]
 # fails then is a problem of the model or the data, not of the sampler's settings.
 _STRICT_ACCEPT = 0.99
 _STRICT_FACTOR = 2
+
+_SIDES = ("lower", "upper")
 
 
 def fit(
@@ -43,6 +48,8 @@ def fit(
     nuts_sampler: str | None = None,
     leave_out: Sequence[str] = (),
     covariate: CovariateSource = None,
+    pairs: PairSource = "any",
+    margin: float | None = None,
     progress: Progress | None = None,
 ) -> Fit:
     """Fit one multilevel model to a table of scores.
@@ -74,6 +81,13 @@ def fit(
     covariate : Covariate, sequence of Covariate, str or Path, optional
         For a model with covariates: values, or a file of them. When left out, what the
         benchmark's card names. ``auto`` takes those that are given here into the model.
+    pairs : str, Path or DataFrame
+        The language-task pairs that models are compared on: ``any`` that a model was tested
+        on, those ``shared`` by two models or more, or a table of them with the columns
+        ``language`` and ``task``.
+    margin : float, optional
+        Difference between two models that is too small to matter, score units. When left
+        out, 1 % of the declared range of the scores.
     progress : callable, optional
         Called as ``progress(stage, done, total, remark)``.
 
@@ -110,6 +124,8 @@ def fit(
         settings=settings,
         leave_out=leave_out,
         covariate=covariate,
+        pairs=pairs,
+        margin=margin,
         progress=progress,
     )
     warn_of_gates({"": result.gate}, stacklevel=2)
@@ -124,6 +140,8 @@ def run_fit(
     settings: SamplerSettings,
     leave_out: Sequence[str] = (),
     covariate: CovariateSource = None,
+    pairs: PairSource = "any",
+    margin: float | None = None,
     progress: Progress | None = None,
 ) -> Fit:
     """Fit as :func:`fit` does, for callers that say themselves when the gate failed.
@@ -134,7 +152,7 @@ def run_fit(
         As for :func:`fit`.
     settings : SamplerSettings
         Draws, warm-up, chains, seed and the settings of NUTS.
-    leave_out, covariate, progress
+    leave_out, covariate, pairs, margin, progress
         As for :func:`fit`.
 
     Returns
@@ -148,6 +166,7 @@ def run_fit(
     model = choose_model(spec, table, covariates=covariate_names(covariate), engine=engine)
     covariates = find_covariates(table, model.spec, covariate)
     design = build_design(table, model.spec, covariates)
+    comparison = comparison_data(table, choose_pairs(table, pairs), margin)
     chosen = choose_engine(engine, design, settings)
     engine = chosen.name
     if leave_out:
@@ -156,7 +175,7 @@ def run_fit(
         for by in leave_out:
             check_leave_out(design, by)
     started = time.perf_counter()
-    tree, gate, used = _attempt(design, settings, engine=engine, progress=progress)
+    tree, gate, used = _attempt(design, comparison, settings, engine=engine, progress=progress)
     retried = gate.status == "fail"
     if retried:
         strict = replace(used, draws=_STRICT_FACTOR * (used.draws or 1))
@@ -168,7 +187,7 @@ def run_fit(
             )
         if progress is not None:
             progress("retry", 0, 1, "the convergence gate failed; once more, stricter")
-        tree, gate, used = _attempt(design, strict, engine=engine, progress=progress)
+        tree, gate, used = _attempt(design, comparison, strict, engine=engine, progress=progress)
     for by in leave_out:
         if progress is not None:
             progress(f"leaving out each {by}", 0, 1, "")
@@ -181,6 +200,8 @@ def run_fit(
         "engine_reason": chosen.reason,
         "sampling": sampling(tree),
         "retried": retried,
+        "pairs": comparison.attrs["pairs"],
+        "margin": margin,
         "seconds": round(seconds, 3),
     }
     return Fit(data=tree, run=run)
@@ -194,8 +215,46 @@ def _left_out(design: Design, tree: xr.DataTree, by: str) -> xr.Dataset:
     return left_out["log_likelihood"].to_dataset()
 
 
+def comparison_data(records: Records, pairs: PairChoice, margin: float | None) -> xr.Dataset:
+    """What a comparison of models rests on besides the posterior, for ``constant_data``.
+
+    Parameters
+    ----------
+    records : Records
+        The table, for the declared range of every task.
+    pairs : PairChoice
+        The common pairs.
+    margin : float, optional
+        Difference that is too small to matter, score units.
+
+    Raises
+    ------
+    InputError
+        If `margin` is not a positive number.
+    """
+    import xarray as xr
+
+    if margin is not None and not 0.0 < margin < np.inf:
+        raise InputError(f"margin must be a positive number of score units, got {margin:g}")
+    units = [records.units[task] for task in records.coords["task"]]
+    bounds = np.array([[u.lower, u.upper] for u in units], dtype=np.float64).T
+    data = {f"declared_{side}": ((names.TASK,), b) for side, b in zip(_SIDES, bounds, strict=True)}
+    if pairs.name != "any":
+        data |= {
+            "common_pair_language": (("common_pair",), pairs.language),
+            "common_pair_task": (("common_pair",), pairs.task),
+        }
+    attrs = {"pairs": pairs.name} | ({} if margin is None else {"margin": float(margin)})
+    return xr.Dataset(data, attrs=attrs)
+
+
 def _attempt(
-    design: Design, settings: SamplerSettings, *, engine: str, progress: Progress | None
+    design: Design,
+    comparison: xr.Dataset,
+    settings: SamplerSettings,
+    *,
+    engine: str,
+    progress: Progress | None,
 ) -> tuple[xr.DataTree, Gate, SamplerSettings]:
     import xarray as xr
 
@@ -203,6 +262,9 @@ def _attempt(
 
     result = load_engine(engine)(design, settings, progress=progress)
     tree = to_tree(design, result, engine=engine)
+    constant = tree["constant_data"].to_dataset()
+    attrs = {**constant.attrs, **comparison.attrs}
+    tree["constant_data"] = xr.DataTree(constant.merge(comparison).assign_attrs(attrs))
     if progress is not None:
         progress("estimands", 0, 1, "")
     additions, estimands = derive(tree, seed=settings.seed)

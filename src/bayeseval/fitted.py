@@ -112,22 +112,59 @@ class Fit:
         known = self.run.get("language_names")
         return self._view(potential_view(self.data, known, ci_prob=ci_prob), ci_prob)
 
-    def prr(
-        self,
-        *,
-        support: names.Support | None = None,
-        flavour: names.Flavour = "observed",
-        ci_prob: float = names.CI_PROB,
-    ) -> pd.DataFrame:
-        """Mean-, Std- and CV-PRR of every model (paper 000, Eq. 4 and 5).
+    def ranking(self, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
+        """Models ranked by their expected scores on the common pairs.
 
         Parameters
         ----------
-        support : {"observed", "common"}, optional
-            The pairs a model was tested on, or every pair of the benchmark; both
-            when left out.
+        ci_prob : float
+            Probability of the equal-tailed intervals and of the simultaneous rank sets.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per model, best first; the columns of ``tables/model_ranking.csv``.
+            Score units; PRR are ratios.
+        """
+        from bayeseval.estimands import ranking_table
+
+        return self._view(ranking_table(self.data, ci_prob=ci_prob), ci_prob)
+
+    def by_language(self, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
+        """Every model in every language: its PRR there, and its gap to the potential.
+
+        Parameters
+        ----------
+        ci_prob : float
+            Probability of the equal-tailed intervals.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns of ``tables/model_language.csv``; gaps in score units.
+        """
+        from bayeseval.estimands import model_language_table
+
+        return self._view(model_language_table(self.data, ci_prob=ci_prob), ci_prob)
+
+    def disparity(
+        self,
+        *,
+        flavour: names.Flavour = "observed",
+        support: names.Support = "observed",
+        ci_prob: float = names.CI_PROB,
+    ) -> pd.DataFrame:
+        """The published description: Mean-, Std- and CV-PRR (paper 000, Eq. 4 and 5).
+
+        It takes scores as exact and describes models on different pairs, so it ranks
+        nobody; :meth:`ranking` does.
+
+        Parameters
+        ----------
         flavour : {"observed", "latent"}
             Ratios of observed scores, or of expected scores.
+        support : {"observed", "common"}
+            The pairs a model was tested on, or the common pairs (expected scores only).
         ci_prob : float
             Probability of the equal-tailed intervals.
 
@@ -138,14 +175,11 @@ class Fit:
         """
         from bayeseval.estimands import disparity_table
 
-        if support is not None and support not in names.SUPPORTS:
-            raise InputError(f"support must be one of {', '.join(names.SUPPORTS)}, got {support!r}")
-        if flavour not in names.FLAVOURS:
-            raise InputError(f"flavour must be one of {', '.join(names.FLAVOURS)}, got {flavour!r}")
-        table = disparity_table(self.data, flavour=flavour, ci_prob=ci_prob)
-        if support is not None:
-            table = table[table["support"] == support].reset_index(drop=True)
+        table = disparity_table(self.data, flavour=flavour, support=support, ci_prob=ci_prob)
         return self._view(table, ci_prob)
+
+    # The name of version 0.1.
+    prr = disparity
 
     def components(self, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
         """Variance components and their shares of the total variance.
@@ -182,15 +216,15 @@ class Fit:
         return self._view(covariates_table(self.data, ci_prob=ci_prob), ci_prob)
 
     def pairwise(
-        self, quantity: str = "mean_prr", *, ci_prob: float = names.CI_PROB
+        self, quantity: str = names.STANDARDISED_SCORE, *, ci_prob: float = names.CI_PROB
     ) -> pd.DataFrame:
         """Differences of all pairs of models in one quantity.
 
         Parameters
         ----------
         quantity : str
-            A posterior variable on the dimension ``model``, for example
-            ``mean_prr``, ``cv_prr_common`` or ``model_effect``.
+            A posterior variable on the dimension ``model``: ``standardised_score``,
+            ``gap_sd_languages`` or ``model_effect``.
         ci_prob : float
             Probability of the equal-tailed intervals.
 
@@ -209,8 +243,7 @@ class Fit:
         Parameters
         ----------
         quantity : str
-            ``language_potential``, ``mean_prr``, ``cv_prr`` or one of their
-            variants.
+            ``language_potential``, ``standardised_score`` or ``gap_sd_languages``.
 
         Returns
         -------

@@ -18,8 +18,9 @@ from bayeseval.design import Design, restore_design
 from bayeseval.diagnostics import GATE_FAILED, warn_of_gates
 from bayeseval.engines import Progress, SamplerSettings
 from bayeseval.errors import InputError, did_you_mean
-from bayeseval.estimands import language_potential, rank_draws, read_arrays
+from bayeseval.estimands import rank_draws, read_arrays
 from bayeseval.estimands.arrays import Floats, interval_summary
+from bayeseval.estimands.expected import language_potential
 from bayeseval.estimands.forecast import lowest_quarter, new_potential, sample_crps
 from bayeseval.estimands.frames import finish, rank_columns, summary_columns
 from bayeseval.fit import Fit
@@ -177,7 +178,8 @@ def forecast(
     raw = _over_models(measured)
     rng = generator(seed, "forecast")
     x = _true_values((measured - slope.mean) / slope.sd, se / slope.sd, term, arrays, rng)
-    new = new_potential(arrays, slope.slope[:, None] * x, rng=rng)
+    by_covariate = slope.slope[:, None] * x
+    new = new_potential(arrays, by_covariate, rng=rng, seed=int(fit.run["seed"]))
     there = fit.data["posterior"][names.LANGUAGE_POTENTIAL].transpose("chain", "draw", ...)
     draws = np.concatenate([there.to_numpy().reshape(len(new), -1), new], axis=1)
     ranks = rank_draws(draws, highest_first=True)
@@ -493,5 +495,5 @@ def _potentials(design: Design, draws: int, seed: int) -> tuple[Floats, float]:
 
     found = sample(design, SamplerSettings(draws=draws, chains=2, seed=seed))
     arrays = read_arrays(to_tree(design, found, engine="marginal"))
-    values = language_potential(arrays, rng=generator(seed, "forecast-check-cells"))
+    values = language_potential(arrays, seed=seed)
     return values, float(found.attrs.get("log_marginal_likelihood", "nan"))

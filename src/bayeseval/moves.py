@@ -15,7 +15,14 @@ from bayeseval.estimands.arrays import interval_summary, rank_summary
 from bayeseval.estimands.frames import draws_of
 from bayeseval.estimands.ranks import higher_is_better, rank_draws
 
-__all__ = ["Quantity", "agreement", "level_moves", "most_moved", "read_quantity"]
+__all__ = [
+    "Quantity",
+    "agreement",
+    "level_moves",
+    "most_moved",
+    "read_quantity",
+    "reported_quantities",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -45,6 +52,12 @@ def read_quantity(tree: xr.DataTree, name: str) -> Quantity:
     draws = tree["posterior"].to_dataset()[name]
     levels = tuple(str(label) for label in draws[str(draws.dims[-1])].to_numpy())
     return Quantity(name, levels, draws_of(draws))
+
+
+def reported_quantities(tree: xr.DataTree) -> tuple[str, ...]:
+    """Quantities with ranks that a fit estimates: without model:language no evenness."""
+    posterior = tree["posterior"].to_dataset()
+    return tuple(name for name in names.REPORTED if not bool(posterior[name].isnull().all()))
 
 
 def level_moves(before: Quantity, after: Quantity) -> pd.DataFrame:

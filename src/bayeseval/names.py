@@ -13,12 +13,16 @@ __all__ = [
     "CI_KIND",
     "CI_PROB",
     "COUNTS",
+    "CV_PRR_LANGUAGES",
     "DATASET",
+    "DESCRIPTIONS",
     "DISPARITY",
     "DISPERSIONS",
     "FACTORS",
     "FLAVOURS",
+    "GAP_SD",
     "IDENTITY_LINK",
+    "INFERENCE",
     "INTERACTIONS",
     "INTERCEPT",
     "K_HAT_MAX",
@@ -29,17 +33,22 @@ __all__ = [
     "MODEL",
     "MOST_POINTWISE",
     "NU",
+    "PRR",
     "RECORD",
+    "RECORD_PRR",
+    "REPORTED",
     "SCORE",
     "SD_LOG_RESIDUAL",
     "SD_RESIDUAL",
     "SOURCES",
     "SQUARES",
+    "STANDARDISED_SCORE",
     "SUPPORTS",
     "TASK",
     "TEST_SET",
     "UNBALANCED",
     "WITH_RESIDUAL",
+    "WORST_LANGUAGE_PRR",
     "Factor",
     "Flavour",
     "LeftOut",
@@ -90,8 +99,18 @@ INTERACTIONS: Final = (
     *("model:language:dataset", "model:language:task"),
 )
 
+# What a model is ranked by: its expected score on the common pairs, and how much its gap to
+# the potential differs between languages.
+STANDARDISED_SCORE: Final = "standardised_score"
+GAP_SD: Final = "gap_sd_languages"
+PRR: Final = "prr"
+CV_PRR_LANGUAGES: Final = "cv_prr_languages"
+RECORD_PRR: Final = "record_prr"
+WORST_LANGUAGE_PRR: Final = "worst_language_prr"
 #: Quantities that tables and figures report, each with its ranks.
-REPORTED: Final = ("language_potential", "mean_prr", "cv_prr")
+REPORTED: Final = ("language_potential", STANDARDISED_SCORE, GAP_SD)
+#: Those of models.
+INFERENCE: Final = (STANDARDISED_SCORE, GAP_SD)
 
 INTERCEPT: Final = "intercept"
 SD_RESIDUAL: Final = "sd_residual"
@@ -126,6 +145,12 @@ LANGUAGE_POTENTIAL: Final = "language_potential"
 DISPARITY: Final = ("mean_prr", "std_prr", "cv_prr")
 SUPPORTS: Final[tuple[Support, ...]] = ("observed", "common")
 FLAVOURS: Final[tuple[Flavour, ...]] = ("observed", "latent")
+# A score that was not observed has no observed flavour: on common pairs expected scores only.
+DESCRIPTIONS: Final[tuple[tuple[Support, Flavour], ...]] = (
+    ("observed", "observed"),
+    ("observed", "latent"),
+    ("common", "latent"),
+)
 
 CI_KIND: Final = "eti"
 CI_PROB: Final = 0.95

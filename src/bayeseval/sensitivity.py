@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from bayeseval import names
 from bayeseval._processes import run_all, sensible_jobs
 from bayeseval.covariates import find_covariates
 from bayeseval.design import build_design, choose_model
@@ -25,7 +24,14 @@ from bayeseval.dropping import Part, choose_parts, outlying
 from bayeseval.engines import SamplerSettings, choose_engine, cores_of
 from bayeseval.errors import BayesevalError, DesignError
 from bayeseval.fit import Fit, run_fit
-from bayeseval.moves import Quantity, agreement, level_moves, most_moved, read_quantity
+from bayeseval.moves import (
+    Quantity,
+    agreement,
+    level_moves,
+    most_moved,
+    read_quantity,
+    reported_quantities,
+)
 from bayeseval.records import Records
 from bayeseval.records import load as load_records
 from bayeseval.spec import AUTO, ModelSpec
@@ -115,7 +121,7 @@ class Sensitivity:
     def _ranks(self) -> pd.DataFrame:
         """Median and interval of the ranks in the fit to all records."""
         parts = []
-        for name in names.REPORTED:
+        for name in reported_quantities(self.fit.data):
             quantity = read_quantity(self.fit.data, name)
             same = level_moves(quantity, quantity)
             ranks = same[["lower_before", "median_before", "upper_before"]]
@@ -213,7 +219,7 @@ def sensitivity(
     if n_outliers is not None:
         keep, outliers = outlying(table, base.data, n_outliers)
         parts.append(Part("outliers", f"the {n_outliers} largest residuals", keep))
-    before = tuple(read_quantity(base.data, name) for name in names.REPORTED)
+    before = tuple(read_quantity(base.data, name) for name in reported_quantities(base.data))
     job = _Job(table, model, chosen.name, seed, before)
     refits = run_all(
         _refit,

@@ -10,8 +10,8 @@ from scipy import stats
 
 from bayeseval.checks.realised import realised_pit
 from bayeseval.estimands.container import SampledErrors, read_arrays
-from bayeseval.estimands.potential import expected_score
 from bayeseval.estimands.predict import replicate_scores
+from bayeseval.estimands.predictor import expected_score
 from tests.estimands.trees import make_tree
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,10 +13,12 @@ from hypothesis.extra.numpy import arrays as array_strategy
 from bayeseval.errors import InputError
 from bayeseval.estimands import (
     higher_is_better,
+    may_be_best,
     p_top_k,
     pairwise_differences,
     rank_draws,
     rank_probabilities,
+    rank_sets,
     tie_groups,
 )
 from bayeseval.estimands.ranks import p_better
@@ -165,10 +169,79 @@ def test_pairwise_is_nan_safe():
 
 
 def test_direction_of_every_quantity():
-    assert higher_is_better("language_potential")
-    assert higher_is_better("mean_prr_latent_common")
-    assert higher_is_better("model_effect")
-    assert not higher_is_better("cv_prr")
-    assert not higher_is_better("std_prr_common")
-    with pytest.raises(InputError, match="did you mean 'cv_prr'"):
-        higher_is_better("cv_pr")
+    for quantity in ("language_potential", "standardised_score", "model_effect"):
+        assert higher_is_better(quantity)
+    assert not higher_is_better("gap_sd_languages")
+    with pytest.raises(InputError, match="did you mean 'standardised_score'"):
+        higher_is_better("standardized_score")
+
+
+@pytest.mark.parametrize("quantity", ["mean_prr", "cv_prr_latent_common", "std_prr"])
+def test_the_published_description_ranks_nobody(quantity):
+    with pytest.raises(InputError, match="takes its scores as exact, so it ranks nobody"):
+        higher_is_better(quantity)
+
+
+def slow_boxes(ranks, prob):
+    """Depth of every draw by counting."""
+    n, k = ranks.shape
+    depth = np.array(
+        [
+            min(min((ranks[:, j] <= r[j]).sum(), (ranks[:, j] >= r[j]).sum()) for j in range(k))
+            for r in ranks
+        ]
+    )
+    cut = sorted(depth, reverse=True)[math.ceil(prob * n) - 1]
+    kept = ranks[depth >= cut]
+    return kept.min(axis=0), kept.max(axis=0)
+
+
+@pytest.mark.parametrize("prob", [0.5, 0.8, 0.95])
+def test_simultaneous_rank_sets_are_those_of_counting_and_hold_their_share(prob):
+    rng = np.random.default_rng(4)
+    values = np.array([0.0, 0.5, 1.0, 4.0]) + rng.standard_normal((400, 4))
+    ranks = rank_draws(values, highest_first=True)
+    lower, upper = rank_sets(ranks, prob=prob)
+    expected = slow_boxes(ranks, prob)
+    np.testing.assert_array_equal(lower, expected[0])
+    np.testing.assert_array_equal(upper, expected[1])
+    inside = ((ranks >= lower) & (ranks <= upper)).all(axis=1)
+    assert inside.mean() >= prob
+    assert (lower[3], upper[3]) == (1.0, 1.0) if prob < 0.95 else lower[3] == 1.0
+
+
+def test_intervals_level_by_level_do_not_hold_all_levels_at_once():
+    values = np.linspace(0.0, 3.0, 12) + np.random.default_rng(0).standard_normal((2000, 12))
+    ranks = rank_draws(values, highest_first=True)
+    lower, upper = rank_sets(ranks, prob=0.8)
+    assert ((ranks >= lower) & (ranks <= upper)).all(axis=1).mean() >= 0.8
+    low, high = np.quantile(ranks, [0.1, 0.9], axis=0, method="inverted_cdf")
+    assert ((ranks >= low) & (ranks <= high)).all(axis=1).mean() < 0.6
+
+
+def test_rank_sets_of_a_point_estimate_and_of_levels_without_ranks_are_missing():
+    one = np.array([[1.0, 2.0]])
+    assert np.isnan(rank_sets(one, prob=0.95)).all()
+    ranks = np.array([[1.0, np.nan, 2.0], [2.0, np.nan, 1.0]])
+    lower, upper = rank_sets(ranks, prob=0.95)
+    np.testing.assert_array_equal(lower, [1.0, np.nan, 1.0])
+    np.testing.assert_array_equal(upper, [2.0, np.nan, 2.0])
+
+
+def test_may_be_best_is_the_smallest_set_with_the_joint_probability():
+    # First in 50, 44, 4 and 2 of 100 draws: three levels hold 0.98, two 0.94.
+    first = np.repeat([0, 1, 2, 3], [50, 44, 4, 2])
+    ranks = np.full((100, 5), 2.0)
+    ranks[np.arange(100), first] = 1.0
+    np.testing.assert_array_equal(may_be_best(ranks), [True, True, True, False, False])
+    np.testing.assert_array_equal(may_be_best(ranks, prob=0.94), [True, True, False, False, False])
+    np.testing.assert_array_equal(may_be_best(ranks, prob=1.0), [True, True, True, True, False])
+    assert not may_be_best(ranks[:1]).any()
+
+
+def test_probability_of_a_difference_within_the_margin():
+    values = np.array([[1.0, 0.0], [1.0, 0.5], [1.0, 3.0], [1.0, 1.0]])
+    pairs = pairwise_differences(values, highest_first=True, ci_prob=0.9, margin=0.9)
+    np.testing.assert_array_equal(pairs.p_within_margin, [0.5])
+    without = pairwise_differences(values, highest_first=True, ci_prob=0.9)
+    assert np.isnan(without.p_within_margin).all()

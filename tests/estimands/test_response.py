@@ -12,11 +12,13 @@ from scipy import integrate, special, stats
 from bayeseval.engines._density import random_point, to_posterior
 from bayeseval.engines.base import Draws, SamplerSettings, to_tree
 from bayeseval.errors import InputError
-from bayeseval.estimands import derive, language_potential, pair_potential, read_arrays
+from bayeseval.estimands import derive, expected_scores, infer, read_arrays
 from bayeseval.estimands.components import variance_components
+from bayeseval.estimands.container import PosteriorArrays
+from bayeseval.estimands.expected import language_potential
 from bayeseval.estimands.plan_variances import read_plan_variances
-from bayeseval.estimands.potential import expected_score, linear_predictor, pair_predictor
 from bayeseval.estimands.predict import replicate_scores
+from bayeseval.estimands.predictor import expected_score, linear_predictor, pair_predictor
 from bayeseval.estimands.response import logistic_normal_mean
 from tests.bounded_tables import design
 
@@ -28,6 +30,11 @@ def tree_of(draws: int = 4, **spec: Any) -> xr.DataTree:
     points = [to_posterior(built, random_point(built, rng)) for _ in range(draws)]
     posterior = {name: np.stack([p[name] for p in points])[None] for name in points[0]}
     return to_tree(built, Draws(posterior, {}, SamplerSettings()), engine="numpyro")
+
+
+def pair_potential(arrays: PosteriorArrays) -> np.ndarray:
+    """Potential of the pairs of the benchmark."""
+    return infer(expected_scores(arrays, seed=0)).point_potential
 
 
 def exact_mean(eta: float, sd: float) -> float:
@@ -85,15 +92,19 @@ def test_potentials_are_expected_scores_of_new_models(likelihood: str, chance: b
     assert ((potential > 0.0) & (potential < 100.0)).all()
 
 
-def test_a_fixed_model_effect_averages_over_the_models_at_hand() -> None:
-    arrays = read_arrays(tree_of(likelihood="beta", effects={"model": "fixed"}))
+@pytest.mark.parametrize("effects", [{}, {"model": "fixed"}])
+def test_the_models_at_hand_are_averaged_over(effects: dict[str, str]) -> None:
+    arrays = read_arrays(tree_of(likelihood="beta", effects=effects))
     eta = pair_predictor(arrays)[:, :, None] + arrays.main["model"][:, None, :]
-    np.testing.assert_allclose(pair_potential(arrays), 100.0 * special.expit(eta).mean(axis=2))
+    potential = pair_potential(arrays)
+    np.testing.assert_allclose(potential, 100.0 * special.expit(eta).mean(axis=2))
+    # Negative control: the score of a model without an effect is another number.
+    assert np.abs(potential - 100.0 * special.expit(pair_predictor(arrays))).max() > 0.5
 
 
 def test_language_potential_is_the_mean_over_all_tasks() -> None:
     arrays = read_arrays(tree_of(likelihood="beta", interactions=["language:task"]))
-    found = language_potential(arrays, rng=np.random.default_rng(0))
+    found = language_potential(arrays, seed=0)
     # All nine pairs are in the table, sorted by language.
     expected = pair_potential(arrays).reshape(-1, 3, 3).mean(axis=2)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
@@ -107,14 +118,15 @@ def test_expected_scores_and_ratios_are_on_the_response_scale() -> None:
     np.testing.assert_allclose(expected_score(arrays), expected, rtol=1e-12)
     additions, estimands = derive(tree, seed=1)
     potential = pair_potential(arrays)[:, arrays.pairs.of_record]
-    np.testing.assert_allclose(estimands["prr"].to_numpy()[0], arrays.score / potential, rtol=1e-6)
+    found = estimands["record_prr"].to_numpy()[0]
+    np.testing.assert_allclose(found, arrays.score / potential, rtol=1e-6)
     ratio = expected / potential
     own = arrays.index["model"] == 1
     np.testing.assert_allclose(
         additions["mean_prr_latent"].to_numpy()[0, :, 1], ratio[:, own].mean(axis=1), rtol=1e-12
     )
     # Every model has every pair: both supports say the same.
-    for name in ("mean_prr", "cv_prr_latent"):
+    for name in ("mean_prr_latent", "cv_prr_latent"):
         np.testing.assert_allclose(additions[f"{name}_common"], additions[name], rtol=1e-9)
 
 

@@ -12,10 +12,12 @@ from bayeseval.estimands import (
     components_table,
     derive,
     disparity_table,
+    model_language_table,
     pairwise_table,
     potential_table,
     rank_probability_table,
     rank_table,
+    ranking_table,
 )
 from tests.estimands.trees import CROSSED, INCOMPLETE, edit, make_tree
 
@@ -78,61 +80,94 @@ def test_potential_table(tree):
     assert table["tie_group"].is_monotonic_increasing
 
 
-@pytest.mark.parametrize("flavour", ["observed", "latent"])
-def test_disparity_table(tree, flavour):
-    table = disparity_table(tree, flavour=flavour)
+VARIANTS = {
+    ("observed", "observed"): "",
+    ("observed", "latent"): "_latent",
+    ("common", "latent"): "_latent_common",
+}
+
+
+@pytest.mark.parametrize(("support", "flavour"), VARIANTS)
+def test_disparity_table(tree, support, flavour):
+    table = disparity_table(tree, flavour=flavour, support=support)
     assert list(table.columns) == [
         "model",
-        "support",
         *(f"{q}_{b}" for q in ("mean_prr", "std_prr", "cv_prr") for b in BOUNDS),
-        *(f"{q}_rank_{r}" for q in ("mean_prr", "cv_prr") for r in RANK),
         "n_records",
+        "n_pairs_left_out",
         "prr",
-        "n_pairs",
-        "excluded_draws",
+        "support",
         "note",
         "ci_kind",
         "ci_prob",
     ]
-    assert list(table["support"]) == ["observed"] * 4 + ["common"] * 4
+    assert set(table["support"]) == {support}
     assert set(table["prr"]) == {flavour}
-    for support, part in table.groupby("support"):
-        assert sorted(part["model"]) == MODELS
-        assert part["mean_prr_rank_mean"].is_monotonic_increasing
-        for row in part.to_dict("records"):
-            suffix = ("_latent" if flavour == "latent" else "") + (
-                "_common" if support == "common" else ""
-            )
-            for quantity in ("mean_prr", "std_prr", "cv_prr"):
-                draws = column(tree, quantity + suffix, model=row["model"])
-                got = [row[f"{quantity}_{b}"] for b in BOUNDS]
-                np.testing.assert_allclose(got, bounds(draws), rtol=RTOL)
-            for quantity in ("mean_prr", "cv_prr"):
-                ranks = column(tree, f"{quantity}{suffix}_rank", model=row["model"])
-                np.testing.assert_allclose(row[f"{quantity}_rank_mean"], ranks.mean(), rtol=RTOL)
-            n = sum(r[2] == row["model"] for r in INCOMPLETE)
-            assert row["n_records"] == n
-            assert row["n_pairs"] == (8 if support == "common" else n)
-            single = row["model"] == "m4" and support == "observed"
-            expected = "std_prr, cv_prr: one language-task pair: no spread" if single else ""
-            assert (row["note"], row["excluded_draws"]) == (expected, 0)
+    assert sorted(table["model"]) == MODELS
+    assert table["mean_prr_mean"].is_monotonic_decreasing
+    for row in table.to_dict("records"):
+        for quantity in ("mean_prr", "std_prr", "cv_prr"):
+            draws = column(tree, quantity + VARIANTS[support, flavour], model=row["model"])
+            got = [row[f"{quantity}_{b}"] for b in BOUNDS]
+            np.testing.assert_allclose(got, bounds(draws), rtol=RTOL)
+        assert row["n_records"] == sum(r[2] == row["model"] for r in INCOMPLETE)
+        single = row["model"] == "m4" and support == "observed"
+        expected = "std_prr, cv_prr: one language-task pair: no spread" if single else ""
+        assert (row["note"], row["n_pairs_left_out"]) == (expected, 0)
 
 
-def test_replicates_are_records_but_not_pairs():
-    table = disparity_table(with_derived(make_tree([*INCOMPLETE, ("en", "nli", "m4")])))
-    row = table[(table["model"] == "m4") & (table["support"] == "observed")].iloc[0]
-    assert (row["n_records"], row["n_pairs"]) == (2, 1)
+def test_ranking_table(tree):
+    table = ranking_table(tree)
+    assert list(table.columns) == [
+        "model",
+        *(f"score_{b}" for b in BOUNDS),
+        *(f"prr_{b}" for b in BOUNDS),
+        *(f"rank_{r}" for r in RANK),
+        *("rank_set_lower", "rank_set_upper", "p_best", "p_top3", "may_be_best", "tier"),
+        *(f"gap_sd_languages_{b}" for b in BOUNDS),
+        *(f"gap_sd_rank_{r}" for r in RANK),
+        *(f"cv_prr_languages_{b}" for b in BOUNDS),
+        *("cv_prr_constant_gap", "worst_language", "share_predicted", "n_records"),
+        *(f"worst_language_prr_{b}" for b in ("mean", "lower", "upper")),
+        "ci_kind",
+        "ci_prob",
+    ]
+    assert table["score_mean"].is_monotonic_decreasing
+    for row in table.to_dict("records"):
+        for prefix, name in (
+            ("score", "standardised_score"),
+            ("prr", "prr"),
+            ("gap_sd_languages", "gap_sd_languages"),
+            ("cv_prr_languages", "cv_prr_languages"),
+        ):
+            got = [row[f"{prefix}_{b}"] for b in BOUNDS]
+            np.testing.assert_allclose(got, bounds(column(tree, name, model=row["model"])))
+        for prefix, name in (("rank", "standardised_score"), ("gap_sd_rank", "gap_sd_languages")):
+            ranks = column(tree, f"{name}_rank", model=row["model"])
+            assert row[f"{prefix}_mean"] == pytest.approx(ranks.mean())
+        ranks = column(tree, "standardised_score_rank", model=row["model"])
+        assert row["p_best"] == pytest.approx((ranks == 1).mean())
+        assert row["p_top3"] == pytest.approx((ranks <= 3).mean())
+        assert row["rank_set_lower"] <= row["rank_lower"] <= row["rank_upper"]
+        assert row["rank_upper"] <= row["rank_set_upper"]
+    best = table.loc[table["may_be_best"].astype(bool), "p_best"]
+    assert best.sum() >= 0.95
+    assert best.sum() - best.min() < 0.95
+    assert table["tier"].iloc[0] == 1
 
 
-def test_excluded_draws_and_reason_reach_the_table():
+def test_no_ratio_reaches_the_table_with_its_reason():
     tree = make_tree(interactions=CROSSED)
     broken = with_derived(edit(tree, intercept=-1e4))
     table = disparity_table(broken)
-    assert (table["excluded_draws"].where(table["n_pairs"] > 1, 30) == 30).all()
-    assert table["note"].str.contains("30 of 30 draws").all()
-    numbers = table.filter(regex="prr_(mean|sd|lower|upper|rank.*)$")
-    assert numbers.shape[1] == 20
+    assert set(table["n_pairs_left_out"]) == {8}
+    assert table["note"].str.contains("no pair whose potential is clearly above zero").all()
+    numbers = table.filter(regex="prr_(mean|sd|lower|upper)$")
+    assert numbers.shape[1] == 12
     assert numbers.isna().all(axis=None)
+    ranking = ranking_table(broken)
+    assert ranking["prr_mean"].isna().all()
+    assert ranking["rank_median"].notna().all()
 
 
 def test_components_table(tree):
@@ -160,7 +195,7 @@ def test_components_table(tree):
 
 
 def test_pairwise_table_and_its_direction(tree):
-    table = pairwise_table(tree, ["mean_prr", "cv_prr_common", "model_effect"])
+    table = pairwise_table(tree, ["standardised_score", "gap_sd_languages", "model_effect"])
     assert list(table.columns) == [
         "quantity",
         "model_a",
@@ -168,6 +203,7 @@ def test_pairwise_table_and_its_direction(tree):
         *(f"diff_{b}" for b in BOUNDS),
         "effect_size",
         "p_a_better",
+        "p_within_margin",
         "ci_kind",
         "ci_prob",
     ]
@@ -176,32 +212,32 @@ def test_pairwise_table_and_its_direction(tree):
         a, b = (column(tree, row["quantity"], model=row[k]) for k in ("model_a", "model_b"))
         assert row["model_a"] < row["model_b"]
         np.testing.assert_allclose([row[f"diff_{x}"] for x in BOUNDS], bounds(a - b), rtol=RTOL)
-        better = a < b if row["quantity"] == "cv_prr_common" else a > b
+        better = a < b if row["quantity"] == "gap_sd_languages" else a > b
         assert row["p_a_better"] == pytest.approx(better.mean(), rel=RTOL)
         assert row["effect_size"] == pytest.approx((a - b).mean() / (a - b).std(ddof=1), rel=RTOL)
-    lower_is_better = table[table["quantity"] == "cv_prr_common"]
+    lower_is_better = table[table["quantity"] == "gap_sd_languages"]
     decided = lower_is_better[np.abs(lower_is_better["effect_size"]) > 1]
     assert len(decided)  # the direction check below must see something
     assert ((decided["diff_mean"] < 0) == (decided["p_a_better"] > 0.5)).all()
 
 
 def test_rank_probability_table(tree):
-    table = rank_probability_table(tree, ["language_potential", "cv_prr"])
+    table = rank_probability_table(tree, ["language_potential", "gap_sd_languages"])
     assert list(table.columns) == ["quantity", "level", "rank", "probability", "ci_kind", "ci_prob"]
     assert len(table) == 2 * 16
     for (quantity, level, rank), part in table.groupby(["quantity", "level", "rank"]):
-        factor = "model" if quantity == "cv_prr" else "language"
+        factor = "model" if quantity == "gap_sd_languages" else "language"
         ranks = column(tree, f"{quantity}_rank", **{factor: level})
-        expected = np.nan if level == "m4" else (ranks == rank).mean()
+        expected = (ranks == rank).mean()
         np.testing.assert_allclose(part["probability"], [expected], rtol=RTOL)
     totals = table.groupby(["quantity", "level"])["probability"].sum(min_count=1).dropna()
-    np.testing.assert_allclose(totals, np.ones(7), rtol=RTOL)
+    np.testing.assert_allclose(totals, np.ones(8), rtol=RTOL)
     order = list(dict.fromkeys(table[table["quantity"] == "language_potential"]["level"]))
     assert order == list(potential_table(tree)["language"])
 
 
 def test_rank_table(tree):
-    table = rank_table(tree, "cv_prr")
+    table = rank_table(tree, "gap_sd_languages")
     assert list(table.columns) == [
         "model",
         *(f"rank_{r}" for r in RANK),
@@ -210,38 +246,49 @@ def test_rank_table(tree):
         "ci_kind",
         "ci_prob",
     ]
-    assert table["model"].iloc[-1] == "m4"
-    assert table.iloc[-1][["rank_mean", "p_best", "tie_group"]].isna().all()
     assert table["p_best"].sum() == pytest.approx(1.0, rel=RTOL)
-    disparity = disparity_table(tree).query("support == 'observed'").set_index("model")
+    ranking = ranking_table(tree).set_index("model")
     for model, mean in zip(table["model"], table["rank_mean"], strict=True):
-        np.testing.assert_array_equal(mean, disparity.loc[model, "cv_prr_rank_mean"])
+        assert mean == ranking.loc[model, "gap_sd_rank_mean"]
+    # Evenness that a model does not estimate ranks nobody.
+    nothing = rank_table(with_derived(make_tree()), "gap_sd_languages")
+    assert nothing[["rank_mean", "p_best", "tie_group"]].isna().all(axis=None)
 
 
 def test_a_point_estimate_has_values_but_no_uncertainty():
     tree = with_derived(make_tree(fixed=("language", "task"), chains=1, draws=1))
     potential = potential_table(tree)
     assert potential["potential_mean"].notna().all()
-    assert list(potential["rank_mean"]) == [1.0, 2.0, 3.0, 4.0]
-    assert list(potential["rank_median"]) == [1.0, 2.0, 3.0, 4.0]
-    for name in ("potential_sd", "potential_lower", "rank_lower", "rank_upper", "tie_group"):
+    assert potential["potential_mean"].is_monotonic_decreasing
+    for name in ("potential_sd", "potential_lower", "tie_group", *(f"rank_{r}" for r in RANK)):
         assert potential[name].isna().all(), name
     disparity = disparity_table(tree)
     assert disparity["mean_prr_mean"].notna().all()
     assert disparity["mean_prr_sd"].isna().all()
+    ranking = ranking_table(tree)
+    assert ranking[["score_mean", "prr_mean"]].notna().all(axis=None)
+    unknown = ["score_sd", "score_lower", "rank_mean", "rank_set_lower", "p_best", "may_be_best"]
+    assert ranking[[*unknown, "p_top3", "tier"]].isna().all(axis=None)
     assert components_table(tree)["sd_mean"].notna().all()
     assert components_table(tree)["sd_sd"].isna().all()
-    pairs = pairwise_table(tree, ["mean_prr"])
+    pairs = pairwise_table(tree, ["standardised_score"])
     assert pairs["diff_mean"].notna().all()
     assert pairs[["diff_sd", "effect_size", "p_a_better"]].isna().all(axis=None)
-    assert rank_probability_table(tree, ["mean_prr"])["probability"].isna().all()
+    assert rank_probability_table(tree, ["standardised_score"])["probability"].isna().all()
 
 
 def test_tables_survive_a_netcdf_round_trip(tree, tmp_path):
     path = tmp_path / "fit.nc"
     tree.to_netcdf(path, engine="h5netcdf")
     with xr.open_datatree(path, engine="h5netcdf") as opened:
-        for build in (potential_table, disparity_table, components_table, rank_probability_table):
+        for build in (
+            potential_table,
+            ranking_table,
+            model_language_table,
+            disparity_table,
+            components_table,
+            rank_probability_table,
+        ):
             pd.testing.assert_frame_equal(build(opened), build(tree))
         assert opened["estimands"]["potential"].dims == ("chain", "draw", "language_task")
         assert "note" in opened["posterior"]["cv_prr"].attrs
@@ -250,10 +297,17 @@ def test_tables_survive_a_netcdf_round_trip(tree, tmp_path):
 def test_estimands_group(tree):
     potential = tree["estimands"]["potential"]
     assert list(potential["language_task"].values)[:2] == ["de|nli", "de|qa"]
-    posterior = tree["posterior"].to_dataset().sel(language="de", task="qa")
+    posterior = tree["posterior"].to_dataset().sel(language="en", task="nli")
     expected = posterior["intercept"] + posterior["language_effect"] + posterior["task_effect"]
-    expected = expected + posterior["language_task_effect"].sel(language_task="de|qa")
-    np.testing.assert_allclose(potential.sel(language_task="de|qa"), expected, rtol=RTOL)
+    expected = expected + posterior["language_task_effect"].sel(language_task="en|nli")
+    # All models were tested on en|nli.
+    own = posterior["model_effect"].mean("model")
+    for dim, cells in (("model_task", "|nli"), ("model_language", "|en")):
+        effect = posterior[f"{dim}_effect"]
+        chosen = [label for label in effect[dim].values if str(label).endswith(cells)]
+        assert len(chosen) == 4
+        own = own + effect.sel({dim: chosen}).mean(dim)
+    np.testing.assert_allclose(potential.sel(language_task="en|nli"), expected + own, rtol=RTOL)
     additive = derive(make_tree(), seed=0)[1]
     assert list(additive["language_task"].values) == list(potential["language_task"].values)
 
@@ -264,7 +318,9 @@ def test_estimands_group(tree):
         (lambda t: disparity_table(t, flavour="latnt"), "did you mean 'latent'"),
         (lambda t: potential_table(t, ci_prob=95), "between 0 and 1"),
         (lambda t: pairwise_table(t, ["language_potential"]), "pairs are formed of models"),
-        (lambda t: pairwise_table(t, ["mean_pr"]), "did you mean 'mean_prr'"),
+        (lambda t: pairwise_table(t, ["standardised_scor"]), "did you mean 'standardised_score'"),
+        (lambda t: pairwise_table(t, ["mean_prr"]), "ranks nobody"),
+        (lambda t: disparity_table(t, support="common"), "take the flavour latent"),
         (lambda t: rank_table(t, "sd_model"), "cannot be ranked"),
         (lambda t: potential_table(make_tree()), "no 'language_potential'"),
     ],

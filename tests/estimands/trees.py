@@ -161,7 +161,7 @@ class Twin:
         key = frozenset((f, levels[f]) for f in term.split(":"))
         return self.cells[term].get(key, self.missing)
 
-    def potential(self, language, task):
+    def base(self, language, task):
         return (
             self.intercept
             + self.main["language"][language]
@@ -169,13 +169,17 @@ class Twin:
             + self.cell("language:task", language=language, task=task)
         )
 
+    def potential(self, language, task):
+        """The models at hand are the population."""
+        return statistics.fmean(self.expected(language, task, m) for m in self.levels["model"])
+
     def language_potential(self, language):
         return statistics.fmean(self.potential(language, task) for task in self.levels["task"])
 
     def expected(self, language, task, model):
         levels = {"language": language, "task": task, "model": model}
         return (
-            self.potential(language, task)
+            self.base(language, task)
             + self.main["model"][model]
             + sum(
                 self.cell(t, **levels)
@@ -184,23 +188,13 @@ class Twin:
         )
 
     def ratios(self, model, support, flavour):
-        own = [(la, t, s) for la, t, m, s in self.records if m == model]
-        if support == "observed":
-            return [
-                (s if flavour == "observed" else self.expected(la, t, model))
-                / self.potential(la, t)
-                for la, t, s in own
-            ]
-        result = []
-        for la, t in self.pairs:
-            here = [s for la_, t_, s in own if (la_, t_) == (la, t)]
-            top = (
-                statistics.fmean(here)
-                if flavour == "observed" and here
-                else self.expected(la, t, model)
-            )
-            result.append(top / self.potential(la, t))
-        return result
+        if support == "common":
+            return [self.expected(la, t, model) / self.potential(la, t) for la, t in self.pairs]
+        return [
+            (s if flavour == "observed" else self.expected(la, t, model)) / self.potential(la, t)
+            for la, t, m, s in self.records
+            if m == model
+        ]
 
     def disparity(self, model, support, flavour):
         ratios = self.ratios(model, support, flavour)
@@ -209,3 +203,28 @@ class Twin:
             return mean, math.nan, math.nan
         std = math.sqrt(sum((r - mean) ** 2 for r in ratios) / (len(ratios) - 1))
         return mean, std, std / mean
+
+    def score(self, model):
+        return statistics.fmean(self.expected(la, t, model) for la, t in self.pairs)
+
+    def prr(self, model):
+        return self.score(model) / statistics.fmean(self.potential(*pair) for pair in self.pairs)
+
+    def language_mean(self, model, language):
+        return statistics.fmean(self.expected(language, t, model) for t in self.levels["task"])
+
+    def gaps(self, model):
+        return {
+            la: self.language_mean(model, la) - self.language_potential(la)
+            for la in self.levels["language"]
+        }
+
+    def gap_sd(self, model):
+        return statistics.stdev(self.gaps(model).values())
+
+    def cv_languages(self, model):
+        ratios = [
+            self.language_mean(model, la) / self.language_potential(la)
+            for la in self.levels["language"]
+        ]
+        return statistics.stdev(ratios) / statistics.fmean(ratios)

@@ -83,6 +83,22 @@ def fit(
             help="File of the model's covariate, by language.", show_default="what the card names"
         ),
     ] = None,
+    pairs: Annotated[
+        str,
+        typer.Option(
+            metavar="any|shared|FILE",
+            help="Language-task pairs that models are compared on: any that a model was tested "
+            "on, those shared by two models, or a file with the columns language and task.",
+        ),
+    ] = "any",
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            metavar="POINTS",
+            help="Difference between models that is too small to matter, in score units.",
+            show_default="1 % of the range of the scores",
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Fit one model to one benchmark and write a result folder."""
@@ -142,6 +158,8 @@ def fit(
             leave_out=words(leave_out),
             covariate=found or None,
             settings=asked,
+            pairs=pairs,
+            margin=margin,
             progress=progress,
         )
         made: list[Checks] = []

@@ -59,7 +59,7 @@ class Comparison:
         Empty for groups.
     moves : pandas.DataFrame
         What changes between the first model named and every other: ``spec``,
-        ``quantity`` (``language_potential``, ``cv_prr``), ``spearman``, ``kendall``,
+        ``quantity`` (``language_potential``, ``standardised_score``), ``spearman``, ``kendall``,
         ``moved`` (the levels that move most, with both ranks).
     verdict : tuple of str
         The answer in sentences.

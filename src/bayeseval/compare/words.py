@@ -69,7 +69,7 @@ def moves_table(fits: Mapping[str, Fit]) -> pd.DataFrame:
     """Correlations of potentials and CV-PRR with the first model's, and who moves most."""
     first, *others = fits
     rows = []
-    for quantity in (names.LANGUAGE_POTENTIAL, "cv_prr"):
+    for quantity in (names.LANGUAGE_POTENTIAL, names.STANDARDISED_SCORE):
         for name in others:
             moved = level_moves(*(read_quantity(fits[f].data, quantity) for f in (first, name)))
             spearman, kendall = agreement(moved)

@@ -11,24 +11,27 @@ from bayeseval.estimands.components import variance_components
 from bayeseval.estimands.container import read_arrays
 from bayeseval.estimands.covariates import covariates_table
 from bayeseval.estimands.derive import component_dataset, derive
-from bayeseval.estimands.potential import (
-    expected_score,
-    language_potential,
-    mean_residual,
-    pair_potential,
+from bayeseval.estimands.expected import expected_scores
+from bayeseval.estimands.inference import infer
+from bayeseval.estimands.model_tables import (
+    disparity_table,
+    model_language_table,
+    ranking_table,
 )
-from bayeseval.estimands.prr import disparity_summaries, record_prr
+from bayeseval.estimands.predictor import expected_score, mean_residual
+from bayeseval.estimands.prr import disparity_summaries, pairs_left_out, record_prr
 from bayeseval.estimands.ranks import (
     higher_is_better,
+    may_be_best,
     p_top_k,
     pairwise_differences,
     rank_draws,
     rank_probabilities,
+    rank_sets,
     tie_groups,
 )
 from bayeseval.estimands.summaries import (
     components_table,
-    disparity_table,
     pairwise_table,
     potential_table,
     rank_probability_table,
@@ -52,21 +55,26 @@ __all__ = [
     "disparity_summaries",
     "disparity_table",
     "expected_score",
+    "expected_scores",
     "has_replicates",
     "higher_is_better",
+    "infer",
     "language_pairwise_table",
-    "language_potential",
+    "may_be_best",
     "mean_residual",
     "model_components_table",
+    "model_language_table",
     "p_top_k",
-    "pair_potential",
+    "pairs_left_out",
     "pairwise_differences",
     "pairwise_table",
     "potential_table",
     "rank_draws",
     "rank_probabilities",
     "rank_probability_table",
+    "rank_sets",
     "rank_table",
+    "ranking_table",
     "read_arrays",
     "record_prr",
     "tie_groups",

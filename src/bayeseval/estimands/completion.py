@@ -1,7 +1,8 @@
-"""What a model would have scored on the pairs it was not tested on."""
+"""Interactions on cells that nobody was tested on, and scores predicted there."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -11,15 +12,18 @@ from bayeseval import names
 from bayeseval._random import generator
 from bayeseval.estimands.arrays import Bools, Floats, Index
 from bayeseval.estimands.container import Cells, PosteriorArrays, draw_blocks
-from bayeseval.estimands.potential import pair_potential
-from bayeseval.estimands.response import draw_scores, standard_noise
+from bayeseval.estimands.predictor import pair_predictor
+from bayeseval.estimands.response import standard_noise
 
 __all__ = [
-    "ModelTerm",
+    "CompletedTerm",
+    "ModelRecords",
     "language_scores",
     "missing_pairs",
+    "model_cells",
     "model_records",
-    "predicted_scores",
+    "model_streams",
+    "model_terms",
     "residual_draws",
 ]
 
@@ -31,10 +35,10 @@ class ModelRecords:
     rows: Index
     pairs: Index
     has_pair: Bools
-    pair_score: Floats
 
     @property
     def n_pairs(self) -> int:
+        """Number of pairs with a record."""
         return int(self.has_pair.sum())
 
 
@@ -45,44 +49,113 @@ def model_records(arrays: PosteriorArrays, model: int) -> ModelRecords:
     rows = rows[np.lexsort((arrays.score[rows], of_record[rows]))]
     pairs = of_record[rows]
     count = np.bincount(pairs, minlength=arrays.n_pairs)
-    total = np.bincount(pairs, weights=arrays.score[rows], minlength=arrays.n_pairs)
-    return ModelRecords(rows, pairs, count > 0, total / np.maximum(count, 1))
+    return ModelRecords(rows, pairs, count > 0)
 
 
-class ModelTerm:
-    """An interaction with the model, completed to all pairs of the benchmark.
+class CompletedTerm:
+    """An interaction on every cell of languages x tasks, and of models where it has them.
 
-    For one model the term has one effect per `other` key: the task, the language,
-    the pair, or language and dataset. Keys the model has no record on are drawn from N(0, sd).
+    The effects are indexed by key: the levels that the term crosses besides the model, in
+    row-major order. Keys without a record are drawn from N(0, sd), once for all pairs that
+    share them.
     """
 
     def __init__(self, arrays: PosteriorArrays, cells: Cells) -> None:
+        self.term = cells.term
         self._cells = cells
-        factors = tuple(f for f in cells.term.split(":") if f != names.MODEL)
-        shape = tuple(len(arrays.levels[f]) for f in factors)
-        keys, self._key_of_pair = np.unique(
-            np.ravel_multi_index(tuple(arrays.pairs.levels[f] for f in factors), shape),
-            return_inverse=True,
-        )
+        self._factors = tuple(f for f in cells.term.split(":") if f != names.MODEL)
+        self._shape = tuple(len(arrays.levels[f]) for f in self._factors)
+        n_languages, n_tasks = (len(arrays.levels[f]) for f in (names.LANGUAGE, names.TASK))
+        level = {
+            names.LANGUAGE: np.arange(n_languages)[:, None],
+            names.TASK: np.arange(n_tasks)[None],
+        }
+        if names.DATASET in self._factors:
+            level[names.DATASET] = _dataset_of_task(arrays)[None]
+        crossed = np.broadcast_arrays(*(level[f] for f in self._factors))
+        key = np.ravel_multi_index(tuple(crossed), self._shape)
+        self._key = np.broadcast_to(key, (n_languages, n_tasks))
         labels = [
-            tuple(arrays.levels[f][i] for f, i in zip(factors, key, strict=True))
-            for key in zip(*np.unravel_index(keys, shape), strict=True)
+            tuple(arrays.levels[f][i] for f, i in zip(self._factors, place, strict=True))
+            for place in np.ndindex(*self._shape)
         ]
         # Drawn in label order: the order of the levels does not move the numbers.
-        self._by_label = np.array(sorted(range(len(keys)), key=labels.__getitem__))
-        cell_codes = np.ravel_multi_index(tuple(cells.members[f] for f in factors), shape)
-        self._key_of_cell = np.searchsorted(keys, cell_codes)
+        self._by_label = np.array(sorted(range(len(labels)), key=labels.__getitem__))
+        self._key_of_cell = np.ravel_multi_index(
+            tuple(cells.members[f] for f in self._factors), self._shape
+        )
 
-    def effect(self, model: int, draws: slice, rng: np.random.Generator) -> Floats:
-        """Effects of one model on every pair; shape (n_samples, n_pairs)."""
+    def keys(self, language: Index, task: Index) -> Index:
+        """Key of every pair of a language and a task."""
+        return np.asarray(self._key[language, task])
+
+    def effect(self, model: int | None, draws: slice, rng: np.random.Generator) -> Floats:
+        """Effects on every key, of one model where the term has models; shape (n, n_keys)."""
         cells = self._cells
-        own = np.flatnonzero(cells.members[names.MODEL] == model)
+        if names.MODEL in cells.members:
+            own = np.flatnonzero(cells.members[names.MODEL] == model)
+        else:
+            own = np.arange(cells.effect.shape[1])
         missing = self._by_label[~np.isin(self._by_label, self._key_of_cell[own])]
         sd = cells.sd[draws]
         values = np.empty((len(sd), len(self._by_label)))
         values[:, self._key_of_cell[own]] = cells.effect[draws][:, own]
         values[:, missing] = sd[:, None] * rng.standard_normal((len(sd), len(missing)))
-        return np.take(values, self._key_of_pair.reshape(-1), axis=1)
+        return values
+
+    def mean_over_new(self) -> float:
+        """Variance of the mean over all tasks in a language without records, in units of sd**2.
+
+        The mean over models is divided by their number in addition. A term without the
+        language is shared by all languages and adds nothing of a new one's own.
+        """
+        if names.LANGUAGE not in self._factors:
+            return 0.0
+        if self._factors == (names.LANGUAGE,):
+            return 1.0
+        n_tasks = self._key.shape[1]
+        weight = np.bincount(self._key[0] % self._shape[1], minlength=self._shape[1]) / n_tasks
+        return float(np.sum(weight**2))
+
+    def task_mean(self, effect: Floats) -> Floats:
+        """Mean over all tasks by language, from effects on keys; shape (n, n_languages or 1)."""
+        if self._factors == (names.LANGUAGE,):
+            return effect
+        if self._factors == (names.TASK,):
+            return np.asarray(effect.mean(axis=1, keepdims=True))
+        n_tasks = self._key.shape[1]
+        weight = np.bincount(self._key[0] % self._shape[1], minlength=self._shape[1]) / n_tasks
+        return np.asarray(effect.reshape(len(effect), *self._shape) @ weight)
+
+
+def _dataset_of_task(arrays: PosteriorArrays) -> Index:
+    """Dataset of each task: every task has a pair, and a task is of one dataset."""
+    of_task = np.zeros(len(arrays.levels[names.TASK]), dtype=np.int64)
+    of_task[arrays.pairs.task] = arrays.pairs.levels[names.DATASET]
+    return of_task
+
+
+def model_cells(arrays: PosteriorArrays) -> tuple[Cells, ...]:
+    """Interactions with the models, in canonical order."""
+    return tuple(cells for cells in arrays.cells if names.MODEL in cells.members)
+
+
+def model_terms(arrays: PosteriorArrays) -> tuple[CompletedTerm, ...]:
+    """Those interactions on all cells."""
+    return tuple(CompletedTerm(arrays, cells) for cells in model_cells(arrays))
+
+
+def model_streams(
+    arrays: PosteriorArrays, seed: int, what: str
+) -> Callable[[str, int], np.random.Generator]:
+    """Random stream of a term and a model, by the model's place in the alphabet.
+
+    A stream goes on where the previous block of draws stopped, so the size of the blocks
+    does not change the numbers; nor does the order of the levels.
+    """
+    place = np.argsort(np.argsort(np.array(arrays.levels[names.MODEL], dtype=object)))
+    stream = cache(partial(generator, seed))
+    return lambda term, model: stream(f"{what}: unobserved {term}, model {place[model]}")
 
 
 def residual_draws(
@@ -91,13 +164,10 @@ def residual_draws(
     pairs: Index,
     draws: slice,
     rng: np.random.Generator,
-    *,
-    with_errors: bool,
 ) -> Floats:
-    """Residual noise of new records of one model; shape (n_samples, len(pairs)).
+    """Residuals of cells of one model without a record; shape (n_samples, len(pairs)).
 
-    Standard errors belong to records that exist. With `with_errors` a new record on a
-    pair is given the mean squared standard error of the records there.
+    Standard errors belong to records that exist.
     """
     sd = arrays.residual_sd[draws]
     if arrays.residual_by is not None:
@@ -107,61 +177,7 @@ def residual_draws(
             names.MODEL: np.full(len(pairs), model),
         }[arrays.residual_by]
         sd = np.take(sd, level, axis=1)
-    if with_errors and arrays.se is not None:
-        sd = np.sqrt(sd**2 + _by_pair(arrays, arrays.se**2)[pairs])
     return sd * standard_noise(arrays, arrays.pairs.task[pairs], draws, rng, len(sd))
-
-
-def predicted_scores(
-    arrays: PosteriorArrays,
-    model: int,
-    pairs: Index,
-    eta: Floats,
-    draws: slice,
-    rng: np.random.Generator,
-) -> Floats:
-    """Scores that one model would get on some pairs, noise included.
-
-    Parameters
-    ----------
-    arrays : PosteriorArrays
-        From :func:`bayeseval.estimands.read_arrays`.
-    model : int
-        Its position among the levels.
-    pairs : ndarray of int, shape (m,)
-        Positions of the pairs.
-    eta : ndarray, shape (n_draws, m)
-        Linear predictor.
-    draws : slice
-        Which of the flattened draws `eta` has.
-    rng : numpy.random.Generator
-        Source of the noise.
-
-    Returns
-    -------
-    ndarray, shape (n_draws, m)
-        Score units. A count has as many items as the records of the pair have on average.
-    """
-    if arrays.response.link == "identity":
-        return eta + residual_draws(arrays, model, pairs, draws, rng, with_errors=True)
-    items = arrays.response.n_items
-    return draw_scores(
-        arrays,
-        eta,
-        rng,
-        language=arrays.pairs.language[pairs],
-        task=arrays.pairs.task[pairs],
-        model=np.full(len(pairs), model),
-        n_items=None if items is None else np.round(_by_pair(arrays, np.nan_to_num(items)))[pairs],
-        se=None if arrays.se is None else np.sqrt(_by_pair(arrays, arrays.se**2))[pairs],
-        draws=draws,
-    )
-
-
-def _by_pair(arrays: PosteriorArrays, values: Floats) -> Floats:
-    """Mean over the records of every pair."""
-    of_record = arrays.pairs.of_record
-    return np.asarray(np.bincount(of_record, weights=values) / np.bincount(of_record))
 
 
 def missing_pairs(arrays: PosteriorArrays, own: ModelRecords) -> Index:
@@ -195,31 +211,31 @@ def language_scores(arrays: PosteriorArrays, cell_mean: Floats, *, seed: int) ->
     """
     models, languages = arrays.levels[names.MODEL], arrays.levels[names.LANGUAGE]
     values = np.empty((arrays.n_samples, len(models), len(languages)))
-    terms = [(c.term, ModelTerm(arrays, c)) for c in arrays.cells if names.MODEL in c.term]
+    terms, pairs = model_terms(arrays), arrays.pairs
+    keys = {term.term: term.keys(pairs.language, pairs.task) for term in terms}
     order = np.argsort(arrays.pairs.language, kind="stable")
     first = np.searchsorted(arrays.pairs.language[order], np.arange(len(languages)))
     n_pairs = np.bincount(arrays.pairs.language, minlength=len(languages))
     stream = cache(partial(generator, seed))
     for draws in draw_blocks(arrays.n_samples, 6 * arrays.n_pairs):
-        potential = pair_potential(arrays, draws)
+        base = pair_predictor(arrays, draws)
         for model in range(len(models)):
             own = model_records(arrays, model)
             # Mean over the records of each pair: rows come in pair order.
             starts = np.flatnonzero(np.diff(own.pairs, prepend=-1))
             counts = np.diff(starts, append=len(own.pairs))
-            scores = np.empty_like(potential)
+            scores = np.empty_like(base)
             scores[:, own.pairs[starts]] = (
                 np.add.reduceat(cell_mean[draws][:, own.rows], starts, axis=1) / counts
             )
             new = missing_pairs(arrays, own)
             if len(new):
-                expected = potential + arrays.model_part(model, draws)
-                for term, completed in terms:
-                    rng = stream(f"languages: unobserved {term}, model {models[model]}")
-                    expected += completed.effect(model, draws, rng)
+                expected = base + np.take(arrays.model_part(model, draws), pairs.language, axis=1)
+                for term in terms:
+                    rng = stream(f"languages: unobserved {term.term}, model {models[model]}")
+                    effect = term.effect(model, draws, rng)
+                    expected += np.take(effect, keys[term.term], axis=1)
                 rng = stream(f"languages: residual, model {models[model]}")
-                scores[:, new] = expected[:, new] + residual_draws(
-                    arrays, model, new, draws, rng, with_errors=False
-                )
+                scores[:, new] = expected[:, new] + residual_draws(arrays, model, new, draws, rng)
             values[draws, model] = np.add.reduceat(scores[:, order], first, axis=1) / n_pairs
     return values

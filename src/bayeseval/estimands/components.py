@@ -12,7 +12,7 @@ from bayeseval import names
 from bayeseval.estimands.arrays import Floats, finite_sd, root_mean_square
 from bayeseval.estimands.container import PosteriorArrays, draw_blocks
 from bayeseval.estimands.covariates import component_sd
-from bayeseval.estimands.potential import linear_predictor
+from bayeseval.estimands.predictor import linear_predictor
 
 __all__ = [
     "Components",

@@ -14,9 +14,19 @@ from bayeseval.estimands.arrays import Floats, Index
 from bayeseval.estimands.covariates import SlopeDraws, read_slopes
 from bayeseval.estimands.response import Response
 
-__all__ = ["Cells", "Pairs", "PosteriorArrays", "SampledErrors", "draw_blocks", "read_arrays"]
+__all__ = [
+    "Cells",
+    "CommonPairs",
+    "Pairs",
+    "PosteriorArrays",
+    "SampledErrors",
+    "draw_blocks",
+    "read_arrays",
+]
 
 _EVERYTHING = slice(None)
+# Share of the range of scores.
+_MARGIN = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,6 +82,23 @@ class Pairs:
     def task(self) -> Index:
         """Task of each pair."""
         return self.levels[names.TASK]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommonPairs:
+    """The language-task pairs that all models are compared on.
+
+    Attributes
+    ----------
+    language, task : ndarray of int, shape (n_common,)
+        Level of each pair; a pair need not occur in the benchmark.
+    choice : str
+        ``any`` (tested on any model), ``shared`` (on two or more) or where they are from.
+    """
+
+    language: Index
+    task: Index
+    choice: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,6 +165,13 @@ class PosteriorArrays:
         Likelihood of all tasks, or ``mixed``; reference population of the models.
     response : Response
         Likelihood of each task, link, bounds and counts.
+    common : CommonPairs
+        The language-task pairs that all models are asked about.
+    bounds : ndarray, shape (2, n_tasks)
+        Lowest and highest possible score by task; NaN where not known.
+    margin : float
+        Difference of two models that is too small to matter, score units: what was asked
+        for, else 1 % of the widest declared range, or NaN where a range is unknown.
     """
 
     n_chains: int
@@ -160,6 +194,9 @@ class PosteriorArrays:
     likelihood: str
     population: str
     response: Response
+    common: CommonPairs
+    bounds: Floats
+    margin: float
 
     @property
     def n_samples(self) -> int:
@@ -194,11 +231,12 @@ class PosteriorArrays:
         return values
 
     def model_part(self, model: int, draws: slice = _EVERYTHING) -> Floats:
-        """Model effect, and what covariates of the model add, on every pair; (n, n_pairs)."""
-        values = np.repeat(self.main[names.MODEL][draws, model, None], self.n_pairs, axis=1)
+        """Model effect, and what covariates of the model add, by language; (n, n_languages)."""
+        n_languages = len(self.levels[names.LANGUAGE])
+        values = np.repeat(self.main[names.MODEL][draws, model, None], n_languages, axis=1)
         for slope in self.slopes:
             if slope.by_model:
-                values += np.take(slope.of_model(model, draws), self.pairs.language, axis=1)
+                values += slope.of_model(model, draws)
         return values
 
     def term(self, name: str) -> Cells | None:
@@ -249,6 +287,7 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
     )
     response = _read_response(posterior, constant, len(levels[names.TASK]), by)
     families = set(response.of_task)
+    pairs, bounds = _pairs(index, levels), _bounds(constant, len(levels[names.TASK]))
     residual = np.zeros((len(intercept), 1 if by is None else len(levels[by])))
     if families & set(names.WITH_RESIDUAL):
         residual = _noise_scale(posterior, names.SD_RESIDUAL, by)
@@ -276,13 +315,35 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
             if names.effect_name(term) in posterior
         ),
         slopes=read_slopes(posterior, constant),
-        pairs=_pairs(index, levels),
+        pairs=pairs,
         residual_sd=residual,
         residual_by=by,
         nu=_samples(posterior, names.NU) if "student_t" in families else None,
         likelihood=families.pop() if len(families) == 1 else "mixed",
         population=str(constant.attrs.get("population", "observed")),
         response=response,
+        common=_common_pairs(constant, pairs),
+        bounds=bounds,
+        margin=float(constant.attrs.get("margin", _MARGIN * float((bounds[1] - bounds[0]).max()))),
+    )
+
+
+def _common_pairs(constant: xr.Dataset, pairs: Pairs) -> CommonPairs:
+    choice = str(constant.attrs.get("pairs", "any"))
+    if "common_pair_language" not in constant:
+        return CommonPairs(pairs.language, pairs.task, choice)
+    language, task = (
+        np.asarray(constant[f"common_pair_{f}"].values, dtype=np.int64)
+        for f in (names.LANGUAGE, names.TASK)
+    )
+    return CommonPairs(language, task, choice)
+
+
+def _bounds(constant: xr.Dataset, n_tasks: int) -> Floats:
+    """What the benchmark declares; a result of an older version does not say."""
+    sides = ("declared_lower", "declared_upper")
+    return np.stack(
+        [_vector(constant, s) if s in constant else np.full(n_tasks, np.nan) for s in sides]
     )
 
 

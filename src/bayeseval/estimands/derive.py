@@ -16,29 +16,41 @@ from bayeseval.estimands.arrays import Floats, drop_meaningless
 from bayeseval.estimands.completion import language_scores
 from bayeseval.estimands.components import variance_components
 from bayeseval.estimands.container import PosteriorArrays, group, read_arrays
+from bayeseval.estimands.expected import expected_scores
+from bayeseval.estimands.inference import Inference, infer
 from bayeseval.estimands.noise import CellNoise, cell_means, model_components, read_noise
-from bayeseval.estimands.potential import language_potential, pair_potential
-from bayeseval.estimands.prr import disparity_summaries, record_prr
+from bayeseval.estimands.prr import disparity_summaries, pairs_left_out, record_prr
 from bayeseval.estimands.ranks import higher_is_better, rank_draws
 
 __all__ = ["component_dataset", "derive"]
 
-_SUPPORT_TEXT = {
-    "observed": "the records of the model",
-    "common": "every language-task pair of the benchmark, unobserved ones predicted",
-}
+_SUPPORT_TEXT = {"observed": "the records of the model", "common": "the common pairs"}
 _FLAVOUR_TEXT = {"observed": "observed score", "latent": "expected score"}
 _QUANTITY_TEXT = {
     "mean_prr": ("mean", "paper 000, Eq. 4"),
     "std_prr": ("standard deviation (ddof 1)", "paper 000, Eq. 4"),
     "cv_prr": ("standard deviation (ddof 1) over mean", "paper 000, Eq. 5"),
 }
-
-
 _POTENTIAL_TEXT = {
-    "identity": "intercept + language + task (+ language:task) effects (+ covariates)",
-    "logit": "expected score of a model drawn from the population of models: intercept + "
-    "language + task (+ language:task) effects (+ covariates), those of models integrated out",
+    "observed": "mean expected score of the models at hand",
+    "models": "expected score of a model drawn from the population of models",
+}
+# Units, definition and source; score units where there is none.
+_INFERENCE_TEXT = {
+    names.STANDARDISED_SCORE: (None, "mean expected score over the common pairs"),
+    names.PRR: ("1", "sum of expected scores over sum of potentials, on the common pairs"),
+    names.GAP_SD: (
+        None,
+        "sd over languages (ddof 1) of mean expected score over all tasks less language potential",
+    ),
+    names.CV_PRR_LANGUAGES: (
+        "1",
+        "coefficient of variation over languages of mean expected score over language potential",
+    ),
+    names.WORST_LANGUAGE_PRR: (
+        "1",
+        "mean expected score over language potential in the measured language of the lowest gap",
+    ),
 }
 _OF_TEXT = {"expected": "the cells' means", "run": "one run: one seed on one test set"}
 _COMPONENT_TEXT = {
@@ -66,12 +78,13 @@ def derive(tree: xr.DataTree, *, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
     Returns
     -------
     posterior_additions : xarray.Dataset
-        ``language_potential``, Mean-, Std- and CV-PRR in two supports and two
-        flavours, and ``<quantity>_rank`` of each (floats, 1 = best, NaN for a
-        level that is not reported), on (chain, draw, level).
+        ``language_potential``, ``standardised_score``, ``prr``, ``gap_sd_languages`` and
+        ``cv_prr_languages``; ranks of the first, second and fourth (floats, 1 = best);
+        Mean-, Std- and CV-PRR, which describe and have no ranks; on (chain, draw, level).
     estimands : xarray.Dataset
         ``potential`` on (chain, draw, language_task), over the pairs that occur
-        in the benchmark, and ``prr`` on (chain, draw, record) in single precision.
+        in the benchmark, ``record_prr`` on (chain, draw, record) in single precision, and
+        by model ``worst_language`` and ``cv_prr_constant_gap``.
 
     Raises
     ------
@@ -84,30 +97,53 @@ def derive(tree: xr.DataTree, *, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
     score = group(tree, "observed_data")[names.SCORE]
     units = str(score.attrs.get("units", "score points"))
 
-    additions = _posterior_additions(arrays, seed=seed, units=units)
-    potential = pair_potential(arrays)
+    expected = expected_scores(arrays, seed=seed)
+    found = infer(expected)
+    left_out = pairs_left_out(arrays, found.point_potential)[: arrays.n_pairs]
+    potential = found.point_potential[:, : arrays.n_pairs]
+    additions = _inference_additions(arrays, found, units=units)
+    for name, summary in disparity_summaries(expected, found.point_potential).items():
+        additions[name] = _labelled(
+            arrays,
+            summary.values,
+            names.MODEL,
+            units="1",
+            **_description(name),
+            population=arrays.population,
+            left_out=_json_labels(arrays.pairs.labels, left_out),
+            note=json.dumps(dict(summary.notes), ensure_ascii=False),
+        )
     estimands = {
         "potential": _labelled(
             arrays,
             potential,
             "language_task",
             units=units,
-            definition=_POTENTIAL_TEXT[arrays.response.link],
+            definition=_POTENTIAL_TEXT[arrays.population],
             source="paper 000, Eq. 2 and 6",
             population=arrays.population,
         ),
+        "cv_prr_constant_gap": xr.Variable(
+            (names.MODEL,),
+            found.cv_prr_constant_gap,
+            attrs={"definition": "posterior mean of cv_prr_languages, were all gaps the same"},
+        ),
+        "worst_language": xr.Variable(
+            (names.MODEL,),
+            np.array([*arrays.levels[names.LANGUAGE], ""], dtype=str)[found.worst_language],
+            attrs={"definition": "measured language with the lowest mean gap"},
+        ),
     }
     if arrays.n_samples * len(arrays.score) <= names.MOST_POINTWISE:
-        prr, excluded = record_prr(arrays, potential)
-        estimands["prr"] = _labelled(
+        estimands[names.RECORD_PRR] = _labelled(
             arrays,
-            prr,
+            record_prr(arrays, potential, left_out),
             names.RECORD,
             units="1",
             definition="observed score / potential of its language-task pair",
             source="paper 000, Eq. 4",
             population=arrays.population,
-            excluded_draws=_json_counts(arrays.pairs.labels, excluded),
+            left_out=_json_labels(arrays.pairs.labels, left_out),
         )
     noise = read_noise(tree) if arrays.likelihood == "normal" else None
     if noise is not None:
@@ -129,6 +165,8 @@ def derive(tree: xr.DataTree, *, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
                 **{f: np.array(arrays.levels[f], dtype=str) for f in (names.LANGUAGE, names.MODEL)},
                 names.RECORD: np.asarray(record),
             },
+            # Views that are not stored are computed again, with the same draws.
+            attrs={"seed": str(seed)},
         ),
     )
 
@@ -197,14 +235,14 @@ def _replicate_additions(
     return found, cells
 
 
-def _posterior_additions(
-    arrays: PosteriorArrays, *, seed: int, units: str
+def _inference_additions(
+    arrays: PosteriorArrays, found: Inference, *, units: str
 ) -> dict[str, xr.Variable]:
-    values = language_potential(arrays, rng=generator(seed, "estimands: unobserved language:task"))
+    """Language potential and what models are compared by, with ranks where there are any."""
     result = {
         names.LANGUAGE_POTENTIAL: _labelled(
             arrays,
-            values,
+            found.language_potential,
             names.LANGUAGE,
             units=units,
             definition="mean over all tasks of the potential of the language",
@@ -212,28 +250,25 @@ def _posterior_additions(
             population=arrays.population,
         )
     }
-    summaries = disparity_summaries(arrays, seed=seed)
-    for support in names.SUPPORTS:
-        for flavour in names.FLAVOURS:
-            for quantity in names.DISPARITY:
-                name = names.disparity_name(quantity, support=support, flavour=flavour)
-                what, source = _QUANTITY_TEXT[quantity]
-                summary = summaries[name]
-                result[name] = _labelled(
-                    arrays,
-                    summary.values,
-                    names.MODEL,
-                    units="1",
-                    definition=(
-                        f"{what} of PRR = {_FLAVOUR_TEXT[flavour]} / potential, "
-                        f"over {_SUPPORT_TEXT[support]}"
-                    ),
-                    source=source,
-                    population=arrays.population,
-                    excluded_draws=_json_counts(arrays.levels[names.MODEL], summary.excluded),
-                    note=json.dumps(dict(summary.notes), ensure_ascii=False),
-                )
-    for name, variable in list(result.items()):
+    for name, (own_units, definition) in _INFERENCE_TEXT.items():
+        result[name] = _labelled(
+            arrays,
+            getattr(found, name),
+            names.MODEL,
+            units=own_units or units,
+            definition=definition,
+            source="expected scores on common pairs",
+            population=arrays.population,
+            pairs=arrays.common.choice,
+            note=found.reasons.get(name, ""),
+        )
+    result[names.CV_PRR_LANGUAGES].attrs["left_out"] = _json_labels(
+        arrays.levels[names.LANGUAGE], found.left_out
+    )
+    # One draw is a point estimate, which ranks nobody.
+    ranked = names.REPORTED if arrays.n_samples > 1 else ()
+    for name in ranked:
+        variable = result[name]
         flat = variable.values.reshape(arrays.n_samples, -1)
         best = "highest" if higher_is_better(name) else "lowest"
         result[names.rank_name(name)] = _labelled(
@@ -246,6 +281,16 @@ def _posterior_additions(
             population=arrays.population,
         )
     return result
+
+
+def _description(name: str) -> dict[str, str]:
+    for support, flavour in names.DESCRIPTIONS:
+        for quantity, (what, source) in _QUANTITY_TEXT.items():
+            if names.disparity_name(quantity, support=support, flavour=flavour) == name:
+                ratio = f"PRR = {_FLAVOUR_TEXT[flavour]} / potential"
+                text = f"{what} of {ratio}, over {_SUPPORT_TEXT[support]}"
+                return {"definition": text, "source": source}
+    raise KeyError(name)
 
 
 def _labelled(
@@ -262,6 +307,11 @@ def _json_counts(labels: tuple[str, ...], counts: npt.NDArray[np.int64]) -> str:
     """Write what was left out, by label; a JSON text survives every file format."""
     left_out = {labels[i]: int(counts[i]) for i in np.flatnonzero(counts)}
     return json.dumps(left_out, ensure_ascii=False)
+
+
+def _json_labels(labels: tuple[str, ...], chosen: npt.NDArray[np.bool_]) -> str:
+    """Write which levels were left out; a JSON text survives every file format."""
+    return json.dumps([labels[i] for i in np.flatnonzero(chosen)], ensure_ascii=False)
 
 
 def component_dataset(tree: xr.DataTree) -> xr.Dataset:

@@ -7,20 +7,24 @@ import numpy as np
 from bayeseval import names
 from bayeseval.errors import InputError
 from bayeseval.estimands.arrays import Bools, Floats
+from bayeseval.estimands.completion import model_cells, model_streams, model_terms
 from bayeseval.estimands.container import PosteriorArrays
 
 __all__ = ["lowest_quarter", "new_potential", "sample_crps"]
 
 
 def new_potential(
-    arrays: PosteriorArrays, by_covariate: Floats, *, rng: np.random.Generator
+    arrays: PosteriorArrays, by_covariate: Floats, *, rng: np.random.Generator, seed: int
 ) -> Floats:
     """Potential of languages that the table does not have.
 
     ``mu + x theta + N(0, sd_language**2 (1 + 1/L)) + mean(b)``: the effects of the L
     languages at hand sum to zero, so that the mean of the population they come from is
     known up to ``sd_language / sqrt(L)``. With language:task effects, those of a new
-    language average to ``N(0, sd_language_task**2 / T)`` over the T tasks.
+    language average to ``N(0, sd_language_task**2 / T)`` over the T tasks. Where the models
+    at hand are the population, effects of models are averaged over the M of them:
+    model:language adds ``sd_model_language**2 / M``, and model:task the mean of its effects,
+    which all languages share.
 
     Parameters
     ----------
@@ -30,6 +34,8 @@ def new_potential(
         ``x theta``, score units.
     rng : numpy.random.Generator
         Source of the new languages' own effects.
+    seed : int
+        Seed of the fit, whose draws of cells without a record all languages share.
 
     Returns
     -------
@@ -54,6 +60,16 @@ def new_potential(
     if cells is not None:
         variance = variance + cells.sd**2 / n_tasks
     common = arrays.intercept + arrays.main[names.TASK].mean(axis=1)
+    if arrays.population == "observed":
+        n_models = len(arrays.levels[names.MODEL])
+        stream = model_streams(arrays, seed, "estimands")
+        everything = slice(None)
+        for term, drawn in zip(model_terms(arrays), model_cells(arrays), strict=True):
+            variance = variance + drawn.sd**2 * term.mean_over_new() / n_models
+            if names.LANGUAGE not in drawn.members:
+                for model in range(n_models):
+                    effect = term.effect(model, everything, stream(term.term, model))
+                    common = common + effect.mean(axis=1) / n_models
     own = np.sqrt(variance)[:, None] * rng.standard_normal(by_covariate.shape)
     return np.asarray(common[:, None] + by_covariate + own)
 

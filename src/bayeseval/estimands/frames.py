@@ -11,7 +11,13 @@ from bayeseval import names
 from bayeseval.estimands.arrays import Floats, Interval, rank_summary
 from bayeseval.estimands.ranks import Pairwise
 
-__all__ = ["draws_of", "finish", "pair_rows", "rank_columns", "summary_columns"]
+__all__ = [
+    "draws_of",
+    "finish",
+    "pair_rows",
+    "rank_columns",
+    "summary_columns",
+]
 
 _BOUNDS = ("mean", "sd", "lower", "upper")
 _RANK = ("mean", "median", "lower", "upper")
@@ -29,7 +35,7 @@ def summary_columns(prefix: str, summary: Interval, *, sd: bool = True) -> dict[
     return {f"{prefix}_{part}": getattr(summary, part) for part in parts}
 
 
-def rank_columns(prefix: str, ranks: Floats, *, ci_prob: float) -> dict[str, object]:
+def rank_columns(prefix: str, ranks: Floats, *, ci_prob: float) -> dict[str, Floats]:
     """Columns ``<prefix>_{mean,median,lower,upper}`` of ranks; shape (n_samples, n_levels)."""
     summary = rank_summary(ranks, ci_prob=ci_prob)
     return {f"{prefix}_{part}": getattr(summary, part) for part in _RANK}
@@ -44,7 +50,11 @@ def pair_rows(quantity: str, models: npt.NDArray[np.object_], pairs: Pairwise) -
             "model_b": models[pairs.second],
         }
         | summary_columns("diff", pairs.difference)
-        | {"effect_size": pairs.effect_size, "p_a_better": pairs.p_a_better}
+        | {
+            "effect_size": pairs.effect_size,
+            "p_a_better": pairs.p_a_better,
+            "p_within_margin": pairs.p_within_margin,
+        }
     )
 
 

@@ -11,7 +11,7 @@ import xarray as xr
 from bayeseval import names
 from bayeseval.estimands.arrays import Floats
 from bayeseval.estimands.container import PosteriorArrays, draw_blocks, group
-from bayeseval.estimands.potential import expected_score
+from bayeseval.estimands.predictor import expected_score
 
 __all__ = ["CellNoise", "cell_means", "model_components", "read_noise"]
 

@@ -13,7 +13,7 @@ from bayeseval import names
 from bayeseval._random import generator
 from bayeseval.errors import InputError
 from bayeseval.estimands.arrays import Floats
-from bayeseval.estimands.completion import ModelTerm
+from bayeseval.estimands.completion import CompletedTerm
 from bayeseval.estimands.components import variance_components
 from bayeseval.estimands.container import PosteriorArrays, group, read_arrays
 from bayeseval.estimands.covariates import variance_by_facet
@@ -234,10 +234,12 @@ def _true_scores(
     for cells in arrays.cells:
         factors = cells.term.split(":")
         if names.MODEL in factors and {f for f in factors if f != names.MODEL} <= fixed:
-            completed = ModelTerm(arrays, cells)
+            completed = CompletedTerm(arrays, cells)
+            keys = completed.keys(arrays.pairs.language, arrays.pairs.task)
             for model, label in enumerate(arrays.levels[names.MODEL]):
                 rng = generator(seed, f"plan: {cells.term}, model {label}")
-                values[:, model] += completed.effect(model, slice(None), rng).mean(axis=1)
+                effect = completed.effect(model, slice(None), rng)
+                values[:, model] += np.take(effect, keys, axis=1).mean(axis=1)
     return values
 
 

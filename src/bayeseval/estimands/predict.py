@@ -7,7 +7,7 @@ import numpy as np
 from bayeseval import names
 from bayeseval.estimands.arrays import Floats
 from bayeseval.estimands.container import PosteriorArrays
-from bayeseval.estimands.potential import linear_predictor
+from bayeseval.estimands.predictor import linear_predictor
 from bayeseval.estimands.response import draw_scores
 
 __all__ = ["replicate_scores"]

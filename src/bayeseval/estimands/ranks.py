@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.stats import rankdata
 
 from bayeseval import names
@@ -15,37 +16,37 @@ from bayeseval.estimands.arrays import Floats, Index, Interval, interval_summary
 __all__ = [
     "Pairwise",
     "higher_is_better",
+    "may_be_best",
     "p_better",
     "p_top_k",
     "pairwise_differences",
     "rank_draws",
     "rank_probabilities",
+    "rank_sets",
     "tie_groups",
 ]
 
-_LOWER_IS_BETTER = ("std_prr", "cv_prr")
-_DISPARITY = tuple(
-    names.disparity_name(quantity, support=support, flavour=flavour)
-    for quantity in names.DISPARITY
-    for support in names.SUPPORTS
-    for flavour in names.FLAVOURS
-)
+_LOWER_IS_BETTER = (names.GAP_SD,)
 _RANKABLE = (
-    names.LANGUAGE_POTENTIAL,
-    *_DISPARITY,
+    *names.REPORTED,
     *(names.effect_name(factor) for factor in names.FACTORS),
     *(name for name, *_ in aggregate_variants()),
 )
 
 
 def higher_is_better(quantity: str) -> bool:
-    """Whether rank 1 is the largest value (potential, Mean-PRR, effects) or the smallest.
+    """Whether rank 1 is the largest value (potential, score, effects) or the smallest.
 
     Raises
     ------
     InputError
         If `quantity` is not one that can be ranked.
     """
+    if quantity.startswith(names.DISPARITY):
+        raise InputError(
+            f"{quantity} describes a table and takes its scores as exact, so it ranks nobody; "
+            f"take {names.STANDARDISED_SCORE} or {names.GAP_SD}"
+        )
     if quantity not in _RANKABLE:
         raise InputError(
             f"{quantity!r} cannot be ranked{did_you_mean(quantity, _RANKABLE)} "
@@ -139,7 +140,7 @@ def p_better(first: Floats, second: Floats, *, highest_first: bool) -> float:
     return float((np.sign(difference).mean() + 1.0) / 2.0)
 
 
-def tie_groups(values: Floats, *, highest_first: bool, prob: float = 0.95) -> Index:
+def tie_groups(values: Floats, *, highest_first: bool, prob: float = 0.975) -> Index:
     """Group the levels that the draws cannot tell apart.
 
     Walk down the list in order of the mean. The first level opens group 1. A
@@ -180,6 +181,67 @@ def tie_groups(values: Floats, *, highest_first: bool, prob: float = 0.95) -> In
     return groups
 
 
+def rank_sets(ranks: Floats, *, prob: float) -> tuple[Floats, Floats]:
+    """Simultaneous rank intervals: boxes that hold `prob` of the joint rank draws.
+
+    A draw is as deep as its most extreme rank, measured by the tail probability of that rank
+    among the draws of its level. The boxes span the deepest draws, at least `prob` of them, so
+    that all levels are inside their intervals at once with that probability.
+
+    Parameters
+    ----------
+    ranks : ndarray, shape (n_samples, n_levels)
+        From :func:`rank_draws`.
+    prob : float
+        Joint probability of the boxes.
+
+    Returns
+    -------
+    lower, upper : ndarray, shape (n_levels,)
+        NaN for levels without ranks, and for all levels of a single draw.
+    """
+    lower, upper = np.full((2, ranks.shape[1]), np.nan)
+    levels = np.flatnonzero(~np.isnan(ranks).all(axis=0))
+    block = ranks[:, levels]
+    block = block[~np.isnan(block).any(axis=1)]
+    if len(block) < 2 or not levels.size:
+        return lower, upper
+    depth = np.full(len(block), np.inf)
+    for column in block.T:
+        values, place, count = np.unique(column, return_inverse=True, return_counts=True)
+        below = np.cumsum(count)
+        tail = np.minimum(below, len(column) - below + count) / len(column)
+        depth = np.minimum(depth, tail[place.reshape(-1)])
+    # The draw at this place and all that are as deep.
+    kept = depth >= np.sort(depth)[::-1][int(np.ceil(prob * len(block))) - 1]
+    lower[levels], upper[levels] = block[kept].min(axis=0), block[kept].max(axis=0)
+    return lower, upper
+
+
+def may_be_best(ranks: Floats, *, prob: float = 0.95) -> npt.NDArray[np.bool_]:
+    """Smallest set of levels that holds the best one with probability `prob`.
+
+    Parameters
+    ----------
+    ranks : ndarray, shape (n_samples, n_levels)
+        From :func:`rank_draws`.
+    prob : float
+        Joint P(best) of the set.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_levels,)
+        False throughout without probabilities.
+    """
+    best = np.nan_to_num(rank_probabilities(ranks)[:, 0])
+    order = np.argsort(-best, kind="stable")
+    before = np.concatenate([[0.0], np.cumsum(best[order])[:-1]])
+    chosen = np.zeros(len(best), dtype=bool)
+    # Sums of shares of the draws: 0.95 may come out as 0.9499999.
+    chosen[order] = (before < prob - 1e-12) & (best[order] > 0.0)
+    return chosen
+
+
 class Pairwise(NamedTuple):
     """Differences a - b of all unordered pairs, a before b in level order.
 
@@ -191,7 +253,9 @@ class Pairwise(NamedTuple):
     effect_size : ndarray, shape (n_pairs,)
         Posterior mean over posterior sd of the difference.
     p_a_better : ndarray, shape (n_pairs,)
-        P(a is better than b): lower for Std- and CV-PRR, higher otherwise.
+        P(a is better than b): lower for the sd of gaps, higher otherwise.
+    p_within_margin : ndarray, shape (n_pairs,)
+        P(|a - b| < margin); NaN without a margin.
     """
 
     first: Index
@@ -199,9 +263,12 @@ class Pairwise(NamedTuple):
     difference: Interval
     effect_size: Floats
     p_a_better: Floats
+    p_within_margin: Floats
 
 
-def pairwise_differences(values: Floats, *, highest_first: bool, ci_prob: float) -> Pairwise:
+def pairwise_differences(
+    values: Floats, *, highest_first: bool, ci_prob: float, margin: float = float("nan")
+) -> Pairwise:
     """Compare all pairs of levels on joint draws.
 
     Parameters
@@ -212,16 +279,22 @@ def pairwise_differences(values: Floats, *, highest_first: bool, ci_prob: float)
         True when large values are good.
     ci_prob : float
         Probability inside the equal-tailed intervals.
+    margin : float
+        Difference below which two levels count as equally good; NaN for none.
 
     References
     ----------
     From tests to effect sizes (paper 001): difference, sd, effect size, P(A > B).
     """
     first, second = np.triu_indices(values.shape[1], k=1)
-    summaries, chance = [], np.empty(len(first))
+    summaries, chance, within = [], np.empty(len(first)), np.full(len(first), np.nan)
     # Pair by pair: all differences at once would be n_samples x n_levels**2 / 2.
     for row, (a, b) in enumerate(zip(first, second, strict=True)):
-        summaries.append(interval_summary(values[:, a] - values[:, b], ci_prob=ci_prob))
+        difference = values[:, a] - values[:, b]
+        summaries.append(interval_summary(difference, ci_prob=ci_prob))
+        known_draws = difference[~np.isnan(difference)]
+        if len(known_draws) > 1 and np.isfinite(margin):
+            within[row] = (np.abs(known_draws) < margin).mean()
         chance[row] = p_better(values[:, a], values[:, b], highest_first=highest_first)
     stacked = (
         Interval(*(np.array(column) for column in zip(*summaries, strict=True)))
@@ -230,4 +303,4 @@ def pairwise_differences(values: Floats, *, highest_first: bool, ci_prob: float)
     )
     known = stacked.sd > 0
     size = np.divide(stacked.mean, stacked.sd, out=np.full(len(first), np.nan), where=known)
-    return Pairwise(first, second, stacked, size, chance)
+    return Pairwise(first, second, stacked, size, chance, within)

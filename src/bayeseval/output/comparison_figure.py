@@ -31,7 +31,7 @@ _WIDTH: Final = 8.4
 _ROW: Final = 0.42
 _QUANTITIES: Final = (
     (names.LANGUAGE_POTENTIAL, "language potential", MAIN, "o"),
-    ("cv_prr", "CV-PRR", ACCENT, "D"),
+    (names.STANDARDISED_SCORE, "score", ACCENT, "D"),
 )
 
 

@@ -102,7 +102,7 @@ def figure_writers(
         "ranks": partial(
             ranks_figure,
             tables["tables/rank_probabilities.csv"],
-            tables["tables/model_disparity.csv"],
+            tables["tables/model_ranking.csv"],
             subtitle=subtitle,
             gate_status=gate_status,
         ),
@@ -213,50 +213,47 @@ def disparity_figure(table: pd.DataFrame, *, subtitle: str, gate_status: str) ->
 
 @styled
 def ranks_figure(
-    probabilities: pd.DataFrame, disparity: pd.DataFrame, *, subtitle: str, gate_status: str
+    probabilities: pd.DataFrame, ranking: pd.DataFrame, *, subtitle: str, gate_status: str
 ) -> Figure:
-    """Rank probabilities of the models in Mean-PRR and CV-PRR, on the common support.
+    """Rank probabilities of the models by expected score, and by evenness where it is known.
 
     Parameters
     ----------
     probabilities : pandas.DataFrame
         ``rank_probabilities.csv``.
-    disparity : pandas.DataFrame
-        ``model_disparity.csv``, for the mean ranks.
+    ranking : pandas.DataFrame
+        ``model_ranking.csv``, for the mean ranks.
     subtitle, gate_status : str
         See :func:`figure_writers`.
     """
-    common = disparity[disparity["support"] == "common"].set_index(names.MODEL)
-    n = max(1, len(common))
+    models = ranking.set_index(names.MODEL)
+    n = max(1, len(models))
     cell = 0.3 if n <= 20 else 0.17 if n <= MANY_ROWS else 0.11
     size = 8.5 if n <= 20 else 7.0 if n <= MANY_ROWS else 5.0
     side = max(2.2, n * cell)
     point_estimate = probabilities["probability"].isna().all()
-    missing = common.index[common[["mean_prr_rank_mean", "cv_prr_rank_mean"]].isna().any(axis=1)]
+    panels = {names.STANDARDISED_SCORE: ("rank_mean", "Expected score on the common pairs")}
+    if not models["gap_sd_rank_mean"].isna().all():
+        panels[names.GAP_SD] = ("gap_sd_rank_mean", "Evenness: sd of the gap over languages")
     figure = new_figure(
-        max(_WIDTH + 1.5, 2 * side + 4.2),
+        max(_WIDTH + 1.5, 2 * side + 4.2) if len(panels) > 1 else max(_WIDTH, side + 3.0),
         side + 1.2,
         title="Ranks of the models: probability of every rank, from joint draws",
         subtitle=subtitle,
         caption=(
-            "Every model on every language-task pair of the benchmark, unobserved ones "
-            "predicted (support common), so that models tested on different pairs can be "
-            "compared. Numbers: probabilities in percent from 5 up; points: mean rank. "
+            "Expected scores of every model on the same language-task pairs, unobserved ones "
+            "predicted. Numbers: probabilities in percent from 5 up; points: mean rank. "
             "1 is best."
             + (" Point estimates: there are no probabilities." if point_estimate else "")
-            + missing_text([str(label) for label in missing])
         ),
         gate_status=gate_status,
     )
-    panels = figure.subplots(1, 2)
-    for axes, quantity, heading in zip(
-        panels, ("mean_prr", "cv_prr"), ("Mean-PRR (level)", "CV-PRR (evenness)"), strict=True
-    ):
-        mean = common[f"{quantity}_rank_mean"].dropna().sort_values(kind="stable")
-        name = names.disparity_name(quantity, support="common")
-        long = probabilities[probabilities["quantity"] == name]
+    every = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axes, (quantity, (column, heading)) in zip(every, panels.items(), strict=True):
+        mean = models[column].fillna(0.0).sort_values(kind="stable")
+        long = probabilities[probabilities["quantity"] == quantity]
         matrix = long.pivot(index="level", columns="rank", values="probability")
-        heat_map(axes, matrix.reindex(mean.index), mean, size)
+        heat_map(axes, matrix.reindex(mean.index), models[column].reindex(mean.index), size)
         axes.set_title(heading, loc="left", size=9.5)
     return figure
 

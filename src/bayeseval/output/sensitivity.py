@@ -41,8 +41,8 @@ __all__ = [
 _WIDTH = 100
 _WORDS: Final[Mapping[str, str]] = {
     names.LANGUAGE_POTENTIAL: "language potential",
-    "mean_prr": "Mean-PRR",
-    "cv_prr": "CV-PRR",
+    names.STANDARDISED_SCORE: "score of models",
+    names.GAP_SD: "sd of gaps over languages",
 }
 _FAILED: Final = ("not identified", "not fitted")
 # Languages that the figure shows one by one.
@@ -242,7 +242,7 @@ def sensitivity_figure(
         Which fit, and whether it converged.
     """
     sizes = {q: int((ranks["quantity"] == q).sum()) for q in _WORDS}
-    rows = max(min(sizes[names.LANGUAGE_POTENTIAL], _MANY), 2 * sizes["cv_prr"] + 4)
+    rows = max(min(sizes[names.LANGUAGE_POTENTIAL], _MANY), 2 * sizes[names.STANDARDISED_SCORE] + 4)
     failed = sorted(set(table.loc[table["status"].isin(_FAILED), "without"]))
     point = bool(ranks["lower"].isna().all())
     many = sizes[names.LANGUAGE_POTENTIAL] > _MANY

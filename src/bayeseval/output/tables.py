@@ -17,11 +17,8 @@ __all__ = ["GateStatus", "potential_view", "result_tables"]
 GateStatus = Literal["pass", "fail", "not applicable"]
 
 _STATUSES: tuple[GateStatus, ...] = ("pass", "fail", "not applicable")
-# What is compared pairwise and ranked: the paper's quantities, the same on the
-# support that all models share, and the plain model effect.
-_COMMON = tuple(names.disparity_name(q, support="common") for q in ("mean_prr", "cv_prr"))
-_PAIRWISE = ("mean_prr", "cv_prr", names.effect_name(names.MODEL), *_COMMON)
-_RANKED = (names.LANGUAGE_POTENTIAL, "mean_prr", "cv_prr", *_COMMON)
+# What is compared pairwise, and ranked.
+_PAIRWISE = (*names.INFERENCE, names.effect_name(names.MODEL))
 
 
 def result_tables(
@@ -64,14 +61,14 @@ def result_tables(
     if gate_status not in _STATUSES:
         raise InputError(f"gate_status must be one of {', '.join(_STATUSES)}, got {gate_status!r}")
     tables = {
+        "model_ranking": estimands.ranking_table(tree, ci_prob=ci_prob),
+        "model_language": estimands.model_language_table(tree, ci_prob=ci_prob),
         "language_potential": potential_view(tree, language_names, ci_prob=ci_prob),
         "model_disparity": estimands.disparity_table(tree, ci_prob=ci_prob),
-        "model_disparity_latent": estimands.disparity_table(
-            tree, flavour="latent", ci_prob=ci_prob
-        ),
+        "model_disparity_latent": _latent(tree, ci_prob),
         "variance_components": _components(tree, ci_prob),
         "pairwise_models": estimands.pairwise_table(tree, _PAIRWISE, ci_prob=ci_prob),
-        "rank_probabilities": estimands.rank_probability_table(tree, _RANKED, ci_prob=ci_prob),
+        "rank_probabilities": estimands.rank_probability_table(tree, ci_prob=ci_prob),
     }
     if estimands.has_replicates(tree):
         aggregates = [name for name, *_ in estimands.aggregate_variants()]
@@ -85,7 +82,7 @@ def result_tables(
                 ignore_index=True,
             ),
             "rank_probabilities": estimands.rank_probability_table(
-                tree, [*_RANKED, *aggregates], ci_prob=ci_prob
+                tree, [*names.REPORTED, *aggregates], ci_prob=ci_prob
             ),
             "within_language": estimands.within_language_table(tree, ci_prob=ci_prob),
             "aggregates": estimands.aggregates_table(tree, ci_prob=ci_prob),
@@ -97,6 +94,17 @@ def result_tables(
         f"tables/{key}.csv": add_language_names(table, language_names).assign(gate=gate_status)
         for key, table in tables.items()
     }
+
+
+def _latent(tree: xr.DataTree, ci_prob: float) -> pd.DataFrame:
+    """The description from expected scores, on both supports."""
+    return pd.concat(
+        [
+            estimands.disparity_table(tree, flavour="latent", support=support, ci_prob=ci_prob)
+            for support in names.SUPPORTS
+        ],
+        ignore_index=True,
+    )
 
 
 def _components(tree: xr.DataTree, ci_prob: float) -> pd.DataFrame:

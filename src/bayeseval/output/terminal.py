@@ -62,7 +62,7 @@ def format_results(
     ci_prob: float = names.CI_PROB,
     checks: str | None = None,
 ) -> str:
-    """Summarise a fit in text: model disparity, language potential, components, gate.
+    """Summarise a fit in text: ranking of models, language potential, components, gate.
 
     A fit with replicates or standard errors adds what varies within languages, which
     comparisons depend on the aggregate, and the notes on how its table was read.
@@ -87,7 +87,6 @@ def format_results(
         pipe or a file.
     """
     unit = score_unit(run.get("bounds"))
-    disparity = estimands.disparity_table(tree, ci_prob=ci_prob)
     potential = estimands.potential_table(tree, ci_prob=ci_prob)
     components = estimands.components_table(tree, ci_prob=ci_prob)
     point_estimate = bool(potential["potential_lower"].isna().all())
@@ -97,7 +96,9 @@ def format_results(
         else f"Numbers are posterior means with {100 * ci_prob:.4g} % equal-tailed intervals; "
         "ranks are medians, 1 is best."
     )
-    observed = disparity[disparity["support"] == "observed"]
+    first = [_ranking(estimands.ranking_table(tree, ci_prob=ci_prob))]
+    if point_estimate or run["spec"]["name"] == "paper":
+        first.insert(0, _disparity(estimands.disparity_table(tree, ci_prob=ci_prob)))
     heading = (
         f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}, "
         f"seed {run['seed']}"
@@ -105,7 +106,7 @@ def format_results(
     parts = [
         "\n".join([heading, intervals, *_reasons(run)]),
         "\n".join([format_gate(Gate.from_dict(dict(run["gate"]))), *_sampling(run)]),
-        _disparity(observed),
+        *first,
         _potential(
             potential,
             run.get("language_names") or {},
@@ -244,16 +245,28 @@ def format_listing(entries: Mapping[str, str] | Sequence[BenchmarkSummary]) -> s
     return "\n".join(f"{name:<{width}}  {text}" for name, text in lines)
 
 
+def _ranking(table: pd.DataFrame) -> str:
+    return text_table(
+        f"Models by expected score on the common pairs ({len(table)} models; n: records)",
+        {
+            "model": list(table[names.MODEL]),
+            "score": interval_texts(table, "score"),
+            "PRR": interval_texts(table, "prr"),
+            "rank": rank_interval_texts(table, "rank"),
+            "sd of gaps": interval_texts(table, "gap_sd_languages"),
+            "predicted, %": [f"{100 * share:.0f}" for share in table["share_predicted"]],
+            "n": [f"{count}" for count in table["n_records"]],
+        },
+    )
+
+
 def _disparity(table: pd.DataFrame) -> str:
-    table = table.reset_index(drop=True)
     text = text_table(
-        f"Model disparity on the pairs each model was tested on ({len(table)} models; n: records)",
+        f"Published description, each model on its own pairs ({len(table)} models; n: records)",
         {
             "model": list(table[names.MODEL]),
             "Mean-PRR": interval_texts(table, "mean_prr"),
-            "rank": rank_interval_texts(table, "mean_prr_rank"),
             "CV-PRR": interval_texts(table, "cv_prr"),
-            "rank ": rank_interval_texts(table, "cv_prr_rank"),
             "n": [f"{count}" for count in table["n_records"]],
         },
     )

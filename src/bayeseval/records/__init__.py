@@ -6,6 +6,7 @@ from bayeseval.records.connectivity import Component, connected_components
 from bayeseval.records.covariates import Covariate, CovariateLevel
 from bayeseval.records.items import ItemVariance, item_variance
 from bayeseval.records.load import load
+from bayeseval.records.pairs import PairChoice, PairSource, choose_pairs
 from bayeseval.records.registry import BenchmarkCard, BenchmarkSummary, list_benchmarks
 from bayeseval.records.replicates import CellTable, Stratum, reduce_replicates
 from bayeseval.records.report import WARNING, Dropped, LoadReport, Units
@@ -30,11 +31,14 @@ __all__ = [
     "Dropped",
     "ItemVariance",
     "LoadReport",
+    "PairChoice",
+    "PairSource",
     "Quadratics",
     "Records",
     "Stratum",
     "Unbalanced",
     "Units",
+    "choose_pairs",
     "connected_components",
     "describe",
     "format_description",

@@ -1,0 +1,258 @@
+"""What may be concluded of models and languages: from expected scores on common pairs.
+
+All models are asked the same questions, so that ranks and differences mean something; see
+`prr` for the published ratios of observed scores, which describe a table and rank nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from bayeseval import names
+from bayeseval.estimands.arrays import Bools, Floats, Index, drop_meaningless
+from bayeseval.estimands.container import PosteriorArrays
+from bayeseval.estimands.expected import ExpectedScores
+
+__all__ = [
+    "NO_GAP",
+    "Inference",
+    "gap_is_estimated",
+    "infer",
+    "language_gaps",
+    "may_be_zero",
+    "measured_languages",
+    "why_no_ratio",
+]
+
+# A ratio to a normal quantity that is this many sds from zero has a finite variance for all
+# practical purposes; P(quantity <= 0) is then at most 0.13 %.
+_SDS_FROM_ZERO: Final = 3.0
+# Terms that let a model be stronger in one language than in another.
+_GAP_TERMS: Final = ("model:language", "model:language:dataset", "model:language:task")
+#: Why there is no evenness between languages.
+NO_GAP: Final = "not estimated by this model: it has no model:language term"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inference:
+    """Joint draws of what models are compared by.
+
+    Attributes
+    ----------
+    standardised_score : ndarray, shape (n_samples, n_models)
+        Mean expected score over the common pairs, score units.
+    prr : ndarray, shape (n_samples, n_models)
+        Sum of expected scores over sum of potentials; NaN where `reasons` says why.
+    gap_sd_languages : ndarray, shape (n_samples, n_models)
+        Sd (ddof 1) over languages of the mean expected score less the language potential.
+    cv_prr_languages : ndarray, shape (n_samples, n_models)
+        Coefficient of variation over languages of the PRR in a language.
+    cv_prr_constant_gap : ndarray, shape (n_models,)
+        Its posterior mean, were the gap of the model the same in all languages.
+    worst_language_prr : ndarray, shape (n_samples, n_models)
+        PRR in the worst measured language.
+    worst_language : ndarray of int, shape (n_models,)
+        The language with the lowest mean gap among those the model was tested on; -1 where
+        the gap is not estimated.
+    language_potential : ndarray, shape (n_samples, n_languages)
+    point_potential : ndarray, shape (n_samples, n_points)
+        Of the pairs of :class:`ExpectedScores`.
+    left_out : ndarray of bool, shape (n_languages,)
+        Languages whose potential may be zero: they have no PRR and no part in its CV.
+    reasons : dict of str to str
+        Quantity to the reason why it is NaN.
+    """
+
+    standardised_score: Floats
+    prr: Floats
+    gap_sd_languages: Floats
+    cv_prr_languages: Floats
+    cv_prr_constant_gap: Floats
+    worst_language_prr: Floats
+    worst_language: Index
+    language_potential: Floats
+    point_potential: Floats
+    left_out: Bools
+    reasons: Mapping[str, str]
+
+
+def may_be_zero(arrays: PosteriorArrays, values: Floats) -> Bools:
+    """Which potentials cannot be divided by.
+
+    Those within three posterior sds of zero, or below it in a draw. Under a logit link
+    potentials stay above the lower bound of the scores, and their logarithms have the tails of
+    a normal distribution, so that only the second part counts.
+
+    Parameters
+    ----------
+    arrays : PosteriorArrays
+        The posterior, for its link.
+    values : ndarray, shape (n_samples, n)
+        Draws of potentials.
+    """
+    below = np.asarray((values <= 0.0).any(axis=0))
+    if arrays.response.link == "logit":
+        return below
+    near = values.mean(axis=0) <= _SDS_FROM_ZERO * values.std(axis=0)
+    return np.asarray(below | near)
+
+
+def why_no_ratio(arrays: PosteriorArrays) -> str:
+    """Reason why zero does not mean that nothing was achieved; empty where it does."""
+    lower, tasks = arrays.bounds[0], arrays.levels[names.TASK]
+    other = np.flatnonzero(np.isfinite(lower) & (lower != 0.0))
+    if other.size:
+        return (
+            f"the scores of {tasks[other[0]]} start at {lower[other[0]]:g}, so that a ratio of "
+            "scores has no meaning"
+        )
+    if (arrays.score < 0.0).any():
+        return "some scores are negative, so that a ratio of scores has no meaning"
+    return ""
+
+
+def measured_languages(arrays: PosteriorArrays) -> Bools:
+    """Whether a model was tested on a language; shape (n_models, n_languages)."""
+    shape = tuple(len(arrays.levels[f]) for f in (names.MODEL, names.LANGUAGE))
+    measured = np.zeros(shape, dtype=bool)
+    measured[arrays.index[names.MODEL], arrays.index[names.LANGUAGE]] = True
+    return measured
+
+
+def infer(expected: ExpectedScores) -> Inference:
+    """Compute all of :class:`Inference` from expected scores, draw by draw.
+
+    Parameters
+    ----------
+    expected : ExpectedScores
+        From :func:`bayeseval.estimands.expected.expected_scores`.
+    """
+    arrays, common = expected.arrays, expected.common
+    n_models, n_languages = (len(arrays.levels[f]) for f in (names.MODEL, names.LANGUAGE))
+    score = np.empty((arrays.n_samples, n_models))
+    total = np.empty(arrays.n_samples)
+    language = np.empty((arrays.n_samples, n_languages))
+    point = np.empty((arrays.n_samples, len(expected.language)))
+    gap_sd = np.empty_like(score)
+    mean_gap = np.zeros((n_models, n_languages))
+    for block in expected.blocks():
+        score[block.draws] = block.points[:, :, common].mean(axis=2)
+        total[block.draws] = block.point_potential[:, common].mean(axis=1)
+        language[block.draws] = block.language_potential
+        point[block.draws] = block.point_potential
+        gap = block.languages - block.language_potential[:, None]
+        gap_sd[block.draws] = gap.std(axis=2, ddof=1) if n_languages > 1 else np.nan
+        mean_gap += gap.sum(axis=0) / arrays.n_samples
+    reasons: dict[str, str] = {}
+    prr = np.full_like(score, np.nan)
+    why = why_no_ratio(arrays)
+    if not why and may_be_zero(arrays, total[:, None])[0]:
+        why = "the mean potential of the common pairs may be zero"
+    if why:
+        reasons[names.PRR] = why
+    else:
+        prr = score / total[:, None]
+    left_out = np.ones(n_languages, bool) if why_no_ratio(arrays) else may_be_zero(arrays, language)
+    worst = np.full(n_models, -1)
+    if gap_is_estimated(arrays):
+        there = np.where(measured_languages(arrays), mean_gap, np.inf)
+        worst = np.where(np.isfinite(there).any(axis=1), there.argmin(axis=1), -1)
+    else:
+        gap_sd = np.full_like(score, np.nan)
+        reasons |= dict.fromkeys((names.GAP_SD, names.CV_PRR_LANGUAGES), NO_GAP)
+    if (~left_out).sum() < 2:
+        reasons.setdefault(names.CV_PRR_LANGUAGES, why or "fewer than two languages have a PRR")
+    cv, constant, worst_prr = _by_language(
+        expected, left_out, worst, reported=names.CV_PRR_LANGUAGES not in reasons
+    )
+    return Inference(
+        standardised_score=score,
+        prr=prr,
+        gap_sd_languages=gap_sd,
+        cv_prr_languages=cv,
+        cv_prr_constant_gap=constant,
+        worst_language_prr=worst_prr,
+        worst_language=worst,
+        language_potential=language,
+        point_potential=point,
+        left_out=left_out,
+        reasons=reasons,
+    )
+
+
+def gap_is_estimated(arrays: PosteriorArrays) -> bool:
+    """Whether the gap of a model may differ between languages by more than assumption."""
+    terms = {cells.term for cells in arrays.cells} & set(_GAP_TERMS)
+    return bool(terms) or any(slope.by_model for slope in arrays.slopes)
+
+
+def _by_language(
+    expected: ExpectedScores, left_out: Bools, worst: Index, *, reported: bool
+) -> tuple[Floats, Floats, Floats]:
+    """CV-PRR over languages, its mean under a constant gap, and PRR in the worst language."""
+    arrays, n_models = expected.arrays, len(worst)
+    cv, worst_prr = np.full((2, arrays.n_samples, n_models), np.nan)
+    constant = np.full(n_models, np.nan)
+    if not reported:
+        return cv, constant, worst_prr
+    kept = np.flatnonzero(~left_out)
+    total = np.zeros(n_models)
+    has_worst = np.flatnonzero((worst >= 0) & ~left_out[worst])
+    for block in expected.blocks():
+        potential = block.language_potential[:, None, kept]
+        ratio = block.languages[:, :, kept] / potential
+        cv[block.draws] = _variation(ratio)
+        gap = (block.languages[:, :, kept] - potential).mean(axis=2, keepdims=True)
+        total += _variation(1.0 + gap / potential).sum(axis=0)
+        at = worst[has_worst]
+        worst_prr[block.draws, has_worst] = (
+            block.languages[:, has_worst, at] / block.language_potential[:, at]
+        )
+    guarded, _, _ = drop_meaningless(cv)
+    return guarded, total / arrays.n_samples, worst_prr
+
+
+def _variation(ratio: Floats) -> Floats:
+    """Coefficient of variation over languages, the last axis; NaN about a mean of nothing."""
+    mean = ratio.mean(axis=2)
+    return np.asarray(ratio.std(axis=2, ddof=1) / np.where(mean > 0.0, mean, np.nan))
+
+
+def language_gaps(
+    expected: ExpectedScores, left_out: Bools, *, max_values: int = 50_000_000
+) -> Iterator[tuple[Index, Floats, Floats]]:
+    """Gap of every model to the potential in every language, and its PRR there.
+
+    Parameters
+    ----------
+    expected : ExpectedScores
+        From :func:`bayeseval.estimands.expected.expected_scores`.
+    left_out : ndarray of bool, shape (n_languages,)
+        Languages without a PRR.
+    max_values : int
+        As many numbers are held at a time; models that do not fit come in further groups.
+
+    Yields
+    ------
+    models : ndarray of int, shape (m,)
+        Positions among the levels.
+    gap : ndarray, shape (n_samples, m, n_languages)
+        Score units.
+    prr_language : ndarray, shape (n_samples, m, n_languages)
+        NaN where left out.
+    """
+    arrays = expected.arrays
+    n_models, n_languages = (len(arrays.levels[f]) for f in (names.MODEL, names.LANGUAGE))
+    size = max(1, max_values // (2 * arrays.n_samples * n_languages))
+    for start in range(0, n_models, size):
+        models = np.arange(start, min(start + size, n_models))
+        gap, ratio = np.empty((2, arrays.n_samples, len(models), n_languages))
+        for block in expected.blocks():
+            own, potential = block.languages[:, models], block.language_potential[:, None]
+            gap[block.draws] = own - potential
+            ratio[block.draws] = own / np.where(left_out, np.nan, potential)
+        yield models, gap, ratio

@@ -1,0 +1,61 @@
+"""Quantities of a fit by name: draws, labels, ranks and tie groups."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bayeseval.errors import InputError, did_you_mean
+from bayeseval.estimands.arrays import Floats
+from bayeseval.estimands.container import group
+from bayeseval.estimands.frames import draws_of
+from bayeseval.estimands.ranks import higher_is_better, rank_draws, tie_groups
+
+__all__ = [
+    "quantity_draws",
+    "quantity_labels",
+    "quantity_ranks",
+    "quantity_variable",
+    "tie_column",
+]
+
+
+def quantity_draws(tree: xr.DataTree, name: str) -> Floats:
+    """Draws of a variable of the posterior, shape (n_samples, n_levels).
+
+    Raises
+    ------
+    InputError
+        If the posterior has no such variable.
+    """
+    return draws_of(quantity_variable(tree, name))
+
+
+def quantity_variable(tree: xr.DataTree, name: str) -> xr.DataArray:
+    """A variable of the posterior; InputError with a suggestion when there is none."""
+    posterior = group(tree, "posterior")
+    if name not in posterior:
+        known = [str(key) for key in posterior.data_vars]
+        raise InputError(f"the posterior has no {name!r}{did_you_mean(name, known)}")
+    return posterior[name].transpose("chain", "draw", ...)
+
+
+def quantity_labels(tree: xr.DataTree, name: str) -> list[str]:
+    """Levels of a variable of the posterior."""
+    variable = quantity_variable(tree, name)
+    return [str(label) for label in variable.coords[variable.dims[-1]].values]
+
+
+def quantity_ranks(tree: xr.DataTree, name: str) -> Floats:
+    """Joint draws of ranks; NaN throughout for a point estimate, which ranks nobody."""
+    values = quantity_draws(tree, name)
+    if len(values) < 2:
+        return np.full_like(values, np.nan)
+    return rank_draws(values, highest_first=higher_is_better(name))
+
+
+def tie_column(values: Floats, *, highest_first: bool) -> pd.api.extensions.ExtensionArray:
+    """Tie groups as nullable integers; missing where a level is in none."""
+    groups = tie_groups(values, highest_first=highest_first)
+    return pd.array([int(number) or None for number in groups], dtype="Int64")

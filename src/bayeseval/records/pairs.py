@@ -1,0 +1,113 @@
+"""The common pairs: on which language-task pairs all models are compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayeseval.errors import InputError, did_you_mean
+from bayeseval.records.cells import clean_labels
+from bayeseval.records.raw import RawTable, make_table
+from bayeseval.records.readers.tabular import read_table
+from bayeseval.records.table import Records
+
+__all__ = ["PairChoice", "PairSource", "choose_pairs"]
+
+Index = npt.NDArray[np.int64]
+PairSource = str | Path | pd.DataFrame
+
+_CHOICES = ("any", "shared")
+
+
+@dataclass(frozen=True, eq=False)
+class PairChoice:
+    """Pairs of a language and a task, each once, in the order of the levels.
+
+    Attributes
+    ----------
+    language, task : ndarray of int, shape (n_pairs,)
+        Positions among the levels.
+    name : str
+        ``any``, ``shared``, or the file (``given`` for a frame).
+    """
+
+    language: Index
+    task: Index
+    name: str
+
+
+def choose_pairs(records: Records, source: PairSource = "any") -> PairChoice:
+    """Resolve the pairs on which all models of a table are compared.
+
+    Parameters
+    ----------
+    records : Records
+        The table.
+    source : str, Path or DataFrame
+        ``any``: pairs that any model was tested on. ``shared``: that two models or more were
+        tested on. Else a table with the columns ``language`` and ``task``, or its file; its
+        pairs need not have been tested.
+
+    Raises
+    ------
+    InputError
+        If no pair is left, the file lacks a column, or names a level that the table lacks.
+    """
+    n_tasks = len(records.coords["task"])
+    if isinstance(source, str) and source in _CHOICES:
+        code = records.codes("language") * n_tasks + records.codes("task")
+        tested = np.unique(np.stack([code, records.codes("model")]), axis=1)[0]
+        pairs, count = np.unique(tested, return_counts=True)
+        if source == "shared":
+            pairs = pairs[count > 1]
+        if not len(pairs):
+            raise InputError(
+                f"{records.name}: no language-task pair was tested on two models; take --pairs any "
+                "(pairs='any' in Python)"
+            )
+        return PairChoice(pairs // n_tasks, pairs % n_tasks, source)
+    if isinstance(source, pd.DataFrame):
+        columns = [
+            (str(column), source[column].astype(object).to_numpy()) for column in source.columns
+        ]
+        numbers = range(1, len(source) + 1)
+        return _from_table(records, make_table("pairs", "row", numbers, columns), "given")
+    path = Path(source)
+    if not path.is_file():
+        raise InputError(
+            f"pairs: {str(source)!r} is neither any nor shared nor a file with the columns "
+            f"language and task{did_you_mean(str(source), _CHOICES)}"
+        )
+    return _from_table(records, read_table(path), str(path))
+
+
+def _from_table(records: Records, table: RawTable, name: str) -> PairChoice:
+    language, task = (_positions(records, table, factor) for factor in ("language", "task"))
+    n_tasks = len(records.coords["task"])
+    pairs = np.unique(language * n_tasks + task)
+    return PairChoice(pairs // n_tasks, pairs % n_tasks, name)
+
+
+def _positions(records: Records, table: RawTable, factor: str) -> Index:
+    """Position of every row's label among the levels of the table."""
+    if factor not in table.columns:
+        raise InputError(
+            f"{table.source}: no column {factor!r}{did_you_mean(factor, table.columns)}; the "
+            "common pairs are a table with the columns language and task"
+        )
+    column = table.columns[factor]
+    labels = clean_labels(column, table=table, column=factor, what=factor).values
+    levels = records.coords[factor]
+    unknown = [i for i, label in enumerate(labels.levels) if label not in levels]
+    if unknown:
+        row = int(np.flatnonzero(labels.codes == unknown[0])[0])
+        raise InputError(
+            f"{table.at(row, factor)}: no {factor} {labels[row]!r} in {records.name}"
+            f"{did_you_mean(labels[row], levels)}"
+        )
+    place = {label: i for i, label in enumerate(levels)}
+    return np.array([place[label] for label in labels.levels], dtype=np.int64)[labels.codes]
