@@ -15,8 +15,8 @@ from bayeseval.design import Design
 from bayeseval.engines import Draws, SamplerSettings, to_tree
 from bayeseval.estimands import read_arrays
 from bayeseval.estimands.container import PosteriorArrays
-from bayeseval.estimands.potential import linear_predictor
 from bayeseval.estimands.predict import replicate_scores
+from bayeseval.estimands.predictor import linear_predictor
 from bayeseval.spec import Prior
 
 __all__ = [
