@@ -16,6 +16,12 @@ from bayeseval.design.identify import check_interactions, check_main_effects
 from bayeseval.design.outcome import Outcome, build_outcome, identity_outcome, task_families
 from bayeseval.design.ranges import check_ranges
 from bayeseval.design.replicates import Noise, build_noise
+from bayeseval.design.share_errors import (
+    add_share_errors,
+    all_errors_known,
+    known_residual,
+    share_errors,
+)
 from bayeseval.design.test_sets import add_test_sets
 from bayeseval.errors import DesignError
 from bayeseval.records import CellTable, Covariate, Records, item_variance, reduce_replicates
@@ -67,6 +73,10 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
         )
     check_ranges(records)
     outcome = _read_outcome(records, spec, cells, of_task)
+    if outcome.link == "identity":
+        k = np.where(cells.n_rows == 1, records.numbers("k")[cells.first], np.nan)
+        tasks = records.coords[names.TASK]
+        noise = add_share_errors(noise, *share_errors(cells, k, tasks, records.units, noise))
     _check_spread(records, score, outcome, spec)
     _check_errors(records, cells, outcome, noise)
     if spec.residual_by is not None and outcome.families == ("binomial",):
@@ -74,7 +84,7 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
             f"{records.name}: residual_by {spec.residual_by}: all tasks are binomial, which has no "
             "residual that could differ"
         )
-    notes = [*_unused_columns(records, outcome), *noise.notes, *outcome.notes]
+    notes = [*_unused_columns(records, outcome, noise), *noise.notes, *outcome.notes]
     sd = float(outcome.linear.std(ddof=1))
 
     factor_index: dict[str, Index] = {f: cells.codes[f] for f in names.FACTORS}
@@ -101,8 +111,7 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
             notes.append(f"{name} has one level ({records.coords[factors[0]][0]}): no {name} term")
             continue
         terms.append(build_term(spec, name, coords, factor_index, score_sd=sd))
-    # Binomial noise is known, so that an effect of every record is not its residual.
-    notes += check_interactions(records, terms, noise_is_known=outcome.families == ("binomial",))
+    effects, shared = list(terms), list[Term]()
     items = item_variance(records, cells)
     if items is not None and outcome.families == ("normal",):
         noise, shared = add_test_sets(
@@ -114,8 +123,15 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
                 "cells share test items: their means are taken to vary together, by "
                 + ", ".join(term.name for term in shared)
             )
-    slopes = build_slopes(spec, covariates, coords, factor_index, name=records.name)
+    # Where the noise is known, an effect of every record is not its residual.
+    known = outcome.families == ("normal",) and all_errors_known(noise, shared, len(score))
+    binomial = outcome.families == ("binomial",)
+    notes += check_interactions(records, effects, noise_is_known=known or binomial)
     by = spec.residual_by
+    residual_scale, held = (
+        known_residual(records.name, noise, effects, by, len(score)) if known else (None, [])
+    )
+    slopes = build_slopes(spec, covariates, coords, factor_index, name=records.name)
     check_residual(
         records.name,
         outcome=outcome,
@@ -135,7 +151,8 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
         slopes=slopes,
         coords=coords,
         factor_index=factor_index,
-        notes=[*notes, *(note for slope in slopes for note in slope.notes)],
+        notes=[*notes, *held, *(note for slope in slopes for note in slope.notes)],
+        residual_scale=residual_scale,
     )
 
 
@@ -160,6 +177,7 @@ def assemble(
     coords: Mapping[str, tuple[str, ...]],
     factor_index: Mapping[str, Index],
     notes: Sequence[str] = (),
+    residual_scale: float | None = None,
 ) -> Design:
     """Forms of the terms, priors in the units of the scores, labels of interaction cells.
 
@@ -183,6 +201,9 @@ def assemble(
         Level of every record.
     notes : sequence of str
         What a reader should know.
+    residual_scale : float or None
+        Where known errors leave no residual, the scale of its prior, unless the spec has
+        one of its own; score units.
     """
     shared = [term for term in terms if term.is_noise]
     terms = (
@@ -192,6 +213,8 @@ def assemble(
     present = {term.sd for term in terms}
     absent = {names.sd_name(f) for f in names.FACTORS} - present | _absent_noise(outcome)
     priors = {key: prior for key, prior in spec.prior_table().items() if key not in absent}
+    if residual_scale is not None and names.SD_RESIDUAL not in spec.priors:
+        priors[names.SD_RESIDUAL] = Prior(dist="half_normal", scale=residual_scale, relative=False)
     for source in sources:
         asked = (names.source_model_sd(source.name), names.source_log_sd(source.name))
         priors |= {key: spec.replicate_priors()[key] for key in asked}
@@ -327,8 +350,9 @@ def _check_errors(records: Records, cells: CellTable, outcome: Outcome, noise: N
         )
 
 
-def _unused_columns(records: Records, outcome: Outcome) -> list[str]:
-    used = set() if outcome.n is None else {"n", "k"}
+def _unused_columns(records: Records, outcome: Outcome, noise: Noise) -> list[str]:
+    of_items = outcome.n is not None or any(note.startswith("n: ") for note in noise.notes)
+    used = {"n", "k"} if of_items else set()
     used |= set() if outcome.chance is None else {"chance"}
     columns = [c for c in ("n", "k", "chance") if c not in used]
     unused = [c for c in columns if np.isfinite(records.numbers(c)).any()]

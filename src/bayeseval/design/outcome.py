@@ -22,7 +22,7 @@ from bayeseval import names
 from bayeseval.errors import DesignError, did_you_mean
 from bayeseval.spec import ModelSpec
 
-__all__ = ["Outcome", "build_outcome", "identity_outcome", "task_families"]
+__all__ = ["Outcome", "build_outcome", "half_unit", "identity_outcome", "task_families"]
 
 Index = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -339,7 +339,7 @@ def _counts(
     exact = share * items
     whole = np.where(np.isfinite(given), given, np.round(exact))
     # A printed score is right to half a unit of its last decimal.
-    half = np.array([_half_unit(score[(task == t) & is_count]) for t in range(len(span))])
+    half = np.array([half_unit(score[(task == t) & is_count]) for t in range(len(span))])
     allowed = np.maximum(items * (half / span)[task] * 1.001, 1e-3)
     off = np.flatnonzero(is_count & (np.abs(whole - exact) > allowed))
     if off.size:
@@ -352,7 +352,7 @@ def _counts(
     return items, np.where(is_count, whole, np.nan)
 
 
-def _half_unit(score: Floats) -> float:
+def half_unit(score: Floats) -> float:
     """Half a unit of the last decimal that scores are printed with; 0 when they are exact."""
     for decimals in range(_MOST_DECIMALS):
         if np.abs(score - np.round(score, decimals)).max(initial=0.0) < 1e-9:
