@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -44,8 +45,13 @@ def test_the_views_are_labelled_tables_best_first(small: Fit) -> None:
     assert potential["language"].iloc[0] == best
     assert potential["potential_mean"].iloc[0] == pytest.approx(float(means.max()))
 
-    assert set(small.prr()["support"]) == {"observed", "common"}
-    common = small.prr(support="common", flavour="latent")
+    ranking = small.ranking()
+    assert ranking["score_mean"].is_monotonic_decreasing
+    assert ranking["rank_median"].iloc[0] == 1
+    assert len(small.by_language()) == 5 * 6
+    assert set(small.prr()["support"]) == {"observed"}
+    pd.testing.assert_frame_equal(small.prr(), small.disparity())
+    common = small.disparity(support="common", flavour="latent")
     assert set(common["support"]) == {"common"}
     assert set(common["prr"]) == {"latent"}
     assert small.components()["component"].tolist() == [
@@ -55,8 +61,8 @@ def test_the_views_are_labelled_tables_best_first(small: Fit) -> None:
         "language:task",
         "residual",
     ]
-    assert len(small.pairwise("mean_prr")) == 10
-    ranks = small.ranks("cv_prr")
+    assert len(small.pairwise()) == 10
+    ranks = small.ranks("standardised_score")
     assert ranks.groupby("level")["probability"].sum().to_numpy() == pytest.approx(np.ones(5))
 
 
@@ -191,10 +197,39 @@ def test_nonsense_is_refused(arguments: dict[str, object], phrase: str) -> None:
 
 
 def test_wrong_view_arguments_are_refused(small: Fit) -> None:
-    with pytest.raises(InputError, match="support must be one of observed, common"):
-        small.prr(support="all")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="flavour must be one of observed, latent"):
-        small.prr(flavour="raw")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="no support 'all' .allowed: observed, common"):
+        small.disparity(support="all")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="no PRR flavour 'raw' .allowed: observed, latent"):
+        small.disparity(flavour="raw")  # type: ignore[arg-type]
+
+
+def test_the_margin_is_a_positive_number_of_score_units() -> None:
+    records = simulate("additive", n_languages=4, n_tasks=3, n_models=4, seed=8).records
+    with pytest.raises(InputError, match="margin must be a positive number of score units, got 0"):
+        be.fit(records, "additive", margin=0.0)
+
+
+def test_common_pairs_are_chosen_and_kept(tmp_path: Path) -> None:
+    records = simulate("additive", n_languages=4, n_tasks=3, n_models=4, seed=8).records
+    file = tmp_path / "pairs.csv"
+    first = records.table[["language", "task"]].drop_duplicates().head(3)
+    first.to_csv(file, index=False)
+    fitted = be.fit(records, "additive", engine="marginal", draws=50, pairs=file)
+    assert fitted.run["pairs"] == str(file)
+    constant = fitted.data["constant_data"].to_dataset()
+    found = {
+        (str(constant["language"].values[i]), str(constant["task"].values[j]))
+        for i, j in zip(
+            constant["common_pair_language"].values,
+            constant["common_pair_task"].values,
+            strict=True,
+        )
+    }
+    assert found == set(first.itertuples(index=False, name=None))
+    again = be.fit(records, "additive", engine="marginal", draws=50, pairs=first)
+    pd.testing.assert_frame_equal(again.ranking(), fitted.ranking())
+    everywhere = be.fit(records, "additive", engine="marginal", draws=50).ranking()
+    assert not np.allclose(everywhere["score_mean"], fitted.ranking()["score_mean"])
 
 
 def test_opening_something_else_is_refused(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from bayeseval.moves import Quantity, agreement, level_moves, most_moved, read_q
 
 def drawn(values: list[list[float]], levels: str) -> Quantity:
     posterior = xr.Dataset(
-        {"cv_prr": (("chain", "draw", "model"), np.array([values]))},
+        {"gap_sd_languages": (("chain", "draw", "model"), np.array([values]))},
         coords={"model": list(levels)},
     )
-    return read_quantity(xr.DataTree.from_dict({"posterior": posterior}), "cv_prr")
+    return read_quantity(xr.DataTree.from_dict({"posterior": posterior}), "gap_sd_languages")
 
 
 NAN = float("nan")

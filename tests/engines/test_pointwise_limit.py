@@ -18,13 +18,13 @@ def test_a_result_too_large_to_keep_record_by_record_says_so(
     monkeypatch.setattr(names, "MOST_POINTWISE", values)
     whole = fit(records, "additive", **settings)
     assert whole.data["log_likelihood"]["score"].size == values
-    assert whole.data["estimands"]["prr"].size == values
+    assert whole.data["estimands"]["record_prr"].size == values
     assert not any("log_likelihood" in note for note in whole.run["notes"])
 
     monkeypatch.setattr(names, "MOST_POINTWISE", values - 1)
     cut = fit(records, "additive", **settings)
     assert "log_likelihood" not in cut.data.children
-    assert "prr" not in cut.data["estimands"]
+    assert "record_prr" not in cut.data["estimands"]
     (note,) = [note for note in cut.run["notes"] if "log_likelihood" in note]
     assert note.startswith("log_likelihood and prr are not stored record by record")
     # Everything else is the same.

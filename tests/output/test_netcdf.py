@@ -54,7 +54,7 @@ def test_round_trip_keeps_everything(tree: xr.DataTree, saved: Path) -> None:
             n: v.dtype for n, v in after.variables.items()
         }
     assert back["posterior"].coords["language"].dtype.kind == "U"
-    assert back["estimands"]["prr"].dtype == np.float32
+    assert back["estimands"]["record_prr"].dtype == np.float32
     assert back["sample_stats"]["diverging"].dtype == bool
 
 

@@ -27,12 +27,26 @@ CONTRACT = {
         "n_records",
         "n_tasks",
     ],
+    "model_ranking": [
+        "model",
+        *(f"score_{part}" for part in SUMMARY),
+        *(f"prr_{part}" for part in SUMMARY),
+        *(f"rank_{part}" for part in RANK),
+        *("rank_set_lower", "rank_set_upper", "p_best", "p_top3", "may_be_best", "tier"),
+        *(f"gap_sd_languages_{part}" for part in SUMMARY),
+        *(f"gap_sd_rank_{part}" for part in RANK),
+        *(f"cv_prr_languages_{part}" for part in SUMMARY),
+        *("cv_prr_constant_gap", "worst_language", "share_predicted", "n_records"),
+    ],
+    "model_language": [
+        *("model", "language"),
+        *(f"{q}_{part}" for q in ("prr_language", "gap") for part in ("mean", "lower", "upper")),
+        "n_records",
+    ],
     "model_disparity": [
         "model",
-        "support",
         *(f"{q}_{part}" for q in ("mean_prr", "std_prr", "cv_prr") for part in SUMMARY),
-        *(f"{q}_rank_{part}" for q in ("mean_prr", "cv_prr") for part in RANK),
-        "n_records",
+        *("n_records", "n_pairs_left_out"),
     ],
     "variance_components": [
         "component",
@@ -42,7 +56,7 @@ CONTRACT = {
     "pairwise_models": [
         *("quantity", "model_a", "model_b"),
         *(f"diff_{part}" for part in SUMMARY),
-        *("effect_size", "p_a_better"),
+        *("effect_size", "p_a_better", "p_within_margin"),
     ],
     "rank_probabilities": ["quantity", "level", "rank", "probability"],
 }
@@ -82,21 +96,39 @@ def test_potential_by_hand(tables: dict[str, pd.DataFrame]) -> None:
     assert set(table["ci_prob"]) == {0.5}
 
 
-@pytest.mark.parametrize(
-    ("file", "step"), [("model_disparity", 0.0), ("model_disparity_latent", 2.0)]
-)
-def test_disparity_by_hand(tables: dict[str, pd.DataFrame], file: str, step: float) -> None:
-    table = tables[f"tables/{file}.csv"].set_index(["model", "support"])
-    assert set(table.index) == {(m, s) for m in "AB" for s in ("observed", "common")}
-    for support, more in (("observed", 0.0), ("common", 1.0)):
-        row = table.loc[("A", support)]
-        assert row["mean_prr_mean"] == pytest.approx(1.15 + step + more, rel=1e-12)
-        assert row["mean_prr_lower"] == pytest.approx(1.075 + step + more, rel=1e-12)
-        assert row["cv_prr_mean"] == pytest.approx(0.2 + step + more, rel=1e-12)
-        # A is ahead in three draws of four, and always less even.
-        assert row["mean_prr_rank_mean"] == 1.25
-        assert row["cv_prr_rank_mean"] == 2.0
-        assert row["n_records"] == 4
+def test_disparity_by_hand(tables: dict[str, pd.DataFrame]) -> None:
+    observed = tables["tables/model_disparity.csv"].assign(step=0.0)
+    latent = tables["tables/model_disparity_latent.csv"]
+    assert list(latent["support"]) == ["observed", "observed", "common", "common"]
+    latent = latent.assign(step=2.0 + (latent["support"] == "common"))
+    for row in pd.concat([observed, latent]).query("model == 'A'").to_dict("records"):
+        assert row["mean_prr_mean"] == pytest.approx(1.15 + row["step"], rel=1e-12)
+        assert row["mean_prr_lower"] == pytest.approx(1.075 + row["step"], rel=1e-12)
+        assert row["cv_prr_mean"] == pytest.approx(0.2 + row["step"], rel=1e-12)
+        assert (row["n_records"], row["n_pairs_left_out"]) == (4, 0)
+    for name in ("model_disparity", "model_disparity_latent"):
+        assert not [c for c in tables[f"tables/{name}.csv"].columns if "rank" in c]
+
+
+def test_ranking_by_hand(tables: dict[str, pd.DataFrame]) -> None:
+    table = tables["tables/model_ranking.csv"].set_index("model")
+    assert list(table.index) == ["A", "B"]
+    a = table.loc["A"]
+    assert (a["score_mean"], a["score_lower"], a["score_upper"]) == (63, 61.5, 64.5)
+    assert a["prr_mean"] == pytest.approx(63 / 60, rel=1e-12)
+    # A is ahead in three draws of four, and more even in three.
+    assert (a["rank_mean"], a["rank_median"], a["p_best"], a["p_top3"]) == (1.25, 1, 0.75, 1.0)
+    assert a["gap_sd_languages_mean"] == 2.5
+    assert a["gap_sd_rank_mean"] == 1.25
+    assert a["cv_prr_languages_mean"] == 0.125
+    # P(A best) of 0.75 is short of 0.95, and of the 0.975 that tells two apart.
+    assert table["may_be_best"].to_list() == [True, True]
+    assert table["tier"].to_list() == [1, 1]
+    assert (a["cv_prr_constant_gap"], a["worst_language"]) == (0.01, "sw")
+    assert a["worst_language_prr_mean"] == pytest.approx(63 / 80, rel=1e-12)
+    # Four pairs; B was not tested on sw.
+    assert table["share_predicted"].to_dict() == {"A": 0.0, "B": 0.25}
+    assert table["n_records"].to_dict() == {"A": 4, "B": 3}
 
 
 def test_latent_and_observed_are_different_files(tables: dict[str, pd.DataFrame]) -> None:
@@ -116,27 +148,23 @@ def test_components_by_hand(tables: dict[str, pd.DataFrame]) -> None:
 
 def test_pairwise_by_hand(tables: dict[str, pd.DataFrame]) -> None:
     table = tables["tables/pairwise_models.csv"].set_index("quantity")
-    assert list(table.index) == [
-        "mean_prr",
-        "cv_prr",
-        "model_effect",
-        "mean_prr_common",
-        "cv_prr_common",
-    ]
-    row = table.loc["mean_prr"]
+    assert list(table.index) == ["standardised_score", "gap_sd_languages", "model_effect"]
+    row = table.loc["standardised_score"]
     assert (row["model_a"], row["model_b"], row["p_a_better"]) == ("A", "B", 0.75)
-    assert row["diff_mean"] == pytest.approx(0.025, rel=1e-9)
-    # Three differences of 0.1 and one of -0.2: sd 0.15.
-    assert row["diff_sd"] == pytest.approx(0.15, rel=1e-9)
-    assert row["effect_size"] == pytest.approx(1 / 6, rel=1e-9)
-    # A's CV-PRR is higher, which is worse.
-    assert table.loc["cv_prr", "p_a_better"] == 0.0
-    assert table.loc["cv_prr", "diff_mean"] == pytest.approx(0.1, rel=1e-12)
+    # Three differences of 2 and one of -1: mean 1.25, sd 1.5.
+    assert row["diff_mean"] == pytest.approx(1.25, rel=1e-12)
+    assert row["diff_sd"] == pytest.approx(1.5, rel=1e-12)
+    assert row["effect_size"] == pytest.approx(1.25 / 1.5, rel=1e-12)
+    # Without a declared range there is no margin.
+    assert np.isnan(row["p_within_margin"])
+    # A's sd of gaps is lower in three draws, which is better.
+    assert table.loc["gap_sd_languages", "p_a_better"] == 0.75
+    assert table.loc["gap_sd_languages", "diff_mean"] == pytest.approx(-0.5, rel=1e-12)
 
 
 def test_rank_probabilities_by_hand(tables: dict[str, pd.DataFrame]) -> None:
     table = tables["tables/rank_probabilities.csv"]
-    quantities = ["language_potential", "mean_prr", "cv_prr", "mean_prr_common", "cv_prr_common"]
+    quantities = ["language_potential", "standardised_score", "gap_sd_languages"]
     assert list(dict.fromkeys(table["quantity"])) == quantities
     wide = table[table["quantity"] == "language_potential"].pivot(
         index="level", columns="rank", values="probability"
@@ -146,7 +174,7 @@ def test_rank_probabilities_by_hand(tables: dict[str, pd.DataFrame]) -> None:
         [0.0, 0.75, 0.25],
         [0.0, 0.25, 0.75],
     ]
-    mean = table[(table["quantity"] == "mean_prr") & (table["rank"] == 1)]
+    mean = table[(table["quantity"] == "standardised_score") & (table["rank"] == 1)]
     assert mean.set_index("level")["probability"].to_dict() == {"A": 0.75, "B": 0.25}
 
 
@@ -194,7 +222,11 @@ def test_point_estimate_has_no_intervals() -> None:
     potential = tables["tables/language_potential.csv"]
     assert potential["potential_mean"].notna().all()
     assert potential[["potential_sd", "potential_lower", "potential_upper"]].isna().all(axis=None)
-    assert sorted(potential["rank_mean"]) == [1, 2, 3, 4, 5]
+    assert potential[["rank_mean", "rank_median", "rank_lower"]].isna().all(axis=None)
+    ranking = tables["tables/model_ranking.csv"]
+    assert ranking["score_mean"].notna().all()
+    assert ranking[["score_lower", "rank_mean", "p_best", "tier"]].isna().all(axis=None)
+    assert tables["tables/rank_probabilities.csv"]["probability"].isna().all()
 
 
 def test_csv_reads_back_to_the_same_numbers(

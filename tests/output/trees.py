@@ -28,8 +28,10 @@ def hand_tree() -> xr.DataTree:
     """Four draws (two chains of two) of numbers chosen so that the tables can be done by hand.
 
     Language potential: de 60, 62, 64, 66; en 70, 72, 74, 76; sw 50, 50, 50, 75, so that
-    sw is third three times and second once. Mean-PRR: A 1.0, 1.1, 1.2, 1.3; B is 0.1
-    lower in three draws and 0.2 higher in the last. CV-PRR: A 0.2; B 0.1.
+    sw is third three times and second once. Score: A 60, 62, 64, 66; B is 2 lower in three
+    draws and 1 higher in the last. PRR: score / 60. Sd of gaps: A 2, 2, 2, 4; B 3. Mean-PRR:
+    A 1.0, 1.1, 1.2, 1.3; B is 0.1 lower in three draws and 0.2 higher in the last. CV-PRR:
+    A 0.2; B 0.1.
     """
     tree = _plain_tree(
         chains=2,
@@ -38,26 +40,37 @@ def hand_tree() -> xr.DataTree:
         cells=_CELLS,
         seed=1,
     )
+    _, estimands = derive(tree, seed=1)
     posterior = tree["posterior"].to_dataset()
     potential = np.array([[60, 70, 50], [62, 72, 50], [64, 74, 50], [66, 76, 75]], dtype=float)
+    score = np.array([[60, 58], [62, 60], [64, 62], [66, 67]], dtype=float)
+    gap_sd = np.array([[2, 3], [2, 3], [2, 3], [4, 3]], dtype=float)
     mean = np.array([[1.0, 0.9], [1.1, 1.0], [1.2, 1.1], [1.3, 1.5]])
     cv = np.tile([0.2, 0.1], (4, 1))
     _put(posterior, names.LANGUAGE_POTENTIAL, potential)
     _put(posterior, "language_potential_rank", _ranks(-potential))
-    for support in names.SUPPORTS:
-        for flavour in names.FLAVOURS:
-            values = {"mean_prr": mean, "std_prr": mean * cv, "cv_prr": cv}
-            for quantity, draws in values.items():
-                name = names.disparity_name(quantity, support=support, flavour=flavour)
-                # Told apart by a step of 1, so that mixed-up columns show.
-                step = (support == "common") + 2.0 * (flavour == "latent")
-                _put(posterior, name, draws + step)
-                better = -draws if quantity == "mean_prr" else draws
-                _put(posterior, names.rank_name(name), _ranks(better))
+    _put(posterior, names.STANDARDISED_SCORE, score)
+    _put(posterior, "standardised_score_rank", _ranks(-score))
+    _put(posterior, names.PRR, score / 60.0)
+    _put(posterior, names.GAP_SD, gap_sd)
+    _put(posterior, "gap_sd_languages_rank", _ranks(gap_sd))
+    _put(posterior, names.CV_PRR_LANGUAGES, gap_sd / 20.0)
+    posterior[names.CV_PRR_LANGUAGES].attrs["left_out"] = "[]"
+    _put(posterior, names.WORST_LANGUAGE_PRR, score / 80.0)
+    for support, flavour in names.DESCRIPTIONS:
+        values = {"mean_prr": mean, "std_prr": mean * cv, "cv_prr": cv}
+        for quantity, draws in values.items():
+            name = names.disparity_name(quantity, support=support, flavour=flavour)
+            # Told apart by a step of 1, so that mixed-up columns show.
+            step = (support == "common") + 2.0 * (flavour == "latent")
+            _put(posterior, name, draws + step)
     sds = {"language": (10, 12), "task": (5, 5), "model": (4, 6), "residual": (3, 3)}
     for component, (low, high) in sds.items():
         posterior[f"sd_{component}"].values[:] = [[low, high], [low, high]]
     tree["posterior"] = xr.DataTree(posterior)
+    estimands["cv_prr_constant_gap"].values[:] = [0.01, 0.02]
+    estimands["worst_language"].values[:] = ["sw", "de"]
+    tree["estimands"] = xr.DataTree(estimands)
     return tree
 
 

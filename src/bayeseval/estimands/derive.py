@@ -97,6 +97,7 @@ def derive(tree: xr.DataTree, *, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
     score = group(tree, "observed_data")[names.SCORE]
     units = str(score.attrs.get("units", "score points"))
 
+    labels = (*arrays.levels[names.LANGUAGE], "")
     expected = expected_scores(arrays, seed=seed)
     found = infer(expected)
     left_out = pairs_left_out(arrays, found.point_potential)[: arrays.n_pairs]
@@ -130,7 +131,7 @@ def derive(tree: xr.DataTree, *, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
         ),
         "worst_language": xr.Variable(
             (names.MODEL,),
-            np.array([*arrays.levels[names.LANGUAGE], ""], dtype=str)[found.worst_language],
+            np.array([labels[i] for i in found.worst_language], dtype=str),
             attrs={"definition": "measured language with the lowest mean gap"},
         ),
     }
