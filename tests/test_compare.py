@@ -17,12 +17,14 @@ from bayeseval.cli import main
 from bayeseval.compare import Comparison, compare, find_fits
 from bayeseval.compare.bridge import bridge
 from bayeseval.compare.refits import refit_units
-from bayeseval.compare.words import verdict
+from bayeseval.compare.scores import Scores
+from bayeseval.compare.words import comparison_table, verdict
 from bayeseval.design import Design, build_design
 from bayeseval.engines import SamplerSettings, load_engine
 from bayeseval.engines._evidence import leave_group_out, without
 from bayeseval.engines.base import pointwise_log_likelihood
 from bayeseval.errors import InputError
+from bayeseval.output.comparison import format_comparison
 from bayeseval.output.comparison_figure import comparison_figure
 from bayeseval.records import Records
 from bayeseval.simulate import simulate
@@ -172,6 +174,53 @@ def test_heavy_tails_are_compared_by_psis(tailed: tuple[Records, Fit]) -> None:
         compare(records, ["additive", HEAVY], by="language", fits={"heavy": heavy}, refits=11)
 
 
+def test_plain_importance_sampling_is_no_fallback(
+    tailed: tuple[Records, Fit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records, heavy = tailed
+    module = import_module("bayeseval.compare.scores")
+    monkeypatch.setattr(module, "why_no_mixture", lambda design: "for this test")
+    honest = module._psis
+
+    def broken(tree: object) -> tuple[np.ndarray, np.ndarray]:
+        elpd, k_hat = honest(tree)
+        # As where single scores move effects: 400 too high in all, and known to be.
+        elpd[[3, 8]] += 200.0
+        k_hat[[3, 8]] = 1.2
+        return elpd, k_hat
+
+    monkeypatch.setattr(module, "_psis", broken)
+    found = module.score(
+        build_design(records, load_spec(HEAVY)),
+        heavy,
+        "record",
+        seed=0,
+        refits=0,
+        jobs=1,
+        progress=lambda stage, done, total, remark: None,
+    )
+    assert np.flatnonzero(np.isnan(found.elpd)).tolist() == [3, 8]
+    assert found.method == "PSIS; 2 records not computed"
+    assert found.notes == (
+        f"heavy: 2 left-out records of {len(records)} have no reliable density (k-hat above 0.7) "
+        "and 0 refits were allowed, so its elpd was not computed; --refits 2 computes it",
+    )
+    # What it would have said stands beside, for comparison only.
+    assert found.plain is not None
+    assert np.isfinite(found.plain[0]).all()
+    other = Scores(found.plain[0] - 1.0, np.zeros(len(records)), 0.0, "exact")
+    ranked = comparison_table({"heavy": found, "other": other})
+    assert list(ranked["spec"]) == ["other", "heavy"]
+    assert ranked.loc[0, "elpd_diff"] == 0.0
+    assert ranked.loc[1, ["elpd", "elpd_diff", "diff_se", "p_eff"]].isna().all()
+    shown = format_comparison(ranked, ["Said."], by="record")
+    row = next(line for line in shown.splitlines() if line.strip().startswith("heavy "))
+    assert row.split() == ["heavy", "-", "-", "-", "-", "-", "2"]
+    moves = hand_made()[1].assign(against="other", spec="heavy").head(1)
+    figure = comparison_figure(ranked, moves, by="record", subtitle="s", gate_status="pass")
+    assert "Not computed: heavy." in " ".join(text.get_text() for text in figure.texts)
+
+
 def test_a_refit_without_a_record_agrees_with_psis(tailed: tuple[Records, Fit]) -> None:
     records, heavy = tailed
     design = build_design(records, load_spec(HEAVY))
@@ -287,7 +336,7 @@ def hand_made() -> tuple[pd.DataFrame, pd.DataFrame]:
         {
             "spec": ["b", "c", "b", "c"],
             "against": "a",
-            "quantity": ["language_potential"] * 2 + ["cv_prr"] * 2,
+            "quantity": ["language_potential"] * 2 + ["standardised_score"] * 2,
             "spearman": [0.9, 0.8, np.nan, 1.0],
             "kendall": [0.8, 0.7, np.nan, 1.0],
             "moved": ["de 1 [1, 2] to 3 [2, 4]", "", "", ""],
@@ -317,7 +366,7 @@ def test_the_words_are_careful(compared: Comparison) -> None:
     assert said[0] == "No clear winner: b is 2.0 (SE 1.5) ahead of a, less than 4."
     assert said[1] == "The standard errors rest on 13 left-out tasks only, and are rough."
     assert said[2].startswith("a: 3 of 13 left-out tasks rest on too few draws")
-    assert "CV-PRR are not reported by both a and b, and cannot be compared." in said
+    assert "Scores of models are not reported by both a and b, and cannot be compared." in said
     assert said[-4].endswith("most move (ranks): de 1 [1, 2] to 3 [2, 4].")
     clear = table.assign(elpd_diff=[0.0, -9.0, -7.0], diff_se=[0.0, 2.0, 5.0], n_bad_k=0, n=500)
     said = verdict(clear, moves, fits, "record")
@@ -327,7 +376,19 @@ def test_the_words_are_careful(compared: Comparison) -> None:
     said = verdict(clear.assign(n_bad_k=[1, 0, 0]), moves, fits, "record")
     assert said[0].startswith("No clear winner: b is 9.0")
     assert said[0].endswith("but some left-out densities cannot be relied on.")
-    assert "b: 1 of 500 k-hats are above 0.7; its elpd is likely too high." in said
+    assert (
+        "b: 1 of 500 left-out records rest on too few draws (k-hat above 0.7, or a refit or bridge "
+        "whose chains disagree); its elpd has a large Monte-Carlo error."
+    ) in said
+    # A model without an elpd is named and not compared.
+    unknown = clear.assign(elpd=[-10.0, -12.0, np.nan], elpd_diff=[0.0, -9.0, np.nan])
+    said = verdict(unknown, moves, fits, "record")
+    assert said[:2] == [
+        "b predicts a left-out record best: elpd 9.0 (SE 2.0) ahead of a.",
+        "Not computed, and not compared: c (see below).",
+    ]
+    alone = verdict(unknown.assign(elpd=[-10.0, np.nan, np.nan]), moves, fits, "record")
+    assert alone[0] == "No comparison: fewer than two models have an elpd."
 
 
 def plain(one: Fit) -> tuple[np.ndarray, np.ndarray]:

@@ -13,10 +13,10 @@ from bayeseval import names
 from bayeseval.checks.container import Check
 from bayeseval.design import Design
 from bayeseval.engines import Draws, SamplerSettings, to_tree
+from bayeseval.engines.base import linear_predictor
 from bayeseval.estimands import read_arrays
-from bayeseval.estimands.container import PosteriorArrays
+from bayeseval.estimands.frames import draws_of
 from bayeseval.estimands.predict import replicate_scores
-from bayeseval.estimands.predictor import linear_predictor
 from bayeseval.spec import Prior
 
 __all__ = [
@@ -197,8 +197,8 @@ def prior_checks(
     n : int
         Number of prior tables.
     """
-    arrays = read_arrays(prior_tree(design, rng, n))
-    scores = replicate_scores(arrays, rng)
+    tree = prior_tree(design, rng, n)
+    scores = replicate_scores(read_arrays(tree), rng)
     checks = []
     if bounds is None:
         checks.append(
@@ -217,7 +217,7 @@ def prior_checks(
                 "priors are too wide).",
             )
         )
-    drawn, observed, scale = _spreads(design, arrays, scores)
+    drawn, observed, scale = _spreads(design, tree, scores)
     ratio = float(np.median(drawn)) / observed
     too = "wide" if ratio > 1.0 else "narrow"
     off = max(ratio, 1.0 / ratio)
@@ -239,13 +239,15 @@ def prior_checks(
     return checks
 
 
-def _spreads(design: Design, arrays: PosteriorArrays, scores: Floats) -> tuple[Floats, float, str]:
+def _spreads(design: Design, tree: xr.DataTree, scores: Floats) -> tuple[Floats, float, str]:
     """Sd of every prior table and of the real one, where the priors live, and what of."""
     if design.outcome.link == "identity":
         return scores.std(axis=1, ddof=1), float(design.score.std(ddof=1)), "The scores"
     # Bounded scores cannot spread beyond half of their range, however wide the priors are.
+    posterior = tree["posterior"].to_dataset()
+    drawn = {str(name): draws_of(posterior[name]) for name in posterior.data_vars}
     return (
-        linear_predictor(arrays).std(axis=1, ddof=1),
+        linear_predictor(design, drawn).std(axis=-1, ddof=1),
         float(design.outcome.linear.std(ddof=1)),
         "The logits of the scores",
     )

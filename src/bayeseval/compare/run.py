@@ -45,14 +45,18 @@ class Comparison:
     ----------
     table : pandas.DataFrame
         ``spec``, ``elpd``, ``se``, ``elpd_diff`` and ``diff_se`` (model less the best one:
-        zero for the best, negative for the others), ``p_eff`` (effective number of
-        parameters), ``n_bad_k`` (left-out units whose `k_hats` are above 0.7),
-        ``method``. Natural logarithms, score units.
+        zero for the best, negative for the others), ``p_eff`` (log density of the
+        scores within the sample less `elpd`: how much better a model describes scores that
+        it has seen; with effects of single cells it can exceed the number of records, so it
+        is no number of parameters), ``n_bad_k`` (left-out units whose `k_hats` are above
+        0.7), ``method``. A model with a unit that was not computed has no elpd. Natural
+        logarithms, score units.
     pointwise : pandas.DataFrame
         Elpd of every left-out unit (row) under every model (column).
     k_hats : pandas.DataFrame
         Pareto k-hat behind each; NaN where nothing was importance-sampled, infinite where
-        a refit or a bridge cannot be relied on.
+        a refit or a bridge cannot be relied on. A record above 0.7 that no refit was allowed
+        for has no elpd.
     routes : pandas.DataFrame
         For records: elpd as in `table` beside that of plain PSIS over all parameters,
         ``elpd_psis``, and how many of its k-hats are above 0.7, ``n_bad_k_psis``.
@@ -151,7 +155,7 @@ def compare(
         The table, or what :func:`bayeseval.load` takes.
     specs : sequence
         At least two shipped names, YAML files or specs; ``auto`` is what :func:`bayeseval.fit`
-        takes for this table. How potentials and CV-PRR move
+        takes for this table. How potentials and scores move
         is told against the first.
     by : {"record", "language", "task", "model"}
         Leave out one score, or all scores of a level together.

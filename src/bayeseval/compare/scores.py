@@ -50,7 +50,8 @@ class Scores:
     ----------
     elpd : ndarray, shape (n_units,)
         Log predictive density of every left-out record, or of all records of a level
-        jointly. Natural log, score units.
+        jointly. Natural log, score units. NaN where no route gives it: what importance
+        sampling says beyond k-hats of 0.7 has been hundreds too high.
     k_hat : ndarray, shape (n_units,)
         Pareto k-hat behind each; NaN where nothing was importance-sampled.
     lppd : float
@@ -60,7 +61,8 @@ class Scores:
     notes : tuple of str
         What a reader should know.
     plain : tuple of ndarray, optional
-        Elpd and k-hats of PSIS over all parameters, for records.
+        Elpd and k-hats of PSIS over all parameters, for records; shown, never relied on
+        beyond k-hats of 0.7.
     """
 
     elpd: Floats
@@ -228,10 +230,16 @@ def _other_records(
             design, names.RECORD, chosen.tolist(), seed=seed, jobs=jobs, progress=progress
         )
         method.append(f"{_counted(len(chosen), 'record')} by refits")
-    if len(bad) > len(chosen):
+    left = np.setdiff1d(bad, chosen)
+    if left.size:
+        # Plain importance sampling has been hundreds too high beyond the limit of its k-hats.
+        elpd[left] = np.nan
+        method.append(f"{_counted(len(left), 'record')} not computed")
         notes.append(
-            f"{design.spec.name}: {len(bad)} records need a refit, {refits} were allowed; "
-            f"--refits {len(bad)} does them all"
+            f"{design.spec.name}: {_counted(len(left), 'left-out record')} of {len(elpd)} "
+            f"{'have' if len(left) > 1 else 'has'} no reliable density (k-hat above "
+            f"{names.K_HAT_MAX:g}) and {refits} refits were allowed, so its elpd was not computed; "
+            f"--refits {len(bad)} computes it"
         )
     return Scores(elpd, k_hat, 0.0, "; ".join(method), tuple(notes))
 

@@ -16,13 +16,21 @@ from bayeseval.moves import agreement, level_moves, most_moved, read_quantity
 __all__ = ["comparison_table", "moves_table", "routes_table", "verdict"]
 
 LEAST_RATIO: Final = 2.0
+_IN_WORDS: Final[Mapping[str, str]] = {
+    names.LANGUAGE_POTENTIAL: "language potentials",
+    names.STANDARDISED_SCORE: "scores of models",
+}
 # With fewer left-out units a standard error is itself known to a fifth at best.
 FEW_UNITS: Final = 20
 
 
 def comparison_table(scores: Mapping[str, Scores]) -> pd.DataFrame:
-    """Elpd of every model and its difference from the best one, best first."""
-    best = max(scores, key=lambda name: float(scores[name].elpd.sum()))
+    """Elpd of every model and its difference from the best one, best first.
+
+    A model with a left-out unit that was not computed has no elpd, and stands last.
+    """
+    totals = {name: float(one.elpd.sum()) for name, one in scores.items()}
+    best = max(totals, key=lambda name: -np.inf if np.isnan(totals[name]) else totals[name])
     rows = []
     for name, one in scores.items():
         n = len(one.elpd)
@@ -40,7 +48,9 @@ def comparison_table(scores: Mapping[str, Scores]) -> pd.DataFrame:
                 "method": one.method,
             }
         )
-    table = pd.DataFrame(rows).sort_values("elpd", ascending=False, kind="stable")
+    table = pd.DataFrame(rows).sort_values(
+        "elpd", ascending=False, kind="stable", na_position="last"
+    )
     return table.reset_index(drop=True)
 
 
@@ -66,7 +76,7 @@ def routes_table(scores: Mapping[str, Scores]) -> pd.DataFrame:
 
 
 def moves_table(fits: Mapping[str, Fit]) -> pd.DataFrame:
-    """Correlations of potentials and CV-PRR with the first model's, and who moves most."""
+    """Correlations of potentials and scores with the first model's, and who moves most."""
     first, *others = fits
     rows = []
     for quantity in (names.LANGUAGE_POTENTIAL, names.STANDARDISED_SCORE):
@@ -90,7 +100,50 @@ def verdict(
     table: pd.DataFrame, moves: pd.DataFrame, fits: Mapping[str, Fit], by: names.LeftOut
 ) -> list[str]:
     """The answer in sentences."""
-    best, second = table.iloc[0], table.iloc[1]
+    known = table[table["elpd"].notna()]
+    sentences = _winner(known, by)
+    if len(known) and known["n"].iloc[0] < FEW_UNITS:
+        sentences.append(
+            f"The standard errors rest on {known['n'].iloc[0]} left-out {by}s only, and are rough."
+        )
+    unknown = [str(name) for name in table.loc[table["elpd"].isna(), "spec"]]
+    if unknown:
+        sentences.append(f"Not computed, and not compared: {', '.join(unknown)} (see below).")
+    for row in known[known["n_bad_k"] > 0].to_dict("records"):
+        # What importance sampling could not do was left out for good; what is left are
+        # ratios and refits that rest on few draws, and these err either way.
+        sentences.append(
+            f"{row['spec']}: {row['n_bad_k']} of {row['n']} left-out {by}s rest on too few draws "
+            f"(k-hat above {names.K_HAT_MAX:g}, or a refit or bridge whose chains disagree); its "
+            "elpd has a large Monte-Carlo error."
+        )
+    sentences += _bought(fits)
+    for row in moves.to_dict("records"):
+        what = _IN_WORDS.get(str(row["quantity"]), str(row["quantity"]))
+        if np.isnan(row["spearman"]):
+            sentences.append(
+                f"{what[0].upper()}{what[1:]} are not reported by both {row['against']} and "
+                f"{row['spec']}, and cannot be compared."
+            )
+            continue
+        text = (
+            f"From {row['against']} to {row['spec']} the {what} keep their order with Spearman "
+            f"{row['spearman']:.2f}, Kendall {row['kendall']:.2f}"
+        )
+        sentences.append(
+            f"{text}; most move (ranks): {row['moved']}." if row["moved"] else f"{text}."
+        )
+    failed = [name for name, one in fits.items() if one.gate.status == "fail"]
+    if failed:
+        sentences.append(f"Not converged, so nothing here is reliable: {', '.join(failed)}.")
+    return sentences
+
+
+def _winner(known: pd.DataFrame, by: names.LeftOut) -> list[str]:
+    """Which of the models with an elpd is best, and which cannot be told from it."""
+    if len(known) < 2:
+        return ["No comparison: fewer than two models have an elpd."]
+    best, second = known.iloc[0], known.iloc[1]
     lead, error = -float(second["elpd_diff"]), float(second["diff_se"])
     shaky = best["n_bad_k"] > 0 or second["n_bad_k"] > 0
     said = f"{lead:.1f} (SE {error:.1f}) ahead of {second['spec']}"
@@ -108,44 +161,11 @@ def verdict(
         sentences.append(f"{best['spec']} predicts a left-out {by} best: elpd {said}.")
     tied = [
         f"{row['spec']} {-row['elpd_diff']:.1f} (SE {row['diff_se']:.1f})"
-        for row in table.iloc[2:].to_dict("records")
+        for row in known.iloc[2:].to_dict("records")
         if _is_close(-row["elpd_diff"], row["diff_se"])
     ]
     if tied:
         sentences.append(f"Not clearly worse than {best['spec']} either: {', '.join(tied)}.")
-    if best["n"] < FEW_UNITS:
-        sentences.append(
-            f"The standard errors rest on {best['n']} left-out {by}s only, and are rough."
-        )
-    for row in table[table["n_bad_k"] > 0].to_dict("records"):
-        some = f"{row['spec']}: {row['n_bad_k']} of {row['n']}"
-        # PSIS misses the draws that a left-out record makes likely; a joint density of many
-        # records that rests on few of its draws errs either way, whichever way it is had.
-        sentences.append(
-            f"{some} k-hats are above {names.K_HAT_MAX:g}; its elpd is likely too high."
-            if by == names.RECORD
-            else f"{some} left-out {by}s rest on too few draws (k-hat above {names.K_HAT_MAX:g}, "
-            "or a bridge that does not carry); its elpd has a large Monte-Carlo error."
-        )
-    sentences += _bought(fits)
-    for row in moves.to_dict("records"):
-        what = "language potentials" if row["quantity"] == names.LANGUAGE_POTENTIAL else "CV-PRR"
-        if np.isnan(row["spearman"]):
-            sentences.append(
-                f"{what[0].upper()}{what[1:]} are not reported by both {row['against']} and "
-                f"{row['spec']}, and cannot be compared."
-            )
-            continue
-        text = (
-            f"From {row['against']} to {row['spec']} the {what} keep their order with Spearman "
-            f"{row['spearman']:.2f}, Kendall {row['kendall']:.2f}"
-        )
-        sentences.append(
-            f"{text}; most move (ranks): {row['moved']}." if row["moved"] else f"{text}."
-        )
-    failed = [name for name, one in fits.items() if one.gate.status == "fail"]
-    if failed:
-        sentences.append(f"Not converged, so nothing here is reliable: {', '.join(failed)}.")
     return sentences
 
 

@@ -24,7 +24,7 @@ _COLUMNS = (
     ("difference", "elpd_diff", "{:.1f}"),
     # A blank keeps the two columns of one name apart.
     ("SE ", "diff_se", "{:.1f}"),
-    ("p_eff", "p_eff", "{:.0f}"),
+    ("seen - left out", "p_eff", "{:.0f}"),
     ("bad k-hats", "n_bad_k", "{:d}"),
 )
 
@@ -63,10 +63,15 @@ def format_comparison(table: pd.DataFrame, verdict: Sequence[str], *, by: str) -
     """Table and verdict as text, best model first."""
     columns = {"model": [str(name) for name in table["spec"]]}
     for heading, key, form in _COLUMNS:
-        columns[heading] = [form.format(value) for value in table[key]]
-    heading = f"Expected log predictive density, one {by} left out at a time (higher is better)"
+        columns[heading] = ["-" if pd.isna(v) else form.format(v) for v in table[key]]
+    heading = (
+        f"Expected log predictive density (elpd), one {by} left out at a time (higher is better)"
+    )
     methods = [
         f"  {name}: {method}" for name, method in zip(table["spec"], table["method"], strict=True)
     ]
+    methods.append(
+        "  seen - left out: log density of the scores when they are part of the fit, less elpd"
+    )
     sentences = [textwrap.fill(sentence, _WIDTH) for sentence in verdict]
     return "\n".join([text_table(heading, columns), *methods, "", *sentences])

@@ -53,12 +53,13 @@ def comparison_figure(
         ``fail`` stamps the figure.
     """
     first = str(moves["against"].iloc[0])
+    unknown = table.loc[table["elpd_diff"].isna(), "spec"]
     bad = table[table["n_bad_k"] > 0]
     caption = (
         f"Left: expected log predictive density (elpd, natural log), one {by} left out at a time, "
         "less that of the best model; thick bars: one standard error of the difference, thin bars: "
         f"two. Grey band: differences under {names.LEAST_DIFFERENCE:g}, which say nothing. Right: "
-        "Kendall correlation of the posterior means of languages (potential) and models (CV-PRR) "
+        "Kendall correlation of the posterior means of languages (potential) and models (score) "
         f"with those of {first}."
     )
     if len(bad):
@@ -66,6 +67,8 @@ def comparison_figure(
             " Hollow points: some left-out densities cannot be relied on (Pareto k-hat above "
             f"{names.K_HAT_MAX:g}, or a refit or bridge that does not carry)."
         )
+    if len(unknown):
+        caption += f" Not computed: {', '.join(str(name) for name in unknown)}."
     figure = new_figure(
         _WIDTH,
         0.9 + _ROW * len(table),
@@ -86,7 +89,8 @@ def comparison_figure(
 def _differences(axes: Axes, table: pd.DataFrame) -> None:
     y = np.arange(len(table))
     value, error = (table[key].to_numpy(dtype=float) for key in ("elpd_diff", "diff_se"))
-    lowest = float((value - 2.0 * error).min())
+    # A model without an elpd has a row and no mark.
+    lowest = float(np.nanmin([*(value - 2.0 * error), 0.0]))
     axes.axvspan(-names.LEAST_DIFFERENCE, 0.0, color=FAINT, alpha=0.7, linewidth=0, zorder=0)
     axes.hlines(y, value - 2 * error, value + 2 * error, color=MAIN, alpha=0.6, linewidth=1.2)
     axes.hlines(y, value - error, value + error, color=MAIN, linewidth=3.0)
@@ -97,7 +101,7 @@ def _differences(axes: Axes, table: pd.DataFrame) -> None:
     )
     axes.set_xlabel("Elpd less that of the best model")
     # Room on the right for a bar that reaches beyond the best one.
-    highest = max(float((value + 2.0 * error).max()), 0.0)
+    highest = float(np.nanmax([*(value + 2.0 * error), 0.0]))
     margin = 0.06 * max(highest - lowest, 2.0 * names.LEAST_DIFFERENCE)
     axes.set_xlim(min(lowest, -names.LEAST_DIFFERENCE) - margin, highest + margin)
 

@@ -159,8 +159,11 @@ def _sampling(run: Mapping[str, Any]) -> list[str]:
         lines.append(f"{INDENT}sds drawn by {way}: {said['path_reason']}")
     if "log_marginal_likelihood" in said:
         lines.append(
-            f"{INDENT}log marginal likelihood {said['log_marginal_likelihood']:.3f} "
-            f"(Monte-Carlo error {said['log_marginal_likelihood_se']:.3f})"
+            wrapped(
+                f"log marginal likelihood {said['log_marginal_likelihood']:.3f} (Monte-Carlo error "
+                f"{said['log_marginal_likelihood_se']:.3f}); it depends on the priors, which by "
+                "default scale with the scores: compare models by bayeseval compare"
+            )
         )
     return lines
 
