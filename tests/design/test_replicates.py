@@ -65,6 +65,23 @@ def test_shares_of_the_mean_in_each_kind_of_table() -> None:
     assert set(seeds["seed"].share) == {1 / 4}
 
 
+@pytest.mark.parametrize(
+    ("kind", "bound"),
+    [("both with numbers", True), ("seeds counted, boots not", True), ("crossed", False),
+     ("unbalanced", False), ("seeds", False), ("boot_sd alone", False)],
+)  # fmt: skip
+def test_summaries_of_both_are_an_upper_bound(kind: str, bound: bool) -> None:
+    notes = [note for note in tables.design(kind).notes if "upper bound" in note]
+    assert notes == (
+        [
+            "sds of seeds and of test sets both hold what a seed does to one test set in "
+            f"{N_CELLS} cells, so the noise of one run and of means is an upper bound there"
+        ]
+        if bound
+        else []
+    )
+
+
 def test_labels_and_models_of_the_sds() -> None:
     design = tables.design("mixed")
     seed = _sources(design)["seed"]

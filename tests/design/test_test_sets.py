@@ -120,6 +120,9 @@ def test_means_of_cells_have_lost_what_their_test_sets_share(design: Design) -> 
         if term.is_noise
     )
     np.testing.assert_allclose(noise.shared, shared, rtol=1e-12)
+    # No seeds: an observed score errs by its own and the shared part of its items.
+    np.testing.assert_allclose(noise.mean_variance[0], np.diag(noise_covariance(design)), rtol=1e-9)
+    assert not noise.is_upper_bound.any()
     with_all = cell_means(arrays, noise, rng=np.random.default_rng(1))
     without = cell_means(arrays, replace(noise, shared=None), rng=np.random.default_rng(1))
     errors = arrays.error_variance()

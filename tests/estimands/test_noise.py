@@ -26,7 +26,8 @@ def _said(tree):
 
 
 def _noise(**sd):
-    return CellNoise(sd=sd, raw_sd={}, run_variance=np.zeros((1, 1)), pooled=True)
+    nothing = np.zeros((1, 1))
+    return CellNoise(sd=sd, raw_sd={}, run_variance=nothing, mean_variance=nothing, pooled=True)
 
 
 @pytest.mark.parametrize("residual_by", [None, "model"])

@@ -52,6 +52,9 @@ def test_cells_have_their_scores_and_errors(tree: xr.DataTree) -> None:
         assert rows.loc[key, "score"] == pytest.approx(score[i])
         assert rows.loc[key, "se_sd_mean"] == pytest.approx(se[i])
         assert rows.loc[key, "cell_mean"] == pytest.approx(means[i])
+        assert rows.loc[key, "score_se_mean"] == pytest.approx(se[i])
+    # Without seeds nothing is counted twice.
+    assert set(rows["note"]) == {""}
 
 
 def test_aggregates_have_one_row_each_and_the_best_first(tree: xr.DataTree) -> None:

@@ -290,6 +290,14 @@ def test_cells_keep_what_their_own_replicates_say(replicates: dict[str, pd.DataF
     run = tree["posterior"]["sd_seed_cell"] ** 2 + 0.25
     expected = np.sqrt(run).mean(("chain", "draw")).to_numpy()
     np.testing.assert_allclose(table["run_sd_mean"], expected, rtol=1e-12)
+    # The observed score: its share of the seeds, and what is known.
+    constant = tree["constant_data"]
+    of_mean = constant["seed_share"].to_numpy() * tree["posterior"]["sd_seed_cell"] ** 2
+    expected = np.sqrt(of_mean + constant["se"].to_numpy() ** 2).mean(("chain", "draw"))
+    np.testing.assert_allclose(table["score_se_mean"], expected.to_numpy(), rtol=1e-12)
+    assert (table["score_se_mean"] < table["run_sd_mean"]).all()
+    # Sds of seeds and of test sets, and nothing of what they do together.
+    assert table["note"].str.startswith("run_sd and score_se are upper bounds").all()
 
 
 def test_aggregates_are_among_ranks_and_pairs(replicates: dict[str, pd.DataFrame]) -> None:

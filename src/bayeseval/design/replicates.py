@@ -209,6 +209,13 @@ def build_noise(
     incomplete = np.zeros(len(cells), dtype=np.bool_)
     if cells.unbalanced is not None:
         incomplete[cells.unbalanced.cell] = True
+    of_test_set = (cells.boot.df > 0) | np.isfinite(cells.se)
+    both = (cells.seed.df > 0) & of_test_set & ~(cells.cross.df > 0) & ~incomplete
+    if both.any():
+        notes.append(
+            f"sds of seeds and of test sets both hold what a seed does to one test set in "
+            f"{int(both.sum())} cells, so the noise of one run and of means is an upper bound there"
+        )
     unknown = {
         source: (np.isfinite(s.df) & (s.df > 0) & pool) | incomplete for source, s in strata.items()
     }

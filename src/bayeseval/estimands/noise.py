@@ -9,11 +9,11 @@ import numpy as np
 import xarray as xr
 
 from bayeseval import names
-from bayeseval.estimands.arrays import Floats
+from bayeseval.estimands.arrays import Bools, Floats
 from bayeseval.estimands.container import PosteriorArrays, draw_blocks, group
 from bayeseval.estimands.predictor import expected_score
 
-__all__ = ["CellNoise", "cell_means", "model_components", "read_noise"]
+__all__ = ["CellNoise", "cell_means", "model_components", "read_noise", "shared_item_variances"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,6 +30,9 @@ class CellNoise:
         By source: what the cell's own replicates say; NaN where they do not.
     run_variance : ndarray, shape (n_samples or 1, n_records)
         Variance of one run, that is one seed on one test set: sigma^2 + tau^2 + omega^2.
+    mean_variance : ndarray, shape (n_samples or 1, n_records)
+        Variance of the observed scores, which are means of S seeds on one test set:
+        (sigma^2 + omega^2) / S + tau^2, and what their bootstraps add.
     pooled : bool
         False: cell means are not drawn towards what the other cells suggest.
     shared : ndarray, shape (n_samples, n_records), or None
@@ -39,8 +42,20 @@ class CellNoise:
     sd: Mapping[str, Floats]
     raw_sd: Mapping[str, Floats]
     run_variance: Floats
+    mean_variance: Floats
     pooled: bool
     shared: Floats | None = None
+
+    @property
+    def is_upper_bound(self) -> Bools:
+        """Records whose seed and test-set sds both hold the interaction, (n_records,).
+
+        Summaries say nothing of it apart, so it counts in each of them.
+        """
+        there = {source: ~np.isnan(sd[0]) for source, sd in self.sd.items()}
+        no = np.zeros(self.run_variance.shape[1], dtype=np.bool_)
+        of_test_set = there.get("boot", no) | there.get("se", no)
+        return np.asarray(there.get("seed", no) & of_test_set & ~there.get("seed_boot", no))
 
 
 def read_noise(tree: xr.DataTree) -> CellNoise | None:
@@ -75,7 +90,43 @@ def read_noise(tree: xr.DataTree) -> CellNoise | None:
         run_variance = run_variance + part
     pooled = str(constant.attrs.get("pool_replicates", "true")) == "true"
     shared = _shared(posterior, constant)
-    return CellNoise(sd, raw, run_variance, pooled, shared)
+    return CellNoise(sd, raw, run_variance, _mean_variance(posterior, constant), pooled, shared)
+
+
+def shared_item_variances(constant: xr.Dataset) -> dict[str, Floats]:
+    """Variances of the effects of shared test sets on the records, by what shares them.
+
+    Parameters
+    ----------
+    constant : xarray.Dataset
+        Group ``constant_data``.
+
+    Returns
+    -------
+    dict of str to ndarray, shape (n_records,)
+        ``task``, ``language_task`` and ``model_task`` as far as there are such effects.
+    """
+    found: dict[str, Floats] = {}
+    for part in ("task", "language_task", "model_task"):
+        name = names.term_dim(f"{names.TEST_SET}:{part}")
+        if f"{name}_sd" in constant:
+            sd = constant[f"{name}_sd"].to_numpy()[constant[f"{name}_index"].to_numpy()]
+            found[part] = np.asarray(sd**2, dtype=np.float64)
+    return found
+
+
+def _mean_variance(posterior: xr.Dataset, constant: xr.Dataset) -> Floats:
+    """Variance of the observed scores about their cells' means, known parts and sampled."""
+    total = np.zeros((1, constant.sizes[names.RECORD]))
+    if "se" in constant:
+        total = total + constant["se"].to_numpy() ** 2
+    for values in shared_item_variances(constant).values():
+        total = total + values
+    for source in names.SOURCES:
+        if f"{source}_share" in constant:
+            sd = np.nan_to_num(_by_record(posterior, constant, source))
+            total = total + constant[f"{source}_share"].to_numpy() * sd**2
+    return np.asarray(total)
 
 
 def _shared(posterior: xr.Dataset, constant: xr.Dataset) -> Floats | None:

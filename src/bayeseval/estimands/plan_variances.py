@@ -17,7 +17,7 @@ from bayeseval.estimands.completion import CompletedTerm
 from bayeseval.estimands.components import variance_components
 from bayeseval.estimands.container import PosteriorArrays, group, read_arrays
 from bayeseval.estimands.covariates import variance_by_facet
-from bayeseval.estimands.noise import CellNoise, read_noise
+from bayeseval.estimands.noise import CellNoise, read_noise, shared_item_variances
 
 __all__ = ["Facet", "PlanVariances", "Study", "present_study", "read_plan_variances"]
 
@@ -27,6 +27,11 @@ _MODEL_LANGUAGE: Final = "model:language"
 _MODEL_TASK: Final = "model:task"
 _THREE_WAY: Final = "model:language:task"
 _BY_DATASET: Final = "model:language:dataset"
+_UPPER_BOUND: Final = (
+    "seeds and items: sds of seeds and of test sets that are given as such both hold what a seed "
+    "does to one test set, so the errors are upper bounds; rows by seed and test set, or items, "
+    "tell it apart"
+)
 
 
 class Study(NamedTuple):
@@ -129,8 +134,10 @@ def read_plan_variances(
     variance = {label: parts.sd[:, i] ** 2 for i, label in enumerate(parts.labels)}
     zero = np.zeros(arrays.n_samples)
     noise = read_noise(tree) if arrays.nu is None else None
-    shared, shared_by_record = _shared_items(group(tree, "constant_data"))
-    by_source = {} if noise is None else _by_model(arrays, noise, shared_by_record)
+    by_record = shared_item_variances(group(tree, "constant_data"))
+    shared = {part: float(values.mean()) for part, values in by_record.items()}
+    total = np.sum(list(by_record.values()), axis=0) if by_record else np.zeros(len(arrays.score))
+    by_source = {} if noise is None else _by_model(arrays, noise, total)
     residual = _residual(arrays, variance["residual"])
     nothing = np.zeros_like(residual)
     three_way, unexplained = nothing, residual
@@ -160,22 +167,11 @@ def read_plan_variances(
         model_effect=_true_scores(tree, arrays, all_fixed, "test_set" in by_source, seed=seed),
         fixed=all_fixed,
         models=arrays.levels[names.MODEL],
-        notes=tuple(_notes(arrays, by_source, all_fixed - single, paired=bool(shared))),
+        notes=(
+            *_notes(arrays, by_source, all_fixed - single, paired=bool(shared)),
+            *([] if noise is None or not noise.is_upper_bound.any() else [_UPPER_BOUND]),
+        ),
     )
-
-
-def _shared_items(constant: xr.Dataset) -> tuple[dict[str, float], Floats]:
-    """Variances of the effects of shared test sets: mean over the records, and by record."""
-    found: dict[str, float] = {}
-    by_record = np.zeros(constant.sizes[names.RECORD])
-    for part in ("task", "language_task", "model_task"):
-        name = names.term_dim(f"{names.TEST_SET}:{part}")
-        if f"{name}_sd" not in constant:
-            continue
-        sd = constant[f"{name}_sd"].to_numpy()[constant[f"{name}_index"].to_numpy()]
-        found[part] = float(np.mean(sd**2))
-        by_record += sd**2
-    return found, by_record
 
 
 def _residual(arrays: PosteriorArrays, pooled: Floats) -> Floats:

@@ -43,6 +43,10 @@ _COMPONENTS: Final[Mapping[str, str]] = {
     "within": "within_sd",
 }
 _SOURCES: Final = (*names.SOURCES, "se")
+_UPPER_BOUND: Final = (
+    "run_sd and score_se are upper bounds: the sds of seeds and of test sets both hold their "
+    "interaction"
+)
 
 
 def has_replicates(tree: xr.DataTree) -> bool:
@@ -117,7 +121,9 @@ def within_language_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) 
         upper}`` (the score without noise); for every source that the table tells about
         ``<source>_sd_raw``, what the cell's own replicates say (missing where some pairs of
         seed and test set are), and ``<source>_sd_{mean,lower,upper}``, a known sd without
-        an interval; ``run_sd_{mean,lower,upper}`` (sd of one run), ``ci_kind``, ``ci_prob``.
+        an interval; ``run_sd_{mean,lower,upper}`` (sd of one run about the cell),
+        ``score_se_{mean,lower,upper}`` (of the observed score, the mean of its seeds on one
+        test set), ``note`` (where these are upper bounds), ``ci_kind``, ``ci_prob``.
         Score units; cells without noise of their own are left out.
     """
     arrays, noise = read_arrays(tree), read_noise(tree)
@@ -136,8 +142,11 @@ def within_language_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) 
             columns[f"{source}_sd_raw"] = noise.raw_sd[source][rows]
             summary = _sd_summary(noise.sd[source][:, rows], ci_prob)
             columns |= summary_columns(f"{source}_sd", summary, sd=False)
-    run = _sd_summary(np.sqrt(noise.run_variance[:, rows]), ci_prob)
-    return finish(pd.DataFrame(columns | summary_columns("run_sd", run, sd=False)), ci_prob)
+    for name, variance in (("run_sd", noise.run_variance), ("score_se", noise.mean_variance)):
+        summary = _sd_summary(np.sqrt(variance[:, rows]), ci_prob)
+        columns |= summary_columns(name, summary, sd=False)
+    columns["note"] = np.where(noise.is_upper_bound[rows], _UPPER_BOUND, "")
+    return finish(pd.DataFrame(columns), ci_prob)
 
 
 def aggregates_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
