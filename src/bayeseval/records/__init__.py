@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayeseval.records.connectivity import Component, connected_components
+from bayeseval.records.connectivity import Component, connected_components, sole_pairs
 from bayeseval.records.covariates import Covariate, CovariateLevel
 from bayeseval.records.items import ItemVariance, item_variance
 from bayeseval.records.load import load
@@ -47,5 +47,6 @@ __all__ = [
     "load",
     "reduce_replicates",
     "restricted_log_density",
+    "sole_pairs",
     "unbalanced_quadratics",
 ]

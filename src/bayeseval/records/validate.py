@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from bayeseval.names import FACTORS, Factor
 from bayeseval.records.connectivity import Component, connected_components
 from bayeseval.records.replicates import CellTable, reduce_replicates
-from bayeseval.records.report import LoadReport, Units, counted, shorten
+from bayeseval.records.report import WARNING, LoadReport, Units, counted, shorten
 from bayeseval.records.table import Records
 
 __all__ = ["Coverage", "Description", "Replication", "TaskScores", "describe", "format_description"]
@@ -211,10 +211,18 @@ def _task_scores(records: Records) -> tuple[TaskScores, ...]:
     return tuple(found)
 
 
-def format_description(description: Description) -> str:
+def format_description(description: Description, warnings: Sequence[str] = ()) -> str:
     """A :class:`Description` as plain text, at most 100 columns wide.
 
-    Long labels and file names are the only thing that can make a line longer.
+    Long labels and file names are the only thing that can make a line longer. Warnings,
+    each a line of any length, come last.
+
+    Parameters
+    ----------
+    description : Description
+        From :func:`describe`.
+    warnings : sequence of str
+        Warnings beside those of the report.
     """
     blocks = [
         _head(description),
@@ -224,8 +232,9 @@ def format_description(description: Description) -> str:
         _replication_lines(description),
         _component_lines(description),
         _task_lines(description),
+        [*description.report.warnings, *warnings],
     ]
-    return "\n\n".join("\n".join(block) for block in blocks)
+    return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
 def _head(description: Description) -> list[str]:
@@ -254,7 +263,8 @@ def _report_lines(report: LoadReport) -> list[str]:
             "dropped", f"{counted(group.n_rows, 'row')}: {group.reason}{which}; first {group.first}"
         )
     for note in report.notes:
-        lines += _wrapped("note", note)
+        if not note.startswith(WARNING):
+            lines += _wrapped("note", note)
     return lines
 
 

@@ -1,0 +1,140 @@
+"""What `fit` would refuse is said before, and the advice works when followed."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeseval import load
+from bayeseval.cli import main
+from bayeseval.design import build_design, check_ready
+from bayeseval.errors import DesignError
+from bayeseval.records import Records, sole_pairs
+from bayeseval.spec import load_spec
+
+
+def frame(cells: list[tuple[str, str, str]]) -> pd.DataFrame:
+    """Scores of (model, language, task) cells."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(cells, columns=["model", "language", "task"])
+    return table.assign(score=rng.uniform(20.0, 90.0, len(table)).round(2))
+
+
+FULL = list(product(("A", "B", "C"), ("de", "en", "hi", "sw"), ("qa", "nli")))
+APART = FULL + list(product(('X "1"', "Y: 2"), ("fr", "yo"), ("ner",)))
+# Every model has languages and tasks of its own pairing: ar and yo with pos, the others with qa.
+TOGETHER = list(product(("A", "B", "C"), ("de", "en", "hi"), ("qa",))) + list(
+    product(("A", "B", "C"), ("ar", "yo"), ("pos",))
+)
+
+
+def ready(table: pd.DataFrame) -> str:
+    return str(check_ready(Records.from_frame(table, name="t", units=(0, 100))))
+
+
+def test_a_table_that_can_be_fitted_is_ready_with_the_model_of_fit() -> None:
+    # One record in each cell of the largest interaction leaves nothing for it.
+    assert ready(frame(FULL)) == "Ready to fit: yes (model auto-language_task-model_task)"
+    result = check_ready(load("mega"))
+    assert result.is_ready
+    assert result.model == "dataset"
+    assert result.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        (frame(APART), "the table falls into 2 parts with nothing in common"),
+        (frame(TOGETHER), "always occur together"),
+        (frame(FULL).assign(score=50.0), "all 24 scores are 50; nothing varies"),
+        (frame(FULL).assign(score=0.0), "all 24 scores are 0; nothing varies"),
+        (
+            frame(FULL).assign(score=lambda t: 40.0 + 7.0 * pd.factorize(t["model"])[0]),
+            "reproduces all 24 scores exactly",
+        ),
+    ],
+)
+def test_what_fit_would_refuse_is_the_reason(table: pd.DataFrame, reason: str) -> None:
+    text = ready(table)
+    assert text.startswith("Ready to fit: no, because ")
+    assert reason in text
+    assert "\n" not in text
+    with pytest.raises(DesignError, match=reason):
+        build_design(Records.from_frame(table, name="t", units=(0, 100)), load_spec("additive"))
+
+
+def test_unlike_ranges_are_a_reason() -> None:
+    table = frame(FULL)
+    table.loc[table["task"] == "qa", "score"] *= 6.0
+    text = str(check_ready(Records.from_frame(table, name="t")))
+    assert text.startswith("Ready to fit: no, because task nli has")
+
+
+@pytest.mark.parametrize(("cells", "left"), [(APART, 24), (TOGETHER, 9)])
+def test_leaving_out_what_the_advice_names_makes_the_table_ready(
+    cells: list[tuple[str, str, str]], left: int, tmp_path: Path
+) -> None:
+    path, mapping = tmp_path / "t.csv", tmp_path / "mapping.yaml"
+    frame(cells).to_csv(path, index=False)
+    before = check_ready(load(path))
+    advice = re.search(r"'(drop: .*?)' in a YAML file given with --mapping", str(before.reason))
+    assert advice is not None
+    mapping.write_text(advice[1], encoding="utf-8")
+    records = load(path, mapping_file=mapping)
+    assert len(records) == left
+    assert check_ready(records).is_ready
+
+
+def test_leaving_out_is_no_advice_where_too_little_would_be_left() -> None:
+    diagonal = frame([("A", "de", "qa"), ("A", "de", "nli"), ("B", "en", "qa"), ("B", "en", "nli")])
+    assert ready(diagonal).endswith("; add records that cross them")
+    parts = frame([("A", "de", "qa"), ("A", "en", "qa"), ("B", "hi", "nli"), ("B", "sw", "nli")])
+    assert ready(parts).endswith("; add records that link them")
+
+
+def test_adding_records_that_cross_makes_the_table_ready() -> None:
+    crossing = [*TOGETHER, ("A", "de", "pos"), ("B", "yo", "qa")]
+    assert ready(frame(crossing)).startswith("Ready to fit: yes")
+
+
+def test_a_model_with_many_pairs_of_its_own_is_warned_of() -> None:
+    own = frame([*FULL, *product(("B",), ("fr", "it", "yo"), ("qa",))])
+    records = Records.from_frame(own, name="t", units=(0, 100))
+    assert sole_pairs(records) == ({"B": 3}, 11)
+    (warning,) = check_ready(records).warnings
+    assert warning.startswith(
+        "warning: 3 of 11 language-task pairs (27%) have a score of model B alone"
+    )
+    # Two of ten pairs are a fifth.
+    fewer = Records.from_frame(own[own["language"] != "yo"], name="t", units=(0, 100))
+    assert sole_pairs(fewer) == ({"B": 2}, 10)
+    assert check_ready(fewer).warnings == ()
+    assert sole_pairs(load("mega"))[0] == {}
+
+
+def test_validate_ends_with_the_verdict_and_its_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad, one = (tmp_path / name for name in ("good.csv", "bad.csv", "one.csv"))
+    frame(FULL).replace({"language": {"sw": "Swahilli"}}).to_csv(good, index=False)
+    frame(APART).to_csv(bad, index=False)
+    frame(FULL[:1]).to_csv(one, index=False)
+    assert main(["validate", str(good)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1].startswith("Ready to fit: yes (model ")
+    # Warnings stand right before, whole, and not among the notes.
+    assert lines[-3].startswith("warning: language labels that no registry knows: 'Swahilli'")
+    assert sum("Swahilli'" in line for line in lines) == 1
+    assert any("de (German)" in line for line in lines)
+    saved = tmp_path / "saved.csv"
+    assert main(["validate", str(bad), "--save-records", str(saved)]) == 2
+    out = capsys.readouterr().out
+    assert out.splitlines()[-1].startswith("Ready to fit: no, because the table falls into 2 parts")
+    assert saved.is_file()
+    assert main(["validate", str(one)]) == 2
+    assert "a comparison needs at least two models" in capsys.readouterr().err
