@@ -192,6 +192,35 @@ def test_the_error_of_the_additive_model_is_shown_where_it_is_refused_too() -> N
         build_design(sums, found.spec)
 
 
+@pytest.mark.parametrize("known", ["se", "n"])
+def test_known_errors_tell_model_by_language_from_the_residual_on_one_task(known: str) -> None:
+    rng = np.random.default_rng(2)
+
+    def one_task(n_languages: int, **columns: object) -> Records:
+        rows = product([f"l{i}" for i in range(n_languages)], ["d:accuracy"], "ABCDE")
+        frame = pd.DataFrame(rows, columns=["language", "task", "model"])
+        frame["score"] = rng.integers(60, 240, len(frame)) / 2.5
+        return Records.from_frame(frame.assign(**columns), name="one", units=(0, 100))
+
+    columns = {"se": 2.0} if known == "se" else {"n": 250}
+    table = one_task(8, **columns)
+    found = choose_model(AUTO, table)
+    assert found.spec.name == "auto-model_language"
+    # (8 - 1) (5 - 1) beside the main effects.
+    assert found.reasons[0] == (
+        "model auto -> auto-model_language: model:language (40 cells of one record each); all "
+        "errors are known, and 28 degrees of freedom tell what lies beyond them"
+    )
+    assert [term.name for term in build_design(table, found.spec).terms] == [
+        "language",
+        "model",
+        "model:language",
+    ]
+    # (3 - 1) (5 - 1) = 8 are too few, and without known errors there is no telling.
+    assert chosen(one_task(3, **columns)) == "additive"
+    assert chosen(one_task(8)) == "additive"
+
+
 def test_replicates_ask_for_residual_sds_by_model() -> None:
     cells = list(product(range(6), (0,), range(4)))
     seeds = records([*cells, *cells], seed=np.repeat([1, 2], len(cells)))
