@@ -367,7 +367,12 @@ def test_the_words_are_careful(compared: Comparison) -> None:
     assert said[1] == "The standard errors rest on 13 left-out tasks only, and are rough."
     assert said[2].startswith("a: 3 of 13 left-out tasks rest on too few draws")
     assert "Scores of models are not reported by both a and b, and cannot be compared." in said
-    assert said[-4].endswith("most move (ranks): de 1 [1, 2] to 3 [2, 4].")
+    # None of the fits has a model:language term.
+    assert said[-1] == (
+        "The sds of gaps over languages are not estimated by a, b, c, for want of a "
+        "model:language term, and not compared with theirs."
+    )
+    assert said[-5].endswith("most move (ranks): de 1 [1, 2] to 3 [2, 4].")
     clear = table.assign(elpd_diff=[0.0, -9.0, -7.0], diff_se=[0.0, 2.0, 5.0], n_bad_k=0, n=500)
     said = verdict(clear, moves, fits, "record")
     assert said[0] == "b predicts a left-out record best: elpd 9.0 (SE 2.0) ahead of a."

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bayeseval.moves import Quantity, agreement, level_moves, most_moved, read_quantity
+from bayeseval import names
+from bayeseval.moves import (
+    Quantity,
+    agreement,
+    level_moves,
+    most_moved,
+    read_quantity,
+    reported_quantities,
+)
 
 
 def drawn(values: list[list[float]], levels: str) -> Quantity:
@@ -63,6 +71,19 @@ def test_one_level_in_common_has_no_correlation() -> None:
     assert np.isnan(agreement(moved)).all()
     # A point estimate has neither sd nor interval, of its ranks neither.
     assert np.isnan(moved[["sd_after", "lower_after", "upper_after"]]).all(axis=None)
-    assert most_moved(level_moves(drawn([[1.0, 2.0]], "ab"), drawn([[2.0, 1.0]], "ab"))) == (
-        "a 1 to 2; b 2 to 1"
-    )
+    # Nor a rank.
+    one = level_moves(drawn([[1.0, 2.0]], "ab"), drawn([[2.0, 1.0]], "ab"))
+    assert one[["median_before", "median_after"]].isna().all(axis=None)
+    assert most_moved(one) == ""
+    assert agreement(one) == pytest.approx((-1.0, -1.0))
+
+
+def test_a_quantity_that_a_fit_does_not_estimate_is_not_reported() -> None:
+    def tree(gap: float) -> xr.DataTree:
+        values = {name: (("chain", "draw", "x"), np.ones((1, 2, 3))) for name in names.REPORTED}
+        posterior = xr.Dataset(values)
+        posterior["gap_sd_languages"] = gap * posterior["gap_sd_languages"]
+        return xr.DataTree.from_dict({"posterior": posterior})
+
+    assert reported_quantities(tree(1.0)) == names.REPORTED
+    assert reported_quantities(tree(NAN)) == ("language_potential", "standardised_score")

@@ -74,7 +74,7 @@ def level_moves(before: Quantity, after: Quantity) -> pd.DataFrame:
         One row per level that both fits report, indexed by it: ``mean`` (posterior),
         ``sd``, and ``lower``, ``median`` and ``upper`` of the rank among these levels (95 %,
         equal-tailed, 1 = best), each with ``_before`` and ``_after``; a point estimate has
-        no sd and no interval.
+        no sd and ranks nobody.
     """
     there = set(_reported(after))
     common = [label for label in _reported(before) if label in there]
@@ -109,7 +109,11 @@ def _reported(quantity: Quantity) -> list[str]:
 def _summary(quantity: Quantity, levels: list[str]) -> pd.DataFrame:
     place = {label: i for i, label in enumerate(quantity.levels)}
     values = quantity.draws[:, [place[label] for label in levels]]
-    ranks = rank_draws(values, highest_first=higher_is_better(quantity.name))
+    ranks = (
+        rank_draws(values, highest_first=higher_is_better(quantity.name))
+        if len(values) > 1
+        else np.full_like(values, np.nan)
+    )
     value = interval_summary(values, ci_prob=names.CI_PROB)
     rank = rank_summary(ranks, ci_prob=names.CI_PROB)
     return pd.DataFrame(
@@ -125,7 +129,5 @@ def _summary(quantity: Quantity, levels: list[str]) -> pd.DataFrame:
 
 
 def _rank(row: pd.Series[float], when: str) -> str:
-    text = f"{row[f'median_{when}']:.0f}"
-    lower, upper = row[f"lower_{when}"], row[f"upper_{when}"]
-    # A point estimate has no interval.
-    return text if np.isnan(lower) else f"{text} [{lower:.0f}, {upper:.0f}]"
+    median, lower, upper = (row[f"{key}_{when}"] for key in ("median", "lower", "upper"))
+    return f"{median:.0f} [{lower:.0f}, {upper:.0f}]"

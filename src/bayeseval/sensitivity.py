@@ -1,8 +1,9 @@
 """How much results rest on single levels or odd records: refits without them.
 
 A level of a factor, a group of levels, or the records with the largest residuals are left
-out, the model is fitted again, and potentials, PRR and their ranks are held against those
-of the fit to all records.
+out, the model is fitted again, and potentials, scores of models, evenness and their ranks are
+held against those of the fit to all records. Models are asked the same language-task pairs in
+all fits, less those of a language or task that is left out.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from bayeseval import names
 from bayeseval._processes import run_all, sensible_jobs
 from bayeseval.covariates import find_covariates
 from bayeseval.design import build_design, choose_model
@@ -32,7 +34,7 @@ from bayeseval.moves import (
     read_quantity,
     reported_quantities,
 )
-from bayeseval.records import Records
+from bayeseval.records import PairSource, Records, choose_pairs
 from bayeseval.records import load as load_records
 from bayeseval.spec import AUTO, ModelSpec
 
@@ -54,7 +56,8 @@ class Sensitivity:
         ``n_records`` (left), ``status`` (``fitted``, ``gate failed``, ``not identified``
         or ``not fitted``), ``reason``, ``quantity``, ``n_levels`` (in both fits),
         ``spearman`` and ``kendall`` of the posterior means, ``n_rank_changes`` (levels
-        whose median rank among the common ones differs), ``common_shift`` (mean change
+        whose median rank among the common ones differs; missing of point estimates),
+        ``common_shift`` (mean change
         over the levels), ``largest_change`` (the largest change beyond the common one, in
         the quantity's units), ``largest_change_sd`` (in posterior sds) and
         ``largest_change_level``, ``moved`` (the levels whose ranks move most, with
@@ -96,7 +99,7 @@ class Sensitivity:
             ``tables/sensitivity.csv``, ``tables/moves.csv``, ``tables/outliers.csv`` where
             there are any, ``figures/sensitivity.png``.
         figures : bool
-            Whether to draw the figure.
+            Whether to draw the figure; there is none of point estimates, which have no ranks.
         force : bool
             Replace a folder that holds something else.
 
@@ -113,7 +116,7 @@ class Sensitivity:
         return write_sensitivity(
             Path(folder),
             tables,
-            ranks=self._ranks() if figures else None,
+            ranks=self._ranks() if figures and self.fit.run["engine"] != "ml" else None,
             run=self._run(),
             force=force,
         )
@@ -133,7 +136,8 @@ class Sensitivity:
         run = self.fit.run
         asked = "|".join(sorted(set(self.table["drop"] + "=" + self.table["without"])))
         groups = {name: sorted(levels) for name, levels in sorted(self.groups.items())}
-        said = f"{run['spec_hash']}{run['engine']}{asked}{groups or ''}"
+        pairs = "" if run["pairs"] == "any" else f"pairs={run['pairs']}"
+        said = f"{run['spec_hash']}{run['engine']}{asked}{groups or ''}{pairs}"
         return {
             "benchmark": run["benchmark"],
             "data_hash": run["data_hash"],
@@ -144,6 +148,7 @@ class Sensitivity:
             "spec": run["spec"],
             "gate": run["gate"],
             "groups": groups,
+            "pairs": run["pairs"],
             "verdict": list(self.verdict),
         }
 
@@ -162,6 +167,7 @@ def sensitivity(
     groups: Mapping[str, Sequence[str]] | None = None,
     engine: str = "auto",
     seed: int = 0,
+    pairs: PairSource = "any",
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Sensitivity:
@@ -185,6 +191,10 @@ def sensitivity(
         As for :func:`bayeseval.fit`; every refit takes the engine of the first fit.
     seed : int
         The one seed.
+    pairs : str, Path or DataFrame
+        The language-task pairs that models are compared on, as for :func:`bayeseval.fit`. The
+        refits take those of the fit to all records whose language and task are left: a pair
+        that only a left-out model was tested on stays, predicted.
     jobs : int, optional
         Refits at a time, in processes of their own; None is one per core, or one per four
         cores where NUTS runs its four chains. The results do not depend on it.
@@ -215,12 +225,13 @@ def sensitivity(
     at_once = sensible_jobs(jobs, cores_each=cores_of(chosen.name))
     settings = SamplerSettings(seed=seed)
     base = run_fit(table, spec, engine=chosen.name, settings=settings, progress=progress)
+    common = _labelled(table, pairs)
     outliers = pd.DataFrame()
     if n_outliers is not None:
         keep, outliers = outlying(table, base.data, n_outliers)
         parts.append(Part("outliers", f"the {n_outliers} largest residuals", keep))
     before = tuple(read_quantity(base.data, name) for name in reported_quantities(base.data))
-    job = _Job(table, model, chosen.name, seed, before)
+    job = _Job(table, model, chosen.name, seed, common, before)
     refits = run_all(
         _refit,
         [(job, part) for part in parts],
@@ -262,6 +273,7 @@ class _Job:
     spec: ModelSpec
     engine: str
     seed: int
+    pairs: pd.DataFrame
     before: tuple[Quantity, ...]
 
 
@@ -280,7 +292,14 @@ def _refit(asked: tuple[_Job, Part], beat: Progress | None) -> _Refit:
     try:
         rest = job.records.subset(part.keep, name=f"{job.records.name} without {part.label}")
         settings = SamplerSettings(seed=job.seed)
-        fitted = run_fit(rest, job.spec, engine=job.engine, settings=settings, progress=beat)
+        fitted = run_fit(
+            rest,
+            job.spec,
+            engine=job.engine,
+            settings=settings,
+            pairs=_left(job.pairs, rest),
+            progress=beat,
+        )
     except DesignError as error:
         return _Refit("not identified", str(error))
     except BayesevalError as error:
@@ -293,6 +312,24 @@ def _refit(asked: tuple[_Job, Part], beat: Progress | None) -> _Refit:
         },
         gate=fitted.gate,
     )
+
+
+def _labelled(table: Records, pairs: PairSource) -> pd.DataFrame:
+    """The common pairs of a table by label."""
+    chosen = choose_pairs(table, pairs)
+    index = {names.LANGUAGE: chosen.language, names.TASK: chosen.task}
+    return pd.DataFrame(
+        {factor: np.array(table.coords[factor], dtype=object)[i] for factor, i in index.items()}
+    )
+
+
+def _left(pairs: pd.DataFrame, rest: Records) -> PairSource:
+    """Those of the pairs whose language and task the rest has; its own if there is none."""
+    left = pairs[
+        pairs[names.LANGUAGE].isin(rest.coords[names.LANGUAGE])
+        & pairs[names.TASK].isin(rest.coords[names.TASK])
+    ]
+    return left if len(left) else "any"
 
 
 def _rows(table: Records, part: Part, found: _Refit) -> Iterator[dict[str, Any]]:
@@ -320,12 +357,16 @@ def _rows(table: Records, part: Part, found: _Refit) -> Iterator[dict[str, Any]]
             "n_levels": len(moved),
             "spearman": spearman,
             "kendall": kendall,
-            "n_rank_changes": int(
-                ((moved["median_after"] - moved["median_before"]).abs() > 0).sum()
-            ),
+            "n_rank_changes": _changes(moved),
             "common_shift": shift,
             "largest_change": float(change[level] - shift) if level else np.nan,
             "largest_change_sd": float(in_sds[level]) if level else np.nan,
             "largest_change_level": level,
             "moved": most_moved(moved),
         }
+
+
+def _changes(moved: pd.DataFrame) -> float:
+    """Levels whose median ranks differ; NaN where there are no ranks."""
+    shifts = (moved["median_after"] - moved["median_before"]).abs()
+    return float((shifts > 0).sum()) if shifts.notna().any() else np.nan

@@ -19,6 +19,7 @@ __all__ = [
     "EXIT_INTERRUPTED",
     "CiProb",
     "Columns",
+    "CommonPairs",
     "Engine",
     "EngineName",
     "Force",
@@ -86,6 +87,14 @@ Columns = Annotated[
         "--columns",
         metavar="OURS=THEIRS",
         help="Which column is which, e.g. score=F1; repeatable. seed= leaves a column out.",
+    ),
+]
+CommonPairs = Annotated[
+    str,
+    typer.Option(
+        metavar="any|shared|FILE",
+        help="Language-task pairs that models are compared on: any that a model was tested "
+        "on, those shared by two models, or a file with the columns language and task.",
     ),
 ]
 Grid = Annotated[

@@ -11,6 +11,7 @@ import typer
 from bayeseval.cli._shared import (
     EXIT_GATE_FAILED,
     Columns,
+    CommonPairs,
     Engine,
     Force,
     Format,
@@ -68,6 +69,7 @@ def sensitivity(
         ),
     ] = None,
     force: Force = False,
+    pairs: CommonPairs = "any",
     no_figures: NoFigures = False,
     quiet: Quiet = False,
 ) -> None:
@@ -101,6 +103,7 @@ def sensitivity(
             groups=groups,
             engine=engine,
             seed=seed,
+            pairs=pairs,
             jobs=jobs,
             progress=progress,
         )

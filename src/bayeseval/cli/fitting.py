@@ -12,6 +12,7 @@ from bayeseval.cli._shared import (
     EXIT_GATE_FAILED,
     CiProb,
     Columns,
+    CommonPairs,
     Engine,
     Force,
     Format,
@@ -83,14 +84,7 @@ def fit(
             help="File of the model's covariate, by language.", show_default="what the card names"
         ),
     ] = None,
-    pairs: Annotated[
-        str,
-        typer.Option(
-            metavar="any|shared|FILE",
-            help="Language-task pairs that models are compared on: any that a model was tested "
-            "on, those shared by two models, or a file with the columns language and task.",
-        ),
-    ] = "any",
+    pairs: CommonPairs = "any",
     margin: Annotated[
         float | None,
         typer.Option(

@@ -63,8 +63,9 @@ class Comparison:
         Empty for groups.
     moves : pandas.DataFrame
         What changes between the first model named and every other: ``spec``,
-        ``quantity`` (``language_potential``, ``standardised_score``), ``spearman``, ``kendall``,
-        ``moved`` (the levels that move most, with both ranks).
+        ``quantity`` (``language_potential``, ``standardised_score`` and, where both models have
+        a model:language term, ``gap_sd_languages``), ``spearman``, ``kendall``, ``moved`` (the
+        levels that move most, with both ranks).
     verdict : tuple of str
         The answer in sentences.
     by : str
@@ -155,8 +156,8 @@ def compare(
         The table, or what :func:`bayeseval.load` takes.
     specs : sequence
         At least two shipped names, YAML files or specs; ``auto`` is what :func:`bayeseval.fit`
-        takes for this table. How potentials and scores move
-        is told against the first.
+        takes for this table. How potentials, scores
+        and evenness move is told against the first.
     by : {"record", "language", "task", "model"}
         Leave out one score, or all scores of a level together.
     engine : str

@@ -11,7 +11,13 @@ import pandas as pd
 from bayeseval import names
 from bayeseval.compare.scores import Scores
 from bayeseval.fit import Fit
-from bayeseval.moves import agreement, level_moves, most_moved, read_quantity
+from bayeseval.moves import (
+    agreement,
+    level_moves,
+    most_moved,
+    read_quantity,
+    reported_quantities,
+)
 
 __all__ = ["comparison_table", "moves_table", "routes_table", "verdict"]
 
@@ -19,6 +25,7 @@ LEAST_RATIO: Final = 2.0
 _IN_WORDS: Final[Mapping[str, str]] = {
     names.LANGUAGE_POTENTIAL: "language potentials",
     names.STANDARDISED_SCORE: "scores of models",
+    names.GAP_SD: "sds of gaps over languages",
 }
 # With fewer left-out units a standard error is itself known to a fifth at best.
 FEW_UNITS: Final = 20
@@ -76,11 +83,16 @@ def routes_table(scores: Mapping[str, Scores]) -> pd.DataFrame:
 
 
 def moves_table(fits: Mapping[str, Fit]) -> pd.DataFrame:
-    """Correlations of potentials and scores with the first model's, and who moves most."""
+    """Correlations of what is ranked with the first model's, and who moves most.
+
+    A quantity that one of two models does not estimate has no row of them.
+    """
     first, *others = fits
     rows = []
-    for quantity in (names.LANGUAGE_POTENTIAL, names.STANDARDISED_SCORE):
+    for quantity in reported_quantities(fits[first].data):
         for name in others:
+            if quantity not in reported_quantities(fits[name].data):
+                continue
             moved = level_moves(*(read_quantity(fits[f].data, quantity) for f in (first, name)))
             spearman, kendall = agreement(moved)
             rows.append(
@@ -132,6 +144,12 @@ def verdict(
         )
         sentences.append(
             f"{text}; most move (ranks): {row['moved']}." if row["moved"] else f"{text}."
+        )
+    lacking = [name for name in fits if names.GAP_SD not in reported_quantities(fits[name].data)]
+    if lacking:
+        sentences.append(
+            f"The {_IN_WORDS[names.GAP_SD]} are not estimated by {', '.join(lacking)}, for want of "
+            "a model:language term, and not compared with theirs."
         )
     failed = [name for name, one in fits.items() if one.gate.status == "fail"]
     if failed:

@@ -32,6 +32,7 @@ _ROW: Final = 0.42
 _QUANTITIES: Final = (
     (names.LANGUAGE_POTENTIAL, "language potential", MAIN, "o"),
     (names.STANDARDISED_SCORE, "score", ACCENT, "D"),
+    (names.GAP_SD, "sd of gaps", GREY, "s"),
 )
 
 
@@ -59,8 +60,8 @@ def comparison_figure(
         f"Left: expected log predictive density (elpd, natural log), one {by} left out at a time, "
         "less that of the best model; thick bars: one standard error of the difference, thin bars: "
         f"two. Grey band: differences under {names.LEAST_DIFFERENCE:g}, which say nothing. Right: "
-        "Kendall correlation of the posterior means of languages (potential) and models (score) "
-        f"with those of {first}."
+        "Kendall correlation of the posterior means of languages (potential) and models (score, sd "
+        f"of gaps over languages) with those of {first}."
     )
     if len(bad):
         caption += (
@@ -108,12 +109,13 @@ def _differences(axes: Axes, table: pd.DataFrame) -> None:
 
 def _orders(axes: Axes, table: pd.DataFrame, moves: pd.DataFrame) -> None:
     place = {name: i for i, name in enumerate(table["spec"])}
-    for k, (quantity, label, colour, marker) in enumerate(_QUANTITIES):
+    drawn = [one for one in _QUANTITIES if (moves["quantity"] == one[0]).any()]
+    for k, (quantity, label, colour, marker) in enumerate(drawn):
         part = moves[(moves["quantity"] == quantity) & moves["kendall"].notna()]
         y = np.array([place[name] for name in part["spec"]], dtype=float)
         axes.scatter(
             part["kendall"],
-            y + 0.12 * (2 * k - 1),
+            y + 0.12 * (2 * k - len(drawn) + 1),
             s=30,
             color=colour,
             marker=marker,
@@ -125,4 +127,4 @@ def _orders(axes: Axes, table: pd.DataFrame, moves: pd.DataFrame) -> None:
     axes.set_xlabel(f"Order kept from {plain(shorten(str(moves['against'].iloc[0])))} (Kendall)")
     lowest = float(np.nanmin([moves["kendall"].min(), 0.9]))
     axes.set_xlim(lowest - 0.06 * (1.0 - lowest), 1.0 + 0.06 * (1.0 - lowest))
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(drawn))

@@ -106,11 +106,12 @@ def format_sensitivity(table: pd.DataFrame, outliers: pd.DataFrame, verdict: Seq
             for key in columns:
                 columns[key].append({"left out": label, "refits": "0"}.get(key, "-"))
             continue
-        for number, (quantity, words) in enumerate(_WORDS.items()):
+        there = [quantity for quantity in _WORDS if (part["quantity"] == quantity).any()]
+        for number, quantity in enumerate(there):
             rows = part[part["quantity"] == quantity]
             columns["left out"].append(label if number == 0 else "")
             columns["refits"].append(f"{len(rows)}")
-            columns["quantity"].append(words)
+            columns["quantity"].append(_WORDS[quantity])
             columns["Spearman"].append(_lowest(rows["spearman"]))
             columns["Kendall"].append(_lowest(rows["kendall"]))
             columns["sds"].append(_highest(rows["largest_change_sd"].abs()))
@@ -189,11 +190,23 @@ def sensitivity_sentences(table: pd.DataFrame) -> list[str]:
         gone = len(set(part["without"])) - len(set(done["without"]))
         if gone:
             sentences.append(f"The numbers on {label} are of the {len(set(done['without']))} left.")
+    fitted = set(table["quantity"]) - {""}
+    sentences += [
+        f"The {words} is not estimated by this model, which has no model:language term, and is "
+        "left out."
+        for quantity, words in _WORDS.items()
+        if fitted and quantity not in fitted
+    ]
     return sentences
 
 
 def _one(row: pd.Series, words: str) -> str:
     text = f"Without {row['without']} ({row['n_dropped']} records), {words}"
+    if np.isnan(row["n_rank_changes"]):
+        return (
+            f"{text} keeps its order with Spearman {row['spearman']:.3f} and Kendall "
+            f"{row['kendall']:.3f}; point estimates have no ranks."
+        )
     if row["n_rank_changes"] == 0:
         return f"{text} has the same ranking."
     n = int(row["n_rank_changes"])
@@ -241,7 +254,7 @@ def sensitivity_figure(
     subtitle, gate_status : str
         Which fit, and whether it converged.
     """
-    sizes = {q: int((ranks["quantity"] == q).sum()) for q in _WORDS}
+    sizes = {q: n for q in _WORDS if (n := int((ranks["quantity"] == q).sum()))}
     rows = max(min(sizes[names.LANGUAGE_POTENTIAL], _MANY), 2 * sizes[names.STANDARDISED_SCORE] + 4)
     failed = sorted(set(table.loc[table["status"].isin(_FAILED), "without"]))
     point = bool(ranks["lower"].isna().all())
@@ -262,10 +275,10 @@ def sensitivity_figure(
         ),
         gate_status=gate_status,
     )
-    grid = figure.add_gridspec(2, 2)
-    places = (grid[:, 0], grid[0, 1], grid[1, 1])
-    for place, (quantity, words) in zip(places, _WORDS.items(), strict=True):
-        axes = figure.add_subplot(place)
+    grid = figure.add_gridspec(max(len(sizes) - 1, 1), 2)
+    places = [grid[:, 0], *(grid[i, 1] for i in range(len(sizes) - 1))]
+    for place, quantity in zip(places, sizes, strict=True):
+        axes, words = figure.add_subplot(place), _WORDS[quantity]
         axes.set_title(words[0].upper() + words[1:], size=9, loc="left")
         part = ranks[ranks["quantity"] == quantity]
         changed = moves[moves["quantity"] == quantity] if len(moves) else moves
