@@ -16,6 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
+from bayeseval.estimands import pairwise_table, ranking_table
 from bayeseval.output._labels import place_labels
 from bayeseval.output._style import drawable, plain, shorten
 from bayeseval.output.check_figure import checks_figure
@@ -23,8 +24,9 @@ from bayeseval.output.figures import (
     components_figure,
     disparity_figure,
     figure_writers,
-    ranks_figure,
 )
+from bayeseval.output.model_figures import models_figure, ranks_figure
+from bayeseval.output.model_tables import ranking_text
 from bayeseval.output.potential_figure import potential_figure
 from bayeseval.output.tables import result_tables
 from tests.output.trees import hand_tree, random_tree
@@ -32,6 +34,7 @@ from tests.output.trees import hand_tree, random_tree
 SUBTITLE = "mini, model additive, engine numpyro"
 POTENTIAL = "tables/language_potential.csv"
 DISPARITY = "tables/model_disparity.csv"
+RANKING = "tables/model_ranking.csv"
 RANKS = "tables/rank_probabilities.csv"
 COMPONENTS = "tables/variance_components.csv"
 
@@ -45,8 +48,13 @@ def draw_all(tables: dict[str, pd.DataFrame], gate: str = "pass") -> dict[str, F
     return {
         "potential": potential_figure(tables[POTENTIAL], **common),
         "disparity": disparity_figure(tables[DISPARITY], **common),
-        "ranks": ranks_figure(tables[RANKS], tables[DISPARITY], **common),
+        "models": models_figure(tables[RANKING], **common),
         "components": components_figure(tables[COMPONENTS], **common),
+        **(
+            {"ranks": ranks_figure(tables[RANKS], tables[RANKING], **common)}
+            if tables[RANKING]["rank_mean"].notna().any()
+            else {}
+        ),
     }
 
 
@@ -236,7 +244,7 @@ def test_the_figure_of_the_checks_has_no_empty_part(n: int, panels: int) -> None
 
 def test_disparity_shows_the_observed_support(hand: dict[str, pd.DataFrame]) -> None:
     figure = disparity_figure(hand[DISPARITY], subtitle=SUBTITLE, gate_status="pass")
-    # The support common lies one higher in both directions.
+    # Other supports and flavours lie one or more higher in both directions.
     np.testing.assert_allclose(
         offsets(figure, "points"), [[1.15, 0.2], [1.125, 0.1]], rtol=0, atol=1e-12
     )
@@ -253,7 +261,7 @@ def test_labels_stand_beside_their_own_point() -> None:
     tables = tables_of(random_tree(n_models=13, n_languages=8, seed=3))
     figure = disparity_figure(tables[DISPARITY], subtitle=SUBTITLE, gate_status="pass")
     axes = figure.axes[0]
-    rows = tables[DISPARITY].query("support == 'observed'").set_index("model")
+    rows = tables[DISPARITY].set_index("model")
     labels = [text for text in axes.texts if text.get_text().startswith("model-")]
     assert sorted(text.get_text() for text in labels) == sorted(rows.index)
     points = axes.transData.transform(offsets(figure, "points"))
@@ -271,7 +279,7 @@ def test_labels_stand_beside_their_own_point() -> None:
 def test_many_models_are_numbered_with_a_key() -> None:
     tables = tables_of(random_tree(n_models=40, n_languages=3, n_tasks=2))
     figure = disparity_figure(tables[DISPARITY], subtitle=SUBTITLE, gate_status="pass")
-    order = tables[DISPARITY].query("support == 'observed'")["model"].to_list()
+    order = tables[DISPARITY]["model"].to_list()
     key = "\n".join(text.get_text() for axes in figure.axes[1:] for text in axes.texts)
     assert [line.split(maxsplit=1) for line in key.splitlines()] == [
         [str(number), label] for number, label in enumerate(order, start=1)
@@ -279,20 +287,71 @@ def test_many_models_are_numbered_with_a_key() -> None:
     assert problems(figure) == []
 
 
-def test_ranks_show_probabilities_on_the_common_support(hand: dict[str, pd.DataFrame]) -> None:
-    figure = ranks_figure(hand[RANKS], hand[DISPARITY], subtitle=SUBTITLE, gate_status="pass")
+def test_ranks_show_what_the_table_says(hand: dict[str, pd.DataFrame]) -> None:
+    figure = ranks_figure(hand[RANKS], hand[RANKING], subtitle=SUBTITLE, gate_status="pass")
     left, right = figure.axes
-    assert left.get_title(loc="left") == "Mean-PRR (level)"
-    assert right.get_title(loc="left") == "CV-PRR (evenness)"
-    # A leads in Mean-PRR in three draws of four; B is always the more even one.
+    assert left.get_title(loc="left") == "Expected score"
+    assert right.get_title(loc="left") == "Evenness"
+    # A has the higher score in three draws of four; and is the more even one in three.
     assert [label.get_text() for label in left.get_yticklabels()] == ["A", "B"]
-    assert [label.get_text() for label in right.get_yticklabels()] == ["B", "A"]
+    assert [label.get_text() for label in right.get_yticklabels()] == ["A", "B"]
     assert np.asarray(left.images[0].get_array()).tolist() == [[0.75, 0.25], [0.25, 0.75]]
-    assert np.asarray(right.images[0].get_array()).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert np.asarray(right.images[0].get_array()).tolist() == [[0.75, 0.25], [0.25, 0.75]]
     written = {(t.get_position()[0], t.get_text()) for t in left.texts}
     assert written == {(1, "75"), (2, "25"), (1, "25"), (2, "75")}
-    means = [np.asarray(axes.collections[0].get_offsets())[:, 0] for axes in (left, right)]
-    assert [mean.tolist() for mean in means] == [[1.25, 1.75], [1.0, 2.0]]
+
+
+@pytest.mark.parametrize("n_models", [7, 60])
+def test_figures_of_models_agree_with_the_terminal(n_models: int) -> None:
+    tree = random_tree(n_models=n_models, n_languages=4, n_tasks=2)
+    tables, ranking = tables_of(tree), ranking_table(tree)
+    printed = ranking_text(ranking, pairwise_table(tree), n_pairs=8, unit="")
+    shown = [line for line in printed.splitlines() if line.endswith(" %")]
+    order = [line.split()[0] for line in shown]
+    medians = [int(line.split("]")[2].split("[")[0]) for line in shown]
+    ranks = ranks_figure(tables[RANKS], tables[RANKING], subtitle=SUBTITLE, gate_status="pass")
+    models = models_figure(tables[RANKING], subtitle=SUBTITLE, gate_status="pass")
+    assert ranking["rank_median"].nunique() > 2
+    for figure in (ranks, models):
+        labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+        assert len(labels) == n_models
+        # The terminal leaves out the middle of many models.
+        assert order == (labels if n_models < 31 else [*labels[:20], *labels[-5:]])
+    points = offsets(ranks, "points")[:, 0]
+    np.testing.assert_array_equal(points, ranking["rank_median"])
+    assert medians == [int(p) for p in (points if n_models < 31 else [*points[:20], *points[-5:]])]
+    np.testing.assert_allclose(offsets(models, "points score")[:, 0], ranking["score_mean"])
+    assert problems(ranks) == problems(models) == []
+
+
+def test_colours_of_many_ranks_end_at_the_largest_probability() -> None:
+    tables = tables_of(random_tree(n_models=30, n_languages=3, n_tasks=1))
+    figure = ranks_figure(tables[RANKS], tables[RANKING], subtitle=SUBTITLE, gate_status="pass")
+    (image,) = figure.axes[0].images
+    largest = tables[RANKS].query("quantity == 'standardised_score'")["probability"].max()
+    assert image.norm.vmax == pytest.approx(largest)
+    # A tenth of it can be seen: a third of the colours.
+    assert float(image.norm(0.1 * largest)) == pytest.approx(np.sqrt(0.1))
+    assert f"Darkest: a probability of {100 * largest:.0f} %" in said(figure)
+    few = tables_of(random_tree(n_models=5))
+    figure = ranks_figure(few[RANKS], few[RANKING], subtitle=SUBTITLE, gate_status="pass")
+    assert figure.axes[0].images[0].norm.vmax == 1.0
+
+
+def test_models_that_are_mostly_predicted_are_hollow(hand: dict[str, pd.DataFrame]) -> None:
+    table = hand[RANKING].assign(share_predicted=[0.2, 0.9])
+    figure = models_figure(table, subtitle=SUBTITLE, gate_status="pass", unit="score points")
+    assert [axes.get_xlabel() for axes in figure.axes[:2]] == [
+        "Expected score (score points)",
+        "Sd of the gap over languages (score points)",
+    ]
+    (points,) = figure.findobj(lambda artist: artist.get_gid() == "points score")
+    filled = np.asarray(points.get_facecolor())
+    assert not np.allclose(filled[0], 1.0)
+    assert np.allclose(filled[1], 1.0)
+    additive = hand[RANKING].assign(gap_sd_languages_mean=np.nan)
+    alone = models_figure(additive, subtitle=SUBTITLE, gate_status="pass")
+    assert "Evenness" not in said(alone)
 
 
 def test_components_show_both_kinds_of_sd_and_shares(hand: dict[str, pd.DataFrame]) -> None:
@@ -366,10 +425,12 @@ def test_point_estimates_have_no_bars() -> None:
         assert "equal-tailed" not in said(figures[name]), name
     assert len(segments_or_none(figures["potential"], "bars potential")) == 0
     assert offsets(figures["potential"], "points").shape == (5, 2)
-    ranks = figures["ranks"]
-    assert "there are no probabilities" in said(ranks)
-    assert all(len(axes.texts) == 0 for axes in ranks.axes)
-    assert sorted(np.asarray(ranks.axes[0].collections[0].get_offsets())[:, 0]) == [1, 2, 3, 4]
+    # Nobody is ranked.
+    assert "ranks" not in figures
+    tables = tables_of(random_tree(chains=1, draws=1), "not applicable")
+    common = {"subtitle": SUBTITLE, "gate_status": "not applicable"}
+    assert "figures/ranks.png" not in figure_writers(tables, **common)
+    assert "median rank" not in said(figures["models"])
 
 
 def segments_or_none(figure: Figure, gid: str) -> list[object]:
@@ -390,7 +451,8 @@ def test_what_is_not_reported_is_named_and_not_drawn(hand: dict[str, pd.DataFram
 
 def test_figures_of_nothing_say_so() -> None:
     figures = draw_all(tables_of(random_tree(intercept=0.0)))
-    assert said(figures["ranks"]).count("not reported for any model") == 2
+    # Ratios have no meaning; scores and their ranks do.
+    assert len(offsets(figures["models"], "points score")) == 4
     assert len(offsets(figures["disparity"], "points")) == 0
     assert "Not reported and therefore not shown: model-0" in said(figures["disparity"])
 
@@ -406,7 +468,7 @@ def test_nothing_of_the_users_plotting_is_touched(
     writers = figure_writers(hand, subtitle=SUBTITLE, gate_status="pass")
     assert sorted(writers) == [
         "figures/components.png",
-        "figures/disparity.png",
+        "figures/models.png",
         "figures/potential.png",
         "figures/ranks.png",
     ]
@@ -423,9 +485,8 @@ def test_nothing_of_the_users_plotting_is_touched(
 
 def test_same_tables_same_picture(tmp_path: Path, hand: dict[str, pd.DataFrame]) -> None:
     for turn in ("one", "two"):
-        figure_writers(hand, subtitle=SUBTITLE, gate_status="pass")["figures/disparity.png"](
-            tmp_path / turn
-        )
+        writers = figure_writers(hand, subtitle=SUBTITLE, gate_status="pass", description=True)
+        writers["figures/disparity.png"](tmp_path / turn)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 

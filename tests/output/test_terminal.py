@@ -10,6 +10,7 @@ import pytest
 import xarray as xr
 from rich.cells import cell_len
 
+from bayeseval import names
 from bayeseval.diagnostics import Check, Gate
 from bayeseval.estimands import model_components_table
 from bayeseval.output import format_listing, format_preamble, format_results
@@ -38,17 +39,23 @@ def test_numbers_by_hand() -> None:
     assert lines[0] == "mini, model additive, engine numpyro, seed 3"
     assert lines[1].startswith("Numbers are posterior means with 40 % equal-tailed intervals")
     assert lines[-1] == "Results: results/mini"
-    # Bounds of four draws at 40 %: 0.9 and 2.1 steps into them. Mean-PRR, its rank, CV-PRR,
-    # its rank, records.
-    model = next(line for line in lines if line.startswith("  A "))
-    assert [cell.strip() for cell in model.split("   ") if cell.strip()] == [
-        "A",
-        "1.15 [1.09, 1.21]",
-        "1 [1, 1]",
-        "0.20 [0.20, 0.20]",
-        "2 [2, 2]",
-        "4",
+    # Bounds of four draws at 40 %: 0.9 and 2.1 steps into them. Score, PRR, rank, tier, share
+    # predicted; then sd of gaps, its rank, CV-PRR, constant gap, worst language, PRR there.
+    first, second = (
+        [cell.strip() for cell in line.split("   ") if cell.strip()]
+        for line in lines
+        if line.startswith("  A ")
+    )
+    assert first == ["A", "63.0 [61.8, 64.2]", "1.05 [1.03, 1.07]", "1 [1, 1]", "1", "0 %"]
+    assert second == [
+        *("A", "2.50 [2.00, 2.20]", "1 [1, 1]", "0.12", "0.01", "sw", "0.79"),
     ]
+    flowing = " ".join(text.split())
+    assert (
+        "The two models cannot be told apart: A is better than B with probability 0.75 only."
+        in flowing
+    )
+    assert "the same 4 language-task pairs. B was tested on 3 of them; the rest is" in flowing
     en = next(line for line in lines if line.startswith("  en "))
     assert en.split()[1:4] == ["73.0", "[71.8,", "74.2]"]
     language = next(line for line in lines if line.startswith("  language ") and "[" in line)
@@ -63,9 +70,11 @@ def test_intervals_are_explained_once() -> None:
 
 def test_gate_is_said_before_the_numbers() -> None:
     passed = format_results(hand_tree(), run())
-    assert passed.index("Convergence gate: passed") < passed.index("Model disparity")
+    assert passed.index("Convergence gate: passed") < passed.index("Models by expected score")
     failed = format_results(hand_tree(), run(FAILED))
-    assert failed.index("Convergence gate: FAILED") < failed.index("Model disparity")
+    assert failed.index("Convergence gate: FAILED") < failed.index("Models by expected score")
+    assert failed.startswith("DO NOT RELY ON THESE RESULTS: the sampler did not converge")
+    assert "DO NOT RELY" not in passed
 
 
 def test_all_languages_up_to_twelve_then_both_ends() -> None:
@@ -79,11 +88,11 @@ def test_all_languages_up_to_twelve_then_both_ends() -> None:
 
 
 def test_lines_fit_and_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("an-organisation/a-model-with-quite-a-long-name-70B-instruct-v0.3", "[red]b[/red]")
-    tree = random_tree(n_languages=53, models=names, chains=2, draws=10)
+    models = ("an-organisation/a-model-with-quite-a-long-name-70B-instruct-v0.3", "[red]b[/red]")
+    tree = random_tree(n_languages=53, models=models, chains=2, draws=10)
     named = run(language_names={"l001": "中文名", "l002": "Kiswahili"})
     # Whole in a pipe or file.
-    assert names[0] in format_results(tree, named)
+    assert models[0] in format_results(tree, named)
     monkeypatch.setattr(text_module, "terminal_width", lambda: 100)
     text = format_results(tree, named)
     assert max(cell_len(line) for line in text.splitlines()) <= 100
@@ -94,9 +103,9 @@ def test_lines_fit_and_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_columns_are_aligned() -> None:
     text = format_results(random_tree(n_models=4, models=("a", "bb", "中文", "dddd")), run())
-    block = text.split("Model disparity")[1].split("\n\n")[0].splitlines()[1:]
+    block = text.split("Models by expected score")[1].splitlines()[1:6]
     # Cells of the last column end at the same place.
-    assert len(block) == 5
+    assert block[-1].endswith(" %")
     assert len({cell_len(line) for line in block}) == 1
 
 
@@ -118,12 +127,113 @@ def test_point_estimate_shows_numbers_alone() -> None:
     assert row[-1] == f"{potential + 1.5:.2f}"
 
 
-def test_a_quantity_that_is_not_reported_is_a_dash_with_its_reason() -> None:
-    # Potentials around zero: no ratio has a meaning.
-    text = format_results(random_tree(intercept=0.0), run())
-    row = next(line.split() for line in text.splitlines() if line.startswith("  model-1 "))
-    assert row[1] == "-"
-    assert "at or below 0" in text
+def rows(text: str, heading: str) -> list[list[str]]:
+    """Cells of a table: its lines below the heading down to the sentences or a blank line."""
+    lines = text.split(heading)[1].split("\n\n")[0].splitlines()[1:]
+    split = [[cell.strip() for cell in line.split("   ") if cell.strip()] for line in lines]
+    width = max(len(cells) for cells in split)
+    return [cells for cells in split if len(cells) == width or cells[0] == "..."]
+
+
+def test_negative_scores_keep_score_and_rank() -> None:
+    text = format_results(random_tree(intercept=-3.0), run())
+    head, *body = rows(text, "Models by expected score")
+    # No ratio has a meaning, and there is no column of dashes.
+    assert head == ["model", "score", "rank", "tier", "predicted"]
+    assert [cells[0] for cells in body] == sorted(
+        (cells[0] for cells in body), key=lambda m: -expected(text, m)
+    )
+    assert "PRR is not reported: some scores are negative" in text
+    assert "--model logit" not in text
+    assert "score points" not in text
+
+
+def expected(text: str, model: str) -> float:
+    line = next(line for line in text.splitlines() if line.startswith(f"  {model} "))
+    return float(line.split()[1])
+
+
+def scaled(factor: float, **options: Any) -> xr.DataTree:
+    """A random tree on another scale: derived quantities in score units are divided too."""
+    tree = random_tree(**options)
+    posterior = tree["posterior"].to_dataset()
+    for name in (names.STANDARDISED_SCORE, names.LANGUAGE_POTENTIAL):
+        posterior[name].values[:] = factor * posterior[name].to_numpy()
+    tree["posterior"] = xr.DataTree(posterior)
+    return tree
+
+
+def test_scores_between_0_and_1_can_be_read() -> None:
+    tree = scaled(0.01, draws=100)
+    text = format_results(tree, run(bounds={"task0:acc": [0.0, 1.0], "task1:acc": [0.0, 1.0]}))
+    assert "units of the scale 0 to 1" in text
+    assert "score points" not in text
+    _, *body = rows(text, "Models by expected score")
+    for cells in body:
+        score = float(cells[1].split()[0])
+        assert 0.3 < score < 0.9
+        # Two decimals or three, as the uncertainty has it; never 0.6 [0.6, 0.6].
+        assert len(cells[1].split()[0]) in (4, 5)
+        assert len(set(cells[1].replace("[", "").replace("]", "").replace(",", "").split())) > 1
+
+
+@pytest.fixture(scope="module")
+def sixty() -> str:
+    labels = tuple(f"organisation-{i:02d}/family-of-models-7B-instruct-v{i % 3}" for i in range(60))
+    assert min(len(label) for label in labels) >= 40
+    tree = random_tree(n_languages=200, n_tasks=2, models=labels, draws=10)
+    return format_results(tree, run())
+
+
+def test_sixty_models_and_two_hundred_languages(sixty: str) -> None:
+    head, *body = rows(sixty, "Models by expected score")
+    assert "(first 20 and last 5 of 60 models; all in tables/model_ranking.csv)" in sixty
+    assert len(body) == 26
+    assert body[20] == ["..."]
+    # Whole in a pipe: no name and no number is cut.
+    assert "…" not in sixty
+    assert all(len(cells) == len(head) for i, cells in enumerate(body) if i != 20)
+    assert "first and last 5 of 200" in sixty
+    block = next(part for part in sixty.split("\n\n") if part.startswith("Models by expected"))
+    below = block.splitlines()[28:]
+    assert below[0].startswith("  organisation-")
+    assert max(len(line) for line in below) <= 100
+    assert "of 1770 pairs of models are in a known order" in " ".join(below)
+
+
+def test_sixty_models_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_module, "terminal_width", lambda: 100)
+    labels = tuple(f"organisation/family-of-models-{i:02d}-7B-instruct-preview" for i in range(60))
+    text = format_results(random_tree(n_languages=5, models=labels, draws=10), run())
+    lines = text.split("Models by expected score")[1].splitlines()[2:28]
+    assert max(cell_len(line) for line in lines) <= 100
+    shown = {line.split("   ")[0] for line in lines}
+    assert len(shown) == 26
+
+
+def test_one_task_says_what_data_would_tell_evenness() -> None:
+    text = format_results(random_tree(n_tasks=1), run())
+    assert "Evenness over languages is not estimated by this model" in text
+    assert "number of test items" in text
+    assert "--model crossed" not in text
+    assert "try" in format_results(random_tree(), run())
+
+
+def test_the_published_description_comes_first_where_it_is_asked_for() -> None:
+    plain = format_results(random_tree(), run())
+    assert "Mean-PRR   " not in plain
+    paper = format_results(random_tree(), run(spec={"name": "paper"}))
+    assert paper.index("Published description") < paper.index("Models by expected score")
+    head, *body = rows(paper, "Published description")
+    assert head == ["model", "Mean-PRR", "Std-PRR", "CV-PRR", "records"]
+    assert len(body) == 4
+    point = random_tree(chains=1, draws=1)
+    text = format_results(point, run(Gate("not applicable", (), 0), engine="ml"))
+    assert text.index("Published description") < text.index("Models by expected score")
+    head, *_ = rows(text, "Models by expected score")
+    assert head == ["model", "score", "PRR", "predicted"]
+    assert "probability" not in text
+    assert "rank" not in text.split("\n\n", 1)[1]
 
 
 def test_listing() -> None:

@@ -69,7 +69,7 @@ def hand_tree() -> xr.DataTree:
         posterior[f"sd_{component}"].values[:] = [[low, high], [low, high]]
     tree["posterior"] = xr.DataTree(posterior)
     estimands["cv_prr_constant_gap"].values[:] = [0.01, 0.02]
-    estimands["worst_language"].values[:] = ["sw", "de"]
+    estimands["worst_language"] = ("model", np.array(["sw", "de"]))
     tree["estimands"] = xr.DataTree(estimands)
     return tree
 

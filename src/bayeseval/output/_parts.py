@@ -134,11 +134,13 @@ def interval_bars(
     lines.set_gid(f"bars {label or prefix}")
 
 
-def heat_map(axes: Axes, matrix: pd.DataFrame, mean: pd.Series[float], size: float) -> None:
-    """Rank probabilities, models by ranks, with the mean ranks as points.
+def heat_map(axes: Axes, matrix: pd.DataFrame, typical: pd.Series[float], size: float) -> None:
+    """Rank probabilities, models by ranks, with typical ranks as points.
 
-    Of many models each rank has a small probability: colours then end at the largest one.
+    Colours end at 1; for many models at the largest probability, by its square root.
     """
+    from matplotlib.colors import Normalize, PowerNorm
+
     if matrix.empty:
         axes.set_axis_off()
         axes.text(0.5, 0.5, "not reported for any model", ha="center", color=GREY)
@@ -148,8 +150,8 @@ def heat_map(axes: Axes, matrix: pd.DataFrame, mean: pd.Series[float], size: flo
     axes.imshow(
         np.nan_to_num(values),
         cmap="Blues",
-        vmin=0.0,
-        vmax=1.0 if n_ranks <= 20 else darkest(matrix),
+        # Of many models each rank has a small probability.
+        norm=Normalize(0.0, 1.0) if n_ranks <= 20 else PowerNorm(0.5, 0.0, darkest(matrix)),
         aspect="auto",
         extent=(0.5, n_ranks + 0.5, len(values) - 0.5, -0.5),
         interpolation="nearest",
@@ -163,7 +165,7 @@ def heat_map(axes: Axes, matrix: pd.DataFrame, mean: pd.Series[float], size: flo
     axes.set_xlabel("Rank")
     axes.set_xlim(0.5, n_ranks + 0.5)
     points = axes.scatter(
-        mean, np.arange(len(mean)), s=2.2 * size, color=ACCENT, zorder=3, linewidths=0
+        typical, np.arange(len(typical)), s=2.2 * size, color=ACCENT, zorder=3, linewidths=0
     )
     points.set_gid("points")
     if n_ranks > 20:

@@ -14,8 +14,6 @@ import pandas as pd
 from bayeseval import names
 from bayeseval.output._labels import place_labels
 from bayeseval.output._parts import (
-    MANY_ROWS,
-    heat_map,
     interval_bars,
     interval_text,
     kind_text,
@@ -33,6 +31,7 @@ from bayeseval.output._style import (
     shorten,
     styled,
 )
+from bayeseval.output.model_figures import models_figure, ranks_figure
 from bayeseval.output.numbers import axis_label
 from bayeseval.output.potential_figure import potential_figure
 from bayeseval.output.replicate_figures import replicate_figures
@@ -47,7 +46,6 @@ __all__ = [
     "components_figure",
     "disparity_figure",
     "figure_writers",
-    "ranks_figure",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -65,6 +63,7 @@ def figure_writers(
     subtitle: str,
     gate_status: GateStatus,
     unit: str = "",
+    description: bool = False,
 ) -> dict[str, Writer]:
     """Functions that draw the figures of a result folder.
 
@@ -79,6 +78,8 @@ def figure_writers(
     unit : str
         Unit of the scores for the axes, as :func:`bayeseval.output.numbers.score_unit`
         names it; empty where it is not known.
+    description : bool
+        Whether to draw the published description, Mean-PRR against CV-PRR.
 
     Returns
     -------
@@ -93,16 +94,10 @@ def figure_writers(
             subtitle=subtitle,
             gate_status=gate_status,
         ),
-        "disparity": partial(
-            disparity_figure,
-            tables["tables/model_disparity.csv"],
-            subtitle=subtitle,
-            gate_status=gate_status,
-        ),
-        "ranks": partial(
-            ranks_figure,
-            tables["tables/rank_probabilities.csv"],
+        "models": partial(
+            models_figure,
             tables["tables/model_ranking.csv"],
+            unit=unit,
             subtitle=subtitle,
             gate_status=gate_status,
         ),
@@ -115,6 +110,22 @@ def figure_writers(
         ),
     }
 
+    # A point estimate ranks nobody.
+    if tables["tables/model_ranking.csv"]["rank_mean"].notna().any():
+        figures["ranks"] = partial(
+            ranks_figure,
+            tables["tables/rank_probabilities.csv"],
+            tables["tables/model_ranking.csv"],
+            subtitle=subtitle,
+            gate_status=gate_status,
+        )
+    if description:
+        figures["disparity"] = partial(
+            disparity_figure,
+            tables["tables/model_disparity.csv"],
+            subtitle=subtitle,
+            gate_status=gate_status,
+        )
     figures |= replicate_figures(tables, subtitle=subtitle, gate_status=gate_status, unit=unit)
 
     def write(make: Callable[[], Figure], path: Path) -> None:
@@ -146,7 +157,7 @@ def disparity_figure(table: pd.DataFrame, *, subtitle: str, gate_status: str) ->
     figure = new_figure(
         _WIDTH + columns * _KEY_WIDTH,
         height,
-        title="Model disparity: level and evenness over languages and tasks",
+        title="Published description: level and evenness over languages and tasks",
         subtitle=subtitle,
         caption=(
             f"PRR: score over the potential of its language and task. "
@@ -208,53 +219,6 @@ def disparity_figure(table: pd.DataFrame, *, subtitle: str, gate_status: str) ->
             loc="right",
             pad=2.0,
         )
-    return figure
-
-
-@styled
-def ranks_figure(
-    probabilities: pd.DataFrame, ranking: pd.DataFrame, *, subtitle: str, gate_status: str
-) -> Figure:
-    """Rank probabilities of the models by expected score, and by evenness where it is known.
-
-    Parameters
-    ----------
-    probabilities : pandas.DataFrame
-        ``rank_probabilities.csv``.
-    ranking : pandas.DataFrame
-        ``model_ranking.csv``, for the mean ranks.
-    subtitle, gate_status : str
-        See :func:`figure_writers`.
-    """
-    models = ranking.set_index(names.MODEL)
-    n = max(1, len(models))
-    cell = 0.3 if n <= 20 else 0.17 if n <= MANY_ROWS else 0.11
-    size = 8.5 if n <= 20 else 7.0 if n <= MANY_ROWS else 5.0
-    side = max(2.2, n * cell)
-    point_estimate = probabilities["probability"].isna().all()
-    panels = {names.STANDARDISED_SCORE: ("rank_mean", "Expected score on the common pairs")}
-    if not models["gap_sd_rank_mean"].isna().all():
-        panels[names.GAP_SD] = ("gap_sd_rank_mean", "Evenness: sd of the gap over languages")
-    figure = new_figure(
-        max(_WIDTH + 1.5, 2 * side + 4.2) if len(panels) > 1 else max(_WIDTH, side + 3.0),
-        side + 1.2,
-        title="Ranks of the models: probability of every rank, from joint draws",
-        subtitle=subtitle,
-        caption=(
-            "Expected scores of every model on the same language-task pairs, unobserved ones "
-            "predicted. Numbers: probabilities in percent from 5 up; points: mean rank. "
-            "1 is best."
-            + (" Point estimates: there are no probabilities." if point_estimate else "")
-        ),
-        gate_status=gate_status,
-    )
-    every = figure.subplots(1, len(panels), squeeze=False)[0]
-    for axes, (quantity, (column, heading)) in zip(every, panels.items(), strict=True):
-        mean = models[column].fillna(0.0).sort_values(kind="stable")
-        long = probabilities[probabilities["quantity"] == quantity]
-        matrix = long.pivot(index="level", columns="rank", values="probability")
-        heat_map(axes, matrix.reindex(mean.index), models[column].reindex(mean.index), size)
-        axes.set_title(heading, loc="left", size=9.5)
     return figure
 
 

@@ -19,6 +19,7 @@ from bayeseval.output._style import save_figure
 from bayeseval.output.check_figure import checks_figure
 from bayeseval.output.figures import figure_writers
 from bayeseval.output.language_names import add_language_names
+from bayeseval.output.model_tables import describes
 from bayeseval.output.numbers import score_unit
 from bayeseval.output.store import (
     RUN_ID,
@@ -116,7 +117,13 @@ def write_results(
         subtitle = f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}"
         with _saved(folder, "figures"):
             tell("figures", 0, 1, "")
-            drawn = figure_writers(tables, subtitle=subtitle, gate_status=status, unit=unit)
+            drawn = figure_writers(
+                tables,
+                subtitle=subtitle,
+                gate_status=status,
+                unit=unit,
+                description=describes(run),
+            )
             if checked:
                 figure = checks_figure(checked, subtitle=subtitle, gate_status=status, unit=unit)
                 drawn["figures/checks.png"] = partial(save_figure, figure)

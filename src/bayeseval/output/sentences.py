@@ -47,7 +47,7 @@ def ranking_sentences(ranking: pd.DataFrame, pairs: pd.DataFrame, *, unit: str =
     list of str
         Empty for a point estimate, which has no probabilities, and for a single model.
     """
-    own = pairs[pairs["quantity"] == "standardised_score"]
+    own = pairs[pairs["quantity"] == names.STANDARDISED_SCORE]
     p = own["p_a_better"].to_numpy(dtype=float)
     if len(ranking) < 2 or np.isnan(p).any():
         return []
@@ -195,7 +195,7 @@ def evenness_sentences(
     list of str
         Empty where evenness is not estimated.
     """
-    own = pairs[pairs["quantity"] == "gap_sd_languages"]
+    own = pairs[pairs["quantity"] == names.GAP_SD]
     p = own["p_a_better"].to_numpy(dtype=float)
     if not len(own) or np.isnan(p).any():
         return []

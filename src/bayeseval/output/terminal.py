@@ -13,6 +13,7 @@ import xarray as xr
 from bayeseval import estimands, names
 from bayeseval.diagnostics import Gate, format_gate
 from bayeseval.output.language_names import name_and_code
+from bayeseval.output.model_tables import models_text
 from bayeseval.output.numbers import (
     column_digits,
     interval_texts,
@@ -22,7 +23,7 @@ from bayeseval.output.numbers import (
     score_unit,
     unit_text,
 )
-from bayeseval.output.text import INDENT, text_table, wrapped
+from bayeseval.output.text import INDENT, text_table, without_empty, wrapped
 from bayeseval.records.report import WARNING
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = ["format_listing", "format_preamble", "format_results"]
 
+_UNRELIABLE: Final = (
+    "DO NOT RELY ON THESE RESULTS: the sampler did not converge (convergence gate below)."
+)
 # All languages up to here, the best and the last few beyond.
 _ALL_LANGUAGES = 12
 _ENDS = 5
@@ -96,17 +100,15 @@ def format_results(
         else f"Numbers are posterior means with {100 * ci_prob:.4g} % equal-tailed intervals; "
         "ranks are medians, 1 is best."
     )
-    first = [_ranking(estimands.ranking_table(tree, ci_prob=ci_prob))]
-    if point_estimate or run["spec"]["name"] == "paper":
-        first.insert(0, _disparity(estimands.disparity_table(tree, ci_prob=ci_prob)))
     heading = (
         f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}, "
         f"seed {run['seed']}"
     )
-    parts = [
+    parts = [_UNRELIABLE] if run["gate"]["status"] == "fail" else []
+    parts += [
         "\n".join([heading, intervals, *_reasons(run)]),
         "\n".join([format_gate(Gate.from_dict(dict(run["gate"]))), *_sampling(run)]),
-        *first,
+        *models_text(tree, run, unit=unit, ci_prob=ci_prob),
         _potential(
             potential,
             run.get("language_names") or {},
@@ -248,39 +250,6 @@ def format_listing(entries: Mapping[str, str] | Sequence[BenchmarkSummary]) -> s
     return "\n".join(f"{name:<{width}}  {text}" for name, text in lines)
 
 
-def _ranking(table: pd.DataFrame) -> str:
-    return text_table(
-        f"Models by expected score on the common pairs ({len(table)} models; n: records)",
-        {
-            "model": list(table[names.MODEL]),
-            "score": interval_texts(table, "score"),
-            "PRR": interval_texts(table, "prr"),
-            "rank": rank_interval_texts(table, "rank"),
-            "sd of gaps": interval_texts(table, "gap_sd_languages"),
-            "predicted, %": [f"{100 * share:.0f}" for share in table["share_predicted"]],
-            "n": [f"{count}" for count in table["n_records"]],
-        },
-    )
-
-
-def _disparity(table: pd.DataFrame) -> str:
-    text = text_table(
-        f"Published description, each model on its own pairs ({len(table)} models; n: records)",
-        {
-            "model": list(table[names.MODEL]),
-            "Mean-PRR": interval_texts(table, "mean_prr"),
-            "CV-PRR": interval_texts(table, "cv_prr"),
-            "n": [f"{count}" for count in table["n_records"]],
-        },
-    )
-    notes = [
-        f"  {label}: {note}"
-        for label, note in zip(table[names.MODEL], table["note"], strict=True)
-        if note
-    ]
-    return "\n".join([text, *notes])
-
-
 def _potential(
     table: pd.DataFrame,
     language_names: Mapping[str, str],
@@ -295,7 +264,7 @@ def _potential(
         heading = f"{title} (first and last {_ENDS} of {n}; all in tables/language_potential.csv)"
         rows = [*range(_ENDS), *range(n - _ENDS, n)]
     shown = table.iloc[rows].reset_index(drop=True)
-    columns = {
+    columns: dict[str, Sequence[str]] = {
         "language": name_and_code(shown[names.LANGUAGE], language_names),
         "potential": interval_texts(shown, "potential"),
         "rank": rank_interval_texts(shown, "rank"),
@@ -306,21 +275,23 @@ def _potential(
         published = shown["potential_mean"] + float(published_shift)
         # Digits of the published table.
         columns["as published"] = [number_text(value, 2) for value in published]
+    columns = without_empty(columns)
     if n > _ALL_LANGUAGES:
-        for values in columns.values():
-            values.insert(_ENDS, "...")
+        columns = {k: [*cells[:_ENDS], "...", *cells[_ENDS:]] for k, cells in columns.items()}
     return text_table(heading, columns)
 
 
 def _components(table: pd.DataFrame, unit: str) -> str:
     logit = "scale" in table and (table["scale"] == "logit").any()
     where = " on the logit scale" if logit else unit_text(unit, before=" in ")
+    # The same digits for both kinds of sd.
+    digits = column_digits(table["sd_mean"], table["sd_lower"], table["sd_upper"])
     return text_table(
         f"Variance components, sd{where}",
         {
             "component": list(table["component"]),
-            "sd": interval_texts(table, "sd"),
-            "sd of the observed levels": interval_texts(table, "finite_sd"),
+            "sd": interval_texts(table, "sd", digits=digits),
+            "sd of the observed levels": interval_texts(table, "finite_sd", digits=digits),
             "share of variance, %": interval_texts(table, "share", digits=0, scale=100.0),
         },
     )

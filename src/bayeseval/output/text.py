@@ -9,7 +9,15 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-__all__ = ["INDENT", "PARAGRAPH", "shorten_names", "terminal_width", "text_table", "wrapped"]
+__all__ = [
+    "INDENT",
+    "PARAGRAPH",
+    "shorten_names",
+    "terminal_width",
+    "text_table",
+    "without_empty",
+    "wrapped",
+]
 
 INDENT: Final = "  "
 #: Columns of running text.
@@ -37,6 +45,11 @@ def wrapped(text: str, *, indent: str = INDENT) -> str:
         break_on_hyphens=False,
         break_long_words=False,
     )
+
+
+def without_empty(columns: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """Leave out columns that hold nothing but dashes, as ranks of a point estimate."""
+    return {name: cells for name, cells in columns.items() if set(cells) != {"-"}}
 
 
 def text_table(
