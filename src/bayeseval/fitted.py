@@ -286,8 +286,9 @@ class Fit:
         Raises
         ------
         EngineError
-            If the model is not Gaussian with one residual sd: the plain
-            ``log_likelihood`` of :attr:`data` is what there is then.
+            If the model is not Gaussian with one residual sd. :func:`bayeseval.compare`
+            has other ways then; PSIS of the plain ``log_likelihood`` is too high wherever
+            its k-hats exceed 0.7.
 
         Notes
         -----

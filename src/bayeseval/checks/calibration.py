@@ -141,7 +141,7 @@ def calibration_check(
         low_heavy = curve[GRID < 0.3].mean() > GRID[GRID < 0.3].mean()
         high_heavy = curve[GRID > 0.7].mean() < GRID[GRID > 0.7].mean()
         said = (
-            "more often than they should: predictions are too wide in the middle"
+            "more often than they should: predictions are too wide for most scores"
             if middle > 0.5
             else "less often than they should: predictions are too narrow"
         )
