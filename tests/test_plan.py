@@ -177,6 +177,12 @@ def test_shared_items_are_paired(known: Fit) -> None:
     assert any("independent between models" in note for note in unpaired.notes)
 
 
+def test_summaries_are_said_to_bound_the_errors(plain: Fit, known: Fit) -> None:
+    bounds = [note for note in plan(known).notes if "upper bounds" in note]
+    assert [note.split(":")[0] for note in bounds] == ["seeds and items"]
+    assert not any("upper bounds" in note for note in plan(plain).notes)
+
+
 def test_fixed_languages_take_the_interaction_from_the_error(known: Fit) -> None:
     random = plan(known, languages=[6]).table.iloc[0]
     fixed = plan(known, languages=[6], fixed=["language"]).table.iloc[0]
