@@ -23,18 +23,19 @@ MIN_ESS = 400.0
 N_MCSE = 5.0
 
 # What no table should be without.
+EVENNESS = {"gap_sd_languages", "gap_sd_languages_rank", "cv_prr_languages", "worst_language_prr"}
 REPORTED = {
     *("intercept", "sd_language", "sd_residual", "language_potential", "language_potential_rank"),
-    *(f"{what}_prr{tail}" for what in ("mean", "std", "cv") for tail in ("", "_common")),
-    *(f"{what}_prr{tail}_rank" for what in ("mean", "cv") for tail in ("", "_common")),
+    *("standardised_score", "standardised_score_rank", "prr", *EVENNESS),
+    *(f"{what}_prr{tail}" for what in ("mean", "std", "cv") for tail in ("", "_latent_common")),
 }
 
-# Not there by the model or the data: language effects of `paper` are fixed, and some
-# cells that only `crossed` predicts have potentials around zero, so that ratios to them
-# are withheld. Both engines have to say so.
+# Not there by the model: language effects of `paper` are fixed, and without a term of models
+# and languages there is no evenness. Both engines have to say so.
 WITHHELD = {
-    "paper": {"sd_language"},
-    "crossed": {name for name in REPORTED if "_common" in name},
+    "additive": EVENNESS,
+    "interaction": EVENNESS,
+    "paper": {"sd_language", *EVENNESS},
 }
 
 

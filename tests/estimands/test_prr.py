@@ -176,7 +176,7 @@ def test_a_pair_whose_potential_may_be_zero_is_left_out_for_all_models(n_bad):
         assert np.isfinite(additions[name]).all()
 
 
-def test_a_pair_within_three_sds_of_zero_is_left_out_before_any_draw_falls_below():
+def test_a_pair_within_five_sds_of_zero_is_left_out_before_any_draw_falls_below():
     tree = make_tree(chains=1, draws=200, spread=0.0)
     posterior = tree["posterior"].to_dataset()
     effect = posterior["language_effect"].values.copy()

@@ -28,9 +28,11 @@ __all__ = [
     "why_no_ratio",
 ]
 
-# A ratio to a normal quantity that is this many sds from zero has a finite variance for all
-# practical purposes; P(quantity <= 0) is then at most 0.13 %.
-_SDS_FROM_ZERO: Final = 3.0
+# The mean of 1 / x exceeds 1 over the mean of x by a share of about 1 / z**2, for a normal x
+# that is z sds from zero: 4 % here, and more the nearer it is.
+_SDS_FROM_ZERO: Final = 5.0
+# Of the mean potential of all pairs: P(mean <= 0) is at most 0.13 %.
+_SDS_OF_MEAN: Final = 3.0
 # Terms that let a model be stronger in one language than in another.
 _GAP_TERMS: Final = ("model:language", "model:language:dataset", "model:language:task")
 #: Why there is no evenness between languages.
@@ -80,10 +82,10 @@ class Inference:
     reasons: Mapping[str, str]
 
 
-def may_be_zero(arrays: PosteriorArrays, values: Floats) -> Bools:
+def may_be_zero(arrays: PosteriorArrays, values: Floats, *, sds: float = _SDS_FROM_ZERO) -> Bools:
     """Which potentials cannot be divided by.
 
-    Those within three posterior sds of zero, or below it in a draw. Under a logit link
+    Those within `sds` posterior sds of zero, or below it in a draw. Under a logit link
     potentials stay above the lower bound of the scores, and their logarithms have the tails of
     a normal distribution, so that only the second part counts.
 
@@ -93,11 +95,13 @@ def may_be_zero(arrays: PosteriorArrays, values: Floats) -> Bools:
         The posterior, for its link.
     values : ndarray, shape (n_samples, n)
         Draws of potentials.
+    sds : float
+        Distance from zero that is asked for.
     """
     below = np.asarray((values <= 0.0).any(axis=0))
     if arrays.response.link == "logit":
         return below
-    near = values.mean(axis=0) <= _SDS_FROM_ZERO * values.std(axis=0)
+    near = values.mean(axis=0) <= sds * values.std(axis=0)
     return np.asarray(below | near)
 
 
@@ -150,7 +154,7 @@ def infer(expected: ExpectedScores) -> Inference:
     reasons: dict[str, str] = {}
     prr = np.full_like(score, np.nan)
     why = why_no_ratio(arrays)
-    if not why and may_be_zero(arrays, total[:, None])[0]:
+    if not why and may_be_zero(arrays, total[:, None], sds=_SDS_OF_MEAN)[0]:
         why = "the mean potential of the common pairs may be zero"
     if why:
         reasons[names.PRR] = why
