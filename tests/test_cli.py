@@ -167,7 +167,7 @@ def test_fit_leaves_the_contract_s_folder_and_prints_results_on_stdout(
     captured = capsys.readouterr()
     folder = Path("results/small/additive-marginal-seed0")
     assert code in (0, 3)
-    assert "Mean-PRR" in captured.out
+    assert "Models by expected score" in captured.out
     assert str(folder) in captured.out
     assert "sd_language" in captured.err
     assert "engine marginal (auto: all effects can be integrated out exactly)" in captured.err
