@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 import bayeseval
 from bayeseval import names
-from bayeseval.design import Design, build_design
+from bayeseval.design import Design, build_design, restore_design
 from bayeseval.engines import SamplerSettings, load_engine
 from bayeseval.errors import DesignError
 from bayeseval.records import Records
@@ -232,3 +233,18 @@ def test_a_residual_of_ones_own_beside_such_gaps() -> None:
     # Beside the main effects alone the residual is what it was.
     additive = _design(_uneven(0))
     assert additive.priors[names.SD_RESIDUAL].scale > 5.0
+
+
+def test_a_saved_result_is_restored_with_its_residual() -> None:
+    design = _design(_uneven(0), EVENNESS)
+    groups = {"observed_data": design.observed_data(), "constant_data": design.constant_data()}
+    again = restore_design(xr.DataTree.from_dict(groups), design.spec)
+    assert again.se == pytest.approx(design.se, rel=1e-12)
+    assert set(again.priors) == set(design.priors)
+    for name, prior in design.priors.items():
+        assert again.priors[name].scale == pytest.approx(prior.scale, rel=1e-9), name
+    # Beside the main effects alone the residual has its usual prior.
+    plain = _design(_uneven(0))
+    groups = {"observed_data": plain.observed_data(), "constant_data": plain.constant_data()}
+    again = restore_design(xr.DataTree.from_dict(groups), plain.spec)
+    assert again.priors[names.SD_RESIDUAL].scale > 5.0

@@ -12,6 +12,7 @@ from bayeseval.design.container import Design
 from bayeseval.design.covariates import restore_slopes
 from bayeseval.design.outcome import Outcome, build_outcome, identity_outcome, task_families
 from bayeseval.design.replicates import Noise
+from bayeseval.design.share_errors import all_errors_known, known_residual
 from bayeseval.errors import DesignError
 from bayeseval.spec import ModelSpec
 
@@ -58,15 +59,20 @@ def restore_design(tree: xr.DataTree, spec: ModelSpec) -> Design:
         for name in spec.terms
         if all(len(coords[factor]) > 1 for factor in name.split(":"))
     ]
+    noise, n = _noise(constant), len(score)
+    known = outcome.families == ("normal",) and all_errors_known(noise, (), n)
     return assemble(
         spec,
         score=score,
         outcome=outcome,
-        noise=_noise(constant),
+        noise=noise,
         terms=terms,
         slopes=restore_slopes(constant, spec, coords, factor_index),
         coords=coords,
         factor_index=factor_index,
+        residual_scale=(
+            known_residual("the fit", noise, terms, spec.residual_by, n)[0] if known else None
+        ),
     )
 
 
