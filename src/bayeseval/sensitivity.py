@@ -109,15 +109,18 @@ class Sensitivity:
             If the folder holds something else or cannot be written.
         """
         from bayeseval.output import write_sensitivity
+        from bayeseval.output.language_names import add_language_names
 
+        known = self.fit.run.get("language_names")
         tables = {"sensitivity": self.table, "moves": self.moves}
         if len(self.outliers):
-            tables["outliers"] = self.outliers
+            tables["outliers"] = add_language_names(self.outliers, known)
         return write_sensitivity(
             Path(folder),
             tables,
             ranks=self._ranks() if figures and self.fit.run["engine"] != "ml" else None,
             run=self._run(),
+            language_names=known,
             force=force,
         )
 

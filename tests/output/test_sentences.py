@@ -58,8 +58,8 @@ def test_one_model_is_ahead() -> None:
     found = ranking_sentences(*tables(list("ABC"), p, p_best=[0.999, 0.001, 0.0], tiers=[1, 2, 2]))
     assert found == [
         "A is ahead, and the best of the 3 models with probability > 0.99.",
-        "2 tiers: the models of a tier cannot be told apart from its first one. Neighbours across "
-        "a border may be as close as those within a tier.",
+        "2 tiers: the models of a tier cannot be told apart from its first one. A model of a "
+        "later tier may still be close to one of an earlier tier.",
         "2 of 3 pairs of models are in a known order (probability at least 0.975); of these, fewer "
         "than 0.1 are expected to be wrong by chance.",
     ]
@@ -207,6 +207,9 @@ def test_what_was_predicted() -> None:
 
 def test_what_would_estimate_evenness() -> None:
     assert without_evenness(15).endswith("try --model crossed.")
+    # What auto left out is no advice.
+    assert "--model" not in without_evenness(15, chosen=True)
+    assert "further tasks or seeds" in without_evenness(15, chosen=True)
     one = without_evenness(1)
     assert "--model" not in one
     assert "(n)" in one

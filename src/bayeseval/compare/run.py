@@ -103,11 +103,13 @@ class Comparison:
             If the folder holds something else or cannot be written.
         """
         from bayeseval.output import write_comparison
+        from bayeseval.output.language_names import add_language_names
 
+        known = next(iter(self.fits.values())).run.get("language_names")
         tables = {
             "comparison": self.table,
-            "pointwise": self.pointwise.reset_index(),
-            "k_hats": self.k_hats.reset_index(),
+            "pointwise": add_language_names(self.pointwise.reset_index(), known),
+            "k_hats": add_language_names(self.k_hats.reset_index(), known),
             "moves": self.moves,
         }
         if len(self.routes):

@@ -100,6 +100,7 @@ def models_text(
             ranking,
             pairs,
             n_tasks=len(arrays.levels[names.TASK]),
+            chosen=bool(run.get("model_reasons")),
             unit=unit,
             language_names=run.get("language_names") or {},
             note=notes[names.CV_PRR_LANGUAGES],
@@ -172,6 +173,7 @@ def evenness_text(
     n_tasks: int,
     unit: str,
     language_names: Mapping[str, str],
+    chosen: bool = False,
     note: str = "",
 ) -> str:
     """Evenness between languages: a table, or why there is none and what would give it.
@@ -186,11 +188,13 @@ def evenness_text(
         Unit of the scores; empty where it is not known.
     language_names : mapping of str to str
         Code to name.
+    chosen : bool
+        Whether ``auto`` took the model.
     note : str
         Why CV-PRR is not reported, where it is not.
     """
     if ranking["gap_sd_languages_mean"].isna().all():
-        return wrapped(without_evenness(n_tasks), indent="")
+        return wrapped(without_evenness(n_tasks, chosen=chosen), indent="")
     gaps = interval_texts(ranking, "gap_sd_languages")
     worst = [str(label) for label in ranking["worst_language"].fillna("")]
     columns = {

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
-from bayeseval.output._parts import label_rows
+from bayeseval.output._parts import label_rows, language_labels
 from bayeseval.output._style import (
     ACCENT,
     GREY,
@@ -23,6 +23,7 @@ from bayeseval.output._style import (
     shorten,
     styled,
 )
+from bayeseval.output.language_names import add_language_names
 from bayeseval.output.numbers import value_digits, value_texts
 from bayeseval.output.store import Writer, write_csv, write_folder
 from bayeseval.output.text import text_table
@@ -56,6 +57,7 @@ def write_sensitivity(
     *,
     ranks: pd.DataFrame | None,
     run: Mapping[str, Any],
+    language_names: Mapping[str, str] | None = None,
     force: bool = False,
 ) -> Path:
     """Write the tables and the figure of a sensitivity analysis as a folder of its own.
@@ -71,6 +73,8 @@ def write_sensitivity(
         Ranks in the fit to all records, for the figure; None draws none.
     run : mapping
         Provenance.
+    language_names : mapping of str to str, optional
+        Code to name, for the figure.
     force : bool
         Replace a folder that holds something else.
 
@@ -90,6 +94,7 @@ def write_sensitivity(
             subtitle=f"{run['benchmark']}, model {run['spec']['name']}, "
             f"engine {run['fitted_with']}",
             gate_status=run["gate"]["status"],
+            language_names=language_names,
         )
         writers["figures/sensitivity.png"] = partial(save_figure, figure)
     return write_folder(folder, writers, run=run, force=force)
@@ -240,6 +245,7 @@ def sensitivity_figure(
     *,
     subtitle: str,
     gate_status: str,
+    language_names: Mapping[str, str] | None = None,
 ) -> Figure:
     """Ranks of all records with their intervals, and where the refits put them.
 
@@ -253,6 +259,8 @@ def sensitivity_figure(
         Of :class:`bayeseval.sensitivity.Sensitivity`.
     subtitle, gate_status : str
         Which fit, and whether it converged.
+    language_names : mapping of str to str, optional
+        Code to name.
     """
     sizes = {q: n for q in _WORDS if (n := int((ranks["quantity"] == q).sum()))}
     rows = max(min(sizes[names.LANGUAGE_POTENTIAL], _MANY), 2 * sizes[names.STANDARDISED_SCORE] + 4)
@@ -282,11 +290,15 @@ def sensitivity_figure(
         axes.set_title(words[0].upper() + words[1:], size=9, loc="left")
         part = ranks[ranks["quantity"] == quantity]
         changed = moves[moves["quantity"] == quantity] if len(moves) else moves
-        _panel(axes, part, changed)
+        _panel(axes, part, changed, language_names or {})
     return figure
 
 
-def _panel(axes: Axes, ranks: pd.DataFrame, moves: pd.DataFrame) -> None:
+def _panel(
+    axes: Axes, ranks: pd.DataFrame, moves: pd.DataFrame, language_names: Mapping[str, str]
+) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     known = ranks.dropna(subset=["median"])
     known = known.sort_values(["median", "lower", "upper"]).head(_MANY).reset_index(drop=True)
     place = {label: i for i, label in enumerate(known["level"])}
@@ -305,8 +317,15 @@ def _panel(axes: Axes, ranks: pd.DataFrame, moves: pd.DataFrame) -> None:
         )
         points.set_gid("refits")
     axes.scatter(known["median"], y, s=14, color=MAIN, zorder=3, linewidths=0).set_gid("points")
-    label_rows(axes, [plain(shorten(str(label), 24)) for label in known["level"]], 7.0)
+    levels = [str(label) for label in known["level"]]
+    labels = [plain(shorten(label, 24)) for label in levels]
+    if len(known) and (known["quantity"] == names.LANGUAGE_POTENTIAL).all():
+        named = pd.DataFrame({names.LANGUAGE: levels})
+        labels = language_labels(add_language_names(named, language_names))
+    label_rows(axes, labels, 7.0)
     axes.set_xlim(left=0.5)
+    # Whole ranks, from the first.
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
     low, high = axes.get_xlim()
     axes.set_xticks([1, *(tick for tick in axes.get_xticks() if 1.5 < tick <= high)])
     axes.set_xlim(low, high)

@@ -108,7 +108,7 @@ def _tiers(ranking: pd.DataFrame) -> str:
         return "Each model can be told apart from the next one."
     return (
         f"{_counted(len(sizes), 'tier')}: the models of a tier cannot be told apart from its first "
-        "one. Neighbours across a border may be as close as those within a tier."
+        "one. A model of a later tier may still be close to one of an earlier tier."
     )
 
 
@@ -213,13 +213,26 @@ def evenness_sentences(
     ]
 
 
-def without_evenness(n_tasks: int) -> str:
-    """Say why there is no evenness over languages, and what would give it."""
+def without_evenness(n_tasks: int, *, chosen: bool = False) -> str:
+    """Say why there is no evenness over languages, and what would give it.
+
+    Parameters
+    ----------
+    n_tasks : int
+        Number of tasks.
+    chosen : bool
+        Whether ``auto`` took the model, because the table does not identify the term.
+    """
     text = (
         "Evenness over languages is not estimated by this model, which has no model:language term"
     )
-    if n_tasks > 1:
+    if n_tasks > 1 and not chosen:
         return f"{text}: try --model crossed."
+    if n_tasks > 1:
+        return (
+            f"{text}: auto leaves the term out where a table cannot identify it. Scores on further "
+            "tasks or seeds would, or the noise of every score (columns n or se)."
+        )
     return (
         f"{text}. With one task, it needs to know the noise of a score: the number of test items "
         "(n), standard errors (se) or several seeds; or scores on further tasks."
