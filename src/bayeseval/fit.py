@@ -18,7 +18,7 @@ from bayeseval.engines import Progress, SamplerSettings, choose_engine, load_eng
 from bayeseval.errors import InputError
 from bayeseval.fitted import LEAVE_OUT_DRAWS, Fit
 from bayeseval.provenance import provenance, sampling
-from bayeseval.records import PairChoice, PairSource, Records, choose_pairs
+from bayeseval.records import PairChoice, PairSource, Records, choose_pairs, warn_of_sole_pairs
 from bayeseval.records import load as load_records
 from bayeseval.spec import AUTO, ModelSpec
 
@@ -166,7 +166,8 @@ def run_fit(
     model = choose_model(spec, table, covariates=covariate_names(covariate), engine=engine)
     covariates = find_covariates(table, model.spec, covariate)
     design = build_design(table, model.spec, covariates)
-    comparison = comparison_data(table, choose_pairs(table, pairs), margin)
+    common = choose_pairs(table, pairs)
+    comparison = comparison_data(table, common, margin)
     chosen = choose_engine(engine, design, settings)
     engine = chosen.name
     if leave_out:
@@ -195,7 +196,9 @@ def run_fit(
         if progress is not None:
             progress(f"leaving out each {by}", 1, 1, "")
     seconds = time.perf_counter() - started
-    run = provenance(table, design, gate, covariates=covariates, engine=engine, settings=used) | {
+    run = provenance(table, design, gate, covariates=covariates, engine=engine, settings=used)
+    run["notes"] += warn_of_sole_pairs(table, common)
+    run |= {
         "model_reasons": list(model.reasons),
         "engine_reason": chosen.reason,
         "sampling": sampling(tree),

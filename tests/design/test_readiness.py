@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from itertools import product
 from pathlib import Path
@@ -14,7 +15,7 @@ from bayeseval import load
 from bayeseval.cli import main
 from bayeseval.design import build_design, check_ready
 from bayeseval.errors import DesignError
-from bayeseval.records import Records, sole_pairs
+from bayeseval.records import Records, choose_pairs, sole_pairs, warn_of_sole_pairs
 from bayeseval.spec import load_spec
 
 
@@ -105,16 +106,45 @@ def test_adding_records_that_cross_makes_the_table_ready() -> None:
 def test_a_model_with_many_pairs_of_its_own_is_warned_of() -> None:
     own = frame([*FULL, *product(("B",), ("fr", "it", "yo"), ("qa",))])
     records = Records.from_frame(own, name="t", units=(0, 100))
-    assert sole_pairs(records) == ({"B": 3}, 11)
+    assert sole_pairs(records, choose_pairs(records)) == {"B": 3}
     (warning,) = check_ready(records).warnings
     assert warning.startswith(
         "warning: 3 of 11 language-task pairs (27%) have a score of model B alone"
     )
+    assert "--pairs shared" in warning
+    # The advice works when followed.
+    assert warn_of_sole_pairs(records, choose_pairs(records, "shared")) == ()
     # Two of ten pairs are a fifth.
     fewer = Records.from_frame(own[own["language"] != "yo"], name="t", units=(0, 100))
-    assert sole_pairs(fewer) == ({"B": 2}, 10)
+    assert sole_pairs(fewer, choose_pairs(fewer)) == {"B": 2}
     assert check_ready(fewer).warnings == ()
-    assert sole_pairs(load("mega"))[0] == {}
+    mega = load("mega")
+    assert sole_pairs(mega, choose_pairs(mega)) == {}
+    # Without any shared pair there is no such advice.
+    diagonal = frame([("A", "de", "qa"), ("A", "en", "qa"), ("B", "hi", "qa")])
+    apart = Records.from_frame(diagonal, name="t", units=(0, 100))
+    assert ["--pairs" in one for one in warn_of_sole_pairs(apart, choose_pairs(apart))] == [
+        False,
+        False,
+    ]
+
+
+def test_a_fit_warns_of_sole_pairs_before_it_begins_and_in_its_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.csv"
+    frame([*FULL, *product(("B",), ("fr", "it", "yo"), ("qa",))]).to_csv(path, index=False)
+    for choice, expected in (("any", 1), ("shared", 0)):
+        out = tmp_path / choice
+        options = ["--pairs", choice, "--model", "additive", "--draws", "50", "--chains", "2"]
+        code = main(
+            ["fit", "-b", str(path), *options, "--no-figures", "--no-checks", "--out", str(out)]
+        )
+        assert code in (0, 3)
+        lines = capsys.readouterr().err.splitlines()
+        assert sum(line.startswith("warning: 3 of 11 language") for line in lines) == expected
+        notes = json.loads((out / "run.json").read_text(encoding="utf-8"))["notes"]
+        assert sum(note.startswith("warning: 3 of 11 language") for note in notes) == expected
 
 
 def test_validate_ends_with_the_verdict_and_its_exit_code(

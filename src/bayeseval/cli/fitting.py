@@ -108,6 +108,7 @@ def fit(
         progress_bar,
         run_identity,
     )
+    from bayeseval.records import choose_pairs, warn_of_sole_pairs
     from bayeseval.spec import AUTO, load_spec
 
     if not 0.0 < ci_prob < 1.0:
@@ -142,7 +143,13 @@ def fit(
         run_identity(data_hash(records, found), design.spec.content_hash, chosen.name, seed),
         force=force,
     )
-    preamble = format_preamble(records, design, engine=str(chosen), reasons=picked.reasons)
+    preamble = format_preamble(
+        records,
+        design,
+        engine=str(chosen),
+        reasons=picked.reasons,
+        warnings=warn_of_sole_pairs(records, choose_pairs(records, pairs)),
+    )
     with progress_bar(preamble, quiet=quiet) as progress:
         # Model and engine as they were asked for, so that run.json holds the reasons too.
         result = run_fit(

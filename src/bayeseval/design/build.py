@@ -25,20 +25,15 @@ from bayeseval.design.share_errors import (
 from bayeseval.design.test_sets import add_test_sets
 from bayeseval.errors import DesignError
 from bayeseval.records import (
-    WARNING,
     CellTable,
     Covariate,
     Records,
     item_variance,
     reduce_replicates,
-    sole_pairs,
 )
 from bayeseval.spec import ModelSpec, Prior, load_spec
 
 __all__ = ["assemble", "build_design", "build_term"]
-
-# A larger share of the pairs should not rest on one model.
-_MOST_SOLE = 0.25
 
 Floats = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]
@@ -98,7 +93,6 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
             "residual that could differ"
         )
     notes = [*_unused_columns(records, outcome, noise), *noise.notes, *outcome.notes]
-    notes += _sole_pairs(records)
     sd = float(outcome.linear.std(ddof=1))
 
     factor_index: dict[str, Index] = {f: cells.codes[f] for f in names.FACTORS}
@@ -168,18 +162,6 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
         notes=[*notes, *held, *(note for slope in slopes for note in slope.notes)],
         residual_scale=residual_scale,
     )
-
-
-def _sole_pairs(records: Records) -> list[str]:
-    """Warn of a model whose private pairs would decide everybody's score."""
-    by_model, n_pairs = sole_pairs(records)
-    return [
-        f"{WARNING}{n:,} of {n_pairs:,} language-task pairs ({n / n_pairs:.0%}) have a score of"
-        f" model {model} alone: what the other models would score there is predicted, and counts"
-        f" in the score of each; --pairs shared leaves such pairs out of scores and ranks"
-        for model, n in by_model.items()
-        if n > _MOST_SOLE * n_pairs
-    ]
 
 
 def _refuse_one_level(records: Records) -> None:

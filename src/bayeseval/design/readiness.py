@@ -10,7 +10,7 @@ from typing import Any
 from bayeseval.design.build import build_design
 from bayeseval.design.choose import choose_model
 from bayeseval.errors import BayesevalError
-from bayeseval.records import WARNING, Records
+from bayeseval.records import WARNING, Records, choose_pairs, warn_of_sole_pairs
 from bayeseval.spec import AUTO, ModelSpec
 
 __all__ = ["Readiness", "check_ready"]
@@ -27,7 +27,7 @@ class Readiness:
     reason : str or None
         Why the table cannot be fitted with it; None when it can.
     warnings : tuple of str
-        What the design warns of, beside the table's own report.
+        What a fit would warn of, beside the table's own report.
     """
 
     model: str
@@ -64,5 +64,8 @@ def check_ready(
     except BayesevalError as problem:
         name = str(model) if spec is None else spec.name
         return Readiness(name, str(problem).removeprefix(f"{records.name}: "))
-    warnings = tuple(note for note in design.notes if note.startswith(WARNING))
+    warnings = (
+        *(note for note in design.notes if note.startswith(WARNING)),
+        *warn_of_sole_pairs(records, choose_pairs(records)),
+    )
     return Readiness(spec.name, None, warnings)

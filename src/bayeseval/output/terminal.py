@@ -171,7 +171,12 @@ def _sampling(run: Mapping[str, Any]) -> list[str]:
 
 
 def format_preamble(
-    records: Records, design: Design, *, engine: str, reasons: Sequence[str] = ()
+    records: Records,
+    design: Design,
+    *,
+    engine: str,
+    reasons: Sequence[str] = (),
+    warnings: Sequence[str] = (),
 ) -> str:
     """Say what will be fitted, before it is: table, model, priors, engine.
 
@@ -185,6 +190,8 @@ def format_preamble(
         The engine that was chosen.
     reasons : sequence of str
         Why this model, where it was not asked for by name.
+    warnings : sequence of str
+        Warnings beside those of the table and the design.
     """
     spec = design.spec
     sizes = ", ".join(
@@ -222,7 +229,7 @@ def format_preamble(
         for group in records.report.dropped
     ]
     # Last, where they are still on the screen when sampling begins.
-    lines += [note for note in notes if note.startswith(WARNING)]
+    lines += [note for note in (*notes, *warnings) if note.startswith(WARNING)]
     return "\n".join(lines)
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from bayeseval.records.connectivity import Component, connected_components, sole_pairs
+from bayeseval.records.connectivity import Component, connected_components
 from bayeseval.records.covariates import Covariate, CovariateLevel
 from bayeseval.records.items import ItemVariance, item_variance
 from bayeseval.records.load import load
-from bayeseval.records.pairs import PairChoice, PairSource, choose_pairs
+from bayeseval.records.pairs import (
+    PairChoice,
+    PairSource,
+    choose_pairs,
+    sole_pairs,
+    warn_of_sole_pairs,
+)
 from bayeseval.records.registry import BenchmarkCard, BenchmarkSummary, list_benchmarks
 from bayeseval.records.replicates import CellTable, Stratum, reduce_replicates
 from bayeseval.records.report import WARNING, Dropped, LoadReport, Units
@@ -49,4 +55,5 @@ __all__ = [
     "restricted_log_density",
     "sole_pairs",
     "unbalanced_quadratics",
+    "warn_of_sole_pairs",
 ]

@@ -9,7 +9,7 @@ import numpy as np
 from bayeseval.names import FACTORS
 from bayeseval.records.table import Records
 
-__all__ = ["Component", "connected_components", "sole_pairs"]
+__all__ = ["Component", "connected_components"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,30 +28,6 @@ class Component:
     task: tuple[str, ...]
     model: tuple[str, ...]
     n_records: int
-
-
-def sole_pairs(records: Records) -> tuple[dict[str, int], int]:
-    """Language-task pairs that one model alone was tested on.
-
-    Returns
-    -------
-    by_model : dict of str to int
-        Number of such pairs, most first; models without any are not in it.
-    n_pairs : int
-        Pairs that any model was tested on.
-    """
-    n_tasks = len(records.coords["task"])
-    pair = records.codes("language") * n_tasks + records.codes("task")
-    model = records.codes("model")
-    pairs, place = np.unique(pair, return_inverse=True)
-    lowest = np.full(len(pairs), model.max(initial=0))
-    highest = np.zeros(len(pairs), dtype=np.int64)
-    np.minimum.at(lowest, place, model)
-    np.maximum.at(highest, place, model)
-    counts = np.bincount(lowest[lowest == highest], minlength=len(records.coords["model"]))
-    order = np.argsort(-counts, kind="stable")
-    labels = records.coords["model"]
-    return {labels[i]: int(counts[i]) for i in order if counts[i]}, len(pairs)
 
 
 def connected_components(records: Records) -> tuple[Component, ...]:

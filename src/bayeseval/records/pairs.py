@@ -13,14 +13,18 @@ from bayeseval.errors import InputError, did_you_mean
 from bayeseval.records.cells import clean_labels
 from bayeseval.records.raw import RawTable, make_table
 from bayeseval.records.readers.tabular import read_table
+from bayeseval.records.report import WARNING
 from bayeseval.records.table import Records
 
-__all__ = ["PairChoice", "PairSource", "choose_pairs"]
+__all__ = ["PairChoice", "PairSource", "choose_pairs", "sole_pairs", "warn_of_sole_pairs"]
 
 Index = npt.NDArray[np.int64]
 PairSource = str | Path | pd.DataFrame
 
 _CHOICES = ("any", "shared")
+
+# A larger share of the common pairs should not rest on one model.
+_MOST_SOLE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +87,37 @@ def choose_pairs(records: Records, source: PairSource = "any") -> PairChoice:
             f"language and task{did_you_mean(str(source), _CHOICES)}"
         )
     return _from_table(records, read_table(path), str(path))
+
+
+def sole_pairs(records: Records, pairs: PairChoice) -> dict[str, int]:
+    """Common pairs that one model alone was tested on: models and numbers, most first."""
+    n_tasks = len(records.coords["task"])
+    code = records.codes("language") * n_tasks + records.codes("task")
+    tested = np.unique(np.stack([code, records.codes("model")]), axis=1)
+    _, first, count = np.unique(tested[0], return_index=True, return_counts=True)
+    sole = first[(count == 1) & np.isin(tested[0][first], pairs.language * n_tasks + pairs.task)]
+    labels = records.coords["model"]
+    numbers = np.bincount(tested[1][sole], minlength=len(labels))
+    order = np.argsort(-numbers, kind="stable")
+    return {labels[i]: int(numbers[i]) for i in order if numbers[i]}
+
+
+def warn_of_sole_pairs(records: Records, pairs: PairChoice) -> tuple[str, ...]:
+    """Warn of a model that alone was tested on more than a quarter of the common pairs.
+
+    What all others would score there is predicted, and counts in the score of each.
+    """
+    n_pairs = len(pairs.language)
+    found = sole_pairs(records, pairs)
+    any_shared = sum(found.values()) < n_pairs
+    advice = "; --pairs shared (pairs='shared' in Python) leaves such pairs out"
+    return tuple(
+        f"{WARNING}{n:,} of {n_pairs:,} language-task pairs ({n / n_pairs:.0%}) have a score of"
+        f" model {model} alone: what the other models would score there is predicted, and counts"
+        f" in the score and rank of each{advice if any_shared else ''}"
+        for model, n in found.items()
+        if n > _MOST_SOLE * n_pairs
+    )
 
 
 def _from_table(records: Records, table: RawTable, name: str) -> PairChoice:
