@@ -47,7 +47,7 @@ def test_a_new_language_has_the_stated_mean_and_variance() -> None:
     tree = make_tree(interactions=("language:task",), chains=4, draws=2000, sd_cells=6.0)
     arrays = read_arrays(tree)
     line = np.zeros((arrays.n_samples, 1)) + 3.0
-    values = new_potential(arrays, line, rng=np.random.default_rng(0))[:, 0]
+    values = new_potential(arrays, line, rng=np.random.default_rng(0), seed=0)[:, 0]
     centre = arrays.intercept + arrays.main["task"].mean(axis=1) + 3.0
     # Four languages and three tasks in the table.
     variance = arrays.main_sd["language"] ** 2 * (1 + 1 / 4) + 36.0 / 3
@@ -233,7 +233,7 @@ def test_what_is_refused() -> None:
     arrays = read_arrays(logit)
     bent = replace(arrays, response=replace(arrays.response, link="logit"))
     with pytest.raises(InputError, match="logit link"):
-        new_potential(bent, np.zeros((arrays.n_samples, 1)), rng=np.random.default_rng(0))
+        new_potential(bent, np.zeros((arrays.n_samples, 1)), rng=np.random.default_rng(0), seed=0)
 
 
 def test_the_command_adds_to_the_folder(
