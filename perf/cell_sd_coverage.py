@@ -9,7 +9,8 @@ Mean squares of S = 4 seeds in 8 cells of each of 4 models have the posterior
 with the priors of the model: half-normal(0.5) for kappa (`sd_log_seed`), half-normal for
 s_m (`sd_seed_model`). All integrals are sums over grids. Intervals hold 95 % of truths
 drawn from the prior; at one given kappa they may hold more or fewer. The line at 0.3 is
-what `replicate_recovery.py` should find for `sd_seed_cell`.
+about what `replicate_recovery.py` should find for `sd_seed_cell`, where the seeds' mean
+squares also hold their interaction with the test set at hand.
 """
 
 from __future__ import annotations
