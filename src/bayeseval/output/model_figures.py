@@ -74,12 +74,11 @@ def models_figure(
     figure = new_figure(
         _WIDTH,
         max(1.0, n * row) + 1.3,
-        title="Models: expected score on the same language-task pairs"
-        + (", and evenness between languages" if even else ""),
+        title="Models: expected score" + (" and evenness between languages" if even else ""),
         subtitle=subtitle,
         caption=(
-            f"{interval_text(shown, 'score')} Hollow: more than half of the pairs of the model are "
-            "predicted."
+            f"{interval_text(shown, 'score')} All models on the same language-task pairs; hollow: "
+            "more than half of the pairs of the model are predicted."
             + ("" if shown["rank_lower"].isna().all() else " Grey: median rank and its interval.")
             + (
                 " Evenness: sd over languages of the gap between the model's mean score and the "

@@ -34,8 +34,8 @@ def column_digits(mean: Iterable[float], lower: Iterable[float], upper: Iterable
     """Digits after the decimal point for one column of values with intervals.
 
     Two significant digits of the typical (median) half width, of which the second takes no
-    more than two decimals: 79.0 [77.1, 80.9] on a scale of 0 to 100 and 0.79 [0.77, 0.81]
-    on one of 0 to 1. Without intervals see :func:`value_digits`.
+    more than two decimals where the values keep two digits: 79.0 [77.1, 80.9] on a scale of 0
+    to 100 and 0.79 [0.77, 0.81] on one of 0 to 1. Without intervals see :func:`value_digits`.
 
     Parameters
     ----------
@@ -46,7 +46,9 @@ def column_digits(mean: Iterable[float], lower: Iterable[float], upper: Iterable
     known = half[np.isfinite(half) & (half > 0.0)]
     if len(known) == 0:
         return value_digits(mean)
-    return _digits(float(np.median(known)))
+    middle = np.asarray(list(mean), dtype=float)
+    middle = np.abs(middle[np.isfinite(middle)])
+    return _digits(float(np.median(known)), float(np.median(middle)) if len(middle) else np.inf)
 
 
 def value_digits(values: Iterable[float]) -> int:
@@ -63,10 +65,13 @@ def value_digits(values: Iterable[float]) -> int:
     return _digits(spread / 2.0) if spread > 0.0 else 0
 
 
-def _digits(half: float) -> int:
+def _digits(half: float, value: float = np.inf) -> int:
     two = 1 - int(np.floor(np.log10(half) + 1e-12))
-    # Two decimals show a half width of 0.02; only finer ones need more.
-    return int(np.clip(max(two - 1, min(two, _FINE)), 0, _MOST_DECIMALS + 1))
+    # Two decimals show a half width of 0.02; only finer ones need more, and values that would
+    # be left with one digit.
+    least = max(two - 1, min(two, _FINE))
+    digits = two if value < 10.0 ** (1 - least) else least
+    return int(np.clip(digits, 0, _MOST_DECIMALS + 1))
 
 
 def number_text(value: float, digits: int, *, sign: bool = False) -> str:
