@@ -1,0 +1,84 @@
+"""README shows what a run prints: every line of its block, held against the run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bayeseval import fit
+from bayeseval.output import format_results
+
+README = Path(__file__).parents[1] / "README.md"
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_LEFT_OUT = "..."
+
+
+def block() -> list[str]:
+    """Lines of the output block, without the indent."""
+    text = README.read_text(encoding="utf-8").split("## What comes out\n", 1)[1]
+    lines = []
+    for line in text.lstrip("\n").split("\n"):
+        if line and not line.startswith("    "):
+            break
+        lines.append(line[4:])
+    return lines
+
+
+def alike(shown: str, printed: str) -> bool:
+    """The same words, and numbers equal but for the last digits that engines agree on."""
+    words = [_NUMBER.sub("#", re.sub(r"\s+", " ", line)) for line in (shown, printed)]
+    if words[0] != words[1]:
+        return False
+    numbers = zip(_NUMBER.findall(shown), _NUMBER.findall(printed), strict=True)
+    # Versions of libraries differ in rounding, which moves an importance draw now and then.
+    return all(abs(float(a) - float(b)) <= max(1.0, 0.05 * abs(float(b))) for a, b in numbers)
+
+
+@pytest.fixture(scope="module")
+def printed() -> list[str]:
+    """What `make fit` prints."""
+    fitted = fit("mega", seed=0)
+    text = format_results(
+        fitted.data,
+        fitted.run,
+        folder="results/mega/dataset-marginal-seed0",
+        checks=str(fitted.checks()),
+    )
+    return text.split("\n")
+
+
+def test_every_line_of_the_block_is_printed_in_its_order(printed: list[str]) -> None:
+    place = 0
+    shown = [line for line in block() if line.strip()]
+    assert len(shown) > 40
+    for line in shown:
+        if line.strip() == _LEFT_OUT:
+            continue
+        found = [i for i in range(place, len(printed)) if alike(line, printed[i])]
+        assert found, f"not printed, or not after what stands before it: {line!r}"
+        place = found[0] + 1
+
+
+def test_only_what_is_marked_is_left_out(printed: list[str]) -> None:
+    """Between two lines of the block without a mark nothing is printed."""
+    lines = [line for line in block() if line.strip()]
+    solid = [line for line in printed if line.strip()]
+    place = None
+    for line in lines:
+        if line.strip() == _LEFT_OUT:
+            place = None
+            continue
+        if place is None:
+            place = next(i for i, text in enumerate(solid) if alike(line, text))
+        assert alike(line, solid[place]), (line, solid[place])
+        place += 1
+
+
+def test_a_changed_number_or_word_would_be_seen() -> None:
+    line = "  XLM-R Large             68.8 [66.5, 71.0]   1.14 [1.09, 1.20]      3 [2, 4]      2"
+    assert alike(line, line.replace("68.8", "68.9"))
+    assert not alike(line, line.replace("68.8", "78.8"))
+    assert not alike(line, line.replace("3 [2, 4]", "3 [2, 7]"))
+    assert not alike(line, line.replace("Large", "Base"))
