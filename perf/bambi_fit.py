@@ -3,8 +3,8 @@
     python perf/bambi_fit.py --out FOLDER [--draws 1000]
 
 Language, task and model effects, the posterior in a netCDF file, and the tables of
-language potentials, PRR summaries and sds with ranks and intervals, draw by draw, in
-the shortest way. `whole_command.py` times it.
+language potentials, scores of models and sds with ranks and intervals, and the published PRR
+summaries, draw by draw, in the shortest way. `whole_command.py` times it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,16 @@ def main() -> None:
     mean = np.stack([part[1] for part in parts], axis=1)
     spread = np.stack([part[2] for part in parts], axis=1)
     for quantity, values in (("mean_prr", mean), ("cv_prr", spread / mean)):
-        summary(values, [part[0] for part in parts]).to_csv(asked.out / f"{quantity}.csv")
+        described = summary(values, [part[0] for part in parts], ranked=False)
+        described.to_csv(asked.out / f"{quantity}.csv")
+
+    # What ranks the models: expected scores on the pairs that any of them was tested on.
+    n_tasks = len(labels["task"])
+    common = np.unique(position["language"] * n_tasks + position["task"])
+    potential = pairs.reshape(len(pairs), -1)[:, common].mean(axis=1, keepdims=True)
+    score = potential + effects["model"]
+    summary(score, labels["model"]).to_csv(asked.out / "standardised_score.csv")
+    summary(score / potential, labels["model"]).to_csv(asked.out / "prr.csv")
 
     sds = ["1|language_sigma", "1|task_sigma", "1|model_sigma", "sigma"]
     stacked = np.stack([draws(name) for name in sds], axis=1)
