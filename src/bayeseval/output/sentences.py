@@ -128,8 +128,11 @@ def _differences(pairs: pd.DataFrame, margin: float, unit: str) -> list[str]:
     """How many differences matter, where there is a margin."""
     if "p_within_margin" not in pairs or pairs["p_within_margin"].isna().any():
         return []
-    within = pairs["p_within_margin"].to_numpy(dtype=float)
-    large, small, n = int((within <= 1.0 - CALLED).sum()), int((within >= CALLED).sum()), len(pairs)
+    within, p = (pairs[c].to_numpy(dtype=float) for c in ("p_within_margin", "p_a_better"))
+    # Two models that are far apart one way or the other are no difference to rely on.
+    ordered = np.maximum(p, 1.0 - p) >= CALLED
+    large, n = int((ordered & (within <= 1.0 - CALLED)).sum()), len(pairs)
+    small = int((within >= CALLED).sum())
     text = (
         f"{margin:.3g}{unit_text(_singular(unit, margin), before=' ')}" if margin == margin else ""
     )
