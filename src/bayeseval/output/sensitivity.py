@@ -265,6 +265,7 @@ def sensitivity_figure(
     sizes = {q: n for q in _WORDS if (n := int((ranks["quantity"] == q).sum()))}
     rows = max(min(sizes[names.LANGUAGE_POTENTIAL], _MANY), 2 * sizes[names.STANDARDISED_SCORE] + 4)
     failed = sorted(set(table.loc[table["status"].isin(_FAILED), "without"]))
+    refits = table["without"].nunique() - len(failed)
     point = bool(ranks["lower"].isna().all())
     many = sizes[names.LANGUAGE_POTENTIAL] > _MANY
     figure = new_figure(
@@ -275,7 +276,7 @@ def sensitivity_figure(
         caption=(
             "Blue: rank in the fit to all records"
             + ("" if point else ", median and 95 % equal-tailed interval")
-            + f". Orange: median ranks in {table['without'].nunique() - len(failed)} refits, each "
+            + f". Orange: median ranks in {refits} refit{'s, each' * (refits != 1)} "
             "without part of the table; where a level is left out, the others are ranked among "
             "themselves, and the difference is drawn."
             + (f" First {_MANY} languages." if many else "")
