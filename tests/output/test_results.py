@@ -158,3 +158,12 @@ def test_figures_of_an_earlier_run_do_not_stay_beside_new_numbers(
         fit.save(folder)
     assert not any(name.startswith("figures/") for name in files(folder))
     check_readable(folder, fit)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "ending"),
+    [("any", ""), ("shared", "-shared"), ("lists/my pairs.csv", "-my_pairs"), ("x.csv", "-x")],
+)
+def test_other_common_pairs_go_into_another_folder(pairs: str, ending: str) -> None:
+    found = results.default_folder("mega", "crossed", "marginal", 3, pairs=pairs)
+    assert found == Path("results/mega") / f"crossed-marginal-seed3{ending}"

@@ -137,7 +137,7 @@ def fit(
         nuts_sampler=nuts_sampler,
     )
     chosen = choose_engine(engine, design, asked)
-    folder = out or default_folder(records.name, spec.name, chosen.name, seed)
+    folder = out or default_folder(records.name, spec.name, chosen.name, seed, pairs=pairs)
     check_target(
         folder,
         run_identity(data_hash(records, found), design.spec.content_hash, chosen.name, seed),

@@ -44,10 +44,18 @@ def run_identity(data_hash: str, spec_hash: str, engine: str, seed: int) -> dict
     return dict(zip(RUN_ID, (data_hash, spec_hash, engine, seed), strict=True))
 
 
-def default_folder(benchmark: str, model: str, engine: str, seed: int) -> Path:
+def default_folder(
+    benchmark: str, model: str, engine: str, seed: int, *, pairs: str = "any"
+) -> Path:
     """Result folder named after the inputs, under ``results/`` of the working directory."""
-    safe = re.sub(r"[^\w.-]+", "_", benchmark).strip("._") or "benchmark"
-    return Path("results") / safe / f"{model}-{engine}-seed{seed}"
+    name = f"{model}-{engine}-seed{seed}"
+    if pairs != "any":
+        name += f"-{_safe(Path(pairs).stem) or 'pairs'}"
+    return Path("results") / (_safe(benchmark) or "benchmark") / name
+
+
+def _safe(text: str) -> str:
+    return re.sub(r"[^\w.-]+", "_", text).strip("._")
 
 
 def write_results(
