@@ -19,7 +19,7 @@ from bayeseval.engines._marginal_density import build_marginal
 from bayeseval.engines.marginal import sample
 from bayeseval.errors import DesignError, InputError
 from bayeseval.estimands import expected_score, read_arrays
-from bayeseval.estimands.completion import ModelTerm
+from bayeseval.estimands.completion import CompletedTerm
 from bayeseval.records import Records
 from bayeseval.simulate import simulate
 from bayeseval.spec import load_spec
@@ -137,10 +137,11 @@ def test_unobserved_cells_are_drawn_once_for_all_metrics(tree: xr.DataTree) -> N
     arrays = read_arrays(tree)
     cells = arrays.term(TERM)
     assert cells is not None
-    completed = ModelTerm(arrays, cells)
+    completed = CompletedTerm(arrays, cells)
+    place = completed.keys(arrays.pairs.language, arrays.pairs.task)
     n_new = 0
     for model in range(len(arrays.levels["model"])):
-        values = completed.effect(model, slice(None), np.random.default_rng(model))
+        values = completed.effect(model, slice(None), np.random.default_rng(model))[:, place]
         keys = list(zip(arrays.pairs.language, arrays.pairs.levels["dataset"], strict=True))
         own = set(zip(*(cells.members[f] for f in ("model", "language", "dataset")), strict=True))
         for pair, key in enumerate(keys):

@@ -65,6 +65,15 @@ def test_one_model_is_ahead() -> None:
     ]
 
 
+def test_the_highest_score_need_not_be_the_best_model() -> None:
+    p = {("A", "B"): 0.6, ("A", "C"): 0.98, ("B", "C"): 0.97}
+    made = tables(list("ABC"), p, p_best=[0.30, 0.45, 0.25], tiers=[1, 1, 2])
+    assert ranking_sentences(*made)[0] == (
+        "A has the highest score, and is the best of the 3 models with probability 0.30; it cannot "
+        "be told apart from B. B is the best with probability 0.45."
+    )
+
+
 def test_the_leader_is_not_alone() -> None:
     p = {("A", "B"): 0.6, ("A", "C"): 0.9, ("B", "C"): 0.8, ("A", "D"): 0.98}
     p |= {("B", "D"): 0.95, ("C", "D"): 0.7}
@@ -184,8 +193,9 @@ def test_evenness() -> None:
     p = {("A", "B"): 0.5, ("B", "C"): 0.9}
     made = tables(list("ABC"), p, p_best=[1.0, 0.0, 0.0], tiers=[1, 2, 3])
     assert evenness_sentences(*made, called=texts) == [
-        "1 of 3 pairs of models differs in evenness (probability at least 0.975); C is the least "
-        "even (3.0 [2.5, 3.5])."
+        "1 of 3 pairs of models differs in evenness (probability at least 0.975); of these, fewer "
+        "than 0.1 are expected to be wrong by chance. The sd is largest for C "
+        "(3.0 [2.5, 3.5])."
     ]
 
 
@@ -209,11 +219,12 @@ def test_what_would_estimate_evenness() -> None:
     assert without_evenness(15).endswith("try --model crossed.")
     # What auto left out is no advice.
     assert "--model" not in without_evenness(15, chosen=True)
-    assert "further tasks or seeds" in without_evenness(15, chosen=True)
+    assert "more models, languages or tasks" in without_evenness(15, chosen=True)
     one = without_evenness(1)
     assert "--model" not in one
     assert "(n)" in one
     assert "(se)" in one
+    assert "Seeds alone do not tell" in one
 
 
 def test_lists_of_names() -> None:

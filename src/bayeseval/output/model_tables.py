@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 import xarray as xr
 
@@ -37,6 +38,7 @@ _LAST: Final = 5
 _NEAR_ZERO: Final = (
     "Models of bounded scores keep potentials above zero: --model logit or --model bounded."
 )
+_DECLARE: Final = "They need the bounds of the scores: units in a --mapping file."
 _MOST_PAIRS: Final = 3
 
 
@@ -80,10 +82,13 @@ def models_text(
         for name in (names.PRR, names.CV_PRR_LANGUAGES)
     }
     description = estimands.disparity_table(tree, ci_prob=ci_prob)
-    left_out = _left_out(tree)
+    language_names = run.get("language_names") or {}
+    left_out = _left_out(tree, language_names)
     # Below zero a logit link has no place.
     near_zero = (left_out or "may be zero" in notes[names.PRR]) and not (arrays.score < 0.0).any()
-    hint = _NEAR_ZERO if near_zero and arrays.response.link == "identity" else ""
+    hint = ""
+    if near_zero and arrays.response.link == "identity":
+        hint = _NEAR_ZERO if np.isfinite(arrays.bounds).all() else f"{_NEAR_ZERO} {_DECLARE}"
     parts = [
         ranking_text(
             ranking,
@@ -102,8 +107,11 @@ def models_text(
             n_tasks=len(arrays.levels[names.TASK]),
             chosen=bool(run.get("model_reasons")),
             unit=unit,
-            language_names=run.get("language_names") or {},
+            language_names=language_names,
             note=notes[names.CV_PRR_LANGUAGES],
+            left_out=json.loads(
+                tree["posterior"][names.CV_PRR_LANGUAGES].attrs.get("left_out", "[]")
+            ),
         ),
     ]
     if describes(run):
@@ -111,13 +119,17 @@ def models_text(
     return parts
 
 
-def _left_out(tree: xr.DataTree) -> str:
+def _left_out(tree: xr.DataTree, language_names: Mapping[str, str]) -> str:
     """Say which pairs the published description goes without."""
     name = names.disparity_name("mean_prr")
     pairs = json.loads(tree["posterior"][name].attrs.get("left_out", "[]"))
     if not pairs:
         return ""
-    named = listed([" on ".join(str(pair).split("|", 1)) for pair in pairs], _MOST_PAIRS)
+    parts = [str(pair).split("|", 1) for pair in pairs]
+    languages = name_and_code([language for language, _ in parts], language_names)
+    named = listed(
+        [f"{name} on {task}" for name, (_, task) in zip(languages, parts, strict=True)], _MOST_PAIRS
+    )
     one = len(pairs) == 1
     return (
         f"The published description (Mean-PRR, CV-PRR) goes without {len(pairs)} "
@@ -175,6 +187,7 @@ def evenness_text(
     language_names: Mapping[str, str],
     chosen: bool = False,
     note: str = "",
+    left_out: Sequence[str] = (),
 ) -> str:
     """Evenness between languages: a table, or why there is none and what would give it.
 
@@ -192,6 +205,8 @@ def evenness_text(
         Whether ``auto`` took the model.
     note : str
         Why CV-PRR is not reported, where it is not.
+    left_out : sequence of str
+        Languages that CV-PRR goes without, because their potential may be zero.
     """
     if ranking["gap_sd_languages_mean"].isna().all():
         return wrapped(without_evenness(n_tasks, chosen=chosen), indent="")
@@ -222,6 +237,11 @@ def evenness_text(
     sentences = evenness_sentences(ranking, pairs, called=gaps)
     if note:
         sentences.append(f"CV-PRR is not reported: {note}.")
+    elif left_out:
+        named = listed(name_and_code(list(left_out), language_names))
+        sentences.append(
+            f"CV-PRR goes without {named}, whose potential may be zero; the sd of gaps does not."
+        )
     return _with_sentences(heading, columns, sentences)
 
 

@@ -23,6 +23,8 @@ __all__ = [
 #: Two models are told apart when one is better with this probability.
 CALLED: Final = 0.975
 _SET: Final = 0.95
+# A model leads when it is more likely the best than not.
+_LEADS: Final = 0.5
 # Names that a sentence lists before it counts.
 _MOST: Final = 4
 # Shares of predicted pairs from which on a model is named.
@@ -81,15 +83,25 @@ def _ahead(ranking: pd.DataFrame, pairs: pd.DataFrame, called: np.ndarray) -> st
             f"known with a probability of {CALLED:g}."
         )
     first = str(ranking[names.MODEL].iloc[0])
-    p_best = probability_text(float(ranking["p_best"].iloc[0]))
+    chance = ranking["p_best"].to_numpy(dtype=float)
     own = (pairs["model_a"] == first) | (pairs["model_b"] == first)
     level = pairs[own & ~called]
     others = {*level["model_a"], *level["model_b"]} - {first}
-    text = f"{first} is ahead, and the best of the {n} models with probability {p_best}"
-    if not others:
-        return f"{text}."
-    close = [str(model) for model in ranking[names.MODEL] if model in others]
-    return f"{text}; it cannot be told apart from {listed(close)}."
+    leads = chance[0] >= _LEADS
+    text = (
+        f"{first} {'is ahead' if leads else 'has the highest score'}, and {'' if leads else 'is '}"
+        f"the best of the {n} models with probability {probability_text(float(chance[0]))}"
+    )
+    if others:
+        close = [str(model) for model in ranking[names.MODEL] if model in others]
+        text += f"; it cannot be told apart from {listed(close)}"
+    likely = int(np.argmax(chance))
+    if likely:
+        text += (
+            f". {ranking[names.MODEL].iloc[likely]} is the best with probability "
+            f"{probability_text(float(chance[likely]))}"
+        )
+    return f"{text}."
 
 
 def _best(ranking: pd.DataFrame) -> str:
@@ -114,14 +126,19 @@ def _tiers(ranking: pd.DataFrame) -> str:
 
 def _by_chance(p: np.ndarray, called: np.ndarray) -> str:
     sure = np.maximum(p, 1.0 - p)[called]
-    wrong = float((1.0 - sure).sum())
-    expected = "fewer than 0.1" if wrong < 0.05 else f"about {number_text(wrong, 1)}"
+    expected = _wrong(sure)
     n = int(called.sum())
     verb = "is" if n == 1 else "are"
     return (
         f"{n} of {_counted(len(p), 'pair')} of models {verb} in a known order (probability at "
         f"least {CALLED:g}); of these, {expected} are expected to be wrong by chance."
     )
+
+
+def _wrong(sure: np.ndarray) -> str:
+    """Expected number of wrong calls, given the probability of each."""
+    wrong = float((1.0 - sure).sum())
+    return "fewer than 0.1" if wrong < 0.05 else f"about {number_text(wrong, 1)}"
 
 
 def _differences(pairs: pd.DataFrame, margin: float, unit: str) -> list[str]:
@@ -209,10 +226,11 @@ def evenness_sentences(
     last = int(np.argmax(order))
     n = int(known.sum())
     size = f" ({called[last]})" if called else ""
+    wrong = _wrong(np.maximum(p, 1.0 - p)[known])
     return [
         f"{n} of {_counted(len(p), 'pair')} of models {'differs' if n == 1 else 'differ'} in "
-        f"evenness (probability at least {CALLED:g}); {ranking[names.MODEL].iloc[last]} is the "
-        f"least even{size}."
+        f"evenness (probability at least {CALLED:g}); of these, {wrong} are expected to be wrong "
+        f"by chance. The sd is largest for {ranking[names.MODEL].iloc[last]}{size}."
     ]
 
 
@@ -233,12 +251,13 @@ def without_evenness(n_tasks: int, *, chosen: bool = False) -> str:
         return f"{text}: try --model crossed."
     if n_tasks > 1:
         return (
-            f"{text}: auto leaves the term out where a table cannot identify it. Scores on further "
-            "tasks or seeds would, or the noise of every score (columns n or se)."
+            f"{text}: auto leaves the term out where a table cannot identify it. Scores of more "
+            "models, languages or tasks would."
         )
     return (
-        f"{text}. With one task, it needs to know the noise of a score: the number of test items "
-        "(n), standard errors (se) or several seeds; or scores on further tasks."
+        f"{text}. With one task, it needs to know how far another test set would move every score: "
+        "standard errors (se), or the number of test items (n) in a table without seeds; or scores "
+        "on further tasks. Seeds alone do not tell."
     )
 
 
