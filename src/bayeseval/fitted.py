@@ -15,7 +15,7 @@ from bayeseval import names
 from bayeseval.design import restore_design
 from bayeseval.diagnostics import Gate
 from bayeseval.errors import DesignError, InputError
-from bayeseval.spec import ModelSpec, load_spec
+from bayeseval.spec import AUTO, ModelSpec, load_spec
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -322,6 +322,8 @@ class Fit:
         except DesignError as error:
             reason = str(error)
         bounds, seed = self.run.get("bounds"), int(self.run["seed"])
+        # A model that auto put together has no file that a command could name.
+        chosen = str(self.run["spec"].get("summary", "")).startswith("Chosen by auto")
         return run_checks(
             self.data,
             design,
@@ -330,7 +332,7 @@ class Fit:
             why_no_design=reason,
             # Results of earlier versions do not have the source.
             benchmark=str(self.run.get("source", self.run["benchmark"])),
-            model=str(self.run["spec"]["name"]),
+            model=AUTO if chosen else str(self.run["spec"]["name"]),
         )
 
     def with_predictive(self, *, draws: int = 500) -> Fit:

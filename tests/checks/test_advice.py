@@ -109,6 +109,9 @@ def test_models_follow_from_what_is_alike_and_from_what_was_fitted() -> None:
     mine = replace(FIT, model="mine", terms=("model:task",))
     assert models_of(advice("independence", mine).command) == ["crossed"]
     assert "mine" not in "".join(advice(check, mine).command for check in CHECKS)
+    chosen = replace(mine, model="auto", alike=())
+    assert models_of(advice("calibration", chosen).command) == ["auto", "crossed", "robust"]
+    assert "--model auto --drop" in advice("normality_task", chosen).command
     few = replace(FIT, identified=("language:task",), alike=("model:task",))
     found = advice("independence", few)
     assert "too few records to estimate model:task" in found.meaning

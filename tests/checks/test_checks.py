@@ -164,6 +164,10 @@ def test_priors_a_hundred_times_too_wide_or_narrow(table: Records) -> None:
     wide, narrow = checks(200.0), checks(0.01)
     # Nearly all expected scores are impossible, and the data say enough all the same.
     assert wide.status("prior_range") in ("warn", "fail")
+    # Additive models do not estimate how even models are: there is nothing to be sensitive.
+    table_of = wide.details["prior_sensitivity"].set_index("quantity")
+    assert table_of.loc["gap_sd_languages", "prior"].isna().all()
+    assert table_of.loc["standardised_score", "prior"].notna().all()
     assert (wide.status("prior_spread"), wide.status("prior_sensitivity")) == ("fail", "pass")
     assert "too wide" in str(wide)
     assert "Meaning: The priors are of another scale than the scores" in str(wide)

@@ -166,7 +166,7 @@ def test_auto_is_never_a_model_that_the_table_refuses(
         assert exact_residual_df(design) >= 10
 
 
-def test_a_metric_computed_from_another_leaves_the_interactions_that_have_noise() -> None:
+def test_a_metric_computed_from_another_is_refused_and_not_counted_twice() -> None:
     table = grid(6, 6, 4, step=1)
     assert chosen(table) == "dataset"
     frame = table.table
@@ -176,10 +176,13 @@ def test_a_metric_computed_from_another_leaves_the_interactions_that_have_noise(
     copied = Records.from_frame(frame[["language", "task", "model", "score"]], name="copied")
     with pytest.raises(DesignError, match="reproduces all 144 scores exactly"):
         build_design(copied, load_spec("dataset"))
-    found = choose_model(AUTO, copied)
-    assert found.spec == load_spec("crossed")
-    assert "model:language:dataset: intercept + language" in found.reasons[1]
-    assert "reproduces all 144 scores exactly" in found.reasons[1]
+    with pytest.raises(DesignError, match="reproduces all 144 scores exactly.*one of two metrics"):
+        choose_model(AUTO, copied)
+    # The advice works when followed.
+    single = Records.from_frame(
+        frame.loc[first, ["language", "task", "model", "score"]], name="one"
+    )
+    build_design(single, choose_model(AUTO, single).spec)
 
 
 def test_the_error_of_the_additive_model_is_shown_where_it_is_refused_too() -> None:

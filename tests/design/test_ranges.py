@@ -79,6 +79,13 @@ def test_a_task_that_nobody_solves_is_on_the_scale_of_the_others() -> None:
     assert alone.units["unsolved"] == Units()
 
 
+def test_one_wrong_score_is_no_range() -> None:
+    table = frame(acc=(30.0, 95.0), f1=(20.0, 90.0))
+    table.loc[3, "score"] = 1e6
+    (warning,) = check(table).report.warnings
+    assert "1000000 (ranges, row 4" in warning
+
+
 def test_declared_ranges_count_and_not_the_scores() -> None:
     table = frame(qa=(0.1, 0.9), nli=(20.0, 95.0))
     check(table, {"*": (0.0, 100.0)})

@@ -159,7 +159,7 @@ def test_a_plausible_table_has_no_warnings() -> None:
 def test_a_score_far_from_the_others_is_named(value: float, top: float) -> None:
     (warning,) = warnings(changed(value, top=top, first=10))
     assert warning.startswith("warning: task 'qa': 1 score far from the others")
-    assert f"{value:g} (slips, row 11, column 'score')" in warning
+    assert f"{value:.10g} (slips, row 11, column 'score')" in warning
 
 
 def test_fractions_among_percentages_are_named() -> None:

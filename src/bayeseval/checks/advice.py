@@ -12,7 +12,7 @@ from bayeseval import names
 from bayeseval.checks.container import Check
 from bayeseval.design import identified_interactions
 from bayeseval.estimands.container import PosteriorArrays
-from bayeseval.spec import list_models
+from bayeseval.spec import AUTO, list_models
 
 __all__ = ["Situation", "advised"]
 
@@ -34,7 +34,7 @@ class Situation:
     benchmark : str
         What ``--benchmark`` was.
     model : str
-        Name of the spec.
+        What ``--model`` was: a shipped name, ``auto``, or the name of a spec of one's own.
     terms : tuple of str
         Its interactions.
     identified : tuple of str
@@ -117,7 +117,7 @@ class Situation:
     def compare(self, *others: str | None) -> str:
         """Command that holds other models against this one; empty without others."""
         known = [name for name in others if name is not None and name != self.model]
-        if self.model in _shipped():
+        if self.model in _named():
             known = [self.model, *known]
         if len(known) == 1:
             return "" if known == [self.model] else self.fit(known[0])
@@ -126,7 +126,7 @@ class Situation:
 
     def sensitivity(self, drop: str) -> str:
         """Command that fits this model without a part of the table."""
-        model = self.model if self.model in _shipped() else (self.fuller() or "additive")
+        model = self.model if self.model in _named() else (self.fuller() or "additive")
         return (
             f"bayeseval sensitivity --benchmark {shlex.quote(self.benchmark)} --model {model} "
             f"--drop {drop}"
@@ -134,8 +134,9 @@ class Situation:
 
 
 @cache
-def _shipped() -> frozenset[str]:
-    return frozenset(list_models())
+def _named() -> frozenset[str]:
+    """What ``--model`` takes by name."""
+    return frozenset({AUTO, *list_models()})
 
 
 def advised(check: Check, fit: Situation) -> Check:

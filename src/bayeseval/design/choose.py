@@ -371,7 +371,9 @@ def _operations(found: _Choice, n_slopes: int) -> float:
 def _not_refused(found: _Choice, records: Records) -> _Choice:
     """Parts with which the table has a design; none where it has none without them either.
 
-    What no count can see: scores that the terms reproduce exactly.
+    What no count can see: scores that the terms reproduce exactly. Where the terms of datasets
+    do, one metric is computed from another, and a model without these terms would count both as
+    evidence: such a table is refused as it is.
     """
     additive = _Choice(found.table, ())
     while found.terms or found.residual_by:
@@ -380,6 +382,8 @@ def _not_refused(found: _Choice, records: Records) -> _Choice:
             return found
         if _refusal(records, additive) is not None:
             return additive
+        if _THREE_WAY in found.terms:
+            build_design(records, found.spec())
         alike = found.without(_RESIDUAL_BY, reason)
         if found.residual_by is not None and _refusal(records, alike) is None:
             return alike

@@ -83,7 +83,11 @@ def check_residual(
     if is_reproduced(outcome.linear, shared, slopes, bare):
         main = [term for term in shared if len(term.factors) == 1]
         fewer = len(main) < len(shared) and not is_reproduced(outcome.linear, main, slopes, bare)
+        # Fewer terms would count every copy of a metric as evidence of its own.
+        copies = any(names.DATASET in term.factors for term in shared)
         smaller = "fit a model with fewer terms (--model additive), or " if fewer else ""
+        if copies:
+            smaller = "leave out one of two metrics (drop: {task: [...]} in a --mapping file), or "
         do = (
             f"{smaller}check whether scores were computed from each other (one metric from"
             " another, averages, copied rows, numbers without noise) and leave those out"

@@ -18,16 +18,17 @@ _MAX_RATIO = 2.0
 # Scores of either sign on an unknown scale may stay within a tenth of it.
 _HIDDEN = 10.0
 _PERCENT = 100.0
+_TYPICAL = 0.9
 
 
 def check_ranges(records: Records) -> None:
     """Refuse tasks whose ranges differ by more than a factor of two.
 
-    A task's range is the distance between its bounds, declared or guessed. Where there is
-    no upper bound, what the scores leave open counts: at least the largest score, at most
-    100 when all lie between 0 and 100 (BLEU below 20 goes with percentages), and at most
-    ten times the largest absolute score when some are negative. Two tasks of unknown scale
-    with negative scores are never refused.
+    A task's range is the distance between its bounds, declared or guessed. Where they are
+    not known, what the scores leave open counts. It is at least what nine in ten absolute
+    scores stay below. It is at most 100 when no score is negative (BLEU below 20 goes with
+    percentages), or the least where that is more, and at most ten times the least when some
+    are. Two tasks of unknown range with negative scores are never refused.
 
     Raises
     ------
@@ -58,8 +59,8 @@ def check_ranges(records: Records) -> None:
         f" {_described(records, int(high))}, so their scores cannot be added up or averaged"
         f" (ranges may differ by a factor of {_MAX_RATIO:g}); multiply or divide the scores of one"
         " of them, so that all tasks have one scale, or, if they have one already, declare it"
-        f" by writing 'units: {{lower: {lowest:g}, upper: {highest:g}}}' in a YAML file and giving"
-        " it with --mapping"
+        f" with 'units: {{lower: {lowest:.10g}, upper: {highest:.10g}}}' in a YAML file given with"
+        " --mapping"
     )
 
 
@@ -67,7 +68,8 @@ def _span(units: Units, scores: Floats) -> tuple[float, float, bool]:
     """Least and largest possible range, and whether only negative scores speak for it."""
     if units.upper is not None and units.lower is not None:
         return units.upper - units.lower, units.upper - units.lower, False
-    size = float(np.abs(scores).max())
+    # One wrong score is no scale: it is warned of, and does not decide.
+    size = float(np.quantile(np.abs(scores), _TYPICAL, method="lower"))
     if scores.min() < 0.0:
         return size, _HIDDEN * size, True
     # Zeros alone are on any scale.

@@ -113,7 +113,7 @@ def _lowest(values: Scores, fractions: Bools) -> float:
 
 
 def _listed(rows: Codes, scores: Scores, where: Where) -> str:
-    return shorten([f"{scores[row]:g} ({where(int(row))})" for row in rows], limit=_SHOWN)
+    return shorten([f"{scores[row]:.10g} ({where(int(row))})" for row in rows], limit=_SHOWN)
 
 
 def same_models(scores: Scores, model: Codes, models: tuple[str, ...], cells: Codes) -> list[str]:

@@ -72,7 +72,8 @@ def refuse_placeholders(
         named = np.unique(model[rows])
         whole = [code for code in named if (scores[model == code] == value).all()]
         most = f"all scores of {shorten([models[i] for i in whole], limit=4)}" if whole else ""
-        which = most or f"model {shorten([models[i] for i in named], limit=4)}"
+        plural = "model" if len(named) == 1 else "models"
+        which = most or f"{plural} {shorten([models[i] for i in named], limit=4)}"
         span = "at least 0" if value < 0.0 else "between 0 and 100"
         bound = "lower" if value < 0.0 else "upper"
         raise InputError(

@@ -308,7 +308,7 @@ def _replication_lines(description: Description) -> list[str]:
 def _component_lines(description: Description) -> list[str]:
     parts = description.components
     if len(parts) == 1:
-        return ["Connectivity: one connected table; all levels can be compared"]
+        return ["Connectivity: one connected table"]
     lines = [
         f"Connectivity: {len(parts)} parts that share no language, task or model;"
         " levels of different parts",
