@@ -44,6 +44,13 @@ def test_common_levels_are_ranked_among_themselves() -> None:
     assert most_moved(moved) == "a 2 [2, 2] to 1 [1, 1]; b 1 [1, 1] to 2 [2, 2]"
 
 
+def test_languages_have_their_names_beside_their_codes() -> None:
+    moved = level_moves(BEFORE, AFTER)
+    assert most_moved(moved, language_names={"a": "Afar", "b": "b"}) == (
+        "Afar (a) 2 [2, 2] to 1 [1, 1]; b 1 [1, 1] to 2 [2, 2]"
+    )
+
+
 def test_a_level_that_one_fit_does_not_report_moves_nobody() -> None:
     unreported = drawn([[NAN, 1.0, 3.0], [NAN, 3.0, 5.0]], "abc")
     for moved in (level_moves(BEFORE, unreported), level_moves(unreported, BEFORE)):

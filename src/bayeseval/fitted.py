@@ -82,12 +82,15 @@ class Fit:
         return f"Fit({'; '.join(parts)})"
 
     def _view(self, table: pd.DataFrame, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
-        """Move what all rows share from a table's columns to its ``attrs``.
+        """Move what all rows share from a table's columns to its ``attrs``; name languages.
 
         A failed gate is a column as well, so that it goes wherever the numbers go.
         """
+        from bayeseval.output.language_names import add_language_names
+
         shared = {"ci_kind": names.CI_KIND, "ci_prob": ci_prob, "gate": self.gate.status}
-        view = table.drop(columns=[name for name in shared if name in table.columns])
+        view = add_language_names(table, self.run.get("language_names"))
+        view = view.drop(columns=[name for name in shared if name in view.columns])
         if self.gate.status == "fail":
             view = view.assign(gate=self.gate.status)
         view.attrs.update(shared)
@@ -332,6 +335,7 @@ class Fit:
             why_no_design=reason,
             # Results of earlier versions do not have the source.
             benchmark=str(self.run.get("source", self.run["benchmark"])),
+            options=str(self.run.get("source_options", "")),
             model=AUTO if chosen else str(self.run["spec"]["name"]),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -91,12 +92,29 @@ def agreement(moves: pd.DataFrame) -> tuple[float, float]:
     return float(spearmanr(before, after)[0]), float(kendalltau(before, after)[0])
 
 
-def most_moved(moves: pd.DataFrame, most: int = _MOVERS) -> str:
-    """Levels whose median ranks are furthest apart, with 95 % intervals of both ranks."""
+def most_moved(
+    moves: pd.DataFrame,
+    most: int = _MOVERS,
+    *,
+    language_names: Mapping[str, str] | None = None,
+) -> str:
+    """Levels whose median ranks are furthest apart, with 95 % intervals of both ranks.
+
+    Parameters
+    ----------
+    moves : pandas.DataFrame
+        From :func:`level_moves`.
+    most : int
+        Number of levels.
+    language_names : mapping of str to str, optional
+        Where the levels are languages: code to name.
+    """
+    known = language_names or {}
     shifts = (moves["median_after"] - moves["median_before"]).abs()
     order = shifts[shifts > 0].sort_values(ascending=False, kind="stable").index[:most]
     return "; ".join(
-        f"{label!s} {_rank(moves.loc[label], 'before')} to {_rank(moves.loc[label], 'after')}"
+        f"{f'{known[label]} ({label})' if known.get(label, label) != label else label!s} "
+        f"{_rank(moves.loc[label], 'before')} to {_rank(moves.loc[label], 'after')}"
         for label in order
     )
 

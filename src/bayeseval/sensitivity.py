@@ -365,7 +365,10 @@ def _rows(table: Records, part: Part, found: _Refit) -> Iterator[dict[str, Any]]
             "largest_change": float(change[level] - shift) if level else np.nan,
             "largest_change_sd": float(in_sds[level]) if level else np.nan,
             "largest_change_level": level,
-            "moved": most_moved(moved),
+            "moved": most_moved(
+                moved,
+                language_names=table.language_names if name == names.LANGUAGE_POTENTIAL else None,
+            ),
         }
 
 

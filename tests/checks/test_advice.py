@@ -86,6 +86,15 @@ def test_the_models_that_are_named_can_be_fitted(
     assert shipped - named == missing
 
 
+def test_commands_read_the_same_table_again() -> None:
+    fit = replace(FIT, options="--mapping 'my units.yaml'", alike=("language:task",))
+    commands = [fit.fit("crossed"), fit.compare("crossed", "robust"), fit.sensitivity("model")]
+    for command in commands:
+        words = shlex.split(command)
+        assert words[2:6] == ["--benchmark", "my scores.csv", "--mapping", "my units.yaml"]
+    assert "--mapping" not in FIT.fit("crossed")
+
+
 def test_models_follow_from_what_is_alike_and_from_what_was_fitted() -> None:
     for alike, model in (
         (("language:task",), "interaction"),

@@ -205,6 +205,20 @@ def test_language_names_stand_after_the_contracts_columns() -> None:
     }
 
 
+def test_names_stand_beside_codes_in_every_table_of_languages() -> None:
+    known = {"en": "English", "sw": "Kiswahili", "de": "German"}
+    tables = result_tables(hand_tree(), gate_status="pass", language_names=known)
+    worst = tables["tables/model_ranking.csv"].set_index("model")["worst_language_name"]
+    assert worst.to_dict() == {"A": "Kiswahili", "B": "German"}
+    by_language = tables["tables/model_language.csv"]
+    assert set(by_language["language_name"]) == set(known.values())
+    ranks = tables["tables/rank_probabilities.csv"]
+    named = ranks.groupby("quantity")["level_name"].unique().map(set).to_dict()
+    assert named["language_potential"] == set(known.values())
+    # Levels of the other quantities are models, whatever they are called.
+    assert named["standardised_score"] == {"A", "B"}
+
+
 def test_published_potential_only_with_a_published_shift() -> None:
     tree = hand_tree()
     without = result_tables(tree, gate_status="pass")["tables/language_potential.csv"]

@@ -50,6 +50,7 @@ def run_checks(
     seed: int = 0,
     why_no_design: str = "the fit does not hold its design",
     benchmark: str = "TABLE",
+    options: str = "",
     model: str = "additive",
 ) -> Checks:
     """Put all checks to a fit.
@@ -66,8 +67,9 @@ def run_checks(
         The one seed.
     why_no_design : str
         Said where `design` is None.
-    benchmark, model : str
-        What ``--benchmark`` and ``--model`` were, for the commands that are named.
+    benchmark, options, model : str
+        What ``--benchmark``, further options on reading the table and ``--model`` were, for
+        the commands that are named.
 
     Returns
     -------
@@ -99,6 +101,7 @@ def run_checks(
     situation = Situation.of(
         arrays,
         benchmark=benchmark,
+        options=options,
         model=model,
         bounded=limits is not None and all(np.isfinite(side).all() for side in limits),
         alike=alike,

@@ -49,6 +49,8 @@ class Situation:
         Kinds of cells whose residuals are alike.
     outliers : int
         Number of records that stand out.
+    options : str
+        Further options on reading the table, as a shell takes them: ``--mapping units.yaml``.
     """
 
     benchmark: str
@@ -60,6 +62,12 @@ class Situation:
     bounded: bool
     alike: tuple[str, ...] = ()
     outliers: int = 0
+    options: str = ""
+
+    @property
+    def table(self) -> str:
+        """Options that read the same table again."""
+        return f"--benchmark {shlex.quote(self.benchmark)} {self.options}".rstrip()
 
     @classmethod
     def of(
@@ -71,6 +79,7 @@ class Situation:
         bounded: bool,
         alike: Sequence[str],
         outliers: int,
+        options: str = "",
     ) -> Situation:
         """Read terms, noise and counts off a fit."""
         sizes = {factor: len(labels) for factor, labels in arrays.levels.items()}
@@ -84,6 +93,7 @@ class Situation:
             bounded=bounded,
             alike=tuple(alike),
             outliers=outliers,
+            options=options,
         )
 
     def has(self, shipped: str) -> bool:
@@ -112,7 +122,7 @@ class Situation:
 
     def fit(self, model: str) -> str:
         """Command that fits another model."""
-        return f"bayeseval fit --benchmark {shlex.quote(self.benchmark)} --model {model}"
+        return f"bayeseval fit {self.table} --model {model}"
 
     def compare(self, *others: str | None) -> str:
         """Command that holds other models against this one; empty without others."""
@@ -121,16 +131,13 @@ class Situation:
             known = [self.model, *known]
         if len(known) == 1:
             return "" if known == [self.model] else self.fit(known[0])
-        what = f"bayeseval compare --benchmark {shlex.quote(self.benchmark)} --models"
+        what = f"bayeseval compare {self.table} --models"
         return f"{what} {','.join(known)}" if known else ""
 
     def sensitivity(self, drop: str) -> str:
         """Command that fits this model without a part of the table."""
         model = self.model if self.model in _named() else (self.fuller() or "additive")
-        return (
-            f"bayeseval sensitivity --benchmark {shlex.quote(self.benchmark)} --model {model} "
-            f"--drop {drop}"
-        )
+        return f"bayeseval sensitivity {self.table} --model {model} --drop {drop}"
 
 
 @cache

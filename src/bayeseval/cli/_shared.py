@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -40,6 +41,7 @@ __all__ = [
     "metrics",
     "numbers",
     "pairs",
+    "reading_options",
     "whole_numbers",
     "words",
 ]
@@ -158,6 +160,28 @@ def load_records(
             task_names=task_names,
             progress=progress,
         )
+
+
+def reading_options(
+    source: Sequence[str],
+    columns: Sequence[str] | None,
+    mapping: Path | None,
+    *,
+    format: str | None = None,
+    metric: Sequence[str] | None = None,
+    task_names: Path | None = None,
+) -> str:
+    """All that was given on reading the table but the first source, as a shell takes it."""
+    words = [word for name in source[1:] for word in ("--benchmark", name)]
+    words += [word for text in columns or () for word in ("--columns", text)]
+    words += [word for text in metric or () for word in ("--metric", text)]
+    for option, value in (
+        ("--mapping", mapping),
+        ("--format", format),
+        ("--task-names", task_names),
+    ):
+        words += [] if value is None else [option, str(value)]
+    return shlex.join(words)
 
 
 def metrics(given: Sequence[str]) -> dict[str, str]:

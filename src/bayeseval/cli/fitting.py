@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +27,7 @@ from bayeseval.cli._shared import (
     StoppedError,
     TaskNames,
     load_records,
+    reading_options,
     words,
 )
 from bayeseval.errors import InputError
@@ -162,6 +164,18 @@ def fit(
             pairs=pairs,
             margin=margin,
             progress=progress,
+        )
+        options = reading_options(
+            benchmark,
+            columns,
+            mapping,
+            format=format,
+            metric=metric,
+            task_names=task_names,
+        )
+        # For the commands that are named under the checks.
+        result = replace(
+            result, run={**result.run, "source": benchmark[0], "source_options": options}
         )
         made: list[Checks] = []
 

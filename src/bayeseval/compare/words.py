@@ -102,10 +102,15 @@ def moves_table(fits: Mapping[str, Fit]) -> pd.DataFrame:
                     "quantity": quantity,
                     "spearman": spearman,
                     "kendall": kendall,
-                    "moved": most_moved(moved),
+                    "moved": most_moved(moved, language_names=_names_of(fits[first], quantity)),
                 }
             )
     return pd.DataFrame(rows)
+
+
+def _names_of(fit: Fit, quantity: str) -> Mapping[str, str] | None:
+    """Names of the levels of a quantity, where they are languages."""
+    return fit.run.get("language_names") if quantity == names.LANGUAGE_POTENTIAL else None
 
 
 def verdict(

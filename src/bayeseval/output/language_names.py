@@ -33,30 +33,42 @@ def name_and_code(codes: Iterable[object], language_names: Mapping[str, str] | N
 def add_language_names(
     table: pd.DataFrame, language_names: Mapping[str, str] | None, *, after: str | None = None
 ) -> pd.DataFrame:
-    """Put the column ``language_name`` into a table with a column ``language``.
+    """Put names beside the codes of languages.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        Returned as it is where it has no languages, or has their names already.
+        With the column ``language``, ``worst_language`` or, in ranks of several quantities,
+        ``level``; the new column is called ``<column>_name``. Returned as it is where it has
+        no languages, or has their names already.
     language_names : mapping of str to str, optional
         Code to name.
     after : str, optional
         Column before the new one; left out, it follows the columns of results.
     """
-    if names.LANGUAGE not in table or LANGUAGE_NAME in table:
-        return table
     known = language_names or {}
-    columns = list(table.columns)
-    if after is not None:
-        place = columns.index(after) + 1
-    else:
-        place = min(
-            (columns.index(name) for name in _LAST if name in columns), default=len(columns)
-        )
-    result = table.copy(deep=False)
-    result.insert(
-        place, LANGUAGE_NAME, [known.get(str(code), str(code)) for code in table[names.LANGUAGE]]
-    )
-    result.attrs = dict(table.attrs)
-    return result
+    for column in (names.LANGUAGE, "worst_language", "level"):
+        if column not in table or f"{column}_name" in table:
+            continue
+        codes = [str(code) for code in table[column]]
+        if column == "level":
+            # Levels of the other quantities are models.
+            if "quantity" not in table or names.LANGUAGE_POTENTIAL not in set(table["quantity"]):
+                continue
+            languages = table["quantity"] == names.LANGUAGE_POTENTIAL
+            named = [
+                known.get(code, code) if language else code
+                for code, language in zip(codes, languages, strict=True)
+            ]
+        else:
+            named = [known.get(code, code) for code in codes]
+        columns = list(table.columns)
+        if after is not None:
+            place = columns.index(after) + 1
+        else:
+            place = min((columns.index(c) for c in _LAST if c in columns), default=len(columns))
+        attrs = dict(table.attrs)
+        table = table.copy(deep=False)
+        table.insert(place, f"{column}_name", named)
+        table.attrs = attrs
+    return table
