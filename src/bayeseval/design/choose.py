@@ -21,6 +21,7 @@ from scipy.sparse.csgraph import connected_components
 
 from bayeseval import names
 from bayeseval.design.build import build_design
+from bayeseval.design.exact import ExactTableError
 from bayeseval.errors import DesignError
 from bayeseval.records import Records, reduce_replicates
 from bayeseval.spec import AUTO, CovariateTerm, ModelSpec, load_spec
@@ -89,6 +90,11 @@ def choose_model(
     Chosen
         The spec has a name of its own, never ``auto``.
 
+    Raises
+    ------
+    DesignError
+        If one metric of a dataset is computed from another.
+
     Notes
     -----
     With N records (cells of model, language and task), an interaction enters when
@@ -108,7 +114,7 @@ def choose_model(
     Of several alike the first in the order ``language:task``, ``model:task``,
     ``model:language`` goes: how evenly a model does rests on the last. Last, a model that
     :func:`bayeseval.design.build_design` refuses on this table, though not without its
-    interactions, loses them in the same order: scores that the terms reproduce exactly.
+    interactions, loses them in the same order.
 
     On a table of one task ``model:language`` has one record in each cell and is the
     residual under another name, unless the errors of all scores are known (``se``, or ``n``
@@ -377,13 +383,14 @@ def _not_refused(found: _Choice, records: Records) -> _Choice:
     """
     additive = _Choice(found.table, ())
     while found.terms or found.residual_by:
-        reason = _refusal(records, found)
-        if reason is None:
+        refusal = _refusal(records, found)
+        if refusal is None:
             return found
         if _refusal(records, additive) is not None:
             return additive
-        if _THREE_WAY in found.terms:
-            build_design(records, found.spec())
+        if isinstance(refusal, ExactTableError) and _THREE_WAY in found.terms:
+            raise refusal
+        reason = str(refusal).removeprefix(f"{records.name}: ")
         alike = found.without(_RESIDUAL_BY, reason)
         if found.residual_by is not None and _refusal(records, alike) is None:
             return alike
@@ -409,12 +416,12 @@ def _beyond_known_errors(found: _Choice, records: Records, *, n_slopes: int) -> 
     return fuller if affordable and _refusal(records, fuller) is None else found
 
 
-def _refusal(records: Records, found: _Choice) -> str | None:
+def _refusal(records: Records, found: _Choice) -> DesignError | None:
     """What the table cannot tell about these terms; None when it can."""
     try:
         build_design(records, found.spec())
     except DesignError as error:
-        return str(error).removeprefix(f"{records.name}: ")
+        return error
     return None
 
 

@@ -15,7 +15,7 @@ from bayeseval.design.outcome import Outcome
 from bayeseval.design.replicates import Noise
 from bayeseval.errors import DesignError
 
-__all__ = ["check_residual", "is_reproduced", "residual_vanishes"]
+__all__ = ["ExactTableError", "check_residual", "is_reproduced", "residual_vanishes"]
 
 Floats = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]
@@ -29,6 +29,10 @@ _EXACT = 1e-6
 # looked at again.
 _COARSE, _FINE = 1e-4, 1e-10
 _MOST_STEPS = 2000
+
+
+class ExactTableError(DesignError):
+    """The terms reproduce the scores without any remainder."""
 
 
 def check_residual(
@@ -73,7 +77,7 @@ def check_residual(
 
     Raises
     ------
-    DesignError
+    ExactTableError
         If the terms reproduce all scores of the table, or of one such level.
     """
     bare = _without_own_noise(outcome, noise)
@@ -92,7 +96,7 @@ def check_residual(
             f"{smaller}check whether scores were computed from each other (one metric from"
             " another, averages, copied rows, numbers without noise) and leave those out"
         )
-        raise DesignError(
+        raise ExactTableError(
             f"{name}: {predictor} reproduces all {bare.sum()} scores exactly"
             f"{'' if bare.all() else ' that have no standard error of their own'}, {why}; {do}"
         )
@@ -101,7 +105,7 @@ def check_residual(
     for level, label in enumerate(residual_labels):
         rows = bare & (residual_index == level)
         if is_reproduced(outcome.linear, shared, slopes, rows):
-            raise DesignError(
+            raise ExactTableError(
                 f"{name}: {predictor} reproduces all {rows.sum()} scores of {residual_by} {label!r}"
                 f" exactly, and residual_by gives them a residual of their own, {why}; leave out"
                 f" residual_by or this {residual_by}, or check whether its scores were computed"
