@@ -178,6 +178,12 @@ def test_a_metric_computed_from_another_is_refused_and_not_counted_twice() -> No
         build_design(copied, load_spec("dataset"))
     with pytest.raises(DesignError, match="reproduces all 144 scores exactly.*one of two metrics"):
         choose_model(AUTO, copied)
+    third = frame["score"].where(first, frame["score"] + 1.0 / 3.0).round(2)
+    printed = Records.from_frame(
+        frame.assign(score=third)[["language", "task", "model", "score"]], name="printed"
+    )
+    with pytest.raises(DesignError, match="144 scores to the printed digits.*one of two metrics"):
+        choose_model(AUTO, printed)
     # The advice works when followed.
     single = Records.from_frame(
         frame.loc[first, ["language", "task", "model", "score"]], name="one"

@@ -11,6 +11,7 @@ import pytest
 from bayeseval import load
 from bayeseval.design import Design, build_design
 from bayeseval.design.exact import is_reproduced, residual_vanishes
+from bayeseval.design.outcome import largest_rounding
 from bayeseval.errors import DesignError
 from bayeseval.records import Records
 from bayeseval.spec import load_spec
@@ -52,9 +53,76 @@ def test_an_additive_table_is_refused_and_one_with_noise_is_not() -> None:
         design_of(additive())
     assert "reproduces all 60 scores exactly" in str(one.value)
     assert "\n" not in str(one.value)
-    # Scores that are printed with four decimals carry rounding, which engines can fit.
-    design_of(additive().round({"score": 4}))
     design_of(additive(noise=0.01))
+
+
+@pytest.mark.parametrize(
+    ("decimals", "how"),
+    [
+        (0, None),
+        # Rounding to one decimal is 0.002 of the scores' sd, more than a thousandth.
+        (1, None),
+        (2, "to the printed digits, so only rounding is left"),
+        (4, "to the printed digits, so only rounding is left"),
+        # Below a millionth of the sd, whatever the digits.
+        (6, "exactly, so nothing is left"),
+    ],
+)
+def test_printed_sums_are_refused_where_only_rounding_is_left(
+    decimals: int, how: str | None
+) -> None:
+    frame = additive().round({"score": decimals})
+    if how is None:
+        design_of(frame)
+        return
+    with pytest.raises(DesignError, match=f"reproduces all 60 scores {how}"):
+        design_of(frame)
+    # The same table in shares: digits count, not units.
+    shares = frame.assign(score=frame["score"] / 100.0)
+    with pytest.raises(DesignError, match=f"reproduces all 60 scores {how}"):
+        build_design(Records.from_frame(shares, name="s", units=(0, 1)), load_spec("additive"))
+
+
+@pytest.mark.parametrize("decimals", [0, 1, 2, 4])
+def test_printed_scores_with_noise_are_not_refused(decimals: int) -> None:
+    for noise in (0.1, 1.0, 4.0):
+        design_of(additive(noise=noise).round({"score": decimals}))
+    # Noise just beyond rounding, though below a thousandth of the scores' sd.
+    design_of(additive(noise=0.012).round({"score": 2}))
+    # Few and coarse scores, with one degree of freedom left for the residual.
+    square = pd.DataFrame(
+        {
+            "model": ["A", "A", "B", "B"],
+            "language": ["de", "en", "de", "en"],
+            "task": ["qa"] * 4,
+            "score": np.round([10.0, 35.0, 80.0, 90.0], decimals),
+        }
+    )
+    design_of(square)
+    design_of(square.assign(score=[0.0, 0.0, 0.0, 1.0]))
+
+
+def test_printed_sums_of_logits_are_refused_under_the_logit_link() -> None:
+    frame = additive()
+    frame["score"] = (100.0 / (1.0 + np.exp(-(frame["score"] - 55.0) / 10.0))).round(3)
+    with pytest.raises(DesignError, match="reproduces all 60 scores to the printed digits"):
+        design_of(frame, "logit")
+    # Sums of logits are no sums of scores.
+    design_of(frame, "additive")
+
+
+def test_rounding_is_that_of_each_task_on_the_scale_of_the_linear_predictor() -> None:
+    frame = additive(noise=2.0)
+    printed = frame["score"].where(frame["task"] != "qa", frame["score"].round(1))
+    frame["score"] = printed.where(frame["task"] != "ner", frame["score"].round(3))
+    for spec, slope in (("additive", 1.0), ("logit", None)):
+        design = design_of(frame, spec)
+        task = design.factor_index["task"]
+        found = largest_rounding(design.outcome, design.score, task)
+        half = np.array([{"qa": 0.05, "ner": 0.0005}.get(t, 0.0) for t in design.coords["task"]])
+        p = design.score / 100.0
+        per_unit = slope or 1.0 / (100.0 * p * (1.0 - p))
+        np.testing.assert_allclose(found, half[task] * per_unit, rtol=1e-9)
 
 
 @pytest.mark.parametrize("spec", ["interaction", "crossed", "paper", "robust", "logit"])
@@ -72,6 +140,12 @@ def test_a_metric_computed_from_another_is_refused_where_a_term_shares_it() -> N
         design_of(two_metrics(), "dataset")
     design_of(two_metrics(), "additive")
     design_of(two_metrics(noise=0.01), "dataset")
+    # Both metrics printed, each with rounding of its own.
+    printed = two_metrics()
+    printed.loc[printed["metric"] == "f1", "score"] += 1.0 / 3.0
+    with pytest.raises(DesignError, match="reproduces all 120 scores to the printed digits"):
+        design_of(printed.round({"score": 2}), "dataset")
+    design_of(printed.round({"score": 1}), "dataset")
 
 
 def test_the_advice_works_when_followed() -> None:

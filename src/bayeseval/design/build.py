@@ -13,7 +13,13 @@ from bayeseval.design.covariates import Slope, build_slopes
 from bayeseval.design.exact import check_residual
 from bayeseval.design.forms import choose_forms
 from bayeseval.design.identify import check_interactions, check_main_effects
-from bayeseval.design.outcome import Outcome, build_outcome, identity_outcome, task_families
+from bayeseval.design.outcome import (
+    Outcome,
+    build_outcome,
+    identity_outcome,
+    largest_rounding,
+    task_families,
+)
 from bayeseval.design.ranges import check_ranges
 from bayeseval.design.replicates import Noise, build_noise
 from bayeseval.design.share_errors import (
@@ -146,6 +152,7 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
         noise=noise,
         terms=terms,
         slopes=slopes,
+        rounding=largest_rounding(outcome, score, factor_index[names.TASK]),
         residual_by=by,
         residual_index=None if by is None else factor_index[by],
         residual_labels=() if by is None else coords[by],

@@ -25,6 +25,14 @@ Bools = npt.NDArray[np.bool_]
 # fewer digits, and below it the variances of residual and effects no longer fit in float64
 # together (the marginal engine works at 1e-6 and fails at 1e-8).
 _EXACT = 1e-6
+# Printed scores are sums up to their last digits. A residual that rounding alone explains says
+# nothing of noise, but only where it is this small against the scores: sums printed with one
+# decimal or none (on 0-100) leave a residual of their own, which engines can fit, and few or
+# coarse scores come that near to sums by accident.
+_PRINTED = 1e-3
+# Rounding errors have the variance h^2 / 3, with h half a unit. The mean square of 10 of them
+# exceeds twice that less than once in a thousand, and projecting them only makes them smaller.
+_ROUNDING_VARIANCE = 2.0 / 3.0
 # A table with noise is recognised within this precision; only one that seems to have none is
 # looked at again.
 _COARSE, _FINE = 1e-4, 1e-10
@@ -42,6 +50,7 @@ def check_residual(
     noise: Noise,
     terms: Sequence[Term],
     slopes: Sequence[Slope],
+    rounding: Floats | None = None,
     residual_index: Index | None = None,
     residual_labels: Sequence[str] = (),
     residual_by: str | None = None,
@@ -50,7 +59,9 @@ def check_residual(
 
     With n records, rank r of the linear predictor and a least-squares residual of zero, the
     likelihood grows as sigma^-(n - r) as sigma goes to zero. The prior of sigma is flat
-    there, so that no posterior exists for n > r, and samplers never come to an end.
+    there, so that no posterior exists for n > r, and samplers never come to an end. Printed
+    scores leave their rounding, from which the residual says as little: what is no larger
+    than rounding, and below a thousandth of the scores' sd, counts as zero.
 
     Records whose own noise is known (standard errors, replicates, counts of items) are not
     looked at: their likelihood stays finite. Where the residual differs by level, the
@@ -68,6 +79,9 @@ def check_residual(
         Terms of the linear predictor.
     slopes : sequence of Slope
         Covariates.
+    rounding : ndarray, shape (n_records,), or None
+        How far printing may have moved each score; see
+        :func:`bayeseval.design.outcome.largest_rounding`. None where scores have all digits.
     residual_index : ndarray of int, shape (n_records,), or None
         Level of each record where every level has a residual sd of its own.
     residual_labels : sequence of str
@@ -83,10 +97,23 @@ def check_residual(
     bare = _without_own_noise(outcome, noise)
     shared = [term for term in terms if not term.is_noise]
     predictor = " + ".join(["intercept", *(s.name for s in slopes), *(t.name for t in shared)])
-    why = "so nothing is left to estimate the residual from and no posterior exists"
-    if is_reproduced(outcome.linear, shared, slopes, bare):
+
+    def found(terms: Sequence[Term], rows: Bools) -> tuple[str, str] | None:
+        """How well the terms reproduce the scores, and what follows; None where they do not."""
+        printed = _tolerance(outcome.linear[rows], None if rounding is None else rounding[rows])
+        if not is_reproduced(outcome.linear, terms, slopes, rows, printed):
+            return None
+        if residual_vanishes(outcome.linear, terms, slopes, rows):
+            return (
+                "exactly",
+                "nothing is left to estimate the residual from and no posterior exists",
+            )
+        return "to the printed digits", "only rounding is left to estimate the residual from"
+
+    how = found(shared, bare)
+    if how is not None:
         main = [term for term in shared if len(term.factors) == 1]
-        fewer = len(main) < len(shared) and not is_reproduced(outcome.linear, main, slopes, bare)
+        fewer = len(main) < len(shared) and found(main, bare) is None
         # Fewer terms would count every copy of a metric as evidence of its own.
         copies = any(names.DATASET in term.factors for term in shared)
         smaller = "fit a model with fewer terms (--model additive), or " if fewer else ""
@@ -97,18 +124,20 @@ def check_residual(
             " another, averages, copied rows, numbers without noise) and leave those out"
         )
         raise ExactTableError(
-            f"{name}: {predictor} reproduces all {bare.sum()} scores exactly"
-            f"{'' if bare.all() else ' that have no standard error of their own'}, {why}; {do}"
+            f"{name}: {predictor} reproduces all {bare.sum()} scores {how[0]}"
+            f"{'' if bare.all() else ' that have no standard error of their own'}, so {how[1]};"
+            f" {do}"
         )
     if residual_index is None:
         return
     for level, label in enumerate(residual_labels):
         rows = bare & (residual_index == level)
-        if is_reproduced(outcome.linear, shared, slopes, rows):
+        how = found(shared, rows)
+        if how is not None:
             raise ExactTableError(
                 f"{name}: {predictor} reproduces all {rows.sum()} scores of {residual_by} {label!r}"
-                f" exactly, and residual_by gives them a residual of their own, {why}; leave out"
-                f" residual_by or this {residual_by}, or check whether its scores were computed"
+                f" {how[0]}, and residual_by gives them a residual of their own, so {how[1]}; leave"
+                f" out residual_by or this {residual_by}, or check whether its scores were computed"
                 " from others"
             )
 
@@ -125,8 +154,21 @@ def _without_own_noise(outcome: Outcome, noise: Noise) -> Bools:
     return bare
 
 
+def _tolerance(values: Floats, rounding: Floats | None) -> float:
+    """The largest residual that counts as none, as a share of the values' spread."""
+    size = float(np.linalg.norm(values - values.mean())) if len(values) else 0.0
+    if rounding is None or size == 0.0:
+        return _EXACT
+    printed = float(np.sqrt(_ROUNDING_VARIANCE * (rounding**2).sum())) / size
+    return max(_EXACT, min(_PRINTED, printed))
+
+
 def is_reproduced(
-    values: Floats, terms: Sequence[Term], slopes: Sequence[Slope], rows: Bools
+    values: Floats,
+    terms: Sequence[Term],
+    slopes: Sequence[Slope],
+    rows: Bools,
+    tolerance: float = _EXACT,
 ) -> bool:
     """Whether the terms reproduce the values exactly although they could not any values.
 
@@ -140,8 +182,10 @@ def is_reproduced(
         Covariates.
     rows : ndarray of bool, shape (n_records,)
         The records to look at.
+    tolerance : float
+        The largest residual that counts as none, as a share of the values' spread.
     """
-    if not rows.any() or not residual_vanishes(values, terms, slopes, rows):
+    if not rows.any() or not residual_vanishes(values, terms, slopes, rows, tolerance):
         return False
     # As many directions as records reproduce everything, and that says nothing.
     anything = np.random.default_rng(0).standard_normal(len(values))
@@ -149,14 +193,18 @@ def is_reproduced(
 
 
 def residual_vanishes(
-    values: Floats, terms: Sequence[Term], slopes: Sequence[Slope], rows: Bools
+    values: Floats,
+    terms: Sequence[Term],
+    slopes: Sequence[Slope],
+    rows: Bools,
+    tolerance: float = _EXACT,
 ) -> bool:
     """Whether the least-squares residual is zero; parameters as for :func:`is_reproduced`."""
-    return _vanishes(_columns(terms, slopes, rows), values[rows])
+    return _vanishes(_columns(terms, slopes, rows), values[rows], tolerance)
 
 
-def _vanishes(columns: Any, values: Floats) -> bool:
-    """Whether the values are sums of the columns, to working precision."""
+def _vanishes(columns: Any, values: Floats, tolerance: float) -> bool:
+    """Whether the values are sums of the columns, to this share of their spread."""
     from scipy.sparse.linalg import lsqr
 
     centred = values - values.mean()
@@ -166,7 +214,7 @@ def _vanishes(columns: Any, values: Floats) -> bool:
     for precision in (_COARSE, _FINE):
         solution = lsqr(columns, centred, atol=precision, btol=precision, iter_lim=_MOST_STEPS)[0]
         left = float(np.linalg.norm(centred - columns @ solution)) / size
-        if left <= _EXACT:
+        if left <= tolerance:
             return True
         if left > np.sqrt(_COARSE):
             return False

@@ -22,12 +22,19 @@ from bayeseval import names
 from bayeseval.errors import DesignError, did_you_mean
 from bayeseval.spec import ModelSpec
 
-__all__ = ["Outcome", "build_outcome", "half_unit", "identity_outcome", "task_families"]
+__all__ = [
+    "Outcome",
+    "build_outcome",
+    "half_unit",
+    "identity_outcome",
+    "largest_rounding",
+    "task_families",
+]
 
 Index = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-_MOST_DECIMALS = 6
+_MOST_DECIMALS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,3 +365,30 @@ def half_unit(score: Floats) -> float:
         if np.abs(score - np.round(score, decimals)).max(initial=0.0) < 1e-9:
             return float(0.5 * 10.0**-decimals)
     return 0.0
+
+
+def largest_rounding(outcome: Outcome, score: Floats, task: Index) -> Floats:
+    """How far printing may have moved each value of the linear predictor's scale.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        What the scores are to the likelihoods.
+    score : ndarray, shape (n_records,)
+        In score units.
+    task : ndarray of int, shape (n_records,)
+        Task of each record. Tasks may be printed with different numbers of decimals.
+
+    Returns
+    -------
+    ndarray, shape (n_records,)
+        Half a unit of the last decimal of the record's task, moved to the scale of
+        `outcome.linear`; 0 where scores have all their digits.
+    """
+    half = np.array([half_unit(score[task == t]) for t in range(len(outcome.of_task))])[task]
+    if outcome.link == "identity":
+        return half
+    span = (outcome.upper - outcome.lower)[task]
+    floor = np.zeros(len(task)) if outcome.chance is None else outcome.chance[task]
+    own = 1.0 / (1.0 + np.exp(-outcome.linear))
+    return np.asarray(half / span / (1.0 - floor) / (own * (1.0 - own)))
