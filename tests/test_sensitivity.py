@@ -186,6 +186,8 @@ def test_the_command_writes_a_folder(
     alone = sensitivity(small, drop="model", jobs=1).table
     pd.testing.assert_frame_equal(table, alone.reset_index(drop=True).replace("", np.nan),
                                   check_dtype=False)  # fmt: skip
+    moves = pd.read_csv(out / "tables" / "moves.csv")
+    assert (moves["level_name"] == moves["level"]).all()  # nobody knows these languages
     assert (out / "figures" / "sensitivity.png").stat().st_size > 10_000
     assert json.loads((out / "run.json").read_text())["fitted_with"] == "marginal"
     assert main([*arguments, "--drop-group", "nothing", "--out", str(out)]) == 2

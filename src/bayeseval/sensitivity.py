@@ -114,7 +114,8 @@ class Sensitivity:
         known = self.fit.run.get("language_names")
         tables = {"sensitivity": self.table, "moves": self.moves}
         if len(self.outliers):
-            tables["outliers"] = add_language_names(self.outliers, known)
+            tables["outliers"] = self.outliers
+        tables = {name: add_language_names(table, known) for name, table in tables.items()}
         return write_sensitivity(
             Path(folder),
             tables,
@@ -159,7 +160,12 @@ class Sensitivity:
         """Summary, outliers and verdict as text."""
         from bayeseval.output import format_sensitivity
 
-        return format_sensitivity(self.table, self.outliers, self.verdict)
+        return format_sensitivity(
+            self.table,
+            self.outliers,
+            self.verdict,
+            language_names=self.fit.run.get("language_names"),
+        )
 
 
 def sensitivity(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import weakref
 from collections.abc import Sequence
@@ -175,18 +176,26 @@ def test_overflow_is_a_note_and_a_gap(tmp_path: Path) -> None:
     last = measured.pooled().iloc[-1]
     assert (last["language"], np.isnan(last["alignment"])) == ("fra_Latn", True)
     text = format_alignment(measured.pooled(), measured.notes, pivot="eng_Latn")
-    assert "fra_Latn           -" in text
+    assert re.search(r"^  French \(fra_Latn\) +- ", text, re.MULTILINE)
 
 
 def test_the_result_folder(tmp_path: Path, whole: Measured) -> None:
     run = {"data_hash": "a", "spec_hash": "b", "engine": "mexa", "seed": 0}
     folder = write_alignment(tmp_path / "out", whole.tidy(), whole.pooled(), run=run)
-    pd.testing.assert_frame_equal(pd.read_csv(folder / "alignment.csv"), whole.tidy())
+    written = pd.read_csv(folder / "alignment.csv")
+    pd.testing.assert_frame_equal(written.drop(columns="language_name"), whole.tidy())
+    by_code = dict(zip(written["language"], written["language_name"], strict=True))
+    assert (by_code["eng_Latn"], by_code["fra_Latn"]) == ("English", "French")
+    pooled = pd.read_csv(folder / "pooled.csv").set_index("language")["language_name"]
+    assert dict(pooled) == by_code
     assert list(pd.read_csv(folder / "pooled.csv")["language"]) == list(whole.pooled()["language"])
     assert (folder / "figures" / "alignment.png").read_bytes().startswith(b"\x89PNG")
     text = format_alignment(whole.pooled(), whole.notes, pivot="eng_Latn")
-    assert text.startswith("Alignment with eng_Latn, mean over layers, 20 sentences (7 languages)")
-    assert "eng_Latn  " not in text
+    assert text.startswith(
+        "Alignment with English (eng_Latn), mean over layers, 20 sentences (7 languages)"
+    )
+    assert text.count("eng_Latn") == 1
+    assert all(f"{name} ({code})" in text for code, name in by_code.items())
     assert "note: 3 sentences were cut at 64 tokens" in text
 
 

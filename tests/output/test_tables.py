@@ -13,6 +13,8 @@ import pytest
 from xarray import DataTree
 
 from bayeseval.errors import InputError
+from bayeseval.output.language_names import add_language_names
+from bayeseval.output.sensitivity import format_sensitivity
 from bayeseval.output.store import write_csv
 from bayeseval.output.tables import result_tables
 from tests.output.trees import hand_tree, random_tree
@@ -346,3 +348,28 @@ def test_a_geometric_mean_that_does_not_exist_says_why(
     assert row["note"].startswith(f"not reported: {row['excluded_draws']} of 40 draws (")
     assert "at or below 0" in row["note"]
     assert set(table.loc[~lost, "note"]) == {""}
+
+
+def test_names_stand_beside_codes_in_the_tables_of_refits() -> None:
+    known = {"de": "German", "sw": "Swahili"}
+    moves = pd.DataFrame(
+        {
+            "level": ["de", "A", "sw"],
+            "quantity": ["language_potential", "standardised_score", "language_potential"],
+            "drop": ["model", "model", "language"],
+            "without": ["A", "B", "de"],
+        }
+    )
+    named = add_language_names(moves, known)
+    assert list(named["level_name"]) == ["German", "A", "Swahili"]
+    assert list(named["without_name"]) == ["A", "B", "German"]
+    assert "without_name" not in add_language_names(moves.assign(drop="model"), known)
+    text = format_sensitivity(
+        pd.DataFrame({"drop": [], "without": [], "quantity": []}),
+        pd.DataFrame(
+            {"model": ["A"], "language": ["sw"], "task": ["t"], "score": [3.0], "residual": [-9.0]}
+        ),
+        [],
+        language_names=known,
+    )
+    assert "A       Swahili (sw)   t" in text

@@ -15,6 +15,11 @@ __all__ = ["LANGUAGE_NAME", "add_language_names", "name_and_code"]
 LANGUAGE_NAME: Final = "language_name"
 # Columns that say how a table was made stand last.
 _LAST: Final = ("ci_kind", "ci_prob")
+# Columns that hold languages in some rows: those where another column has this value.
+_SOME: Final[Mapping[str, tuple[str, str]]] = {
+    "level": ("quantity", names.LANGUAGE_POTENTIAL),
+    "without": ("drop", names.LANGUAGE),
+}
 
 
 def name_and_code(codes: Iterable[object], language_names: Mapping[str, str] | None) -> list[str]:
@@ -39,23 +44,23 @@ def add_language_names(
     ----------
     table : pandas.DataFrame
         With the column ``language``, ``worst_language`` or, in ranks of several quantities,
-        ``level``; the new column is called ``<column>_name``. Returned as it is where it has
-        no languages, or has their names already.
+        ``level``, in refits ``without``; the new column is called ``<column>_name``.
+        Returned as it is where it has no languages, or has their names already.
     language_names : mapping of str to str, optional
         Code to name.
     after : str, optional
         Column before the new one; left out, it follows the columns of results.
     """
     known = language_names or {}
-    for column in (names.LANGUAGE, "worst_language", "level"):
+    for column in (names.LANGUAGE, "worst_language", *_SOME):
         if column not in table or f"{column}_name" in table:
             continue
         codes = [str(code) for code in table[column]]
-        if column == "level":
-            # Levels of the other quantities are models.
-            if "quantity" not in table or names.LANGUAGE_POTENTIAL not in set(table["quantity"]):
+        if column in _SOME:
+            kind, value = _SOME[column]
+            if kind not in table or value not in set(table[kind]):
                 continue
-            languages = table["quantity"] == names.LANGUAGE_POTENTIAL
+            languages = table[kind] == value
             named = [
                 known.get(code, code) if language else code
                 for code, language in zip(codes, languages, strict=True)

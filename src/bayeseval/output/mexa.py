@@ -14,8 +14,10 @@ import numpy as np
 import pandas as pd
 
 from bayeseval.output._style import drawable, new_figure, plain, save_figure, shorten, styled
+from bayeseval.output.language_names import add_language_names, name_and_code
 from bayeseval.output.store import Writer, write_csv, write_folder
 from bayeseval.output.text import text_table
+from bayeseval.records.language_labels import names_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,9 +83,10 @@ def write_alignment(
     InputError
         If the folder may not be replaced, or cannot be written.
     """
+    known = _names(pooled)
     writers: dict[str, Writer] = {
-        "alignment.csv": partial(write_csv, tidy),
-        "pooled.csv": partial(write_csv, pooled),
+        f"{name}.csv": partial(write_csv, add_language_names(table, known, after="language"))
+        for name, table in (("alignment", tidy), ("pooled", pooled))
     }
     for label, path in (embeddings or {}).items():
         writers[f"embeddings/{label}{path.suffix}"] = partial(shutil.copyfile, path)
@@ -132,7 +135,10 @@ def alignment_figure(tidy: pd.DataFrame, pooled: pd.DataFrame) -> Figure:
         vmax=1.0,
         interpolation="nearest",
     )
-    labels = [plain(label) if drawable(label) else "?" for label in order]
+    labels = [
+        plain(shorten(label)) if drawable(label) else "?"
+        for label in name_and_code(order, _names(pooled))
+    ]
     axes.set_yticks(np.arange(len(order)), labels, fontsize=7.0)
     scores = pooled.set_index("language")["alignment"]
     for row, label in enumerate(order):
@@ -158,12 +164,13 @@ def alignment_figure(tidy: pd.DataFrame, pooled: pd.DataFrame) -> Figure:
 
 def format_alignment(pooled: pd.DataFrame, notes: Sequence[str], *, pivot: str) -> str:
     """Table of pooled scores as text, the best aligned language first."""
+    known = _names(pooled)
     others = pooled[pooled["language"] != pivot]
     shown = others
     if len(others) > 2 * _LISTED:
         shown = pd.concat([others.head(_LISTED), others.tail(_LISTED)])
     columns: dict[str, list[str]] = {
-        "language": [str(label) for label in shown["language"]],
+        "language": name_and_code(shown["language"], known),
         "alignment": [_number(value) for value in shown["alignment"]],
         "best layer": ["-" if pd.isna(layer) else str(layer) for layer in shown["best_layer"]],
         "there": [_number(value) for value in shown["best_alignment"]],
@@ -176,11 +183,15 @@ def format_alignment(pooled: pd.DataFrame, notes: Sequence[str], *, pivot: str) 
     first = pooled.iloc[0]
     how = "mean" if first["pooling"] == "mean" else "maximum"
     heading = (
-        f"Alignment with {pivot}, {how} over layers, {first['n']} sentences "
-        f"({len(others)} languages)"
+        f"Alignment with {name_and_code([pivot], known)[0]}, {how} over layers, "
+        f"{first['n']} sentences ({len(others)} languages)"
     )
     sentences = [textwrap.fill(f"note: {note}", _COLUMNS) for note in notes]
     return "\n".join([text_table(heading, columns), *sentences])
+
+
+def _names(pooled: pd.DataFrame) -> dict[str, str]:
+    return names_of([str(label) for label in pooled["language"]], {})
 
 
 def _number(value: float) -> str:

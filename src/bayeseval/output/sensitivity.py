@@ -23,7 +23,7 @@ from bayeseval.output._style import (
     shorten,
     styled,
 )
-from bayeseval.output.language_names import add_language_names
+from bayeseval.output.language_names import add_language_names, name_and_code
 from bayeseval.output.numbers import value_digits, value_texts
 from bayeseval.output.store import Writer, write_csv, write_folder
 from bayeseval.output.text import text_table
@@ -100,7 +100,13 @@ def write_sensitivity(
     return write_folder(folder, writers, run=run, force=force)
 
 
-def format_sensitivity(table: pd.DataFrame, outliers: pd.DataFrame, verdict: Sequence[str]) -> str:
+def format_sensitivity(
+    table: pd.DataFrame,
+    outliers: pd.DataFrame,
+    verdict: Sequence[str],
+    *,
+    language_names: Mapping[str, str] | None = None,
+) -> str:
     """Summary by what was left out, the records left out as outliers, and the sentences."""
     columns: dict[str, list[str]] = {
         key: []
@@ -134,7 +140,7 @@ def format_sensitivity(table: pd.DataFrame, outliers: pd.DataFrame, verdict: Seq
                 "Left out for their residuals (observed less expected score)",
                 {
                     "model": list(shown[names.MODEL]),
-                    "language": list(shown[names.LANGUAGE]),
+                    "language": name_and_code(shown[names.LANGUAGE], language_names),
                     "task": list(shown[names.TASK]),
                     "score": value_texts(shown[names.SCORE], digits),
                     "residual": value_texts(shown["residual"], digits, sign=True),
