@@ -44,11 +44,31 @@ def test_pairs_from_a_file_need_not_have_been_tested_and_count_once(tmp_path: Pa
     assert choose_pairs(table(), path).name == str(path)
 
 
+def test_languages_by_name_and_by_another_code() -> None:
+    pairs = pd.DataFrame(
+        {"language": ["German", "de", "eng_Latn", "SWAHILI"], "task": ["qa", "nli", "qa", "nli"]}
+    )
+    assert labels(table(), pairs) == [("de", "nli"), ("de", "qa"), ("en", "qa"), ("sw", "nli")]
+
+
+def test_names_that_the_user_gave_are_known_and_one_of_two_languages_is_not_taken() -> None:
+    rows = [("A", "xa", "qa"), ("B", "zh_Hans", "qa"), ("A", "zh_Hant", "qa")]
+    frame = pd.DataFrame(rows, columns=["model", "language", "task"]).assign(score=[1.0, 2.0, 3.0])
+    records = Records.from_frame(frame, name="own", language_names={"xa": "Xanaduan"})
+    named = pd.DataFrame({"language": ["xanaduan"], "task": ["qa"]})
+    assert labels(records, named) == [("xa", "qa")]
+    # Both scripts are Chinese, the plain name means the first.
+    chinese = pd.DataFrame({"language": ["Chinese (Traditional)", "Chinese"], "task": ["qa", "qa"]})
+    assert labels(records, chinese) == [("zh_Hans", "qa"), ("zh_Hant", "qa")]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("language\nde\n", "no column 'task'"),
-        ("language,task\nen,qa\nger,qa\n", "line 3, column 'language': no language 'ger' in small"),
+        ("language,task\nen,qa\nfr,qa\n", "line 3, column 'language': no language 'fr' in small"),
+        ("language,task\nFrench,qa\n", "line 2, column 'language': no language 'French' in small"),
+        ("language,task\nGermann,qa\n", "no language 'Germann' in small; .* 'German'"),
         ("language,task\nen,qaa\n", "line 2, column 'task': no task 'qaa' in small.*'qa'"),
     ],
 )

@@ -11,7 +11,7 @@ from bayeseval.records.coded import Coded
 from bayeseval.records.language_codes import is_code, nearest_name, understand, variant_name
 from bayeseval.records.report import shorten, show
 
-__all__ = ["merge_labels", "names_of", "unknown_labels"]
+__all__ = ["merge_labels", "names_of", "same_language", "unknown_labels"]
 
 _SHOWN = 4
 # Shorter labels are near to something by chance.
@@ -105,6 +105,47 @@ def _sharing(names: Mapping[str, str]) -> list[list[str]]:
     for label, name in names.items():
         by_name[name].append(label)
     return [labels for labels in by_name.values() if len(labels) > 1]
+
+
+def same_language(
+    asked: Iterable[str], labels: Sequence[str], named: Mapping[str, str]
+) -> dict[str, str]:
+    """Which label of a table another text means: a name, or another code of one language.
+
+    Parameters
+    ----------
+    asked : iterable of str
+        Texts that may or may not be labels of the table.
+    labels : sequence of str
+        The table's language labels.
+    named : mapping of str to str
+        Their names, as :func:`names_of`.
+
+    Returns
+    -------
+    dict of str to str
+        From each text to the one label that it means; texts that mean none, or several, are
+        left out.
+    """
+    own = set(labels)
+    by_name: dict[str, list[str]] = defaultdict(list)
+    by_language: dict[tuple[str, str, str | None], list[str]] = defaultdict(list)
+    found: dict[str, str] = {}
+    for label in labels:
+        by_name[named.get(label, label).casefold()].append(label)
+    rest = [text for text in asked if text not in own]
+    for label in labels if rest else ():
+        one = understand(label)
+        if one is not None:
+            by_language[one.code, one.script, one.territory].append(label)
+    for text in rest:
+        meant = by_name.get(text.casefold(), [])
+        one = None if meant else understand(text)
+        if one is not None:
+            meant = by_language.get((one.code, one.script, one.territory), [])
+        if len(meant) == 1:
+            found[text] = meant[0]
+    return found
 
 
 def unknown_labels(labels: Iterable[str], named: Iterable[str]) -> list[str]:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.records.cells import clean_labels
+from bayeseval.records.language_labels import same_language
 from bayeseval.records.raw import RawTable, make_table
 from bayeseval.records.readers.tabular import read_table
 from bayeseval.records.report import WARNING
@@ -54,7 +55,8 @@ def choose_pairs(records: Records, source: PairSource = "any") -> PairChoice:
     source : str, Path or DataFrame
         ``any``: pairs that any model was tested on. ``shared``: that two models or more were
         tested on. Else a table with the columns ``language`` and ``task``, or its file; its
-        pairs need not have been tested.
+        pairs need not have been tested. A language may also be given by its English name or by
+        another code of the same language.
 
     Raises
     ------
@@ -137,12 +139,17 @@ def _positions(records: Records, table: RawTable, factor: str) -> Index:
     column = table.columns[factor]
     labels = clean_labels(column, table=table, column=factor, what=factor).values
     levels = records.coords[factor]
-    unknown = [i for i, label in enumerate(labels.levels) if label not in levels]
+    own = {label: label for label in levels}
+    named = records.language_names if factor == "language" else {}
+    if factor == "language":
+        own |= same_language(labels.levels, levels, named)
+    unknown = [i for i, label in enumerate(labels.levels) if label not in own]
     if unknown:
         row = int(np.flatnonzero(labels.codes == unknown[0])[0])
+        known = [*levels, *(named[label] for label in levels if label in named)]
         raise InputError(
             f"{table.at(row, factor)}: no {factor} {labels[row]!r} in {records.name}"
-            f"{did_you_mean(labels[row], levels)}"
+            f"{did_you_mean(labels[row], known)}"
         )
     place = {label: i for i, label in enumerate(levels)}
-    return np.array([place[label] for label in labels.levels], dtype=np.int64)[labels.codes]
+    return np.array([place[own[label]] for label in labels.levels], dtype=np.int64)[labels.codes]
