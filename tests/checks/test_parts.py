@@ -8,7 +8,7 @@ import pytest
 from scipy import integrate, stats
 
 from bayeseval.checks.connections import connection_check
-from bayeseval.checks.container import FAIL, WARN, judge
+from bayeseval.checks.container import FAIL, WARN, Check, Checks, judge
 from bayeseval.checks.gaussian import LeaveOneOut, why_no_closed_form
 from bayeseval.checks.prior import draw_prior, log_density, log_prior, prior_values
 from bayeseval.checks.realised import between_groups, levene
@@ -187,3 +187,20 @@ def test_connections() -> None:
     assert status == "warn"
     assert "2 of 3 pairs of models share no language-task pair" in said
     assert "a and c, b and c; with a single record: language z." in said
+
+
+def test_what_does_not_apply_is_named_with_its_reason() -> None:
+    checks = [
+        Check("prior_range", "not applicable", sentence="The scores have no known bounds."),
+        Check("calibration", "pass", sentence="Fine."),
+        Check("outside_bounds", "not applicable", sentence="The scores have no known bounds."),
+        Check("normality_task", "not applicable", sentence="Fewer than four tasks."),
+    ]
+    text = str(Checks.of(checks, {}))
+    assert text.startswith("Model checks: 1 passed, 3 not applicable\n")
+    assert text.endswith(
+        "\n  pass  calibration"
+        "\n  n/a   prior range, outside bounds (the scores have no known bounds); normality task "
+        "(fewer than\n        four tasks)"
+    )
+    assert "n/a" not in str(Checks.of(checks[1:2], {}))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from scipy.special import logit
 
 from bayeseval.design import build_design, restore_design
@@ -115,6 +116,32 @@ def test_scores_without_bounds_have_no_logit_link() -> None:
     with pytest.raises(DesignError, match="bounds of the scores of task 't0' are not known"):
         build_design(table, load_spec({"name": "x", "likelihood": "beta"}))
     build_design(table, load_spec({"name": "x", "likelihood": "student_t"}))
+
+
+@pytest.mark.parametrize(
+    ("scores", "line"),
+    [
+        ((0.2, 0.9), "units: {lower: 0, upper: 1}"),
+        ((3.0, 71.5), "units: {lower: 0, upper: 100}"),
+        ((12.0, 534.0), "units: {lower: 0, upper: 600}"),
+        ((2e5, 1234567.0), "units: {lower: 0, upper: 2000000}"),
+        ((-0.4, 0.7), "units: {lower: -1, upper: 1}"),
+        ((-3.0, 70.0), "units: {lower: -100, upper: 100}"),
+    ],
+)
+def test_the_refusal_of_a_table_without_bounds_has_the_line_to_copy(
+    scores: tuple[float, float], line: str
+) -> None:
+    table = frame().drop(columns=["n", "k"])
+    table["score"] = np.linspace(*scores, len(table))
+    unbounded = Records.from_frame(table, name="small", units=(None, None))
+    with pytest.raises(DesignError) as caught:
+        build_design(unbounded, load_spec({"name": "x", "likelihood": "beta"}))
+    assert f"with '{line}', in a YAML file given with --mapping" in str(caught.value)
+    # What is to be copied is accepted.
+    own = yaml.safe_load(line)["units"]
+    declared = Records.from_frame(table, name="small", units=(own["lower"], own["upper"]))
+    build_design(declared, load_spec({"name": "x", "likelihood": "beta"}))
 
 
 def test_seeds_need_normal_scores() -> None:

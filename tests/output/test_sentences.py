@@ -210,6 +210,17 @@ def test_what_was_predicted() -> None:
         "Scores are means over the same 10 language-task pairs. MuRIL was tested on 7 of them; "
         "the rest is predicted."
     )
+    assert prediction_sentence(ranking.assign(share_predicted=[0.7, 0.1, 0.7, 0.6]), 10) == (
+        "Scores are means over the same 10 language-task pairs. A and C were each tested on 3 of "
+        "them; the rest is predicted, and so is more than half for 1 other model."
+    )
+    assert prediction_sentence(ranking.assign(share_predicted=0.4), 10) == (
+        "Scores are means over the same 10 language-task pairs. Every model was tested on 6 of "
+        "them; the rest is predicted."
+    )
+    many = pd.DataFrame({"model": list("ABCDEFG"), "share_predicted": [0.0] + [0.5] * 6})
+    assert "A, B" not in prediction_sentence(many, 10)
+    assert "B, C, D, E and 2 others were each tested on 5 of" in prediction_sentence(many, 10)
     assert prediction_sentence(ranking.assign(share_predicted=0.0), 32) == (
         "All models were tested on all 32 language-task pairs: no score is predicted."
     )

@@ -16,7 +16,7 @@ _WIDTH = 100
 def format_checks(table: pd.DataFrame) -> str:
     """What warns or fails in sentences, with what it means and the next command.
 
-    Checks that pass are listed by name.
+    Checks that pass are listed by name, those that do not apply with the reason.
 
     Parameters
     ----------
@@ -53,9 +53,23 @@ def format_checks(table: pd.DataFrame) -> str:
             lines += textwrap.wrap(meaning, _WIDTH, initial_indent=indent, subsequent_indent=indent)
             # A command is never broken, so that it can be copied.
             lines += [f"{indent}Next: {row['command']}"] if row["command"] else []
-    passed = [str(name).replace("_", " ") for name in table.loc[table["status"] == "pass", "check"]]
-    if passed:
-        lines += textwrap.wrap(
-            f"pass  {', '.join(passed)}", _WIDTH, initial_indent="  ", subsequent_indent="        "
-        )
+    passed = ", ".join(_names(table[table["status"] == "pass"]))
+    unasked = _unasked(table[table["status"] == "not applicable"])
+    for text in (f"pass  {passed}" if passed else "", f"n/a   {unasked}" if unasked else ""):
+        lines += textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="        ")
     return "\n".join(lines)
+
+
+def _names(table: pd.DataFrame) -> list[str]:
+    return [str(name).replace("_", " ") for name in table["check"]]
+
+
+def _unasked(table: pd.DataFrame) -> str:
+    """Checks that do not apply, those of one reason together, with the reason."""
+    by_reason: dict[str, list[str]] = {}
+    for name, sentence in zip(_names(table), table["sentence"], strict=True):
+        by_reason.setdefault(str(sentence).rstrip("."), []).append(name)
+    return "; ".join(
+        f"{', '.join(checks)}" + (f" ({reason[:1].lower()}{reason[1:]})" if reason else "")
+        for reason, checks in by_reason.items()
+    )

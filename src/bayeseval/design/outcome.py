@@ -226,12 +226,14 @@ def build_outcome(
     if set(families) <= set(names.IDENTITY_LINK):
         return identity_outcome(score, task, of_task)
     lower, upper = bounds
+    open_ended = ~(np.isfinite(lower) & np.isfinite(upper))
     for i, label in enumerate(tasks):
-        if not (np.isfinite(lower[i]) and np.isfinite(upper[i])):
+        if open_ended[i]:
             raise DesignError(
                 f"{name}: the bounds of the scores of task {label!r} are not known, which the "
-                f"likelihood {of_task[i]} (logit link) needs; declare them as units, in Python, in "
-                "the card or in a --mapping file"
+                f"likelihood {of_task[i]} (logit link) needs; declare the lowest and the highest "
+                f"score that is possible, for instance with '{_units(score[open_ended[task]])}', "
+                "in a YAML file given with --mapping (units=(lower, upper) in Python)"
             )
     span = upper - lower
     share = (score - lower[task]) / span[task]
@@ -293,6 +295,26 @@ def _present(of_task: Sequence[names.Likelihood]) -> tuple[names.Likelihood, ...
 
 def _positions(families: Sequence[str], of_task: Sequence[str]) -> Index:
     return np.array([list(families).index(family) for family in of_task], dtype=np.int64)
+
+
+def _units(scores: Floats) -> str:
+    """The line of a mapping file that declares a common range around the scores."""
+    lowest, highest = float(scores.min(initial=0.0)), float(scores.max(initial=0.0))
+    # 1 and 100 are the usual bounds; beyond them a round number.
+    upper = next((top for top in (1.0, 100.0) if highest <= top), _round_up(highest))
+    if lowest < 0.0:
+        # -0.4 to 0.7 is a correlation's range, -3 to 50 one of percentages.
+        upper = max(upper, 1.0 if lowest >= -1.0 else _round_up(-lowest))
+        return f"units: {{lower: {-upper:.10g}, upper: {upper:.10g}}}"
+    return f"units: {{lower: 0, upper: {upper:.10g}}}"
+
+
+def _round_up(value: float) -> float:
+    """The next number of one significant digit."""
+    if value <= 0.0:
+        return 1.0
+    step = 10.0 ** np.floor(np.log10(value))
+    return float(np.ceil(value / step) * step)
 
 
 def _floors(

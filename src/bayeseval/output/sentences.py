@@ -186,13 +186,16 @@ def prediction_sentence(ranking: pd.DataFrame, n_pairs: int) -> str:
     pairs = f"{n_pairs} language-task {'pair' if n_pairs == 1 else 'pairs'}"
     if not (share > 0.0).any():
         return f"All models were tested on all {pairs}: no score is predicted."
-    most = int(np.argmax(share))
-    tested = round((1.0 - share[most]) * n_pairs)
+    tested = round((1.0 - share.max()) * n_pairs)
+    # Several may have been tested on the same small number of pairs.
+    fewest = np.rint((1.0 - share) * n_pairs) == tested
+    least = [model for model, few in zip(models, fewest, strict=True) if few]
+    one = "was tested" if len(least) == 1 else "were each tested"
+    who = "Every model was tested" if len(least) == len(models) > 1 else f"{listed(least)} {one}"
     text = (
-        f"Scores are means over the same {pairs}. {models[most]} was tested on {tested} of them; "
-        "the rest is predicted"
+        f"Scores are means over the same {pairs}. {who} on {tested} of them; the rest is predicted"
     )
-    others = int((share > _MOSTLY).sum()) - int(share[most] > _MOSTLY)
+    others = int(((share > _MOSTLY) & ~fewest).sum())
     if others:
         text += f", and so is more than half for {others} other model{'s' if others > 1 else ''}"
     return f"{text}."
