@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from bayeseval import load
 from bayeseval.cli import main
@@ -93,9 +94,95 @@ def test_leaving_out_what_the_advice_names_makes_the_table_ready(
 
 def test_leaving_out_is_no_advice_where_too_little_would_be_left() -> None:
     diagonal = frame([("A", "de", "qa"), ("A", "de", "nli"), ("B", "en", "qa"), ("B", "en", "nli")])
-    assert ready(diagonal).endswith("; add records that cross them")
+    no_part = "because no part with two models and two languages could be fitted"
+    assert ready(diagonal).endswith(f"leaving levels out does not help, {no_part}")
     parts = frame([("A", "de", "qa"), ("A", "en", "qa"), ("B", "hi", "nli"), ("B", "sw", "nli")])
-    assert ready(parts).endswith("; add records that link them")
+    assert ready(parts).endswith(
+        f"; add records that link them; leaving levels out does not help, {no_part}"
+    )
+
+
+LANGUAGES = ("ar", "de", "en", "fr", "hi", "sw")
+OWN_TASKS = [(m, one, f"t_{one}") for m in "ABC" for one in LANGUAGES]
+
+
+def test_all_groups_that_occur_together_are_told_of_at_once() -> None:
+    assert ready(frame(OWN_TASKS)) == (
+        "Ready to fit: no, because language de and task t_de, language en and task t_en, language"
+        " fr and task t_fr and 2 more groups of a language and a task always occur together, so"
+        " their effects cannot be told apart; add records that cross them, so that every group"
+        " shares a level with another; leaving levels out does not help, because no part with two"
+        " models and two languages could be fitted; if the tasks are one test under several names,"
+        " give them one name in the table"
+    )
+    # The advice works when followed.
+    assert ready(frame(OWN_TASKS).assign(task="t")).startswith("Ready to fit: yes")
+    linked = [*OWN_TASKS, *(("A", one, "t_ar") for one in LANGUAGES[1:])]
+    assert ready(frame(linked)).startswith("Ready to fit: yes")
+    # Two tasks of every language have no name in common without two scores in a cell.
+    twice = [(m, one, test + one) for m in "ABC" for one in LANGUAGES for test in ("q_", "n_")]
+    assert "one test under several names" not in ready(frame(twice))
+    assert "language de and task n_de, q_de, language en" in ready(frame(twice))
+
+
+def followed(table: pd.DataFrame, text: str) -> pd.DataFrame:
+    """The rows that the `drop:` of a message leaves."""
+    advice = re.search(r"'drop: ({.*?})' in a YAML file given with --mapping keeps (\d+) of", text)
+    assert advice is not None, text
+    drop = yaml.safe_load(advice[1])
+    out = np.any([table[factor].isin(labels) for factor, labels in drop.items()], axis=0)
+    assert int((~out).sum()) == int(advice[2])
+    return table[~out]
+
+
+def test_following_the_advice_once_is_enough() -> None:
+    """Several confounded pairs, parts with nothing in common, a largest part of one language."""
+    together = {
+        "task of their own": [*product("ABC", ("de", "en"), ("qa",)), *OWN_TASKS],
+        "part and tasks": [*APART, *((m, one, f"t_{one}") for m in "ABC" for one in LANGUAGES)],
+        "model of one language": [
+            *product(("A", "B"), ("de", "en", "hi"), ("qa", "nli")),
+            *((f"m_{one}", one, task) for one in ("sw", "yo") for task in ("qa", "nli")),
+        ],
+        "largest of one language": [
+            *product("AB", ("de",), [f"t{i}" for i in range(9)]),
+            *product("AB", ("en", "hi"), ("z",)),
+        ],
+    }
+    kept = {}
+    for name, cells in together.items():
+        table = frame(sorted(set(cells)))
+        text = ready(table)
+        assert text.startswith("Ready to fit: no, because "), name
+        rest = followed(table, text)
+        assert ready(rest).startswith("Ready to fit: yes"), name
+        kept[name] = len(rest)
+    assert kept == {
+        "task of their own": 12,
+        "part and tasks": 36,
+        "model of one language": 12,
+        "largest of one language": 4,
+    }
+
+
+def test_the_advice_on_sparse_tables_leaves_what_is_ready_or_says_that_nothing_is() -> None:
+    outcomes = {"yes": 0, "dropped": 0, "none": 0}
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        cells = list(product("ABC", LANGUAGES[:4], ("q", "n", "r")))
+        some = [cells[i] for i in np.sort(rng.choice(len(cells), 8, replace=False))]
+        table = frame(some)
+        if table["model"].nunique() < 2 or table["language"].nunique() < 2:
+            continue
+        text = ready(table)
+        if text.startswith("Ready to fit: yes"):
+            outcomes["yes"] += 1
+        elif "leaving levels out does not help" in text:
+            outcomes["none"] += 1
+        else:
+            assert ready(followed(table, text)).startswith("Ready to fit: yes"), (seed, text)
+            outcomes["dropped"] += 1
+    assert min(outcomes.values()) >= 1, outcomes
 
 
 def test_adding_records_that_cross_makes_the_table_ready() -> None:

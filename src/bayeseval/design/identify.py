@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -11,15 +12,19 @@ import numpy.typing as npt
 from bayeseval import names
 from bayeseval.design.container import Term
 from bayeseval.errors import DesignError
-from bayeseval.records import Component, Records, connected_components
+from bayeseval.records import Records, connected_components
+from bayeseval.records.report import counted
 
 __all__ = ["check_interactions", "check_main_effects"]
 
 Index = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
-# Labels of one line of advice; more are read off the list of parts.
-_MOST_LISTED = 30
+# Labels of one line of advice; more are told by their number.
+_MOST_LISTED = 100
+# Groups of levels that a message names.
+_MOST_GROUPS = 3
 
 
 def check_main_effects(
@@ -37,48 +42,176 @@ def check_main_effects(
         raise DesignError(
             f"{records.name}: the table falls into {len(components)} parts with nothing in common, "
             f"so levels of different parts cannot be compared ({parts}); add records that link them"
-            f"{_without_others(records, components)}"
+            f"{_leaving_out(records)}"
         )
     free: list[names.Factor] = [factor for factor in names.FACTORS if sizes[factor] > 1]
-    if _are_identified({f: factor_index[f] for f in free}, sizes):
+    index = {factor: factor_index[factor] for factor in free}
+    if _are_identified(index, sizes):
         return
-    cross = _cross_products([factor_index[f] for f in free], [sizes[f] for f in free])
-    values, vectors = np.linalg.eigh(cross)
-    raise DesignError(f"{records.name}: {_confounding(records, free, sizes, values, vectors)}")
-
-
-def _without_others(records: Records, components: Sequence[Component]) -> str:
-    """How to leave out all parts but the largest: by the factor that takes the fewest labels."""
-    others = {
-        factor: [label for component in components[1:] for label in getattr(component, factor)]
-        for factor in names.FACTORS
-    }
-    factor = min(others, key=lambda name: len(others[name]))
-    if not _is_enough(records, factor, others[factor]):
-        return ""
-    return f", or fit one part at a time ({_drop(factor, others[factor])} keeps the largest)"
-
-
-def _is_enough(records: Records, factor: names.Factor, labels: Sequence[str]) -> bool:
-    """Whether two models and two languages are left without some levels of a factor."""
-    gone = [records.coords[factor].index(label) for label in labels]
-    kept = ~np.isin(records.codes(factor), gone)
-    return all(
-        len(np.unique(records.codes(other)[kept])) > 1 for other in (names.MODEL, names.LANGUAGE)
+    told = [text for pair in _pairs(free) if (text := _always_together(records, pair))]
+    linking = ", so that every group shares a level with another" if told else ""
+    if not told:
+        moved = _moving_together(index, sizes)
+        levels = {f: [records.coords[f][i] for i in levels] for f, levels in moved.items()}
+        together = " and ".join(f"{f} {_first_few(labels)}" for f, labels in levels.items())
+        told = [f"{together} always occur together"]
+    raise DesignError(
+        f"{records.name}: {'; '.join(told)}, so their effects cannot be told apart; add records"
+        f" that cross them{linking}{_leaving_out(records)}"
     )
 
 
-def _drop(factor: str, labels: Sequence[str]) -> str:
-    """The line of a mapping file that leaves levels out, as a piece of advice."""
-    if len(labels) <= _MOST_LISTED:
-        # Every text in double quotes is the same in JSON and in YAML.
-        listed = ", ".join(json.dumps(label, ensure_ascii=False) for label in labels)
-    else:
-        listed = f"... the {len(labels)} labels, from bayeseval validate"
-    return f"'drop: {{{factor}: [{listed}]}}' in a YAML file given with --mapping"
+def _pairs(factors: Sequence[names.Factor]) -> list[tuple[names.Factor, names.Factor]]:
+    return list(combinations(factors, 2))
 
 
-def _are_identified(index: Mapping[str, Index], sizes: Mapping[str, int]) -> bool:
+def _always_together(records: Records, pair: tuple[names.Factor, names.Factor]) -> str:
+    """Groups of levels of two factors without a record between groups; empty for one group.
+
+    What all first levels of a group gain, its second levels can lose, so every group but one
+    has a difference that the table does not show. All but the largest are told of.
+    """
+    codes = {factor: records.codes(factor) for factor in pair}
+    group = _linked(codes, pair)
+    sizes = np.bincount(group)
+    others = np.argsort(-sizes, kind="stable")[1:]
+    if not others.size:
+        return ""
+    shown = [
+        " and ".join(
+            f"{f} {_first_few([records.coords[f][i] for i in np.unique(codes[f][group == one])])}"
+            for f in pair
+        )
+        for one in map(int, others[:_MOST_GROUPS])
+    ]
+    more = len(others) - len(shown)
+    tail = f" and {counted(more, 'more group')} of a {pair[0]} and a {pair[1]}" if more else ""
+    return f"{', '.join(shown)}{tail} always occur together"
+
+
+def _linked(codes: Mapping[names.Factor, Index], factors: Sequence[names.Factor]) -> Index:
+    """Group of every record: levels of these factors that records link are in one group."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components as components
+
+    offset, nodes = 0, []
+    for factor in factors:
+        nodes.append(codes[factor] + offset)
+        offset += int(codes[factor].max()) + 1
+    start = np.concatenate(nodes[:-1])
+    end = np.concatenate(nodes[1:])
+    graph = coo_array((np.ones(len(start)), (start, end)), shape=(offset, offset))
+    member = components(graph.tocsr(), directed=False)[1]
+    return np.unique(member[nodes[0]], return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def _levels_by(group: Index, level: Index) -> Index:
+    """Number of levels in each group."""
+    n_levels = int(level.max()) + 1
+    return np.bincount(np.unique(group * n_levels + level) // n_levels)
+
+
+def _leaving_out(records: Records) -> str:
+    """What to leave out so that the rest can be fitted, as a piece of advice."""
+    codes = {factor: records.codes(factor) for factor in names.FACTORS}
+    everything = np.ones(len(records), dtype=np.bool_)
+    kept = _identified_rows(codes, records.scores, everything)
+    if kept is not None:
+        said = f"'drop: {{{', '.join(_drops(records, codes, kept))}}}'"
+        return (
+            f", or fit the largest part that is linked ({said} in a YAML file given with --mapping"
+            f" keeps {kept.sum():,} of {len(kept):,} records)"
+        )
+    text = (
+        "; leaving levels out does not help, because no part with two models and two languages"
+        " could be fitted"
+    )
+    tasks_of = np.unique(np.stack([codes[names.LANGUAGE], codes[names.TASK]]), axis=1)
+    if len(records.coords[names.LANGUAGE]) == tasks_of.shape[1] > 1:
+        # Every language has one task, so that no cell would have two scores.
+        one_task = {**codes, names.TASK: np.zeros_like(codes[names.TASK])}
+        rest = _identified_rows(one_task, records.scores, everything)
+        if rest is not None and rest.all():
+            text += (
+                "; if the tasks are one test under several names, give them one name in the table"
+            )
+    return text
+
+
+def _drops(records: Records, codes: Mapping[names.Factor, Index], kept: Bools) -> list[str]:
+    """Entries of ``drop:`` that leave these records: of one factor where that is enough."""
+    gone = {
+        factor: np.setdiff1d(np.unique(codes[factor]), codes[factor][kept])
+        for factor in names.FACTORS
+    }
+    ways = [way for n in (1, 2, 3) for way in combinations(names.FACTORS, n)]
+
+    def leaves_the_rest(way: Sequence[names.Factor]) -> bool:
+        left_out = np.any([np.isin(codes[f], gone[f]) for f in way], axis=0)
+        return bool((left_out == ~kept).all())
+
+    enough = [way for way in ways if leaves_the_rest(way)]
+    # All three always are: a record was left out for one of its levels.
+    chosen = min(enough, key=lambda way: (len(way), sum(len(gone[f]) for f in way)))
+    entries = []
+    for factor in chosen:
+        labels = [records.coords[factor][i] for i in gone[factor]]
+        if len(labels) <= _MOST_LISTED:
+            # Every text in double quotes is the same in JSON and in YAML.
+            listed = ", ".join(json.dumps(label, ensure_ascii=False) for label in labels)
+        else:
+            listed = f"... the {len(labels)} labels, from bayeseval validate"
+        entries.append(f"{factor}: [{listed}]")
+    return entries
+
+
+def _identified_rows(
+    codes: Mapping[names.Factor, Index], scores: Floats, rows: Bools
+) -> Bools | None:
+    """Records of the largest parts whose main effects can be told apart; None without any.
+
+    Parts that share nothing, or no pair of two factors, are looked at largest first. Each
+    has to have two models, two languages and scores that vary.
+    """
+    few = any(len(np.unique(codes[f][rows])) < 2 for f in (names.MODEL, names.LANGUAGE))
+    if few or np.ptp(scores[rows]) == 0.0:
+        return None
+    index: dict[names.Factor, Index] = {}
+    for factor in names.FACTORS:
+        index[factor] = np.unique(codes[factor][rows], return_inverse=True)[1].reshape(-1)
+    at = np.flatnonzero(rows)
+
+    def only(chosen: Bools) -> Bools:
+        part = np.zeros_like(rows)
+        part[at[chosen]] = True
+        return part
+
+    free = [factor for factor in names.FACTORS if index[factor].max() > 0]
+    for factors in (names.FACTORS, *_pairs(free)):
+        group = _linked(index, factors)
+        sizes = np.bincount(group)
+        if len(sizes) < 2:
+            continue
+        least = np.minimum(*(_levels_by(group, index[f]) for f in (names.MODEL, names.LANGUAGE)))
+        order = np.argsort(-sizes, kind="stable")
+        for one in order[least[order] > 1]:
+            found = _identified_rows(codes, scores, only(group == one))
+            if found is not None:
+                return found
+        return None
+    number: dict[str, int] = {factor: int(index[factor].max()) + 1 for factor in free}
+    index = {factor: index[factor] for factor in free}
+    if _are_identified(index, number):
+        return rows
+    moved = _moving_together(index, number)
+    for factor in sorted(moved, key=lambda f: len(moved[f])):
+        found = _identified_rows(codes, scores, only(~np.isin(index[factor], moved[factor])))
+        if found is not None:
+            return found
+    return None
+
+
+def _are_identified(index: Mapping[names.Factor, Index], sizes: Mapping[str, int]) -> bool:
     """Whether the effects of all factors can be told apart.
 
     The block of the factor with the most levels is diagonal and goes first, so that
@@ -125,14 +258,13 @@ def _cross_products(indices: list[Index], sizes: list[int]) -> Floats:
     return cross
 
 
-def _confounding(
-    records: Records,
-    free: list[names.Factor],
-    sizes: Mapping[str, int],
-    values: Floats,
-    vectors: Floats,
-) -> str:
-    """Name the levels that move together in a direction the data cannot see."""
+def _moving_together(
+    index: Mapping[names.Factor, Index], sizes: Mapping[str, int]
+) -> dict[names.Factor, list[int]]:
+    """Levels that move together in a direction the data cannot see, by factor."""
+    free = list(index)
+    cross = _cross_products([index[f] for f in free], [sizes[f] for f in free])
+    values, vectors = np.linalg.eigh(cross)
     tolerance = values[-1] * len(values) * np.finfo(np.float64).eps
     null = vectors[:, values <= tolerance]
     starts = np.concatenate([[1], 1 + np.cumsum([sizes[f] for f in free])])
@@ -144,7 +276,7 @@ def _confounding(
         centred[block] -= centred[block].mean(axis=0)
     _, _, rotation = np.linalg.svd(centred, full_matrices=False)
     direction = centred @ rotation[0]
-    moved: dict[names.Factor, list[str]] = {}
+    moved: dict[names.Factor, list[int]] = {}
     sign = 0.0
     for factor, start in zip(free, starts, strict=False):
         block = direction[start : start + sizes[factor]]
@@ -153,16 +285,8 @@ def _confounding(
         # What one factor's levels gain the other's lose: take the opposite side.
         sign = -sign if sign else float(np.sign(block[np.abs(block).argmax()]))
         side = sign * block
-        largest = np.flatnonzero(side > 0.5 * side.max())
-        moved[factor] = [records.coords[factor][i] for i in largest]
-    together = " and ".join(f"{factor} {_first_few(labels)}" for factor, labels in moved.items())
-    fewest = min(moved, key=lambda factor: len(moved[factor]))
-    can_go = _is_enough(records, fewest, moved[fewest])
-    advice = f", or leave them out ({_drop(fewest, moved[fewest])})" if can_go else ""
-    return (
-        f"{together} always occur together, so their effects cannot be told apart; add records "
-        f"that cross them{advice}"
-    )
+        moved[factor] = np.flatnonzero(side > 0.5 * side.max()).tolist()
+    return moved
 
 
 def check_interactions(
