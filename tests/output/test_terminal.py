@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from bayeseval import names
 from bayeseval.diagnostics import Check, Gate
-from bayeseval.estimands import model_components_table
+from bayeseval.estimands import model_components_table, ranking_table
 from bayeseval.output import format_listing, format_preamble, format_results
 from bayeseval.output import text as text_module
 from tests.output.trees import hand_tree, random_tree
@@ -39,16 +39,17 @@ def test_numbers_by_hand() -> None:
     assert lines[0] == "mini, model additive, engine numpyro, seed 3"
     assert lines[1].startswith("Numbers are posterior means with 40 % equal-tailed intervals")
     assert lines[-1] == "Results: results/mini"
-    # Bounds of four draws at 40 %: 0.9 and 2.1 steps into them. Score, PRR, rank, tier, share
-    # predicted; then sd of gaps, its rank, CV-PRR, constant gap, worst language, PRR there.
+    # Bounds of four draws at 40 %: 0.9 and 2.1 steps into them. Score, PRR, rank alone and
+    # joint, tier, share predicted; then sd of gaps, its rank, CV-PRR (with a constant gap),
+    # worst language, PRR there.
     first, second = (
         [cell.strip() for cell in line.split("   ") if cell.strip()]
         for line in lines
         if line.startswith("  A ")
     )
-    assert first == ["A", "63.0 [61.8, 64.2]", "1.05 [1.03, 1.07]", "1 [1, 1]", "1", "0 %"]
+    assert first == ["A", "63.0 [61.8, 64.2]", "1.05 [1.03, 1.07]", "1 [1, 1]", "1-1", "1", "0 %"]
     assert second == [
-        *("A", "2.50 [2.00, 2.20]", "1 [1, 1]", "0.12", "0.01", "sw", "0.79"),
+        *("A", "2.50 [2.00, 2.20]", "1 [1, 1]", "0.12 (0.01)", "sw", "0.79 [0.77, 0.80]"),
     ]
     flowing = " ".join(text.split())
     assert (
@@ -103,7 +104,7 @@ def test_lines_fit_and_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_columns_are_aligned() -> None:
     text = format_results(random_tree(n_models=4, models=("a", "bb", "中文", "dddd")), run())
-    block = text.split("Models by expected score")[1].splitlines()[1:6]
+    block = text.split("Models by expected score")[1].splitlines()[3:8]
     # Cells of the last column end at the same place.
     assert block[-1].endswith(" %")
     assert len({cell_len(line) for line in block}) == 1
@@ -139,7 +140,7 @@ def test_negative_scores_keep_score_and_rank() -> None:
     text = format_results(random_tree(intercept=-3.0), run())
     head, *body = rows(text, "Models by expected score")
     # No ratio has a meaning, and there is no column of dashes.
-    assert head == ["model", "score", "rank", "tier", "predicted"]
+    assert head == ["model", "score", "rank", "joint", "tier", "predicted"]
     assert [cells[0] for cells in body] == sorted(
         (cells[0] for cells in body), key=lambda m: -expected(text, m)
     )
@@ -195,7 +196,7 @@ def test_sixty_models_and_two_hundred_languages(sixty: str) -> None:
     assert all(len(cells) == len(head) for i, cells in enumerate(body) if i != 20)
     assert "first and last 5 of 200" in sixty
     block = next(part for part in sixty.split("\n\n") if part.startswith("Models by expected"))
-    below = block.splitlines()[28:]
+    below = block.splitlines()[30:]
     assert below[0].startswith("  organisation-")
     assert max(len(line) for line in below) <= 100
     assert "of 1770 pairs of models are in a known order" in " ".join(below)
@@ -209,6 +210,32 @@ def test_sixty_models_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(cell_len(line) for line in lines) <= 100
     shown = {line.split("   ")[0] for line in lines}
     assert len(shown) == 26
+
+
+def test_joint_rank_intervals_stand_beside_those_of_each_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tree = random_tree(n_models=20, n_languages=5, draws=200)
+    table = ranking_table(tree).set_index("model")
+    text = format_results(tree, run())
+    head, *body = rows(text, "Models by expected score")
+    assert head[:5] == ["model", "score", "PRR", "rank", "joint"]
+    joint = table[["rank_set_lower", "rank_set_upper"]].astype(int)
+    assert {cells[0]: cells[4] for cells in body} == {
+        model: f"{low}-{high}" for model, low, high in joint.itertuples()
+    }
+    # Some set is wider than the interval of its model alone, or the column would say nothing.
+    assert (joint["rank_set_upper"] > table["rank_upper"]).any() or (
+        joint["rank_set_lower"] < table["rank_lower"]
+    ).any()
+    assert "joint: with 95 % probability the ranks of all models are inside at once" in (
+        " ".join(text.split())
+    )
+    monkeypatch.setattr(text_module, "terminal_width", lambda: 80)
+    narrow = format_results(tree, run())
+    head, *_ = rows(narrow, "Models by expected score")
+    assert "joint" not in head
+    assert "all models at once with 95 % probability: rank_set in" in " ".join(narrow.split())
 
 
 def test_one_task_says_what_data_would_tell_evenness() -> None:

@@ -27,7 +27,7 @@ from bayeseval.output.sentences import (
     ranking_sentences,
     without_evenness,
 )
-from bayeseval.output.text import text_table, without_empty, wrapped
+from bayeseval.output.text import fits, text_table, without_empty, wrapped
 
 __all__ = ["describes", "description_text", "evenness_text", "models_text", "ranking_text"]
 
@@ -38,8 +38,18 @@ _LAST: Final = 5
 _NEAR_ZERO: Final = (
     "Models of bounded scores keep potentials above zero: --model logit or --model bounded."
 )
+_CONSTANT: Final = "cv_prr_constant_gap"
 _DECLARE: Final = "They need the bounds of the scores: units in a --mapping file."
 _MOST_PAIRS: Final = 3
+_JOINT: Final = (
+    "rank: interval of each model alone, right on average over models; joint: with {} "
+    "probability the ranks of all models are inside at once"
+)
+# Where the column has no room.
+_JOINT_IN_FILE: Final = (
+    "A rank interval is that of its model alone, right on average over models. Intervals that hold "
+    "the ranks of all models at once with {} probability: rank_set in tables/model_ranking.csv."
+)
 
 
 def describes(run: Mapping[str, Any]) -> bool:
@@ -163,6 +173,7 @@ def ranking_text(
         "score": interval_texts(ranking, "score"),
         "PRR": interval_texts(ranking, "prr"),
         "rank": rank_interval_texts(ranking, "rank"),
+        "joint": _rank_sets(ranking),
         "tier": [NONE if pd.isna(tier) else str(tier) for tier in ranking["tier"]],
         "predicted": [f"{percent_text(share)} %" for share in ranking["share_predicted"]],
     }
@@ -170,6 +181,13 @@ def ranking_text(
         f"Models by expected score{unit_text(unit, before=', ')}, all on the same {n_pairs} "
         f"language-task pairs{_which(len(ranking))}"
     )
+    if ranking["rank_set_lower"].notna().any():
+        percent = f"{100 * float(ranking['ci_prob'].iloc[0]):.4g} %"
+        if not fits(without_empty(columns)):
+            del columns["joint"]
+            notes = [*notes, _JOINT_IN_FILE.format(percent)]
+        else:
+            heading += "\n" + wrapped(_JOINT.format(percent))
     sentences = [
         *ranking_sentences(ranking, pairs, unit=unit),
         prediction_sentence(ranking, n_pairs),
@@ -211,15 +229,20 @@ def evenness_text(
     if ranking["gap_sd_languages_mean"].isna().all():
         return wrapped(without_evenness(n_tasks, chosen=chosen), indent="")
     gaps = interval_texts(ranking, "gap_sd_languages")
+    cv, constant = (
+        value_texts(ranking[column], 2) for column in ("cv_prr_languages_mean", _CONSTANT)
+    )
     worst = [str(label) for label in ranking["worst_language"].fillna("")]
     columns = {
         "model": [str(model) for model in ranking[names.MODEL]],
         "sd of gaps": gaps,
         "rank": rank_interval_texts(ranking, "gap_sd_rank"),
-        "CV-PRR": value_texts(ranking["cv_prr_languages_mean"], 2),
-        "constant gap": value_texts(ranking["cv_prr_constant_gap"], 2),
+        "CV-PRR": [
+            text if same == NONE else f"{text} ({same})"
+            for text, same in zip(cv, constant, strict=True)
+        ],
         "worst language": [text or NONE for text in name_and_code(worst, language_names)],
-        "PRR there": value_texts(ranking["worst_language_prr_mean"], 2),
+        "PRR there": interval_texts(ranking, "worst_language_prr"),
     }
     heading = "\n".join(
         [
@@ -229,7 +252,7 @@ def evenness_text(
                 for text in (
                     "sd of gaps: sd over languages of a model's mean score less the language "
                     f"potential{unit_text(unit, before=', ')}; rank 1 is most even",
-                    "constant gap: the CV-PRR that the model would have with equal gaps",
+                    "CV-PRR: in brackets what it would be with the same gap in every language",
                 )
             ),
         ]
@@ -268,6 +291,12 @@ def description_text(table: pd.DataFrame) -> str:
     reasons = table.loc[table["note"] != "", [names.MODEL, "note"]]
     notes = [f"{model}: {note}" for model, note in reasons.itertuples(index=False)]
     return _with_sentences(heading, columns, notes)
+
+
+def _rank_sets(ranking: pd.DataFrame) -> list[str]:
+    """Ranks that hold for all models at once, first to last."""
+    bounds = ranking[["rank_set_lower", "rank_set_upper"]].to_numpy(dtype=float)
+    return [NONE if np.isnan(low) else f"{low:.0f}-{high:.0f}" for low, high in bounds]
 
 
 def _which(n: int, file: str = "tables/model_ranking.csv") -> str:

@@ -12,6 +12,7 @@ from typing import Final
 __all__ = [
     "INDENT",
     "PARAGRAPH",
+    "fits",
     "shorten_names",
     "terminal_width",
     "text_table",
@@ -50,6 +51,18 @@ def wrapped(text: str, *, indent: str = INDENT) -> str:
 def without_empty(columns: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
     """Leave out columns that hold nothing but dashes, as ranks of a point estimate."""
     return {name: cells for name, cells in columns.items() if set(cells) != {"-"}}
+
+
+def fits(columns: Mapping[str, Sequence[str]], *, names: int = 1) -> bool:
+    """Whether a table is no wider than the terminal once its names are shortened."""
+    from rich.cells import cell_len
+
+    most = terminal_width()
+    if most is None:
+        return True
+    widths = [max(map(cell_len, (name.strip(), *cells))) for name, cells in columns.items()]
+    least = [min(wide, _LEAST_NAME) for wide in widths[:names]]
+    return len(INDENT) + sum(least) + sum(widths[names:]) + _GAP * (len(widths) - 1) <= most
 
 
 def text_table(
