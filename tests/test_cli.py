@@ -16,7 +16,7 @@ import typer
 
 import bayeseval
 from bayeseval.cli import app, main
-from bayeseval.errors import EngineError
+from bayeseval.errors import EngineError, InputError
 from tests.records.broken_cases import CASES, BrokenCase
 
 BROKEN = Path(__file__).parent / "fixtures" / "broken"
@@ -237,6 +237,50 @@ def test_another_run_is_not_overwritten_unless_forced(
     assert Path("here/run.json").read_text(encoding="utf-8") == before
     assert main([*base, "--seed", "1", "--force"]) == 0
     assert json.loads(Path("here/run.json").read_text(encoding="utf-8"))["seed"] == 1
+
+
+def test_other_pairs_or_another_margin_are_another_run(
+    small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = small.read_text(encoding="utf-8")
+    small.write_text(f"{table}sw,sum,A,30.0\nen,sum,A,70.0\n", encoding="utf-8")
+    base = ["fit", "-b", str(small), "-m", "additive", "--no-figures", "--no-checks", "-q"]
+    base += ["--draws", "20", "--engine", "marginal", "--out", "here"]
+    Path("two.csv").write_text("language,task\nde,qa\nen,qa\n", encoding="utf-8")
+
+    def ranking() -> list[float]:
+        return list(pd.read_csv("here/tables/model_ranking.csv")["score_mean"])
+
+    assert main([*base, "--pairs", "shared"]) in (0, 3)
+    shared = ranking()
+    for other, phrase in (
+        (["--pairs", "any"], "pairs"),
+        (["--pairs", "two.csv"], "pairs"),
+        (["--pairs", "shared", "--margin", "3"], "margin default, this one has margin 3.0"),
+    ):
+        capsys.readouterr()
+        assert main([*base, *other]) == 2
+        message = one_line(capsys.readouterr().err)
+        assert message.startswith(f"error: here holds a run with {phrase}")
+        assert message.endswith("choose another --out or pass --force\n")
+        assert ranking() == shared
+    assert main([*base, "--pairs", "shared"]) in (0, 3)
+    assert ranking() == shared
+    assert main([*base, "--pairs", "two.csv", "--margin", "3", "--force"]) in (0, 3)
+    run = json.loads(Path("here/run.json").read_text(encoding="utf-8"))
+    assert (run["pairs"], run["margin"]) == ("two.csv", 3.0)
+    assert ranking() != shared
+    # The same file name with other pairs in it.
+    again = [*base, "--pairs", "two.csv", "--margin", "3"]
+    assert main(again) in (0, 3)
+    Path("two.csv").write_text("language,task\nde,qa\nen,nli\n", encoding="utf-8")
+    assert main(again) == 2
+    # From Python too.
+    fitted = bayeseval.fit(
+        str(small), "additive", engine="marginal", draws=20, pairs="shared", margin=3.0
+    )
+    with pytest.raises(InputError, match="here holds a run with pairs"):
+        fitted.save("here")
 
 
 def test_quiet_leaves_stderr_empty(small: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeseval import Fit, fit, names
+from bayeseval import Fit, fit, load, names
 from bayeseval.cli import main
-from bayeseval.compare import Comparison, compare, find_fits
+from bayeseval.compare import Comparison, compare, expected_run, find_fits
 from bayeseval.compare.bridge import bridge
 from bayeseval.compare.refits import refit_units
 from bayeseval.compare.scores import Scores
@@ -26,6 +26,7 @@ from bayeseval.engines.base import pointwise_log_likelihood
 from bayeseval.errors import InputError
 from bayeseval.output.comparison import format_comparison
 from bayeseval.output.comparison_figure import comparison_figure
+from bayeseval.output.store import RUN_ID
 from bayeseval.records import Records
 from bayeseval.simulate import simulate
 from bayeseval.spec import load_spec
@@ -427,6 +428,55 @@ def test_what_cannot_be_compared_is_refused(records: Records, compared: Comparis
         compare(records, MODELS, fits={"additive": compared.fits["interaction"]})
 
 
+def test_scores_of_models_are_compared_on_the_chosen_pairs(
+    records: Records, compared: Comparison, tmp_path: Path
+) -> None:
+    pairs = records.table[["language", "task"]].drop_duplicates()
+    few = pairs[pairs["task"] == records.coords["task"][0]].head(2)
+    fits = {name: fit(records, name, pairs=few) for name in MODELS}
+    found = compare(records, MODELS, pairs=few, fits=fits)
+    # What is left out is a score: pairs have no say in its density.
+    pd.testing.assert_frame_equal(found.table, compared.table)
+    means = [one.ranking().set_index("model")["score_mean"] for one in fits.values()]
+    expected = means[0].corr(means[1].reindex(means[0].index), method="spearman")
+    moved = found.moves.set_index("quantity").loc["standardised_score"]
+    np.testing.assert_allclose(moved["spearman"], expected, rtol=1e-9)
+    made = compare(records, MODELS, pairs=few)
+    pd.testing.assert_frame_equal(made.moves, found.moves)
+    for name in MODELS:
+        asked, own, plain = (
+            one.ranking().set_index("model")["score_mean"].sort_index()
+            for one in (fits[name], made.fits[name], compared.fits[name])
+        )
+        pd.testing.assert_series_equal(own, asked)
+        assert (own - plain).abs().min() > 0.1
+    with pytest.raises(InputError, match="has its scores on other language-task pairs .given.;"):
+        compare(records, MODELS, fits=fits)
+    folder = found.save(tmp_path / "out", figures=False)
+    assert json.loads((folder / "run.json").read_text())["pairs"] == "given"
+    with pytest.raises(InputError, match="holds a run with pairs"):
+        compared.save(folder, figures=False)
+
+
+def test_results_on_other_pairs_are_not_taken_for_those_asked_for(
+    records: Records, compared: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    specs = [load_spec("additive")]
+    compared.fits["additive"].save(f"results/{records.name}/additive-marginal-seed0", figures=False)
+    assert list(find_fits(records, specs)) == ["additive"]
+    two = tmp_path / "two.csv"
+    records.table[["language", "task"]].head(2).to_csv(two, index=False)
+    assert find_fits(records, specs, pairs=two) == {}
+    on_two = fit(records, "additive", pairs=two)
+    on_two.save(f"results/{records.name}/additive-marginal-seed0-two", figures=False)
+    kept = find_fits(records, specs, pairs=two)
+    assert kept["additive"].run["pairs"] == str(two)
+    # Whatever lies in the default folder.
+    on_two.save(f"results/{records.name}/additive-marginal-seed0", figures=False, force=True)
+    assert find_fits(records, specs) == {}
+
+
 def test_the_command_uses_results_that_are_there(
     records: Records,
     compared: Comparison,
@@ -459,5 +509,14 @@ def test_the_command_uses_results_that_are_there(
     run = json.loads((folder / "run.json").read_text())
     assert run["models"] == {"additive": "marginal", "interaction": "marginal"}
     assert run["verdict"][0].startswith("interaction predicts")
+    expected = expected_run(
+        load("scores.csv"),
+        [load_spec(name) for name in MODELS],
+        by="record",
+        seed=0,
+        pairs="any",
+    )
+    assert set(expected) == set(RUN_ID) - {"margin"}
+    assert expected == {key: run[key] for key in expected}
     assert main([*arguments[:-1], "additive"]) == 2
     assert "at least two models" in capsys.readouterr().err

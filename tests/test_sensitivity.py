@@ -15,9 +15,11 @@ from scipy import stats
 from bayeseval import Fit, fit, load
 from bayeseval.cli import main
 from bayeseval.errors import InputError
+from bayeseval.output.store import RUN_ID
 from bayeseval.records import Records
-from bayeseval.sensitivity import Sensitivity, sensitivity
+from bayeseval.sensitivity import Sensitivity, expected_run, sensitivity
 from bayeseval.simulate import simulate
+from bayeseval.spec import load_spec
 
 Floats = npt.NDArray[np.float64]
 
@@ -118,6 +120,42 @@ def test_a_language_that_is_left_out_takes_its_pairs_away(small: Records) -> Non
     pd.testing.assert_series_equal(
         scores_after(found), there.loc[["m1", "m2", "m3"]], check_names=False, rtol=1e-9
     )
+
+
+def test_the_fit_to_all_records_has_the_chosen_pairs_too(small: Records, tmp_path: Path) -> None:
+    two = pd.DataFrame({"language": ["xa", "xd"], "task": ["t1", "t3"]})
+    found = sensitivity(small, "additive", drop=[], groups={"xb": ["xb"]}, pairs=two, jobs=1)
+    moves = found.moves[found.moves["quantity"] == "standardised_score"].set_index("level")
+    kept = small.subset((small.table["language"] != "xb").to_numpy(), name="kept")
+    for column, records in (("mean_before", small), ("mean_after", kept)):
+        asked = fit(records, "additive", pairs=two).ranking().set_index("model")["score_mean"]
+        pd.testing.assert_series_equal(
+            moves[column].sort_index(), asked.sort_index(), check_names=False, rtol=1e-9
+        )
+    # Negative control: on all pairs the models score differently.
+    everywhere = fit(small, "additive").ranking().set_index("model")["score_mean"]
+    assert (moves["mean_before"] - everywhere).abs().min() > 0.1
+    # Other pairs are another run.
+    folder = found.save(tmp_path / "out", figures=False)
+    assert json.loads((folder / "run.json").read_text())["pairs"] == "given"
+    plain = sensitivity(small, "additive", drop=[], groups={"xb": ["xb"]}, jobs=1)
+    with pytest.raises(InputError, match="holds a run with pairs"):
+        plain.save(folder, figures=False)
+
+
+def test_the_identity_is_known_before_any_fit(small: Records, both: Sensitivity) -> None:
+    expected = expected_run(
+        small,
+        load_spec("additive"),
+        drop=["model", "outliers=1"],
+        groups={"first": ["m1"], "ends": ["x[ad]"]},
+        engine="auto",
+        seed=0,
+        pairs="any",
+    )
+    written = both._run()
+    assert set(expected) == {*RUN_ID, "fitted_with"} - {"margin"}
+    assert expected == {key: written[key] for key in expected}
 
 
 def test_what_the_rest_cannot_identify_is_a_row_that_says_so(both: Sensitivity) -> None:

@@ -18,7 +18,14 @@ from bayeseval.engines import Progress, SamplerSettings, choose_engine, load_eng
 from bayeseval.errors import InputError
 from bayeseval.fitted import LEAVE_OUT_DRAWS, Fit
 from bayeseval.provenance import provenance, sampling
-from bayeseval.records import PairChoice, PairSource, Records, choose_pairs, warn_of_sole_pairs
+from bayeseval.records import (
+    PairChoice,
+    PairSource,
+    Records,
+    choose_pairs,
+    pairs_hash,
+    warn_of_sole_pairs,
+)
 from bayeseval.records import load as load_records
 from bayeseval.spec import AUTO, ModelSpec
 
@@ -203,7 +210,8 @@ def run_fit(
         "engine_reason": chosen.reason,
         "sampling": sampling(tree),
         "retried": retried,
-        "pairs": comparison.attrs["pairs"],
+        "pairs": common.name,
+        "pairs_hash": pairs_hash(table, common),
         "margin": margin,
         "seconds": round(seconds, 3),
     }

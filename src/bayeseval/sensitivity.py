@@ -9,7 +9,7 @@ all fits, less those of a language or task that is left out.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ import pandas as pd
 
 from bayeseval import names
 from bayeseval._processes import run_all, sensible_jobs
-from bayeseval.covariates import find_covariates
+from bayeseval.covariates import data_hash, find_covariates
 from bayeseval.design import build_design, choose_model
 from bayeseval.diagnostics import GATE_FAILED, Gate, warn_of_gates
 from bayeseval.dropping import Part, choose_parts, outlying
@@ -34,14 +34,14 @@ from bayeseval.moves import (
     read_quantity,
     reported_quantities,
 )
-from bayeseval.records import PairSource, Records, choose_pairs
+from bayeseval.records import PairSource, Records, choose_pairs, pairs_hash
 from bayeseval.records import load as load_records
 from bayeseval.spec import AUTO, ModelSpec
 
 if TYPE_CHECKING:
     from bayeseval.engines import Progress
 
-__all__ = ["Sensitivity", "sensitivity"]
+__all__ = ["Sensitivity", "expected_run", "sensitivity"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,20 +138,13 @@ class Sensitivity:
 
     def _run(self) -> dict[str, Any]:
         run = self.fit.run
-        asked = "|".join(sorted(set(self.table["drop"] + "=" + self.table["without"])))
-        groups = {name: sorted(levels) for name, levels in sorted(self.groups.items())}
-        pairs = "" if run["pairs"] == "any" else f"pairs={run['pairs']}"
-        said = f"{run['spec_hash']}{run['engine']}{asked}{groups or ''}{pairs}"
         return {
             "benchmark": run["benchmark"],
-            "data_hash": run["data_hash"],
-            "spec_hash": hashlib.sha256(said.encode()).hexdigest(),
-            "engine": "sensitivity",
-            "seed": run["seed"],
+            **_identity(run, self.table["drop"] + "=" + self.table["without"], self.groups),
             "fitted_with": run["engine"],
             "spec": run["spec"],
             "gate": run["gate"],
-            "groups": groups,
+            "groups": _sorted(self.groups),
             "pairs": run["pairs"],
             "verdict": list(self.verdict),
         }
@@ -166,6 +159,74 @@ class Sensitivity:
             self.verdict,
             language_names=self.fit.run.get("language_names"),
         )
+
+
+def _sorted(groups: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    return {name: sorted(levels) for name, levels in sorted(groups.items())}
+
+
+def _identity(
+    run: Mapping[str, Any], asked: Iterable[str], groups: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
+    """What makes two analyses the same: that of the fit to all records, and what is left out."""
+    dropped = "|".join(sorted(set(asked)))
+    said = f"{run['spec_hash']}{run['engine']}{dropped}{_sorted(groups) or ''}"
+    return {
+        "data_hash": run["data_hash"],
+        "spec_hash": hashlib.sha256(said.encode()).hexdigest(),
+        "engine": "sensitivity",
+        "seed": run["seed"],
+        "pairs_hash": run["pairs_hash"],
+    }
+
+
+def expected_run(
+    records: Records,
+    model: ModelSpec,
+    *,
+    drop: Sequence[str],
+    groups: Mapping[str, Sequence[str]],
+    engine: str,
+    seed: int,
+    pairs: PairSource,
+) -> dict[str, Any]:
+    """What :meth:`Sensitivity.save` will write of the identity, known before any fit.
+
+    Parameters
+    ----------
+    records, drop, groups, engine, seed, pairs
+        As for :func:`sensitivity`.
+    model : ModelSpec
+        The model; not ``auto``.
+
+    Returns
+    -------
+    dict
+        Keys of ``run.json``: those that make two runs the same, and ``fitted_with``.
+
+    Raises
+    ------
+    InputError
+        As :func:`sensitivity`, of what is asked for.
+    """
+    parts, n_outliers = choose_parts(records, drop, groups)
+    covariates = find_covariates(records, model)
+    design = build_design(records, model, covariates)
+    chosen = choose_engine(engine, design, SamplerSettings(seed=seed))
+    run = {
+        "data_hash": data_hash(records, covariates),
+        "spec_hash": design.spec.content_hash,
+        "engine": chosen.name,
+        "seed": seed,
+        "pairs_hash": pairs_hash(records, choose_pairs(records, pairs)),
+    }
+    asked = [f"{part.drop}={part.label}" for part in parts]
+    asked += [] if n_outliers is None else [f"outliers={_largest(n_outliers)}"]
+    return {**_identity(run, asked, groups), "fitted_with": chosen.name}
+
+
+def _largest(n_outliers: int) -> str:
+    return f"the {n_outliers} largest residuals"
 
 
 def sensitivity(
@@ -233,12 +294,14 @@ def sensitivity(
     chosen = choose_engine(engine, design, SamplerSettings(seed=seed))
     at_once = sensible_jobs(jobs, cores_each=cores_of(chosen.name))
     settings = SamplerSettings(seed=seed)
-    base = run_fit(table, spec, engine=chosen.name, settings=settings, progress=progress)
     common = _labelled(table, pairs)
+    base = run_fit(
+        table, spec, engine=chosen.name, settings=settings, pairs=pairs, progress=progress
+    )
     outliers = pd.DataFrame()
     if n_outliers is not None:
         keep, outliers = outlying(table, base.data, n_outliers)
-        parts.append(Part("outliers", f"the {n_outliers} largest residuals", keep))
+        parts.append(Part("outliers", _largest(n_outliers), keep))
     before = tuple(read_quantity(base.data, name) for name in reported_quantities(base.data))
     job = _Job(table, model, chosen.name, seed, common, before)
     refits = run_all(

@@ -28,7 +28,14 @@ from bayeseval.output.store import (
     write_json,
 )
 
-RUN = {"data_hash": "d" * 64, "spec_hash": "s" * 64, "engine": "numpyro", "seed": 0}
+RUN = {
+    "data_hash": "d" * 64,
+    "spec_hash": "s" * 64,
+    "engine": "numpyro",
+    "seed": 0,
+    "pairs_hash": "p" * 64,
+    "margin": None,
+}
 DRIVER = Path(__file__).with_name("kill_driver.py")
 SOURCE = Path(store.__file__).parents[2]
 
@@ -86,6 +93,8 @@ def test_same_run_replaces_and_drops_what_it_no_longer_writes(tmp_path: Path) ->
         ("engine", "pymc", "engine numpyro", "engine pymc"),
         ("data_hash", "e" * 64, "data dddddddddddd", "data eeeeeeeeeeee"),
         ("spec_hash", "t" * 64, "spec ssssssssssss", "spec tttttttttttt"),
+        ("pairs_hash", "q" * 64, "pairs pppppppppppp", "pairs qqqqqqqqqqqq"),
+        ("margin", 2.5, "margin default", "margin 2.5"),
     ],
 )
 def test_another_run_is_refused_unless_forced(
@@ -107,6 +116,15 @@ def test_another_run_is_refused_unless_forced(
     write(target, "new", other, force=True)
     assert contents(target)["posterior.nc"] == "new"
     assert read_run(target)[key] == value
+
+
+def test_a_run_of_an_earlier_version_has_unknown_pairs(tmp_path: Path) -> None:
+    earlier = {key: value for key, value in RUN.items() if key not in ("pairs_hash", "margin")}
+    write(tmp_path / "run", run=earlier)
+    with pytest.raises(InputError, match="holds a run with pairs unknown, this one has pairs ppp"):
+        check_target(tmp_path / "run", RUN)
+    # What is not known of this run is not compared.
+    check_target(tmp_path / "run", earlier)
 
 
 def test_all_differences_in_one_line(tmp_path: Path) -> None:

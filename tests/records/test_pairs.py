@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from bayeseval.errors import InputError
-from bayeseval.records import Records, choose_pairs
+from bayeseval.records import Records, choose_pairs, pairs_hash
 
 
 def table() -> Records:
@@ -60,6 +60,23 @@ def test_names_that_the_user_gave_are_known_and_one_of_two_languages_is_not_take
     # Both scripts are Chinese, the plain name means the first.
     chinese = pd.DataFrame({"language": ["Chinese (Traditional)", "Chinese"], "task": ["qa", "qa"]})
     assert labels(records, chinese) == [("zh_Hans", "qa"), ("zh_Hant", "qa")]
+
+
+def test_pairs_are_the_same_by_what_they_hold_not_by_name(tmp_path: Path) -> None:
+    records = table()
+
+    def known(source: object) -> str:
+        return pairs_hash(records, choose_pairs(records, source))  # type: ignore[arg-type]
+
+    first, second = tmp_path / "a.csv", tmp_path / "b.csv"
+    first.write_text("task,language\nqa,en\nnli,en\n", encoding="utf-8")
+    second.write_text("language,task\nen,nli\nen,qa\n", encoding="utf-8")
+    assert known(first) == known(second) == known("shared")
+    assert known("any") != known("shared")
+    # The same file name, other pairs.
+    before = known(first)
+    first.write_text("task,language\nqa,en\nnli,de\n", encoding="utf-8")
+    assert known(first) != before
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import typer
 from bayeseval.cli._shared import (
     EXIT_GATE_FAILED,
     Columns,
+    CommonPairs,
     Engine,
     Force,
     Format,
@@ -59,11 +60,12 @@ def compare(
         typer.Option(help="Folder.", show_default="results/BENCHMARK/MODELS-by-WHAT-compare-seedN"),
     ] = None,
     force: Force = False,
+    pairs: CommonPairs = "any",
     quiet: Quiet = False,
 ) -> None:
     """Compare models by how well they predict scores that were left out."""
     from bayeseval.compare import compare as run_compare
-    from bayeseval.compare import find_fits
+    from bayeseval.compare import expected_run, find_fits
     from bayeseval.design import choose_model
     from bayeseval.output import check_target, default_folder, progress_bar
 
@@ -78,9 +80,9 @@ def compare(
     )
     specs = [choose_model(name, records, engine=engine).spec for name in words(models)]
     called = "-".join([*(spec.name for spec in specs), "by", by])
-    folder = out or default_folder(records.name, called, "compare", seed)
-    # What of the identity is not known yet is compared when the folder is written.
-    check_target(folder, {"engine": "compare", "seed": seed}, force=force)
+    folder = out or default_folder(records.name, called, "compare", seed, pairs=pairs)
+    expected = expected_run(records, specs, by=by, seed=seed, pairs=pairs)
+    check_target(folder, expected, force=force)
     with progress_bar("", quiet=quiet) as progress:
         found = run_compare(
             records,
@@ -88,12 +90,13 @@ def compare(
             by=by,
             engine=engine,
             seed=seed,
-            fits=find_fits(records, specs, engine=engine, seed=seed),
+            pairs=pairs,
+            fits=find_fits(records, specs, engine=engine, seed=seed, pairs=pairs),
             refits=refits,
             jobs=jobs,
             progress=progress,
         )
-    # Said before it is saved: a folder that may not be replaced does not cost the answer.
+    # Said before it is saved: a folder that cannot be written by now does not cost the answer.
     typer.echo(str(found))
     found.save(folder, figures=not no_figures, force=force)
     typer.echo(f"\nResults: {folder}")

@@ -74,7 +74,9 @@ def sensitivity(
     quiet: Quiet = False,
 ) -> None:
     """See how ranks hold without each level, a group or the largest residuals."""
+    from bayeseval.design import choose_model
     from bayeseval.output import check_target, default_folder, progress_bar
+    from bayeseval.sensitivity import expected_run
     from bayeseval.sensitivity import sensitivity as run_sensitivity
     from bayeseval.spec import AUTO, load_spec
 
@@ -91,10 +93,14 @@ def sensitivity(
         task_names=task_names,
         quiet=quiet,
     )
-    # Model and engine, which name the folder, are not known yet: its neighbour is tried. What
-    # of the identity is not known is compared when the folder is written.
-    place = out or default_folder(records.name, "sensitivity", engine, seed)
-    check_target(place, {"engine": "sensitivity", "seed": seed}, force=force)
+    spec = choose_model(source, records, engine=engine).spec
+    expected = expected_run(
+        records, spec, drop=asked, groups=groups, engine=engine, seed=seed, pairs=pairs
+    )
+    without = ["without", *(text.replace("=", "") for text in asked), *groups]
+    called = "-".join([spec.name, *without])
+    folder = out or default_folder(records.name, called, expected["fitted_with"], seed, pairs=pairs)
+    check_target(folder, expected, force=force)
     with progress_bar("", quiet=quiet) as progress:
         found = run_sensitivity(
             records,
@@ -107,10 +113,7 @@ def sensitivity(
             jobs=jobs,
             progress=progress,
         )
-    without = ["without", *(text.replace("=", "") for text in asked), *groups]
-    called = "-".join([found.fit.spec.name, *without])
-    folder = out or default_folder(records.name, called, str(found.fit.run["engine"]), seed)
-    # Said before it is saved: a folder that may not be replaced does not cost the answer.
+    # Said before it is saved: a folder that cannot be written by now does not cost the answer.
     typer.echo(str(found))
     found.save(folder, figures=not no_figures, force=force)
     typer.echo(f"\nResults: {folder}")

@@ -110,7 +110,7 @@ def fit(
         progress_bar,
         run_identity,
     )
-    from bayeseval.records import choose_pairs, warn_of_sole_pairs
+    from bayeseval.records import choose_pairs, pairs_hash, warn_of_sole_pairs
     from bayeseval.spec import AUTO, load_spec
 
     if not 0.0 < ci_prob < 1.0:
@@ -139,10 +139,18 @@ def fit(
         nuts_sampler=nuts_sampler,
     )
     chosen = choose_engine(engine, design, asked)
+    common = choose_pairs(records, pairs)
     folder = out or default_folder(records.name, spec.name, chosen.name, seed, pairs=pairs)
     check_target(
         folder,
-        run_identity(data_hash(records, found), design.spec.content_hash, chosen.name, seed),
+        run_identity(
+            data_hash(records, found),
+            design.spec.content_hash,
+            chosen.name,
+            seed,
+            pairs_hash(records, common),
+            margin,
+        ),
         force=force,
     )
     preamble = format_preamble(
@@ -150,7 +158,7 @@ def fit(
         design,
         engine=str(chosen),
         reasons=picked.reasons,
-        warnings=warn_of_sole_pairs(records, choose_pairs(records, pairs)),
+        warnings=warn_of_sole_pairs(records, common),
     )
     with progress_bar(preamble, quiet=quiet) as progress:
         # Model and engine as they were asked for, so that run.json holds the reasons too.

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from bayeseval.compare.run import Comparison, compare, find_fits
+from bayeseval.compare.run import Comparison, compare, expected_run, find_fits
 
-__all__ = ["Comparison", "compare", "find_fits"]
+__all__ = ["Comparison", "compare", "expected_run", "find_fits"]

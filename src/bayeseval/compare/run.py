@@ -22,14 +22,14 @@ from bayeseval.diagnostics import warn_of_gates
 from bayeseval.engines import SamplerSettings, choose_engine, cores_of
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.fit import Fit, run_fit
-from bayeseval.records import Records
+from bayeseval.records import PairSource, Records, choose_pairs, pairs_hash
 from bayeseval.records import load as load_records
 from bayeseval.spec import ModelSpec
 
 if TYPE_CHECKING:
     from bayeseval.engines import Progress
 
-__all__ = ["MOST_REFITS", "Comparison", "compare", "find_fits"]
+__all__ = ["MOST_REFITS", "Comparison", "compare", "expected_run", "find_fits"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -117,15 +117,13 @@ class Comparison:
         return write_comparison(Path(folder), tables, run=self._run(), figures=figures, force=force)
 
     def _run(self) -> dict[str, Any]:
-        first = next(iter(self.fits.values())).run
-        hashes = "".join(str(one.run["spec_hash"]) for one in self.fits.values())
+        runs = [one.run for one in self.fits.values()]
+        first = runs[0]
         return {
             "benchmark": first["benchmark"],
-            "data_hash": first["data_hash"],
-            "spec_hash": hashlib.sha256(f"{self.by}{hashes}".encode()).hexdigest(),
-            "engine": "compare",
-            "seed": first["seed"],
+            **_identity(first, [str(run["spec_hash"]) for run in runs], self.by),
             "by": self.by,
+            "pairs": first["pairs"],
             "models": {name: one.run["engine"] for name, one in self.fits.items()},
             "gates": {name: one.gate.status for name, one in self.fits.items()},
             "verdict": list(self.verdict),
@@ -138,6 +136,51 @@ class Comparison:
         return format_comparison(self.table, self.verdict, by=self.by)
 
 
+def _identity(
+    first: Mapping[str, Any], spec_hashes: Sequence[str], by: names.LeftOut
+) -> dict[str, Any]:
+    """What makes two comparisons the same: the first fit's table and pairs, all specs, `by`."""
+    return {
+        "data_hash": first["data_hash"],
+        "spec_hash": hashlib.sha256(f"{by}{''.join(spec_hashes)}".encode()).hexdigest(),
+        "engine": "compare",
+        "seed": first["seed"],
+        "pairs_hash": first["pairs_hash"],
+    }
+
+
+def expected_run(
+    records: Records,
+    specs: Sequence[ModelSpec],
+    *,
+    by: names.LeftOut,
+    seed: int,
+    pairs: PairSource,
+) -> dict[str, Any]:
+    """What :meth:`Comparison.save` will write of the identity, known before any fit.
+
+    Parameters
+    ----------
+    records, by, seed, pairs
+        As for :func:`compare`.
+    specs : sequence of ModelSpec
+        None of them ``auto``.
+
+    Returns
+    -------
+    dict
+        The keys of ``run.json`` that make two runs the same.
+    """
+    found = [find_covariates(records, spec) for spec in specs]
+    designs = [build_design(records, spec, own) for spec, own in zip(specs, found, strict=True)]
+    first = {
+        "data_hash": data_hash(records, found[0] if found else ()),
+        "seed": seed,
+        "pairs_hash": pairs_hash(records, choose_pairs(records, pairs)),
+    }
+    return _identity(first, [design.spec.content_hash for design in designs], by)
+
+
 def compare(
     records: Records | str | Path,
     specs: Sequence[str | Path | ModelSpec | Mapping[str, Any]],
@@ -145,6 +188,7 @@ def compare(
     by: names.LeftOut = "record",
     engine: str = "auto",
     seed: int = 0,
+    pairs: PairSource = "any",
     fits: Mapping[str, Fit] | None = None,
     refits: int = MOST_REFITS,
     jobs: int | None = None,
@@ -166,9 +210,12 @@ def compare(
         As for :func:`bayeseval.fit`.
     seed : int
         The one seed.
+    pairs : str, Path or DataFrame
+        The language-task pairs that scores of models are means over, as for
+        :func:`bayeseval.fit`. What moves depends on them, the elpd does not.
     fits : dict of str to Fit, optional
-        Fits that are there already, by name of the spec; those of another table or
-        spec are refused.
+        Fits that are there already, by name of the spec; those of another table, spec or
+        choice of pairs are refused.
     refits : int
         How many times a model without closed form may be fitted again: for records with
         Pareto k-hats above 0.7 that nothing else mends, and for left-out levels.
@@ -221,7 +268,16 @@ def compare(
     # Refits are always by NUTS.
     refits_at_once = sensible_jobs(jobs, cores_each=cores_of("numpyro"))
     tell: Progress = progress or (lambda stage, done, total, remark: None)
-    done = _fits(table, models, dict(fits or {}), engine=engine, seed=seed, jobs=at_once, tell=tell)
+    done = _fits(
+        table,
+        models,
+        dict(fits or {}),
+        engine=engine,
+        seed=seed,
+        pairs=pairs,
+        jobs=at_once,
+        tell=tell,
+    )
     scores: dict[str, Scores] = {}
     stage = f"leaving out each {by}"
     for i, (name, fitted) in enumerate(done.items()):
@@ -251,12 +307,18 @@ class _Wanted(NamedTuple):
     spec: ModelSpec
     engine: str
     seed: int
+    pairs: PairSource
 
 
 def _fit_one(wanted: _Wanted, beat: Progress | None) -> Fit:
     settings = SamplerSettings(seed=wanted.seed)
     return run_fit(
-        wanted.table, wanted.spec, engine=wanted.engine, settings=settings, progress=beat
+        wanted.table,
+        wanted.spec,
+        engine=wanted.engine,
+        settings=settings,
+        pairs=wanted.pairs,
+        progress=beat,
     )
 
 
@@ -267,15 +329,16 @@ def _fits(
     *,
     engine: str,
     seed: int,
+    pairs: PairSource,
     jobs: int,
     tell: Progress,
 ) -> dict[str, Fit]:
     """Fits of all models in their order; those that are not there are made."""
     for spec in models:
         if spec.name in ready:
-            _check_ready(ready[spec.name], table, spec)
+            _check_ready(ready[spec.name], table, spec, pairs)
     missing = [spec for spec in models if spec.name not in ready]
-    wanted = [_Wanted(table, spec, engine, seed) for spec in missing]
+    wanted = [_Wanted(table, spec, engine, seed, pairs) for spec in missing]
     if not wanted:
         return {spec.name: ready[spec.name] for spec in models}
     made = run_all(_fit_one, wanted, jobs=jobs, stage="fitting", progress=tell)
@@ -313,12 +376,17 @@ def _check(
         check_cost(design, by, refits=refits)
 
 
-def _check_ready(ready: Fit, table: Records, spec: ModelSpec) -> None:
+def _check_ready(ready: Fit, table: Records, spec: ModelSpec, pairs: PairSource) -> None:
     data = data_hash(table, find_covariates(table, spec))
     for key, ours in (("data_hash", data), ("spec_hash", spec.content_hash)):
         if ready.run[key] != ours:
             what = "table" if key == "data_hash" else "spec"
             raise InputError(f"the fit given for {spec.name} is of another {what}")
+    if ready.run.get("pairs_hash") != pairs_hash(table, choose_pairs(table, pairs)):
+        raise InputError(
+            f"the fit given for {spec.name} has its scores on other language-task pairs "
+            f"({ready.run.get('pairs', 'unknown')}); give pairs= as in that fit, or fit it again"
+        )
 
 
 def _by_unit(columns: Mapping[str, Floats], table: Records, by: names.LeftOut) -> pd.DataFrame:
@@ -329,7 +397,12 @@ def _by_unit(columns: Mapping[str, Floats], table: Records, by: names.LeftOut) -
 
 
 def find_fits(
-    records: Records, specs: Sequence[ModelSpec], *, engine: str = "auto", seed: int = 0
+    records: Records,
+    specs: Sequence[ModelSpec],
+    *,
+    engine: str = "auto",
+    seed: int = 0,
+    pairs: PairSource = "any",
 ) -> dict[str, Fit]:
     """Fits of a table that lie in their default result folders.
 
@@ -343,25 +416,34 @@ def find_fits(
         As asked for.
     seed : int
         The one seed.
+    pairs : str, Path or DataFrame
+        As asked for.
 
     Returns
     -------
     dict of str to Fit
-        By name of the spec; only fits of the same table, spec, engine and seed.
+        By name of the spec; only fits of the same table, spec, engine, seed and pairs.
     """
     from bayeseval.output import default_folder
 
     found = {}
+    common = choose_pairs(records, pairs)
     for spec in specs:
         covariates = find_covariates(records, spec)
         design = build_design(records, spec, covariates)
         chosen = choose_engine(engine, design, SamplerSettings(seed=seed))
-        folder = default_folder(records.name, spec.name, chosen.name, seed)
+        folder = default_folder(records.name, spec.name, chosen.name, seed, pairs=common.name)
         if not (folder / "run.json").is_file():
             continue
         ready = Fit.open(folder)
         # Of the design: likelihoods that the spec takes from the card stand in there.
-        wanted = (data_hash(records, covariates), design.spec.content_hash, chosen.name, seed)
-        if tuple(ready.run[k] for k in ("data_hash", "spec_hash", "engine", "seed")) == wanted:
+        wanted = {
+            "data_hash": data_hash(records, covariates),
+            "spec_hash": design.spec.content_hash,
+            "engine": chosen.name,
+            "seed": seed,
+            "pairs_hash": pairs_hash(records, common),
+        }
+        if all(ready.run.get(key) == value for key, value in wanted.items()):
             found[spec.name] = ready
     return found

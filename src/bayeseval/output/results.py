@@ -39,9 +39,17 @@ __all__ = ["POSTERIOR_FILE", "default_folder", "read_results", "run_identity", "
 POSTERIOR_FILE = "posterior.nc"
 
 
-def run_identity(data_hash: str, spec_hash: str, engine: str, seed: int) -> dict[str, Any]:
+def run_identity(
+    data_hash: str,
+    spec_hash: str,
+    engine: str,
+    seed: int,
+    pairs_hash: str,
+    margin: float | None,
+) -> dict[str, Any]:
     """What makes two runs the same run; a result folder is only replaced by the same."""
-    return dict(zip(RUN_ID, (data_hash, spec_hash, engine, seed), strict=True))
+    said = (data_hash, spec_hash, engine, seed, pairs_hash, margin)
+    return dict(zip(RUN_ID, said, strict=True))
 
 
 def default_folder(

@@ -51,9 +51,9 @@ Writer = Callable[[Path], None]
 #: The file that makes a folder a result folder.
 RUN_FILE = "run.json"
 #: Keys of the run file that say which run it is.
-RUN_ID = ("data_hash", "spec_hash", "engine", "seed")
+RUN_ID = ("data_hash", "spec_hash", "engine", "seed", "pairs_hash", "margin")
 
-_ID_WORDS = {"data_hash": "data", "spec_hash": "spec"}
+_ID_WORDS = {"data_hash": "data", "spec_hash": "spec", "pairs_hash": "pairs"}
 _WAY_OUT = "choose another --out or pass --force"
 # Enough of a SHA-256 to tell two apart by eye.
 _HASH_SHOWN = 12
@@ -126,8 +126,7 @@ def _check_target(folder: str | Path, target: Path, run: Mapping[str, Any], *, f
         raise InputError(f"{error}; {_WAY_OUT}") from error
     differing = [key for key in RUN_ID if key in run and previous.get(key) != run[key]]
     if differing:
-        theirs = ", ".join(_said(key, previous.get(key)) for key in differing)
-        ours = ", ".join(_said(key, run[key]) for key in differing)
+        theirs, ours = (", ".join(_said(key, one) for key in differing) for one in (previous, run))
         raise InputError(f"{folder} holds a run with {theirs}, this one has {ours}; {_WAY_OUT}")
 
 
@@ -348,8 +347,10 @@ def _is_absent(target: Path) -> bool:
     return not target.exists() or not any(target.iterdir())
 
 
-def _said(key: str, value: object) -> str:
-    text = "unknown" if value is None else str(value)
+def _said(key: str, run: Mapping[str, Any]) -> str:
+    value = run.get(key)
+    # None is a margin that was not given; anything else was not written down.
+    text = ("default" if key == "margin" else "unknown") if value is None else str(value)
     return f"{_ID_WORDS.get(key, key)} {text[:_HASH_SHOWN] if key.endswith('_hash') else text}"
 
 

@@ -10,6 +10,7 @@ from bayeseval.records.pairs import (
     PairChoice,
     PairSource,
     choose_pairs,
+    pairs_hash,
     sole_pairs,
     warn_of_sole_pairs,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "item_variance",
     "list_benchmarks",
     "load",
+    "pairs_hash",
     "reduce_replicates",
     "restricted_log_density",
     "sole_pairs",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,14 @@ from bayeseval.records.readers.tabular import read_table
 from bayeseval.records.report import WARNING
 from bayeseval.records.table import Records
 
-__all__ = ["PairChoice", "PairSource", "choose_pairs", "sole_pairs", "warn_of_sole_pairs"]
+__all__ = [
+    "PairChoice",
+    "PairSource",
+    "choose_pairs",
+    "pairs_hash",
+    "sole_pairs",
+    "warn_of_sole_pairs",
+]
 
 Index = npt.NDArray[np.int64]
 PairSource = str | Path | pd.DataFrame
@@ -89,6 +97,15 @@ def choose_pairs(records: Records, source: PairSource = "any") -> PairChoice:
             f"language and task{did_you_mean(str(source), _CHOICES)}"
         )
     return _from_table(records, read_table(path), str(path))
+
+
+def pairs_hash(records: Records, pairs: PairChoice) -> str:
+    """SHA-256 of the labels of the common pairs, whatever their order and their file's name."""
+    languages, tasks = records.coords["language"], records.coords["task"]
+    labels = sorted(
+        f"{languages[i]}\t{tasks[j]}" for i, j in zip(pairs.language, pairs.task, strict=True)
+    )
+    return hashlib.sha256("\n".join(labels).encode()).hexdigest()
 
 
 def sole_pairs(records: Records, pairs: PairChoice) -> dict[str, int]:
