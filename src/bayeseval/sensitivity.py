@@ -194,10 +194,12 @@ def expected_run(
 
     Parameters
     ----------
-    records, drop, groups, engine, seed, pairs
-        As for :func:`sensitivity`.
+    records : Records
+        The table.
     model : ModelSpec
         The model; not ``auto``.
+    drop, groups, engine, seed, pairs
+        As for :func:`sensitivity`.
 
     Returns
     -------

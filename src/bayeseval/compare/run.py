@@ -161,10 +161,12 @@ def expected_run(
 
     Parameters
     ----------
-    records, by, seed, pairs
-        As for :func:`compare`.
+    records : Records
+        The table.
     specs : sequence of ModelSpec
         None of them ``auto``.
+    by, seed, pairs
+        As for :func:`compare`.
 
     Returns
     -------
