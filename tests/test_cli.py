@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -43,6 +45,11 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "small.csv"
     path.write_text(SMALL, encoding="utf-8")
     return path
+
+
+def one_figure(*_: object, **__: object) -> dict[str, Callable[[Path], object]]:
+    """A figure that takes no time to draw, in the place of all figures."""
+    return {"figures/one.png": lambda path: path.write_bytes(b"a picture")}
 
 
 def one_line(captured: str) -> str:
@@ -371,6 +378,94 @@ def test_results_are_shown_and_saved_when_checks_or_figures_raise(
     assert again.run["engine"] == "ml"
 
 
+AT = {
+    "sampling": ("bayeseval.fit", "load_engine"),
+    "writing": ("bayeseval.output.results", "result_tables"),
+    "checks": ("bayeseval.checks", "run_checks"),
+    "figures": ("bayeseval.output.results", "figure_writers"),
+}
+
+
+@pytest.mark.parametrize(
+    ("phase", "options", "presses", "saved", "lacking"),
+    [
+        ("sampling", [], 1, False, ""),
+        ("writing", [], 1, True, "checks and figures"),
+        ("writing", ["--no-figures"], 1, True, "checks"),
+        ("writing", ["--no-checks"], 1, True, "figures"),
+        ("writing", ["--no-checks", "--no-figures"], 1, True, ""),
+        # Pressed once, the checks come to their end; twice, it stops at once.
+        ("checks", [], 1, True, "figures"),
+        ("checks", ["--no-figures"], 1, True, ""),
+        ("checks", [], 2, True, "checks and figures"),
+        ("checks", ["--no-figures"], 2, True, "checks"),
+        ("figures", [], 1, True, ""),
+        ("figures", [], 2, True, "figures"),
+        ("figures", ["--no-checks"], 2, True, "figures"),
+    ],
+)
+def test_ctrl_c_says_what_is_there_in_every_phase(
+    phase: str,
+    options: list[str],
+    presses: int,
+    saved: bool,
+    lacking: str,
+    small: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("bayeseval.output.results.figure_writers", one_figure)
+    module = importlib.import_module(AT[phase][0])
+    original = getattr(module, AT[phase][1])
+
+    def pressed(*args: object, **kwargs: object) -> object:
+        for _ in range(presses):
+            signal.raise_signal(signal.SIGINT)
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(module, AT[phase][1], pressed)
+    arguments = ["fit", "-b", str(small), "--engine", "ml", "--out", "kept", "-q", *options]
+    assert main(arguments) == 130
+    captured = capsys.readouterr()
+    message = one_line(captured.err)
+    assert Path("kept").exists() == saved
+    assert ("Language potential" in captured.out) == saved
+    if not saved:
+        assert message == "error: interrupted; nothing was saved\n"
+        return
+    assert message.startswith("error: interrupted; the results are saved in kept")
+    assert message.partition(", without ")[2].partition(";")[0] == lacking
+    assert ("adds them" in message) == bool(lacking)
+    assert bayeseval.Fit.open("kept").run["engine"] == "ml"
+    there = {"checks": "kept/tables/checks.csv", "figures": "kept/figures/one.png"}
+    asked = {"checks": "--no-checks" not in options, "figures": "--no-figures" not in options}
+    for what, path in there.items():
+        assert Path(path).is_file() == (asked[what] and what not in lacking), what
+
+
+def test_ctrl_c_when_nothing_can_be_told_leaves_the_earlier_results(
+    small: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["fit", "-b", str(small), "--engine", "ml", "--out", "kept", "-q"]
+    arguments += ["--no-figures", "--no-checks"]
+    assert main(arguments) == 0
+    before = Path("kept/run.json").read_text(encoding="utf-8")
+    module = importlib.import_module("bayeseval.fit")
+    original = module.load_engine
+
+    def pressed(name: str) -> object:
+        signal.raise_signal(signal.SIGINT)
+        return original(name)
+
+    monkeypatch.setattr(module, "load_engine", pressed)
+    capsys.readouterr()
+    assert main(arguments) == 130
+    captured = capsys.readouterr()
+    assert captured.err == "error: interrupted; nothing was saved\n"
+    assert captured.out == ""
+    assert Path("kept/run.json").read_text(encoding="utf-8") == before
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT])
 def test_ctrl_c_is_exit_code_130_and_leaves_nothing(how: signal.Signals, small: Path) -> None:
     command = [sys.executable, "-m", "bayeseval.cli", "fit", "-b", str(small), "-m", "additive"]
@@ -388,7 +483,7 @@ def test_ctrl_c_is_exit_code_130_and_leaves_nothing(how: signal.Signals, small: 
     process.send_signal(how)
     _, rest = process.communicate(timeout=120)
     assert process.returncode == 130, first + rest
-    assert "interrupted" in rest
+    assert rest.endswith("error: interrupted; nothing was saved\n")
     assert "Traceback" not in rest
     assert not Path("never").exists()
     assert [p.name for p in small.parent.iterdir()] == ["small.csv"]

@@ -137,6 +137,31 @@ def test_any_other_end_has_it_as_a_note(
     assert "tables/checks.csv" in files(folder)
 
 
+@pytest.mark.parametrize(
+    ("options", "call"),
+    [
+        ({"checks": checked}, "fit.save({}, checks=fit.checks) adds them"),
+        ({}, "fit.save({}) adds them"),
+        ({"ci_prob": 0.5}, "fit.save({}, ci_prob=0.5) adds them"),
+    ],
+)
+def test_the_way_to_the_figures_asks_for_what_was_asked_for(
+    options: dict[str, Any],
+    call: str,
+    tmp_path: Path,
+    fit: Fit,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise EngineError("no ink")
+
+    monkeypatch.setattr(results, "figure_writers", fail)
+    with pytest.raises(EngineError) as said:
+        fit.save(tmp_path / "run", **options)
+    assert str(said.value).endswith(call.format(repr(str(tmp_path / "run"))))
+    assert ", without figures; " in str(said.value)
+
+
 def test_figures_of_an_earlier_run_do_not_stay_beside_new_numbers(
     tmp_path: Path, fit: Fit, monkeypatch: pytest.MonkeyPatch
 ) -> None:

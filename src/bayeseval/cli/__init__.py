@@ -38,7 +38,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "list": list_,
 }
 
-_UNTOUCHED: Final = "the results that were there before are untouched"
+_UNSAVED: Final = "nothing was saved"
 
 app = typer.Typer(
     name="bayeseval",
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.simplefilter("ignore", ConvergenceWarning)
             code = app(args=arguments, standalone_mode=False)
     except StoppedError as stop:
-        _complain(f"interrupted; {str(stop) or _UNTOUCHED}")
+        _complain(f"interrupted; {str(stop) or _UNSAVED}")
         return EXIT_INTERRUPTED
     except BayesevalError as error:
         _complain(str(error))
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     # Typer turns Ctrl-C into this exit code.
     if code == EXIT_INTERRUPTED:
-        _complain(f"interrupted; {_UNTOUCHED}")
+        _complain(f"interrupted; {_UNSAVED}")
     return code if isinstance(code, int) else 0
 
 

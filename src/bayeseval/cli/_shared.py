@@ -48,7 +48,7 @@ __all__ = [
 
 
 class StoppedError(Exception):
-    """Ctrl-C when something was saved already; its text says what and where."""
+    """Ctrl-C; its text says what was saved and where, and is empty where nothing was."""
 
 
 EXIT_BAD_INPUT = 2

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from bayeseval.cli._shared import Force, Quiet
+from bayeseval.cli._shared import Force, Quiet, StoppedError
 
 __all__ = ["mexa"]
 
@@ -78,17 +78,21 @@ def mexa(
     check_target(folder, settings.identity(texts), force=force)
     work = unfinished(folder)
     preamble = alignment_preamble(len(texts.texts), texts.n, pivot=pivot, work=work)
-    with progress_bar(preamble, quiet=quiet) as progress:
-        aligned = align(
-            model,
-            texts,
-            settings,
-            work=work,
-            folder=None if force else folder,
-            save_embeddings=save_embeddings,
-            bars=not quiet,
-            progress=progress,
-        )
+    try:
+        with progress_bar(preamble, quiet=quiet) as progress:
+            aligned = align(
+                model,
+                texts,
+                settings,
+                work=work,
+                folder=None if force else folder,
+                save_embeddings=save_embeddings,
+                bars=not quiet,
+                progress=progress,
+            )
+    except KeyboardInterrupt as error:
+        kept = f"what is done is kept in {work}, and the same command goes on from there"
+        raise StoppedError(kept if work.is_dir() else "") from error
     pooled = aligned.measured.pooled(pooling)
     write_alignment(
         folder,

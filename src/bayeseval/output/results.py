@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -120,7 +120,12 @@ def write_results(
     said = {**run, "ci_kind": names.CI_KIND, "ci_prob": ci_prob}
     target = write_folder(folder, writers, run=said, force=force)
     checked: Mapping[str, pd.DataFrame] = {}
-    with _saved(folder, "checks and figures"):
+    options = ["checks=fit.checks"] if checks is not None else []
+    options += [] if figures else ["figures=False"]
+    options += [] if ci_prob == names.CI_PROB else [f"ci_prob={ci_prob:g}"]
+    again = f"fit.save({', '.join([repr(str(folder)), *options])})"
+    wanted = {"checks": checks is not None, "figures": figures}
+    with _saved(folder, [name for name, asked in wanted.items() if asked], again):
         tell("writing", 1, 1, str(folder))
         if checks is not None:
             tell("checks", 0, 1, "")
@@ -128,10 +133,13 @@ def write_results(
                 name: add_language_names(table, language_names) for name, table in checks().items()
             }
             add_files(folder, _csv({f"tables/{name}.csv": t for name, t in checked.items()}))
+    if checks is not None:
+        # A report raises when Ctrl-C was pressed before it: the checks are there by now.
+        with _saved(folder, ["figures"] if figures else [], again):
             tell("checks", 1, 1, "")
     if figures:
         subtitle = f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}"
-        with _saved(folder, "figures"):
+        with _saved(folder, ["figures"], again):
             tell("figures", 0, 1, "")
             drawn = figure_writers(
                 tables,
@@ -144,7 +152,7 @@ def write_results(
                 figure = checks_figure(checked, subtitle=subtitle, gate_status=status, unit=unit)
                 drawn["figures/checks.png"] = partial(save_figure, figure)
             add_files(folder, drawn)
-        with _saved(folder, ""):
+        with _saved(folder, [], again):
             tell("figures", 1, 1, "")
     return target
 
@@ -154,7 +162,7 @@ def _csv(tables: Mapping[str, pd.DataFrame]) -> dict[str, Writer]:
 
 
 @contextmanager
-def _saved(folder: Path, lacking: str) -> Iterator[None]:
+def _saved(folder: Path, lacking: Sequence[str], again: str) -> Iterator[None]:
     """Say with whatever ends this step that the results are saved, and how to get the rest."""
     try:
         yield
@@ -162,8 +170,8 @@ def _saved(folder: Path, lacking: str) -> Iterator[None]:
         note = f"the results are saved in {folder}"
         if lacking:
             note += (
-                f", without {lacking}; in Python, fit = bayeseval.Fit.open({str(folder)!r}); "
-                f"fit.save({str(folder)!r}, checks=fit.checks) adds them"
+                f", without {' and '.join(lacking)}; in Python, "
+                f"fit = bayeseval.Fit.open({str(folder)!r}); {again} adds them"
             )
         if isinstance(error, BayesevalError):
             # Shown in one line, without notes.
