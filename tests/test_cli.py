@@ -58,16 +58,65 @@ def one_line(captured: str) -> str:
     return captured
 
 
+def refused_line(captured: str) -> str:
+    """The last line of what validate says of rows that no fit would take."""
+    line = captured.splitlines()[-1]
+    assert line.startswith("Ready to fit: no, because ")
+    assert captured.startswith("Read ")
+    return line
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.file))
 def test_a_broken_file_is_one_clear_line_and_exit_code_2(
     case: BrokenCase, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["validate", str(BROKEN / case.file)]) == 2
     captured = capsys.readouterr()
-    assert captured.out == ""
-    message = one_line(captured.err)
+    # Rows that were read have a report; whatever cannot be read has a plain error.
+    message = refused_line(captured.out) if captured.out else one_line(captured.err)
+    assert not (captured.out and captured.err)
     for phrase in case.phrases:
         assert phrase in message
+    # A fit refuses it in the same words.
+    assert main(["fit", "--benchmark", str(BROKEN / case.file)]) == 2
+    reason = one_line(capsys.readouterr().err).removeprefix("error: ").strip()
+    assert message.strip().endswith(reason)
+
+
+ROWS = "model,language,task,score\n"
+PLACEHOLDERS = "".join(
+    f"{m},{one},qa,{score}\n"
+    for m, scores in (("A", (50.5, -1, 61.0)), ("B", (40.5, 33.0, -1)))
+    for one, score in zip(("de", "en", "sw"), scores, strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("rows", "understood", "reason"),
+    [
+        (PLACEHOLDERS, "2 models: A 3, B 3", "it looks like a placeholder for a missing score"),
+        (
+            "A,de,qa,50\nA,de,qa,60\nB,en,qa,61\n",
+            "2 models: A 2, B 1",
+            "line 3: duplicate of line 2",
+        ),
+        ("A,de,qa,50\nA,en,qa,60\n", "2 languages: de 1, en 1", "only one model ('A')"),
+        ("A,de,qa,50\nB,de,qa,60\n", "1 language: de 2", "only one language ('de')"),
+        ("A,de,qa,50\nB,de,qa,inf\n", "Read 2 rows from", "line 3, column 'score'"),
+    ],
+)
+def test_rows_that_are_no_table_have_a_report_and_the_reason_last(
+    rows: str, understood: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, saved = tmp_path / "t.csv", tmp_path / "saved.csv"
+    path.write_text(ROWS + rows, encoding="utf-8")
+    assert main(["validate", str(path), "--save-records", str(saved)]) == 2
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert understood in captured.out
+    assert reason in refused_line(captured.out)
+    assert captured.out.count(reason) == 1
+    assert not saved.exists()
 
 
 @pytest.mark.parametrize(
@@ -117,13 +166,40 @@ def test_validate_says_what_was_understood(capsys: pytest.CaptureFixture[str]) -
         assert fact in out
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["validate", "mega"], 0),
+        (["list", "models"], 0),
+        (["--help"], 0),
+        (["fit", "--help"], 0),
+        # An error goes to stderr, which is read to its end.
+        (["validate", "no/such/file.csv"], 2),
+    ],
+)
+def test_a_reader_that_goes_away_ends_a_command_quietly(arguments: list[str], code: int) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        done = subprocess.run(
+            [sys.executable, "-m", "bayeseval.cli", *arguments],
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == code
+    assert done.stderr.count("\n") == (code == 2)
+    assert "Broken" not in done.stderr
+
+
 @pytest.mark.parametrize(("choice", "told"), [("drop", "it was dropped"), ("allow", "it was kept")])
 def test_the_error_of_a_diverged_run_says_what_to_write(
     choice: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = str(BROKEN / "diverged_run.csv")
     assert main(["validate", table]) == 2
-    message = one_line(capsys.readouterr().err)
+    message = refused_line(capsys.readouterr().out)
     line = f"diverged_runs: {choice}"
     assert f"'{line}'" in message
     assert "--mapping" in message

@@ -254,4 +254,6 @@ def test_validate_ends_with_the_verdict_and_its_exit_code(
     assert out.splitlines()[-1].startswith("Ready to fit: no, because the table falls into 2 parts")
     assert saved.is_file()
     assert main(["validate", str(one)]) == 2
-    assert "a comparison needs at least two models" in capsys.readouterr().err
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("Ready to fit: no, because ")
+    assert last.endswith("only one model ('A'); a comparison needs at least two models")

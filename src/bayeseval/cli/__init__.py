@@ -54,6 +54,21 @@ for name, command in COMMANDS.items():
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     try:
+        code = _run(arguments)
+        # What is still in the buffer may find the pipe closed, too.
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _without_reader()
+    except SystemExit as stop:
+        # Typer turns a closed pipe into exit code 1.
+        if not isinstance(stop.__context__, BrokenPipeError):
+            raise
+        return _without_reader()
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
         with warnings.catch_warnings():
             # Every command says it in its text and with its exit code.
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -67,15 +82,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except typer.TyperException as error:
         _complain(_usage(error.format_message()))
         return EXIT_BAD_INPUT
-    except BrokenPipeError:
-        # The reader of our output went away (`| head`); nothing is left to say,
-        # and Python must not try to flush the closed pipe at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     # Typer turns Ctrl-C into this exit code.
     if code == EXIT_INTERRUPTED:
         _complain(f"interrupted; {_UNSAVED}")
     return code if isinstance(code, int) else 0
+
+
+def _without_reader() -> int:
+    """End quietly: the reader of our output went away (`| head`), and nothing is left to say.
+
+    Python flushes both streams at exit and must not find a closed pipe again.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in filter(None, (sys.__stdout__, sys.__stderr__)):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(nowhere, stream.fileno())
+    return 0
 
 
 def _usage(message: str) -> str:

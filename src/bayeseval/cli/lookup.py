@@ -40,12 +40,17 @@ def validate(
 
     The last line is "Ready to fit: yes" (exit code 0) or "no, because ..." (exit code 2).
     """
-    from bayeseval.design import check_ready
-    from bayeseval.records import describe, format_description
+    from bayeseval.design import Readiness, check_ready
+    from bayeseval.records import TableError, describe, format_description, format_refused
+    from bayeseval.spec import AUTO
 
-    records = load_records(
-        path, columns, mapping, format=format, metric=metric, task_names=task_names
-    )
+    try:
+        records = load_records(
+            path, columns, mapping, format=format, metric=metric, task_names=task_names
+        )
+    except TableError as refused:
+        typer.echo(f"{format_refused(refused)}\n\n{Readiness(AUTO, str(refused))}")
+        raise typer.Exit(EXIT_BAD_INPUT) from refused
     ready = check_ready(records)
     typer.echo(format_description(describe(records), ready.warnings))
     if save_records is not None:

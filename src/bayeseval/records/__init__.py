@@ -16,7 +16,7 @@ from bayeseval.records.pairs import (
 )
 from bayeseval.records.registry import BenchmarkCard, BenchmarkSummary, list_benchmarks
 from bayeseval.records.replicates import CellTable, Stratum, reduce_replicates
-from bayeseval.records.report import WARNING, Dropped, LoadReport, Units
+from bayeseval.records.report import WARNING, Dropped, LoadReport, TableError, Units
 from bayeseval.records.table import Records
 from bayeseval.records.unbalanced import (
     Quadratics,
@@ -24,7 +24,7 @@ from bayeseval.records.unbalanced import (
     restricted_log_density,
     unbalanced_quadratics,
 )
-from bayeseval.records.validate import Description, describe, format_description
+from bayeseval.records.validate import Description, describe, format_description, format_refused
 
 __all__ = [
     "WARNING",
@@ -43,12 +43,14 @@ __all__ = [
     "Quadratics",
     "Records",
     "Stratum",
+    "TableError",
     "Unbalanced",
     "Units",
     "choose_pairs",
     "connected_components",
     "describe",
     "format_description",
+    "format_refused",
     "item_variance",
     "list_benchmarks",
     "load",

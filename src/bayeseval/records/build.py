@@ -21,7 +21,7 @@ from bayeseval.records.number_columns import check_numbers, found_units
 from bayeseval.records.parts import Part, read_part, same_partition
 from bayeseval.records.placeholders import refuse_placeholders
 from bayeseval.records.raw import RawTable
-from bayeseval.records.report import Dropped, LoadReport, Units
+from bayeseval.records.report import Dropped, LoadReport, TableError, Units
 from bayeseval.records.scales import (
     UnitsLike,
     check_range,
@@ -97,7 +97,10 @@ def assemble(
     Raises
     ------
     InputError
-        For everything that is not as it should be; one line.
+        For an option that is not known.
+    TableError
+        For everything in the rows that is not as it should be; one line, with a report of
+        what was understood before.
     """
     if mixed not in ("refuse", "allow"):
         raise InputError(f"mixed_scales: {mixed!r} is not known (allowed: 'refuse', 'allow')")
@@ -105,9 +108,47 @@ def assemble(
         raise InputError(
             f"diverged_runs: {diverged!r} is not known (allowed: 'refuse', 'allow', 'drop')"
         )
-    parts = [read_part(table, columns=columns) for table in tables]
+    try:
+        parts = [read_part(table, columns=columns) for table in tables]
+    except InputError as problem:
+        n_rows = sum(len(table) for table in tables)
+        files = tuple(table.source for table in tables)
+        report = LoadReport(files, n_rows, n_rows, (), (), (), tuple(dict.fromkeys(notes)))
+        raise TableError(str(problem), report) from problem
     stack = Stack(parts)
     said = [*notes, *_part_notes(parts)]
+    try:
+        return _checked(
+            stack,
+            said,
+            units=units,
+            mixed=mixed,
+            diverged=diverged,
+            missing=missing,
+            drop=drop,
+            named=named,
+            small=small,
+            again=again,
+        )
+    except InputError as problem:
+        report = _report(stack, [*notes, *_part_notes(parts)], (), ())
+        raise TableError(str(problem), report, stack.level_counts()) from problem
+
+
+def _checked(
+    stack: Stack,
+    said: list[str],
+    *,
+    units: UnitsLike | Mapping[str, UnitsLike] | None,
+    mixed: MixedScales,
+    diverged: DivergedRuns,
+    missing: Sequence[float],
+    drop: Mapping[str, Sequence[str]] | None,
+    named: Collection[str],
+    small: bool,
+    again: bool,
+) -> Assembled:
+    """The checks of :func:`assemble` that need all rows; what is said of them joins `said`."""
     written = stack.labels["language"]
     if not again:
         stack.labels["language"], merged = merge_labels(written)
@@ -148,7 +189,7 @@ def assemble(
             where=place,
         )
     # Mixed scales first: it explains better than "below the bound" would.
-    files = tuple(part.table.source for part in parts)
+    files = tuple(part.table.source for part in stack.parts)
     mixtures = mixed_scales(
         scores,
         codes["task"],

@@ -8,7 +8,17 @@ from dataclasses import dataclass
 
 from bayeseval.errors import InputError
 
-__all__ = ["WARNING", "Dropped", "LoadReport", "Units", "counted", "plain", "shorten", "show"]
+__all__ = [
+    "WARNING",
+    "Dropped",
+    "LoadReport",
+    "TableError",
+    "Units",
+    "counted",
+    "plain",
+    "shorten",
+    "show",
+]
 
 WARNING = "warning: "
 """How a note starts that must not be missed."""
@@ -130,6 +140,30 @@ class LoadReport:
     def n_dropped(self) -> int:
         """Rows read and not kept."""
         return sum(group.n_rows for group in self.dropped)
+
+
+class TableError(InputError):
+    """Rows that were read and are no table that can be used; what was understood of them.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, in one line.
+    report : LoadReport or None
+        Of all rows, before the check that refused them.
+    levels : mapping of str to tuple of (str, int)
+        Levels of each factor and their numbers of rows; empty where columns were not read.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        report: LoadReport | None = None,
+        levels: Mapping[str, tuple[tuple[str, int], ...]] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.report = report
+        self.levels = dict(levels or {})
 
 
 def show(value: object) -> str:

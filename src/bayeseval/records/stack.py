@@ -57,6 +57,16 @@ class Stack:
         column = part.columns.get(our) if our is not None else None
         return part.table.at(int(self.row[position]), column)
 
+    def level_counts(self) -> dict[str, tuple[tuple[str, int], ...]]:
+        """Levels of each factor and their numbers of rows, most rows first."""
+        found = {}
+        for factor in LABELS:
+            coded = self.labels[factor]
+            counts = np.bincount(coded.codes, minlength=len(coded.levels)).tolist()
+            pairs = [(label, n) for label, n in zip(coded.levels, counts, strict=True) if n]
+            found[factor] = tuple(sorted(pairs, key=lambda pair: (-pair[1], pair[0])))
+        return found
+
     def _common_labels(self) -> dict[str, Coded]:
         common: dict[str, Coded] = {}
         for name in dict.fromkeys(name for part in self.parts for name in part.labels):

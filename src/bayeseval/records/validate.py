@@ -12,10 +12,25 @@ import numpy.typing as npt
 from bayeseval.names import FACTORS, Factor
 from bayeseval.records.connectivity import Component, connected_components
 from bayeseval.records.replicates import CellTable, reduce_replicates
-from bayeseval.records.report import WARNING, LoadReport, Units, counted, shorten
+from bayeseval.records.report import (
+    WARNING,
+    LoadReport,
+    TableError,
+    Units,
+    counted,
+    shorten,
+)
 from bayeseval.records.table import Records
 
-__all__ = ["Coverage", "Description", "Replication", "TaskScores", "describe", "format_description"]
+__all__ = [
+    "Coverage",
+    "Description",
+    "Replication",
+    "TaskScores",
+    "describe",
+    "format_description",
+    "format_refused",
+]
 
 _WIDTH = 100
 # Stands for a blank where a line must not break; no label can hold it.
@@ -227,12 +242,30 @@ def format_description(description: Description, warnings: Sequence[str] = ()) -
     blocks = [
         _head(description),
         _report_lines(description.report),
-        _level_lines(description),
+        _level_lines(description.levels, description.language_names),
         _coverage_lines(description),
         _replication_lines(description),
         _component_lines(description),
         _task_lines(description),
         [*description.report.warnings, *warnings],
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block)
+
+
+def format_refused(refused: TableError) -> str:
+    """What was understood of rows before they were refused, as plain text.
+
+    Parameters
+    ----------
+    refused : TableError
+        From :func:`bayeseval.records.load`. Its message is not repeated.
+    """
+    if refused.report is None:
+        return ""
+    blocks = [
+        _report_lines(refused.report),
+        _level_lines(refused.levels, {}) if refused.levels else [],
+        list(refused.report.warnings),
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
@@ -248,7 +281,7 @@ def _head(description: Description) -> list[str]:
 def _report_lines(report: LoadReport) -> list[str]:
     lines = [f"Read {counted(report.n_rows_read, 'row')} from {shorten(report.sources, limit=3)}"]
     used = _listed(f"{our} <- {theirs}" for our, theirs in report.columns)
-    lines += _wrapped("columns", used)
+    lines += _wrapped("columns", used) if report.columns else []
     if report.ignored_columns:
         lines += _wrapped("ignored columns", ", ".join(report.ignored_columns))
     if not report.dropped:
@@ -268,15 +301,17 @@ def _report_lines(report: LoadReport) -> list[str]:
     return lines
 
 
-def _level_lines(description: Description) -> list[str]:
+def _level_lines(
+    levels: Mapping[str, tuple[tuple[str, int], ...]], language_names: Mapping[str, str]
+) -> list[str]:
     lines = ["Levels, with numbers of records"]
     for factor in ("model", "language", "task"):
-        names = description.language_names if factor == "language" else {}
+        names = language_names if factor == "language" else {}
         labels = (
             f"{label} ({names[label]}) {count}" if label in names else f"{label} {count}"
-            for label, count in description.levels[factor]
+            for label, count in levels[factor]
         )
-        lines += _wrapped(counted(len(description.levels[factor]), factor), _listed(labels))
+        lines += _wrapped(counted(len(levels[factor]), factor), _listed(labels))
     return lines
 
 
