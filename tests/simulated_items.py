@@ -72,6 +72,16 @@ class ItemBench:
         parts = {"seed": seed, "boot": boot, "seed_boot": of_items - boot}
         return {name: 100.0**2 * value for name, value in parts.items()}
 
+    def expected(self, ability: Floats) -> Floats:
+        """Share of right answers over all runs and test sets, in percent, as `ability`."""
+        spread = np.sqrt(1.0 + self.common_sd**2 + self.own_sd**2 + self.seed_sd**2)
+        return np.asarray(100.0 * ndtr(ability / spread))
+
+    def rows_by_seed(self, answers: Floats) -> pd.DataFrame:
+        """Score of every seed on the full test set, and its number of items."""
+        rows = _frame(100.0 * answers.mean(axis=-1), ("seed",))
+        return rows.assign(task="items:accuracy", n=self.n_items)
+
     def rows_by_boot(self, answers: Floats, n_boot: int, rng: np.random.Generator) -> pd.DataFrame:
         """Scores of every seed on `n_boot` bootstraps, which all models and seeds share."""
         n = self.n_items

@@ -10,6 +10,9 @@ import pytest
 
 from bayeseval.design import Design, build_design
 from bayeseval.engines import SamplerSettings, load_engine
+from bayeseval.engines.base import to_tree
+from bayeseval.estimands import derive
+from bayeseval.estimands.noise import read_noise
 from bayeseval.records import item_variance, reduce_replicates
 from bayeseval.spec import load_spec
 from tests.simulated_items import Floats, ItemBench, records_of
@@ -123,3 +126,62 @@ def test_sds_of_runs_and_means_are_recovered_from_items() -> None:
     run, five = np.mean(wrong, axis=(0, 2))
     assert run > 1.15
     assert five > 1.05
+
+
+def _draws(design: Design, *, seed: int) -> tuple[Floats, Floats]:
+    """First table's scores, shape (draws, models), and sds of model:language where there is one."""
+    found = load_engine("marginal")(design, SamplerSettings(draws=400, chains=1, seed=seed))
+    additions, _ = derive(to_tree(design, found, engine="marginal"), seed=seed)
+    scores = additions["standardised_score"].transpose("chain", "draw", "model").to_numpy()[0]
+    return scores, found.posterior.get("sd_model_language", np.zeros((1, 1)))[0]
+
+
+def test_numbers_of_items_beside_seeds_tell_models_apart() -> None:
+    """One task, four seeds on the same 1,000 items for all models of a language."""
+    # Items differ much and runs little: omega^2, counted twice, is a fifth of p (1 - p) / n.
+    bench = ItemBench(
+        n_models=6, n_languages=20, n_seeds=4, n_items=1000, seed_sd=0.05, common_sd=1.0, own_sd=4.0
+    )
+    plain = {"name": "plain", "replicates": {"pool": False}}
+    uneven = plain | {"name": "uneven", "interactions": ["model:language"]}
+    z, ratio, sds, wide = [], [], [], []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        ability = 2.0 * bench.ability(rng)
+        rows = bench.rows_by_seed(bench.answers(ability, rng))
+        truth = bench.expected(ability)
+        gap = truth - truth.mean(axis=0) - truth.mean(axis=1, keepdims=True) + truth.mean()
+        scores, unevenness = _draws(build_design(records_of(rows), load_spec(uneven)), seed=seed)
+        z.append((scores.mean(axis=0) - truth.mean(axis=1)) / scores.std(axis=0))
+        ratio.append(unevenness.mean() / np.sqrt((gap**2).sum() / (5 * 19)))
+        sds.append(scores.std(axis=0).mean())
+        if seed < 2:
+            without = build_design(records_of(rows.drop(columns="n")), load_spec(plain))
+            wide.append(_draws(without, seed=seed)[0].std(axis=0).mean())
+    # 30 scores; the errors are upper bounds, here 1.1 times too large.
+    assert 0.6 < np.sqrt(np.mean(np.square(z))) < 1.15
+    assert (np.abs(z) < 2.6).all()
+    assert np.mean(ratio) == pytest.approx(1.0, abs=0.07)
+    # sqrt((0.7 / 4 + 2.4) / 20)
+    assert np.mean(sds) == pytest.approx(0.35, abs=0.05)
+    # Negative control: what languages do to models, as if it were noise.
+    assert min(wide) > 2.0 * max(sds)
+
+
+def test_one_run_and_the_mean_of_seeds_beside_numbers_of_items() -> None:
+    """Upper bounds by no more than the seed x test-set interaction."""
+    bench, rng = ItemBench(n_languages=200, n_seeds=5), np.random.default_rng(3)
+    ability = np.full((2, 200), 0.4)
+    rows = bench.rows_by_seed(bench.answers(ability, rng))
+    design = build_design(
+        records_of(rows), load_spec({"name": "plain", "replicates": {"pool": False}})
+    )
+    found = load_engine("marginal")(design, SamplerSettings(draws=50, chains=1, seed=0))
+    noise = read_noise(to_tree(design, found, engine="marginal"))
+    assert noise is not None
+    assert noise.is_upper_bound.all()
+    seed, boot, both = (float(v[0, 0]) for v in bench.variances(ability).values())
+    # Mean squares of 400 cells on 4 degrees of freedom each: 3.5 %.
+    run, mean = noise.run_variance.mean(), noise.mean_variance.mean()
+    assert run == pytest.approx(seed + both + boot + both, rel=0.1)
+    assert mean == pytest.approx((seed + both) / 5 + boot + both, rel=0.1)

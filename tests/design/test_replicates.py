@@ -75,7 +75,8 @@ def test_summaries_of_both_are_an_upper_bound(kind: str, bound: bool) -> None:
     assert notes == (
         [
             "sds of seeds and of test sets both hold what a seed does to one test set in "
-            f"{N_CELLS} cells, so the noise of one run and of means is an upper bound there"
+            f"{N_CELLS} cells, so the noise of one run and of means is an upper bound there, and "
+            "what is left for other terms a lower one"
         ]
         if bound
         else []

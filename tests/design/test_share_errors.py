@@ -148,7 +148,7 @@ def test_unbounded_scores_have_no_such_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "columns", [{"se": 3.0}, {"boot_sd": 3.0}, {"seed_sd": 3.0}, {"seed_sd": 3.0, "n_seeds": 5}]
+    "columns", [{"se": 3.0}, {"boot_sd": 3.0}, {"seed_sd": 3.0, "n_seeds": 5, "boot_sd": 3.0}]
 )
 def test_noise_that_is_told_otherwise_counts_once(columns: dict[str, float]) -> None:
     frame = _table(_right(80), 80).assign(**columns)
@@ -157,6 +157,77 @@ def test_noise_that_is_told_otherwise_counts_once(columns: dict[str, float]) -> 
     if with_n.se is not None:
         assert with_n.se == pytest.approx(without.se, rel=1e-12)
     assert set(with_n.known_sds) == set(without.known_sds)
+
+
+def _by_seed(n: int, *, n_seeds: int = 3, off: float = 0.0) -> pd.DataFrame:
+    """Rows by seed whose shares, though not their means, are whole numbers of n."""
+    right = _right(n, shape=(4, 6))
+    tables = [_table((right + s * (s > 1)) % (n + 1), n).assign(seed=s) for s in range(n_seeds)]
+    rows = pd.concat(tables)
+    return rows.assign(score=rows["score"] + off)
+
+
+@pytest.mark.parametrize("pool", [True, False])
+def test_items_of_several_seeds(pool: bool) -> None:
+    """One run's error for the mean as well: the seeds answer the same items."""
+    rows = _by_seed(80)
+    spec = {"name": "seeds", "replicates": {"pool": pool}}
+    design = _design(rows, spec)
+    keys = ["model", "language"]
+    cells = rows.groupby(keys)["score"]
+    p = (cells.mean().to_numpy() / 100 * 80 + 0.5) / 81
+    se = 100 * np.sqrt(p * (1 - p) / 80)
+    assert design.known_sds["se"] == pytest.approx(se, rel=1e-9)
+    # Their mean is no share of 80 items: 80 p = k + 2/3.
+    assert (np.abs(p * 81 - 0.5 - np.round(p * 81 - 0.5)) > 0.3).sum() > 20
+    seeds = 0.0 if pool else cells.var().to_numpy() / 3
+    assert design.se == pytest.approx(np.sqrt(se**2 + seeds), rel=1e-9)
+    if pool:
+        (source,) = design.sources
+        assert source.name == "seed"
+        assert source.share == pytest.approx(1 / 3)
+    assert design.notes[:2] == (
+        "n: 24 scores of t:score are shares of n items, so their binomial standard errors are "
+        "known; columns: {n: null} in a --mapping file leaves it out",
+        "sds of seeds and of test sets both hold what a seed does to one test set in 24 cells, "
+        "so the noise of one run and of means is an upper bound there, and what is left for "
+        "other terms a lower one",
+    )
+    # Negative control: rows that are no shares.
+    other = _design(_by_seed(80, off=0.4), spec)
+    assert "se" not in other.known_sds
+    assert any(note.startswith("n not used for t:score: score times n") for note in other.notes)
+
+
+@pytest.mark.parametrize(
+    ("columns", "used", "reason"),
+    [
+        ({"seed_sd": 3.0, "n_seeds": 3}, True, ""),
+        ({"seed_sd": 3.0, "n_seeds": 2}, False, "score times n is no whole number"),
+        ({"seed_sd": 3.0}, False, "score times n is no whole number"),
+        ({"n_seeds": 3}, False, "scores that are means of seeds have no seed_sd"),
+    ],
+)
+def test_items_behind_the_mean_of_seeds(columns: dict[str, float], used: bool, reason: str) -> None:
+    rows = _by_seed(80)
+    means = rows.groupby(["model", "language", "task"], as_index=False)["score"].mean()
+    design = _design(means.assign(n=80, **columns))
+    assert ("se" in design.known_sds) == used
+    notes = [note for note in design.notes if note.startswith("n not used for t:score")]
+    assert [reason in note for note in notes] == ([] if used else [True])
+    if used:
+        p = (means["score"].to_numpy() / 100 * 80 + 0.5) / 81
+        assert design.se == pytest.approx(100 * np.sqrt(p * (1 - p) / 80), rel=1e-9)
+
+
+def test_seeds_and_bootstraps_or_items_leave_n_alone() -> None:
+    rows = _by_seed(80)
+    again = rows.assign(score=rows["score"] + 1.25, boot=1)
+    boots = pd.concat([rows.assign(boot=0), again])
+    assert "se" not in _design(boots).known_sds
+    items = pd.concat([rows.assign(item=i) for i in range(40)])
+    items["score"] = np.random.default_rng(0).choice([0.0, 100.0], len(items))
+    assert "se" not in _design(items).known_sds
 
 
 def test_counts_keep_their_own_noise() -> None:
@@ -217,10 +288,22 @@ def test_without_known_errors_the_gaps_are_the_residual() -> None:
     design = _design(_uneven(0).drop(columns="n").assign(se=2.0), EVENNESS)
     assert design.priors[names.SD_RESIDUAL].scale == pytest.approx(0.02)
     assert design.term("model:language").n_levels == design.n_records
+    # Beside the sds of seeds as well.
+    both = _design(_uneven(0).assign(seed_sd=2.0), EVENNESS)
+    assert both.se == pytest.approx(np.sqrt(4.0 + both.known_sds["se"] ** 2))
     # Seeds alone say nothing of test sets.
     seeds = _uneven(0).drop(columns="n").assign(seed_sd=2.0)
     with pytest.raises(DesignError, match=refused):
         _design(seeds, EVENNESS)
+
+
+def test_sampled_errors_hold_the_residual_too() -> None:
+    """Seeds and bootstraps with sds of their own, and nothing known."""
+    summary = {"seed_sd": 2.0, "n_seeds": 4, "boot_sd": 3.0, "n_boot": 20}
+    design = _design(_uneven(0).drop(columns="n").assign(**summary), EVENNESS)
+    assert design.se is None
+    # sqrt(2^2 / 4 + 3^2) / 100
+    assert design.priors[names.SD_RESIDUAL].scale == pytest.approx(0.0316, abs=1e-4)
 
 
 def test_a_residual_of_ones_own_beside_such_gaps() -> None:

@@ -88,9 +88,7 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
     check_ranges(records)
     outcome = _read_outcome(records, spec, cells, of_task)
     if outcome.link == "identity":
-        k = np.where(cells.n_rows == 1, records.numbers("k")[cells.first], np.nan)
-        tasks = records.coords[names.TASK]
-        noise = add_share_errors(noise, *share_errors(cells, k, tasks, records.units, noise))
+        noise = add_share_errors(noise, *share_errors(records, cells))
     _check_spread(records, score, outcome, spec)
     _check_errors(records, cells, outcome, noise)
     if spec.residual_by is not None and outcome.families == ("binomial",):

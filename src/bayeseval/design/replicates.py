@@ -34,7 +34,7 @@ from bayeseval import names
 from bayeseval.errors import DesignError
 from bayeseval.records import CellTable, Stratum, Unbalanced
 
-__all__ = ["Noise", "Replicates", "Source", "build_noise"]
+__all__ = ["Noise", "Replicates", "Source", "build_noise", "note_of_upper_bounds"]
 
 Index = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -212,10 +212,7 @@ def build_noise(
     of_test_set = (cells.boot.df > 0) | np.isfinite(cells.se)
     both = (cells.seed.df > 0) & of_test_set & ~(cells.cross.df > 0) & ~incomplete
     if both.any():
-        notes.append(
-            f"sds of seeds and of test sets both hold what a seed does to one test set in "
-            f"{int(both.sum())} cells, so the noise of one run and of means is an upper bound there"
-        )
+        notes.append(note_of_upper_bounds(int(both.sum())))
     unknown = {
         source: (np.isfinite(s.df) & (s.df > 0) & pool) | incomplete for source, s in strata.items()
     }
@@ -240,6 +237,15 @@ def build_noise(
         known_variance=np.asarray(np.sum(parts, axis=0)) if parts else None,
         known_sds=known,
         notes=tuple(notes),
+    )
+
+
+def note_of_upper_bounds(n_cells: int) -> str:
+    """What to say of cells whose interaction of seeds and test sets is not known apart."""
+    return (
+        f"sds of seeds and of test sets both hold what a seed does to one test set in {n_cells} "
+        "cells, so the noise of one run and of means is an upper bound there, and what is left for "
+        "other terms a lower one"
     )
 
 

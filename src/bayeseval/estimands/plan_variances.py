@@ -28,9 +28,9 @@ _MODEL_TASK: Final = "model:task"
 _THREE_WAY: Final = "model:language:task"
 _BY_DATASET: Final = "model:language:dataset"
 _UPPER_BOUND: Final = (
-    "seeds and items: sds of seeds and of test sets that are given as such both hold what a seed "
-    "does to one test set, so the errors are upper bounds; rows by seed and test set, or items, "
-    "tell it apart"
+    "seeds and items: sds of seeds and of test sets, where these are given as such or by n, both "
+    "hold what a seed does to one test set, so the errors are upper bounds; rows by seed and test "
+    "set, or items, tell it apart"
 )
 
 
