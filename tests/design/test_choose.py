@@ -230,6 +230,23 @@ def test_known_errors_tell_model_by_language_from_the_residual_on_one_task(known
     assert chosen(one_task(8)) == "additive"
 
 
+@pytest.mark.parametrize("told", ["n", "boot_sd"])
+def test_seeds_with_known_errors_of_test_sets_tell_it_too(told: str) -> None:
+    rng = np.random.default_rng(4)
+    rows = product([f"l{i}" for i in range(8)], ["d:accuracy"], "ABCDE", range(3))
+    frame = pd.DataFrame(rows, columns=["language", "task", "model", "seed"])
+    frame["score"] = rng.integers(60, 240, len(frame)) / 2.5
+    columns = {"n": 250} if told == "n" else {"boot_sd": 2.0, "n_boot": 20}
+    table = Records.from_frame(frame.assign(**columns), name="one", units=(0, 100))
+    found = choose_model(AUTO, table)
+    assert found.spec.name == "auto-model_language"
+    assert found.spec.residual_by is None
+    assert "residual_by: model:language is what would be left as the residual" in found.reasons[1]
+    # Seeds alone leave test sets in the residual.
+    seeds = Records.from_frame(frame, name="one", units=(0, 100))
+    assert chosen(seeds) == "replicates"
+
+
 def test_replicates_ask_for_residual_sds_by_model() -> None:
     cells = list(product(range(6), (0,), range(4)))
     seeds = records([*cells, *cells], seed=np.repeat([1, 2], len(cells)))

@@ -117,9 +117,9 @@ def choose_model(
     interactions, loses them in the same order.
 
     On a table of one task ``model:language`` has one record in each cell and is the
-    residual under another name, unless the errors of all scores are known (``se``, or ``n``
-    of shares): then it enters with :data:`LEAST_DF` degrees of freedom beside the main
-    effects.
+    residual under another name, unless the errors of all scores are known (``se``, ``n`` of
+    shares, or test sets that were bootstrapped): then it enters with :data:`LEAST_DF`
+    degrees of freedom beside the main effects, in the place of residual sds by model.
     """
     if source != AUTO:
         return Chosen(load_spec(dict(source) if isinstance(source, Mapping) else source))
@@ -406,12 +406,14 @@ def _beyond_known_errors(found: _Choice, records: Records, *, n_slopes: int) -> 
     errors, which the design knows; so it needs degrees of freedom beside the main effects.
     """
     table, term = found.table, "model:language"
-    if table.size(names.TASK) > 1 or found.residual_by is not None:
+    if table.size(names.TASK) > 1:
         return found
     if table.n_records - table.span(_margins(term)) < LEAST_DF:
         return found
     dropped = {other: why for other, why in found.dropped.items() if other != term}
-    fuller = replace(found, terms=(term,), dropped=dropped, errors_known=True)
+    if found.residual_by is not None:
+        dropped[_RESIDUAL_BY] = f"{term} is what would be left as the residual"
+    fuller = replace(found, terms=(term,), residual_by=None, dropped=dropped, errors_known=True)
     affordable = _operations(fuller, n_slopes) <= MOST_OPERATIONS
     return fuller if affordable and _refusal(records, fuller) is None else found
 

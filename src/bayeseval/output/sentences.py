@@ -259,8 +259,8 @@ def without_evenness(n_tasks: int, *, chosen: bool = False) -> str:
         )
     return (
         f"{text}. With one task, it needs to know how far another test set would move every score: "
-        "standard errors (se), or the number of test items (n) in a table without seeds; or scores "
-        "on further tasks. Seeds alone do not tell."
+        "standard errors (se), the number of test items (n) or their bootstraps; or scores on "
+        "further tasks. Seeds alone do not tell."
     )
 
 
