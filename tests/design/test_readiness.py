@@ -70,6 +70,31 @@ def test_what_fit_would_refuse_is_the_reason(table: pd.DataFrame, reason: str) -
         build_design(Records.from_frame(table, name="t", units=(0, 100)), load_spec("additive"))
 
 
+FEW = [("A", "de", "qa"), ("A", "en", "qa"), ("B", "de", "qa"), ("B", "en", "qa")]
+
+
+@pytest.mark.parametrize(
+    ("scores", "verdict"),
+    [
+        ((50.0, 44.0, 61.0, 49.0), "Ready to fit: yes (model additive)"),
+        ((50.0, 44.0, 61.0), "Ready to fit: yes (model additive)"),
+        ((50.0, 50.0, 50.0, 50.0), "(--columns score=NAME)"),
+        ((50.0, 55.0, 60.0, 65.0), "; few scores can be sums by chance: then add records"),
+    ],
+)
+def test_the_smallest_tables_are_ready_or_say_why_not(
+    scores: tuple[float, ...], verdict: str
+) -> None:
+    table = frame(FEW[: len(scores)]).assign(score=scores)
+    assert ready(table).endswith(verdict)
+    if "by chance" in verdict:
+        # The advice works when followed, and larger tables are no chance.
+        more = pd.concat([table, frame([("A", "hi", "qa"), ("B", "hi", "qa")])])
+        assert ready(more) == "Ready to fit: yes (model additive)"
+        sums = frame(FULL).assign(score=lambda t: 40.0 + 7.0 * pd.factorize(t["model"])[0])
+        assert ready(sums).endswith("and leave those out")
+
+
 def test_unlike_ranges_are_a_reason() -> None:
     table = frame(FULL)
     table.loc[table["task"] == "qa", "score"] *= 6.0

@@ -33,6 +33,8 @@ _PRINTED = 1e-3
 # Rounding errors have the variance h^2 / 3, with h half a unit. The mean square of 10 of them
 # exceeds twice that less than once in a thousand, and projecting them only makes them smaller.
 _ROUNDING_VARIANCE = 2.0 / 3.0
+# So few coarse scores can be sums by chance.
+_FEW = 20
 # A table with noise is recognised within this precision; only one that seems to have none is
 # looked at again.
 _COARSE, _FINE = 1e-4, 1e-10
@@ -122,6 +124,7 @@ def check_residual(
         do = (
             f"{smaller}check whether scores were computed from each other (one metric from"
             " another, averages, copied rows, numbers without noise) and leave those out"
+            f"{'; few scores can be sums by chance: then add records' if bare.sum() < _FEW else ''}"
         )
         raise ExactTableError(
             f"{name}: {predictor} reproduces all {bare.sum()} scores {how[0]}"
