@@ -3,13 +3,15 @@
 Run as ``python dying_driver.py FOLDER``; prints one JSON object: of every step the signal
 that ended the process. The folders ``FOLDER/<step>`` stay for the test to look at. It is a
 program of its own because a process that has loaded JAX must not be forked. The fit is made
-up: nothing is sampled.
+up: nothing is sampled. One more process is stopped by a limit on the size of files, as by a
+full disk; it has to say so and to end by itself.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -19,10 +21,14 @@ from typing import Any
 import pandas as pd
 
 from bayeseval import Fit
+from bayeseval.errors import InputError
 from bayeseval.output import results
 from tests.output.trees import random_tree
 
 STEPS = ("tables", "checks", "figures")
+FULL = "full disk"
+# Less than the posterior takes.
+LIMIT = 5_000
 RUN: dict[str, Any] = {
     "benchmark": "made up",
     "data_hash": "d" * 64,
@@ -61,11 +67,24 @@ def save_and_die(fit: Fit, folder: Path, step: str) -> None:
     fit.save(folder, checks=die if step == "checks" else checked)
 
 
+def save_to_full_disk(fit: Fit, folder: Path) -> None:
+    """Leave with a code of 1 unless one line says what was in the way."""
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, most))
+    try:
+        fit.save(folder, figures=False)
+    except InputError as error:
+        os._exit(0 if str(error).startswith(f"{folder} could not be written") else 1)
+    os._exit(1)
+
+
 def main(folder: Path) -> dict[str, int]:
     fit, ends = made_up(), {}
-    for step in STEPS:
+    for step in (*STEPS, FULL):
         child = os.fork()
         if child == 0:
+            if step == FULL:
+                save_to_full_disk(fit, folder / step / "run")
             save_and_die(fit, folder / step / "run", step)
             os._exit(0)
         ends[step] = -os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

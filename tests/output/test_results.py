@@ -18,7 +18,7 @@ import bayeseval
 from bayeseval import Fit
 from bayeseval.errors import EngineError
 from bayeseval.output import results
-from tests.output.dying_driver import STEPS, checked, made_up
+from tests.output.dying_driver import FULL, STEPS, checked, made_up
 
 DRIVER = Path(__file__).with_name("dying_driver.py")
 ROOT = DRIVER.parents[2]
@@ -66,7 +66,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == dict.fromkeys(STEPS, int(signal.SIGKILL))
+    assert json.loads(done.stdout) == {**dict.fromkeys(STEPS, int(signal.SIGKILL)), FULL: 0}
     return folder
 
 
@@ -89,6 +89,10 @@ def test_a_kill_during_checks_or_figures_loses_nothing_finished(
 def test_a_kill_before_the_tables_are_whole_leaves_no_result(killed: Path) -> None:
     """Negative control: the first step is all or nothing."""
     assert not (killed / "tables" / "run").exists()
+
+
+def test_a_disk_that_fills_up_ends_in_one_line_and_leaves_nothing(killed: Path) -> None:
+    assert list((killed / FULL).iterdir()) == []
 
 
 def test_the_posterior_is_there_when_checks_are_asked_for(tmp_path: Path, fit: Fit) -> None:

@@ -45,7 +45,8 @@ def write_tree(tree: xr.DataTree, path: Path) -> None:
         }
         for node in plain.subtree
     }
-    plain.to_netcdf(path, engine="h5netcdf", encoding=encoding)
+    # By way of memory: HDF5 that a full disk stops in the middle takes the process with it.
+    path.write_bytes(plain.to_netcdf(None, engine="h5netcdf", encoding=encoding))
 
 
 def read_tree(path: str | Path) -> xr.DataTree:
