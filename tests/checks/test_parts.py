@@ -8,7 +8,7 @@ import pytest
 from scipy import integrate, stats
 
 from bayeseval.checks.connections import connection_check
-from bayeseval.checks.container import FAIL, WARN, Check, Checks, judge
+from bayeseval.checks.container import FAIL, WARN, Check, Checks, judge, two_numbers
 from bayeseval.checks.gaussian import LeaveOneOut, why_no_closed_form
 from bayeseval.checks.prior import draw_prior, log_density, log_prior, prior_values
 from bayeseval.checks.realised import between_groups, levene
@@ -204,3 +204,19 @@ def test_what_does_not_apply_is_named_with_its_reason() -> None:
         "(fewer than\n        four tasks)"
     )
     assert "n/a" not in str(Checks.of(checks[1:2], {}))
+
+
+@pytest.mark.parametrize(
+    ("pair", "texts"),
+    [
+        ((32.31, 52.74), ("32.3", "52.7")),
+        ((443_213.0, 745_812.0), ("443,000", "746,000")),
+        ((4.432e-7, 7.458e-7), ("4.43e-07", "7.46e-07")),
+        ((0.50000044, 0.50000078), ("0.5000004", "0.5000008")),
+        ((71.24, 71.26), ("71.24", "71.26")),
+        ((1.0, 1.0), ("1", "1")),
+        ((0.0, -0.25), ("0", "-0.25")),
+    ],
+)
+def test_two_numbers_are_told_apart(pair: tuple[float, float], texts: tuple[str, str]) -> None:
+    assert two_numbers(*pair) == texts

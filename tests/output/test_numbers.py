@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from bayeseval.output.numbers import (
     column_digits,
+    in_units,
     interval_texts,
     number_text,
     percent_text,
     probability_text,
     rank_interval_texts,
+    score_exponent,
     score_unit,
     value_digits,
     value_texts,
@@ -39,8 +41,15 @@ def table(*rows: tuple[float, float, float]) -> pd.DataFrame:
         ((-0.5213, -0.5491, -0.4902), "-0.52 [-0.55, -0.49]"),
         ((-0.004, -0.02, 0.02), "-0.004 [-0.020, 0.020]"),
         ((0.0131, 0.0021, 0.0268), "0.013 [0.002, 0.027]"),
-        ((1_234_567.0, 1_230_000.0, 1_239_000.0), "1234567 [1230000, 1239000]"),
-        ((3.1e-6, 3.0e-6, 3.2e-6), "3.1e-06 [3e-06, 3.2e-06]"),
+        ((1_234_567.0, 1_230_000.0, 1_239_000.0), "1,234,567 [1,230,000, 1,239,000]"),
+        ((3.1e-6, 3.0e-6, 3.2e-6), "3.1e-06 [3.0e-06, 3.2e-06]"),
+        # The last digit is the same place in all three.
+        ((1.184e-6, 9.88e-7, 1.378e-6), "1.2e-06 [1.0e-06, 1.4e-06]"),
+        ((1.184e-6, 9.88e-7, 1.198e-6), "1.2e-06 [1.0e-06, 1.2e-06]"),
+        ((2.71e-7, 2.4e-9, 5.43e-7), "2.7e-07 [2e-09, 5.4e-07]"),
+        # Values that differ in the seventh decimal only keep what tells them apart.
+        ((0.50000118, 0.50000115, 0.50000122), "0.50000118 [0.50000115, 0.50000122]"),
+        ((9_999.6, 9_200.0, 10_800.0), "10,000 [9200, 10,800]"),
         ((2.5e17, 2.4e17, 2.6e17), "2.5e+17 [2.4e+17, 2.6e+17]"),
     ],
 )
@@ -88,7 +97,7 @@ def test_an_interval_never_collapses(means: list[float], half: float) -> None:
     # At least one significant digit of the half width, at most two.
     assert unit <= half * 1.0001 or digits == 0
     assert digits == 0 or unit > half / 100.0
-    assert 0 <= value_digits(means) <= 7
+    assert value_digits(means) >= 0
 
 
 def test_no_minus_before_zero_and_a_plus_on_request() -> None:
@@ -136,3 +145,69 @@ def test_score_points_only_where_that_is_true(
     bounds: dict[str, list[float | None]] | None, unit: str
 ) -> None:
     assert score_unit(bounds) == unit
+
+
+@pytest.mark.parametrize(
+    ("scores", "exponent"),
+    [
+        ([0.0, 0.0], 0),
+        ([], 0),
+        ([0.001, 0.0], 0),
+        ([0.0009], -6),
+        ([1.6e-6, 0.0], -6),
+        ([-3e-9, 1e-9], -9),
+        ([61.2, 0.1], 0),
+        ([999_999.0], 0),
+        ([1_000_000.0, 2.0], 6),
+        ([-2.5e9], 9),
+    ],
+)
+def test_scores_of_unusual_size_have_a_common_exponent(scores: list[float], exponent: int) -> None:
+    assert score_exponent(scores) == exponent
+    if exponent:
+        assert 1.0 <= max(abs(s) for s in scores) / 10.0**exponent < 1000.0
+
+
+def test_tables_in_units() -> None:
+    frame = pd.DataFrame(
+        {
+            "score_mean": [2e-6],
+            "score_sd": [1e-7],
+            "gap_sd_languages_upper": [4e-7],
+            "gap_sd_rank_mean": [3.0],
+            "prr_mean": [1.1],
+            "mean_prr_sd": [0.1],
+            "rank_set_lower": [1.0],
+            "seed_sd_mean": [5e-8],
+            "share_mean": [0.4],
+            "p_a_better": [0.9],
+            "n_records": [12],
+        }
+    )
+    frame.attrs["margin"] = 1e-6
+    scaled = in_units(frame, -6)
+    assert scaled.iloc[0].to_dict() == pytest.approx(
+        {
+            "score_mean": 2.0,
+            "score_sd": 0.1,
+            "gap_sd_languages_upper": 0.4,
+            "gap_sd_rank_mean": 3.0,
+            "prr_mean": 1.1,
+            "mean_prr_sd": 0.1,
+            "rank_set_lower": 1.0,
+            "seed_sd_mean": 0.05,
+            "share_mean": 0.4,
+            "p_a_better": 0.9,
+            "n_records": 12,
+        }
+    )
+    assert scaled.attrs["margin"] == pytest.approx(1.0)
+    # The table itself, which is written as CSV, stays in the units of the scores.
+    assert (frame["score_mean"].item(), frame.attrs["margin"]) == (2e-6, 1e-6)
+    assert in_units(frame, 0) is frame
+
+
+def test_units_with_an_exponent() -> None:
+    assert score_unit({"a": [0.0, 1.0]}, -6) == "units of 1e-6 of the scale 0 to 1"
+    assert score_unit({"a": [0.0, 100.0]}, -6) == "units of 1e-6 score points"
+    assert score_unit({}, 6) == "units of 1e6"

@@ -10,11 +10,12 @@ import pytest
 import xarray as xr
 from rich.cells import cell_len
 
-from bayeseval import names
+from bayeseval import fit, names
 from bayeseval.diagnostics import Check, Gate
-from bayeseval.estimands import model_components_table, ranking_table
+from bayeseval.estimands import model_components_table, ranking_table, read_arrays
 from bayeseval.output import format_listing, format_preamble, format_results
 from bayeseval.output import text as text_module
+from bayeseval.records import Records
 from tests.output.trees import hand_tree, random_tree
 
 PASSED = Gate("pass", (Check("r_hat", 1.003, 1.01, "sd_task", True),), 12)
@@ -374,3 +375,32 @@ def test_preamble_says_what_was_left_out() -> None:
     records = Records.from_frame(pd.DataFrame(rows), name="mini", units=(0, 100))
     text = format_preamble(records, build_design(records, load_spec("additive")), engine="numpyro")
     assert "left out: 6 rows: " in text
+
+
+@pytest.mark.parametrize(
+    ("size", "unit"),
+    [(1e-6, "units of 1e-6 of the scale 0 to 1"), (1.0, ""), (1e6, "units of 1e6")],
+)
+def test_scores_of_any_size_read_alike(size: float, unit: str) -> None:
+    rng = np.random.default_rng(2)
+    grid = [(m, lang, t) for m in "ABC" for lang in ("de", "hi", "sw") for t in ("t1", "t2")]
+    table = pd.DataFrame(grid, columns=["model", "language", "task"])
+    level = table["model"].map({"A": 1.9, "B": 1.5, "C": 1.2}).to_numpy()
+    table["score"] = size * (level + rng.normal(0.0, 0.05, len(table)))
+    one = fit(Records.from_frame(table, name="own"), "additive", draws=200, seed=1)
+    assert np.isnan(read_arrays(one.data).margin)
+    text = format_results(one.data, one.run)
+    _, *body = rows(text, "Models by expected score")
+    # The same digits whatever the size.
+    scores = {cells[0]: float(cells[1].split()[0]) for cells in body}
+    assert list(scores) == ["A", "B", "C"]
+    own = table.groupby("model")["score"].mean() / size
+    assert list(scores.values()) == pytest.approx(list(own), abs=0.03)
+    assert "e-0" not in text.split("Models by expected score")[1].split("All scores lie")[0]
+    if unit:
+        assert f"Models by expected score, {unit}, all on" in text
+        assert f"Language potential, {unit} (3" in text
+        assert f"Variance components, sd in {unit}" in text
+    # No margin where the range is unknown, and none of 0.01 among scores of 1e-6.
+    assert "margin of" not in text
+    assert ("each other, less than 1 % of their scale" in " ".join(text.split())) == (size < 1.0)

@@ -19,7 +19,7 @@ import xarray as xr
 from scipy import special
 
 from bayeseval import names
-from bayeseval.checks.container import WARN, Check, judge, p_text
+from bayeseval.checks.container import WARN, Check, judge, p_text, two_numbers
 from bayeseval.checks.gaussian import LeaveOneOut
 from bayeseval.checks.uniformity import GRID, counts, distance, independent_counts
 from bayeseval.design import Design
@@ -195,8 +195,9 @@ def influence_check(
         if n
         else "No record is further from what the others predict than chance allows; "
     )
+    score, expected = two_numbers(float(worst[names.SCORE]), float(worst["expected"]))
     sentence += (
-        f"furthest is {_named(worst)}: {worst[names.SCORE]:.3g} where {worst['expected']:.3g} is "
+        f"furthest is {_named(worst)}: {score} where {expected} is "
         f"expected, {worst['error_sds']:+.1f} sds."
     )
     return (

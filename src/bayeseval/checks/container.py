@@ -9,7 +9,7 @@ from typing import Final, Literal
 import numpy as np
 import pandas as pd
 
-__all__ = ["FAIL", "WARN", "Check", "Checks", "judge", "p_text"]
+__all__ = ["FAIL", "WARN", "Check", "Checks", "judge", "p_text", "two_numbers"]
 
 Status = Literal["pass", "warn", "fail", "not applicable"]
 
@@ -18,6 +18,10 @@ Status = Literal["pass", "warn", "fail", "not applicable"]
 # Annals of Statistics 22) and mostly to less.
 WARN: Final = 0.025
 FAIL: Final = 0.005
+
+# No number needs more digits; huge ones have an exponent.
+_MOST_DIGITS: Final = 12
+_HUGE: Final = 1e15
 
 
 @dataclass(frozen=True)
@@ -100,3 +104,25 @@ def p_text(p: float, *, simulated: int | None = None) -> str:
     if simulated is not None and p * (1 + simulated) < 1.0 + 1e-9:
         return f"p at most {1.0 / (1 + simulated):.1g}"
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
+
+
+def two_numbers(first: float, second: float) -> tuple[str, str]:
+    """Two numbers of one kind with three significant digits, or as many as their difference needs.
+
+    Examples
+    --------
+    >>> two_numbers(443213.0, 745812.0), two_numbers(0.50000044, 0.50000078)
+    (('443,000', '746,000'), ('0.5000004', '0.5000008'))
+    """
+    digits, apart = 3, abs(first - second)
+    while digits < _MOST_DIGITS:
+        shown = abs(float(f"{first:.{digits}g}") - float(f"{second:.{digits}g}"))
+        if abs(shown - apart) <= apart / 3.0:
+            break
+        digits += 1
+    return _significant(first, digits), _significant(second, digits)
+
+
+def _significant(value: float, digits: int) -> str:
+    text = f"{value:.{digits}g}"
+    return f"{float(text):,.0f}" if "e+" in text and abs(value) < _HUGE else text

@@ -14,7 +14,7 @@ import pandas as pd
 from scipy import stats
 
 from bayeseval import names
-from bayeseval.checks.container import Check, judge, p_text
+from bayeseval.checks.container import Check, judge, p_text, two_numbers
 from bayeseval.checks.prior import outside_share
 from bayeseval.checks.realised import levene, normal_scores
 from bayeseval.estimands import mean_residual
@@ -259,9 +259,9 @@ def _language_sds(arrays: PosteriorArrays, replicated: Floats) -> tuple[pd.DataF
     )
     outside = int(((observed < lower) | (observed > upper)).sum())
     odd = table.iloc[int(np.argmax(np.abs(observed - centre) / spread))]
+    found, expected = two_numbers(float(odd["observed"]), float(odd["replicated_mean"]))
     said = (
-        f"; furthest off is {odd[names.LANGUAGE]}, {odd['observed']:.3g} where the model expects "
-        f"{odd['replicated_mean']:.3g}"
+        f"; furthest off is {odd[names.LANGUAGE]}, {found} where the model expects {expected}"
         if judge(p) != "pass"
         else ""
     )

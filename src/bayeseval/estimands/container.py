@@ -171,7 +171,8 @@ class PosteriorArrays:
         Lowest and highest possible score by task; NaN where not known.
     margin : float
         Difference of two models that is too small to matter, score units: what was asked
-        for, else 1 % of the widest declared range, or NaN where a range is unknown.
+        for, else 1 % of the widest declared range, or NaN where a range is unknown or all
+        scores lie within that 1 % of each other.
     """
 
     n_chains: int
@@ -288,6 +289,7 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
     response = _read_response(posterior, constant, len(levels[names.TASK]), by)
     families = set(response.of_task)
     pairs, bounds = _pairs(index, levels), _bounds(constant, len(levels[names.TASK]))
+    score = _vector(group(tree, "observed_data"), names.SCORE)
     residual = np.zeros((len(intercept), 1 if by is None else len(levels[by])))
     if families & set(names.WITH_RESIDUAL):
         residual = _noise_scale(posterior, names.SD_RESIDUAL, by)
@@ -298,7 +300,7 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
         n_draws=posterior.sizes["draw"],
         levels=levels,
         index=index,
-        score=_vector(group(tree, "observed_data"), names.SCORE),
+        score=score,
         se=_standard_errors(known_se, replicates, constant.sizes[names.RECORD]),
         known_se=known_se,
         replicates=replicates,
@@ -324,8 +326,14 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
         response=response,
         common=_common_pairs(constant, pairs),
         bounds=bounds,
-        margin=float(constant.attrs.get("margin", _MARGIN * float((bounds[1] - bounds[0]).max()))),
+        margin=float(constant.attrs.get("margin", _default_margin(bounds, score))),
     )
+
+
+def _default_margin(bounds: Floats, score: Floats) -> float:
+    """1 % of the widest range; NaN where one is unknown, or all scores are closer than that."""
+    margin = _MARGIN * float((bounds[1] - bounds[0]).max())
+    return margin if float(np.ptp(score)) > margin else float("nan")
 
 
 def _common_pairs(constant: xr.Dataset, pairs: Pairs) -> CommonPairs:

@@ -195,7 +195,20 @@ def save_figure(figure: Figure, path: Path) -> None:
         warnings.filterwarnings(
             "ignore", message=r"Glyph \d+ .* missing from", category=UserWarning
         )
+        _offsets_into_labels(figure)
         figure.savefig(path, format="png", dpi=_DPI)
+
+
+def _offsets_into_labels(figure: Figure) -> None:
+    """Say in the label what ticks of very small or close values leave out, not across it."""
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            formatter = axis.get_major_formatter()
+            formatter.set_locs(list(axis.get_majorticklocs()))
+            offset, label = formatter.get_offset(), axis.get_label_text()
+            if offset and label:
+                axis.set_label_text(f"{label}, ticks in {offset}")
+                axis.offsetText.set_visible(False)
 
 
 def plain(text: str) -> str:

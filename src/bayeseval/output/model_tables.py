@@ -11,12 +11,15 @@ import pandas as pd
 import xarray as xr
 
 from bayeseval import estimands, names
+from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.output.language_names import name_and_code
 from bayeseval.output.numbers import (
     NONE,
+    in_units,
     interval_texts,
     percent_text,
     rank_interval_texts,
+    score_exponent,
     unit_text,
     value_texts,
 )
@@ -29,7 +32,14 @@ from bayeseval.output.sentences import (
 )
 from bayeseval.output.text import fits, text_table, without_empty, wrapped
 
-__all__ = ["describes", "description_text", "evenness_text", "models_text", "ranking_text"]
+__all__ = [
+    "describes",
+    "description_text",
+    "evenness_text",
+    "models_text",
+    "ranking_text",
+    "shown_exponent",
+]
 
 # All models up to here; the first and the last few beyond.
 _ALL: Final = 30
@@ -62,6 +72,7 @@ def models_text(
     run: Mapping[str, Any],
     *,
     unit: str,
+    exponent: int = 0,
     ci_prob: float,
 ) -> list[str]:
     """All that the terminal shows of models, the ranking first.
@@ -74,6 +85,8 @@ def models_text(
         Its provenance.
     unit : str
         Unit of the scores; empty where it is not known.
+    exponent : int
+        Power of ten that the scores are shown in.
     ci_prob : float
         Probability of the equal-tailed intervals.
 
@@ -87,6 +100,7 @@ def models_text(
     ranking = estimands.ranking_table(tree, ci_prob=ci_prob)
     pairs = estimands.pairwise_table(tree, ci_prob=ci_prob)
     pairs.attrs["margin"] = arrays.margin
+    ranking, pairs = in_units(ranking, exponent), in_units(pairs, exponent)
     notes = {
         name: str(tree["posterior"][name].attrs.get("note", ""))
         for name in (names.PRR, names.CV_PRR_LANGUAGES)
@@ -109,6 +123,7 @@ def models_text(
                 f"PRR is not reported: {notes[names.PRR]}." if notes[names.PRR] else "",
                 left_out if not notes[names.PRR] else "",
                 hint,
+                _no_margin(arrays),
             ],
         ),
         evenness_text(
@@ -127,6 +142,23 @@ def models_text(
     if describes(run):
         parts.insert(0, description_text(description))
     return parts
+
+
+def shown_exponent(tree: xr.DataTree) -> int:
+    """Power of ten that the scores of a fit are shown in; none beside effects on a logit scale."""
+    arrays = estimands.read_arrays(tree)
+    return 0 if arrays.response.link == "logit" else score_exponent(arrays.score)
+
+
+def _no_margin(arrays: PosteriorArrays) -> str:
+    """Say why no difference is called small, where the range of the scores would allow it."""
+    width = float((arrays.bounds[1] - arrays.bounds[0]).max())
+    if np.isfinite(arrays.margin) or not np.isfinite(width):
+        return ""
+    return (
+        f"All scores lie within {np.ptp(arrays.score):.2g} of each other, less than 1 % of their "
+        "scale: no default margin says which differences are large; --margin sets one."
+    )
 
 
 def _left_out(tree: xr.DataTree, language_names: Mapping[str, str]) -> str:

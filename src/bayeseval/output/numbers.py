@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -11,11 +12,13 @@ import pandas as pd
 __all__ = [
     "axis_label",
     "column_digits",
+    "in_units",
     "interval_texts",
     "number_text",
     "percent_text",
     "probability_text",
     "rank_interval_texts",
+    "score_exponent",
     "score_unit",
     "unit_text",
     "value_digits",
@@ -26,8 +29,21 @@ NONE: Final = "-"
 # Decimals that a second significant digit of the half width may take; one digit may take more.
 _FINE: Final = 2
 _MOST_DECIMALS: Final = 6
-# From here on a number is written with an exponent.
+# Finer numbers have these decimals where they are no smaller than the second number, and an
+# exponent below.
+_FINEST: Final = 12
+_TINY: Final = 1e-3
+# From here on digits stand in groups of three, and a number is written with an exponent.
+_GROUPED: Final = 1e4
 _HUGE: Final = 1e15
+# Scores of which none is larger, or one is, are shown in powers of ten.
+_SMALL_SCORES: Final = 1e-3
+_LARGE_SCORES: Final = 1e6
+# Columns of the tables of a result that are in score units.
+_IN_SCORE_UNITS: Final = re.compile(
+    r"(?:(?:score|potential|gap|gap_sd_languages|sd|finite_sd|slope|cell|value|diff|replicated"
+    r"|(?:\w+_)?sd)_(?:mean|sd|lower|upper)|published_potential|score|observed|\w+_sd_raw|within_\w+)"
+)
 
 
 def column_digits(mean: Iterable[float], lower: Iterable[float], upper: Iterable[float]) -> int:
@@ -71,7 +87,7 @@ def _digits(half: float, value: float = np.inf) -> int:
     # be left with one digit.
     least = max(two - 1, min(two, _FINE))
     digits = two if value < 10.0 ** (1 - least) else least
-    return int(np.clip(digits, 0, _MOST_DECIMALS + 1))
+    return max(digits, 0)
 
 
 def number_text(value: float, digits: int, *, sign: bool = False) -> str:
@@ -81,15 +97,25 @@ def number_text(value: float, digits: int, *, sign: bool = False) -> str:
     ----------
     value : float
     digits : int
-        After the decimal point; more than six or a huge value give an exponent.
+        After the decimal point. With more than six, a value below 0.001 has an exponent and
+        the same last digit: 9.2e-07 beside 1.18e-06. A huge value has an exponent too; from
+        10,000 on digits stand in groups of three.
     sign : bool
         A plus before positive numbers.
     """
     if np.isnan(value):
         return NONE
     plus = "+" if sign else ""
-    if np.isinf(value) or digits > _MOST_DECIMALS or abs(value) >= _HUGE:
+    if np.isinf(value) or abs(value) >= _HUGE:
         return f"{value:{plus}.3g}"
+    if digits > _MOST_DECIMALS and 0.0 < abs(value) < _TINY:
+        # A value far below its own uncertainty keeps one digit.
+        size = round(abs(value), digits) or abs(value)
+        significant = max(0, digits + int(np.floor(np.log10(size) + 1e-9)))
+        return f"{np.copysign(size, value):{plus}.{min(significant, _FINEST)}e}"
+    digits = min(digits, _FINEST)
+    if round(abs(value), digits) >= _GROUPED:
+        return f"{value:{plus},.{digits}f}"
     text = f"{value:{plus}.{digits}f}"
     return text.lstrip("+-") if float(text) == 0.0 else text
 
@@ -174,20 +200,80 @@ def percent_text(share: float) -> str:
     return "> 99" if text == "100" and share < 1.0 else text
 
 
-def score_unit(bounds: Mapping[str, Sequence[Any]] | None) -> str:
+def score_exponent(scores: Iterable[float]) -> int:
+    """Power of ten in whose units scores are shown; 0 for scores of common size.
+
+    Parameters
+    ----------
+    scores : iterable of float
+        All observed scores.
+
+    Returns
+    -------
+    int
+        A multiple of three, so that the largest score is 1 to 999, where it is below 0.001
+        or a million and more.
+
+    Examples
+    --------
+    >>> score_exponent([2e-6, 1.5e-6]), score_exponent([61.2]), score_exponent([3e6, 10.0])
+    (-6, 0, 6)
+    """
+    largest = float(np.abs(np.asarray(list(scores), dtype=float)).max(initial=0.0))
+    if largest == 0.0 or _SMALL_SCORES <= largest < _LARGE_SCORES:
+        return 0
+    return 3 * int(np.floor(np.log10(largest) / 3.0))
+
+
+def in_units(table: pd.DataFrame, exponent: int) -> pd.DataFrame:
+    """A table of a result with its columns of scores, sds and differences in units of 10^exponent.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        One of :func:`bayeseval.output.tables.result_tables`.
+    exponent : int
+        From :func:`score_exponent`.
+    """
+    if exponent == 0:
+        return table
+    attrs = dict(table.attrs)
+    columns = [c for c in table if _IN_SCORE_UNITS.fullmatch(str(c))]
+    # A multiplication by 10 ** 6 is exact where a division by 10 ** -6 is not.
+    scaled = table[columns].astype(float)
+    scaled = scaled * 10.0**-exponent if exponent < 0 else scaled / 10.0**exponent
+    table = table.assign(**{str(c): scaled[c] for c in columns})
+    if "margin" in attrs:
+        attrs["margin"] = float(attrs["margin"]) * 10.0**-exponent
+    table.attrs = attrs
+    return table
+
+
+def score_unit(bounds: Mapping[str, Sequence[Any]] | None, exponent: int = 0) -> str:
     """Name the unit of scores where that is true; an empty text where it is not known.
 
     Parameters
     ----------
     bounds : mapping of str to (lower, upper), optional
         By task, declared or guessed: ``run["bounds"]``.
+    exponent : int
+        Power of ten that the scores are shown in.
 
     Returns
     -------
     str
         ``score points`` for tasks on 0 to 100, ``units of the scale 0 to 1`` for tasks on 0 to
-        1 and so for other common ranges; empty where the ranges differ or are not known.
+        1 and so for other common ranges; empty where the ranges differ or are not known. With
+        an exponent ``units of 1e-6 of the scale 0 to 1``, ``units of 1e6``.
     """
+    unit = _range_unit(bounds)
+    if exponent == 0:
+        return unit
+    power = f"units of 1e{exponent}"
+    return f"{power} {unit.replace('units of', 'of')}" if unit else power
+
+
+def _range_unit(bounds: Mapping[str, Sequence[Any]] | None) -> str:
     ranges = {
         tuple(None if end is None else float(end) for end in ends)
         for ends in (bounds or {}).values()

@@ -19,8 +19,8 @@ from bayeseval.output._style import save_figure
 from bayeseval.output.check_figure import checks_figure
 from bayeseval.output.figures import figure_writers
 from bayeseval.output.language_names import add_language_names
-from bayeseval.output.model_tables import describes
-from bayeseval.output.numbers import score_unit
+from bayeseval.output.model_tables import describes, shown_exponent
+from bayeseval.output.numbers import in_units, score_unit
 from bayeseval.output.store import (
     RUN_ID,
     Writer,
@@ -114,7 +114,8 @@ def write_results(
     status = run["gate"]["status"]
     tell("writing", 0, 1, str(folder))
     language_names = run["language_names"]
-    unit = score_unit(run.get("bounds"))
+    exponent = shown_exponent(tree)
+    unit = score_unit(run.get("bounds"), exponent)
     tables = result_tables(tree, gate_status=status, ci_prob=ci_prob, language_names=language_names)
     writers: dict[str, Writer] = {POSTERIOR_FILE: partial(write_tree, tree), **_csv(tables)}
     said = {**run, "ci_kind": names.CI_KIND, "ci_prob": ci_prob}
@@ -142,14 +143,19 @@ def write_results(
         with _saved(folder, ["figures"], again):
             tell("figures", 0, 1, "")
             drawn = figure_writers(
-                tables,
+                {path: in_units(table, exponent) for path, table in tables.items()},
                 subtitle=subtitle,
                 gate_status=status,
                 unit=unit,
                 description=describes(run),
             )
             if checked:
-                figure = checks_figure(checked, subtitle=subtitle, gate_status=status, unit=unit)
+                figure = checks_figure(
+                    {name: in_units(table, exponent) for name, table in checked.items()},
+                    subtitle=subtitle,
+                    gate_status=status,
+                    unit=unit,
+                )
                 drawn["figures/checks.png"] = partial(save_figure, figure)
             add_files(folder, drawn)
         with _saved(folder, [], again):

@@ -13,9 +13,10 @@ import xarray as xr
 from bayeseval import estimands, names
 from bayeseval.diagnostics import Gate, format_gate
 from bayeseval.output.language_names import name_and_code
-from bayeseval.output.model_tables import models_text
+from bayeseval.output.model_tables import models_text, shown_exponent
 from bayeseval.output.numbers import (
     column_digits,
+    in_units,
     interval_texts,
     number_text,
     probability_text,
@@ -90,9 +91,10 @@ def format_results(
         Plain text without colour codes; tables are as wide as the terminal, and whole in a
         pipe or a file.
     """
-    unit = score_unit(run.get("bounds"))
-    potential = estimands.potential_table(tree, ci_prob=ci_prob)
-    components = estimands.components_table(tree, ci_prob=ci_prob)
+    exponent = shown_exponent(tree)
+    unit = score_unit(run.get("bounds"), exponent)
+    potential = in_units(estimands.potential_table(tree, ci_prob=ci_prob), exponent)
+    components = in_units(estimands.components_table(tree, ci_prob=ci_prob), exponent)
     point_estimate = bool(potential["potential_lower"].isna().all())
     intervals = (
         "Numbers are point estimates: this engine gives no intervals."
@@ -108,18 +110,20 @@ def format_results(
     parts += [
         "\n".join([heading, intervals, *_reasons(run)]),
         "\n".join([format_gate(Gate.from_dict(dict(run["gate"]))), *_sampling(run)]),
-        *models_text(tree, run, unit=unit, ci_prob=ci_prob),
+        *models_text(tree, run, unit=unit, exponent=exponent, ci_prob=ci_prob),
         _potential(
             potential,
             run.get("language_names") or {},
             tree["posterior"].attrs.get("published_shift"),
             unit,
+            exponent,
         ),
         _components(components, unit),
     ]
-    parts += _covariates(estimands.covariates_table(tree, ci_prob=ci_prob), unit)
+    slopes = in_units(estimands.covariates_table(tree, ci_prob=ci_prob), exponent)
+    parts += _covariates(slopes, unit)
     if estimands.has_replicates(tree):
-        parts.append(_within(tree, run, ci_prob))
+        parts.append(_within(tree, run, ci_prob, exponent))
     if checks is not None:
         parts.append(checks)
     if folder is not None:
@@ -262,6 +266,7 @@ def _potential(
     language_names: Mapping[str, str],
     published_shift: float | None,
     unit: str,
+    exponent: int,
 ) -> str:
     n = len(table)
     title = f"Language potential{unit_text(unit, before=', ')}"
@@ -279,7 +284,7 @@ def _potential(
         "tasks": [f"{count}" for count in shown["n_tasks"]],
     }
     if published_shift is not None:
-        published = shown["potential_mean"] + float(published_shift)
+        published = shown["potential_mean"] + float(published_shift) / 10.0**exponent
         # Digits of the published table.
         columns["as published"] = [number_text(value, 2) for value in published]
     columns = without_empty(columns)
@@ -304,9 +309,9 @@ def _components(table: pd.DataFrame, unit: str) -> str:
     )
 
 
-def _within(tree: xr.DataTree, run: Mapping[str, Any], ci_prob: float) -> str:
+def _within(tree: xr.DataTree, run: Mapping[str, Any], ci_prob: float, exponent: int) -> str:
     """Noise within languages by model, aggregates that disagree, notes on the table."""
-    table = estimands.model_components_table(tree, ci_prob=ci_prob)
+    table = in_units(estimands.model_components_table(tree, ci_prob=ci_prob), exponent)
     by_component = dict(list(table.groupby("component", sort=False)))
     models = list(dict.fromkeys(table[names.MODEL]))
     columns: dict[str, Sequence[str]] = {"model": models}
@@ -317,7 +322,7 @@ def _within(tree: xr.DataTree, run: Mapping[str, Any], ci_prob: float) -> str:
             if component in _ALONE:
                 rows = rows.assign(sd_lower=np.nan, sd_upper=np.nan)
             columns[heading] = interval_texts(rows, "sd", digits=digits)
-    unit = unit_text(score_unit(run.get("bounds")), before=" in ")
+    unit = unit_text(score_unit(run.get("bounds"), exponent), before=" in ")
     parts = [
         text_table(f"Within languages, sd{unit} (one run: one seed on one test set)", columns),
         *(wrapped(line) for line in _disagreements(tree, ci_prob)),
