@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 BOOTSTRAP := $(PYTHON) scripts/bootstrap.py --venv $(VENV)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv venv-test venv-perf venv-docs fit test lint format perf docs clean
+.PHONY: help venv venv-test venv-perf venv-docs fit test lint format architecture perf docs clean
 
 help:  ## show this
 	@echo "usage: make TARGET [PYTHON=python3.12] [VENV=.venv] [ARGS=...]"
@@ -48,6 +48,9 @@ lint: venv-test  ## ruff and mypy
 format: venv-test  ## let ruff fix and format the code
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+architecture:  ## write the module table of ARCHITECTURE.md
+	@$(PYTHON) scripts/architecture.py
 
 # Every script runs, also when one before it missed its target.
 perf: venv-perf  ## run the performance measurements, for an hour or so

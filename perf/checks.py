@@ -16,7 +16,7 @@ import warnings
 import pandas as pd
 
 from bayeseval import fit
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 
 
 def outcomes(drawn_from: str, fitted_with: str, tables: int) -> pd.DataFrame:

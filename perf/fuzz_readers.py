@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bayeseval.errors import BayesevalError
 from bayeseval.records import Records, describe, format_description
-from tests.records.good_files import GOOD, Good, inspect_logs
+from tests.readers.good_files import GOOD, Good, inspect_logs
 from tests.records.malformed import mutated
 
 _BATCH = 200

@@ -21,14 +21,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayeseval import load
-from bayeseval.compare.scores import exact_elpd
+from bayeseval.comparison.scores import exact_elpd
 from bayeseval.design import Design, build_design
 from bayeseval.engines import SamplerSettings
 from bayeseval.engines._evidence import without
 from bayeseval.engines._leave_out import leave_out_log_density
 from bayeseval.engines.base import pointwise_log_likelihood
 from bayeseval.engines.marginal import sample
-from bayeseval.fit import fit
+from bayeseval.fitting.run import fit
 from bayeseval.spec import load_spec
 
 Floats = npt.NDArray[np.float64]

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from bayeseval import names
-from bayeseval.fit import Fit, fit
-from bayeseval.simulate import Simulation, simulate
+from bayeseval.fitting.run import Fit, fit
+from bayeseval.simulation import Simulation, simulate
 from bayeseval.spec import ModelSpec, load_spec
 
 SHAPE: dict[str, Any] = {"n_languages": 12, "n_tasks": 6, "n_models": 8, "observed_share": 0.5}

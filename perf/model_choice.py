@@ -21,9 +21,9 @@ from typing import Any
 
 import pandas as pd
 
-from bayeseval.compare import compare
-from bayeseval.fit import fit
-from bayeseval.simulate import simulate
+from bayeseval.comparison import compare
+from bayeseval.fitting.run import fit
+from bayeseval.simulation import simulate
 from bayeseval.spec import ModelSpec, load_spec
 
 SHAPE: dict[str, Any] = {"n_languages": 12, "n_tasks": 5, "n_models": 6, "observed_share": 0.6}

@@ -16,7 +16,7 @@ import numpy as np
 from bayeseval.design import build_design
 from bayeseval.engines import SamplerSettings
 from bayeseval.engines.marginal import sample
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
 
 SCALE = 15.0

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from bayeseval import names
-from bayeseval.fit import fit
-from bayeseval.simulate import simulate
+from bayeseval.fitting.run import fit
+from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
 
 SDS = {"sd_language": 6.0, "sd_task": 8.0, "sd_language_task": 4.0}

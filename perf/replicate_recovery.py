@@ -30,7 +30,7 @@ from bayeseval.engines import SamplerSettings, load_engine
 from bayeseval.engines.base import to_tree
 from bayeseval.estimands import derive
 from bayeseval.records import Records
-from bayeseval.simulate import Simulation, simulate
+from bayeseval.simulation import Simulation, simulate
 from bayeseval.spec import load_spec
 
 SHAPE: dict[str, Any] = {"n_languages": 8, "n_tasks": 1, "n_models": 4, "observed_share": 1.0}

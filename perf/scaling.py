@@ -132,7 +132,7 @@ def by_records(n: int, model: str, seed: int) -> dict[str, Any]:
 def by_languages(n: int, model: str, seed: int) -> dict[str, Any]:
     """One number of languages."""
     from bayeseval.design import build_design
-    from bayeseval.simulate import simulate
+    from bayeseval.simulation import simulate
     from bayeseval.spec import load_spec
 
     shape = {"n_languages": n, "n_tasks": 15, "n_models": 13, "observed_share": 0.13}

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayeseval.estimands import pairwise_table, within_language_table
-from bayeseval.fit import Fit
+from bayeseval.fitting.run import Fit
 
 AGGREGATES = ("arithmetic_mean", "median", "geometric_mean")
 

@@ -11,7 +11,7 @@ import pandas as pd
 from bayeseval import names
 from bayeseval.design import Design, build_design
 from bayeseval.records import Records
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
 
 CELL = list(names.FACTORS)

@@ -456,9 +456,9 @@ def test_results_are_shown_and_saved_when_checks_or_figures_raise(
 
 AT = {
     "sampling": ("bayeseval.fit", "load_engine"),
-    "writing": ("bayeseval.output.results", "result_tables"),
+    "writing": ("bayeseval.fitting.report.folder", "result_tables"),
     "checks": ("bayeseval.checks", "run_checks"),
-    "figures": ("bayeseval.output.results", "figure_writers"),
+    "figures": ("bayeseval.fitting.report.folder", "figure_writers"),
 }
 
 
@@ -490,7 +490,7 @@ def test_ctrl_c_says_what_is_there_in_every_phase(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("bayeseval.output.results.figure_writers", one_figure)
+    monkeypatch.setattr("bayeseval.fitting.report.folder.figure_writers", one_figure)
     module = importlib.import_module(AT[phase][0])
     original = getattr(module, AT[phase][1])
 

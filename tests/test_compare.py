@@ -14,21 +14,21 @@ import pytest
 
 from bayeseval import Fit, fit, load, names
 from bayeseval.cli import main
-from bayeseval.compare import Comparison, compare, expected_run, find_fits
-from bayeseval.compare.bridge import bridge
-from bayeseval.compare.refits import refit_units
-from bayeseval.compare.scores import Scores
-from bayeseval.compare.words import comparison_table, verdict
+from bayeseval.comparison import Comparison, compare, expected_run, find_fits
+from bayeseval.comparison.bridge import bridge
+from bayeseval.comparison.figure import comparison_figure
+from bayeseval.comparison.refits import refit_units
+from bayeseval.comparison.report import format_comparison
+from bayeseval.comparison.scores import Scores
+from bayeseval.comparison.sentences import comparison_table, verdict
 from bayeseval.design import Design, build_design
 from bayeseval.engines import SamplerSettings, load_engine
 from bayeseval.engines._evidence import leave_group_out, without
 from bayeseval.engines.base import pointwise_log_likelihood
 from bayeseval.errors import InputError
-from bayeseval.output.comparison import format_comparison
-from bayeseval.output.comparison_figure import comparison_figure
 from bayeseval.output.store import RUN_ID
 from bayeseval.records import Records
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
 from tests import bounded_tables
 
@@ -179,7 +179,7 @@ def test_plain_importance_sampling_is_no_fallback(
     tailed: tuple[Records, Fit], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records, heavy = tailed
-    module = import_module("bayeseval.compare.scores")
+    module = import_module("bayeseval.comparison.scores")
     monkeypatch.setattr(module, "why_no_mixture", lambda design: "for this test")
     honest = module._psis
 
@@ -297,7 +297,7 @@ def test_groups_of_counts_are_bridged(monkeypatch: pytest.MonkeyPatch) -> None:
     design = bounded_tables.design(likelihood="binomial")
     settings = SamplerSettings(draws=250, tune=250, chains=2, seed=4)
     # `bayeseval.compare` is the function; its module is reached by import.
-    monkeypatch.setattr(import_module("bayeseval.compare.refits"), "_SETTINGS", settings)
+    monkeypatch.setattr(import_module("bayeseval.comparison.refits"), "_SETTINGS", settings)
     drawn = load_engine("numpyro")(design, settings)
     flat = {k: np.asarray(v).reshape(-1, *v.shape[2:]) for k, v in drawn.posterior.items()}
     density = pointwise_log_likelihood(design, flat).reshape(2, 250, -1)

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 import bayeseval as be
-from bayeseval.covariates import data_hash, find_covariates
 from bayeseval.design import build_design, restore_design
 from bayeseval.engines import Draws, SamplerSettings, to_tree
 from bayeseval.engines._density import random_point, to_posterior
 from bayeseval.errors import InputError
 from bayeseval.estimands import expected_score, read_arrays
 from bayeseval.estimands.covariates import explained
-from bayeseval.fit import Fit
+from bayeseval.fitting.covariates import data_hash, find_covariates
+from bayeseval.fitting.run import Fit
 from bayeseval.records import Covariate
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
 
 MEXA = load_spec("mexa")

@@ -21,7 +21,7 @@ from bayeseval.errors import DesignError, InputError
 from bayeseval.estimands import expected_score, read_arrays
 from bayeseval.estimands.completion import CompletedTerm
 from bayeseval.records import Records
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
 from tests.engines.exact_gaussian import random_sds, write_out
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bayeseval.diagnostics import Gate, convergence_gate, format_gate
+from bayeseval.fitting.gate import Gate, convergence_gate, format_gate
 
 CHAINS, DRAWS = 4, 500
 

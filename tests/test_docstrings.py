@@ -101,7 +101,7 @@ def front_door() -> list[str]:
         if inspect.isfunction(item := getattr(bayeseval, name))
     ]
     methods = [
-        f"bayeseval.fitted.Fit.{name}"
+        f"bayeseval.fitting.fitted.Fit.{name}"
         for name, member in vars(bayeseval.Fit).items()
         if not name.startswith("_")
         and (inspect.isfunction(member) or isinstance(member, classmethod))
@@ -116,9 +116,9 @@ def test_front_door_is_documented_in_full(name: str) -> None:
 
 def test_front_door_is_not_empty() -> None:
     expected = {
-        "bayeseval.fit.fit",
+        "bayeseval.fitting.run.fit",
         "bayeseval.records.load.load",
-        "bayeseval.fitted.Fit.potential",
+        "bayeseval.fitting.fitted.Fit.potential",
     }
     assert expected <= set(front_door())
 

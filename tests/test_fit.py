@@ -14,7 +14,7 @@ import bayeseval as be
 from bayeseval import Fit, fit
 from bayeseval.errors import BayesevalError, InputError
 from bayeseval.records import Covariate
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
 
 

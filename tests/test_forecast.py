@@ -12,23 +12,23 @@ import pytest
 
 import bayeseval as be
 from bayeseval.cli import main
-from bayeseval.covariates import find_covariates
 from bayeseval.design import build_design, restore_design
 from bayeseval.engines._leave_out import leave_out_log_density
 from bayeseval.errors import ConvergenceWarning, InputError
 from bayeseval.estimands import read_arrays
 from bayeseval.estimands.forecast import lowest_quarter, new_potential, sample_crps
-from bayeseval.fit import Fit
-from bayeseval.forecast import (
+from bayeseval.fitting.covariates import find_covariates
+from bayeseval.fitting.run import Fit
+from bayeseval.forecasting.report import forecast_figure
+from bayeseval.forecasting.run import (
     Forecast,
     _true_values,
     _without_covariate,
     check_forecasts,
     forecast,
 )
-from bayeseval.output.forecast import forecast_figure
 from bayeseval.records import Covariate
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 from bayeseval.spec import CovariateTerm, load_spec
 from tests.estimands.trees import make_tree
 

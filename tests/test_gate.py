@@ -13,13 +13,13 @@ import pytest
 
 import bayeseval as be
 from bayeseval import Fit
-from bayeseval.compare import compare
-from bayeseval.diagnostics import Check, Gate, warn_of_gates
+from bayeseval.comparison import compare
 from bayeseval.errors import ConvergenceWarning
-from bayeseval.plan import plan
+from bayeseval.fitting.gate import Check, Gate, warn_of_gates
+from bayeseval.leaving_out.run import sensitivity
+from bayeseval.planning.run import plan
 from bayeseval.records import Records
-from bayeseval.sensitivity import sensitivity
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 
 TOLD = "the convergence gate failed, do not rely on these results"
 FAILED = Gate("fail", (Check("ess_bulk", 12.3, 400.0, "sd_task", passed=False),), 9)

@@ -55,7 +55,7 @@ def test_import_loads_no_ppl_no_torch_not_even_pandas() -> None:
     [
         "import bayeseval as be; be.Fit, be.ModelSpec, be.Records, be.fit, be.load",
         "import bayeseval.engines, bayeseval.estimands, bayeseval.output, bayeseval.cli",
-        "import bayeseval.simulate",
+        "import bayeseval.simulation",
         "import bayeseval.mexa.run",
         "import bayeseval as be; be.load('mega')",
         "from bayeseval.cli import main; main(['--help'])",
@@ -88,28 +88,15 @@ def test_unknown_attribute() -> None:
         bayeseval.fitt  # noqa: B018 - reading it is the test
 
 
-@pytest.mark.parametrize(
-    "before",
-    [
-        "import bayeseval",
-        "import bayeseval.fit",
-        "import bayeseval; bayeseval.fit; import bayeseval.fit",
-        "from bayeseval.fit import Fit; import bayeseval",
-        "import importlib, bayeseval; importlib.import_module('bayeseval.fit')",
-    ],
-)
-def test_fit_is_the_function_whatever_was_imported_before(before: str) -> None:
-    code = f"""
-{before}
-import sys, types
-import bayeseval
-from bayeseval import fit
-from bayeseval.fit import Fit
-module = sys.modules["bayeseval.fit"]
-assert isinstance(module, types.ModuleType)
-assert bayeseval.fit is fit is module.fit
-assert isinstance(fit, types.FunctionType), fit
-assert bayeseval.Fit is Fit is module.Fit
+def test_functions_are_functions_whatever_was_imported_before() -> None:
+    code = """
+import types
+import bayeseval.fitting, bayeseval.comparison.run, bayeseval.planning, bayeseval
+from bayeseval.fitting import fit
+assert bayeseval.fit is fit
+for name in ("compare", "fit", "forecast", "load", "plan", "sensitivity"):
+    assert isinstance(getattr(bayeseval, name), types.FunctionType), name
+assert isinstance(bayeseval.fitting, types.ModuleType)
 """
     run(code)
 

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 from bayeseval import names
-from bayeseval.moves import (
+from bayeseval.estimands.moves import (
     Quantity,
     agreement,
     level_moves,

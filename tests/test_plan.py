@@ -18,9 +18,9 @@ from bayeseval import names
 from bayeseval.cli import main
 from bayeseval.errors import InputError
 from bayeseval.estimands.plan_variances import Study, present_study, read_plan_variances
-from bayeseval.fit import Fit
+from bayeseval.fitting.run import Fit
 from bayeseval.output.store import add_files, read_run
-from bayeseval.plan import Costs, plan
+from bayeseval.planning.run import Costs, plan
 
 ROOT = Path(__file__).resolve().parent.parent
 MODELS, LANGUAGES = ("A", "B", "C", "D"), ("de", "en", "fi", "sw", "th", "zh")

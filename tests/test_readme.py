@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bayeseval import fit
-from bayeseval.output import format_results
+from bayeseval.fitting.report.terminal import format_results
 
 README = Path(__file__).parents[1] / "README.md"
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")

@@ -16,7 +16,7 @@ from bayeseval.engines import numpyro as numpyro_engine
 from bayeseval.engines._density import random_point
 from bayeseval.estimands import model_components_table
 from bayeseval.records import Records, reduce_replicates
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
 from tests import replicate_tables as tables
 from tests.replicate_checks import AGGREGATES, between, outside, p_above, resampled, shrunken

@@ -19,7 +19,7 @@ import pytest
 
 from bayeseval import Fit, fit
 from bayeseval.estimands import rank_draws
-from bayeseval.output import format_results
+from bayeseval.fitting.report.terminal import format_results
 from bayeseval.records import Records
 
 Floats = npt.NDArray[np.float64]

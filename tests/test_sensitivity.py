@@ -15,10 +15,10 @@ from scipy import stats
 from bayeseval import Fit, fit, load
 from bayeseval.cli import main
 from bayeseval.errors import InputError
+from bayeseval.leaving_out.run import Sensitivity, expected_run, sensitivity
 from bayeseval.output.store import RUN_ID
 from bayeseval.records import Records
-from bayeseval.sensitivity import Sensitivity, expected_run, sensitivity
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
 
 Floats = npt.NDArray[np.float64]

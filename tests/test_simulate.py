@@ -11,7 +11,7 @@ from bayeseval import names
 from bayeseval.design import build_design
 from bayeseval.errors import InputError
 from bayeseval.records import reduce_replicates
-from bayeseval.simulate import Simulation, simulate
+from bayeseval.simulation import Simulation, simulate
 from bayeseval.spec import load_spec
 
 

@@ -11,18 +11,16 @@ module when it is first used.
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bayeseval.compare import compare
-    from bayeseval.fit import Fit, fit
-    from bayeseval.forecast import forecast
-    from bayeseval.plan import plan
+    from bayeseval.comparison import compare
+    from bayeseval.fitting import Fit, fit
+    from bayeseval.forecasting import forecast
+    from bayeseval.leaving_out import sensitivity
+    from bayeseval.planning import plan
     from bayeseval.records import Records, load
-    from bayeseval.sensitivity import sensitivity
     from bayeseval.spec import ModelSpec
 
 __all__ = [
@@ -40,42 +38,25 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOME = {
-    "Fit": "bayeseval.fit",
+    "Fit": "bayeseval.fitting",
     "ModelSpec": "bayeseval.spec",
     "Records": "bayeseval.records",
-    "fit": "bayeseval.fit",
+    "compare": "bayeseval.comparison",
+    "fit": "bayeseval.fitting",
+    "forecast": "bayeseval.forecasting",
     "load": "bayeseval.records",
-    "compare": "bayeseval.compare",
-    "forecast": "bayeseval.forecast",
-    "plan": "bayeseval.plan",
-    "sensitivity": "bayeseval.sensitivity",
+    "plan": "bayeseval.planning",
+    "sensitivity": "bayeseval.leaving_out",
 }
 
 
-class _Package(ModuleType):
-    """The package as a module that resolves its public names lazily.
-
-    ``bayeseval.fit`` is a function and ``bayeseval/fit.py`` a module. The import
-    system binds a submodule on its package once it is loaded, which would put the
-    module in the function's place from then on; that one binding is turned down,
-    so ``bayeseval.fit`` means the function whatever was imported before. The
-    module stays reachable by ``from bayeseval.fit import ...`` and ``sys.modules``.
-    """
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in _HOME and isinstance(value, ModuleType):
-            return
-        super().__setattr__(name, value)
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in _HOME:
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(_HOME[name]), name)
-        setattr(self, name, value)
-        return value
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *__all__})
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
 
 
-sys.modules[__name__].__class__ = _Package
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -10,12 +10,11 @@ import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TypeVar
 
+from bayeseval._typing import Progress
 from bayeseval.errors import InputError
 
 __all__ = ["run_all", "sensible_jobs"]
 
-# As engines report it: stage, done, total, remark.
-Progress = Callable[[str, int, int, str], None]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

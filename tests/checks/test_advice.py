@@ -12,7 +12,7 @@ from bayeseval.checks.advice import Situation, advised
 from bayeseval.checks.container import Check
 from bayeseval.design import build_design, identified_interactions
 from bayeseval.records import Records
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 from bayeseval.spec import list_models, load_spec
 
 TWO_WAY = ("language:task", "model:task", "model:language")

@@ -18,7 +18,7 @@ from bayeseval.cli import main
 from bayeseval.design import build_design
 from bayeseval.estimands import expected_score, read_arrays
 from bayeseval.records import Records
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
 
 RESIDUAL = (

@@ -14,7 +14,7 @@ from bayeseval.checks.independence import CELLS, cell_codes, independence_check
 from bayeseval.design import build_design, restore_design
 from bayeseval.engines import SamplerSettings, to_tree
 from bayeseval.engines.marginal import sample
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
 
 TERM = "model:language:dataset"

@@ -16,7 +16,7 @@ from bayeseval.checks.uniformity import GRID, counts, distance, independent_coun
 from bayeseval.design import Design, build_design
 from bayeseval.engines._leave_out import leave_out_log_density
 from bayeseval.records import Records
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 from bayeseval.spec import Prior, load_spec
 
 

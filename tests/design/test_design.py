@@ -12,7 +12,7 @@ from bayeseval import load
 from bayeseval.design import build_design
 from bayeseval.errors import DesignError
 from bayeseval.records import Records
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
 
 

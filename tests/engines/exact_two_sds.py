@@ -10,7 +10,7 @@ from scipy import stats
 
 from bayeseval.design import Design, build_design
 from bayeseval.engines import Draws
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
 from tests.engines.exact_gaussian import write_out
 from tests.helpers import assert_within_mcse

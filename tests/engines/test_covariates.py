@@ -20,7 +20,7 @@ from bayeseval.engines.marginal import sample
 from bayeseval.engines.ml import sample as maximum_likelihood
 from bayeseval.errors import DesignError, EngineError
 from bayeseval.records import Covariate
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
 from tests.engines.exact_gaussian import random_sds, write_out
 

@@ -14,14 +14,14 @@ import pytest
 from scipy import stats
 
 from bayeseval import load
-from bayeseval.covariates import find_covariates
 from bayeseval.design import Design, build_design
 from bayeseval.engines import numpyro as numpyro_engine
 from bayeseval.engines import pymc as pymc_engine
 from bayeseval.engines._density import random_point, sampled_variables, to_posterior
 from bayeseval.engines.base import pointwise_log_likelihood
+from bayeseval.fitting.covariates import find_covariates
 from bayeseval.records import Records
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 from bayeseval.spec import list_models, load_spec
 
 # The two backends order their sums differently; 1e-8 relative is the project's

@@ -23,7 +23,7 @@ from bayeseval.engines._leave_out_mixture import (
 from bayeseval.engines.base import residual_sd
 from bayeseval.engines.marginal import sample
 from bayeseval.records import Covariate
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
 from tests.engines.exact_gaussian import random_sds, write_out
 

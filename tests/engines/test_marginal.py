@@ -10,10 +10,10 @@ from arviz_stats.base import array_stats
 
 from bayeseval import load
 from bayeseval.design import build_design
-from bayeseval.diagnostics import convergence_gate
 from bayeseval.engines import SamplerSettings, marginal, to_tree
 from bayeseval.errors import EngineError
-from bayeseval.simulate import simulate
+from bayeseval.fitting.gate import convergence_gate
+from bayeseval.simulation import simulate
 from bayeseval.spec import ModelSpec, load_spec
 from tests.engines.exact_two_sds import check_against_quadrature, quadrature, two_sds
 

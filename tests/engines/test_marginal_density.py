@@ -11,7 +11,7 @@ from bayeseval import load
 from bayeseval.design import Design, build_design
 from bayeseval.engines._marginal_density import Marginal, build_marginal
 from bayeseval.engines._marginal_stats import aggregate
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 from bayeseval.spec import ModelSpec, load_spec
 from tests.engines.exact_gaussian import (
     Dense,

@@ -19,7 +19,7 @@ from bayeseval.engines._evidence import leave_group_out, log_evidence, without
 from bayeseval.engines._leave_out import leave_out_log_density
 from bayeseval.engines.base import pointwise_log_likelihood
 from bayeseval.engines.marginal import sample
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
 from tests.engines.exact_gaussian import random_sds, replicated, write_out
 

@@ -17,7 +17,7 @@ from bayeseval.engines import Draws, SamplerSettings, marginal, to_tree
 from bayeseval.engines._leave_out import leave_out_tree
 from bayeseval.errors import EngineError
 from bayeseval.records import Records
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
 from tests.engines.exact_gaussian import write_out
 

@@ -12,7 +12,7 @@ from bayeseval.design import build_design
 from bayeseval.engines import SamplerSettings, _importance, marginal
 from bayeseval.engines import _marginal_nuts as nuts
 from bayeseval.engines._marginal_density import build_marginal
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
 from tests.engines.exact_two_sds import check_against_quadrature, quadrature, two_sds
 

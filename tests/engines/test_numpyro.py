@@ -11,7 +11,6 @@ from numpyro.infer.util import potential_energy, unconstrain_fn
 from scipy import stats
 
 from bayeseval import load
-from bayeseval.covariates import find_covariates
 from bayeseval.design import Design, build_design
 from bayeseval.engines import SamplerSettings, load_engine
 from bayeseval.engines import numpyro as numpyro_engine
@@ -22,8 +21,9 @@ from bayeseval.engines._density import (
     start_point,
 )
 from bayeseval.engines.base import Draws
+from bayeseval.fitting.covariates import find_covariates
 from bayeseval.records import Records
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 from bayeseval.spec import list_models, load_spec
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bayeseval import fit, names
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 
 
 def test_a_result_too_large_to_keep_record_by_record_says_so(

@@ -13,7 +13,7 @@ from bayeseval.engines import SamplerSettings, load_engine
 from bayeseval.engines import pymc as pymc_engine
 from bayeseval.engines._density import sampled_variables
 from bayeseval.errors import MissingDependencyError
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
 
 

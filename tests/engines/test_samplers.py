@@ -15,7 +15,7 @@ from bayeseval.engines import SamplerSettings, load_engine
 from bayeseval.engines import numpyro as numpyro_engine
 from bayeseval.engines.base import Draws
 from bayeseval.errors import EngineError
-from bayeseval.simulate import simulate
+from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
 from tests.helpers import assert_within_mcse
 

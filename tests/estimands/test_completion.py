@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayeseval.estimands.completion import language_scores, missing_pairs, model_records
-from bayeseval.estimands.container import read_arrays
+from bayeseval.estimands.read import read_arrays
 from tests.estimands.trees import COMPLETE, CROSSED, INCOMPLETE, Twin, make_tree
 
 

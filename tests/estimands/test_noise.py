@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bayeseval.estimands.container import read_arrays
 from bayeseval.estimands.noise import CellNoise, cell_means, model_components, read_noise
 from bayeseval.estimands.predictor import expected_score
+from bayeseval.estimands.read import read_arrays
 from tests.estimands.trees import COMPLETE, edit, make_tree
 
 N = 40_000

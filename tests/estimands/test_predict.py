@@ -9,9 +9,10 @@ import pytest
 from scipy import stats
 
 from bayeseval.checks.realised import realised_pit
-from bayeseval.estimands.container import SampledErrors, read_arrays
+from bayeseval.estimands.container import SampledErrors
 from bayeseval.estimands.predict import replicate_scores
 from bayeseval.estimands.predictor import expected_score
+from bayeseval.estimands.read import read_arrays
 from tests.estimands.trees import make_tree
 
 

@@ -392,7 +392,10 @@ def test_the_command(
     out = tmp_path / "out"
     assert main([*arguments, "--out", str(out), "--save-embeddings", "--device", "cpu"]) == 0
     shown = capsys.readouterr()
-    assert "Alignment with eng_Latn, mean over layers, 12 sentences (2 languages)" in shown.out
+    assert (
+        "Alignment with English (eng_Latn), mean over layers, 12 sentences (2 languages)"
+        in shown.out
+    )
     assert "llama on cpu, float32" in shown.err
     assert not (tmp_path / "out.unfinished").exists()
     tidy = pd.read_csv(out / "alignment.csv")

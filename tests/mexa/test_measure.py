@@ -19,7 +19,7 @@ from bayeseval.mexa.alignment import chance, pool, score
 from bayeseval.mexa.extract import Embedded, Encoder
 from bayeseval.mexa.measure import Measured, measure
 from bayeseval.mexa.parallel import Parallel
-from bayeseval.output.mexa import format_alignment, write_alignment
+from bayeseval.mexa.report import format_alignment, write_alignment
 
 LABELS = [f"{code}_Latn" for code in ("deu", "eng", "fra", "ita", "spa", "swh", "yor", "zul")]
 PARALLEL = Parallel(

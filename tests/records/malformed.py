@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.records.good_files import Good
+from tests.readers.good_files import Good
 
 
 def _replaced(text: str, old: str, new: str) -> bytes:

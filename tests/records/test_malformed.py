@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from bayeseval.cli import main
 from bayeseval.errors import InputError
 from bayeseval.records import load
-from tests.records.good_files import BY_NAME, GOOD, Good, identity
+from tests.readers.good_files import BY_NAME, GOOD, Good, identity
 from tests.records.malformed import broken, mutated
 
 VARIANTS = {good.name: list(broken(good)) for good in GOOD}

@@ -17,7 +17,7 @@ import xarray as xr
 from arviz_stats.base import array_stats
 
 from bayeseval import load
-from bayeseval.fit import fit
+from bayeseval.fitting.run import fit
 
 SPECS = ("additive", "interaction", "crossed", "paper")
 DRAWS = 2000

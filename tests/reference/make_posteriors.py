@@ -5,7 +5,7 @@ Run once under each family, from the top of the checkout:
     PYTHONPATH=src python3.11 tests/reference/make_posteriors.py     # posterior_arviz023.nc
     PYTHONPATH=src python3.13 tests/reference/make_posteriors.py     # posterior_arviz1.nc
 
-The numbers are formulas, said again in `tests/output/test_netcdf.py`; the files differ
+The numbers are formulas, said again in `tests/fitting/test_netcdf.py`; the files differ
 only in the versions that wrote them.
 """
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
 from bayeseval import names
 from bayeseval._random import generator
+from bayeseval._typing import Floats
 from bayeseval.checks.advice import Situation, advised
 from bayeseval.checks.calibration import calibration_check, influence_check, left_out
 from bayeseval.checks.connections import connection_check
@@ -34,7 +34,6 @@ from bayeseval.estimands.predict import replicate_scores
 
 __all__ = ["Check", "Checks", "predictive_groups", "run_checks"]
 
-Floats = npt.NDArray[np.float64]
 Bounds = Mapping[str, tuple[float | None, float | None]]
 
 # Posterior draws at which residuals are looked at; half as many where scores have to be

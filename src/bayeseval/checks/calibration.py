@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 from scipy import special
 
 from bayeseval import names
+from bayeseval._typing import Floats
 from bayeseval.checks.container import WARN, Check, judge, p_text, two_numbers
 from bayeseval.checks.gaussian import LeaveOneOut
 from bayeseval.checks.uniformity import GRID, counts, distance, independent_counts
@@ -26,7 +26,6 @@ from bayeseval.design import Design
 
 __all__ = ["LeftOut", "calibration_check", "influence_check", "left_out"]
 
-Floats = npt.NDArray[np.float64]
 
 _SIMULATED: Final = 999
 # Operations that the inverses of all points may take together.

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.sparse import coo_array
 
 from bayeseval import names
+from bayeseval._typing import Index
 from bayeseval.checks.container import Check
-from bayeseval.estimands.arrays import Index
 
 __all__ = ["connection_check"]
 

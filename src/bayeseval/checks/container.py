@@ -89,7 +89,7 @@ class Checks:
         """The table as text."""
         from bayeseval.checks.words import format_checks
 
-        return format_checks(self.table)
+        return format_checks(self.table, threshold=WARN)
 
 
 def judge(p: float) -> Status:

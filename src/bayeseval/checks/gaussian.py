@@ -12,16 +12,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg, sparse
 
 from bayeseval import names
+from bayeseval._typing import Floats
 from bayeseval.design import Design
 from bayeseval.engines.base import residual_sd
 
 __all__ = ["LeaveOneOut", "why_no_closed_form"]
 
-Floats = npt.NDArray[np.float64]
 
 # Beyond this many coefficients an inverse takes longer than the rest of the checks.
 _MOST_COEFFICIENTS = 2000

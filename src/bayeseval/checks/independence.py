@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
+from bayeseval._typing import Floats, Index
 from bayeseval.checks.container import Check, judge, p_text
 from bayeseval.checks.realised import between_groups
-from bayeseval.estimands.arrays import Index
 
 __all__ = ["CELLS", "cell_codes", "independence_check"]
 
-Floats = npt.NDArray[np.float64]
 
 #: Cells whose records are compared: those of the interactions that models may have, but for
 #: model:language:task, whose cells hold one record.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 from scipy import stats
 
 from bayeseval import names
+from bayeseval._typing import Floats
 from bayeseval.checks.container import Check
 from bayeseval.design import Design
 from bayeseval.engines import Draws, SamplerSettings, to_tree
@@ -29,7 +29,6 @@ __all__ = [
     "prior_values",
 ]
 
-Floats = npt.NDArray[np.float64]
 
 # A prior that spends this much of its weight on impossible scores is not of this world;
 # the default priors of a model with an identity link spend about half.

@@ -10,18 +10,16 @@ mean over draws is the posterior predictive p-value of the test's statistic.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special, stats
 
 from bayeseval import names
+from bayeseval._typing import Floats, Index
 from bayeseval.estimands import expected_score
-from bayeseval.estimands.arrays import Index
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.predict import replicate_scores
 
 __all__ = ["between_groups", "levene", "normal_scores", "realised_pit"]
 
-Floats = npt.NDArray[np.float64]
 
 # Keeps normal scores finite: 8.2 standard deviations.
 _LEAST = 1e-16

@@ -9,22 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
 from bayeseval import names
+from bayeseval._typing import Floats, Index
 from bayeseval.checks.container import Check, judge, p_text, two_numbers
 from bayeseval.checks.prior import outside_share
 from bayeseval.checks.realised import levene, normal_scores
 from bayeseval.estimands import mean_residual
-from bayeseval.estimands.arrays import Index
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.predict import replicate_scores
 
 __all__ = ["Realised", "effect_checks", "range_checks", "residual_checks"]
 
-Floats = npt.NDArray[np.float64]
 
 # Shapiro and Wilk's p-value is known up to here.
 _MOST_SHAPIRO = 5000

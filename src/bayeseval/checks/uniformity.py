@@ -9,11 +9,11 @@ that leaving one out of a fitted table gives.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+
+from bayeseval._typing import Floats
 
 __all__ = ["GRID", "counts", "distance", "independent_counts"]
 
-Floats = npt.NDArray[np.float64]
 
 #: Where the ECDF is looked at.
 GRID: Floats = np.linspace(0.01, 0.99, 99)

@@ -6,14 +6,12 @@ import textwrap
 
 import pandas as pd
 
-from bayeseval.checks.container import WARN
-
 __all__ = ["format_checks"]
 
 _WIDTH = 100
 
 
-def format_checks(table: pd.DataFrame) -> str:
+def format_checks(table: pd.DataFrame, *, threshold: float) -> str:
     """What warns or fails in sentences, with what it means and the next command.
 
     Checks that pass are listed by name, those that do not apply with the reason.
@@ -22,6 +20,8 @@ def format_checks(table: pd.DataFrame) -> str:
     ----------
     table : pandas.DataFrame
         Of :class:`bayeseval.checks.Checks`.
+    threshold : float
+        p-value below which a check warns.
     """
     count = table["status"].value_counts()
     said = ", ".join(
@@ -39,7 +39,7 @@ def format_checks(table: pd.DataFrame) -> str:
     if n_p_values:
         lines += textwrap.wrap(
             f"{n_p_values} of them have p-values; if the model were true, about "
-            f"{n_p_values * WARN:.1g} of these would warn or fail by chance.",
+            f"{n_p_values * threshold:.1g} of these would warn or fail by chance.",
             _WIDTH,
             initial_indent="  ",
             subsequent_indent="  ",

@@ -17,9 +17,9 @@ import typer
 from bayeseval.cli._shared import EXIT_BAD_INPUT, EXIT_INTERRUPTED, StoppedError
 from bayeseval.cli.aligning import mexa
 from bayeseval.cli.comparing import compare
-from bayeseval.cli.dropping import sensitivity
 from bayeseval.cli.fitting import fit
 from bayeseval.cli.forecasting import forecast
+from bayeseval.cli.leaving_out import sensitivity
 from bayeseval.cli.lookup import list_, validate
 from bayeseval.cli.planning import plan
 from bayeseval.errors import BayesevalError, ConvergenceWarning, did_you_mean

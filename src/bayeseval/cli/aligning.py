@@ -63,14 +63,15 @@ def mexa(
 ) -> None:
     """Measure how well a model aligns languages with English (MEXA)."""
     from bayeseval.mexa.parallel import read_parallel
-    from bayeseval.mexa.run import Settings, align, discard, unfinished
-    from bayeseval.output import check_target, progress_bar
-    from bayeseval.output.mexa import (
+    from bayeseval.mexa.report import (
         alignment_folder,
         alignment_preamble,
         format_alignment,
         write_alignment,
     )
+    from bayeseval.mexa.run import Settings, align, discard, unfinished
+    from bayeseval.output.progress import progress_bar
+    from bayeseval.output.store import check_target
 
     texts = read_parallel(parallel, pivot=pivot, sentences=sentences or None, keep_blank=keep_blank)
     settings = Settings(embedding, pooling, device, dtype, token_budget)

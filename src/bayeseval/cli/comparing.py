@@ -64,10 +64,12 @@ def compare(
     quiet: Quiet = False,
 ) -> None:
     """Compare models by how well they predict scores that were left out."""
-    from bayeseval.compare import compare as run_compare
-    from bayeseval.compare import expected_run, find_fits
+    from bayeseval.comparison import compare as run_compare
+    from bayeseval.comparison import expected_run, find_fits
     from bayeseval.design import choose_model
-    from bayeseval.output import check_target, default_folder, progress_bar
+    from bayeseval.fitting.report.folder import default_folder
+    from bayeseval.output.progress import progress_bar
+    from bayeseval.output.store import check_target
 
     records = load_records(
         benchmark,

@@ -63,7 +63,7 @@ def validate(
 
 def list_(what: Annotated[Listing, typer.Argument(help="What to list.")]) -> None:
     """List the shipped benchmarks or models."""
-    from bayeseval.output import format_listing
+    from bayeseval.fitting.report.terminal import format_listing
     from bayeseval.records import list_benchmarks
     from bayeseval.spec import AUTO, AUTO_SUMMARY, list_models
 

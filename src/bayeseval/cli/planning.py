@@ -65,8 +65,8 @@ def plan(
     no_figures: NoFigures = False,
 ) -> None:
     """Plan the next evaluation: what more seeds, items, languages or tasks would bring."""
-    from bayeseval.fit import Fit
-    from bayeseval.plan import plan as make_plan
+    from bayeseval.fitting.run import Fit
+    from bayeseval.planning.run import plan as make_plan
 
     found = make_plan(
         Fit.open(folder),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from bayeseval import names
+from bayeseval._typing import Floats, Index
 from bayeseval.design.container import Design, Term
 from bayeseval.design.covariates import Slope, build_slopes
 from bayeseval.design.exact import check_residual
@@ -40,9 +40,6 @@ from bayeseval.records import (
 from bayeseval.spec import ModelSpec, Prior, load_spec
 
 __all__ = ["assemble", "build_design", "build_term"]
-
-Floats = npt.NDArray[np.float64]
-Index = npt.NDArray[np.int64]
 
 
 def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covariate] = ()) -> Design:

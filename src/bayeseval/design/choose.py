@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from bayeseval import names
+from bayeseval._typing import Index
 from bayeseval.design.build import build_design
 from bayeseval.design.exact import ExactTableError
 from bayeseval.errors import DesignError
@@ -28,7 +28,6 @@ from bayeseval.spec import AUTO, CovariateTerm, ModelSpec, load_spec
 
 __all__ = ["LEAST_DF", "MOST_OPERATIONS", "Chosen", "choose_model", "identified_interactions"]
 
-Index = npt.NDArray[np.int64]
 
 #: Records beyond the cells of an interaction, and degrees of freedom of the residual.
 LEAST_DF: Final = 10

@@ -10,15 +10,13 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayeseval import names
+from bayeseval._typing import Floats, Index
 from bayeseval.design.covariates import Slope
 from bayeseval.design.outcome import Outcome
 from bayeseval.design.replicates import Replicates, Source
 from bayeseval.spec import ModelSpec, Prior
 
 __all__ = ["Design", "Term"]
-
-Index = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

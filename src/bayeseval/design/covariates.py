@@ -6,18 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
 from bayeseval import names
+from bayeseval._typing import Floats, Index
 from bayeseval.errors import DesignError, did_you_mean
 from bayeseval.records import Covariate, CovariateLevel
 from bayeseval.spec import CovariateTerm, ModelSpec
 
 __all__ = ["Slope", "build_slopes", "restore_slopes"]
 
-Index = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 # A covariate whose sd is this small beside its values is a constant.
 _CONSTANT = 1e-9

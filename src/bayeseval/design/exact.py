@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bayeseval import names
+from bayeseval._typing import Bools, Floats, Index
 from bayeseval.design.container import Term
 from bayeseval.design.covariates import Slope
 from bayeseval.design.outcome import Outcome
@@ -17,9 +17,6 @@ from bayeseval.errors import DesignError
 
 __all__ = ["ExactTableError", "check_residual", "is_reproduced", "residual_vanishes"]
 
-Floats = npt.NDArray[np.float64]
-Index = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 # A residual below a millionth of the scores' sd is arithmetic, not noise: printed scores have
 # fewer digits, and below it the variances of residual and effects no longer fit in float64

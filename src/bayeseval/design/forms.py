@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
+from bayeseval._typing import Floats, Index
 from bayeseval.design.container import Term
 from bayeseval.spec import ModelSpec
 
 __all__ = ["choose_forms"]
 
-Index = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 # Centred where the table itself says that a term's levels differ, non-centred where
 # it does not (see `_spread`). The log ratio keeps a centred term out of the funnel at

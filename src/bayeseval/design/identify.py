@@ -7,19 +7,16 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 
 from bayeseval import names
+from bayeseval._text import counted
+from bayeseval._typing import Bools, Floats, Index
 from bayeseval.design.container import Term
 from bayeseval.errors import DesignError
 from bayeseval.records import Records, connected_components
-from bayeseval.records.report import counted
 
 __all__ = ["check_interactions", "check_main_effects"]
 
-Index = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 # Labels of one line of advice; more are told by their number.
 _MOST_LISTED = 100

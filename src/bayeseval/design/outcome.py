@@ -19,6 +19,7 @@ import numpy.typing as npt
 from scipy.special import logit
 
 from bayeseval import names
+from bayeseval._typing import Floats, Index
 from bayeseval.errors import DesignError, did_you_mean
 from bayeseval.spec import ModelSpec
 
@@ -31,8 +32,6 @@ __all__ = [
     "task_families",
 ]
 
-Index = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 _MOST_DECIMALS = 8
 

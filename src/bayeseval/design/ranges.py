@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from bayeseval import names
+from bayeseval._typing import Floats
 from bayeseval.errors import DesignError
 from bayeseval.records import Records, Units
 
 __all__ = ["check_ranges"]
 
-Floats = npt.NDArray[np.float64]
 
 # Twice the range is still one scale (-100 to 100 beside 0 to 100); a larger ratio is another unit.
 _MAX_RATIO = 2.0

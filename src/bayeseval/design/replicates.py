@@ -27,18 +27,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import polygamma
 
 from bayeseval import names
+from bayeseval._typing import Bools, Floats, Index
 from bayeseval.errors import DesignError
 from bayeseval.records import CellTable, Stratum, Unbalanced
 
 __all__ = ["Noise", "Replicates", "Source", "build_noise", "note_of_upper_bounds"]
 
-Index = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 # Samplers draw the cells' log sds themselves where these differ clearly, and unit-scale
 # offsets where they hardly do: the variance of the observed log sds within models over

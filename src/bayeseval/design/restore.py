@@ -7,6 +7,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayeseval import names
+from bayeseval._typing import Floats, Index
 from bayeseval.design.build import assemble, build_term
 from bayeseval.design.container import Design
 from bayeseval.design.covariates import restore_slopes
@@ -17,9 +18,6 @@ from bayeseval.errors import DesignError
 from bayeseval.spec import ModelSpec
 
 __all__ = ["restore_design"]
-
-Floats = npt.NDArray[np.float64]
-Index = npt.NDArray[np.int64]
 
 
 def restore_design(tree: xr.DataTree, spec: ModelSpec) -> Design:

@@ -22,21 +22,18 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from bayeseval import names
+from bayeseval._text import shorten
+from bayeseval._typing import Bools, Floats, Index
 from bayeseval.design.container import Term
 from bayeseval.design.outcome import half_unit
 from bayeseval.design.replicates import Noise, note_of_upper_bounds
 from bayeseval.errors import DesignError
 from bayeseval.records import CellTable, Records
-from bayeseval.records.report import shorten
 
 __all__ = ["add_share_errors", "all_errors_known", "known_residual", "share_errors"]
 
-Index = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 # Metrics whose items are right or wrong. Where the printed digits are too few to see whole
 # numbers, the name decides.

@@ -13,18 +13,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from bayeseval import names
+from bayeseval._typing import Bools, Floats, Index
 from bayeseval.design.container import Term
 from bayeseval.design.replicates import Noise
 from bayeseval.records import CellTable, ItemVariance
 
 __all__ = ["add_test_sets"]
 
-Index = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 # Part of the decomposition, and the factors whose cells share it.
 _SHARED: tuple[tuple[str, tuple[str, ...]], ...] = (

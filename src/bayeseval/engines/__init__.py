@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Final
 
 from bayeseval.design import Design
-from bayeseval.engines.base import Draws, Engine, Progress, SamplerSettings, to_tree
+from bayeseval.engines.base import Draws, Engine, SamplerSettings, to_tree
 from bayeseval.errors import EngineError, did_you_mean
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "Choice",
     "Draws",
     "Engine",
-    "Progress",
     "SamplerSettings",
     "choose_engine",
     "cores_of",

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
 from bayeseval import names
+from bayeseval._typing import Floats
 from bayeseval.design import Design, Term
 from bayeseval.spec import Prior
 
@@ -32,7 +32,6 @@ __all__ = [
     "to_posterior",
 ]
 
-Floats = npt.NDArray[np.float64]
 
 # An effect's part of sd(score), and the noise's, before anything has been fitted.
 # They only shape the first warm-up window, which learns better values.

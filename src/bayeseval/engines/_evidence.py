@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from bayeseval import names
 from bayeseval._random import stream
+from bayeseval._typing import Floats
 from bayeseval.design import Design
 from bayeseval.engines import _importance
 from bayeseval.engines._marginal_density import Marginal, build_marginal, one_thread_per_call
@@ -28,7 +29,6 @@ __all__ = [
     "without",
 ]
 
-Floats = npt.NDArray[np.float64]
 
 # Degrees of freedom of the proposal along an axis: light tails waste fewer points,
 # heavy ones get through where the data hardly tell an sd from zero. Efficiency on

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy import optimize, special
 from scipy.stats import qmc
 
+from bayeseval._typing import Floats, Index
 from bayeseval.names import K_HAT_MAX
 
 __all__ = [
@@ -34,8 +34,6 @@ __all__ = [
     "weigh",
 ]
 
-Floats = npt.NDArray[np.float64]
-Index = npt.NDArray[np.int64]
 LogDensity = Callable[[Floats], Floats]
 T = TypeVar("T")
 

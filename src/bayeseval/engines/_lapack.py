@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import cython_lapack
 
-__all__ = ["cholesky_in_place", "solve_in_place"]
+from bayeseval._typing import Floats
 
-Floats = npt.NDArray[np.float64]
+__all__ = ["cholesky_in_place", "solve_in_place"]
 
 
 @cache

@@ -20,10 +20,10 @@ from collections.abc import Mapping
 from typing import Final, get_args
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
 from bayeseval import names
+from bayeseval._typing import Floats, Index
 from bayeseval.design import Design
 from bayeseval.engines._lapack import cholesky_in_place, solve_in_place
 from bayeseval.engines._marginal_density import (
@@ -44,9 +44,6 @@ __all__ = [
     "stored_leave_out_tree",
 ]
 
-
-Floats = npt.NDArray[np.float64]
-Index = npt.NDArray[np.int64]
 
 _LOG_2_PI: Final = float(np.log(2.0 * np.pi))
 

@@ -23,12 +23,12 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import solve_triangular
 from scipy.special import gammaincinv, gammaln, logsumexp
 
 from bayeseval import names
 from bayeseval._random import stream
+from bayeseval._typing import Floats
 from bayeseval.design import Design
 from bayeseval.engines._leave_out import Point
 from bayeseval.engines._marginal_density import (
@@ -42,7 +42,6 @@ from bayeseval.engines.marginal import MOST_KEPT, why_not_slopes
 
 __all__ = ["group_log_density", "leave_out_mixture", "log_convolution", "why_no_mixture"]
 
-Floats = npt.NDArray[np.float64]
 
 _LOG_2_PI: Final = float(np.log(2.0 * np.pi))
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import betaln, expit, gammaln, log_expit
 
 from bayeseval import names
+from bayeseval._typing import Floats, Index
 from bayeseval.design import Design
 
 __all__ = [
@@ -28,9 +28,6 @@ __all__ = [
     "score_site",
     "with_units",
 ]
-
-Floats = npt.NDArray[np.float64]
-Index = npt.NDArray[np.int64]
 
 
 def score_site(design: Design, likelihood: str) -> str:

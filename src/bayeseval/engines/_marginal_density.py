@@ -38,6 +38,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayeseval import names
+from bayeseval._typing import Floats, Index
 from bayeseval.design import Design
 from bayeseval.engines._lapack import cholesky_in_place, solve_in_place
 from bayeseval.engines._marginal_prior import Scales, scales_of
@@ -57,8 +58,6 @@ __all__ = [
     "one_thread_per_call",
 ]
 
-Floats = npt.NDArray[np.float64]
-Index = npt.NDArray[np.int64]
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 Scalar = TypeVar("Scalar", np.float64, np.int64)

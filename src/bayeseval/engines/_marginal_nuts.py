@@ -16,12 +16,12 @@ import numpy.typing as npt
 from numpyro.infer import MCMC, NUTS
 
 from bayeseval import names
+from bayeseval._typing import Floats
 from bayeseval.engines._marginal_density import Marginal
 from bayeseval.engines._marginal_schur import OneClass, meeting_links
 
 __all__ = ["TARGET_ACCEPT", "TUNE", "log_posterior_function", "sample_scales"]
 
-Floats = npt.NDArray[np.float64]
 
 # Seven smooth dimensions at most: short warm-up, and smaller steps than usual, for
 # the densities that end here fall off like exp(phi) on one side.

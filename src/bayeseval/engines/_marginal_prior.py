@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bayeseval import names
+from bayeseval._typing import Floats
 from bayeseval.design import Design
 from bayeseval.engines._density import log_tail
 from bayeseval.spec import Prior
 
 __all__ = ["Scales", "log_prior_density", "scales_of"]
 
-Floats = npt.NDArray[np.float64]
 
 # NumPy or jax.numpy: the same few operations serve the importance sampler and NUTS.
 Namespace = Any

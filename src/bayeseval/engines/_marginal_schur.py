@@ -9,15 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from bayeseval._typing import Floats, Index
 from bayeseval.engines._marginal_stats import Statistics
 
 __all__ = ["ManyClasses", "Meeting", "OneClass", "meeting_links", "one_class"]
-
-Floats = npt.NDArray[np.float64]
-Index = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,16 +19,14 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from bayeseval import names
+from bayeseval._typing import Floats, Index
 from bayeseval.design import Design, Slope, Term
 
 __all__ = ["Block", "Cells", "Statistics", "aggregate", "build_statistics"]
 
-Floats = npt.NDArray[np.float64]
-Index = npt.NDArray[np.int64]
 
 # Up to this many possible combinations, a table of all of them beats sorting.
 _TABLE_SIZE: Final = 10_000_000

@@ -14,13 +14,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
 import numpyro
 import numpyro.distributions as dist
 from jax.scipy.special import gammaln
 from numpyro.infer.util import compute_log_probs
 
 from bayeseval import names
+from bayeseval._typing import Floats
 from bayeseval.design import Design
 from bayeseval.engines._density import log_tail, residual_offset
 from bayeseval.engines._likelihood import log_floor, with_units
@@ -37,7 +37,6 @@ __all__ = [
     "structure_of",
 ]
 
-Floats = npt.NDArray[np.float64]
 Tree = dict[str, Any]
 
 

@@ -8,7 +8,7 @@ coordinates and log likelihood, so nothing downstream knows who drew them.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayeseval import names
+from bayeseval._typing import Floats, Progress
 from bayeseval.design import Design
 from bayeseval.engines._likelihood import (
     linear_predictor,
@@ -29,7 +30,6 @@ from bayeseval.errors import EngineError, did_you_mean
 __all__ = [
     "Draws",
     "Engine",
-    "Progress",
     "SamplerSettings",
     "linear_predictor",
     "noise_variance",
@@ -40,10 +40,8 @@ __all__ = [
     "unstored_notes",
 ]
 
-Floats = npt.NDArray[np.float64]
 
 # progress(stage, done, total, remark): engines report, the command line shows.
-Progress = Callable[[str, int, int, str], None]
 
 
 @dataclass(frozen=True)

@@ -17,17 +17,16 @@ import numpy.typing as npt
 
 from bayeseval import names
 from bayeseval._random import stream
+from bayeseval._typing import Floats, Index, Progress
 from bayeseval.design import Design
 from bayeseval.engines import _importance
 from bayeseval.engines._evidence import scale_proposal
 from bayeseval.engines._marginal_density import Marginal, build_marginal, one_thread_per_call
-from bayeseval.engines.base import Draws, Progress, SamplerSettings, resolve_settings
+from bayeseval.engines.base import Draws, SamplerSettings, resolve_settings
 from bayeseval.errors import EngineError
 
 __all__ = ["MOST_KEPT", "sample", "why_not", "why_not_slopes"]
 
-Floats = npt.NDArray[np.float64]
-Index = npt.NDArray[np.int64]
 
 _DEFAULTS: Final = {"draws": 1000, "chains": 4}
 

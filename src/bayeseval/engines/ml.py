@@ -21,17 +21,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from bayeseval import names
+from bayeseval._typing import Floats, Index, Progress
 from bayeseval.design import Design
-from bayeseval.engines.base import Draws, Progress, SamplerSettings, resolve_settings
+from bayeseval.engines.base import Draws, SamplerSettings, resolve_settings
 from bayeseval.errors import EngineError
 
 __all__ = ["published_reference", "published_shift", "sample"]
 
-Floats = npt.NDArray[np.float64]
-Index = npt.NDArray[np.int64]
 
 # In this order, until two agree. Their default tolerances stop at a gradient that
 # leaves 3e-4 relative error in var(model) on MEGA; these leave 1e-9.

@@ -33,6 +33,7 @@ from numpyro.infer.util import (
 
 from bayeseval import names
 from bayeseval._random import stream
+from bayeseval._typing import Floats, Progress
 from bayeseval.design import Design
 from bayeseval.engines._density import inverse_mass, start_point, to_posterior
 from bayeseval.engines._numpyro_density import (
@@ -44,11 +45,10 @@ from bayeseval.engines._numpyro_density import (
     log_density,
     structure_of,
 )
-from bayeseval.engines.base import Draws, Progress, SamplerSettings, resolve_settings
+from bayeseval.engines.base import Draws, SamplerSettings, resolve_settings
 
 __all__ = ["log_density", "sample"]
 
-Floats = npt.NDArray[np.float64]
 
 _DEFAULTS: Final = {"draws": 1000, "tune": 1000, "chains": 4, "target_accept": 0.9}
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pymc as pm
 import pytensor.tensor as pt
 
@@ -22,17 +21,17 @@ from bayeseval import names
 from bayeseval._compat import nuts_arguments, to_datatree
 from bayeseval._optional import require
 from bayeseval._random import stream
+from bayeseval._typing import Floats, Progress
 from bayeseval.design import Design, Replicates, Slope
 from bayeseval.engines._density import residual_offset, sampled_variables, to_posterior
 from bayeseval.engines._likelihood import log_floor, score_site, with_units
-from bayeseval.engines.base import Draws, Progress, SamplerSettings, resolve_settings
+from bayeseval.engines.base import Draws, SamplerSettings, resolve_settings
 from bayeseval.errors import EngineError, did_you_mean
 from bayeseval.records import restricted_log_density
 from bayeseval.spec import Prior
 
 __all__ = ["NUTS_SAMPLERS", "build", "density_function", "log_density", "sample"]
 
-Floats = npt.NDArray[np.float64]
 
 NUTS_SAMPLERS: Final = ("pymc", "nutpie", "numpyro", "blackjax")
 

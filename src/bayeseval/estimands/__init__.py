@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bayeseval.estimands.aggregates import aggregate_variants
 from bayeseval.estimands.components import variance_components
-from bayeseval.estimands.container import read_arrays
 from bayeseval.estimands.covariates import covariates_table
 from bayeseval.estimands.derive import component_dataset, derive
 from bayeseval.estimands.expected import expected_scores
@@ -30,6 +29,7 @@ from bayeseval.estimands.ranks import (
     rank_sets,
     tie_groups,
 )
+from bayeseval.estimands.read import read_arrays
 from bayeseval.estimands.summaries import (
     components_table,
     pairwise_table,

@@ -7,8 +7,8 @@ from typing import Final, Literal, get_args
 
 import numpy as np
 
+from bayeseval._typing import Floats
 from bayeseval.errors import InputError
-from bayeseval.estimands.arrays import Floats
 
 __all__ = [
     "AGGREGATES",

@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from bayeseval._typing import Bools, Floats, Index
 from bayeseval.errors import InputError
 
 __all__ = [
     "GUARD_LIMIT",
-    "Bools",
-    "Floats",
-    "Index",
     "Interval",
     "drop_meaningless",
     "finite_sd",
@@ -22,9 +19,6 @@ __all__ = [
     "root_mean_square",
 ]
 
-Floats = npt.NDArray[np.float64]
-Index = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 #: A quantity that is meaningless in more than this share of its draws is not reported.
 GUARD_LIMIT = 0.01

@@ -10,7 +10,7 @@ import numpy as np
 
 from bayeseval import names
 from bayeseval._random import generator
-from bayeseval.estimands.arrays import Bools, Floats, Index
+from bayeseval._typing import Bools, Floats, Index
 from bayeseval.estimands.container import Cells, PosteriorArrays, draw_blocks
 from bayeseval.estimands.predictor import pair_predictor
 from bayeseval.estimands.response import standard_noise

@@ -9,7 +9,8 @@ import numpy as np
 from scipy.special import logit
 
 from bayeseval import names
-from bayeseval.estimands.arrays import Floats, finite_sd, root_mean_square
+from bayeseval._typing import Floats
+from bayeseval.estimands.arrays import finite_sd, root_mean_square
 from bayeseval.estimands.container import PosteriorArrays, draw_blocks
 from bayeseval.estimands.covariates import component_sd
 from bayeseval.estimands.predictor import linear_predictor

@@ -1,32 +1,28 @@
-"""From the labelled tree to plain arrays: the only reader of the input container."""
+"""A posterior as plain arrays, draw by draw: what every estimand is computed from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
-import xarray as xr
 
 from bayeseval import names
-from bayeseval.errors import InputError, did_you_mean
-from bayeseval.estimands.arrays import Floats, Index
-from bayeseval.estimands.covariates import SlopeDraws, read_slopes
-from bayeseval.estimands.response import Response
+from bayeseval._typing import Bools, Floats, Index
+from bayeseval.estimands.covariates import SlopeDraws
 
 __all__ = [
     "Cells",
     "CommonPairs",
     "Pairs",
     "PosteriorArrays",
+    "Response",
     "SampledErrors",
     "draw_blocks",
-    "read_arrays",
 ]
 
 _EVERYTHING = slice(None)
-# Share of the range of scores.
-_MARGIN = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,6 +118,41 @@ class SampledErrors:
     def variance(self, draws: slice) -> Floats:
         """Error variance of the records of the cells, shape (n, n_cells)."""
         return np.asarray(self.share * self.sd[draws] ** 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Response:
+    """Likelihoods of the tasks, with what they need.
+
+    Attributes
+    ----------
+    link : {"identity", "logit"}
+    of_task : tuple of str
+        Likelihood of each task.
+    lower, upper : ndarray, shape (n_tasks,)
+        Bounds of the scores; NaN under the identity link.
+    chance : ndarray, shape (n_tasks,), or None
+        Floor of expected scores, as a share of the range.
+    edge : float
+        How close scores come to a bound, as a share of the range.
+    n_items : ndarray, shape (n_records,), or None
+        Items of the records that are counts.
+    dispersion : dict of str to ndarray, shape (n_samples, 1) or (n_samples, n_levels)
+        By likelihood: 1 / sqrt(precision), common or by the levels of `residual_by`.
+    """
+
+    link: Literal["identity", "logit"]
+    of_task: tuple[str, ...]
+    lower: Floats
+    upper: Floats
+    chance: Floats | None
+    edge: float
+    n_items: Floats | None
+    dispersion: Mapping[str, Floats]
+
+    def tasks_with(self, *likelihoods: str) -> Bools:
+        """Which tasks have one of these likelihoods, shape (n_tasks,)."""
+        return np.isin(np.array(self.of_task, dtype=str), likelihoods)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -252,246 +283,3 @@ def draw_blocks(
     size = max(1, max_bytes // (8 * max(1, values_per_draw)))
     for start in range(0, n_samples, size):
         yield slice(start, min(start + size, n_samples))
-
-
-def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
-    """Read the groups ``posterior``, ``constant_data`` and ``observed_data``.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        ArviZ schema with the variable names of :mod:`bayeseval.names`.
-
-    Raises
-    ------
-    InputError
-        If a group or variable is missing, an index is out of range, a record
-        belongs to no cell of an interaction, or the likelihood is not known.
-    """
-    posterior, constant = group(tree, "posterior"), group(tree, "constant_data")
-    crossed: tuple[str, ...] = names.FACTORS
-    factors = [f for f in (*crossed, names.DATASET) if f"{f}_index" in constant]
-    levels = {factor: _labels(posterior, constant, factor) for factor in factors}
-    index = {
-        factor: _positions(constant, f"{factor}_index", len(levels[factor])) for factor in factors
-    }
-    intercept = _samples(posterior, names.INTERCEPT)
-    main = {
-        factor: _samples(posterior, names.effect_name(factor), factor)
-        if names.effect_name(factor) in posterior
-        else np.zeros((len(intercept), len(levels[factor])))
-        for factor in crossed
-    }
-    scales = (names.SD_RESIDUAL, *names.DISPERSIONS.values())
-    by = next(
-        (f for f in names.FACTORS for s in scales if names.level_name(s, f) in posterior), None
-    )
-    response = _read_response(posterior, constant, len(levels[names.TASK]), by)
-    families = set(response.of_task)
-    pairs, bounds = _pairs(index, levels), _bounds(constant, len(levels[names.TASK]))
-    score = _vector(group(tree, "observed_data"), names.SCORE)
-    residual = np.zeros((len(intercept), 1 if by is None else len(levels[by])))
-    if families & set(names.WITH_RESIDUAL):
-        residual = _noise_scale(posterior, names.SD_RESIDUAL, by)
-    known_se = _vector(constant, "se") if "se" in constant else None
-    replicates = tuple(_replicates(posterior, constant))
-    return PosteriorArrays(
-        n_chains=posterior.sizes["chain"],
-        n_draws=posterior.sizes["draw"],
-        levels=levels,
-        index=index,
-        score=score,
-        se=_standard_errors(known_se, replicates, constant.sizes[names.RECORD]),
-        known_se=known_se,
-        replicates=replicates,
-        intercept=intercept,
-        main=main,
-        main_sd={
-            factor: _samples(posterior, names.sd_name(factor))
-            for factor in crossed
-            if names.sd_name(factor) in posterior
-        },
-        cells=tuple(
-            _read_cells(posterior, constant, term, index, levels)
-            for term in names.INTERACTIONS
-            if names.effect_name(term) in posterior
-        ),
-        slopes=read_slopes(posterior, constant),
-        pairs=pairs,
-        residual_sd=residual,
-        residual_by=by,
-        nu=_samples(posterior, names.NU) if "student_t" in families else None,
-        likelihood=families.pop() if len(families) == 1 else "mixed",
-        population=str(constant.attrs.get("population", "observed")),
-        response=response,
-        common=_common_pairs(constant, pairs),
-        bounds=bounds,
-        margin=float(constant.attrs.get("margin", _default_margin(bounds, score))),
-    )
-
-
-def _default_margin(bounds: Floats, score: Floats) -> float:
-    """1 % of the widest range; NaN where one is unknown, or all scores are closer than that."""
-    margin = _MARGIN * float((bounds[1] - bounds[0]).max())
-    return margin if float(np.ptp(score)) > margin else float("nan")
-
-
-def _common_pairs(constant: xr.Dataset, pairs: Pairs) -> CommonPairs:
-    choice = str(constant.attrs.get("pairs", "any"))
-    if "common_pair_language" not in constant:
-        return CommonPairs(pairs.language, pairs.task, choice)
-    language, task = (
-        np.asarray(constant[f"common_pair_{f}"].values, dtype=np.int64)
-        for f in (names.LANGUAGE, names.TASK)
-    )
-    return CommonPairs(language, task, choice)
-
-
-def _bounds(constant: xr.Dataset, n_tasks: int) -> Floats:
-    """What the benchmark declares; a result of an older version does not say."""
-    sides = ("declared_lower", "declared_upper")
-    return np.stack(
-        [_vector(constant, s) if s in constant else np.full(n_tasks, np.nan) for s in sides]
-    )
-
-
-def _noise_scale(posterior: xr.Dataset, name: str, by: str | None) -> Floats:
-    """A parameter of the noise; shape (n_samples, 1) or (n_samples, n_levels)."""
-    if by is None:
-        return _samples(posterior, name)[:, None]
-    return _samples(posterior, names.level_name(name, by), by)
-
-
-def _read_response(
-    posterior: xr.Dataset, constant: xr.Dataset, n_tasks: int, by: str | None
-) -> Response:
-    said = str(constant.attrs.get("likelihood", "normal"))
-    of_task = (said,) * n_tasks
-    if "likelihood" in constant:
-        of_task = tuple(str(family) for family in constant["likelihood"].values)
-    unknown = [family for family in of_task if family not in names.LIKELIHOODS]
-    if unknown:
-        raise InputError(
-            f"the fit has the likelihood {unknown[0]!r}, which the estimands do not know"
-            f"{did_you_mean(unknown[0], names.LIKELIHOODS)} "
-            f"(they know: {', '.join(names.LIKELIHOODS)})"
-        )
-    logit = not set(of_task) <= set(names.IDENTITY_LINK)
-    nothing = np.full(n_tasks, np.nan)
-    return Response(
-        link="logit" if logit else "identity",
-        of_task=of_task,
-        lower=_vector(constant, "score_lower") if logit else nothing,
-        upper=_vector(constant, "score_upper") if logit else nothing,
-        chance=_vector(constant, "chance_share") if "chance_share" in constant else None,
-        edge=float(constant.attrs.get("edge", 0.0)),
-        n_items=_vector(constant, "n_items") if set(of_task) & set(names.COUNTS) else None,
-        dispersion={
-            family: _noise_scale(posterior, name, by)
-            for family, name in names.DISPERSIONS.items()
-            if family in of_task
-        },
-    )
-
-
-def group(tree: xr.DataTree, name: str) -> xr.Dataset:
-    """Dataset view of a group; InputError when the tree has no such group."""
-    if name not in tree.children:
-        raise InputError(
-            f"the fit has no group {name!r} (it has: {', '.join(tree.children) or 'none'})"
-        )
-    return tree[name].to_dataset()
-
-
-def _variable(dataset: xr.Dataset, name: str) -> xr.DataArray:
-    if name not in dataset:
-        raise InputError(f"the fit has no variable {name!r}, which the estimands need")
-    return dataset[name]
-
-
-def _samples(posterior: xr.Dataset, name: str, *dims: str) -> Floats:
-    """Flatten chains and draws of one variable: (n_samples, ...) in float64."""
-    array = _variable(posterior, name).transpose("chain", "draw", *dims)
-    values = np.asarray(array.values, dtype=np.float64)
-    return values.reshape(-1, *values.shape[2:])
-
-
-def _vector(dataset: xr.Dataset, name: str) -> Floats:
-    return np.asarray(_variable(dataset, name).values, dtype=np.float64)
-
-
-def _replicates(posterior: xr.Dataset, constant: xr.Dataset) -> Iterator[SampledErrors]:
-    for source in names.SOURCES:
-        if names.source_cell_sd(source) in posterior:
-            dim = names.source_cell_dim(source)
-            record = np.asarray(_variable(constant, f"{dim}_record").values, dtype=np.int64)
-            yield SampledErrors(
-                record=record,
-                share=_vector(constant, f"{source}_share")[record],
-                sd=_samples(posterior, names.source_cell_sd(source), dim),
-            )
-
-
-def _standard_errors(
-    known: Floats | None, replicates: tuple[SampledErrors, ...], n_records: int
-) -> Floats | None:
-    if not replicates:
-        return known
-    squared = np.zeros(n_records) if known is None else known**2
-    for noise in replicates:
-        squared[noise.record] += noise.share * np.mean(noise.sd**2, axis=0)
-    return np.sqrt(squared)
-
-
-def _labels(posterior: xr.Dataset, constant: xr.Dataset, factor: str) -> tuple[str, ...]:
-    for dataset in (posterior, constant):
-        if factor in dataset.coords:
-            return tuple(str(label) for label in dataset.coords[factor].values)
-    raise InputError(f"the fit does not say which levels the dimension {factor!r} has")
-
-
-def _positions(constant: xr.Dataset, name: str, n_levels: int) -> Index:
-    values = np.asarray(_variable(constant, name).values, dtype=np.int64)
-    if values.size and (values.min() < 0 or values.max() >= n_levels):
-        raise InputError(f"{name} points outside the {n_levels} levels of its factor")
-    return values
-
-
-def _pairs(index: Mapping[str, Index], levels: Mapping[str, tuple[str, ...]]) -> Pairs:
-    n_tasks = len(levels[names.TASK])
-    _, first, of_record = np.unique(
-        index[names.LANGUAGE] * n_tasks + index[names.TASK], return_index=True, return_inverse=True
-    )
-    of_pair = {f: values[first] for f, values in index.items() if f != names.MODEL}
-    labels = tuple(
-        names.cell_label(levels[names.LANGUAGE][i], levels[names.TASK][j])
-        for i, j in zip(of_pair[names.LANGUAGE], of_pair[names.TASK], strict=True)
-    )
-    return Pairs(of_pair, labels, of_record.reshape(-1).astype(np.int64))
-
-
-def _read_cells(
-    posterior: xr.Dataset,
-    constant: xr.Dataset,
-    term: str,
-    index: Mapping[str, Index],
-    levels: Mapping[str, tuple[str, ...]],
-) -> Cells:
-    dim, factors = names.term_dim(term), tuple(term.split(":"))
-    members = {f: _positions(constant, f"{dim}_{f}", len(levels[f])) for f in factors}
-    shape = tuple(len(levels[factor]) for factor in factors)
-    cell_codes = np.ravel_multi_index(tuple(members[f] for f in factors), shape)
-    record_codes = np.ravel_multi_index(tuple(index[f] for f in factors), shape)
-    order = np.argsort(cell_codes)
-    place = np.searchsorted(cell_codes[order], record_codes).clip(max=len(order) - 1)
-    of_record = order[place]
-    stray = np.flatnonzero(cell_codes[of_record] != record_codes)
-    if stray.size:
-        raise InputError(f"record {stray[0]} belongs to none of the {len(order)} {dim} cells")
-    return Cells(
-        term=term,
-        members=members,
-        effect=_samples(posterior, names.effect_name(term), dim),
-        sd=_samples(posterior, names.sd_name(term)),
-        of_record=of_record.astype(np.int64),
-    )

@@ -9,8 +9,9 @@ import pandas as pd
 import xarray as xr
 
 from bayeseval import names
+from bayeseval._typing import Floats
 from bayeseval.errors import InputError
-from bayeseval.estimands.arrays import Floats, interval_summary, root_mean_square
+from bayeseval.estimands.arrays import interval_summary, root_mean_square
 from bayeseval.estimands.frames import finish, summary_columns
 
 __all__ = [

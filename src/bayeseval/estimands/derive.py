@@ -11,16 +11,18 @@ import xarray as xr
 
 from bayeseval import names
 from bayeseval._random import generator
+from bayeseval._typing import Floats
 from bayeseval.estimands.aggregates import aggregate, aggregate_variants, choose_languages
-from bayeseval.estimands.arrays import Floats, drop_meaningless
+from bayeseval.estimands.arrays import drop_meaningless
 from bayeseval.estimands.completion import language_scores
 from bayeseval.estimands.components import variance_components
-from bayeseval.estimands.container import PosteriorArrays, group, read_arrays
+from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.expected import expected_scores
 from bayeseval.estimands.inference import Inference, infer
 from bayeseval.estimands.noise import CellNoise, cell_means, model_components, read_noise
 from bayeseval.estimands.prr import disparity_summaries, pairs_left_out, record_prr
 from bayeseval.estimands.ranks import higher_is_better, rank_draws
+from bayeseval.estimands.read import group, read_arrays
 
 __all__ = ["component_dataset", "derive"]
 

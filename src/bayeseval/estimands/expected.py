@@ -15,7 +15,7 @@ import numpy as np
 
 from bayeseval import names
 from bayeseval._random import generator
-from bayeseval.estimands.arrays import Floats, Index
+from bayeseval._typing import Floats, Index
 from bayeseval.estimands.completion import CompletedTerm, model_streams, model_terms
 from bayeseval.estimands.container import PosteriorArrays, draw_blocks
 from bayeseval.estimands.response import population_mean, score_mean

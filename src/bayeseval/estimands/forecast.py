@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from bayeseval import names
+from bayeseval._typing import Bools, Floats
 from bayeseval.errors import InputError
-from bayeseval.estimands.arrays import Bools, Floats
 from bayeseval.estimands.completion import model_cells, model_streams, model_terms
 from bayeseval.estimands.container import PosteriorArrays
 

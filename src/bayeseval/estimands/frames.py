@@ -8,7 +8,8 @@ import pandas as pd
 import xarray as xr
 
 from bayeseval import names
-from bayeseval.estimands.arrays import Floats, Interval, rank_summary
+from bayeseval._typing import Floats
+from bayeseval.estimands.arrays import Interval, rank_summary
 from bayeseval.estimands.ranks import Pairwise
 
 __all__ = [

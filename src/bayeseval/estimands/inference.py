@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 
 from bayeseval import names
-from bayeseval.estimands.arrays import Bools, Floats, Index, drop_meaningless
+from bayeseval._typing import Bools, Floats, Index
+from bayeseval.estimands.arrays import drop_meaningless
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.expected import ExpectedScores
 

@@ -15,7 +15,7 @@ import xarray as xr
 from bayeseval import names
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.estimands.arrays import interval_summary
-from bayeseval.estimands.container import PosteriorArrays, group, read_arrays
+from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.expected import expected_scores
 from bayeseval.estimands.frames import (
     finish,
@@ -31,6 +31,7 @@ from bayeseval.estimands.quantities import (
     tie_column,
 )
 from bayeseval.estimands.ranks import may_be_best, p_top_k, rank_probabilities, rank_sets
+from bayeseval.estimands.read import group, read_arrays
 
 __all__ = ["disparity_table", "model_language_table", "ranking_table"]
 

@@ -9,9 +9,10 @@ import numpy as np
 import xarray as xr
 
 from bayeseval import names
-from bayeseval.estimands.arrays import Bools, Floats
-from bayeseval.estimands.container import PosteriorArrays, draw_blocks, group
+from bayeseval._typing import Bools, Floats
+from bayeseval.estimands.container import PosteriorArrays, draw_blocks
 from bayeseval.estimands.predictor import expected_score
+from bayeseval.estimands.read import group
 
 __all__ = ["CellNoise", "cell_means", "model_components", "read_noise", "shared_item_variances"]
 

@@ -11,13 +11,14 @@ import xarray as xr
 
 from bayeseval import names
 from bayeseval._random import generator
+from bayeseval._typing import Floats
 from bayeseval.errors import InputError
-from bayeseval.estimands.arrays import Floats
 from bayeseval.estimands.completion import CompletedTerm
 from bayeseval.estimands.components import variance_components
-from bayeseval.estimands.container import PosteriorArrays, group, read_arrays
+from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.covariates import variance_by_facet
 from bayeseval.estimands.noise import CellNoise, read_noise, shared_item_variances
+from bayeseval.estimands.read import group, read_arrays
 
 __all__ = ["Facet", "PlanVariances", "Study", "present_study", "read_plan_variances"]
 

@@ -31,7 +31,8 @@ import pandas as pd
 from scipy.special import ndtr
 
 from bayeseval import names
-from bayeseval.estimands.arrays import Bools, Floats, Interval, interval_summary
+from bayeseval._typing import Bools, Floats
+from bayeseval.estimands.arrays import Interval, interval_summary
 from bayeseval.estimands.plan_variances import PlanVariances, Study
 
 __all__ = [

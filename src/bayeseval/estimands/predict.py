@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayeseval import names
-from bayeseval.estimands.arrays import Floats
+from bayeseval._typing import Floats
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.predictor import linear_predictor
 from bayeseval.estimands.response import draw_scores

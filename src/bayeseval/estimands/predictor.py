@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayeseval import names
-from bayeseval.estimands.arrays import Floats
+from bayeseval._typing import Floats
 from bayeseval.estimands.container import PosteriorArrays, draw_blocks
 from bayeseval.estimands.response import score_mean
 

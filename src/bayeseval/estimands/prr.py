@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayeseval import names
-from bayeseval.estimands.arrays import Bools, Floats, Index
+from bayeseval._typing import Bools, Floats, Index
 from bayeseval.estimands.completion import ModelRecords, model_records
 from bayeseval.estimands.container import PosteriorArrays, draw_blocks
 from bayeseval.estimands.expected import ExpectedScores

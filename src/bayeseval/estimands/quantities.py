@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bayeseval._typing import Floats
 from bayeseval.errors import InputError, did_you_mean
-from bayeseval.estimands.arrays import Floats
-from bayeseval.estimands.container import group
 from bayeseval.estimands.frames import draws_of
 from bayeseval.estimands.ranks import higher_is_better, rank_draws, tie_groups
+from bayeseval.estimands.read import group
 
 __all__ = [
     "quantity_draws",

@@ -9,9 +9,10 @@ import numpy.typing as npt
 from scipy.stats import rankdata
 
 from bayeseval import names
+from bayeseval._typing import Floats, Index
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.estimands.aggregates import aggregate_variants
-from bayeseval.estimands.arrays import Floats, Index, Interval, interval_summary
+from bayeseval.estimands.arrays import Interval, interval_summary
 
 __all__ = [
     "Pairwise",

@@ -7,20 +7,16 @@ linear predictor: effects of models, and residuals on the logit scale, are integ
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final
 
 import numpy as np
 from scipy.special import expit
 
 from bayeseval import names
-from bayeseval.estimands.arrays import Bools, Floats, Index
-
-if TYPE_CHECKING:
-    from bayeseval.estimands.container import PosteriorArrays
+from bayeseval._typing import Floats, Index
+from bayeseval.estimands.container import PosteriorArrays
 
 __all__ = [
-    "Response",
     "draw_scores",
     "logistic_normal_mean",
     "population_mean",
@@ -38,41 +34,6 @@ _EVERYTHING = slice(None)
 _STEP: Final = 0.5
 _NODES: Final = _STEP * np.arange(-12, 13)
 _WEIGHTS: Final = np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Response:
-    """Likelihoods of the tasks, with what they need.
-
-    Attributes
-    ----------
-    link : {"identity", "logit"}
-    of_task : tuple of str
-        Likelihood of each task.
-    lower, upper : ndarray, shape (n_tasks,)
-        Bounds of the scores; NaN under the identity link.
-    chance : ndarray, shape (n_tasks,), or None
-        Floor of expected scores, as a share of the range.
-    edge : float
-        How close scores come to a bound, as a share of the range.
-    n_items : ndarray, shape (n_records,), or None
-        Items of the records that are counts.
-    dispersion : dict of str to ndarray, shape (n_samples, 1) or (n_samples, n_levels)
-        By likelihood: 1 / sqrt(precision), common or by the levels of `residual_by`.
-    """
-
-    link: Literal["identity", "logit"]
-    of_task: tuple[str, ...]
-    lower: Floats
-    upper: Floats
-    chance: Floats | None
-    edge: float
-    n_items: Floats | None
-    dispersion: Mapping[str, Floats]
-
-    def tasks_with(self, *likelihoods: str) -> Bools:
-        """Which tasks have one of these likelihoods, shape (n_tasks,)."""
-        return np.isin(np.array(self.of_task, dtype=str), likelihoods)
 
 
 def logistic_normal_mean(eta: Floats, sd: Floats | None) -> Floats:

@@ -17,7 +17,6 @@ from bayeseval import names
 from bayeseval.errors import InputError
 from bayeseval.estimands.arrays import interval_summary, rank_summary
 from bayeseval.estimands.components import variance_components
-from bayeseval.estimands.container import read_arrays
 from bayeseval.estimands.frames import (
     finish,
     pair_rows,
@@ -36,6 +35,7 @@ from bayeseval.estimands.ranks import (
     pairwise_differences,
     rank_probabilities,
 )
+from bayeseval.estimands.read import read_arrays
 
 __all__ = [
     "components_table",

@@ -11,9 +11,9 @@ import pandas as pd
 import xarray as xr
 
 from bayeseval import names
+from bayeseval._typing import Floats
 from bayeseval.estimands.aggregates import aggregate_variants
-from bayeseval.estimands.arrays import Floats, Interval, interval_summary
-from bayeseval.estimands.container import group, read_arrays
+from bayeseval.estimands.arrays import Interval, interval_summary
 from bayeseval.estimands.frames import (
     draws_of,
     finish,
@@ -23,6 +23,7 @@ from bayeseval.estimands.frames import (
 )
 from bayeseval.estimands.noise import read_noise
 from bayeseval.estimands.ranks import pairwise_differences
+from bayeseval.estimands.read import group, read_arrays
 
 __all__ = [
     "aggregates_table",

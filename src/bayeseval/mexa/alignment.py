@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from bayeseval._typing import Floats
 from bayeseval.errors import InputError
 
 __all__ = ["Pooling", "Scores", "chance", "cosines", "mu", "pool", "score"]
 
 Pooling = Literal["mean", "max"]
-Floats = npt.NDArray[np.float64]
 _SMALL = 256
 #: An array with a shape, operators and the methods ``sum``, ``diagonal`` and ``swapaxes``.
 Array = Any

@@ -12,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from bayeseval._resources import resource_folder
+from bayeseval._typing import Floats
 from bayeseval.errors import InputError, did_you_mean
+from bayeseval.languages.matching import Matches, Pair, match, understand
 from bayeseval.mexa.alignment import Pooling
 from bayeseval.mexa.tables import AlignmentTable, read_alignment
 from bayeseval.records import Covariate, Records
-from bayeseval.records.languages import Matches, Pair, match, understand
 
 __all__ = ["load_covariate"]
 
-Floats = npt.NDArray[np.float64]
 
 # English is compared with itself: 1 but for rounding and duplicate sentences.
 _ADJUSTED_BELOW: Final = 0.99

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from bayeseval._typing import Floats
 from bayeseval.errors import InputError
 
 __all__ = ["Line", "fit_line", "ideal_line"]
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

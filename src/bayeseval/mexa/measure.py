@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayeseval._typing import Floats
 from bayeseval.errors import InputError
 from bayeseval.mexa.alignment import Pooling, chance, pool, score
 from bayeseval.mexa.extract import TOKEN_BUDGET, Embedded, Embedding, Encoder, embed
@@ -22,7 +22,6 @@ from bayeseval.output.store import read_json, replace_json
 
 __all__ = ["Measured", "measure", "run_key"]
 
-Floats = npt.NDArray[np.float64]
 Report = Callable[[str, int, int, str], None]
 Embed = Callable[..., Embedded]
 

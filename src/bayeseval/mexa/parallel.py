@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from bayeseval.errors import InputError, did_you_mean
-from bayeseval.records.languages import understand
+from bayeseval.languages.matching import understand
 
 __all__ = ["Parallel", "read_parallel", "text_hash"]
 

@@ -9,19 +9,18 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from bayeseval._text import show
+from bayeseval._typing import Floats
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.mexa.alignment import Pooling, pool
+from bayeseval.readers.base import as_number, read_json
+from bayeseval.readers.raw import RawTable
+from bayeseval.readers.tabular import read_table
 from bayeseval.records.cells import clean_labels, empty_cells, parse_numbers
-from bayeseval.records.raw import RawTable
-from bayeseval.records.readers.base import as_number, read_json
-from bayeseval.records.readers.tabular import read_table
-from bayeseval.records.report import show
 
 __all__ = ["AlignmentTable", "read_alignment"]
 
-Floats = npt.NDArray[np.float64]
 
 #: The tidy table in a folder that `bayeseval mexa` wrote.
 TIDY: Final = "alignment.csv"

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
+
+from bayeseval._typing import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["place_labels"]
 
-Floats = npt.NDArray[np.float64]
 
 # Distances in points and directions that are tried, near and to the right first.
 _RADII = (5.0, 9.0, 15.0, 24.0, 36.0, 50.0, 66.0, 84.0)

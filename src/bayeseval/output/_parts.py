@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from bayeseval import names
+from bayeseval._typing import Floats
 from bayeseval.output._style import ACCENT, GREY, drawable, plain, shorten
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ __all__ = [
     "split_reported",
 ]
 
-Floats = npt.NDArray[np.float64]
 
 # Up to here rows are as high as text of normal size needs; beyond they shrink.
 MANY_ROWS: Final = 80

@@ -231,7 +231,7 @@ def in_units(table: pd.DataFrame, exponent: int) -> pd.DataFrame:
     Parameters
     ----------
     table : pandas.DataFrame
-        One of :func:`bayeseval.output.tables.result_tables`.
+        One of :func:`bayeseval.fitting.report.tables.result_tables`.
     exponent : int
         From :func:`score_exponent`.
     """

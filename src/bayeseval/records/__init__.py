@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bayeseval._text import WARNING
+from bayeseval.readers.raw import Dropped
+from bayeseval.records.benchmarks import BenchmarkSummary, list_benchmarks
 from bayeseval.records.connectivity import Component, connected_components
 from bayeseval.records.covariates import Covariate, CovariateLevel
 from bayeseval.records.items import ItemVariance, item_variance
@@ -14,9 +17,9 @@ from bayeseval.records.pairs import (
     sole_pairs,
     warn_of_sole_pairs,
 )
-from bayeseval.records.registry import BenchmarkCard, BenchmarkSummary, list_benchmarks
+from bayeseval.records.registry import BenchmarkCard
 from bayeseval.records.replicates import CellTable, Stratum, reduce_replicates
-from bayeseval.records.report import WARNING, Dropped, LoadReport, TableError, Units
+from bayeseval.records.report import LoadReport, TableError, Units
 from bayeseval.records.table import Records
 from bayeseval.records.unbalanced import (
     Quadratics,

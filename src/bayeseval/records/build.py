@@ -11,17 +11,18 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayeseval.errors import InputError
+from bayeseval.languages.labels import unknown_labels
+from bayeseval.readers.columns import LABELS, REPLICATES, TABLE_COLUMNS
+from bayeseval.readers.raw import Dropped, RawTable
 from bayeseval.records.cells import look_alikes
 from bayeseval.records.coded import Coded, combined_key
-from bayeseval.records.columns import LABELS, REPLICATES, TABLE_COLUMNS
 from bayeseval.records.doubts import doubtful_scores, same_models
-from bayeseval.records.language_labels import merge_labels, unknown_labels
 from bayeseval.records.left_out import leave_out
+from bayeseval.records.merge_labels import merge_labels
 from bayeseval.records.number_columns import check_numbers, found_units
 from bayeseval.records.parts import Part, read_part, same_partition
 from bayeseval.records.placeholders import refuse_placeholders
-from bayeseval.records.raw import RawTable
-from bayeseval.records.report import Dropped, LoadReport, TableError, Units
+from bayeseval.records.report import LoadReport, TableError, Units
 from bayeseval.records.scales import (
     UnitsLike,
     check_range,

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayeseval._text import counted, show
 from bayeseval.errors import InputError
+from bayeseval.readers.raw import Column, Nested, RawTable, object_array
+from bayeseval.readers.typed import TypedCells
 from bayeseval.records.coded import Coded
-from bayeseval.records.raw import Column, Nested, RawTable, object_array
-from bayeseval.records.report import counted, show
-from bayeseval.records.typed import TypedCells
 
 __all__ = ["CleanLabels", "clean_labels", "empty_cells", "look_alikes", "parse_numbers"]
 

@@ -13,13 +13,13 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from bayeseval._typing import Floats
 from bayeseval.errors import InputError, did_you_mean
 
 __all__ = ["Covariate", "CovariateLevel"]
 
 CovariateLevel = Literal["language", "model:language"]
 
-Floats = npt.NDArray[np.float64]
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 

@@ -9,7 +9,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from bayeseval.records.report import Units, counted, shorten
+from bayeseval._text import counted, shorten
+from bayeseval._typing import Bools
+from bayeseval.records.report import Units
 
 __all__ = ["doubtful_scores", "same_models"]
 
@@ -25,7 +27,6 @@ _SHOWN: Final = 3
 
 Scores = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 Where = Callable[[int], str]
 
 

@@ -8,13 +8,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from bayeseval._typing import Floats
 from bayeseval.records.coded import combined_key
 from bayeseval.records.replicates import CellTable
 from bayeseval.records.table import Records
 
 __all__ = ["ItemVariance", "item_variance"]
 
-Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 # Cells times items held at once: 160 MB.

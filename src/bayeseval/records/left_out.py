@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from bayeseval._text import counted, shorten
 from bayeseval.errors import InputError, did_you_mean
-from bayeseval.records.columns import LABELS
-from bayeseval.records.report import Dropped, counted, shorten
+from bayeseval.readers.columns import LABELS
+from bayeseval.readers.raw import Dropped
 from bayeseval.records.stack import Stack
 
 __all__ = ["leave_out"]

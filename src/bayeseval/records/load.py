@@ -8,21 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from bayeseval._resources import find_resource, resource_names
+from bayeseval._text import counted, shorten
+from bayeseval._typing import Progress
 from bayeseval.errors import InputError, did_you_mean
+from bayeseval.readers import TABULAR_SUFFIXES, Options, detect, read_results, read_table
+from bayeseval.readers.raw import RawTable, with_constants
 from bayeseval.records.build import DivergedRuns, MixedScales, assemble
 from bayeseval.records.merge import merge
-from bayeseval.records.raw import RawTable, with_constants
-from bayeseval.records.readers import (
-    TABULAR_SUFFIXES,
-    Options,
-    Progress,
-    detect,
-    read_results,
-    read_table,
-)
 from bayeseval.records.registry import BenchmarkCard, find_mapping, read_card, read_mapping
 from bayeseval.records.remote import fetch
-from bayeseval.records.report import counted, shorten
 from bayeseval.records.scales import UnitsLike
 from bayeseval.records.settings import Settings, metric_by_dataset
 from bayeseval.records.table import Records

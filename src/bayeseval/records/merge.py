@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from bayeseval._text import WARNING, counted, shorten
 from bayeseval.errors import InputError
+from bayeseval.languages.same import one_label_each
 from bayeseval.names import Likelihood
+from bayeseval.readers.base import file_bytes
 from bayeseval.records.build import assemble
-from bayeseval.records.readers.base import file_bytes
-from bayeseval.records.readers.same_language import one_label_each
-from bayeseval.records.report import WARNING, counted, shorten
 from bayeseval.records.table import Records, raw_from_frame
 
 __all__ = ["merge"]

@@ -7,8 +7,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from bayeseval._text import shorten
 from bayeseval.errors import InputError
-from bayeseval.records.report import Units, shorten
+from bayeseval.records.report import Units
 from bayeseval.records.stack import Stack
 
 __all__ = ["check_numbers", "found_units"]

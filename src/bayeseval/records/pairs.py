@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayeseval._text import WARNING
+from bayeseval._typing import Index
 from bayeseval.errors import InputError, did_you_mean
+from bayeseval.languages.labels import same_language
+from bayeseval.readers.raw import RawTable, make_table
+from bayeseval.readers.tabular import read_table
 from bayeseval.records.cells import clean_labels
-from bayeseval.records.language_labels import same_language
-from bayeseval.records.raw import RawTable, make_table
-from bayeseval.records.readers.tabular import read_table
-from bayeseval.records.report import WARNING
 from bayeseval.records.table import Records
 
 __all__ = [
@@ -27,7 +27,6 @@ __all__ = [
     "warn_of_sole_pairs",
 ]
 
-Index = npt.NDArray[np.int64]
 PairSource = str | Path | pd.DataFrame
 
 _CHOICES = ("any", "shared")

@@ -10,12 +10,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from bayeseval._text import counted, shorten, show
 from bayeseval.errors import InputError
+from bayeseval.readers.columns import EXTRA_NUMBERS, REPLICATES, ColumnMap, resolve_columns
+from bayeseval.readers.raw import Dropped, RawTable
 from bayeseval.records.cells import clean_labels, empty_cells, parse_numbers
 from bayeseval.records.coded import Coded
-from bayeseval.records.columns import EXTRA_NUMBERS, REPLICATES, ColumnMap, resolve_columns
-from bayeseval.records.raw import RawTable
-from bayeseval.records.report import Dropped, counted, shorten, show
 
 __all__ = ["Part", "read_part", "same_partition"]
 

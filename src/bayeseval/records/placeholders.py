@@ -8,8 +8,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from bayeseval._text import counted, shorten
 from bayeseval.errors import InputError
-from bayeseval.records.report import Units, counted, shorten
+from bayeseval.records.report import Units
 
 __all__ = ["refuse_placeholders"]
 

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from bayeseval._resources import resource_names
+from bayeseval._text import shorten
 from bayeseval._yaml import parse_config, read_yaml
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.names import Likelihood
 from bayeseval.records.build import DivergedRuns, MixedScales
-from bayeseval.records.remote import Remote, cached_path
-from bayeseval.records.report import Units, counted, shorten
+from bayeseval.records.remote import Remote
+from bayeseval.records.report import Units
 
 __all__ = [
     "BenchmarkCard",
-    "BenchmarkSummary",
     "TableMapping",
     "find_mapping",
-    "list_benchmarks",
     "read_card",
     "read_mapping",
 ]
@@ -182,15 +179,6 @@ class BenchmarkCard(TableMapping):
     citation: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class BenchmarkSummary:
-    """One line of ``bayeseval list benchmarks``."""
-
-    name: str
-    title: str
-    shape: str
-
-
 def read_card(path: Path) -> BenchmarkCard:
     """Read a ``benchmark.yaml``.
 
@@ -263,23 +251,3 @@ def _reuben_mapping(values: dict[str, Any], *, source: str) -> TableMapping:
             raise InputError(f"{source}: {key}: another key names the {our} column already")
         columns[our] = value
     return TableMapping(columns=columns)
-
-
-def list_benchmarks() -> tuple[BenchmarkSummary, ...]:
-    """The shipped benchmarks with their shapes, in alphabetical order.
-
-    Nothing is downloaded: a remote benchmark has its shape once it is in the cache.
-    """
-    from bayeseval.records.load import load
-
-    found = []
-    for name, path in resource_names("benchmarks").items():
-        card = read_card(path)
-        if card.remote is not None and not cached_path(card.remote, card.name).is_file():
-            found.append(BenchmarkSummary(name, card.title, "downloaded when first used"))
-            continue
-        records = load(path)
-        levels = (counted(len(records.coords[f]), f) for f in ("model", "language", "task"))
-        shape = ", ".join([counted(len(records), "record"), *levels])
-        found.append(BenchmarkSummary(name=name, title=card.title, shape=shape))
-    return tuple(found)

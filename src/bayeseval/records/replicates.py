@@ -10,15 +10,15 @@ from typing import Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from bayeseval._text import counted
+from bayeseval._typing import Floats
 from bayeseval.names import FACTORS, Factor
 from bayeseval.records.coded import combined_key
-from bayeseval.records.report import counted
 from bayeseval.records.table import Records
 from bayeseval.records.unbalanced import Unbalanced, collect_unbalanced, sums
 
 __all__ = ["CellTable", "Stratum", "reduce_replicates"]
 
-Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 Number = TypeVar("Number", bound=np.generic)

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bayeseval._text import WARNING
 from bayeseval.errors import InputError
+from bayeseval.readers.raw import Dropped
 
 __all__ = [
-    "WARNING",
-    "Dropped",
     "LoadReport",
     "TableError",
     "Units",
-    "counted",
-    "plain",
-    "shorten",
-    "show",
 ]
-
-WARNING = "warning: "
-"""How a note starts that must not be missed."""
-
-_SHOWN_WIDTH = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,30 +61,6 @@ class Units:
         if self.upper is None:
             return f"{self.lower:g} and above"
         return f"{self.lower:g} to {self.upper:g}"
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """Rows left out for one reason.
-
-    Parameters
-    ----------
-    reason : str
-        Why, in words.
-    counts : tuple of (str, int)
-        Label of what was left out and the number of rows, in order of the label.
-    first : str
-        File and row of the first such row.
-    """
-
-    reason: str
-    counts: tuple[tuple[str, int], ...]
-    first: str
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows left out for this reason."""
-        return sum(count for _, count in self.counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,30 +131,3 @@ class TableError(InputError):
         super().__init__(message)
         self.report = report
         self.levels = dict(levels or {})
-
-
-def show(value: object) -> str:
-    """A value as it goes into a one-line message: quoted, escaped and cut."""
-    text = repr(str(value)) if isinstance(value, str) else repr(value)
-    # repr escapes every line break in a string; other types get the same treatment.
-    text = " ".join(text.split())
-    return text if len(text) <= _SHOWN_WIDTH else text[: _SHOWN_WIDTH - 3] + "..."
-
-
-def plain(name: str) -> str:
-    """Text with line breaks and other unprintable characters escaped."""
-    if name.isprintable():
-        return name
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
-
-
-def shorten(labels: Iterable[str], *, limit: int = 8) -> str:
-    """Join labels with commas; past `limit` say how many more there are."""
-    items = list(labels)
-    more = f" and {len(items) - limit} more" if len(items) > limit else ""
-    return ", ".join(items[:limit]) + more
-
-
-def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """``"1 record"``, ``"1,364 records"``."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

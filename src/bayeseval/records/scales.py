@@ -8,8 +8,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from bayeseval._text import shorten
 from bayeseval.errors import InputError, did_you_mean
-from bayeseval.records.report import Units, shorten
+from bayeseval.records.report import Units
 
 __all__ = [
     "UnitsLike",

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from bayeseval._text import counted
+from bayeseval.readers.columns import LABELS, REPLICATES
 from bayeseval.records.coded import Coded
-from bayeseval.records.columns import LABELS, REPLICATES
 from bayeseval.records.parts import Part
-from bayeseval.records.report import counted
 
 __all__ = ["Stack", "encode"]
 

@@ -9,13 +9,13 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from bayeseval.records.report import counted, shorten
+from bayeseval._text import counted, shorten
+from bayeseval._typing import Floats
 
 __all__ = ["DivergedRun", "DivergedRuns", "diverged_runs", "single_seed_notes"]
 
 DivergedRuns = Literal["refuse", "allow", "drop"]
 
-Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 # Normal scores are this far below their median once in 1e23.

@@ -15,15 +15,16 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayeseval._text import counted, shorten
 from bayeseval.errors import InputError, did_you_mean
+from bayeseval.languages.labels import names_of
 from bayeseval.names import FACTORS, LIKELIHOODS, Factor, Likelihood
+from bayeseval.readers.columns import LABELS, REPLICATES
+from bayeseval.readers.raw import Column, Nested, RawTable, make_table
+from bayeseval.readers.typed import typed_cells
 from bayeseval.records.build import Assembled, DivergedRuns, MixedScales, assemble
-from bayeseval.records.columns import LABELS, REPLICATES
-from bayeseval.records.language_labels import names_of
-from bayeseval.records.raw import Column, Nested, RawTable, make_table
-from bayeseval.records.report import LoadReport, Units, counted, shorten
+from bayeseval.records.report import LoadReport, Units
 from bayeseval.records.scales import UnitsLike
-from bayeseval.records.typed import typed_cells
 
 __all__ = ["Records", "raw_from_frame"]
 

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bayeseval._typing import Floats
+
 __all__ = ["Quadratics", "Unbalanced", "collect_unbalanced", "sums", "unbalanced_quadratics"]
 
-Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 

@@ -9,17 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from bayeseval._text import WARNING, counted, shorten
 from bayeseval.names import FACTORS, Factor
 from bayeseval.records.connectivity import Component, connected_components
 from bayeseval.records.replicates import CellTable, reduce_replicates
-from bayeseval.records.report import (
-    WARNING,
-    LoadReport,
-    TableError,
-    Units,
-    counted,
-    shorten,
-)
+from bayeseval.records.report import LoadReport, TableError, Units
 from bayeseval.records.table import Records
 
 __all__ = [

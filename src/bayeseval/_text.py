@@ -1,0 +1,40 @@
+"""Short texts in messages: values, labels, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+__all__ = ["WARNING", "counted", "plain", "shorten", "show"]
+
+WARNING = "warning: "
+"""How a note starts that must not be missed."""
+
+
+_SHOWN_WIDTH = 60
+
+
+def show(value: object) -> str:
+    """A value as it goes into a one-line message: quoted, escaped and cut."""
+    text = repr(str(value)) if isinstance(value, str) else repr(value)
+    # repr escapes every line break in a string; other types get the same treatment.
+    text = " ".join(text.split())
+    return text if len(text) <= _SHOWN_WIDTH else text[: _SHOWN_WIDTH - 3] + "..."
+
+
+def plain(name: str) -> str:
+    """Text with line breaks and other unprintable characters escaped."""
+    if name.isprintable():
+        return name
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
+
+
+def shorten(labels: Iterable[str], *, limit: int = 8) -> str:
+    """Join labels with commas; past `limit` say how many more there are."""
+    items = list(labels)
+    more = f" and {len(items) - limit} more" if len(items) > limit else ""
+    return ", ".join(items[:limit]) + more
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """``"1 record"``, ``"1,364 records"``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -1,0 +1,137 @@
+"""`bayeseval sensitivity`: the same fit without parts of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayeseval.cli._shared import (
+    EXIT_GATE_FAILED,
+    Columns,
+    CommonPairs,
+    Engine,
+    Force,
+    Format,
+    Mapping,
+    Metric,
+    Model,
+    NoFigures,
+    Quiet,
+    Seed,
+    Source,
+    TaskNames,
+    load_records,
+    words,
+)
+from bayeseval.errors import InputError
+
+__all__ = ["sensitivity"]
+
+
+def sensitivity(
+    benchmark: Source,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="language|task|model|outliers=N",
+            help="Leave out each level in turn, or the N records with the largest residuals; "
+            "repeatable.",
+            show_default="language, task and model, if no group is given",
+        ),
+    ] = None,
+    drop_group: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=LEVEL,...",
+            help="Leave out these languages, tasks or models together, as in "
+            "'OpenAI=gpt-*,text-davinci-*'; repeatable.",
+        ),
+    ] = None,
+    model: Model = "auto",
+    engine: Engine = "auto",
+    seed: Seed = 0,
+    jobs: Annotated[
+        int | None,
+        typer.Option(help="Refits at once.", show_default="one per core; NUTS: one per four"),
+    ] = None,
+    columns: Columns = None,
+    mapping: Mapping = None,
+    metric: Metric = None,
+    task_names: TaskNames = None,
+    format: Format = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder.", show_default="results/BENCHMARK/MODEL-ENGINE-without-WHAT-seedN"
+        ),
+    ] = None,
+    force: Force = False,
+    pairs: CommonPairs = "any",
+    no_figures: NoFigures = False,
+    quiet: Quiet = False,
+) -> None:
+    """See how ranks hold without each level, a group or the largest residuals."""
+    from bayeseval.design import choose_model
+    from bayeseval.fitting.report.folder import default_folder
+    from bayeseval.leaving_out.run import expected_run
+    from bayeseval.leaving_out.run import sensitivity as run_sensitivity
+    from bayeseval.output.progress import progress_bar
+    from bayeseval.output.store import check_target
+    from bayeseval.spec import AUTO, load_spec
+
+    groups = _groups(drop_group or ())
+    asked = drop or ([] if groups else ["language", "task", "model"])
+    # What is no spec is said before the table is read.
+    source = model if model == AUTO else load_spec(model)
+    records = load_records(
+        benchmark,
+        columns,
+        mapping,
+        format=format,
+        metric=metric,
+        task_names=task_names,
+        quiet=quiet,
+    )
+    spec = choose_model(source, records, engine=engine).spec
+    expected = expected_run(
+        records, spec, drop=asked, groups=groups, engine=engine, seed=seed, pairs=pairs
+    )
+    without = ["without", *(text.replace("=", "") for text in asked), *groups]
+    called = "-".join([spec.name, *without])
+    folder = out or default_folder(records.name, called, expected["fitted_with"], seed, pairs=pairs)
+    check_target(folder, expected, force=force)
+    with progress_bar("", quiet=quiet) as progress:
+        found = run_sensitivity(
+            records,
+            source,
+            drop=asked,
+            groups=groups,
+            engine=engine,
+            seed=seed,
+            pairs=pairs,
+            jobs=jobs,
+            progress=progress,
+        )
+    # Said before it is saved: a folder that cannot be written by now does not cost the answer.
+    typer.echo(str(found))
+    found.save(folder, figures=not no_figures, force=force)
+    typer.echo(f"\nResults: {folder}")
+    if found.fit.gate.status == "fail":
+        raise typer.Exit(EXIT_GATE_FAILED)
+
+
+def _groups(texts: Sequence[str]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for text in texts:
+        name, equals, levels = text.partition("=")
+        if not (name and equals and levels):
+            raise InputError(
+                f"--drop-group takes NAME=LEVEL,LEVEL, as in OpenAI=gpt-*; got {text!r}"
+            )
+        if name in groups:
+            raise InputError(f"--drop-group names {name!r} twice")
+        groups[name] = words(levels)
+    return groups

@@ -1,0 +1,278 @@
+"""Figures of aggregates over languages: intervals, ranks, and pairs of models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pandas as pd
+
+from bayeseval import estimands, names
+from bayeseval._typing import Floats
+from bayeseval.output._parts import (
+    MANY_ROWS,
+    heat_map,
+    interval_bars,
+    interval_text,
+    label_rows,
+    missing_text,
+    separate_rows,
+    split_reported,
+)
+from bayeseval.output._style import (
+    ACCENT,
+    FAINT,
+    GREEN,
+    MAIN,
+    new_figure,
+    plain,
+    shorten,
+    styled,
+)
+from bayeseval.output.numbers import axis_label
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["aggregate_ranks_figure", "aggregates_figure", "pairwise_figure"]
+
+
+_WIDTH = 8.0
+_AGGREGATES: Final[Mapping[str, str]] = {
+    "arithmetic_mean": "Arithmetic mean",
+    "geometric_mean": "Geometric mean",
+    "median": "Median",
+}
+_POPULATIONS: Final[Mapping[str, tuple[str, str]]] = {
+    "fixed": ("the languages at hand", MAIN),
+    "resampled": ("new languages", ACCENT),
+    "subset": ("half of the languages", GREEN),
+}
+
+
+@styled
+def aggregates_figure(
+    table: pd.DataFrame, *, subtitle: str, gate_status: str, unit: str = ""
+) -> Figure:
+    """Aggregates over languages of every model, in all populations.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        ``aggregates.csv``.
+    subtitle, gate_status, unit : str
+        See :func:`bayeseval.fitting.report.replicate_figures.replicate_figures`.
+    """
+    models = _by_value(table)
+    variants = [(population, of) for population in _POPULATIONS for of in ("expected", "run")]
+    missing = _not_reported(table, models)
+    room = max(1.2, len(models) * (0.075 * len(variants) + 0.1)) + 0.9
+    figure = new_figure(
+        _WIDTH + 1.5,
+        room + 0.25,
+        title="Aggregates over languages: three means, three populations of languages",
+        subtitle=subtitle,
+        caption=(
+            f"{interval_text(table, 'value')} Filled: expected scores, free of seed and test-set "
+            "noise; hollow: scores of one run. New languages are drawn with replacement from "
+            "those at hand. Models by the arithmetic mean." + missing_text(missing)
+        ),
+        gate_status=gate_status,
+    )
+    grid = figure.add_gridspec(2, len(_AGGREGATES), height_ratios=[0.25, room])
+    panels = [figure.add_subplot(grid[1, i]) for i in range(len(_AGGREGATES))]
+    for axes, (kind, heading) in zip(panels, _AGGREGATES.items(), strict=True):
+        for place, (population, of) in enumerate(variants):
+            words, colour = _POPULATIONS[population]
+            rows, _ = split_reported(
+                _variant(table, kind, population, of), ["value_mean"], names.MODEL
+            )
+            y = np.array([models.index(model) for model in rows[names.MODEL]], dtype=float)
+            y += 0.75 * (place / (len(variants) - 1) - 0.5)
+            label = f"{kind} {population} {of}"
+            interval_bars(axes, rows, "value", y, colour=colour, label=label)
+            points = axes.scatter(
+                rows["value_mean"],
+                y,
+                s=16,
+                facecolor=colour if of == "expected" else "white",
+                edgecolor=colour,
+                linewidths=1.0,
+                zorder=3,
+                label=words if of == "expected" else None,
+            )
+            points.set_gid(f"points {label}")
+        axes.set_title(heading, loc="left", size=9.5)
+        label_rows(axes, [plain(shorten(model)) for model in models], 8.5)
+        separate_rows(axes, len(models))
+        axes.tick_params(axis="x", labelsize=8.0)
+        if axes is not panels[0]:
+            axes.sharex(panels[0])
+            axes.tick_params(labelleft=False)
+    panels[0].autoscale_view()
+    panels[1].set_xlabel(axis_label("Aggregate", unit))
+    key = figure.add_subplot(grid[0, :])
+    key.set_axis_off()
+    key.legend(*panels[0].get_legend_handles_labels(), loc="center left", ncols=3)
+    return figure
+
+
+@styled
+def aggregate_ranks_figure(
+    probabilities: pd.DataFrame, aggregates: pd.DataFrame, *, subtitle: str, gate_status: str
+) -> Figure:
+    """Rank probabilities of the models: aggregates across, populations down.
+
+    Parameters
+    ----------
+    probabilities : pandas.DataFrame
+        ``rank_probabilities.csv``.
+    aggregates : pandas.DataFrame
+        ``aggregates.csv``, for the mean ranks.
+    subtitle, gate_status : str
+        See :func:`bayeseval.fitting.report.replicate_figures.replicate_figures`.
+    """
+    n = aggregates[names.MODEL].nunique()
+    cell, size = _cell_size(n)
+    side = max(1.1, n * cell)
+    rows = (("fixed", "expected"), ("fixed", "run"), ("resampled", "expected"))
+    headings = ("expected", "one run", "new languages")
+    figure = new_figure(
+        max(_WIDTH + 1.5, 3 * side + 6.0),
+        len(rows) * (side + 0.62),
+        title="Ranks of the models by three means over languages",
+        subtitle=subtitle,
+        caption=(
+            "Top: expected scores on the languages at hand; middle: scores of one run, that is one "
+            "seed on one test set; bottom: expected scores on new languages. Numbers: "
+            "probabilities in percent from 5 up; points: mean rank. 1 is best, the highest mean."
+            + (
+                " Point estimates: there are no probabilities."
+                if aggregates["value_lower"].isna().all()
+                else ""
+            )
+        ),
+        gate_status=gate_status,
+    )
+    quantities: dict[tuple[str, str, str], str] = {
+        (kind, population, of): name
+        for name, kind, population, of in estimands.aggregate_variants()
+    }
+    panels = figure.subplots(len(rows), len(_AGGREGATES))
+    for line, (population, of), heading in zip(panels, rows, headings, strict=True):
+        for axes, kind in zip(line, _AGGREGATES, strict=True):
+            own = _variant(aggregates, kind, population, of).set_index(names.MODEL)
+            mean = own["rank_mean"].dropna().sort_values(kind="stable")
+            long = probabilities[probabilities["quantity"] == quantities[kind, population, of]]
+            matrix = long.pivot(index="level", columns="rank", values="probability")
+            heat_map(axes, matrix.reindex(mean.index), mean, size)
+            axes.set_title(f"{_AGGREGATES[kind]}, {heading}", loc="left", size=8.5)
+    return figure
+
+
+@styled
+def pairwise_figure(
+    pairs: pd.DataFrame, aggregates: pd.DataFrame, *, subtitle: str, gate_status: str
+) -> Figure:
+    """Probability that one model is better than another, by three means over languages.
+
+    Parameters
+    ----------
+    pairs : pandas.DataFrame
+        ``pairwise_models.csv``.
+    aggregates : pandas.DataFrame
+        ``aggregates.csv``, for the order of the models.
+    subtitle, gate_status : str
+        See :func:`bayeseval.fitting.report.replicate_figures.replicate_figures`.
+    """
+    models = _by_value(aggregates)
+    n = len(models)
+    cell, size = _cell_size(n)
+    side = max(1.4, n * cell)
+    figure = new_figure(
+        max(_WIDTH, 3 * side + 3.4),
+        side + 0.8,
+        title="P(row better than column) by three means over the languages at hand",
+        subtitle=subtitle,
+        caption=(
+            "Expected scores, free of seed and test-set noise; probabilities in percent from joint "
+            "draws. Models by the arithmetic mean; columns carry the numbers of the rows. Grey: "
+            "the diagonal, and what is not reported. The same for single languages, for one run "
+            "and for new languages is in tables/pairwise_models.csv."
+        ),
+        gate_status=gate_status,
+    )
+    panels = figure.subplots(1, len(_AGGREGATES), sharey=True)
+    for axes, (kind, heading) in zip(panels, _AGGREGATES.items(), strict=True):
+        values = _pair_matrix(pairs[pairs["quantity"] == kind], models)
+        image = axes.imshow(
+            values, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest"
+        )
+        image.set_gid(f"pairs {kind}")
+        axes.set_facecolor(FAINT)
+        if n <= 20:
+            _write_percent(axes, values)
+        numbers = [str(i + 1) for i in range(n)]
+        labels = [plain(f"{shorten(model)}  {i + 1}") for i, model in enumerate(models)]
+        shown = [i for i in range(n) if n <= 20 or i == 0 or (i + 1) % 5 == 0]
+        axes.set_xticks(shown, labels=[numbers[i] for i in shown], size=size)
+        axes.set_yticks(range(n), labels=labels, size=size)
+        axes.tick_params(length=0)
+        axes.set_title(heading, loc="left", size=9.5)
+    return figure
+
+
+def _variant(table: pd.DataFrame, kind: str, population: str, of: str) -> pd.DataFrame:
+    return table[
+        (table["aggregate"] == kind) & (table["population"] == population) & (table["of"] == of)
+    ]
+
+
+def _not_reported(aggregates: pd.DataFrame, models: Sequence[str]) -> list[str]:
+    """Aggregates without a value, and in how many of the variants where not in all."""
+    found = []
+    for kind, words in _AGGREGATES.items():
+        for model in models:
+            own = (aggregates["aggregate"] == kind) & (aggregates[names.MODEL] == model)
+            lost = aggregates.loc[own, "value_mean"].isna()
+            if lost.any():
+                part = "" if lost.all() else f" ({lost.sum()} of {len(lost)} variants)"
+                found.append(f"{words.lower()} of {model}{part}")
+    return found
+
+
+def _by_value(aggregates: pd.DataFrame) -> list[str]:
+    """Models by the expected arithmetic mean on the languages at hand, highest first."""
+    own = _variant(aggregates, "arithmetic_mean", "fixed", "expected")
+    return [str(m) for m in own.sort_values("value_mean", ascending=False)[names.MODEL]]
+
+
+def _cell_size(n: int) -> tuple[float, float]:
+    """Height of a row in inches and its font size."""
+    return (0.27, 7.5) if n <= 20 else (0.16, 6.5) if n <= MANY_ROWS else (0.11, 5.0)
+
+
+def _pair_matrix(pairs: pd.DataFrame, models: Sequence[str]) -> Floats:
+    values = np.full((len(models), len(models)), np.nan)
+    position = {model: i for i, model in enumerate(models)}
+    for a, b, p in pairs[["model_a", "model_b", "p_a_better"]].itertuples(index=False):
+        values[position[a], position[b]] = p
+        values[position[b], position[a]] = 1.0 - p
+    return values
+
+
+def _write_percent(axes: Axes, values: Floats) -> None:
+    for i, j in np.argwhere(~np.isnan(values)):
+        p = float(values[i, j])
+        text = axes.text(
+            j,
+            i,
+            f"{100 * p:.0f}",
+            size=6.5,
+            ha="center",
+            va="center",
+            color="white" if p > 0.55 else "black",
+        )
+        text.set_gid("probability")

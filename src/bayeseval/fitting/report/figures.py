@@ -1,0 +1,307 @@
+"""The figures of a result folder, drawn from its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from bayeseval import names
+from bayeseval._typing import Floats
+from bayeseval.fitting.report.model_figures import models_figure, ranks_figure
+from bayeseval.fitting.report.potential_figure import potential_figure
+from bayeseval.fitting.report.replicate_figures import replicate_figures
+from bayeseval.fitting.report.tables import GateStatus
+from bayeseval.output._labels import place_labels
+from bayeseval.output._parts import (
+    interval_bars,
+    interval_text,
+    kind_text,
+    label_rows,
+    missing_text,
+    split_reported,
+)
+from bayeseval.output._style import (
+    ACCENT,
+    GREY,
+    MAIN,
+    new_figure,
+    plain,
+    save_figure,
+    shorten,
+    styled,
+)
+from bayeseval.output.numbers import axis_label
+from bayeseval.output.store import Writer
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "components_figure",
+    "disparity_figure",
+    "figure_writers",
+]
+
+
+_MANY_POINTS = 25
+# Inches.
+_KEY_ROW = 0.115
+_KEY_WIDTH = 2.4
+_WIDTH = 8.0
+
+
+def figure_writers(
+    tables: Mapping[str, pd.DataFrame],
+    *,
+    subtitle: str,
+    gate_status: GateStatus,
+    unit: str = "",
+    description: bool = False,
+) -> dict[str, Writer]:
+    """Functions that draw the figures of a result folder.
+
+    Parameters
+    ----------
+    tables : mapping of str to pandas.DataFrame
+        From :func:`bayeseval.fitting.report.tables.result_tables`.
+    subtitle : str
+        Which fit: benchmark, model, engine.
+    gate_status : {"pass", "fail", "not applicable"}
+        ``fail`` stamps every figure.
+    unit : str
+        Unit of the scores for the axes, as :func:`bayeseval.output.numbers.score_unit`
+        names it; empty where it is not known.
+    description : bool
+        Whether to draw the published description, Mean-PRR against CV-PRR.
+
+    Returns
+    -------
+    dict of str to callable
+        Path inside the result folder to a function that writes it there.
+    """
+    figures: dict[str, Callable[[], Figure]] = {
+        "potential": partial(
+            potential_figure,
+            tables["tables/language_potential.csv"],
+            unit=unit,
+            subtitle=subtitle,
+            gate_status=gate_status,
+        ),
+        "models": partial(
+            models_figure,
+            tables["tables/model_ranking.csv"],
+            unit=unit,
+            subtitle=subtitle,
+            gate_status=gate_status,
+        ),
+        "components": partial(
+            components_figure,
+            tables["tables/variance_components.csv"],
+            unit=unit,
+            subtitle=subtitle,
+            gate_status=gate_status,
+        ),
+    }
+
+    # A point estimate ranks nobody.
+    if tables["tables/model_ranking.csv"]["rank_mean"].notna().any():
+        figures["ranks"] = partial(
+            ranks_figure,
+            tables["tables/rank_probabilities.csv"],
+            tables["tables/model_ranking.csv"],
+            subtitle=subtitle,
+            gate_status=gate_status,
+        )
+    if description:
+        figures["disparity"] = partial(
+            disparity_figure,
+            tables["tables/model_disparity.csv"],
+            subtitle=subtitle,
+            gate_status=gate_status,
+        )
+    figures |= replicate_figures(tables, subtitle=subtitle, gate_status=gate_status, unit=unit)
+
+    def write(make: Callable[[], Figure], path: Path) -> None:
+        save_figure(make(), path)
+
+    return {f"figures/{key}.png": partial(write, make) for key, make in figures.items()}
+
+
+@styled
+def disparity_figure(table: pd.DataFrame, *, subtitle: str, gate_status: str) -> Figure:
+    """Mean-PRR against CV-PRR of every model, on the pairs it was tested on.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        ``model_disparity.csv``.
+    subtitle, gate_status : str
+        See :func:`figure_writers`.
+    """
+    rows = table[table["support"] == "observed"]
+    shown, missing = split_reported(rows, ["mean_prr_mean", "cv_prr_mean"], names.MODEL)
+    labels = [plain(shorten(str(label))) for label in shown[names.MODEL]]
+    n = len(shown)
+    # Many names cannot stand beside their points: numbers there, names in a key.
+    keyed = n > _MANY_POINTS
+    height = 8.0 if keyed else 5.6
+    per_column = int(height / _KEY_ROW) - 4
+    columns = -(-n // per_column) if keyed else 0
+    figure = new_figure(
+        _WIDTH + columns * _KEY_WIDTH,
+        height,
+        title="Published description: level and evenness over languages and tasks",
+        subtitle=subtitle,
+        caption=(
+            f"PRR: score over the potential of its language and task. "
+            f"{interval_text(shown, 'mean_prr')} Every model on the pairs it was tested on "
+            "(support observed). Dotted: a score at the potential." + missing_text(missing)
+        ),
+        gate_status=gate_status,
+    )
+    axes, *keys = figure.subplots(
+        1, 1 + columns, squeeze=False, width_ratios=[_WIDTH, *[_KEY_WIDTH] * columns]
+    )[0]
+    x = shown["mean_prr_mean"].to_numpy(dtype=float)
+    y = shown["cv_prr_mean"].to_numpy(dtype=float)
+    bars = _cross_bars(shown, x, y)
+    for x0, y0, x1, y1 in bars:
+        axes.plot([x0, x1], [y0, y1], color=MAIN, alpha=0.45, linewidth=1.1, zorder=2)
+    points = axes.scatter(x, y, s=30, color=MAIN, zorder=3, linewidths=0)
+    points.set_gid("points")
+    axes.set_xlabel("Mean-PRR  (higher is better →)")
+    axes.set_ylabel("CV-PRR  (← lower is better: more even)")
+    axes.grid(visible=True)
+    if n:
+        _frame(axes, bars)
+        axes.axvline(1.0, color=GREY, linewidth=0.9, linestyle=":", zorder=1)
+        axes.text(
+            0.99,
+            0.012,
+            "better ↘",
+            transform=axes.transAxes,
+            ha="right",
+            va="bottom",
+            color=GREY,
+            style="italic",
+        )
+    for i, key in enumerate(keys):
+        part = range(i * per_column, min(n, (i + 1) * per_column))
+        key.set_axis_off()
+        key.text(
+            0.0,
+            1.0,
+            "\n".join(f"{number + 1:>3}  {labels[number]}" for number in part),
+            size=6.5,
+            va="top",
+            transform=key.transAxes,
+        ).set_in_layout(False)
+    if keyed:
+        labels = [str(number + 1) for number in range(n)]
+    # Positions are final from here on: labels are placed in pixels.
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    size = 8.5 if n <= _MANY_POINTS else 6.5
+    lines = np.vstack([bars, [1.0, axes.get_ylim()[0], 1.0, axes.get_ylim()[1]]])
+    left_out = place_labels(axes, x, y, labels, lines=lines, size=size, colour=GREY)
+    if left_out:
+        axes.set_title(
+            f"no room for {len(left_out)} of {n} labels: see tables/model_disparity.csv",
+            size=8.0,
+            color=ACCENT,
+            loc="right",
+            pad=2.0,
+        )
+    return figure
+
+
+@styled
+def components_figure(
+    table: pd.DataFrame, *, subtitle: str, gate_status: str, unit: str = ""
+) -> Figure:
+    """Standard deviations of the model's parts and their shares of the variance.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        ``variance_components.csv``; components of single models are not shown.
+    subtitle, gate_status, unit : str
+        See :func:`figure_writers`.
+    """
+    whole = table[table[names.MODEL] == ""]
+    shown, missing = split_reported(whole, ["sd_mean"], "component")
+    n = len(shown)
+    figure = new_figure(
+        _WIDTH,
+        0.34 * n + 1.3,
+        title="Variance components: what makes scores differ",
+        subtitle=subtitle,
+        caption=(
+            f"{interval_text(shown, 'sd')} Filled: sd of the population the levels come from "
+            "(the model's parameter); hollow: sd of the observed levels. "
+            "Shares are of the sum of squared sds." + kind_text(shown) + missing_text(missing)
+        ),
+        gate_status=gate_status,
+    )
+    left, right = figure.subplots(1, 2, width_ratios=[1.35, 1.0], sharey=True)
+    y = np.arange(n, dtype=float)
+    for axes, column, colour, scale, shift in (
+        (left, "finite_sd", ACCENT, 1.0, 0.14),
+        (left, "sd", MAIN, 1.0, -0.14),
+        (right, "share", MAIN, 100.0, 0.0),
+    ):
+        interval_bars(axes, shown, column, y + shift, colour=colour, scale=scale)
+        points = axes.scatter(
+            scale * shown[f"{column}_mean"],
+            y + shift,
+            s=26,
+            facecolor="white" if column == "finite_sd" else colour,
+            edgecolor=colour,
+            linewidths=1.1,
+            zorder=3,
+            label={"sd": "population", "finite_sd": "observed levels"}.get(column),
+        )
+        points.set_gid(f"points {column}")
+    for axes in (left, right):
+        axes.set_xlim(left=0.0)
+    label_rows(left, [plain(str(label)) for label in shown["component"]], 9.0)
+    logit = "scale" in shown and (shown["scale"] == "logit").any()
+    left.set_xlabel(axis_label("Standard deviation", "logit scale" if logit else unit))
+    right.set_xlabel("Share of the variance (%)")
+    right.tick_params(axis="y", length=0)
+    right.spines["left"].set_visible(False)
+    right.grid(visible=True, axis="x")
+    left.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, reverse=True)
+    return figure
+
+
+def _cross_bars(table: pd.DataFrame, x: Floats, y: Floats) -> Floats:
+    """Ends of the horizontal and vertical bars, a point where there is no interval."""
+    ends = {
+        f"{quantity}_{end}": table[f"{quantity}_{end}"].to_numpy(dtype=float)
+        for quantity in ("mean_prr", "cv_prr")
+        for end in ("lower", "upper")
+    }
+    across = [ends["mean_prr_lower"], y, ends["mean_prr_upper"], y]
+    upright = [x, ends["cv_prr_lower"], x, ends["cv_prr_upper"]]
+    bars = np.concatenate([np.column_stack(across), np.column_stack(upright)])
+    points = np.column_stack([x, y, x, y])
+    return np.where(np.isnan(bars), np.concatenate([points, points]), bars)
+
+
+def _frame(axes: Axes, bars: Floats) -> None:
+    """Limits that hold all bars, with room for labels; the potential (1) is in sight."""
+    x = np.append(bars[:, [0, 2]].ravel(), 1.0)
+    y = bars[:, [1, 3]].ravel()
+    for low, high, setter in (
+        (x.min(), x.max(), axes.set_xlim),
+        (y.min(), y.max(), axes.set_ylim),
+    ):
+        room = 0.1 * (high - low) if high > low else 0.1 * max(abs(high), 1.0)
+        setter(low - room, high + room)

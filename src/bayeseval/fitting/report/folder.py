@@ -1,0 +1,198 @@
+"""The result folder: posterior, provenance, tables and figures of one fit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import xarray as xr
+
+from bayeseval import names
+from bayeseval._typing import Progress
+from bayeseval.errors import BayesevalError
+from bayeseval.fitting.report.check_figure import checks_figure
+from bayeseval.fitting.report.figures import figure_writers
+from bayeseval.fitting.report.model_tables import describes, shown_exponent
+from bayeseval.fitting.report.tables import result_tables
+from bayeseval.output._style import save_figure
+from bayeseval.output.language_names import add_language_names
+from bayeseval.output.numbers import in_units, score_unit
+from bayeseval.output.store import (
+    RUN_ID,
+    Writer,
+    add_files,
+    read_run,
+    read_tree,
+    write_csv,
+    write_folder,
+    write_tree,
+)
+
+__all__ = ["POSTERIOR_FILE", "default_folder", "read_results", "run_identity", "write_results"]
+
+#: The DataTree of a fit, netCDF-4.
+POSTERIOR_FILE = "posterior.nc"
+
+
+def run_identity(
+    data_hash: str,
+    spec_hash: str,
+    engine: str,
+    seed: int,
+    pairs_hash: str,
+    margin: float | None,
+) -> dict[str, Any]:
+    """What makes two runs the same run; a result folder is only replaced by the same."""
+    said = (data_hash, spec_hash, engine, seed, pairs_hash, margin)
+    return dict(zip(RUN_ID, said, strict=True))
+
+
+def default_folder(
+    benchmark: str, model: str, engine: str, seed: int, *, pairs: str = "any"
+) -> Path:
+    """Result folder named after the inputs, under ``results/`` of the working directory."""
+    name = f"{model}-{engine}-seed{seed}"
+    if pairs != "any":
+        name += f"-{_safe(Path(pairs).stem) or 'pairs'}"
+    return Path("results") / (_safe(benchmark) or "benchmark") / name
+
+
+def _safe(text: str) -> str:
+    return re.sub(r"[^\w.-]+", "_", text).strip("._")
+
+
+def write_results(
+    tree: xr.DataTree,
+    run: Mapping[str, Any],
+    folder: Path,
+    *,
+    checks: Callable[[], Mapping[str, pd.DataFrame]] | None = None,
+    ci_prob: float = names.CI_PROB,
+    figures: bool = True,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Path:
+    """Write a result folder: posterior and tables as a whole, then checks, then figures.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        All groups of a fit.
+    run : mapping
+        Its provenance.
+    folder : Path
+        Where to.
+    checks : callable, optional
+        Called when the posterior is saved; returns the checks of the model, ``checks`` and
+        the tables that they are drawn from, each to become ``tables/<name>.csv``.
+    ci_prob : float
+        Probability of the equal-tailed intervals of tables and figures.
+    figures : bool
+        Whether to draw the figures.
+    force : bool
+        Replace a folder that holds another run.
+    progress : callable, optional
+        Called as ``progress(stage, done, total, remark)``.
+
+    Raises
+    ------
+    InputError
+        If the folder may not be replaced, or cannot be written.
+
+    Notes
+    -----
+    The first step is written as a whole or not at all; what a later one adds is whole or
+    not there. Whatever ends a later step, an interruption too, leaves a result folder
+    that can be opened, and the exception says so.
+    """
+    tell: Progress = progress or (lambda stage, done, total, remark: None)
+    status = run["gate"]["status"]
+    tell("writing", 0, 1, str(folder))
+    language_names = run["language_names"]
+    exponent = shown_exponent(tree)
+    unit = score_unit(run.get("bounds"), exponent)
+    tables = result_tables(tree, gate_status=status, ci_prob=ci_prob, language_names=language_names)
+    writers: dict[str, Writer] = {POSTERIOR_FILE: partial(write_tree, tree), **_csv(tables)}
+    said = {**run, "ci_kind": names.CI_KIND, "ci_prob": ci_prob}
+    target = write_folder(folder, writers, run=said, force=force)
+    checked: Mapping[str, pd.DataFrame] = {}
+    options = ["checks=fit.checks"] if checks is not None else []
+    options += [] if figures else ["figures=False"]
+    options += [] if ci_prob == names.CI_PROB else [f"ci_prob={ci_prob:g}"]
+    again = f"fit.save({', '.join([repr(str(folder)), *options])})"
+    wanted = {"checks": checks is not None, "figures": figures}
+    with _saved(folder, [name for name, asked in wanted.items() if asked], again):
+        tell("writing", 1, 1, str(folder))
+        if checks is not None:
+            tell("checks", 0, 1, "")
+            checked = {
+                name: add_language_names(table, language_names) for name, table in checks().items()
+            }
+            add_files(folder, _csv({f"tables/{name}.csv": t for name, t in checked.items()}))
+    if checks is not None:
+        # A report raises when Ctrl-C was pressed before it: the checks are there by now.
+        with _saved(folder, ["figures"] if figures else [], again):
+            tell("checks", 1, 1, "")
+    if figures:
+        subtitle = f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}"
+        with _saved(folder, ["figures"], again):
+            tell("figures", 0, 1, "")
+            drawn = figure_writers(
+                {path: in_units(table, exponent) for path, table in tables.items()},
+                subtitle=subtitle,
+                gate_status=status,
+                unit=unit,
+                description=describes(run),
+            )
+            if checked:
+                figure = checks_figure(
+                    {name: in_units(table, exponent) for name, table in checked.items()},
+                    subtitle=subtitle,
+                    gate_status=status,
+                    unit=unit,
+                )
+                drawn["figures/checks.png"] = partial(save_figure, figure)
+            add_files(folder, drawn)
+        with _saved(folder, [], again):
+            tell("figures", 1, 1, "")
+    return target
+
+
+def _csv(tables: Mapping[str, pd.DataFrame]) -> dict[str, Writer]:
+    return {path: partial(write_csv, table) for path, table in tables.items()}
+
+
+@contextmanager
+def _saved(folder: Path, lacking: Sequence[str], again: str) -> Iterator[None]:
+    """Say with whatever ends this step that the results are saved, and how to get the rest."""
+    try:
+        yield
+    except BaseException as error:
+        note = f"the results are saved in {folder}"
+        if lacking:
+            note += (
+                f", without {' and '.join(lacking)}; in Python, "
+                f"fit = bayeseval.Fit.open({str(folder)!r}); {again} adds them"
+            )
+        if isinstance(error, BayesevalError):
+            # Shown in one line, without notes.
+            raise type(error)(f"{error}; {note}") from error
+        error.add_note(note)
+        raise
+
+
+def read_results(folder: Path) -> tuple[xr.DataTree, dict[str, Any]]:
+    """Read back the tree and the provenance of a result folder.
+
+    Raises
+    ------
+    InputError
+        If it is not a result folder, or a file of it is damaged.
+    """
+    run = read_run(folder)
+    return read_tree(folder / POSTERIOR_FILE), run

@@ -1,0 +1,198 @@
+"""Figures of models: expected scores and evenness with intervals, and rank probabilities.
+
+Order, ranks and intervals are those of ``model_ranking.csv``, which the terminal shows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pandas as pd
+
+from bayeseval import names
+from bayeseval.output._parts import (
+    MANY_ROWS,
+    darkest,
+    heat_map,
+    interval_bars,
+    interval_text,
+    label_rows,
+    rank_texts,
+)
+from bayeseval.output._style import ACCENT, GREY, MAIN, new_figure, plain, styled
+from bayeseval.output.numbers import axis_label
+from bayeseval.output.text import shorten_names
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["models_figure", "ranks_figure"]
+
+
+_WIDTH: Final = 9.5
+_LABEL: Final = 34
+# Models in a figure: the first and the last half of more.
+_MOST: Final = 120
+_MOSTLY: Final = 0.5
+
+
+def _shown(ranking: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """Rows that a figure has room for, and what to say of the others."""
+    n = len(ranking)
+    if n <= _MOST:
+        return ranking.reset_index(drop=True), ""
+    half = _MOST // 2
+    kept = pd.concat([ranking.head(half), ranking.tail(half)], ignore_index=True)
+    return kept, f" First and last {half} of {n} models; all: tables/model_ranking.csv."
+
+
+def _labels(models: pd.Series[str]) -> list[str]:
+    return [plain(text) for text in shorten_names([str(m) for m in models], _LABEL)]
+
+
+@styled
+def models_figure(
+    ranking: pd.DataFrame, *, subtitle: str, gate_status: str, unit: str = ""
+) -> Figure:
+    """Expected scores on the common pairs, and evenness between languages where it is known.
+
+    Parameters
+    ----------
+    ranking : pandas.DataFrame
+        ``model_ranking.csv``, best first.
+    subtitle, gate_status, unit : str
+        See :func:`bayeseval.fitting.report.figures.figure_writers`.
+    """
+    shown, cut = _shown(ranking)
+    n = len(shown)
+    row, size = (0.22, 8.5) if n <= 40 else (0.165, 7.0)
+    even = not shown["gap_sd_languages_mean"].isna().all()
+    figure = new_figure(
+        _WIDTH,
+        max(1.0, n * row) + 1.3,
+        title="Models: expected score" + (" and evenness between languages" if even else ""),
+        subtitle=subtitle,
+        caption=(
+            f"{interval_text(shown, 'score')} All models on the same language-task pairs; hollow: "
+            "more than half of the pairs of the model are predicted."
+            + ("" if shown["rank_lower"].isna().all() else " Grey: median rank and its interval.")
+            + (
+                " Evenness: sd over languages of the gap between the model's mean score and the "
+                "language potential; the smaller, the more even."
+                if even
+                else ""
+            )
+            + cut
+        ),
+        gate_status=gate_status,
+    )
+    panels = figure.subplots(1, 2 if even else 1, squeeze=False, sharey=True)[0]
+    _forest(panels[0], shown, "score", "rank", size)
+    panels[0].set_xlabel(axis_label("Expected score", unit))
+    if even:
+        _forest(panels[1], shown, names.GAP_SD, "gap_sd_rank", size)
+        panels[1].set_xlabel(axis_label("Sd of the gap over languages", unit))
+        panels[1].tick_params(axis="y", left=False, labelleft=False)
+        panels[1].spines["left"].set_visible(False)
+        panels[1].grid(visible=True, axis="x")
+    label_rows(panels[0], _labels(shown[names.MODEL]), size)
+    return figure
+
+
+def _forest(axes: Axes, table: pd.DataFrame, prefix: str, rank: str, size: float) -> None:
+    y = np.arange(len(table), dtype=float)
+    interval_bars(axes, table, prefix, y, colour=MAIN)
+    mostly = table["share_predicted"].to_numpy(dtype=float) > _MOSTLY
+    points = axes.scatter(
+        table[f"{prefix}_mean"],
+        y,
+        s=3.2 * size,
+        facecolor=["white" if hollow else MAIN for hollow in mostly],
+        edgecolor=MAIN,
+        linewidths=1.0,
+        zorder=3,
+    )
+    points.set_gid(f"points {prefix}")
+    ranks = table[[f"{rank}_{part}" for part in ("mean", "median", "lower", "upper")]]
+    if ranks.isna().all(axis=None):
+        return
+    side = axes.secondary_yaxis("right")
+    texts = rank_texts(ranks.set_axis([str(c).replace(rank, "rank") for c in ranks], axis=1))
+    side.set_yticks(y, labels=texts, size=size * 0.9)
+    side.tick_params(length=0, labelcolor=GREY)
+    side.spines["right"].set_visible(False)
+
+
+@styled
+def ranks_figure(
+    probabilities: pd.DataFrame, ranking: pd.DataFrame, *, subtitle: str, gate_status: str
+) -> Figure:
+    """Rank probabilities of the models by expected score, and by evenness where it is known.
+
+    A point estimate has no ranks, and none of this.
+
+    Parameters
+    ----------
+    probabilities : pandas.DataFrame
+        ``rank_probabilities.csv``.
+    ranking : pandas.DataFrame
+        ``model_ranking.csv``, for the order, the median ranks and their intervals.
+    subtitle, gate_status : str
+        See :func:`bayeseval.fitting.report.figures.figure_writers`.
+    """
+    shown, cut = _shown(ranking)
+    n = max(1, len(shown))
+    cell = 0.3 if n <= 20 else 0.17 if n <= MANY_ROWS else 0.11
+    size = 8.5 if n <= 20 else 7.0 if n <= MANY_ROWS else 5.0
+    side = max(2.2, n * cell)
+    panels = {names.STANDARDISED_SCORE: ("score_mean", "rank", False, "Expected score")}
+    if not shown["gap_sd_rank_mean"].isna().all():
+        panels[names.GAP_SD] = (f"{names.GAP_SD}_mean", "gap_sd_rank", True, "Evenness")
+    matrices = {quantity: _matrix(probabilities, quantity) for quantity in panels}
+    figure = new_figure(
+        max(_WIDTH, 2 * side + 4.2) if len(panels) > 1 else max(8.0, side + 3.0),
+        side + 1.2,
+        title="Ranks of the models: probability of every rank, from joint draws",
+        subtitle=subtitle,
+        caption=_caption(matrices, many=len(ranking) > 20) + cut,
+        gate_status=gate_status,
+    )
+    every = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axes, (quantity, (value, rank, lowest, heading)) in zip(every, panels.items(), strict=True):
+        rows = shown.sort_values(value, ascending=lowest, kind="stable").reset_index(drop=True)
+        matrix = matrices[quantity].reindex(rows[names.MODEL])
+        matrix.index = pd.Index(shorten_names(list(rows[names.MODEL]), _LABEL))
+        heat_map(axes, matrix, rows[f"{rank}_median"], size)
+        if len(ranking) > 20:
+            lines = axes.hlines(
+                np.arange(len(rows)),
+                rows[f"{rank}_lower"],
+                rows[f"{rank}_upper"],
+                color=ACCENT,
+                alpha=0.5,
+                linewidth=0.7,
+            )
+            lines.set_gid(f"intervals {quantity}")
+        axes.set_title(heading, loc="left", size=9.5)
+    return figure
+
+
+def _matrix(probabilities: pd.DataFrame, quantity: str) -> pd.DataFrame:
+    long = probabilities[probabilities["quantity"] == quantity]
+    return long.pivot(index="level", columns="rank", values="probability")
+
+
+def _caption(matrices: dict[str, pd.DataFrame], *, many: bool) -> str:
+    text = (
+        "Expected scores of every model on the same language-task pairs, unobserved ones "
+        "predicted; evenness: sd over languages of the gap to the potential. 1 is best. "
+    )
+    if not many:
+        return f"{text}Numbers: probabilities in percent from 5 up; points: median rank."
+    ends = sorted({f"{100 * darkest(matrix):.0f} %" for matrix in matrices.values()})
+    return (
+        f"{text}Darkest: a probability of {' or '.join(ends)}, the largest one; colours by the "
+        "square root. Points and lines: median rank and its interval."
+    )

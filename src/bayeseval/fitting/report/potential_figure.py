@@ -1,0 +1,157 @@
+"""The figure of language potential: a forest, in columns where there are many languages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pandas as pd
+
+from bayeseval import names
+from bayeseval.output._parts import (
+    interval_bars,
+    interval_text,
+    label_rows,
+    language_labels,
+    missing_text,
+    rank_texts,
+    split_reported,
+)
+from bayeseval.output._style import GREY, MAIN, new_figure, styled
+from bayeseval.output.numbers import axis_label
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["potential_figure"]
+
+_WIDTH: Final = 8.0
+_COLUMN: Final = 5.4
+# Rows of one column, and all that are shown: the first and the last half of more.
+_ROWS: Final = 80
+_MOST: Final = 240
+
+
+@styled
+def potential_figure(
+    table: pd.DataFrame, *, subtitle: str, gate_status: str, unit: str = ""
+) -> Figure:
+    """Forest of language potential, best language on top.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        ``language_potential.csv``. More than 80 languages stand in columns; of more than
+        240 the first and the last 120 are shown.
+    subtitle, gate_status, unit : str
+        See :func:`bayeseval.fitting.report.figures.figure_writers`.
+    """
+    known, missing = split_reported(table, ["potential_mean"], names.LANGUAGE)
+    n = len(known)
+    shown, cut = known, ""
+    if n > _MOST:
+        shown = pd.concat([known.head(_MOST // 2), known.tail(_MOST // 2)], ignore_index=True)
+        cut = f" First and last {_MOST // 2} of {n}; all: tables/language_potential.csv."
+    columns = max(1, -(-len(shown) // _ROWS))
+    rows = -(-len(shown) // columns)
+    row, size = (0.185, 8.0) if columns == 1 else (0.15, 6.5)
+    figure = new_figure(
+        _WIDTH if columns == 1 else columns * _COLUMN,
+        rows * row + 1.3,
+        title="Language potential: what models reach in each language, over all tasks",
+        subtitle=subtitle,
+        caption=(
+            f"{interval_text(known, 'potential')} On the right: the rank of each language"
+            + ("" if known["rank_lower"].isna().all() else " (median) and its interval")
+            + ". Dotted: mean over the languages."
+            + cut
+            + missing_text(missing)
+        ),
+        gate_status=gate_status,
+    )
+    records = known["n_records"].to_numpy(dtype=float)
+    largest = float(records.max(initial=1.0))
+    first: Axes | None = None
+    for column in range(columns):
+        axes = figure.add_subplot(1, columns, column + 1, sharex=first)
+        part = shown.iloc[column * rows : (column + 1) * rows].reset_index(drop=True)
+        _forest(axes, part, size=size, largest=largest, number=column)
+        axes.set_xlabel(axis_label("Language potential", unit))
+        label_rows(axes, language_labels(part), size)
+        # Columns of the same height, the last one with room below.
+        axes.set_ylim(rows - 0.4, -0.6)
+        if len(part):
+            axes.axvline(
+                float(known["potential_mean"].mean()),
+                color=GREY,
+                linewidth=0.8,
+                linestyle=":",
+                zorder=1,
+            )
+            _ranks(axes, part, size)
+        first = first or axes
+    if n and first is not None:
+        _legend(first, records, largest)
+    return figure
+
+
+def _area(count: float, largest: float) -> float:
+    """Area of a point: told apart by eye from half as many records."""
+    return 5.0 + 75.0 * count / largest
+
+
+def _forest(axes: Axes, part: pd.DataFrame, *, size: float, largest: float, number: int) -> None:
+    y = np.arange(len(part), dtype=float)
+    interval_bars(axes, part, "potential", y, colour=MAIN, label=_numbered("potential", number))
+    points = axes.scatter(
+        part["potential_mean"],
+        y,
+        s=[_area(count, largest) * (size / 8.0) ** 2 for count in part["n_records"]],
+        color=MAIN,
+        zorder=3,
+        linewidths=0,
+    )
+    points.set_gid(_numbered("points", number))
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 0 else f"{name} {number + 1}"
+
+
+def _ranks(axes: Axes, part: pd.DataFrame, size: float) -> None:
+    side = axes.secondary_yaxis("right")
+    side.set_yticks(np.arange(len(part)), labels=rank_texts(part), size=size * 0.9)
+    side.tick_params(length=0, labelcolor=GREY)
+    side.spines["right"].set_visible(False)
+    axes.annotate(
+        "rank",
+        (1.0, 1.0),
+        xycoords="axes fraction",
+        xytext=(4, 1),
+        textcoords="offset points",
+        size=size * 0.9,
+        color=GREY,
+        style="italic",
+    )
+
+
+def _legend(axes: Axes, records: np.ndarray, largest: float) -> None:
+    """Points of the smallest, middle and largest size, where these can be told apart."""
+    sizes = np.unique(np.quantile(records, [0.0, 0.5, 1.0], method="inverted_cdf"))
+    distinct = [sizes[-1]]
+    for count in sizes[-2::-1]:
+        if _area(count, largest) < 0.75 * _area(distinct[-1], largest):
+            distinct.append(count)
+    handles = [
+        axes.scatter(
+            [],
+            [],
+            s=_area(count, largest),
+            color=MAIN,
+            linewidths=0,
+            label=f"{count:.0f} record{'' if count == 1 else 's'}",
+        )
+        for count in distinct[::-1]
+    ]
+    axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3)

@@ -1,0 +1,267 @@
+"""Figures of replicate noise: within languages, and the sds of cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pandas as pd
+
+from bayeseval import names
+from bayeseval.fitting.report.aggregate_figures import (
+    aggregate_ranks_figure,
+    aggregates_figure,
+    pairwise_figure,
+)
+from bayeseval.output._parts import (
+    MANY_ROWS,
+    interval_bars,
+    interval_text,
+    label_rows,
+    missing_text,
+    plain_log_axis,
+    separate_rows,
+)
+from bayeseval.output._style import (
+    ACCENT,
+    GREEN,
+    GREY,
+    MAIN,
+    PURPLE,
+    new_figure,
+    plain,
+    shorten,
+    styled,
+)
+from bayeseval.output.numbers import axis_label
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "cell_sds_figure",
+    "replicate_figures",
+    "within_figure",
+]
+
+
+_WIDTH = 8.0
+_PANELS = 4
+
+# Component: how it is called, its colour, whether its points are hollow.
+_COMPONENTS: Final[Mapping[str, tuple[str, str, bool]]] = {
+    "between": ("between languages, those at hand", MAIN, True),
+    "between_population": ("between languages, their population", MAIN, False),
+    "seed": ("seeds", ACCENT, False),
+    "boot": ("test sets", GREEN, False),
+    "seed_boot": ("seed x test set", PURPLE, False),
+    "given_se": ("given standard errors", GREY, False),
+    "within": ("within languages: one run", "black", True),
+}
+_SOURCES: Final[Mapping[str, str]] = {
+    "seed": "seed",
+    "boot": "test-set",
+    "seed_boot": "seed x test-set",
+}
+
+
+def replicate_figures(
+    tables: Mapping[str, pd.DataFrame], *, subtitle: str, gate_status: str, unit: str = ""
+) -> dict[str, Callable[[], Figure]]:
+    """Functions that make the figures of a fit that knows about noise within languages.
+
+    Parameters
+    ----------
+    tables : mapping of str to pandas.DataFrame
+        From :func:`bayeseval.fitting.report.tables.result_tables`.
+    subtitle, gate_status, unit : str
+        See :func:`bayeseval.fitting.report.figures.figure_writers`.
+
+    Returns
+    -------
+    dict of str to callable
+        Name of the figure to a function that makes it; empty without replicates.
+    """
+    if "tables/aggregates.csv" not in tables:
+        return {}
+    cells = tables["tables/within_language.csv"]
+    aggregates = tables["tables/aggregates.csv"]
+    common = {"subtitle": subtitle, "gate_status": gate_status}
+    figures: dict[str, Callable[[], Figure]] = {
+        "within": partial(
+            within_figure, tables["tables/variance_components.csv"], unit=unit, **common
+        ),
+        "aggregates": partial(aggregates_figure, aggregates, unit=unit, **common),
+        "aggregate_ranks": partial(
+            aggregate_ranks_figure, tables["tables/rank_probabilities.csv"], aggregates, **common
+        ),
+        "pairwise": partial(
+            pairwise_figure, tables["tables/pairwise_models.csv"], aggregates, **common
+        ),
+    }
+    for source in _SOURCES:
+        # A known sd is its own raw value: there is nothing to compare.
+        if f"{source}_sd_lower" in cells and cells[f"{source}_sd_lower"].notna().any():
+            figures[f"{source}_sds"] = partial(
+                cell_sds_figure, cells, source=source, unit=unit, **common
+            )
+    return figures
+
+
+@styled
+def within_figure(
+    table: pd.DataFrame, *, subtitle: str, gate_status: str, unit: str = ""
+) -> Figure:
+    """Standard deviations between languages and within them, by model, on a log scale.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        ``variance_components.csv``; rows of single models are shown.
+    subtitle, gate_status, unit : str
+        See :func:`replicate_figures`.
+    """
+    table = table[table[names.MODEL] != ""]
+    models = list(dict.fromkeys(table[names.MODEL]))
+    positive = table["sd_mean"] > 0.0
+    shown = table[positive]
+    kinds = [kind for kind in _COMPONENTS if (shown["component"] == kind).any()]
+    known = shown[shown["sd_lower"].isna()]
+    without = "" if known["component"].nunique() == len(kinds) else _known_text(known)
+    zero = [
+        f"{component} of {model}"
+        for component, model in table.loc[~positive, ["component", names.MODEL]].to_numpy()
+    ]
+    figure = new_figure(
+        _WIDTH,
+        max(1.2, len(models) * (0.11 * len(kinds) + 0.08)) + 1.1,
+        title="Between languages and within them: what makes a model's scores differ",
+        subtitle=subtitle,
+        caption=(
+            f"{interval_text(shown, 'sd')}{without} Log scale. Seeds and test sets: root mean "
+            "square over the model's cells. One run is one seed on one test set."
+            + missing_text(zero)
+        ),
+        gate_status=gate_status,
+    )
+    axes = figure.add_subplot()
+    for place, kind in enumerate(kinds):
+        words, colour, hollow = _COMPONENTS[kind]
+        rows = shown[shown["component"] == kind]
+        shift = 0.8 * (place / max(1, len(kinds) - 1) - 0.5) if len(kinds) > 1 else 0.0
+        y = np.array([models.index(model) for model in rows[names.MODEL]]) + shift
+        interval_bars(axes, rows, "sd", y, colour=colour, label=kind)
+        points = axes.scatter(
+            rows["sd_mean"],
+            y,
+            s=22,
+            facecolor="white" if hollow else colour,
+            edgecolor=colour,
+            linewidths=1.1,
+            zorder=3,
+            label=words,
+        )
+        points.set_gid(f"points {kind}")
+    axes.set_xscale("log")
+    plain_log_axis(axes.xaxis)
+    label_rows(axes, [plain(shorten(model)) for model in models], 8.5)
+    separate_rows(axes, len(models))
+    axes.set_xlabel(axis_label("Standard deviation", unit))
+    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2)
+    return figure
+
+
+@styled
+def cell_sds_figure(
+    table: pd.DataFrame, *, source: str, subtitle: str, gate_status: str, unit: str = ""
+) -> Figure:
+    """Sd of every cell: its own replicates against the posterior, one panel per model.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        ``within_language.csv``.
+    source : {"seed", "boot", "seed_boot"}
+    subtitle, gate_status, unit : str
+        See :func:`replicate_figures`.
+    """
+    raw, mean = f"{source}_sd_raw", f"{source}_sd_mean"
+    shown = table[table[f"{source}_sd_lower"].notna() & table[raw].notna()]
+    zero = shown[raw] <= 0.0
+    models = list(dict.fromkeys(shown[names.MODEL]))
+    low, high = _limits(shown, source)
+    rows = max(1, -(-len(models) // _PANELS))
+    columns = max(1, -(-len(models) // rows))
+    words = _SOURCES[source]
+    figure = new_figure(
+        max(_WIDTH, 2.0 * columns + 0.6) if columns > 2 else _WIDTH,
+        2.05 * rows + 0.3,
+        title=f"The {words} sd of every cell: its own replicates against the posterior",
+        subtitle=subtitle,
+        caption=(
+            f"{interval_text(shown, f'{source}_sd')} Log scales. One point per model, language and "
+            "task. Dashed: no shrinkage; dotted: geometric mean of the model's posterior means."
+            + (
+                f" Cells whose replicates are all equal (raw sd 0) lie on the left edge: "
+                f"{int(zero.sum())}."
+                if zero.any()
+                else ""
+            )
+        ),
+        gate_status=gate_status,
+    )
+    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    for axes in panels.ravel()[len(models) :]:
+        axes.set_axis_off()
+    for number, (axes, model) in enumerate(zip(panels.ravel(), models, strict=False)):
+        own = shown[shown[names.MODEL] == model]
+        x = np.maximum(own[raw].to_numpy(dtype=float), low)
+        faint = 0.6 if len(own) <= MANY_ROWS else 0.25
+        bars = axes.vlines(
+            x,
+            own[f"{source}_sd_lower"],
+            own[f"{source}_sd_upper"],
+            color=MAIN,
+            alpha=faint,
+            linewidth=1.0,
+        )
+        bars.set_gid(f"bars {model}")
+        points = axes.scatter(
+            x, own[mean], s=14 if len(own) <= MANY_ROWS else 6, color=MAIN, zorder=3, linewidths=0
+        )
+        points.set_gid(f"points {model}")
+        axes.axline((1.0, 1.0), (2.0, 2.0), color=GREY, linewidth=0.8, linestyle="--", zorder=1)
+        typical = float(np.exp(np.log(own[mean]).mean()))
+        axes.axhline(typical, color=GREY, linewidth=0.8, linestyle=":", zorder=1)
+        axes.set_title(plain(shorten(model, 30)), loc="left", size=8.0)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.tick_params(labelsize=7.5)
+        for axis in (axes.xaxis, axes.yaxis):
+            plain_log_axis(axis)
+        axes.set_xlim(low, high)
+        axes.set_ylim(low, high)
+        if number % columns == 0:
+            axes.set_ylabel("Posterior sd", size=8.0)
+        # Also where the last row has no panel below.
+        if number + columns >= len(models):
+            axes.tick_params(labelbottom=True)
+            axes.set_xlabel(axis_label("Raw sd", unit), size=8.0)
+    return figure
+
+
+def _known_text(known: pd.DataFrame) -> str:
+    """Name the components that are taken as given, if some are."""
+    kinds = [kind for kind in _COMPONENTS if (known["component"] == kind).any()]
+    words = ", ".join(_COMPONENTS[kind][0] for kind in kinds)
+    return f" Without a bar: taken as given ({words})." if kinds else ""
+
+
+def _limits(cells: pd.DataFrame, source: str) -> tuple[float, float]:
+    """Common limits of raw and posterior sds on log scales, which show no sd of zero."""
+    columns = [f"{source}_sd_{part}" for part in ("raw", "mean", "lower", "upper")]
+    values = cells[columns].to_numpy(dtype=float)
+    positive = values[values > 0.0]
+    return (positive.min() / 1.2, positive.max() * 1.2) if positive.size else (0.1, 1.0)

@@ -1,0 +1,358 @@
+"""What a person sees on the terminal: plain aligned text, also when piped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bayeseval import estimands, names
+from bayeseval._text import WARNING
+from bayeseval.fitting.gate import Gate, format_gate
+from bayeseval.fitting.report.model_tables import models_text, shown_exponent
+from bayeseval.output.language_names import name_and_code
+from bayeseval.output.numbers import (
+    column_digits,
+    in_units,
+    interval_texts,
+    number_text,
+    probability_text,
+    rank_interval_texts,
+    score_unit,
+    unit_text,
+)
+from bayeseval.output.text import INDENT, text_table, without_empty, wrapped
+
+if TYPE_CHECKING:
+    from bayeseval.design import Design
+    from bayeseval.records import Records
+    from bayeseval.records.benchmarks import BenchmarkSummary
+
+__all__ = ["format_listing", "format_preamble", "format_results"]
+
+_UNRELIABLE: Final = (
+    "DO NOT RELY ON THESE RESULTS: the sampler did not converge (convergence gate below)."
+)
+# All languages up to here, the best and the last few beyond.
+_ALL_LANGUAGES = 12
+_ENDS = 5
+# Component of a model and its heading.
+_WITHIN: Final[Mapping[str, str]] = {
+    "between": "between",
+    "seed": "seeds",
+    "boot": "test sets",
+    "seed_boot": "seed x test set",
+    "given_se": "given",
+    "within": "one run",
+}
+# Shown without intervals, which are in the CSV table.
+_ALONE: Final = ("seed_boot", "given_se", "within")
+_AGGREGATES: Final[Mapping[str, str]] = {
+    "arithmetic_mean": "arithmetic mean",
+    "geometric_mean": "geometric mean",
+    "median": "median",
+}
+_MOST_PAIRS = 3
+
+
+def format_results(
+    tree: xr.DataTree,
+    run: Mapping[str, Any],
+    *,
+    folder: str | Path | None = None,
+    ci_prob: float = names.CI_PROB,
+    checks: str | None = None,
+) -> str:
+    """Summarise a fit in text: ranking of models, language potential, components, gate.
+
+    A fit with replicates or standard errors adds what varies within languages, which
+    comparisons depend on the aggregate, and the notes on how its table was read.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        All groups of a fit.
+    run : mapping
+        Its provenance, as in ``run.json``.
+    folder : str or Path, optional
+        Where the results are, for the last line.
+    ci_prob : float
+        Probability of the equal-tailed intervals.
+    checks : str, optional
+        What the checks of the model found.
+
+    Returns
+    -------
+    str
+        Plain text without colour codes; tables are as wide as the terminal, and whole in a
+        pipe or a file.
+    """
+    exponent = shown_exponent(tree)
+    unit = score_unit(run.get("bounds"), exponent)
+    potential = in_units(estimands.potential_table(tree, ci_prob=ci_prob), exponent)
+    components = in_units(estimands.components_table(tree, ci_prob=ci_prob), exponent)
+    point_estimate = bool(potential["potential_lower"].isna().all())
+    intervals = (
+        "Numbers are point estimates: this engine gives no intervals."
+        if point_estimate
+        else f"Numbers are posterior means with {100 * ci_prob:.4g} % equal-tailed intervals; "
+        "ranks are medians, 1 is best."
+    )
+    heading = (
+        f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}, "
+        f"seed {run['seed']}"
+    )
+    parts = [_UNRELIABLE] if run["gate"]["status"] == "fail" else []
+    parts += [
+        "\n".join([heading, intervals, *_reasons(run)]),
+        "\n".join([format_gate(Gate.from_dict(dict(run["gate"]))), *_sampling(run)]),
+        *models_text(tree, run, unit=unit, exponent=exponent, ci_prob=ci_prob),
+        _potential(
+            potential,
+            run.get("language_names") or {},
+            tree["posterior"].attrs.get("published_shift"),
+            unit,
+            exponent,
+        ),
+        _components(components, unit),
+    ]
+    slopes = in_units(estimands.covariates_table(tree, ci_prob=ci_prob), exponent)
+    parts += _covariates(slopes, unit)
+    if estimands.has_replicates(tree):
+        parts.append(_within(tree, run, ci_prob, exponent))
+    if checks is not None:
+        parts.append(checks)
+    if folder is not None:
+        parts.append(f"Results: {folder}")
+    return "\n\n".join(parts)
+
+
+def _covariates(table: pd.DataFrame, unit: str) -> list[str]:
+    """Slopes per standard deviation and shares of the languages' variance, a line each."""
+    if not len(table):
+        return []
+    slopes, shares = interval_texts(table, "slope"), ["-"] * len(table)
+    if "explained_mean" in table:
+        shares = interval_texts(table, "explained", digits=0, scale=100.0)
+    return [
+        text_table(
+            f"Covariates, slope {unit_text(unit, before='in ', after=' ')}per standard deviation",
+            {
+                "covariate": list(table["covariate"]),
+                "slope": slopes,
+                "P(positive)": [probability_text(p) for p in table["p_positive"]],
+                "variance of languages explained, %": shares,
+            },
+        )
+    ]
+
+
+def _reasons(run: Mapping[str, Any]) -> list[str]:
+    """Why this model, where it was not asked for by name."""
+    return [wrapped(reason, indent="") for reason in run.get("model_reasons", ())]
+
+
+def _sampling(run: Mapping[str, Any]) -> list[str]:
+    """Say in a line or two how the marginal engine went about it; nothing of other engines."""
+    said = run.get("sampling") or {}
+    lines = []
+    if "path" in said:
+        way = "importance sampling" if said["path"] == "importance" else said["path"].upper()
+        lines.append(f"{INDENT}sds drawn by {way}: {said['path_reason']}")
+    if "log_marginal_likelihood" in said:
+        lines.append(
+            wrapped(
+                f"log marginal likelihood {said['log_marginal_likelihood']:.3f} (Monte-Carlo error "
+                f"{said['log_marginal_likelihood_se']:.3f}); it depends on the priors, which by "
+                "default scale with the scores: compare models by bayeseval compare"
+            )
+        )
+    return lines
+
+
+def format_preamble(
+    records: Records,
+    design: Design,
+    *,
+    engine: str,
+    reasons: Sequence[str] = (),
+    warnings: Sequence[str] = (),
+) -> str:
+    """Say what will be fitted, before it is: table, model, priors, engine.
+
+    Parameters
+    ----------
+    records : Records
+        The table.
+    design : Design
+        The model on that table.
+    engine : str
+        The engine that was chosen.
+    reasons : sequence of str
+        Why this model, where it was not asked for by name.
+    warnings : sequence of str
+        Warnings beside those of the table and the design.
+    """
+    spec = design.spec
+    sizes = ", ".join(
+        f"{len(design.coords[factor])} {factor}{'s' * (len(design.coords[factor]) != 1)}"
+        for factor in (names.MODEL, names.LANGUAGE, names.TASK)
+    )
+    outcome = design.outcome
+    *most, last = (family.replace("_", "-") for family in outcome.families)
+    noise = f"{', '.join(most)} and {last}" if most else last
+    noise += " residuals" if outcome.link == "identity" else " scores on a logit link"
+    noise += "" if outcome.chance is None else " with chance levels"
+    if spec.residual_by is not None:
+        what = "residual sd" if names.SD_RESIDUAL in design.priors else "dispersion"
+        noise += f", {what} by {spec.residual_by}"
+    predictor = ["intercept", *(s.name for s in design.slopes), *(t.name for t in design.terms)]
+    lines = [
+        f"{records.name}: {design.n_records} records, {sizes}",
+        f"model {spec.name}: score ~ {' + '.join(predictor)}; "
+        f"{noise}; population {spec.population}; engine {engine}",
+    ]
+    priors = [f"{name} ~ {prior}" for name, prior in design.priors.items()]
+    priors += [
+        f"{term.effect} ~ normal(loc=0, scale={term.known_sd:.4g}), fixed"
+        for term in design.terms
+        if isinstance(term.known_sd, float)
+    ]
+    lines += reasons
+    scale = _prior_units(design, score_unit(_bounds(records)))
+    lines += [f"priors{unit_text(scale, before=' ')}:", *(f"  {prior}" for prior in priors)]
+    notes = (*design.notes, *records.report.notes)
+    lines += [f"note: {note}" for note in notes if not note.startswith(WARNING)]
+    lines += [
+        f"left out: {group.n_rows} row{'s' * (group.n_rows != 1)}: {group.reason}; "
+        f"first {group.first}"
+        for group in records.report.dropped
+    ]
+    # Last, where they are still on the screen when sampling begins.
+    lines += [note for note in (*notes, *warnings) if note.startswith(WARNING)]
+    return "\n".join(lines)
+
+
+def _bounds(records: Records) -> dict[str, tuple[float | None, float | None]]:
+    return {task: (unit.lower, unit.upper) for task, unit in records.units.items()}
+
+
+def _prior_units(design: Design, unit: str) -> str:
+    own = f"in {unit or 'the units of the scores'}"
+    if design.outcome.link == "identity":
+        return own
+    in_points = names.SD_RESIDUAL in design.priors and "logit_normal" not in (
+        design.outcome.families
+    )
+    return "on the logit scale" + (f" (sd_residual {own})" if in_points else "")
+
+
+def format_listing(entries: Mapping[str, str] | Sequence[BenchmarkSummary]) -> str:
+    """One line per shipped model or benchmark: its name, then what it is."""
+    if isinstance(entries, Mapping):
+        lines = list(entries.items())
+    else:
+        lines = [(entry.name, f"{entry.title} ({entry.shape})") for entry in entries]
+    width = max((len(name) for name, _ in lines), default=0)
+    return "\n".join(f"{name:<{width}}  {text}" for name, text in lines)
+
+
+def _potential(
+    table: pd.DataFrame,
+    language_names: Mapping[str, str],
+    published_shift: float | None,
+    unit: str,
+    exponent: int,
+) -> str:
+    n = len(table)
+    title = f"Language potential{unit_text(unit, before=', ')}"
+    if n <= _ALL_LANGUAGES:
+        heading, rows = f"{title} ({n} languages)", list(range(n))
+    else:
+        heading = f"{title} (first and last {_ENDS} of {n}; all in tables/language_potential.csv)"
+        rows = [*range(_ENDS), *range(n - _ENDS, n)]
+    shown = table.iloc[rows].reset_index(drop=True)
+    columns: dict[str, Sequence[str]] = {
+        "language": name_and_code(shown[names.LANGUAGE], language_names),
+        "potential": interval_texts(shown, "potential"),
+        "rank": rank_interval_texts(shown, "rank"),
+        "records": [f"{count}" for count in shown["n_records"]],
+        "tasks": [f"{count}" for count in shown["n_tasks"]],
+    }
+    if published_shift is not None:
+        published = shown["potential_mean"] + float(published_shift) / 10.0**exponent
+        # Digits of the published table.
+        columns["as published"] = [number_text(value, 2) for value in published]
+    columns = without_empty(columns)
+    if n > _ALL_LANGUAGES:
+        columns = {k: [*cells[:_ENDS], "...", *cells[_ENDS:]] for k, cells in columns.items()}
+    return text_table(heading, columns)
+
+
+def _components(table: pd.DataFrame, unit: str) -> str:
+    logit = "scale" in table and (table["scale"] == "logit").any()
+    where = " on the logit scale" if logit else unit_text(unit, before=" in ")
+    # The same digits for both kinds of sd.
+    digits = column_digits(table["sd_mean"], table["sd_lower"], table["sd_upper"])
+    return text_table(
+        f"Variance components, sd{where}",
+        {
+            "component": list(table["component"]),
+            "sd": interval_texts(table, "sd", digits=digits),
+            "sd of the observed levels": interval_texts(table, "finite_sd", digits=digits),
+            "share of variance, %": interval_texts(table, "share", digits=0, scale=100.0),
+        },
+    )
+
+
+def _within(tree: xr.DataTree, run: Mapping[str, Any], ci_prob: float, exponent: int) -> str:
+    """Noise within languages by model, aggregates that disagree, notes on the table."""
+    table = in_units(estimands.model_components_table(tree, ci_prob=ci_prob), exponent)
+    by_component = dict(list(table.groupby("component", sort=False)))
+    models = list(dict.fromkeys(table[names.MODEL]))
+    columns: dict[str, Sequence[str]] = {"model": models}
+    for component, heading in _WITHIN.items():
+        if component in by_component:
+            rows = by_component[component].set_index(names.MODEL).reindex(models)
+            digits = column_digits(rows["sd_mean"], rows["sd_lower"], rows["sd_upper"])
+            if component in _ALONE:
+                rows = rows.assign(sd_lower=np.nan, sd_upper=np.nan)
+            columns[heading] = interval_texts(rows, "sd", digits=digits)
+    unit = unit_text(score_unit(run.get("bounds"), exponent), before=" in ")
+    parts = [
+        text_table(f"Within languages, sd{unit} (one run: one seed on one test set)", columns),
+        *(wrapped(line) for line in _disagreements(tree, ci_prob)),
+        *(wrapped(f"note: {note}") for note in run.get("notes", ())),
+    ]
+    return "\n".join(parts)
+
+
+def _disagreements(tree: xr.DataTree, ci_prob: float) -> list[str]:
+    """Pairs of models whose better one depends on the aggregate, widest apart first."""
+    table = estimands.pairwise_table(tree, list(_AGGREGATES), ci_prob=ci_prob)
+    # Pairs by aggregates; one that is not reported for a model has no say.
+    p = table.pivot_table(
+        index=["model_a", "model_b"], columns="quantity", values="p_a_better", sort=False
+    ).reindex(columns=list(_AGGREGATES))
+    if p.isna().all(axis=None):
+        return []
+    width = p.max(axis=1) - p.min(axis=1)
+    split = p[(p.max(axis=1) > 0.5) & (p.min(axis=1) < 0.5)]
+    split = split.loc[width[split.index].sort_values(ascending=False, kind="stable").index]
+    if split.empty:
+        return ["No pair of models changes its order with the aggregate."]
+    lines = []
+    for (a, b), row in list(zip(split.index, split.to_numpy(), strict=True))[:_MOST_PAIRS]:
+        said = ", ".join(
+            f"{value:.2f} by {name}"
+            for name, value in zip(_AGGREGATES.values(), row, strict=True)
+            if not np.isnan(value)
+        )
+        lines.append(f"The aggregate decides: P({a} above {b}) is {said}.")
+    if len(split) > _MOST_PAIRS:
+        lines.append(f"{len(split) - _MOST_PAIRS} more such pairs in tables/pairwise_models.csv.")
+    return lines

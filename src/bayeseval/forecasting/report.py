@@ -1,0 +1,318 @@
+"""What forecasts look like: tables in the result folder, three figures, terminal text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pandas as pd
+
+from bayeseval import names
+from bayeseval.forecasting.map import map_figure
+from bayeseval.output._parts import language_labels
+from bayeseval.output._style import ACCENT, FAINT, GREY, MAIN, new_figure, save_figure, styled
+from bayeseval.output.language_names import LANGUAGE_NAME, name_and_code
+from bayeseval.output.numbers import (
+    axis_label,
+    interval_texts,
+    probability_text,
+    unit_text,
+    value_texts,
+)
+from bayeseval.output.store import Writer, add_files, write_csv
+from bayeseval.output.text import text_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "forecast_figure",
+    "format_check",
+    "format_forecast",
+    "script_figure",
+    "write_forecast",
+]
+
+_TABLE: Final = "tables/forecast.csv"
+_CHECK: Final = "tables/forecast_check.csv"
+_FIGURE: Final = "figures/forecast.png"
+_SCRIPTS: Final = "figures/forecast_by_script.png"
+_MAP: Final = "figures/forecast_map.png"
+_ENDS: Final = 8
+_WIDTH: Final = 7.0
+_COLUMNS: Final = 100
+_FILLED: Final = " Orange and filled: the languages that were asked for."
+
+
+def write_forecast(
+    folder: str | Path,
+    table: pd.DataFrame,
+    check: pd.DataFrame,
+    line: pd.DataFrame,
+    *,
+    covariate: str,
+    subtitle: str,
+    gate_status: str,
+    languages: Sequence[str] = (),
+    figures: bool,
+    unit: str = "",
+) -> Path:
+    """Add ``tables/forecast.csv``, ``tables/forecast_check.csv`` and figures to a result folder.
+
+    Parameters
+    ----------
+    folder : str or Path
+        A result folder; its other files stay as they are.
+    table, check, line, covariate, subtitle : object
+        Of :class:`bayeseval.forecast.Forecast`.
+    gate_status : str
+        The column ``gate``; ``fail`` stamps the figures.
+    languages : sequence of str
+        Marked in the figures.
+    figures : bool
+        False deletes the figures of an earlier forecast. There is no map when the table has
+        no language with a known place.
+    unit : str
+        Unit of the scores; empty where it is not known.
+
+    Raises
+    ------
+    InputError
+        If it is not a result folder or cannot be written.
+    """
+    writers: dict[str, Writer] = {_TABLE: partial(write_csv, table.assign(gate=gate_status))}
+    if len(check):
+        writers[_CHECK] = partial(write_csv, check.assign(gate=gate_status))
+    if figures:
+        said = {
+            "covariate": covariate,
+            "subtitle": subtitle,
+            "gate_status": gate_status,
+            "unit": unit,
+        }
+        drawn = forecast_figure(table, line, **said, languages=languages)
+        writers[_FIGURE] = partial(save_figure, drawn)
+        writers[_SCRIPTS] = partial(save_figure, script_figure(table, **said, languages=languages))
+        placed = map_figure(table, **said, languages=languages)
+        if placed is not None:
+            writers[_MAP] = partial(save_figure, placed)
+    return add_files(folder, writers, without=(_FIGURE, _SCRIPTS, _MAP, _CHECK))
+
+
+@styled
+def forecast_figure(
+    table: pd.DataFrame,
+    line: pd.DataFrame,
+    *,
+    covariate: str,
+    subtitle: str,
+    gate_status: str,
+    languages: Sequence[str] = (),
+    unit: str = "",
+) -> Figure:
+    """Potential against the covariate: line with band, languages with records and without.
+
+    Parameters
+    ----------
+    table, line, covariate, subtitle, gate_status, languages, unit
+        See :func:`write_forecast`.
+    """
+    from bayeseval.output._labels import place_labels
+
+    percent = f"{100 * float(table['ci_prob'].iloc[0]):.4g} %" if len(table) else ""
+    figure = new_figure(
+        _WIDTH,
+        4.6,
+        title=f"Language potential against {covariate}",
+        subtitle=subtitle,
+        caption=(
+            f"Line and band: expected potential and its {percent} interval. Dots: languages with "
+            f"records; circles: forecasts, bars are their {percent} intervals, which hold a "
+            "language's own deviation from the line. Grey circles lie outside the range of the "
+            f"languages with records.{_FILLED if languages else ''}"
+        ),
+        gate_status=gate_status,
+    )
+    axes = figure.add_subplot()
+    x = line["covariate"]
+    axes.fill_between(x, line["potential_lower"], line["potential_upper"], color=FAINT, linewidth=0)
+    axes.plot(x, line["potential_mean"], color=GREY, linewidth=1.2)
+    for outside, colour in ((False, ACCENT), (True, GREY)):
+        part = table[~table["observed"] & (table["extrapolation"] == outside)]
+        axes.vlines(
+            part[covariate],
+            part["potential_lower"],
+            part["potential_upper"],
+            color=colour,
+            alpha=0.18,
+            linewidth=1.0,
+        )
+        axes.plot(
+            part[covariate], part["potential_mean"], "o", mfc="white", mec=colour, ms=3.5, ls=""
+        )
+    own = table[table["observed"]]
+    axes.plot(own[covariate], own["potential_mean"], "o", color=MAIN, ms=4.0, ls="")
+    asked = table[table[names.LANGUAGE].isin(languages)]
+    axes.vlines(
+        asked[covariate], asked["potential_lower"], asked["potential_upper"], color=ACCENT, lw=1.2
+    )
+    axes.plot(asked[covariate], asked["potential_mean"], "o", color=ACCENT, ms=4.5, ls="")
+    axes.set_xlabel(covariate)
+    axes.set_ylabel(axis_label("Language potential", unit))
+    figure.canvas.draw()
+    named = table[table["observed"] | table[names.LANGUAGE].isin(languages)]
+    place_labels(
+        axes,
+        named[covariate].to_numpy(dtype=float),
+        named["potential_mean"].to_numpy(dtype=float),
+        language_labels(named),
+        lines=np.empty((0, 4)),
+        size=6.5,
+        colour=MAIN,
+    )
+    return figure
+
+
+@styled
+def script_figure(
+    table: pd.DataFrame,
+    *,
+    covariate: str,
+    subtitle: str,
+    gate_status: str,
+    languages: Sequence[str] = (),
+    unit: str = "",
+) -> Figure:
+    """Potentials by script, the most frequent scripts first: where the weak languages are.
+
+    Parameters
+    ----------
+    table, covariate, subtitle, gate_status, languages, unit
+        See :func:`write_forecast`.
+    """
+    script = table["source_label"].astype("str").str.partition("_")[2].replace("", "unknown")
+    counts = script.value_counts()
+    shown = list(counts[counts >= 3].index)
+    group = script.where(script.isin(shown), "others")
+    order = [*shown, *(["others"] if (group == "others").any() else [])]
+    figure = new_figure(
+        _WIDTH,
+        0.9 + 0.32 * len(order),
+        title="Language potential by script",
+        subtitle=subtitle,
+        caption=(
+            "Each mark is a language: filled with records, open forecast. The line is the mean of "
+            f"its script; in brackets the number of languages. Labels of {covariate}'s source say "
+            f"which script it is.{_FILLED if languages else ''}"
+        ),
+        gate_status=gate_status,
+    )
+    axes = figure.add_subplot()
+    for row, label in enumerate(order):
+        part = table[group == label]
+        # Evenly spread in the row by potential, so that marks do not hide each other.
+        offset = 0.25 * np.cos(np.pi * np.arange(len(part)))
+        open_ = ~part["observed"].to_numpy(dtype=bool)
+        y, values = row + offset, part["potential_mean"].to_numpy(dtype=float)
+        axes.plot(values[open_], y[open_], "o", mfc="white", mec=ACCENT, ms=3.5, ls="")
+        axes.plot(values[~open_], y[~open_], "o", color=MAIN, ms=4.0, ls="")
+        asked = part[names.LANGUAGE].isin(languages).to_numpy(dtype=bool)
+        axes.plot(values[asked], y[asked], "o", color=ACCENT, ms=4.5, ls="")
+        axes.vlines(values.mean(), row - 0.4, row + 0.4, color=GREY, linewidth=1.5)
+    axes.set_yticks(range(len(order)), [f"{s} ({int((group == s).sum())})" for s in order])
+    axes.invert_yaxis()
+    axes.set_xlabel(axis_label("Language potential", unit))
+    return figure
+
+
+def format_forecast(
+    table: pd.DataFrame,
+    check: pd.DataFrame,
+    covariate: str,
+    subtitle: str,
+    notes: Sequence[str],
+    *,
+    languages: Sequence[str] = (),
+    unit: str = "",
+) -> str:
+    """Summarise a forecast in text.
+
+    Parameters
+    ----------
+    table, check, covariate, subtitle, notes, languages, unit
+        Of :class:`bayeseval.forecast.Forecast`; all rows of `languages` are shown, or the
+        ends of the table.
+    """
+    new = table[~table["observed"]]
+    percent = 100 * float(table["ci_prob"].iloc[0])
+    shown = new if len(new) <= 2 * _ENDS else pd.concat([new.head(_ENDS), new.tail(_ENDS)])
+    which = f"{len(new)} languages without records"
+    which += "" if shown is new else f", first and last {_ENDS}"
+    if languages:
+        shown = table[table[names.LANGUAGE].isin(languages)]
+        which = f"{len(shown)} of {len(table)} languages"
+        which += "; + has records" if shown["observed"].any() else ""
+    title = f"Forecast potential{unit_text(unit, before=', ')}"
+    heading = f"{title} ({which}; * outside the observed range)"
+    called = dict(zip(shown["source_label"], shown[LANGUAGE_NAME], strict=True))
+    labels = name_and_code(shown["source_label"], called)
+    columns = {
+        "language": [
+            f"{label}{' *' * bool(outside)}{' +' * bool(own)}"
+            for label, outside, own in zip(
+                labels, shown["extrapolation"], shown["observed"], strict=True
+            )
+        ],
+        covariate: value_texts(shown[covariate]),
+        "potential": interval_texts(shown, "potential"),
+        "rank": [
+            f"{median:.0f} [{low:.0f}, {high:.0f}]"
+            for median, low, high in shown[["rank_median", "rank_lower", "rank_upper"]].to_numpy()
+        ],
+        "P(lowest quarter)": [probability_text(p) for p in shown["p_lowest_quarter"]],
+    }
+    parts = [
+        f"{subtitle}\nMeans with {percent:.4g} % intervals; ranks among all languages of the "
+        "covariate, 1 is best."
+    ]
+    if len(shown):
+        parts.append(text_table(heading, columns))
+    if int(new["extrapolation"].sum()):
+        parts.append(
+            f"{int(new['extrapolation'].sum())} of the {len(new)} forecasts are extrapolations: "
+            f"no language with records has a {covariate} as low or as high."
+        )
+    if len(check):
+        parts.append(format_check(check))
+    parts += [
+        textwrap.fill(f"note: {note}", _COLUMNS, subsequent_indent="  ", break_on_hyphens=False)
+        for note in notes
+    ]
+    return "\n\n".join(parts)
+
+
+def format_check(check: pd.DataFrame) -> str:
+    """How forecasts of left-out languages did, in two lines.
+
+    Parameters
+    ----------
+    check : pandas.DataFrame
+        Of :func:`bayeseval.forecasting.run.check_forecasts`.
+    """
+    lines = [
+        f"Each of the {check[names.LANGUAGE].nunique()} languages left out and forecast "
+        "(target: its unpooled potential):"
+    ]
+    for with_it, part in check.groupby("with_covariate", sort=False):
+        what = "with the covariate   " if with_it else "without the covariate"
+        lines.append(
+            f"  {what}  RMSE {np.sqrt((part['error'] ** 2).mean()):.1f}, "
+            f"CRPS {part['crps'].mean():.2f}, 90 % intervals cover "
+            f"{100 * part['covered_90'].mean():.0f} %, 95 % {100 * part['covered_95'].mean():.0f} %"
+            f", elpd {part['elpd'].sum():.1f}"
+        )
+    return "\n".join(lines)

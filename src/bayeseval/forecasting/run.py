@@ -1,0 +1,500 @@
+"""Forecasts: potentials of languages without records, and how well such forecasts do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PureWindowsPath
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pandas as pd
+
+from bayeseval import names
+from bayeseval._random import generator
+from bayeseval._resources import resource_names
+from bayeseval._typing import Floats, Progress
+from bayeseval.design import Design, restore_design
+from bayeseval.engines import SamplerSettings
+from bayeseval.errors import InputError, did_you_mean
+from bayeseval.estimands import rank_draws, read_arrays
+from bayeseval.estimands.arrays import interval_summary
+from bayeseval.estimands.expected import language_potential
+from bayeseval.estimands.forecast import lowest_quarter, new_potential, sample_crps
+from bayeseval.estimands.frames import finish, rank_columns, summary_columns
+from bayeseval.fitting.covariates import CovariateSource, find_covariates
+from bayeseval.fitting.gate import GATE_FAILED, warn_of_gates
+from bayeseval.fitting.run import Fit
+from bayeseval.languages.matching import understand
+from bayeseval.output.language_names import add_language_names
+from bayeseval.output.numbers import score_unit
+from bayeseval.records import Covariate, Records
+from bayeseval.spec import CovariateTerm
+
+if TYPE_CHECKING:
+    from bayeseval.estimands.container import PosteriorArrays
+
+__all__ = ["Forecast", "check_forecasts", "forecast"]
+
+# Draws of each refit, per chain: a mean and two quantiles are wanted of each.
+_DRAWS: Final = 500
+# In sds of the covariate: what rounding and errors of measurement may change.
+_ALIKE: Final = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """Potentials of all languages that the covariate knows.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        One row per language, highest potential first: ``language``, ``source_label``,
+        ``observed`` (it has records), the covariate's raw value, ``potential_{mean,sd,lower,
+        upper}`` (score units), ``rank_{mean,median,lower,upper}`` among all,
+        ``p_lowest_quarter``, ``extrapolation`` (the value is outside the range of the
+        languages with records), ``ci_kind``, ``ci_prob``.
+    check : pandas.DataFrame
+        How forecasts of left-out languages did, see :func:`check_forecasts`; empty when that
+        was not asked for or has no closed form.
+    line : pandas.DataFrame
+        ``covariate``, ``potential_{mean,lower,upper}``: the expected potential over the
+        covariate's range, without a language's own effect.
+    covariate : str
+    subtitle : str
+        Which fit.
+    gate : str
+    notes : tuple of str
+    languages : tuple of str
+        Those that were asked for, as in the table: printed, and marked in the figures.
+        Empty when all were.
+    unit : str
+        Unit of the scores; empty where it is not known.
+    """
+
+    table: pd.DataFrame
+    check: pd.DataFrame
+    line: pd.DataFrame
+    covariate: str
+    subtitle: str
+    gate: str
+    notes: tuple[str, ...]
+    languages: tuple[str, ...] = ()
+    unit: str = ""
+
+    def __str__(self) -> str:
+        """What a person wants to read."""
+        from bayeseval.forecasting.report import format_forecast
+
+        return format_forecast(
+            self.table,
+            self.check,
+            self.covariate,
+            self.subtitle,
+            self.notes,
+            languages=self.languages,
+            unit=self.unit,
+        )
+
+    def save(self, folder: str | Path, *, figures: bool = True) -> Path:
+        """Add tables and figures to the result folder of the fit."""
+        from bayeseval.forecasting.report import write_forecast
+
+        return write_forecast(
+            folder,
+            self.table,
+            self.check,
+            self.line,
+            covariate=self.covariate,
+            subtitle=self.subtitle,
+            gate_status=self.gate,
+            languages=self.languages,
+            figures=figures,
+            unit=self.unit,
+        )
+
+
+def forecast(
+    fit: Fit,
+    *,
+    covariate: CovariateSource = None,
+    languages: Sequence[str] | None = None,
+    check: bool = True,
+    seed: int = 0,
+    ci_prob: float = names.CI_PROB,
+    progress: Progress | None = None,
+) -> Forecast:
+    """Potential of every language that the fit's covariate knows.
+
+    Parameters
+    ----------
+    fit : Fit
+        Of a model with one covariate, such as ``mexa``; identity link.
+    covariate : Covariate, str or Path, optional
+        Values of the languages to forecast; when left out, those that the fit was made with.
+    languages : sequence of str, optional
+        Which to print and to mark in the figures, by label; the table has all.
+    check : bool
+        Whether to leave out each language with records and forecast it: two refits per
+        language, half a minute on MEGA.
+    seed : int
+        Of the new languages' own effects and of the refits.
+    ci_prob : float
+        Probability of the equal-tailed intervals.
+    progress : callable, optional
+        Called as ``progress(stage, done, total, remark)``.
+
+    Returns
+    -------
+    Forecast
+        Printed, a summary; ``table`` and ``check`` hold everything.
+
+    Raises
+    ------
+    InputError
+        If the model has no covariate or several, a logit link or fixed language effects; if
+        there is no language to forecast, or one that is not known.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Once, if the convergence gate of the fit failed.
+    """
+    spec = fit.spec
+    warn_of_gates({"the fit": fit.gate}, stacklevel=2)
+    if len(spec.covariates) != 1:
+        raise InputError(
+            f"the model {spec.name} has {len(spec.covariates) or 'no'} covariate"
+            f"{'s' * (len(spec.covariates) > 1)}, and a forecast needs exactly one; fit the model "
+            "mexa"
+        )
+    (term,) = spec.covariates
+    values = _covariate(fit, term, covariate)
+    arrays = read_arrays(fit.data)
+    (slope,) = arrays.slopes
+    own = list(arrays.levels[names.LANGUAGE])
+    models = arrays.levels[names.MODEL]
+    known, notes = _languages(values, own, models)
+    measured, se = values.at(known, models)
+    raw = _over_models(measured)
+    rng = generator(seed, "forecast")
+    x = _true_values((measured - slope.mean) / slope.sd, se / slope.sd, term, arrays, rng)
+    by_covariate = slope.slope[:, None] * x
+    new = new_potential(arrays, by_covariate, rng=rng, seed=int(fit.run["seed"]))
+    there = fit.data["posterior"][names.LANGUAGE_POTENTIAL].transpose("chain", "draw", ...)
+    draws = np.concatenate([there.to_numpy().reshape(len(new), -1), new], axis=1)
+    ranks = rank_draws(draws, highest_first=True)
+    observed = slope.mean + slope.sd * _over_models(slope.standardised.mean(axis=0))
+    all_values = np.concatenate([observed, raw])
+    labels = [*own, *known]
+    columns: dict[str, object] = {
+        names.LANGUAGE: labels,
+        "source_label": [values.matched.get(label, label) for label in labels],
+        "observed": np.arange(len(labels)) < len(own),
+        term.name: all_values,
+    }
+    columns |= summary_columns("potential", interval_summary(draws, ci_prob=ci_prob))
+    columns |= rank_columns("rank", ranks, ci_prob=ci_prob)
+    columns |= {
+        "p_lowest_quarter": lowest_quarter(ranks).mean(axis=0),
+        "extrapolation": (all_values < observed.min()) | (all_values > observed.max()),
+    }
+    table = pd.DataFrame(columns).sort_values("potential_mean", ascending=False, kind="stable")
+    # Refused before the check, which takes long.
+    chosen = _chosen(table, languages)
+    if covariate is not None:
+        own_values = _over_models(values.at(own, models)[0])
+        notes += _apart((own_values - observed) / slope.sd, term.name)
+    failed = [GATE_FAILED] if fit.gate.status == "fail" else []
+    checked, notes = pd.DataFrame(), [*failed, *values.notes, *notes]
+    if check:
+        checked, reason = _checked(fit, seed=seed, progress=progress)
+        notes += [f"no check of the forecasts: {reason}"] if reason else []
+    return Forecast(
+        table=add_language_names(finish(table, ci_prob), _names(fit, table), after=names.LANGUAGE),
+        check=checked,
+        line=_line(arrays, all_values, ci_prob),
+        covariate=term.name,
+        subtitle=f"{fit.run['benchmark']}, model {spec.name}, engine {fit.run['engine']}",
+        gate=fit.gate.status,
+        notes=tuple(notes),
+        languages=chosen,
+        unit=score_unit(fit.run.get("bounds")),
+    )
+
+
+def _names(fit: Fit, table: pd.DataFrame) -> dict[str, str]:
+    """Names of the fit's languages, and of those that only the covariate has."""
+    known = dict(fit.run["language_names"])
+    for label in table[names.LANGUAGE]:
+        language = None if label in known else understand(str(label))
+        if language is not None:
+            known[str(label)] = language.name
+    return known
+
+
+def _covariate(fit: Fit, term: CovariateTerm, given: CovariateSource) -> Covariate:
+    if isinstance(given, Covariate) and given.name == term.name:
+        return given
+    records = _records(fit)
+    if given is not None:
+        return find_covariates(records, fit.spec, given)[0]
+    said = fit.run["covariates"][term.name]
+    if said["source"] and Path(said["source"]).exists():
+        (found,) = find_covariates(records, fit.spec, said["source"])
+        if found.content_hash == said["hash"]:
+            return found
+        raise InputError(
+            f"{said['source']} has changed since the fit; fit again, or give the values with "
+            "--covariate"
+        )
+    shipped = _shipped(fit, said["source"])
+    if shipped is not None:
+        (found,) = find_covariates(records, fit.spec, shipped)
+        if found.content_hash == said["hash"]:
+            return found
+    raise InputError(
+        f"the values of {term.name} that the fit was made with are not at "
+        f"{said['source'] or 'any file'}; give them with --covariate (covariate= in Python)"
+    )
+
+
+def _shipped(fit: Fit, source: str) -> Path | None:
+    """The benchmark's own file of that name: the folder may come from another machine."""
+    card = resource_names("benchmarks").get(str(fit.run["benchmark"]))
+    # Of either system's paths.
+    name = PureWindowsPath(source).name
+    if card is None or not name:
+        return None
+    path = card.parent / "covariates" / name
+    return path if path.is_file() else None
+
+
+def _records(fit: Fit) -> Records:
+    """The fit's table, for the labels that a covariate is matched to."""
+    constant = fit.data["constant_data"].to_dataset()
+    table = pd.DataFrame(
+        {
+            f: constant[f].to_numpy()[constant[f"{f}_index"].to_numpy()].astype(str)
+            for f in names.FACTORS
+        }
+    )
+    score = fit.data["observed_data"][names.SCORE].to_numpy()
+    return Records.from_frame(
+        table.assign(score=score).drop_duplicates(list(names.FACTORS)),
+        name=str(fit.run["benchmark"]),
+        language_names=fit.run["language_names"],
+        mixed_scales="allow",
+    )
+
+
+def _languages(
+    values: Covariate, own: Sequence[str], models: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Languages to forecast: without records, and with a value for every model."""
+    new = [label for label in values.labels if label not in own and not values.missing([label])]
+    whole = np.isfinite(_over_models(values.at(new, models)[0]))
+    known = [label for label, there in zip(new, whole, strict=True) if there]
+    if not known:
+        raise InputError(f"{values.name} knows no language beyond the {len(own)} of the table")
+    partly = [label for label in new if label not in known]
+    lacking = f"{', '.join(partly[:3])}{', ...' if len(partly) > 3 else ''}"
+    note = f"not forecast, because {values.name} is missing for some models: {lacking}"
+    return known, [note] if partly else []
+
+
+def _apart(difference: Floats, name: str) -> list[str]:
+    """What is to be said of given values that are not those of the fit.
+
+    Parameters
+    ----------
+    difference : ndarray, shape (n_languages,)
+        In standard deviations of the covariate, languages with records; NaN where not given.
+    """
+    there = difference[np.isfinite(difference)]
+    if not len(there):
+        return [
+            f"the given {name} knows no language with records, so nothing shows that it is on the "
+            "scale that the model was fitted to"
+        ]
+    apart = float(np.sqrt(np.mean(there**2)))
+    if apart < _ALIKE:
+        return []
+    return [
+        f"for languages with records the given {name} is {apart:.1f} sd away from the values that "
+        "the model was fitted to (root mean square); if it was measured in another way, fit with "
+        "it too"
+    ]
+
+
+def _over_models(values: Floats) -> Floats:
+    """Mean over models, the first of two axes, where values are by model."""
+    return values.mean(axis=-2) if values.ndim > 1 else values
+
+
+def _true_values(
+    x: Floats,
+    se: Floats,
+    term: CovariateTerm,
+    arrays: PosteriorArrays,
+    rng: np.random.Generator,
+) -> Floats:
+    """Standardised values; with measurement error draws of them given the measurement.
+
+    Parameters
+    ----------
+    x, se : ndarray, shape (n_new,) or (n_models, n_new)
+
+    Returns
+    -------
+    ndarray, shape (n_samples, n_new) or (1, n_new)
+        Their mean over models, whose errors are independent.
+    """
+    if not term.measurement_error or not (se > 0.0).any():
+        return _over_models(x)[None]
+    share = 1.0 / (1.0 + se**2)
+    noise = np.sqrt(1.0 - share) * rng.standard_normal((arrays.n_samples, *x.shape))
+    drawn = share * x + noise
+    return np.asarray(drawn.mean(axis=1) if x.ndim == 2 else drawn)
+
+
+def _chosen(table: pd.DataFrame, languages: Sequence[str] | None) -> tuple[str, ...]:
+    """Asked for by a label of the benchmark or of the source; in the order of the table."""
+    if languages is None:
+        return ()
+    for label in languages:
+        both = [*table[names.LANGUAGE], *table["source_label"]]
+        if label not in both:
+            raise InputError(
+                f"no language {label!r} in the covariate{did_you_mean(label, both)} "
+                f"(it has {len(table)})"
+            )
+    own = table[names.LANGUAGE]
+    return tuple(own[own.isin(languages) | table["source_label"].isin(languages)])
+
+
+def _line(arrays: PosteriorArrays, values: Floats, ci_prob: float) -> pd.DataFrame:
+    (slope,) = arrays.slopes
+    grid = np.linspace(values.min(), values.max(), 60)
+    common = arrays.intercept + arrays.main[names.TASK].mean(axis=1)
+    draws = common[:, None] + slope.slope[:, None] * (grid - slope.mean) / slope.sd
+    return pd.DataFrame(
+        {"covariate": grid}
+        | summary_columns("potential", interval_summary(draws, ci_prob=ci_prob), sd=False)
+    )
+
+
+def _checked(fit: Fit, *, seed: int, progress: Progress | None) -> tuple[pd.DataFrame, str | None]:
+    from bayeseval.engines.marginal import why_not
+
+    design = restore_design(fit.data, fit.spec)
+    reason = why_not(design)
+    if reason is not None:
+        return pd.DataFrame(), reason
+    return check_forecasts(design, seed=seed, progress=progress), None
+
+
+def check_forecasts(
+    design: Design, *, draws: int = _DRAWS, seed: int = 0, progress: Progress | None = None
+) -> pd.DataFrame:
+    """Leave out every language and forecast it, with the covariate and without.
+
+    What is forecast is the language's potential as all its records say it without any
+    pooling: with language effects fixed and no covariate. It has an error itself, which the
+    intervals have to cover too and which is added to them.
+
+    Parameters
+    ----------
+    design : Design
+        Gaussian, with a covariate.
+    draws : int
+        Of each refit, in each of two chains.
+    seed : int
+        The one seed.
+    progress : callable, optional
+        Called as ``progress(stage, done, total, remark)``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per language and model: ``language``, ``with_covariate``, ``target``,
+        ``target_sd``, ``forecast_{mean,sd}`` (of the potential), ``error``, ``crps``,
+        ``covered_90``, ``covered_95`` (of the target), ``elpd`` (log density of the
+        language's scores given all others), ``n_records``. Score units, natural log.
+    """
+    from bayeseval.engines._evidence import without
+
+    plain = _without_covariate(design)
+    # Fixed by a known wide sd: the potentials that the records alone give.
+    unpooled = _potentials(_unpooled(plain), draws, seed)[0]
+    target, error = unpooled.mean(axis=0), unpooled.std(axis=0, ddof=1)
+    labels = design.coords[names.LANGUAGE]
+    counts = np.bincount(design.factor_index[names.LANGUAGE], minlength=len(labels))
+    rows: list[dict[str, object]] = []
+    rng = generator(seed, "forecast-check")
+    for number, (model, is_with) in enumerate(((design, True), (plain, False))):
+        whole = _potentials(model, draws, seed)[1]
+        for level, label in enumerate(labels):
+            if progress is not None:
+                done = number * len(labels) + level
+                progress("leaving out each language", done, 2 * len(labels), label)
+            rest = without(model, by="language", unit=level)
+            values, evidence = _potentials(rest, draws, seed)
+            own = values[:, level]
+            noisy = own + error[level] * rng.standard_normal(len(own))
+            covered = [
+                bool(low <= target[level] <= high)
+                for low, high in (
+                    np.quantile(noisy, [0.5 - p / 2, 0.5 + p / 2]) for p in (0.9, 0.95)
+                )
+            ]
+            rows.append(
+                {
+                    names.LANGUAGE: label,
+                    "with_covariate": is_with,
+                    "target": target[level],
+                    "target_sd": error[level],
+                    "forecast_mean": own.mean(),
+                    "forecast_sd": own.std(ddof=1),
+                    "error": own.mean() - target[level],
+                    "crps": sample_crps(noisy, float(target[level])),
+                    "covered_90": covered[0],
+                    "covered_95": covered[1],
+                    "elpd": whole - evidence,
+                    "n_records": int(counts[level]),
+                }
+            )
+    if progress is not None:
+        progress("leaving out each language", 2 * len(labels), 2 * len(labels), "")
+    return pd.DataFrame(rows)
+
+
+def _without_covariate(design: Design) -> Design:
+    slopes = {slope.slope for slope in design.slopes}
+    priors = {k: prior for k, prior in design.priors.items() if k not in slopes}
+    spec = design.spec.model_copy(update={"covariates": ()})
+    return replace(design, spec=spec, slopes=(), priors=priors)
+
+
+def _unpooled(design: Design) -> Design:
+    sd = names.sd_name(names.LANGUAGE)
+    wide = design.spec.fixed_scale * float(design.score.std(ddof=1))
+    return replace(
+        design,
+        terms=tuple(
+            replace(term, known_sd=wide) if term.name == names.LANGUAGE else term
+            for term in design.terms
+        ),
+        priors={k: prior for k, prior in design.priors.items() if k != sd},
+    )
+
+
+def _potentials(design: Design, draws: int, seed: int) -> tuple[Floats, float]:
+    """Draws of all languages' potentials, and the log evidence."""
+    from bayeseval.engines import to_tree
+    from bayeseval.engines.marginal import sample
+
+    found = sample(design, SamplerSettings(draws=draws, chains=2, seed=seed))
+    arrays = read_arrays(to_tree(design, found, engine="marginal"))
+    values = language_potential(arrays, seed=seed)
+    return values, float(found.attrs.get("log_marginal_likelihood", "nan"))

@@ -1,0 +1,483 @@
+"""Planning the next evaluation: the cheapest design that is precise enough.
+
+The formulas are in :mod:`bayeseval.estimands.planning`; this module knows grids, costs
+and targets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+import numpy as np
+
+from bayeseval import names
+from bayeseval.errors import InputError, did_you_mean
+from bayeseval.estimands.plan_variances import (
+    Facet,
+    PlanVariances,
+    Study,
+    present_study,
+    read_plan_variances,
+)
+from bayeseval.estimands.planning import (
+    cheapest_study,
+    error_variance,
+    reaches_targets,
+    study_table,
+)
+from bayeseval.fitting.gate import GATE_FAILED, warn_of_gates
+from bayeseval.fitting.run import Fit
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Costs", "Plan", "plan"]
+
+_MAX_STUDIES = 10_000
+_FACETS = ("seeds", "items", "languages", "tasks")
+# Around the present design; every number is a multiple of what there is.
+_STEPS = (0.25, 0.5, 1.0, 2.0, 4.0)
+_SEEDS = (1, 2, 3, 5, 10, 20)
+# Rows that the terminal shows besides the present design.
+_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What evaluating one model costs, in any unit of money or time.
+
+    Attributes
+    ----------
+    seed : float
+        One seed on one task: a training run, which serves all languages.
+    item : float
+        One answer: one item, in one language, by one seed. Without a test size an item
+        is a whole test set of the present size.
+    language, task : float
+        Setting up a language, or a task, once.
+    """
+
+    seed: float = 0.0
+    item: float = 0.0
+    language: float = 0.0
+    task: float = 0.0
+
+    def of(self, study: Study, *, test_size: float | None = None) -> float:
+        """Cost of a design.
+
+        It is languages * language + tasks * task + tasks * seeds * seed
+        + languages * tasks * seeds * items * item.
+
+        Parameters
+        ----------
+        study : Study
+            What is not known of it counts once.
+        test_size : float, optional
+            Items in a test set of the present size.
+        """
+        seeds = 1.0 if math.isnan(study.seeds) else study.seeds
+        items = (1.0 if math.isnan(study.items) else study.items) * (test_size or 1.0)
+        return (
+            study.languages * self.language
+            + study.tasks * (self.task + seeds * self.seed)
+            + study.languages * study.tasks * seeds * items * self.item
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A decision study.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        One row per design, the present one first: ``seeds``, ``items`` (relative to the
+        present test sets), ``languages``, ``tasks``, empty where the fit cannot tell;
+        ``n_items`` with a test size; ``cost``; ``sd_difference_*`` (score units),
+        ``p_correct_*``, ``p_correct_pairs_*``, ``generalisability_*``,
+        ``dependability_*``; ``present``, ``in_grid``, ``reaches_target``, ``best``;
+        ``ci_kind``, ``ci_prob``.
+    best : dict or None
+        The row of the cheapest design of the grid that reaches the targets; None
+        without a target, or when no design reaches it.
+    sentence : str
+        The answer in words.
+    notes : tuple of str
+        What the fit cannot tell.
+    target_sd, target_probability : float or None
+    test_size : float or None
+    fit : Fit
+    """
+
+    table: pd.DataFrame
+    best: dict[str, float] | None
+    sentence: str
+    notes: tuple[str, ...]
+    target_sd: float | None
+    target_probability: float | None
+    test_size: float | None
+    fit: Fit
+
+    @property
+    def _best_row(self) -> int | None:
+        found = np.flatnonzero(self.table["best"])
+        return int(found[0]) if len(found) else None
+
+    def save(self, folder: str | Path, *, figures: bool = True) -> Path:
+        """Add ``tables/plan.csv`` and ``figures/plan.png`` to the fit's result folder.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The result folder; its other files stay as they are.
+        figures : bool
+            Whether to draw the figure.
+
+        Returns
+        -------
+        Path
+            The folder.
+
+        Raises
+        ------
+        InputError
+            If it is not a result folder or cannot be written.
+        """
+        from bayeseval.output.numbers import score_unit
+        from bayeseval.planning.report import write_plan
+
+        return write_plan(
+            folder,
+            self.table,
+            best=self._best_row,
+            target_sd=self.target_sd,
+            subtitle=_which(self.fit),
+            gate_status=self.fit.gate.status,
+            figures=figures,
+            unit=score_unit(self.fit.run.get("bounds")),
+        )
+
+    def __str__(self) -> str:
+        """The present design, the designs that answer the question, and the answer."""
+        from bayeseval.output.numbers import score_unit
+        from bayeseval.planning.report import format_plan
+
+        return format_plan(
+            self.table,
+            rows=_shown_rows(self.table, targeted=_targeted(self)),
+            sentence=self.sentence,
+            notes=self.notes,
+            heading=_which(self.fit),
+            test_size=self.test_size,
+            unit=score_unit(self.fit.run.get("bounds")),
+        )
+
+
+def plan(
+    fit: Fit,
+    *,
+    target_sd: float | None = None,
+    target_probability: float | None = None,
+    seeds: Sequence[int] | None = None,
+    items: Sequence[float] | None = None,
+    languages: Sequence[int] | None = None,
+    tasks: Sequence[int] | None = None,
+    test_size: float | None = None,
+    fixed: Sequence[str] = (),
+    cost_seed: float | None = None,
+    cost_item: float | None = None,
+    cost_language: float | None = None,
+    cost_task: float | None = None,
+    ci_prob: float = names.CI_PROB,
+) -> Plan:
+    """Decision study: how precise other designs would be, and the cheapest that suffices.
+
+    Parameters
+    ----------
+    fit : Fit
+        Of which the variance components are taken, draw by draw.
+    target_sd : float, optional
+        Largest standard deviation, in score units, that chance may give the difference
+        of two models' means; a design reaches it when its posterior mean does.
+    target_probability : float, optional
+        Smallest probability that two models of the population come out in the right
+        order, between 0.5 and 1.
+    seeds : sequence of int, optional
+        Seeds per cell to try; around the present number when left out, as all of these.
+    items : sequence of float, optional
+        Sizes of a test set to try: relative to the present ones, or numbers of items
+        when `test_size` is given.
+    languages, tasks : sequence of int, optional
+        Numbers to try.
+    test_size : float, optional
+        Items in one of the present test sets.
+    fixed : sequence of {"language", "task"}
+        Facets whose levels are the very ones that matter, not a sample of others.
+    cost_seed, cost_item, cost_language, cost_task : float, optional
+        See :class:`Costs`; 0 when left out. Without any of them an answer costs 1.
+    ci_prob : float
+        Probability inside the equal-tailed intervals.
+
+    Returns
+    -------
+    Plan
+        The designs with their precision and cost, and the cheapest that suffices.
+
+    Raises
+    ------
+    InputError
+        If a number makes no sense, or asks for what the fit knows nothing about.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Once, if the convergence gate of the fit failed.
+
+    References
+    ----------
+    Brennan (2001), Generalizability Theory; paper 001, section 3.
+    """
+    warn_of_gates({"the fit": fit.gate}, stacklevel=2)
+    _check_number("target_sd", target_sd, above=0.0)
+    _check_number("target_probability", target_probability, above=0.5, below=1.0)
+    _check_number("test_size", test_size, above=0.0)
+    _check_number("ci_prob", ci_prob, above=0.0, below=1.0)
+    fixed_facets = _facets(fixed)
+    costs = _costs(seed=cost_seed, item=cost_item, language=cost_language, task=cost_task)
+    variances = read_plan_variances(fit.data, fixed=fixed_facets, seed=int(fit.run["seed"]))
+    present = present_study(fit.data, variances)
+    asked = {"seeds": seeds, "items": items, "languages": languages, "tasks": tasks}
+    grid = _grid(asked, present, variances, test_size=test_size)
+    studies = [present, *(study for study in grid if not _same(study, present))]
+    table = study_table(variances, studies, ci_prob=ci_prob)
+    place = list(table.columns).index("tasks") + 1
+    if test_size is not None:
+        table.insert(place, "n_items", table["items"] * test_size)
+        place += 1
+    table.insert(place, "cost", [costs.of(study, test_size=test_size) for study in studies])
+    in_grid = np.array([any(_same(present, s) for s in grid), *([True] * (len(studies) - 1))])
+    reaches = reaches_targets(table, target_sd=target_sd, target_probability=target_probability)
+    row = cheapest_study(table, reaches & in_grid)
+    table = table.assign(
+        present=np.arange(len(table)) == 0,
+        in_grid=in_grid,
+        reaches_target=reaches,
+        best=np.arange(len(table)) == (-1 if row is None else row),
+    )
+    numeric = [*_FACETS, *table.columns[place:]]
+    best = (
+        None
+        if row is None
+        else {c: float(table[c].iloc[row]) for c in numeric if table[c].dtype.kind == "f"}
+    )
+    return Plan(
+        table=table,
+        best=best,
+        sentence=_sentence(
+            table, row, target_sd, target_probability, variances=variances, test_size=test_size
+        ),
+        notes=((GATE_FAILED,) if fit.gate.status == "fail" else ()) + variances.notes,
+        target_sd=target_sd,
+        target_probability=target_probability,
+        test_size=test_size,
+        fit=fit,
+    )
+
+
+def _costs(**given: float | None) -> Costs:
+    for name, value in given.items():
+        if value is not None and not (math.isfinite(value) and value >= 0.0):
+            raise InputError(f"cost_{name} must be a number of at least 0, got {value:g}")
+    known = {name: value for name, value in given.items() if value is not None}
+    return Costs(**known) if known else Costs(item=1.0)
+
+
+def _facets(fixed: Sequence[str]) -> tuple[Facet, ...]:
+    known: tuple[Facet, ...] = get_args(Facet)
+    for word in fixed:
+        if word not in known:
+            raise InputError(
+                f"fixed must be language or task, got {word!r}{did_you_mean(word, known)}"
+            )
+    return tuple(facet for facet in known if facet in fixed)
+
+
+def _check_number(name: str, value: float | None, *, above: float, below: float = math.inf) -> None:
+    if value is None or above < value < below:
+        return
+    limits = f"above {above:g}" if below == math.inf else f"between {above:g} and {below:g}"
+    raise InputError(f"{name} must lie {limits}, got {value:g}")
+
+
+def _same(one: Study, other: Study) -> bool:
+    return bool(np.array_equal(one, other, equal_nan=True))
+
+
+def _grid(
+    asked: dict[str, Sequence[int] | Sequence[float] | None],
+    present: Study,
+    variances: PlanVariances,
+    *,
+    test_size: float | None,
+) -> list[Study]:
+    levels = {}
+    for facet in _FACETS:
+        here = float(getattr(present, facet))
+        given = asked[facet]
+        if given is None:
+            levels[facet] = _around(facet, here, variances, test_size)
+            continue
+        if not given:
+            raise InputError(f"{facet}: no number given")
+        for value in given:
+            whole = facet != "items"
+            if not (math.isfinite(value) and value > 0.0 and (not whole or value == int(value))):
+                kind = "whole numbers of at least 1" if whole else "numbers above 0"
+                raise InputError(f"{facet} must be {kind}, got {value:g}")
+        levels[facet] = sorted({float(value) for value in given})
+        if facet == "items" and test_size is not None:
+            levels[facet] = [value / test_size for value in levels[facet]]
+        if math.isnan(here):
+            what = "replicates by seed" if facet == "seeds" else "test-set noise"
+            raise InputError(
+                f"{facet} cannot be planned: the table of this fit tells nothing of {what}"
+            )
+        if facet in ("languages", "tasks") and here == 1.0 and levels[facet] != [1.0]:
+            raise InputError(
+                f"{facet} cannot be planned: this fit has a single {facet[:-1]}, so what others "
+                "would add is not known"
+            )
+    number = math.prod(len(values) for values in levels.values())
+    if number > _MAX_STUDIES:
+        raise InputError(f"the grid has {number} designs, more than {_MAX_STUDIES}; ask for fewer")
+    return [Study(*values) for values in product(*(levels[facet] for facet in _FACETS))]
+
+
+def _around(
+    facet: str, here: float, variances: PlanVariances, test_size: float | None
+) -> list[float]:
+    """Levels around the present one; just that one where nothing else can be said."""
+    if math.isnan(here):
+        return [math.nan]
+    if facet == "items":
+        if test_size is None:
+            return list(_STEPS)
+        return sorted({max(1.0, np.ceil(step * test_size)) / test_size for step in _STEPS})
+    if facet == "seeds":
+        return sorted({*map(float, _SEEDS), here})
+    # The present levels of a fixed facet are the ones that matter.
+    if here == 1.0 or facet[:-1] in variances.fixed:
+        return [here]
+    return sorted({float(max(1, round(step * here))) for step in _STEPS})
+
+
+def _targeted(plan: Plan) -> bool:
+    return plan.target_sd is not None or plan.target_probability is not None
+
+
+def _shown_rows(table: pd.DataFrame, *, targeted: bool) -> list[int]:
+    """Present design first, then what answers the question."""
+    grid = table[table["in_grid"] & ~table["present"]]
+    if targeted and table["reaches_target"].any():
+        part = grid[grid["reaches_target"]].sort_values(["cost", "sd_difference_mean"])
+    elif targeted:
+        part = grid.sort_values(["sd_difference_mean", "cost"])
+    else:
+        # One facet at a time.
+        present = table.loc[0, list(_FACETS)].to_numpy(dtype=float)
+        values = grid[list(_FACETS)].to_numpy(dtype=float)
+        known = ~np.isnan(present)
+        part = grid[(values[:, known] != present[known]).sum(axis=1) == 1]
+        return [0, *part.index]
+    return [0, *part.index[:_SHOWN]]
+
+
+def _which(fit: Fit) -> str:
+    run = fit.run
+    return f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}"
+
+
+def _words(row: pd.Series, test_size: float | None) -> str:
+    texts = []
+    for facet in ("languages", "tasks", "seeds"):
+        if not math.isnan(row[facet]):
+            texts.append(f"{row[facet]:g} {facet if row[facet] != 1 else facet[:-1]}")
+    if not math.isnan(row["items"]):
+        texts.append(
+            f"test sets {row['items']:g} times the present size"
+            if test_size is None
+            else f"{row['items'] * test_size:g} items"
+        )
+    return ", ".join(texts)
+
+
+def _number(row: pd.Series, name: str) -> str:
+    mean, lower, upper = (row[f"{name}_{part}"] for part in ("mean", "lower", "upper"))
+    return f"{mean:.3g}" + ("" if math.isnan(lower) else f" [{lower:.3g}, {upper:.3g}]")
+
+
+def _precision(row: pd.Series) -> str:
+    return (
+        f"sd of a difference {_number(row, 'sd_difference')}, "
+        f"P(right order) {_number(row, 'p_correct')}"
+    )
+
+
+def _sentence(
+    table: pd.DataFrame,
+    best: int | None,
+    target_sd: float | None,
+    target_probability: float | None,
+    *,
+    variances: PlanVariances,
+    test_size: float | None,
+) -> str:
+    wanted = [] if target_sd is None else [f"an sd of a difference of at most {target_sd:g}"]
+    if target_probability is not None:
+        wanted.append(f"a probability of the right order of at least {target_probability:g}")
+    limit = _limit(table, variances)
+    if not wanted:
+        row = table.iloc[0]
+        return f"Present design: {_words(row, test_size)}; {_precision(row)}.{limit}"
+    goal = " and ".join(wanted)
+    if best is not None:
+        row = table.iloc[best]
+        return (
+            f"Cheapest design with {goal}: {_words(row, test_size)}; {_precision(row)}; "
+            f"cost {row['cost']:g}."
+        )
+    grid = table[table["in_grid"]]
+    row = grid.iloc[int(np.argmin(grid["sd_difference_mean"]))]
+    short = []
+    if target_sd is not None and row["sd_difference_mean"] > target_sd:
+        short.append(f"{row['sd_difference_mean'] - target_sd:.3g} above the sd asked for")
+    if target_probability is not None and row["p_correct_mean"] < target_probability:
+        missing = target_probability - row["p_correct_mean"]
+        short.append(f"{missing:.3g} below the probability asked for")
+    return (
+        f"No design of the grid has {goal}. The most precise one is {_words(row, test_size)}; "
+        f"{_precision(row)}: {' and '.join(short)}.{limit}"
+    )
+
+
+def _limit(table: pd.DataFrame, variances: PlanVariances) -> str:
+    """What seeds and items without end would leave."""
+    known = [
+        word
+        for word, values in (("seeds", variances.seed), ("items", variances.test_set))
+        if values is not None
+    ]
+    if not known:
+        return ""
+    languages, tasks = (float(table[facet].iloc[0]) for facet in ("languages", "tasks"))
+    endless = Study(math.inf, math.inf, languages, tasks)
+    left = np.sqrt(2.0 * error_variance(variances, endless).mean(axis=1)).mean()
+    return (
+        f" With the present numbers of languages and tasks, {' and '.join(known)} without end "
+        f"leave an sd of {left:.3g}."
+    )

@@ -1,0 +1,18 @@
+"""Readers: files of a table or of an evaluation tool in, raw tables out."""
+
+from __future__ import annotations
+
+from bayeseval.readers.base import Options, Reading
+from bayeseval.readers.detect import READERS, TABLE, detect, read_results
+from bayeseval.readers.tabular import TABULAR_SUFFIXES, read_table
+
+__all__ = [
+    "READERS",
+    "TABLE",
+    "TABULAR_SUFFIXES",
+    "Options",
+    "Reading",
+    "detect",
+    "read_results",
+    "read_table",
+]

@@ -1,0 +1,90 @@
+"""ZIP archives within bounds: Excel workbooks and logs of Inspect."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Final
+
+from bayeseval._text import plain
+from bayeseval.errors import InputError
+from bayeseval.readers.base import MAX_BYTES
+
+__all__ = ["refuse_zip_bomb"]
+
+_ZSTD: Final = 93
+_CHUNK: Final = 1 << 20
+# Of a member: its signature, and the lengths of its name and of what else there is to say.
+_HEADER: Final = struct.Struct("<4s22xHH")
+
+
+def refuse_zip_bomb(path: Path, *, limit: int = MAX_BYTES, unpack: bool = False) -> None:
+    """Refuse an archive that would unpack to more than `limit` bytes.
+
+    The sizes are those that the archive states; Python's zipfile reads no more than them.
+    With `unpack` they are proven, for readers that read on: it takes time, but no memory.
+
+    Raises
+    ------
+    InputError
+        If it is too large, or no archive.
+    """
+    bad = None
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+            if unpack and size <= limit:
+                bad = _differs(path, archive)
+    except (
+        *(zipfile.BadZipFile, zlib.error, OSError, ValueError, EOFError),
+        *(NotImplementedError, RuntimeError, struct.error),
+    ) as problem:
+        raise InputError(f"{path}: damaged ZIP archive: {plain(str(problem))[:200]}") from problem
+    if size > limit:
+        raise InputError(
+            f"{path}: unpacked, the file has {size / 1e9:.1f} GB; at most {limit / 1e9:.1f} GB"
+            " are read"
+        )
+    if bad is not None:
+        raise InputError(f"{path}: damaged ZIP archive: {plain(bad)} is not what its entry says")
+
+
+def _differs(path: Path, archive: zipfile.ZipFile) -> str | None:
+    """The first member that is not what its entry says."""
+    for entry in archive.infolist():
+        # Python knows zstd from 3.14 on.
+        size = _unpacked_zstd if entry.compress_type == _ZSTD else _unpacked
+        if size(path, archive, entry) != entry.file_size:
+            return entry.filename
+    return None
+
+
+def _unpacked(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> int:
+    """The size of a member; one that goes on has another checksum, and counts as -1."""
+    size = 0
+    try:
+        with archive.open(entry) as member:
+            while piece := member.read(_CHUNK):
+                size += len(piece)
+    except zipfile.BadZipFile:
+        return -1
+    return size
+
+
+def _unpacked_zstd(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> int:
+    """The size of a member, or something above what its entry says."""
+    import pyarrow as pa
+
+    with pa.memory_map(str(path)) as file:
+        header = file.read_at(_HEADER.size, entry.header_offset)
+        mark, names, extra = _HEADER.unpack(header)
+        if mark != b"PK\x03\x04":
+            raise zipfile.BadZipFile(f"no member at byte {entry.header_offset}")
+        start = entry.header_offset + _HEADER.size + names + extra
+        packed = pa.CompressedInputStream(file.get_stream(start, entry.compress_size), "zstd")
+        size = 0
+        while size <= entry.file_size and (piece := packed.read(_CHUNK)):
+            size += len(piece)
+    return size

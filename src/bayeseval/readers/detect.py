@@ -1,0 +1,191 @@
+"""Which reader a file or folder is for, by content: all files of one kind, or a refusal."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from bayeseval._text import counted, shorten
+from bayeseval.errors import InputError, did_you_mean
+from bayeseval.readers.base import Head, Options, Reader, Reading
+from bayeseval.readers.euroeval import EUROEVAL
+from bayeseval.readers.every_eval import EVERY_EVAL
+from bayeseval.readers.every_eval_samples import EVERY_EVAL_SAMPLES
+from bayeseval.readers.grids import GRID_SUFFIXES
+from bayeseval.readers.helm import HELM
+from bayeseval.readers.helm_instances import HELM_INSTANCES
+from bayeseval.readers.inspect_logs import INSPECT, INSPECT_SAMPLES
+from bayeseval.readers.lighteval import LIGHTEVAL
+from bayeseval.readers.lighteval_details import LIGHTEVAL_DETAILS
+from bayeseval.readers.lm_eval import LM_EVAL
+from bayeseval.readers.lm_eval_samples import LM_EVAL_SAMPLES
+from bayeseval.readers.mteb import MTEB
+from bayeseval.readers.tabular import TABULAR_SUFFIXES
+from bayeseval.readers.wide import WIDE
+
+__all__ = ["READERS", "TABLE", "Found", "detect", "read_results"]
+
+READERS: Final[tuple[Reader, ...]] = (
+    LM_EVAL,
+    LM_EVAL_SAMPLES,
+    LIGHTEVAL,
+    LIGHTEVAL_DETAILS,
+    EUROEVAL,
+    EVERY_EVAL,
+    EVERY_EVAL_SAMPLES,
+    MTEB,
+    HELM,
+    HELM_INSTANCES,
+    INSPECT,
+    INSPECT_SAMPLES,
+    WIDE,
+)
+"""Formats of evaluation tools, asked in this order."""
+
+TABLE: Final = "table"
+"""Name of what is no tool's format: a table with one score per row."""
+
+_MAX_FILES: Final = 100_000
+_SUFFIXES: Final = (".json", ".jsonl", ".gz", ".eval", ".parquet", *GRID_SUFFIXES)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The files of one format, those that hold its details, and the others of the folder."""
+
+    reader: Reader
+    paths: Sequence[Path]
+    details: Mapping[str, int] = field(default_factory=dict)
+    others: Sequence[Path] = ()
+
+
+def detect(path: Path, *, format: str | None = None) -> Found | None:
+    """The tool's format of a file or folder; None for a table.
+
+    Parameters
+    ----------
+    path : Path
+        A file, or a folder that is searched with the folders in it.
+    format : str, optional
+        Name of the format, where the user decides.
+
+    Raises
+    ------
+    InputError
+        If a folder holds files of several kinds, or none of the one asked for.
+    """
+    allowed = [reader.name for reader in READERS]
+    if format is not None and format not in (*allowed, TABLE):
+        raise InputError(
+            f"no format {format!r}{did_you_mean(format, [*allowed, TABLE])}"
+            f" (formats: {', '.join([TABLE, *allowed])})"
+        )
+    if format == TABLE:
+        return None
+    files = [path] if path.is_file() else sorted(_files(path))
+    groups: dict[str, list[Path]] = defaultdict(list)
+    for file in files:
+        searched = path.is_file() or file.suffix.casefold() in _SUFFIXES
+        reader = _reader_of(file) if searched else None
+        groups[TABLE if reader is None else reader.name].append(file)
+    by_name = {reader.name: reader for reader in READERS}
+    if format is not None:
+        if path.is_file():
+            return Found(by_name[format], [path])
+        chosen = by_name[format]
+        if chosen.files_of in groups:
+            groups = {**groups, format: groups.pop(chosen.files_of)}
+        if format not in groups:
+            raise InputError(f"{path}: no {chosen.title} are in it")
+    else:
+        kinds = [by_name[name] for name in groups if name != TABLE]
+        kinds = [kind for kind in kinds if not set(kind.after) & set(groups)]
+        if not kinds:
+            return None
+        _refuse_mixture(path, kinds, groups)
+        chosen = kinds[0]
+    details = {
+        name: len(paths)
+        for name, paths in groups.items()
+        if name != TABLE and chosen.name in by_name[name].after
+    }
+    taken = {file for name in (chosen.name, *details) for file in groups[name]}
+    others = [file for file in files if file not in taken]
+    return Found(chosen, groups[chosen.name], details, others)
+
+
+def _refuse_mixture(path: Path, kinds: Sequence[Reader], groups: dict[str, list[Path]]) -> None:
+    beside = {name for kind in kinds for name in kind.beside}
+    tables = [
+        file
+        for file in groups.get(TABLE, [])
+        if file.parent == path
+        and file.suffix.casefold() in TABULAR_SUFFIXES
+        and file.name not in beside
+    ]
+    parts = [(kind.title, kind.name, groups[kind.name]) for kind in kinds]
+    parts += [("tables", TABLE, tables)] if tables else []
+    if len(parts) > 1:
+        listed = " and ".join(
+            f"{t} ({shorten([f.name for f in fs], limit=2)})" for t, _, fs in parts
+        )
+        choices = " or ".join(f"--format {name}" for _, name, _ in parts)
+        raise InputError(f"{path}: the folder holds {listed}; choose with {choices}")
+
+
+def read_results(found: Found, options: Options) -> Reading:
+    """Read what :func:`detect` found; the report says what it was taken for."""
+    reading = found.reader.read(found.paths, options)
+    notes = [
+        f"read as {found.reader.title} ({counted(len(found.paths), 'file')});"
+        f" --format {TABLE} reads a plain table"
+    ]
+    by_name = {reader.name: reader for reader in READERS}
+    for name, number in found.details.items():
+        notes.append(
+            f"{counted(number, 'file')} of {by_name[name].title} not read; --format {name} reads"
+            " them instead"
+        )
+    if found.others:
+        names = shorten([file.name for file in found.others], limit=4)
+        notes.append(f"{counted(len(found.others), 'other file')} in the folder not read: {names}")
+    return Reading(reading.tables, (*notes, *reading.notes))
+
+
+def _reader_of(path: Path) -> Reader | None:
+    head = Head.of(path)
+    return next((reader for reader in READERS if reader.sniff(path, head)), None)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Files that a tool may have written; hidden ones left out, links followed once."""
+    top = folder.stat()
+    seen = {(top.st_dev, top.st_ino)}
+    count = 0
+
+    def refuse(problem: OSError) -> None:
+        raise InputError(
+            f"{problem.filename}: cannot be read: {problem.strerror or problem}"
+        ) from problem
+
+    for root, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
+        inside = []
+        for name in folders:
+            if name.startswith("."):
+                continue
+            status = (Path(root) / name).stat()
+            if (status.st_dev, status.st_ino) not in seen:
+                seen.add((status.st_dev, status.st_ino))
+                inside.append(name)
+        folders[:] = inside
+        for name in names:
+            path = Path(root) / name
+            if not name.startswith(".") and path.is_file():
+                count += 1
+                if count > _MAX_FILES:
+                    raise InputError(f"{folder}: more than {_MAX_FILES:,} files")
+                yield path

@@ -1,0 +1,246 @@
+"""EuroEval (once ScandEval): ``euroeval_benchmark_results.jsonl``, one dataset per line.
+
+Every dataset is evaluated on ten bootstrapped test sets, the same for all models; their
+ten scores are in ``results.raw`` on the scale 0-1, their mean in ``results.total`` on the
+scale 0-100. The ``_se`` beside it is 1.96 standard errors of the mean, as ``aggregate_scores``
+of EuroEval's ``scores.py`` returns it, and as the ten scores that are quoted in its issues
+615 and 617 show to 6 and to 16 digits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from bayeseval._text import counted, shorten, show
+from bayeseval.errors import InputError
+from bayeseval.readers.base import (
+    Head,
+    Options,
+    Reader,
+    Reading,
+    as_list,
+    as_mapping,
+    as_number,
+    as_text,
+    joined_languages,
+    json_lines,
+)
+from bayeseval.readers.lm_eval import common_folder
+from bayeseval.readers.scores import Score, settle
+
+__all__ = ["EUROEVAL", "Evaluated", "spread"]
+
+_NORMAL_95: Final = 1.96
+# A macro language beside its varieties, which EuroEval lists together.
+_FAMILIES: Final = {
+    "no": frozenset(["no", "nb", "nn"]),
+    "pt": frozenset(["pt", "pt-pt", "pt-br"]),
+}
+_AS_PRINTED: Final = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """One line: a model on a dataset.
+
+    Parameters
+    ----------
+    model, dataset, task : str
+    languages : tuple of str
+    raw : list
+        Scores of the bootstrap iterations, by metric; empty when there are none.
+    total : mapping
+        Means and their half intervals.
+    where : str
+    run : str
+        Sorts runs of one cell by their time.
+    variant : str
+        How the model was prompted.
+    """
+
+    model: str
+    dataset: str
+    task: str
+    languages: tuple[str, ...]
+    raw: Sequence[Any]
+    total: Mapping[str, Any]
+    where: str
+    run: str
+    variant: str = ""
+
+
+def _sniff(path: Path, head: Head) -> bool:
+    if not head.text.startswith("{") or not head.has("dataset", "task", "model", "results"):
+        return False
+    return bool({"dataset_languages", "languages"} & set(head.keys)) and '"total"' in head.text
+
+
+def _read(paths: Sequence[Path], options: Options) -> Reading:
+    lines = [line for path in options.each(paths) for line in _newest_last(list(_lines(path)))]
+    scores, notes = spread(lines)
+    return settle(scores, source=common_folder(paths), options=options, notes=notes)
+
+
+def _lines(path: Path) -> Iterator[Evaluated]:
+    for number, record in json_lines(path):
+        where = f"{path}, line {number}"
+        results = as_mapping(record.get("results"), f"{where}: results")
+        raw = results.get("raw", [])
+        if isinstance(raw, dict):
+            raw = raw.get("test", raw.get("val", []))
+        languages = record.get("dataset_languages", record.get("languages"))
+        yield Evaluated(
+            model=as_text(record.get("model"), f"{where}: model"),
+            dataset=as_text(record.get("dataset"), f"{where}: dataset"),
+            task=as_text(record.get("task"), f"{where}: task"),
+            languages=tuple(
+                as_text(one, f"{where}: languages")
+                for one in as_list(languages, f"{where}: languages")
+            ),
+            raw=as_list(raw, f"{where}: results: raw"),
+            total=as_mapping(results.get("total"), f"{where}: results: total"),
+            where=where,
+            run="",
+            variant=variant_of(record),
+        )
+
+
+def _newest_last(lines: Sequence[Evaluated]) -> Iterator[Evaluated]:
+    """The lines of one file, to which new results are appended.
+
+    Only the file itself says which is newer: two files with one cell have no order.
+    """
+    newest = {(line.model, line.dataset, line.variant): line.where for line in lines}
+    for line in lines:
+        last = newest[line.model, line.dataset, line.variant] == line.where
+        yield replace(line, run="newest" if last else "")
+
+
+def variant_of(settings: Mapping[str, Any]) -> str:
+    """How the model was prompted; truth values may be texts, as Every Eval Ever wants them."""
+    few, validation = (
+        {"true": True, "false": False}.get(str(settings.get(name)).casefold())
+        for name in ("few_shot", "validation_split")
+    )
+    said = [] if few is None else ["few-shot" if few else "zero-shot"]
+    return ", ".join([*said, "validation split"] if validation else said)
+
+
+def spread(lines: Sequence[Evaluated]) -> tuple[list[Score], list[str]]:
+    """Scores of all lines, one for each bootstrap iteration where all have them, and notes.
+
+    EuroEval's task (``sentiment-classification``) is what languages share and becomes
+    our dataset; where a language has several datasets for it, they are kept apart.
+    """
+    if not lines:
+        return [], []
+    datasets: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for line in lines:
+        datasets[line.task, _language(line)].add(line.dataset)
+    apart = {task for (task, _), found in datasets.items() if len(found) > 1}
+    found: list[tuple[Score, list[Score]]] = []
+    for line in lines:
+        name = f"{line.task}/{_stem(line)}" if line.task in apart else line.task
+        found += list(_means_and_iterations(line, name))
+    # The records of a task are all replicated, or none is.
+    lacking = {(mean.dataset, mean.metric) for mean, iterations in found if not iterations}
+    scores: list[Score] = []
+    for mean, iterations in found:
+        scores += [mean] if (mean.dataset, mean.metric) in lacking else iterations
+    notes = ["EuroEval's tasks are the datasets here: languages share them"]
+    if apart:
+        notes.append(f"several datasets of one language kept apart for {shorten(sorted(apart))}")
+    if any(score.boot is not None for score in scores):
+        notes.append("raw scores of the bootstrap iterations read as boot, in percent")
+    if lacking:
+        means = len({score.where for score in scores if score.boot is None})
+        notes.append(
+            f"means read of {counted(means, 'result')}, because their datasets do not have all raw"
+            f" scores: se is the file's _se over {_NORMAL_95}, because that is 1.96 standard errors"
+        )
+    return scores, notes
+
+
+def _stem(line: Evaluated) -> str:
+    """The dataset's name without a language at its end: scala of scala-nb."""
+    head, dash, end = line.dataset.rpartition("-")
+    return head if dash and end in line.languages else line.dataset
+
+
+def _language(line: Evaluated) -> str:
+    codes = list(dict.fromkeys(code.casefold() for code in line.languages))
+    for macro, family in _FAMILIES.items():
+        if set(codes) <= family and len(codes) > 1:
+            varieties = [code for code in codes if code != macro]
+            return varieties[0] if len(varieties) == 1 else macro
+    if not codes:
+        raise InputError(f"{line.where}: no language is named")
+    return joined_languages(line.languages)
+
+
+def _means_and_iterations(line: Evaluated, dataset: str) -> Iterator[tuple[Score, list[Score]]]:
+    """By metric, the mean and the bootstrap iterations; none where they do not fit the mean."""
+    metrics = [
+        name.removeprefix("test_").removeprefix("val_")
+        for name in line.total
+        if not name.endswith("_se") and not name.startswith("num_failed")
+    ]
+    for rank, metric in enumerate(dict.fromkeys(metrics)):
+        half = _total(line, metric, "_se")
+        mean = Score(
+            model=line.model,
+            dataset=dataset,
+            language=_language(line),
+            metric=metric,
+            value=_total(line, metric, ""),
+            where=line.where,
+            se=None if half is None else half / _NORMAL_95,
+            variant=line.variant,
+            run=line.run,
+            rank=rank,
+        )
+        raw = _iterations(line, metric, mean.value)
+        yield (
+            mean,
+            [
+                replace(
+                    mean, value=v, se=None, boot=str(i), where=f"{line.where}, iteration {i + 1}"
+                )
+                for i, v in enumerate(raw or ())
+            ],
+        )
+
+
+def _total(line: Evaluated, metric: str, ending: str) -> float | None:
+    for prefix in ("test_", "val_", ""):
+        name = f"{prefix}{metric}{ending}"
+        if name in line.total:
+            return as_number(line.total[name], f"{line.where}: results: total: {name}")
+    return None
+
+
+def _iterations(line: Evaluated, metric: str, total: float | None) -> list[float] | None:
+    """Scores of the iterations on the scale of their mean `total`; None if they do not fit."""
+    values = []
+    for i, entry in enumerate(line.raw, start=1):
+        where = f"{line.where}: results: raw: {i}"
+        if not isinstance(entry, dict):
+            raise InputError(f"{where}: expected an object with metrics, got {show(entry)}")
+        found = next((entry[n] for n in (metric, f"test_{metric}") if n in entry), None)
+        values.append(as_number(found, f"{where}: {metric}"))
+    known = [value for value in values if value is not None]
+    if total is None or len(known) < 2 or len(known) < len(values):
+        return None
+    mean = math.fsum(known) / len(known)
+    for factor in (100.0, 1.0):
+        if math.isclose(factor * mean, total, rel_tol=_AS_PRINTED, abs_tol=_AS_PRINTED):
+            return [factor * value for value in known]
+    return None
+
+
+EUROEVAL: Final = Reader("euroeval", "EuroEval results", _sniff, _read)

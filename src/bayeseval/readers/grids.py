@@ -1,0 +1,301 @@
+"""Grids of text cells in CSV, TSV, Markdown, LaTeX and Excel files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import warnings
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from bayeseval._optional import require
+from bayeseval._text import plain
+from bayeseval.errors import InputError
+from bayeseval.readers.archives import refuse_zip_bomb
+from bayeseval.readers.base import decode, file_bytes
+
+__all__ = ["GRID_SUFFIXES", "Grid", "first_rows", "grids_of", "is_workbook"]
+
+GRID_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".md", ".tex", ".xlsx")
+
+_EXPECTED: Final = "expected a table"
+_MAX_CELLS: Final = 5_000_000
+# openpyxl takes some seconds for 10 MB, and ten times their memory.
+_MAX_WORKBOOK: Final = 1 << 26
+_RULE: Final = re.compile(r"\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?")
+_TABULAR: Final = re.compile(
+    r"\\begin\{(tabular\*?|tabularx|longtable|array)\}(.*?)\\end\{\1\}", re.DOTALL
+)
+# Macros of which only the last argument is seen on paper.
+_WRAPPERS: Final = re.compile(
+    r"\\(?:textbf|textit|textsc|texttt|textrm|textsf|textcolor\{[^{}]*\}|underline|uline|emph|mathbf"
+    r"|mathrm|mathit|bm|bfseries|makecell(?:\[[^\]]*\])?|rotatebox(?:\[[^\]]*\])?\{[^{}]*\}|mbox|text"
+    r"|multirow(?:\[[^\]]*\])?\{[^{}]*\}(?:\[[^\]]*\])?\{[^{}]*\}|cellcolor(?:\[[^\]]*\])?\{[^{}]*\}"
+    r"|small|footnotesize|scriptsize)\s*\{([^{}]*)\}"
+)
+_MULTICOLUMN: Final = re.compile(r"\\multicolumn\{(\d{1,4})\}\{[^{}]*\}\{((?:[^{}]|\{[^{}]*\})*)\}")
+_MARKS: Final = {
+    r"\dagger": "†",
+    r"\ddagger": "‡",
+    r"\dag": "†",
+    r"\ddag": "‡",
+    r"\star": "*",
+    r"\ast": "*",
+    r"\pm": "±",
+    r"\%": "%",
+    r"\&": "&",
+    r"\_": "_",
+    r"\#": "#",
+    r"\textendash": "–",
+    r"\cellcolor": "",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table as it stands in a file.
+
+    Parameters
+    ----------
+    name : str
+        What the file calls it: a sheet's or file's name, or its caption.
+    place : str
+        What a row is called in messages, file included: ``"t.xlsx, sheet 'A', row"``.
+    rows : list of list of str
+        Texts of the cells, the header first; all rows have the same length.
+    numbers : list of int
+        Where each row stands, 1-based.
+    """
+
+    name: str
+    place: str
+    rows: list[list[str]]
+    numbers: list[int]
+
+
+def is_workbook(path: Path) -> bool:
+    """Whether a file is an Excel workbook of the kind that openpyxl reads."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "xl/workbook.xml" in archive.namelist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return False
+
+
+def grids_of(path: Path) -> list[Grid]:
+    """All tables of a file.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is damaged or too large.
+    """
+    if is_workbook(path):
+        return _workbook(path)
+    text = decode(file_bytes(path, limit=1 << 28), str(path), expected=_EXPECTED)
+    return _grids_of_text(text, path)
+
+
+def first_rows(path: Path, text: str, *, whole: bool) -> list[list[str]]:
+    """The first rows of a text file, of which the end may be missing."""
+    found = _grids_of_text(text, path, whole=whole)
+    return found[0].rows if found else []
+
+
+def _grids_of_text(text: str, path: Path, *, whole: bool = True) -> list[Grid]:
+    if r"\begin{tab" in text or r"\begin{longtable" in text:
+        if not whole:
+            text += r"\end{tabular}\end{tabularx}\end{tabular*}\end{longtable}"
+        return list(_latex(text, path))
+    if any(_RULE.fullmatch(line.strip()) and "|" in line for line in text.split("\n")[:400]):
+        return list(_markdown(text, path))
+    return _delimited(text, path, whole=whole)
+
+
+def _delimited(text: str, path: Path, *, whole: bool) -> list[Grid]:
+    lines = text.splitlines()
+    header = next((line for line in lines if line.strip()), "")
+    delimiter = max("\t,;", key=header.count)
+    if not header.count(delimiter):
+        return []
+    # The last line of a beginning may be cut.
+    reader = csv.reader(io.StringIO(text, newline="") if whole else lines[:-1], delimiter=delimiter)
+    rows, numbers, start = [], [], 1
+    try:
+        for row in reader:
+            if any(cell.strip() for cell in row):
+                rows.append([cell.strip() for cell in row])
+                numbers.append(start)
+            start = reader.line_num + 1
+    except csv.Error as problem:
+        raise InputError(f"{path}, line {start}: not valid CSV: {plain(str(problem))}") from problem
+    return _grid(path.stem, f"{path}, line", rows, numbers)
+
+
+def _grid(name: str, place: str, rows: list[list[str]], numbers: list[int]) -> list[Grid]:
+    if len(rows) < 2:
+        return []
+    width = max(map(len, rows))
+    return [Grid(name, place, [row + [""] * (width - len(row)) for row in rows], numbers)]
+
+
+def _markdown(text: str, path: Path) -> Iterator[Grid]:
+    lines = text.splitlines()
+    found: list[tuple[list[list[str]], list[int], str]] = []
+    heading = ""
+    rows: list[list[str]] = []
+    numbers: list[int] = []
+    for number, raw in enumerate([*lines, ""], start=1):
+        line = raw.strip()
+        if "|" in line:
+            if not _RULE.fullmatch(line):
+                inner = line.removeprefix("|").removesuffix("|")
+                rows.append([_plain_cell(cell) for cell in re.split(r"(?<!\\)\|", inner)])
+                numbers.append(number)
+            continue
+        if rows:
+            found.append((rows, numbers, heading))
+            rows, numbers = [], []
+        if line.startswith("#"):
+            heading = line.lstrip("# ").strip()
+    for rows, numbers, name in found:
+        yield from _grid(
+            name if len(found) > 1 and name else path.stem, f"{path}, line", rows, numbers
+        )
+
+
+def _plain_cell(cell: str) -> str:
+    return cell.replace(r"\|", "|").replace("<br>", " ").strip()
+
+
+def _latex(text: str, path: Path) -> Iterator[Grid]:
+    without = re.sub(r"(?<!\\)%[^\n]*", "", text)
+    found = list(_TABULAR.finditer(without))
+    for match in found:
+        line = without[: match.start(2)].count("\n") + 1
+        body = _after_columns(match[2], match[1])
+        line += match[2][: len(match[2]) - len(body)].count("\n")
+        rows: list[list[str]] = []
+        numbers: list[int] = []
+        for piece in re.split(r"\\\\(?:\[[^\]]*\])?|\\tabularnewline", body):
+            lead = len(piece) - len(piece.lstrip())
+            cells = _latex_row(piece)
+            if any(cells):
+                rows.append(cells)
+                numbers.append(line + piece[:lead].count("\n"))
+            line += piece.count("\n")
+        caption = re.search(r"\\label\{(?:tab(?:le)?:)?([^{}]+)\}", without[match.end() :][:400])
+        name = caption[1] if caption and len(found) > 1 else path.stem
+        yield from _grid(name, f"{path}, line", rows, numbers)
+
+
+def _after_columns(body: str, environment: str) -> str:
+    """The body behind the column specification ``{l|rr}``, which may have braces in it."""
+    rest = re.sub(r"^\s*\[[^\]]*\]", "", body)
+    for _ in range(2 if environment in ("tabularx", "tabular*") else 1):
+        rest = rest.lstrip()
+        depth = 0
+        for place, character in enumerate(rest):
+            depth += (character == "{") - (character == "}")
+            if not depth:
+                rest = rest[place + 1 :] if rest.startswith("{") else rest
+                break
+    return rest
+
+
+def _latex_row(piece: str) -> list[str]:
+    piece = re.sub(
+        r"\\(?:hline|toprule|midrule|bottomrule|endhead|endfirsthead|endfoot"
+        r"|(?:cmidrule|cline)(?:\([^)]*\))?(?:\[[^\]]*\])?\{[^{}]*\}|addlinespace(?:\[[^\]]*\])?"
+        r"|rowcolor(?:\[[^\]]*\])?\{[^{}]*\})",
+        " ",
+        piece,
+    )
+    cells: list[str] = []
+    for cell in re.split(r"(?<!\\)&", piece):
+        span = _MULTICOLUMN.search(cell)
+        if span is not None:
+            cell = cell[: span.start()] + span[2] + cell[span.end() :]
+        text = _latex_text(cell)
+        # The cells that a wide one covers carry its text, as a header of groups needs it.
+        cells += [text] * (min(int(span[1]), 1000) if span is not None else 1)
+    return cells
+
+
+def _latex_text(cell: str) -> str:
+    cell = cell.strip()
+    for _ in range(6):
+        shorter = _WRAPPERS.sub(r"\1", cell)
+        if shorter == cell:
+            break
+        cell = shorter
+    for macro, mark in sorted(_MARKS.items(), key=lambda pair: -len(pair[0])):
+        cell = re.sub(
+            re.escape(macro) + (r"(?![A-Za-z])" if macro[-1].isalpha() else ""), mark, cell
+        )
+    cell = re.sub(r"\\(?:bf|it|rm|small|tiny|scriptsize|footnotesize|bfseries|itshape)\b", "", cell)
+    # An error set as a subscript of a number; in a name, as in Qwen_2.5, it is none.
+    cell = re.sub(
+        r"^([^A-Za-z]*\d[^A-Za-z]*)_\{?\s*±?\s*([\d.]+)\s*\}?(?=\s*\$?$)", r"\1 ± \2", cell
+    )
+    cell = re.sub(r"\^\{([^{}]*)\}", r"\1", cell).replace("$", "").replace("~", " ")
+    cell = cell.replace("^", "").replace("---", "—").replace("--", "–")
+    return " ".join(cell.replace("{", "").replace("}", "").split())
+
+
+def _workbook(path: Path) -> list[Grid]:
+    refuse_zip_bomb(path, limit=_MAX_WORKBOOK)
+    openpyxl = require("openpyxl", "excel")
+    try:
+        # openpyxl leaves a file open that it opened itself and cannot read.
+        with path.open("rb") as file, warnings.catch_warnings():
+            # Styles and extensions that openpyxl does not know are no matter of ours.
+            warnings.simplefilter("ignore")
+            return _sheets(openpyxl, file, path)
+    except InputError:
+        raise
+    # openpyxl lets whatever its XML parser and its own checks raise through.
+    except Exception as problem:
+        raise InputError(
+            f"{path}: damaged Excel workbook: {plain(str(problem).partition(chr(10))[0])[:200]}"
+        ) from problem
+
+
+def _sheets(openpyxl: Any, file: BinaryIO, path: Path) -> list[Grid]:
+    book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+    try:
+        sheets = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"]
+        return [grid for sheet in sheets for grid in _sheet(sheet, path, many=len(sheets) > 1)]
+    finally:
+        book.close()
+
+
+def _sheet(sheet: Any, path: Path, *, many: bool) -> list[Grid]:
+    sheet.reset_dimensions()
+    rows: list[list[str]] = []
+    numbers: list[int] = []
+    cells = 0
+    for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
+        cells += len(row) + 1
+        if cells > _MAX_CELLS:
+            raise InputError(f"{path}: sheet {sheet.title!r} has more than {_MAX_CELLS:,} cells")
+        texts = [_cell_text(value) for value in row]
+        while texts and not texts[-1]:
+            texts.pop()
+        if texts:
+            rows.append(texts)
+            numbers.append(number)
+    name = sheet.title if many else path.stem
+    return _grid(name, f"{path}, sheet {sheet.title!r}, row", rows, numbers)
+
+
+def _cell_text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return repr(value) if isinstance(value, float) else str(value).strip()

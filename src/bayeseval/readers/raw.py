@@ -1,0 +1,162 @@
+"""A table as a reader hands it over: untouched cells, and where each row stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayeseval.errors import InputError
+from bayeseval.readers.typed import TypedCells
+
+__all__ = [
+    "Cells",
+    "Column",
+    "Dropped",
+    "Nested",
+    "RawTable",
+    "make_table",
+    "object_array",
+    "with_constants",
+]
+
+Cells = npt.NDArray[np.object_]
+Column = Cells | TypedCells
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Rows left out for one reason.
+
+    Parameters
+    ----------
+    reason : str
+        Why, in words.
+    counts : tuple of (str, int)
+        Label of what was left out and the number of rows, in order of the label.
+    first : str
+        File and row of the first such row.
+    """
+
+    reason: str
+    counts: tuple[tuple[str, int], ...]
+    first: str
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows left out for this reason."""
+        return sum(count for _, count in self.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """A list or an object where one value was expected; `why` says what is wrong."""
+
+    why: str
+
+    def __repr__(self) -> str:
+        return self.why
+
+
+@dataclass(frozen=True, slots=True)
+class RawTable:
+    """One file's cells.
+
+    Parameters
+    ----------
+    source : str
+        The file (or frame) as the user named it; starts every message.
+    place : str
+        What a row is called in this format: ``line``, ``record`` or ``row``.
+    numbers : array of int, shape (n,)
+        Where each row stands, 1-based: the physical line, or the record's position.
+    columns : mapping of str to array of object or TypedCells, shape (n,)
+        Cells by column, in the file's order. None is a missing cell.
+    where : tuple of str, optional
+        For a table made of many files: the place of every row in words, file included;
+        ``numbers`` count into it from 1.
+    dropped : tuple of Dropped
+        What the reader itself left out, such as averages beside what they average.
+    """
+
+    source: str
+    place: str
+    numbers: npt.NDArray[np.int64]
+    columns: Mapping[str, Column]
+    where: tuple[str, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def at(self, position: int, column: str | None = None) -> str:
+        """``"scores.csv, line 7, column 'F1'"``."""
+        number = int(self.numbers[position])
+        where = self.where[number - 1] if self.where else f"{self.source}, {self.place} {number}"
+        return where if column is None else f"{where}, column {column!r}"
+
+    def take(self, positions: npt.NDArray[Any]) -> RawTable:
+        """The rows at `positions` (indices or a mask)."""
+        return replace(
+            self,
+            numbers=self.numbers[positions],
+            columns={name: cells[positions] for name, cells in self.columns.items()},
+        )
+
+
+def object_array(values: Any) -> Cells:
+    """One-dimensional object array; never two-dimensional, whatever the cells hold."""
+    items = list(values)
+    cells: Cells = np.empty(len(items), dtype=object)
+    cells[:] = items
+    return cells
+
+
+def make_table(
+    source: str, place: str, numbers: Iterable[int], columns: Iterable[tuple[str, Any]]
+) -> RawTable:
+    """Check the header; an unnamed column (a written row index) is named by its position.
+
+    Raises
+    ------
+    InputError
+        If two columns have the same name.
+    """
+    named: dict[str, Column] = {}
+    for position, (raw_name, cells) in enumerate(columns, start=1):
+        name = raw_name.strip() or f"(unnamed column {position})"
+        if name in named:
+            first = list(named).index(name) + 1
+            raise InputError(
+                f"{source}: two columns are named {name!r} (columns {first} and {position});"
+                " rename one"
+            )
+        named[name] = cells if isinstance(cells, TypedCells) else object_array(cells)
+    return RawTable(
+        source=source,
+        place=place,
+        numbers=np.asarray(
+            numbers if isinstance(numbers, range) else list(numbers), dtype=np.int64
+        ),
+        columns=named,
+    )
+
+
+def with_constants(table: RawTable, constants: Mapping[str, Any]) -> RawTable:
+    """The table with a column for each constant.
+
+    Raises
+    ------
+    InputError
+        If the table has a column of that name already.
+    """
+    both = [name for name in constants if name in table.columns]
+    if both:
+        raise InputError(
+            f"{table.source}: {both[0]!r} is given as a constant and is a column of the table"
+        )
+    added = {name: object_array([value] * len(table)) for name, value in constants.items()}
+    return replace(table, columns={**table.columns, **added})

@@ -1,0 +1,441 @@
+"""From all numbers that a tool wrote to one score per cell: metric, direction, re-runs.
+
+Evaluation tools write several metrics per task, some of which are better when lower,
+and a folder often holds several runs. What is chosen and what is left out is said in
+the load report.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from bayeseval._text import counted, shorten
+from bayeseval.errors import InputError, did_you_mean
+from bayeseval.languages.same import one_label_each
+from bayeseval.readers.base import Options, Reading
+from bayeseval.readers.raw import Column, Dropped, RawTable, object_array
+
+__all__ = ["Score", "choose", "lower_is_better", "settle"]
+
+# In this order where a task has several; what is not listed comes after, as the files have it.
+_MAIN: Final = (
+    *("acc", "accuracy", "exact_match", "em", "macro_f1", "f1", "mcc", "ndcg_at_10", "main_score"),
+    *("chrf++", "chrf", "comet", "bleu", "rougeL", "acc_norm"),
+)
+_FILTERS: Final = ("none", "", "strict-match", "flexible-extract")
+_LOWER: Final = frozenset(
+    [
+        *("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "bpb", "ppl"),
+        *("ter", "wer", "cer", "brier_score", "ece", "loss", "mse", "mae", "rmse", "error"),
+        *("error_rate", "likelihood_diff", "pct_stereotype", "toxicity"),
+    ]
+)
+# Metrics of items that are right or wrong, for cells where no standard error can show it.
+_RIGHT_OR_WRONG: Final = frozenset(["acc", "acc_norm", "accuracy", "exact_match", "em"])
+# Standard errors are written with 16 digits, scores that were rounded with fewer.
+_EXACT: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One number that a tool wrote.
+
+    Parameters
+    ----------
+    model, dataset, language, metric : str
+    value : float or None
+        None where the tool wrote that there is none.
+    where : str
+        File and place, for messages.
+    selector : str
+        What else tells the tool's keys apart: the filter of lm-evaluation-harness.
+    se, n, k : float or None
+        Standard error, number of items, number of right ones.
+    higher : bool or None
+        Whether higher is better; None when the tool does not say.
+    lower_bound, upper_bound : float or None
+        Bounds of the metric where the tool gives both.
+    variant : str
+        A setting such as ``5-shot`` that makes another task of the dataset.
+    run : str
+        Sorts runs of one cell by their time.
+    boot : str or None
+        Name of the bootstrap test set.
+    rank : int
+        Place among the task's metrics where the tool has an order of its own.
+    rows : int
+        Rows of the table that it stands for, to count what is left out.
+    """
+
+    model: str
+    dataset: str
+    language: str
+    metric: str
+    value: float | None
+    where: str
+    selector: str = ""
+    se: float | None = None
+    n: float | None = None
+    k: float | None = None
+    higher: bool | None = None
+    lower_bound: float | None = None
+    upper_bound: float | None = None
+    variant: str = ""
+    run: str = ""
+    boot: str | None = None
+    rank: int = 0
+    rows: int = 1
+
+    @property
+    def key(self) -> str:
+        """The metric as the user may name it: ``acc``, or ``exact_match,strict-match``."""
+        plain = self.selector in ("", "none")
+        return self.metric if plain else f"{self.metric},{self.selector}"
+
+
+def lower_is_better(metric: str) -> bool:
+    """Whether a metric of this name is an error or a loss."""
+    return metric.casefold() in _LOWER
+
+
+def settle(
+    scores: Iterable[Score],
+    *,
+    source: str,
+    options: Options,
+    place: str = "score",
+    notes: Sequence[str] = (),
+    dropped: Sequence[Dropped] = (),
+) -> Reading:
+    """One table from all that was read.
+
+    Parameters
+    ----------
+    scores : iterable of Score
+    source : str
+        The file or folder, for messages.
+    options : Options
+        ``metrics`` overrides the choice of the metric.
+    place : str
+        What one score is called in messages.
+    notes, dropped
+        What the reader has to report itself.
+
+    Raises
+    ------
+    InputError
+        If there is nothing, a metric asked for is not there, or one that is better when
+        lower has no bounds.
+    """
+    said = list(notes)
+    left_out = list(dropped)
+    found = choose(scores, source, options, said, left_out)
+    found = _upwards(found, source, said)
+    found = _counted_items(found, said)
+    labels, matched = one_label_each((score.dataset, score.language) for score in found)
+    said += matched
+    return Reading((_table(found, labels, source, place, left_out),), tuple(said))
+
+
+def choose(
+    scores: Iterable[Score],
+    source: str,
+    options: Options,
+    said: list[str],
+    left_out: list[Dropped],
+) -> list[Score]:
+    """Scores of one metric per dataset and of the newest run per cell.
+
+    What was chosen goes to `said`, what was left out to `left_out`.
+
+    Raises
+    ------
+    InputError
+        If there are no scores, or a metric asked for is not there.
+    """
+    found = [_directed(score) for score in scores]
+    if not found:
+        raise InputError(f"{source}: no scores are in it")
+    found = _named_variants(found)
+    found = _chosen_metric(found, source, options, said, left_out)
+    return _newest(found, left_out)
+
+
+def _directed(score: Score) -> Score:
+    if score.higher is None:
+        return replace(score, higher=not lower_is_better(score.metric))
+    return score
+
+
+def _named_variants(scores: list[Score]) -> list[Score]:
+    """Settings become part of the dataset's name where it has several."""
+    variants: dict[str, set[str]] = defaultdict(set)
+    for score in scores:
+        variants[score.dataset].add(score.variant)
+    several = {dataset for dataset, found in variants.items() if len(found) > 1}
+    if not several:
+        return scores
+    return [
+        replace(score, dataset=f"{score.dataset} ({score.variant})")
+        if score.dataset in several and score.variant
+        else score
+        for score in scores
+    ]
+
+
+def _chosen_metric(
+    scores: list[Score],
+    source: str,
+    options: Options,
+    said: list[str],
+    left_out: list[Dropped],
+) -> list[Score]:
+    by_dataset: dict[str, list[Score]] = defaultdict(list)
+    for score in scores:
+        by_dataset[score.dataset].append(score)
+    unused = set(options.metrics) - {"*"} - set(by_dataset)
+    if unused:
+        name = min(unused)
+        raise InputError(
+            f"{source}: --metric names the dataset {name!r}, which is not there"
+            f"{did_you_mean(name, by_dataset)} (datasets: {shorten(sorted(by_dataset), limit=12)})"
+        )
+    kept: list[Score] = []
+    choices: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+    for dataset, group in by_dataset.items():
+        keys = list(dict.fromkeys(score.key for score in group))
+        asked = options.metrics.get(dataset) or options.metrics.get("*")
+        chosen = _asked(asked, keys, dataset, source) if asked else _main(group)
+        kept += [score for score in group if score.key == chosen]
+        if len(keys) > 1:
+            choices[chosen, tuple(sorted(set(keys) - {chosen}))].append(dataset)
+        left_out += _without(group, chosen)
+    for (chosen, others), datasets in choices.items():
+        said.append(
+            f"metric {chosen} taken for {shorten(datasets, limit=6)}"
+            f" (also there: {shorten(others, limit=6)}; choose with --metric)"
+        )
+    return kept
+
+
+def _asked(asked: str, keys: Sequence[str], dataset: str, source: str) -> str:
+    wanted = asked.removesuffix(",none")
+    alike = [key for key in keys if key == wanted] or [
+        key for key in keys if key.partition(",")[0] == wanted
+    ]
+    if not alike:
+        raise InputError(
+            f"{source}: dataset {dataset!r} has no metric {asked!r}{did_you_mean(asked, keys)}"
+            f" (it has {shorten(sorted(keys), limit=12)}); choose per dataset with"
+            f" --metric {dataset}=METRIC"
+        )
+    return min(alike, key=lambda key: _place(_FILTERS, key.partition(",")[2]))
+
+
+def _main(scores: Sequence[Score]) -> str:
+    """The metric that most cells have, higher-is-better first, then in our order."""
+    cells: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for score in scores:
+        cells[score.key].add((score.model, score.language))
+    first = {score.key: score for score in reversed(scores)}
+
+    def order(key: str) -> tuple[bool, int, int, int, int]:
+        score = first[key]
+        return (
+            not score.higher,
+            -len(cells[key]),
+            score.rank,
+            _place(_MAIN, score.metric),
+            _place(_FILTERS, score.selector),
+        )
+
+    return min(cells, key=order)
+
+
+def _place(order: Sequence[str], name: str) -> int:
+    return order.index(name) if name in order else len(order)
+
+
+def _without(scores: Sequence[Score], chosen: str) -> list[Dropped]:
+    """Cells that have other metrics only."""
+    cell = {(s.model, s.language): s for s in reversed(scores)}
+    for score in scores:
+        if score.key == chosen:
+            cell.pop((score.model, score.language), None)
+    if not cell:
+        return []
+    return [_dropped(f"no {chosen}, but another metric", list(cell.values()))]
+
+
+def _dropped(reason: str, scores: Sequence[Score]) -> Dropped:
+    counts: Counter[str] = Counter()
+    for score in scores:
+        counts[f"{score.model}, {score.language}, {score.dataset}"] += score.rows
+    return Dropped(reason, tuple(sorted(counts.items())), scores[0].where)
+
+
+def _upwards(scores: list[Score], source: str, said: list[str]) -> list[Score]:
+    """Scores that are better when lower, mirrored in their bounds."""
+    down = [score for score in scores if not score.higher]
+    if not down:
+        return scores
+    unbounded = {
+        f"{score.dataset} ({score.key})"
+        for score in down
+        if score.lower_bound is None or score.upper_bound is None
+    }
+    if unbounded:
+        raise InputError(
+            f"{source}: lower is better for {shorten(sorted(unbounded))} and no bounds are known"
+            " in which to turn it round; choose another metric with --metric DATASET=METRIC, or"
+            " leave the task out"
+        )
+    said.append(
+        "turned round, because lower is better (score = lower bound + upper bound - value): "
+        + shorten(sorted({f"{score.dataset}:{score.key}" for score in down}))
+    )
+    return [score if score.higher else _mirrored(score) for score in scores]
+
+
+def _mirrored(score: Score) -> Score:
+    if score.value is None or score.lower_bound is None or score.upper_bound is None:
+        return replace(score, higher=True)
+    turned = score.lower_bound + score.upper_bound - score.value
+    name = f"{score.metric} (turned round)"
+    return replace(score, metric=name, value=turned, higher=True, k=None)
+
+
+def _newest(scores: list[Score], left_out: list[Dropped]) -> list[Score]:
+    """Of several runs of a cell, the newest."""
+    newest: dict[tuple[str, str, str], str] = {}
+    for score in scores:
+        cell = (score.model, score.dataset, score.language)
+        newest[cell] = max(newest.get(cell, ""), score.run)
+    kept: list[Score] = []
+    old: list[Score] = []
+    for score in scores:
+        current = newest[score.model, score.dataset, score.language] == score.run
+        (kept if current else old).append(score)
+    if old:
+        left_out.append(_dropped("older run of the same cell", old))
+    return kept
+
+
+def _counted_items(scores: list[Score], said: list[str]) -> list[Score]:
+    """Number of items and of right ones, where the numbers leave no other possibility."""
+    found = [_with_items(score) for score in scores]
+    # One cell whose items were not all right or wrong speaks for its whole dataset.
+    shown: set[tuple[str, str]] = set()
+    refuted: set[tuple[str, str]] = set()
+    for score in found:
+        share = _share(score)
+        if share is not None and 0.0 < share < 1.0:
+            (refuted if score.k is None else shown).add((score.dataset, score.key))
+    binary = {
+        (s.dataset, s.key)
+        for s in found
+        if s.metric in _RIGHT_OR_WRONG or (s.dataset, s.key) in shown
+    } - refuted
+    result = [s if (s.dataset, s.key) in binary else replace(s, k=None) for s in found]
+    certain = sum(map(_certain, result))
+    if certain:
+        said.append(
+            f"a standard error of 0 was not used in {counted(certain, 'cell')} where all items"
+            " are right or all are wrong: it says nothing of how certain the score is"
+        )
+        result = [replace(s, se=None) if _certain(s) else s for s in result]
+    with_k = sum(s.k is not None for s in result)
+    if with_k and any(a.k is None and b.k is not None for a, b in zip(scores, result, strict=True)):
+        said.append(
+            f"numbers of items and of right ones recovered for {counted(with_k, 'cell')}: exact,"
+            " because scores, standard errors and the metric leave no other possibility"
+        )
+    return result
+
+
+def _width(score: Score) -> float:
+    """What a score of 1 is in the score's own units: 100 where the tool says 0 to 100."""
+    upper = score.upper_bound if score.lower_bound == 0.0 else None
+    return 1.0 if upper is None or upper <= 0.0 else upper
+
+
+def _share(score: Score) -> float | None:
+    """The share of right items that a score would be; None if it can be none."""
+    share = None if score.value is None else score.value / _width(score)
+    return share if share is not None and 0.0 <= share <= 1.0 else None
+
+
+def _certain(score: Score) -> bool:
+    """Whether the error is zero only because all items are right, or all are wrong."""
+    return score.se == 0 and (_share(score) in (0.0, 1.0) or score.value == 100.0)
+
+
+def _with_items(score: Score) -> Score:
+    """``n`` and ``k`` of a mean of zeros and ones.
+
+    The standard error s/sqrt(n) of a mean p of zeros and ones (s on n - 1 degrees of
+    freedom) is sqrt(p (1 - p) / (n - 1)); any other values between 0 and 1 with that
+    mean have a smaller one. So an equal one shows that all items were right or wrong.
+    """
+    p, n = _share(score), score.n
+    se = None if score.se is None else score.se / _width(score)
+    if score.k is not None or p is None:
+        return score
+    if p in (0.0, 1.0):
+        return score if n is None else replace(score, k=float(round(p * n)))
+    right = round(p * n) if n is not None else 0
+    if se is None and n is not None and score.metric in _RIGHT_OR_WRONG:
+        # Nothing to check it with but the name; at least it has to be a whole number.
+        return replace(score, k=float(right)) if abs(right - p * n) <= _EXACT * n else score
+    if se is None or not se > 0.0:
+        return score
+    # Divided twice: the square of an absurd error is out of a number's range.
+    implied = p * (1.0 - p) / se / se + 1.0
+    if math.isinf(implied):
+        return score
+    items = float(round(implied)) if n is None else n
+    right = round(p * items)
+    fits = (
+        math.isclose(implied, items, rel_tol=1e-6)
+        and items >= 2
+        and abs(right - p * items) <= _EXACT * items
+    )
+    return replace(score, n=items, k=float(right)) if fits else score
+
+
+def _table(
+    scores: Sequence[Score],
+    labels: Mapping[tuple[str, str], str],
+    source: str,
+    place: str,
+    left_out: Sequence[Dropped],
+) -> RawTable:
+    columns: dict[str, Column] = {
+        "model": object_array(s.model for s in scores),
+        "language": object_array(labels[s.dataset, s.language] for s in scores),
+        "dataset": object_array(s.dataset for s in scores),
+        "metric": object_array(s.key for s in scores),
+        "score": object_array(s.value for s in scores),
+    }
+    for name in ("n", "k", "se", "boot"):
+        values = [getattr(s, name) for s in scores]
+        if any(value is not None for value in values):
+            columns[name] = object_array(values)
+    bounds = [(s.lower_bound, s.upper_bound) for s in scores]
+    if any(b != (None, None) for b in bounds):
+        columns["scale_min"] = object_array(b[0] for b in bounds)
+        columns["scale_max"] = object_array(b[1] for b in bounds)
+    return RawTable(
+        source=source,
+        place=place,
+        numbers=np.arange(1, len(scores) + 1),
+        columns=columns,
+        where=tuple(s.where for s in scores),
+        dropped=tuple(left_out),
+    )

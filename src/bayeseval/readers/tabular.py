@@ -1,0 +1,285 @@
+"""CSV, TSV, JSON, JSONL and Parquet, recognised by their content.
+
+Nothing is converted here: a CSV cell stays the text it is, so that the language
+codes ``no``, ``nan`` (Min Nan Chinese) and ``na`` (Nauru) reach the records whole.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from bayeseval._text import counted, plain, show
+from bayeseval.errors import InputError
+from bayeseval.readers.base import decode, file_bytes, json_problem
+from bayeseval.readers.raw import Nested, RawTable, make_table
+from bayeseval.readers.typed import typed_cells
+
+__all__ = ["TABULAR_SUFFIXES", "parquet_problem", "read_table"]
+
+TABULAR_SUFFIXES: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".pq")
+
+_JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
+_ARCHIVES = {".xlsx": "an Excel workbook", ".eval": "a log of Inspect"}
+_PARQUET_SUFFIXES = (".parquet", ".pq")
+_DELIMITERS = ("\t", ",", ";", "|")
+_EXPECTED = "expected CSV, TSV, JSON, JSONL or Parquet"
+# Characters from which the quick way is worth its checks.
+_LARGE: Final = 1_000_000
+
+
+def read_table(path: Path) -> RawTable:
+    """Read one tabular file.
+
+    Parameters
+    ----------
+    path : Path
+        A CSV, TSV (or other text with tabs, semicolons or bars), JSON (a list of
+        records), JSONL or Parquet file. Text must be UTF-8, with or without a byte
+        order mark.
+
+    Returns
+    -------
+    RawTable
+        Untouched cells and the place of each row.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is not a table; the message is one line.
+    """
+    data = file_bytes(path)
+    source = str(path)
+    if not data:
+        raise InputError(f"{source}: the file is empty (0 bytes); {_EXPECTED}")
+    suffix = path.suffix.casefold()
+    if data.startswith(b"PAR1"):
+        return _read_parquet(data, source)
+    if suffix in _PARQUET_SUFFIXES:
+        raise InputError(f"{source}: not a Parquet file (it does not start with PAR1)")
+    if data.startswith(b"PK\x03\x04") and suffix in _ARCHIVES:
+        # What is whole has been recognised before.
+        raise InputError(
+            f"{source}: not {_ARCHIVES[suffix]}, or a damaged one; was it copied whole?"
+        )
+    text = decode(data, source, expected=_EXPECTED)
+    stripped = text.lstrip()
+    if not stripped:
+        raise InputError(f"{source}: the file holds nothing but blanks; {_EXPECTED}")
+    if stripped[0] in "[{":
+        return _read_json(text, source)
+    if suffix in _JSON_SUFFIXES:
+        raise InputError(
+            f"{source}: not JSON: expected '[' or '{{' at the start, got {show(stripped[:20])}"
+        )
+    if stripped[0] == "<":
+        raise InputError(f"{source}: looks like HTML or XML, not a table; {_EXPECTED}")
+    return _read_delimited(text, source, suffix)
+
+
+def _read_delimited(text: str, source: str, suffix: str) -> RawTable:
+    lines = io.StringIO(text, newline="")
+    first = next(line for line in lines if line.strip())
+    delimiter = _delimiter(first, suffix)
+    if len(text) > _LARGE:
+        quick = _read_plain(text, first, source, delimiter)
+        if quick is not None:
+            return quick
+    lines.seek(0)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    rows: list[list[str]] = []
+    starts: list[int] = []
+    start = 1
+    try:
+        for row in reader:
+            if row and (len(row) > 1 or row[0].strip()):
+                rows.append(row)
+                starts.append(start)
+            start = reader.line_num + 1
+    except csv.Error as problem:
+        reason = str(problem)
+        if reason == "unexpected end of data":
+            reason = "a quote opened here is never closed"
+        raise InputError(f"{source}, line {start}: not valid CSV: {plain(reason)}") from problem
+    if not rows:
+        raise InputError(f"{source}: the file holds nothing but empty cells; {_EXPECTED}")
+    header, *body = rows
+    if not body:
+        raise InputError(f"{source}: the file has a header line and no data")
+    lengths = np.fromiter(map(len, body), dtype=np.int64, count=len(body))
+    wrong = np.flatnonzero(lengths != len(header))
+    if wrong.size:
+        position = int(wrong[0])
+        raise InputError(
+            f"{source}, line {starts[position + 1]}: {counted(len(body[position]), 'field')} where"
+            f" the header has {len(header)}; {counted(int(wrong.size), 'such line')}"
+            " (a value that holds the separator must be quoted)"
+        )
+    columns = zip(*body, strict=True)
+    return make_table(source, "line", starts[1:], zip(header, columns, strict=True))
+
+
+def _read_plain(text: str, first: str, source: str, delimiter: str) -> RawTable | None:
+    """A large table without quotes or blank lines; None for any other, to be explained."""
+    import pyarrow as pa
+    import pyarrow.csv as pc
+
+    blank = "\n\n" in text or "\n\r\n" in text
+    if blank or '"' in text or not text.startswith(first) or text.count("\r") != text.count("\r\n"):
+        return None
+    header = first.rstrip("\r\n").split(delimiter)
+    names = [f"f{i}" for i in range(len(header))]
+    try:
+        table = pc.read_csv(
+            pa.BufferReader(text.encode("utf-8")),
+            read_options=pc.ReadOptions(column_names=names, skip_rows=1),
+            parse_options=pc.ParseOptions(
+                delimiter=delimiter, quote_char=False, ignore_empty_lines=False
+            ),
+            convert_options=pc.ConvertOptions(
+                check_utf8=False,
+                column_types=dict.fromkeys(names, pa.string()),
+                strings_can_be_null=False,
+            ),
+        )
+    except pa.ArrowInvalid:
+        return None
+    if not table.num_rows or len(header) < 2:
+        return None
+    cells = [typed_cells(column) for column in table.columns]
+    if any(column is None for column in cells):
+        return None
+    return make_table(source, "line", range(2, table.num_rows + 2), zip(header, cells, strict=True))
+
+
+def _delimiter(header: str, suffix: str) -> str:
+    """The separator that the file's name promises if the header has it, else the commonest."""
+    promised = {".tsv": "\t", ".csv": ","}.get(suffix)
+    if promised is not None and promised in header:
+        return promised
+    # max() keeps the first of equals, so the order of _DELIMITERS settles a tie.
+    return max(_DELIMITERS, key=header.count)
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> Any:
+    """Object hook: json.loads alone would silently keep the last of equal keys."""
+    record = dict(pairs)
+    if len(record) == len(pairs):
+        return record
+    twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+    return Nested(f"key {twice!r} is given twice")
+
+
+def _parse_json(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=_unique_keys)
+
+
+def _read_json(text: str, source: str) -> RawTable:
+    try:
+        document = _parse_json(text)
+    except json.JSONDecodeError as problem:
+        if text.lstrip().startswith("{") and _is_json_lines(text, problem):
+            return _read_json_lines(text, source)
+        if text.lstrip().startswith("[") and problem.pos >= len(text.rstrip()):
+            message = f"the JSON ends too early ({json_problem(problem)})"
+        else:
+            message = f"not valid JSON: {json_problem(problem)}"
+        raise InputError(
+            f"{source}, line {problem.lineno}, character {problem.colno}: {message}"
+        ) from problem
+    except (ValueError, RecursionError) as problem:
+        raise InputError(f"{source}: not valid JSON: {json_problem(problem)}") from problem
+    if isinstance(document, list):
+        return _from_records(document, range(1, len(document) + 1), source, "record")
+    if isinstance(document, dict) and any(isinstance(v, list | dict) for v in document.values()):
+        keys = ", ".join(show(key) for key in list(document)[:5])
+        raise InputError(
+            f"{source}: expected a list of records [{{...}}, ...], got one object with the keys"
+            f" {keys}"
+        )
+    return _from_records([document], [1], source, "line")
+
+
+def _is_json_lines(text: str, problem: json.JSONDecodeError) -> bool:
+    """One object per line, rather than one broken object over several lines."""
+    if problem.msg.startswith("Extra data"):
+        return True
+    first = next(line for line in text.split("\n") if line.strip())
+    try:
+        json.loads(first)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _read_json_lines(text: str, source: str) -> RawTable:
+    records: list[Any] = []
+    numbers: list[int] = []
+    for number, line in enumerate(io.StringIO(text), start=1):
+        if not line.strip():
+            continue
+        try:
+            records.append(_parse_json(line))
+        except (ValueError, RecursionError) as problem:
+            raise InputError(
+                f"{source}, line {number}: not valid JSON: {json_problem(problem)}"
+                " (one whole object per line)"
+            ) from problem
+        numbers.append(number)
+    return _from_records(records, numbers, source, "line")
+
+
+def _from_records(records: list[Any], numbers: Iterable[int], source: str, place: str) -> RawTable:
+    if not records:
+        raise InputError(f"{source}: the list of records is empty")
+    places = list(numbers)
+    for record, number in zip(records, places, strict=True):
+        if isinstance(record, Nested):
+            raise InputError(f"{source}, {place} {number}: {record.why}")
+        if not isinstance(record, dict):
+            raise InputError(
+                f"{source}, {place} {number}: expected an object with keys and values,"
+                f" got {show(record)}"
+            )
+    keys = dict.fromkeys(key for record in records for key in record)
+    columns = ((key, (_flat(record.get(key)) for record in records)) for key in keys)
+    return make_table(source, place, places, columns)
+
+
+def _flat(value: Any) -> Any:
+    return Nested("a nested value") if isinstance(value, dict | list) else value
+
+
+def _read_parquet(data: bytes, source: str) -> RawTable:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(pa.BufferReader(data))
+        # A column at a time: a damaged page only shows when it is decoded.
+        columns = [
+            (name, typed_cells(column) or [_flat(value) for value in column.to_pylist()])
+            for name, column in zip(table.column_names, table.columns, strict=True)
+        ]
+    except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError) as problem:
+        raise InputError(f"{source}: damaged Parquet file: {parquet_problem(problem)}") from problem
+    if not table.num_rows:
+        raise InputError(f"{source}: the Parquet file has no rows")
+    return make_table(source, "row", range(1, table.num_rows + 1), columns)
+
+
+def parquet_problem(problem: Exception) -> str:
+    """What is wrong with a Parquet file, in words."""
+    reason = " ".join(str(problem).split()).partition(". ")[0]
+    reason = re.sub(r"^Could not open Parquet input source '[^']*': ", "", reason)
+    if "magic bytes not found in footer" in reason:
+        return "its end is missing; was it copied whole?"
+    return plain(reason)[:200]

@@ -1,0 +1,386 @@
+"""Wide tables, as papers print them: models down, languages across, or the other way round.
+
+A cell may hold ``12.3 ± 0.4`` (the second number is a standard error), ``84.6/71.7``
+(two metrics), marks such as daggers, stars and bold type, and ``-`` where nothing was
+measured. A header may have two lines, the upper one naming datasets.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bayeseval._text import counted, shorten, show
+from bayeseval.errors import InputError
+from bayeseval.languages.matching import resolve, understand
+from bayeseval.readers.base import Head, Options, Reader, Reading
+from bayeseval.readers.columns import resolve_columns
+from bayeseval.readers.grids import GRID_SUFFIXES, Grid, first_rows, grids_of, is_workbook
+from bayeseval.readers.lm_eval import common_folder
+from bayeseval.readers.raw import RawTable, make_table
+from bayeseval.readers.scores import Score, settle
+
+__all__ = ["WIDE", "Cell", "parse_cell"]
+
+_MARKS: Final = "*†‡§¶♣♠♦♥◦•↑↓▲▼†ªº¹²³⁴⁵⁶⁷⁸⁹✓`"
+_NUMBER: Final = r"[-+−]?\d+(?:\.\d*)?|[-+−]?\.\d+"
+_CELL: Final = re.compile(
+    rf"(?P<values>(?:{_NUMBER})(?:\s*/\s*(?:{_NUMBER}))*)\s*%?"
+    rf"(?:\s*(?:±|\+-|\+/-)\s*(?P<se>{_NUMBER})\s*%?|\s*\(\s*(?:±|\+-|\+/-)\s*(?P<in>{_NUMBER})\s*\))?"
+)
+_MISSING: Final = frozenset(
+    ["", "-", "--", "---", "–", "—", "−", "n/a", "na", "nan", "none", "null", "x", "✗", "/", "?"]
+)
+# "all" and its like alone or with what they are over; a model may be called all-MiniLM-L6-v2.
+_AVERAGES: Final = re.compile(
+    r"(?:macro|micro|overall|total|all|unweighted)?[\s\-_.]*(?:avg|average|mean|μ|ø)\.?"
+    r"(?:[\s\-_(]+.*)?"
+    r"|(?:all|overall|macro|total)(?:[\s\-_]*(?:languages|langs|tasks|datasets|scores?))?"
+    r"(?:\s*\(.*\))?",
+    re.IGNORECASE,
+)
+_MODEL: Final = frozenset(["model", "models", "modelname", "system", "method", "llm", "name", ""])
+_DATASET: Final = frozenset(["dataset", "task", "benchmark", "testset", "corpus"])
+_METRIC: Final = frozenset(["metric", "measure"])
+# What tables say of models beside their scores.
+_ABOUT: Final = frozenset(
+    [
+        *("size", "params", "parameters", "#params", "rank", "type", "date", "year", "license"),
+        *("licence", "url", "link", "release", "released", "#", "no", "shots", "shot", "version"),
+        *("open", "context", "organization", "organisation", "org", "developer", "architecture"),
+    ]
+)
+# So many of the headers have to be languages before a table is taken for a wide one.
+_SHARE: Final = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What a printed cell says."""
+
+    values: tuple[float, ...]
+    se: float | None = None
+    marked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where things stand in a grid whose languages are across.
+
+    ``groups`` are the datasets named above the columns, empty where there are none.
+    """
+
+    labels: Mapping[str, int]
+    languages: Mapping[int, str]
+    groups: Mapping[int, str]
+    header: int
+    averages: tuple[str, ...]
+    about: tuple[str, ...]
+    foreign: tuple[str, ...]
+
+
+def parse_cell(text: str) -> Cell | None:
+    """Numbers of a printed cell; None when it says that nothing was measured.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    bare = text.replace("**", "").replace("__", "").strip()
+    bare = re.sub(r"</?(?:b|i|u|sup|sub|strong|em)>", "", bare)
+    bare = bare.strip(_MARKS + " \u00a0").replace("\u00a0", " ").replace("\u2009", " ")
+    bare = re.sub(rf"[{re.escape(_MARKS)}]+(?=\s*(?:±|\+-|\+/-|/|$))", "", bare).strip()
+    if bare.casefold() in _MISSING:
+        return None
+    found = _CELL.fullmatch(bare)
+    if found is None:
+        raise ValueError(text)
+    values = tuple(_number(value) for value in found["values"].split("/"))
+    error = found["se"] or found["in"]
+    return Cell(values, None if error is None else _number(error), marked=bare != text.strip())
+
+
+def _number(text: str) -> float:
+    number = float(text.strip().replace("−", "-"))
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+def _sniff(path: Path, head: Head) -> bool:
+    if head.data.startswith(b"PK\x03\x04"):
+        return is_workbook(path)
+    text = head.text
+    if not text or text[0] in "[{<" or "\0" in text:
+        return False
+    if path.suffix.casefold() not in (*GRID_SUFFIXES, ""):
+        return False
+    printed = text.lstrip().startswith("|") or "\\begin{tab" in text
+    try:
+        rows = first_rows(path, text, whole=head.size <= len(head.data))
+    except InputError:
+        return False
+    return bool(rows) and (printed or _oriented(rows[:40]) is not None)
+
+
+def _read(paths: Sequence[Path], options: Options) -> Reading:
+    scores: list[Score] = []
+    tidy: list[RawTable] = []
+    notes: dict[str, None] = {}
+    source = common_folder(paths)
+    grids = [grid for path in options.each(paths) for grid in grids_of(path)]
+    if not grids:
+        raise InputError(f"{source}: no table with a header and rows is in it")
+    for grid in grids:
+        table = _tidy(grid)
+        if table is not None:
+            tidy.append(table)
+        else:
+            scores += _wide_scores(grid, notes)
+    if not scores and not tidy:
+        raise InputError(f"{source}: no score is left ({'; '.join(notes) or 'no cell has one'})")
+    if not scores:
+        if options.metrics:
+            raise InputError(f"{source}: --metric is for wide tables; this has a row per score")
+        return Reading(tuple(tidy), tuple(notes))
+    reading = settle(scores, source=source, options=options, notes=[*notes], place="cell")
+    return Reading((*reading.tables, *tidy), reading.notes)
+
+
+def _tidy(grid: Grid) -> RawTable | None:
+    """A grid with one score per row, handed on as it is."""
+    header, *body = grid.rows
+    if not _has_our_columns(header):
+        return None
+    columns = ((name, [row[i] or None for row in body]) for i, name in enumerate(header))
+    source, _, place = grid.place.rpartition(", ")
+    return make_table(source, place, grid.numbers[1:], columns)
+
+
+def _has_our_columns(header: Sequence[str]) -> bool:
+    """Whether model, language and score are columns of their own."""
+    names = [name or f"({i})" for i, name in enumerate(header)]
+    try:
+        resolve_columns(names, source="", explicit={})
+    except InputError:
+        return False
+    return True
+
+
+def _oriented(rows: list[list[str]]) -> tuple[_Layout, list[list[str]]] | None:
+    """Layout of a wide table and its rows, with the languages across; None for others."""
+    if _has_our_columns(rows[0]):
+        return None
+    layout = _layout(rows)
+    if layout is not None:
+        return layout, rows
+    turned = [list(column) for column in zip(*rows, strict=True)]
+    # Models down and languages beside them: a row per score, not a header of two lines.
+    if _fold(_clean(turned[0][0])) in _MODEL - {""}:
+        return None
+    layout = _layout(turned)
+    return None if layout is None else (layout, turned)
+
+
+def _layout(rows: list[list[str]]) -> _Layout | None:
+    for depth in (1, 2):
+        if len(rows) > depth:
+            found = _layout_below(rows, depth)
+            if found is not None:
+                return found
+    return None
+
+
+def _layout_below(rows: list[list[str]], depth: int) -> _Layout | None:
+    if depth == 2 and _fold(_clean(rows[0][0])) not in _DATASET | _MODEL:
+        return None
+    names = [_clean(cell) for cell in rows[depth - 1]]
+    upper = [_clean(cell) for cell in rows[0]] if depth == 2 else [""] * len(names)
+    # A group's name stands above its first column only; the others are blank.
+    for place in range(1, len(upper)):
+        upper[place] = upper[place] or upper[place - 1]
+    body = rows[depth:]
+    lead = 0
+    while lead < len(names) and _is_label_column([row[lead] for row in body]):
+        lead += 1
+    languages, averages, about, foreign = {}, [], [], []
+    for place in range(max(lead, 1), len(names)):
+        name = names[place]
+        if not name:
+            continue
+        if _AVERAGES.fullmatch(name):
+            averages.append(name)
+        elif _fold(name) in _ABOUT:
+            about.append(name)
+        elif understand(name) is not None:
+            languages[place] = name
+        else:
+            foreign.append(name)
+    if len(languages) < 2 or len(languages) < _SHARE * (len(languages) + len(foreign)):
+        return None
+    groups = {place: upper[place] for place in languages}
+    if len({(groups[p], name) for p, name in languages.items()}) < len(languages):
+        # A language named again and again is a column of a table with a row per score.
+        return None
+    if not _mostly_scores([row[place] for row in body for place in languages]):
+        return None
+    labels = _label_columns([n or upper[i] for i, n in enumerate(names[: max(lead, 1)])])
+    if labels is None:
+        return None
+    about += [names[i] for i in range(lead) if i not in labels.values() and names[i]]
+    return _Layout(
+        labels=labels,
+        languages=languages,
+        groups=groups,
+        header=depth,
+        averages=tuple(dict.fromkeys(averages)),
+        about=tuple(dict.fromkeys(about)),
+        foreign=tuple(dict.fromkeys(foreign)),
+    )
+
+
+def _is_label_column(cells: Sequence[str]) -> bool:
+    """Whether a column holds names rather than scores."""
+    return any(cell.strip() for cell in cells) and not _mostly_scores(cells)
+
+
+def _mostly_scores(cells: Sequence[str]) -> bool:
+    """Whether half of the cells that are filled hold numbers, or say that there is none."""
+    filled = [cell for cell in cells if cell.strip()]
+    scores = 0
+    for cell in filled:
+        try:
+            parse_cell(cell)
+        except ValueError:
+            continue
+        scores += 1
+    return bool(filled) and scores >= 0.5 * len(filled)
+
+
+def _label_columns(names: Sequence[str]) -> dict[str, int] | None:
+    """Which of the leading columns is the model's, the dataset's and the metric's."""
+    labels: dict[str, int] = {}
+    for place, name in enumerate(names):
+        for kind, known in (("model", _MODEL), ("dataset", _DATASET), ("metric", _METRIC)):
+            if _fold(name) in known and kind not in labels:
+                labels[kind] = place
+                break
+    if "model" not in labels:
+        rest = [place for place in range(len(names)) if place not in labels.values()]
+        # The first column of languages or of models has any name.
+        labels |= {"model": rest[0]} if rest else {}
+    return labels if "model" in labels else None
+
+
+def _why_no_language(name: str) -> str:
+    try:
+        resolve(name)
+    except InputError as problem:
+        # What is allowed is known to who has written the other headers.
+        return str(problem).partition("; allowed")[0]
+    return f"{name!r} is no language"
+
+
+def _clean(cell: str) -> str:
+    bare = cell.replace("**", "").strip(_MARKS + " ")
+    return re.sub(r"</?(?:b|i|u|sup|strong|em)>", "", bare).strip()
+
+
+def _fold(name: str) -> str:
+    return re.sub(r"[\s_\-.]+", "", name.casefold())
+
+
+def _wide_scores(grid: Grid, notes: dict[str, None]) -> Iterator[Score]:
+    found = _oriented(grid.rows)
+    if found is None:
+        header = [cell for cell in grid.rows[0] if cell]
+        raise InputError(
+            f"{grid.place} {grid.numbers[0]}: neither one row per score nor languages across or"
+            f" down: found {shorten(map(show, header), limit=8)}"
+        )
+    layout, rows = found
+    turned = rows is not grid.rows
+    if layout.foreign:
+        raise InputError(
+            f"{grid.place} {grid.numbers[0]}: {_why_no_language(layout.foreign[0])}; all other"
+            " headers are languages: rename it, or take it out of the table"
+        )
+    for what, names in (("averages", layout.averages), ("about the models", layout.about)):
+        if names:
+            notes[f"{'rows' if turned else 'columns'} not read, {what}: {shorten(names)}"] = None
+    counts: Counter[str] = Counter()
+    last: dict[str, str] = {}
+    for number, row in enumerate(rows[layout.header :], start=layout.header):
+        labels = _row_labels(row, layout, last)
+        if labels is None:
+            continue
+        if _AVERAGES.fullmatch(labels["model"]):
+            notes[f"{'columns' if turned else 'rows'} not read, averages: {labels['model']}"] = None
+            continue
+        for place, language in layout.languages.items():
+            # Places are told in the grid as it stands in the file.
+            at = (place, number) if turned else (number, place)
+            where = f"{grid.place} {grid.numbers[at[0]]}, column {at[1] + 1}"
+            try:
+                cell = parse_cell(row[place])
+            except ValueError:
+                raise InputError(f"{where}: {show(row[place])} is not a score") from None
+            if cell is None:
+                counts["missing"] += 1
+                continue
+            counts["marked"] += cell.marked
+            counts["se"] += cell.se is not None
+            dataset = labels.get("dataset") or layout.groups[place] or grid.name
+            yield from _cell_scores(cell, labels, dataset, language, where)
+    for what, text in (
+        ("missing", "without a score (empty, -)"),
+        ("se", "with a standard error (the number behind ±)"),
+    ):
+        if counts[what]:
+            notes[f"{grid.name}: {counted(counts[what], 'cell')} {text}"] = None
+
+
+def _row_labels(row: Sequence[str], layout: _Layout, last: dict[str, str]) -> dict[str, str] | None:
+    """Labels of a row; a blank repeats the one above it. None for a row without scores."""
+    if not any(row[place].strip() for place in layout.languages):
+        # A line that names the models below it, or is blank.
+        return None
+    labels = {}
+    for kind, place in layout.labels.items():
+        text = _clean(row[place])
+        labels[kind] = last[kind] = text or last.get(kind, "")
+    return labels
+
+
+def _cell_scores(
+    cell: Cell, labels: Mapping[str, str], dataset: str, language: str, where: str
+) -> Iterator[Score]:
+    metric = labels.get("metric") or ""
+    names = [metric or "score"]
+    if len(cell.values) > 1:
+        said = re.search(r"\(?([\w.+-]+(?:\s*/\s*[\w.+-]+)+)\)?\s*$", metric or dataset)
+        names = [name.strip() for name in said[1].split("/")] if said else []
+        if len(names) != len(cell.values):
+            names = [f"value {i}" for i in range(1, len(cell.values) + 1)]
+        elif not metric:
+            dataset = dataset[: said.start()].strip() or dataset if said else dataset
+    for name, value in zip(names, cell.values, strict=True):
+        yield Score(
+            model=labels["model"],
+            dataset=dataset,
+            language=language,
+            metric=name,
+            value=value,
+            where=where,
+            # One error beside two values belongs to neither for certain.
+            se=cell.se if len(cell.values) == 1 else None,
+        )
+
+
+WIDE: Final = Reader("wide", "wide tables (models by languages)", _sniff, _read)

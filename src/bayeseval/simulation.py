@@ -1,0 +1,476 @@
+"""Tables with known truth: the ground of recovery tests and calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import special
+
+from bayeseval import names
+from bayeseval._random import generator
+from bayeseval._typing import Floats
+from bayeseval.errors import InputError, did_you_mean
+from bayeseval.records import Records
+from bayeseval.spec import ModelSpec, load_spec
+
+__all__ = ["Simulation", "simulate"]
+
+
+# Orders of magnitude of a real benchmark on a 0-100 scale (MEGA, `crossed`).
+_DEFAULT_SDS = {
+    "sd_language": 10.0,
+    "sd_task": 16.0,
+    "sd_model": 12.0,
+    "sd_language_task": 7.0,
+    "sd_model_task": 7.0,
+    "sd_model_language": 5.5,
+    "sd_model_language_dataset": 5.0,
+    "sd_model_language_task": 4.0,
+    "sd_residual": 6.0,
+    "sd_log_residual": 0.3,
+    "nu": 5.0,
+    "sd_seed_model": 0.8,
+    "sd_boot_model": 1.0,
+    "sd_seed_boot_model": 0.4,
+    "sd_log_seed": 0.3,
+    "sd_log_boot": 0.3,
+    "sd_log_seed_boot": 0.3,
+}
+# The same on a logit link.
+_LOGIT_SDS = {
+    "sd_language": 0.5,
+    "sd_task": 0.8,
+    "sd_model": 0.6,
+    "sd_language_task": 0.35,
+    "sd_model_task": 0.35,
+    "sd_model_language": 0.3,
+    "sd_model_language_dataset": 0.25,
+    "sd_model_language_task": 0.2,
+    "sd_residual": 0.4,
+    "dispersion_beta": 0.15,
+    "dispersion_beta_binomial": 0.15,
+}
+_UPPER = 100.0
+# Nodes and weights of integrals over a standard normal.
+_NODES = np.linspace(-9.0, 9.0, 181)
+_WEIGHTS = np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
+_MAX_TRIES = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """A simulated table and what it was drawn from.
+
+    Attributes
+    ----------
+    records : Records
+        The table, as if loaded from a file.
+    truth : dict of str to ndarray or float
+        ``intercept``, every standard deviation, and for each term its effects:
+        main effects in the order of ``records.coords``; interaction effects as a
+        full grid over the crossed factors, in the order of the term's factors. With
+        replicates also ``cell_mean``, the score of every cell without seed and
+        test-set noise, and ``sd_<source>_cell``, both of the shape of `expected`.
+    potential : ndarray, shape (n_languages, n_tasks)
+        True PP_lt (paper 000, Eq. 2), score units.
+    expected : ndarray, shape (n_languages, n_tasks, n_models)
+        Expected score of every model on every pair, score units.
+    """
+
+    records: Records
+    truth: Mapping[str, Floats | float]
+    potential: Floats
+    expected: Floats
+
+    @property
+    def language_potential(self) -> Floats:
+        """True LP_l (paper 000, Eq. 3), shape (n_languages,), score units."""
+        return np.asarray(self.potential.mean(axis=1))
+
+
+def simulate(
+    spec: str | ModelSpec = "additive",
+    *,
+    n_languages: int = 12,
+    n_tasks: int = 5,
+    n_models: int = 6,
+    observed_share: float = 0.7,
+    intercept: float = 60.0,
+    sds: Mapping[str, float] | None = None,
+    seed: int = 0,
+    pattern_seed: int | None = None,
+    n_seeds: int = 0,
+    n_boot: int = 0,
+    drop_share: float = 0.0,
+    n_metrics: int = 1,
+    n_items: int = 100,
+    chance: float | None = None,
+) -> Simulation:
+    """Draw an incomplete table from a spec, with replicates of its cells on request.
+
+    Parameters
+    ----------
+    spec : str or ModelSpec
+        The model to draw from.
+    n_languages, n_tasks, n_models : int
+        Shape of the full grid.
+    observed_share : float
+        Share of the language x task x model cells that get a record; every level
+        gets at least two and the table hangs together.
+    intercept : float
+        Grand mean, score units.
+    sds : dict of str to float, optional
+        Standard deviations by parameter name (``sd_language``, ...), and ``nu``;
+        what is left out has the size it has on a real benchmark. Fixed effects
+        are drawn with these too: a fixed effect is one whose size is not pooled,
+        not one that is enormous. With replicates also ``sd_<source>_model``, the
+        typical sd of a source of noise (``seed``, ``boot``, ``seed_boot``), and
+        ``sd_log_<source>``, how much its log differs between cells.
+    seed : int
+        Seed of effects and noise.
+    pattern_seed : int, optional
+        Seed of which cells are observed; `seed` when left out. Giving it keeps
+        the shape of the table while the truth varies.
+    n_seeds, n_boot : int
+        Seeds and bootstrapped test sets of every cell; 0 for none of the kind. The
+        bootstrapped test sets scatter about the test set at hand, which is one draw
+        itself: the mean of a cell's replicates has the variance
+        (sigma^2 + omega^2 (1 + 1/B)) / S + tau^2 (1 + 1/B) about the cell's mean.
+    drop_share : float
+        Chance of each replicate to be missing; every cell keeps two of its seeds
+        and two of its test sets, as far as it has them.
+    n_metrics : int
+        How many tasks in a row are metrics of one dataset, called ``dataset:metric``.
+    n_items : int
+        Items behind every score, for ``binomial`` and ``beta_binomial``.
+    chance : float, optional
+        Chance level of all tasks, score units, for a spec with ``chance: true``.
+
+    Returns
+    -------
+    Simulation
+        Records, and the truth. Under a logit link (one likelihood for all tasks) scores
+        lie between 0 and 100, `sds` are on the logit scale, `intercept` is the score
+        whose logit is the grand mean, and `potential` is the expected score of a model
+        whose effects are drawn from N(0, sd^2) anew. Otherwise scores have no bounds.
+
+    Raises
+    ------
+    InputError
+        If the shape is too small, an sd is unknown or negative, no connected table of
+        that share could be drawn, replicates are asked for of a spec without a
+        normal likelihood, or the spec has covariates.
+    """
+    model = load_spec(spec)
+    if model.covariates:
+        raise InputError(
+            f"no table is drawn from covariates, and {model.name} has "
+            f"{', '.join(one.name for one in model.covariates)}; simulate from a spec without"
+        )
+    logit = _has_logit_link(model, intercept, chance)
+    shape = {names.LANGUAGE: n_languages, names.TASK: n_tasks, names.MODEL: n_models}
+    sources = _sources(model, n_seeds=n_seeds, n_boot=n_boot, drop_share=drop_share)
+    scale = _scales(model, sds or {}, sources)
+    labels = {
+        factor: tuple(f"{factor[0]}{i:0{len(str(size - 1))}d}" for i in range(size))
+        for factor, size in shape.items()
+    }
+    if n_metrics < 1:
+        raise InputError(f"n_metrics must be at least 1, got {n_metrics}")
+    if n_metrics > 1:
+        labels[names.TASK] = tuple(
+            f"d{i // n_metrics:0{len(str(n_tasks - 1))}d}:m{i % n_metrics}" for i in range(n_tasks)
+        )
+    sizes = {**shape, names.DATASET: -(-n_tasks // n_metrics)}
+    observed = _pattern(
+        tuple(shape.values()),
+        observed_share,
+        generator(seed if pattern_seed is None else pattern_seed, "simulate-pattern"),
+    )
+
+    rng = generator(seed, "simulate")
+    centre = float(special.logit(intercept / _UPPER)) if logit else float(intercept)
+    truth: dict[str, Floats | float] = {"intercept": centre}
+    expected = np.full(tuple(shape.values()), centre)
+    potential = np.full((n_languages, n_tasks), centre)
+    for term in model.terms:
+        factors = tuple(term.split(":"))
+        sd = scale[names.sd_name(term)]
+        effects = rng.normal(0.0, sd, size=tuple(sizes[f] for f in factors))
+        if len(factors) == 1 and not (term == names.MODEL and model.population == "models"):
+            effects -= effects.mean()
+        truth[names.sd_name(term)] = sd
+        truth[names.effect_name(term)] = effects
+        if names.DATASET in factors:
+            # One effect for all metrics of a dataset.
+            effects = np.repeat(effects, n_metrics, axis=-1)[..., :n_tasks]
+            factors = (*factors[:-1], names.TASK)
+        expected = expected + _spread(effects, factors)
+        if names.MODEL not in factors:
+            potential = potential + _spread(effects, factors)[..., 0]
+
+    noise_sd = _noise_scale(model, scale, shape, truth, rng)
+    counts = None
+    if logit:
+        floor = 0.0 if chance is None else chance / _UPPER
+        integrated = sum(sd**2 for name, sd in scale.items() if name.startswith("sd_model"))
+        response = _LogitResponse(model.families[0], noise_sd, floor, n_items)
+        score, counts = response.draw(expected, rng)
+        potential = (
+            _UPPER
+            * response.mean(
+                potential[..., None], noise_sd.mean(axis=2, keepdims=True), np.sqrt(integrated)
+            )[..., 0]
+        )
+        expected = _UPPER * response.mean(expected, noise_sd, 0.0)
+    elif model.families[0] == "student_t":
+        truth[names.NU] = scale[names.NU]
+        score = expected + noise_sd * rng.standard_t(scale[names.NU], size=expected.shape)
+    else:
+        score = expected + noise_sd * rng.standard_normal(expected.shape)
+
+    rows = np.argwhere(observed)
+    frame = pd.DataFrame(
+        {
+            factor: [labels[factor][i] for i in rows[:, axis]]
+            for axis, factor in enumerate(names.FACTORS)
+        }
+    )
+    frame[names.SCORE] = score[observed]
+    if counts is not None:
+        frame = frame.assign(n=n_items, k=counts[observed])
+    if chance is not None:
+        frame["chance"] = chance
+    if sources:
+        truth["cell_mean"] = score
+        noise_rng = generator(seed, "simulate-replicates")
+        for source in sources:
+            typical, differ = names.source_model_sd(source), names.source_log_sd(source)
+            truth |= {typical: scale[typical], differ: scale[differ]}
+            truth[names.source_cell_sd(source)] = scale[typical] * np.exp(
+                noise_rng.normal(0.0, scale[differ], size=score.shape)
+            )
+        cell_sds = {
+            source: np.asarray(truth[names.source_cell_sd(source)])[observed] for source in sources
+        }
+        frame = _replicates(
+            frame, cell_sds, max(n_seeds, 1), max(n_boot, 1), drop_share, noise_rng
+        ).drop(columns=[c for c, n in (("seed", n_seeds), ("boot", n_boot)) if n == 0])
+    return Simulation(
+        # One simulated model may well have all its few scores between 0 and 1.
+        records=Records.from_frame(
+            frame,
+            name=f"simulated-{model.name}",
+            mixed_scales="allow",
+            units=(0.0, _UPPER) if logit else None,
+        ),
+        truth=truth,
+        potential=potential,
+        expected=expected,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _LogitResponse:
+    """Scores under a logit link, as shares of the range."""
+
+    family: str
+    noise: Floats
+    floor: float
+    n_items: int
+
+    def share(self, eta: Floats) -> Floats:
+        return np.asarray(self.floor + (1.0 - self.floor) * special.expit(eta))
+
+    def mean(self, eta: Floats, noise: Floats, sd: float) -> Floats:
+        """Expected share with effects of variance sd^2, and logit noise, integrated out."""
+        noisy = self.family == "logit_normal"
+        total = np.zeros(eta.shape)
+        for node, weight in zip(_NODES, _WEIGHTS, strict=True) if sd > 0.0 else ((0.0, 1.0),):
+            share = self.share(eta + sd * node)
+            if noisy:
+                at = special.logit(share)
+                each = (
+                    special.expit(at + noise * z) * w for z, w in zip(_NODES, _WEIGHTS, strict=True)
+                )
+                share = np.sum(list(each), axis=0)
+            total += weight * share
+        return total
+
+    def draw(self, eta: Floats, rng: np.random.Generator) -> tuple[Floats, Floats | None]:
+        """Scores, and counts where they are."""
+        share = self.share(eta)
+        if self.family == "logit_normal":
+            noise = rng.standard_normal(eta.shape)
+            return _UPPER * special.expit(special.logit(share) + self.noise * noise), None
+        if self.family != "binomial":
+            precision = self.noise**-2
+            share = rng.beta(share * precision, (1.0 - share) * precision)
+        if self.family == "beta":
+            return _UPPER * share, None
+        counts = rng.binomial(self.n_items, share).astype(np.float64)
+        return _UPPER * counts / self.n_items, counts
+
+
+def _has_logit_link(model: ModelSpec, intercept: float, chance: float | None) -> bool:
+    """Whether scores are bounded; refuses what cannot be drawn."""
+    if model.likelihood == "card" or len(model.families) > 1:
+        raise InputError(f"{model.name} has several likelihoods; a table is drawn from one")
+    logit = model.families[0] not in names.IDENTITY_LINK
+    if logit and not 0.0 < intercept < _UPPER:
+        raise InputError(f"intercept must lie between 0 and {_UPPER:g}, got {intercept:g}")
+    if model.chance != (chance is not None):
+        said = "has" if model.chance else "has no"
+        raise InputError(f"{model.name} {said} chance levels; give chance where the spec has them")
+    if chance is not None and not 0.0 <= chance < _UPPER:
+        raise InputError(f"chance must lie in [0, {_UPPER:g}), got {chance:g}")
+    return logit
+
+
+def _noise_name(model: ModelSpec) -> str | None:
+    """Parameter of the noise; None for binomial counts, which have none."""
+    family = model.families[0]
+    return None if family == "binomial" else names.DISPERSIONS.get(family, names.SD_RESIDUAL)
+
+
+def _noise_scale(
+    model: ModelSpec,
+    scale: Mapping[str, float],
+    shape: Mapping[str, int],
+    truth: dict[str, Floats | float],
+    rng: np.random.Generator,
+) -> Floats:
+    """Residual sd or dispersion of every cell, also written down as truth."""
+    whole, name = tuple(shape.values()), _noise_name(model)
+    if name is None:
+        return np.zeros(whole)
+    truth[name] = scale[name]
+    factor = model.residual_by
+    if factor is None:
+        return np.full(whole, scale[name])
+    spread = truth[names.SD_LOG_RESIDUAL] = scale[names.SD_LOG_RESIDUAL]
+    levels = scale[name] * np.exp(rng.normal(0.0, spread, size=shape[factor]))
+    truth[names.level_name(name, factor)] = levels
+    return np.broadcast_to(_spread(levels, (factor,)), whole)
+
+
+def _sources(
+    model: ModelSpec, *, n_seeds: int, n_boot: int, drop_share: float
+) -> tuple[names.Source, ...]:
+    """Which sources of noise the replicates have."""
+    for what, number in (("n_seeds", n_seeds), ("n_boot", n_boot)):
+        if number < 0:
+            raise InputError(f"{what} must be zero or more, got {number}")
+    if not 0.0 <= drop_share < 1.0:
+        raise InputError(f"drop_share must lie in [0, 1), got {drop_share:g}")
+    there: dict[names.Source, bool] = {
+        "seed": n_seeds > 0,
+        "boot": n_boot > 0,
+        "seed_boot": n_seeds > 0 and n_boot > 0,
+    }
+    sources = tuple(source for source, is_there in there.items() if is_there)
+    if drop_share > 0.0 and not sources:
+        raise InputError("drop_share leaves out replicates: give n_seeds or n_boot")
+    if sources and model.families != ("normal",):
+        raise InputError(
+            f"replicates need the likelihood normal; {model.name} has {model.families[0]}"
+        )
+    return sources
+
+
+def _replicates(
+    cells: pd.DataFrame,
+    sds: Mapping[names.Source, Floats],
+    n_seeds: int,
+    n_boot: int,
+    drop_share: float,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    """One row per cell, seed and test set, in the place of one row per cell."""
+    n = len(cells)
+
+    def draw(source: names.Source, *shape: int) -> Floats:
+        sd = sds.get(source, np.zeros(n)).reshape(-1, 1, 1)
+        return np.asarray(sd * rng.standard_normal((n, *shape)))
+
+    # The test set at hand is one draw; its bootstraps scatter about it as much again.
+    x = cells[names.SCORE].to_numpy()[:, None, None] + draw("seed", n_seeds, 1)
+    x = x + draw("boot", 1, 1) + draw("boot", 1, n_boot)
+    x = x + draw("seed_boot", n_seeds, 1) + draw("seed_boot", n_seeds, n_boot)
+    kept = rng.random(x.shape) >= drop_share
+    kept[:, :2, :2] = True
+    cell, seed, boot = np.nonzero(kept)
+    frame = cells.iloc[cell].reset_index(drop=True)
+    return frame.assign(**{"seed": seed, "boot": boot, names.SCORE: x[kept]})
+
+
+def _scales(
+    model: ModelSpec, given: Mapping[str, float], sources: tuple[names.Source, ...]
+) -> dict[str, float]:
+    known = [names.sd_name(term) for term in model.terms]
+    known += [name for name in (_noise_name(model),) if name is not None]
+    known += [names.SD_LOG_RESIDUAL] if model.residual_by is not None else []
+    known += [names.NU] if "student_t" in model.families else []
+    for source in sources:
+        known += [names.source_model_sd(source), names.source_log_sd(source)]
+    for name, value in given.items():
+        if name not in known:
+            raise InputError(
+                f"{model.name} has no {name!r}{did_you_mean(name, known)} "
+                f"(it has: {', '.join(known)})"
+            )
+        if not value >= 0.0:
+            raise InputError(f"{name} must be zero or more, got {value}")
+    logit = model.families[0] not in names.IDENTITY_LINK
+    usual = _DEFAULT_SDS | _LOGIT_SDS if logit else _DEFAULT_SDS
+    return {name: float(given.get(name, usual[name])) for name in known}
+
+
+def _pattern(
+    shape: tuple[int, ...], share: float, rng: np.random.Generator
+) -> npt.NDArray[np.bool_]:
+    """Which cells are observed: a fixed count, every level twice, one connected table."""
+    if not 0.0 < share <= 1.0:
+        raise InputError(f"observed_share must lie in (0, 1], got {share:g}")
+    if min(shape) < 1 or shape[0] < 2 or shape[2] < 2:
+        raise InputError(
+            "a table needs at least two languages, one task and two models, got "
+            f"{shape[0]}, {shape[1]} and {shape[2]}"
+        )
+    size = int(np.prod(shape))
+    count = max(1, round(share * size))
+    for _ in range(_MAX_TRIES):
+        observed = np.zeros(size, dtype=bool)
+        observed[rng.choice(size, size=count, replace=False)] = True
+        grid = observed.reshape(shape)
+        if all(
+            grid.sum(axis=tuple(a for a in range(3) if a != axis)).min() >= 2 for axis in range(3)
+        ) and _is_connected(grid):
+            return grid
+    raise InputError(
+        f"no connected table with a share of {share:g} of {shape[0]} x {shape[1]} x {shape[2]} "
+        "cells was found; raise observed_share"
+    )
+
+
+def _is_connected(grid: npt.NDArray[np.bool_]) -> bool:
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components as components
+
+    rows = np.argwhere(grid) + np.array([0, grid.shape[0], grid.shape[0] + grid.shape[1]])
+    size = sum(grid.shape)
+    heads = np.concatenate([rows[:, 0], rows[:, 0]])
+    tails = np.concatenate([rows[:, 1], rows[:, 2]])
+    graph = coo_array((np.ones(len(heads)), (heads, tails)), shape=(size, size))
+    return int(components(graph, directed=False, return_labels=False)) == 1
+
+
+def _spread(effects: Floats, factors: tuple[str, ...]) -> Floats:
+    """Effects of some factors, on axes (language, task, model) of length 1 elsewhere."""
+    order = [factors.index(f) for f in names.FACTORS if f in factors]
+    target = [effects.shape[factors.index(f)] if f in factors else 1 for f in names.FACTORS]
+    return effects.transpose(order).reshape(target)

@@ -1,0 +1,246 @@
+"""Sentences under the tables of models: true for the table, in the right number."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pandas as pd
+import pytest
+
+from bayeseval.fitting.report.sentences import (
+    evenness_sentences,
+    listed,
+    prediction_sentence,
+    ranking_sentences,
+    without_evenness,
+)
+
+NAN = float("nan")
+
+
+def tables(
+    models: list[str],
+    p: dict[tuple[str, str], float] | float,
+    *,
+    p_best: list[float],
+    tiers: list[int | None],
+    within: dict[tuple[str, str], float] | float = NAN,
+    margin: float = NAN,
+    best: list[bool] | None = None,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    ranking = pd.DataFrame(
+        {
+            "model": models,
+            "p_best": p_best,
+            "may_be_best": pd.array(best or [value > 0.02 for value in p_best], dtype="boolean"),
+            "tier": pd.array(tiers, dtype="Int64"),
+            "gap_sd_languages_mean": range(len(models)),
+        }
+    )
+    rows = [
+        {
+            "quantity": quantity,
+            "model_a": a,
+            "model_b": b,
+            "p_a_better": p if isinstance(p, float) else p.get((a, b), 1.0),
+            "p_within_margin": within if isinstance(within, float) else within.get((a, b), 0.0),
+        }
+        for quantity in ("standardised_score", "gap_sd_languages", "model_effect")
+        for a, b in combinations(models, 2)
+    ]
+    pairs = pd.DataFrame(rows)
+    pairs.attrs["margin"] = margin
+    return ranking, pairs
+
+
+def test_one_model_is_ahead() -> None:
+    p = {("A", "B"): 0.999, ("A", "C"): 0.999, ("B", "C"): 0.6}
+    found = ranking_sentences(*tables(list("ABC"), p, p_best=[0.999, 0.001, 0.0], tiers=[1, 2, 2]))
+    assert found == [
+        "A is ahead, and the best of the 3 models with probability > 0.99.",
+        "2 tiers: the models of a tier cannot be told apart from its first one. A model of a "
+        "later tier may still be close to one of an earlier tier.",
+        "2 of 3 pairs of models are in a known order (probability at least 0.975); of these, fewer "
+        "than 0.1 are expected to be wrong by chance.",
+    ]
+
+
+def test_the_highest_score_need_not_be_the_best_model() -> None:
+    p = {("A", "B"): 0.6, ("A", "C"): 0.98, ("B", "C"): 0.97}
+    made = tables(list("ABC"), p, p_best=[0.30, 0.45, 0.25], tiers=[1, 1, 2])
+    assert ranking_sentences(*made)[0] == (
+        "A has the highest score, and is the best of the 3 models with probability 0.30; it cannot "
+        "be told apart from B. B is the best with probability 0.45."
+    )
+
+
+def test_the_leader_is_not_alone() -> None:
+    p = {("A", "B"): 0.6, ("A", "C"): 0.9, ("B", "C"): 0.8, ("A", "D"): 0.98}
+    p |= {("B", "D"): 0.95, ("C", "D"): 0.7}
+    found = ranking_sentences(
+        *tables(list("ABCD"), p, p_best=[0.55, 0.35, 0.10, 0.0], tiers=[1, 1, 1, 2])
+    )
+    assert found[0] == (
+        "A is ahead, and the best of the 4 models with probability 0.55; it cannot be told apart "
+        "from B and C."
+    )
+    assert found[1] == "The best model is one of A, B and C (with a probability of at least 0.95)."
+    assert found[3] == (
+        "1 of 6 pairs of models is in a known order (probability at least 0.975); of these, fewer "
+        "than 0.1 are expected to be wrong by chance."
+    )
+
+
+def test_all_models_are_equal() -> None:
+    found = ranking_sentences(*tables(list("ABCDE"), 0.55, p_best=[0.2] * 5, tiers=[1] * 5))
+    assert found == [
+        "None of the 5 models can be told apart from another: for no pair is the order known with "
+        "a probability of 0.975."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("p", "within", "expected"),
+    [
+        (
+            0.71,
+            0.4,
+            [
+                "The two models cannot be told apart: A is better than B with probability 0.71 "
+                "only.",
+                "The difference is larger than the margin of 1 score point with probability 0.60.",
+            ],
+        ),
+        # Whichever is named first in the pair: the table says who is better.
+        (
+            0.01,
+            0.001,
+            [
+                "A is better than B with probability 0.99.",
+                "The difference is larger than the margin of 1 score point.",
+            ],
+        ),
+        (0.6, 0.99, None),
+    ],
+)
+def test_two_models(p: float, within: float, expected: list[str] | None) -> None:
+    made = tables(["A", "B"], p, p_best=[p, 1 - p], tiers=[1, 1], within=within, margin=1.0)
+    found = ranking_sentences(*made, unit="score points")
+    if expected is None:
+        assert found[1] == "The difference is smaller than the margin of 1 score point."
+    else:
+        assert found == expected
+
+
+def test_expected_wrong_calls_and_margins() -> None:
+    models = [f"m{i}" for i in range(10)]
+    # Of 45 pairs 40 are called at 0.98: 0.8 wrong; five are close.
+    ordered = list(combinations(models, 2))
+    p = dict.fromkeys(ordered, 0.98) | dict.fromkeys(ordered[:5], 0.5)
+    within = dict.fromkeys(ordered, 0.0) | dict.fromkeys(ordered[:5], 0.99)
+    within |= dict.fromkeys(ordered[5:8], 0.5)
+    found = ranking_sentences(
+        *tables(
+            models,
+            p,
+            p_best=[0.2] * 5 + [0.0] * 5,
+            tiers=[1] * 6 + [2] * 4,
+            within=within,
+            margin=0.01,
+        ),
+        unit="units of the scale 0 to 1",
+    )
+    assert "of these, about 0.8 are expected to be wrong by chance." in found[3]
+    assert found[3].startswith("40 of 45 pairs of models are in a known order")
+    assert found[0].endswith("it cannot be told apart from m1, m2, m3, m4 and m5.")
+    assert found[4] == (
+        "37 of 45 differences are larger than the margin of 0.01 units of the scale 0 to 1, 5 are "
+        "smaller (probability at least 0.975)."
+    )
+
+
+def test_sixty_models_are_counted() -> None:
+    models = [f"m{i:02d}" for i in range(60)]
+    p = {pair: 0.99 if pair[1] == "m59" else 0.6 for pair in combinations(models, 2)}
+    found = ranking_sentences(
+        *tables(
+            models, p, p_best=[1 / 60] * 60, tiers=[1] * 59 + [2], best=[True] * 57 + [False] * 3
+        )
+    )
+    assert found[0].endswith("it cannot be told apart from m01, m02, m03, m04 and 54 others.")
+    assert "one of m00, m01, m02, m03 and 53 others" in found[1]
+    assert max(len(text) for text in found) < 220
+
+
+def test_nothing_is_said_of_point_estimates_and_single_models() -> None:
+    ranking, pairs = tables(["A", "B"], NAN, p_best=[NAN, NAN], tiers=[None, None])
+    assert ranking_sentences(ranking, pairs) == []
+    assert ranking_sentences(*tables(["A"], 0.5, p_best=[1.0], tiers=[1])[:1], pairs) == []
+    assert evenness_sentences(ranking, pairs) == []
+
+
+def test_every_model_has_its_place() -> None:
+    found = ranking_sentences(*tables(list("ABC"), 0.99, p_best=[1.0, 0.0, 0.0], tiers=[1, 2, 3]))
+    assert "Each model can be told apart from the next one." in found
+
+
+def test_evenness() -> None:
+    texts = ["1.0 [0.5, 1.5]", "2.0 [1.5, 2.5]", "3.0 [2.5, 3.5]"]
+    made = tables(list("ABC"), 0.9, p_best=[1.0, 0.0, 0.0], tiers=[1, 2, 3])
+    assert evenness_sentences(*made, called=texts) == [
+        "No two models can be told apart in how even they are over languages."
+    ]
+    p = {("A", "B"): 0.5, ("B", "C"): 0.9}
+    made = tables(list("ABC"), p, p_best=[1.0, 0.0, 0.0], tiers=[1, 2, 3])
+    assert evenness_sentences(*made, called=texts) == [
+        "1 of 3 pairs of models differs in evenness (probability at least 0.975); of these, fewer "
+        "than 0.1 are expected to be wrong by chance. The sd is largest for C "
+        "(3.0 [2.5, 3.5])."
+    ]
+
+
+def test_what_was_predicted() -> None:
+    ranking = pd.DataFrame({"model": ["A", "MuRIL", "C", "D"]})
+    share = [0.0, 1.0 - 11 / 216, 0.7, 0.2]
+    assert prediction_sentence(ranking.assign(share_predicted=share), 216) == (
+        "Scores are means over the same 216 language-task pairs. MuRIL was tested on 11 of them; "
+        "the rest is predicted, and so is more than half for 1 other model."
+    )
+    assert prediction_sentence(ranking.assign(share_predicted=[0, 0.3, 0.1, 0]), 10) == (
+        "Scores are means over the same 10 language-task pairs. MuRIL was tested on 7 of them; "
+        "the rest is predicted."
+    )
+    assert prediction_sentence(ranking.assign(share_predicted=[0.7, 0.1, 0.7, 0.6]), 10) == (
+        "Scores are means over the same 10 language-task pairs. A and C were each tested on 3 of "
+        "them; the rest is predicted, and so is more than half for 1 other model."
+    )
+    assert prediction_sentence(ranking.assign(share_predicted=0.4), 10) == (
+        "Scores are means over the same 10 language-task pairs. Every model was tested on 6 of "
+        "them; the rest is predicted."
+    )
+    many = pd.DataFrame({"model": list("ABCDEFG"), "share_predicted": [0.0] + [0.5] * 6})
+    assert "A, B" not in prediction_sentence(many, 10)
+    assert "B, C, D, E and 2 others were each tested on 5 of" in prediction_sentence(many, 10)
+    assert prediction_sentence(ranking.assign(share_predicted=0.0), 32) == (
+        "All models were tested on all 32 language-task pairs: no score is predicted."
+    )
+
+
+def test_what_would_estimate_evenness() -> None:
+    assert without_evenness(15).endswith("try --model crossed.")
+    # What auto left out is no advice.
+    assert "--model" not in without_evenness(15, chosen=True)
+    assert "more models, languages or tasks" in without_evenness(15, chosen=True)
+    one = without_evenness(1)
+    assert "--model" not in one
+    assert "(n)" in one
+    assert "(se)" in one
+    assert "Seeds alone do not tell" in one
+
+
+def test_lists_of_names() -> None:
+    assert listed(["A"]) == "A"
+    assert listed(["A", "B"]) == "A and B"
+    # One more is named, not counted.
+    assert listed(list("ABCDE")) == "A, B, C, D and E"
+    assert listed(list("ABCDEF")) == "A, B, C, D and 2 others"

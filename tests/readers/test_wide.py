@@ -1,0 +1,251 @@
+"""Wide tables as papers print them, from CSV, Markdown, LaTeX and Excel."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import openpyxl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bayeseval.errors import InputError
+from bayeseval.readers.wide import Cell, parse_cell
+from bayeseval.records import Records, load
+
+CSV = """\
+Model,Size,de,sw,Avg.
+A,7B,**12.3 ± 0.4**,10.1 ± 0.3†,11.2
+B,13B,9.0 ± 0.5,-,9.0
+Average,,10.7,10.1,10.4
+"""
+MARKDOWN = """\
+# Results
+
+| Model | Size | de | sw | Avg. |
+|:---|---:|---:|---:|---:|
+| A | 7B | **12.3 ± 0.4** | 10.1 ± 0.3† | 11.2 |
+| B | 13B | 9.0 ± 0.5 | — | 9.0 |
+| Average | | 10.7 | 10.1 | 10.4 |
+"""
+LATEX = r"""
+\begin{table}[t]
+\begin{tabular}{l@{}r|rr>{\bfseries}r}
+\toprule
+Model & Size & de & sw & Avg. \\ \midrule
+A & 7B & \textbf{12.3}$\pm$0.4 & 10.1 $\pm$ 0.3$^{\dagger}$ & 11.2 \\  % the best
+B & 13B & 9.0$_{\pm 0.5}$ & -- & 9.0 \\[2pt]
+\midrule
+Average & & 10.7 & 10.1 & 10.4 \\
+\bottomrule
+\end{tabular}
+\end{table}
+"""
+SCORES = {
+    ("A", "de"): (12.3, 0.4),
+    ("A", "sw"): (10.1, 0.3),
+    ("B", "de"): (9.0, 0.5),
+}
+
+
+def excel(path: Path, text: str) -> Path:
+    book = openpyxl.Workbook()
+    for line in text.splitlines():
+        cells = [float(c) if re.fullmatch(r"[\d.]+", c) else c or None for c in line.split(",")]
+        book.active.append(cells)
+    book.save(path)
+    return path
+
+
+def values(records: Records) -> dict[tuple[str, str], tuple[float, float]]:
+    table = records.table
+    rows = zip(*(table[c] for c in ("model", "language", "score", "se")), strict=True)
+    return {(model, language): (score, se) for model, language, score, se in rows}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("t.csv", CSV), ("t.md", MARKDOWN), ("t.tex", LATEX), ("t.xlsx", CSV)]
+)
+def test_the_same_table_in_four_formats(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    if path.suffix == ".xlsx":
+        excel(path, text)
+    else:
+        path.write_text(text, encoding="utf-8")
+    records = load(path)
+    assert values(records) == SCORES
+    assert records.coords["task"] == ("t:score",)
+    said = "\n".join(records.report.notes)
+    for phrase in (
+        "columns not read, averages: Avg.",
+        "columns not read, about the models: Size",
+        "rows not read, averages: Average",
+        "1 cell without a score",
+        "3 cells with a standard error",
+    ):
+        assert phrase in said
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "all",
+        "All languages",
+        "Overall (53)",
+        "Total",
+        "Macro-Avg.",
+        "Avg-all",
+        "mean over tasks",
+        "Ø",
+    ],
+)
+def test_rows_of_averages(tmp_path: Path, label: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"model,en,sw\nA,1,2\n{label},3,4\nB,5,6\n", encoding="utf-8")
+    assert load(path).coords["model"] == ("A", "B")
+
+
+def test_names_of_models_that_look_like_something_else(tmp_path: Path) -> None:
+    """all-MiniLM-L6-v2 is no average, and the 2.5 of Qwen_2.5 is no standard error."""
+    path = tmp_path / "t.csv"
+    path.write_text("model,en,sw\nall-MiniLM-L6-v2,1,2\nall_mpnet,3,4\nTotalBERT,5,6\n")
+    assert load(path).coords["model"] == ("TotalBERT", "all-MiniLM-L6-v2", "all_mpnet")
+    path = tmp_path / "t.tex"
+    path.write_text(
+        r"""\begin{tabular}{lrr}
+Model & en & sw \\
+Qwen\_2.5 & {\bf 60.1}$_{0.5}$ & 50 \\
+Llama$_2$ & $50.0_{\pm 0.4}$ & 40 \\
+\end{tabular}"""
+    )
+    records = load(path)
+    assert records.coords["model"] == ("Llama_2", "Qwen_2.5")
+    assert values(records)["Qwen_2.5", "en"] == (60.1, 0.5)
+    assert values(records)["Llama_2", "en"] == (50.0, 0.4)
+
+
+def test_languages_down(tmp_path: Path) -> None:
+    """The form of the tables of the MEXA leaderboard: languages down, models across."""
+    path = tmp_path / "mexa.csv"
+    path.write_text(
+        "language,gemma_9b,llama_8b,avg\neng_Latn,0.92,0.88,0.9\nfra_Latn,0.9,0.8,0.85\n"
+    )
+    records = load(path)
+    assert records.table[["model", "language", "score"]].to_numpy().tolist() == [
+        ["gemma_9b", "eng_Latn", 0.92],
+        ["gemma_9b", "fra_Latn", 0.9],
+        ["llama_8b", "eng_Latn", 0.88],
+        ["llama_8b", "fra_Latn", 0.8],
+    ]
+
+
+TWO_LINES = r"""
+\begin{tabular}{lrrrr}
+Model & \multicolumn{2}{c}{XQuAD (F1/EM)} & \multicolumn{2}{c}{TyDiQA (F1/EM)} \\
+ & en & sw & en & sw \\
+mBERT & 84.6/71.7 & 53.0/40.1 & 60/50 & 61/51 \\
+XLM-R & 80.1/70.0 & 55.5/41.0 & 62/52 & \\
+\end{tabular}
+"""
+
+
+def test_two_lines_of_header_and_two_metrics_in_a_cell(tmp_path: Path) -> None:
+    path = tmp_path / "t.tex"
+    path.write_text(TWO_LINES)
+    first, second = load(path), load(path, metric="EM")
+    assert first.coords["task"] == ("TyDiQA:F1", "XQuAD:F1")
+    assert second.coords["task"] == ("TyDiQA:EM", "XQuAD:EM")
+    rows = zip(first.table["model"], first.table["task"], first.table["score"], strict=True)
+    assert ("mBERT", "XQuAD:F1", 84.6) in set(rows)
+    assert sorted(second.table["score"]) == [40.1, 41.0, 50.0, 51.0, 52.0, 70.0, 71.7]
+
+
+def test_datasets_and_metrics_in_columns_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("Dataset,Model,Metric,en,sw\nXNLI,A,acc,80,60\n,B,acc,70,50\nPAWS,A,f1,90,80\n")
+    records = load(path)
+    assert records.table[["model", "task", "score"]].to_numpy().tolist() == [
+        ["A", "PAWS:f1", 90.0],
+        ["A", "XNLI:acc", 80.0],
+        ["A", "PAWS:f1", 80.0],
+        ["A", "XNLI:acc", 60.0],
+        ["B", "XNLI:acc", 70.0],
+        ["B", "XNLI:acc", 50.0],
+    ]
+
+
+def test_a_workbook_with_a_row_per_score_and_one_with_two_sheets(tmp_path: Path) -> None:
+    tidy = "model,language,score\nA,en,1.5\nA,sw,2.5\nB,en,3.5\n"
+    assert list(load(excel(tmp_path / "tidy.xlsx", tidy)).table["score"]) == [1.5, 2.5, 3.5]
+    book = openpyxl.load_workbook(excel(tmp_path / "two.xlsx", "model,en,sw\nA,1,2\nB,3,4\n"))
+    book.active.title = "XNLI"
+    other = book.create_sheet("PAWS")
+    for row in (["model", "en", "zh"], ["A", 5, 6], ["B", 7, 8]):
+        other.append(row)
+    book.save(tmp_path / "two.xlsx")
+    assert load(tmp_path / "two.xlsx").coords["task"] == ("PAWS:score", "XNLI:score")
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("12.3", Cell((12.3,))),
+        ("−3", Cell((-3.0,))),
+        ("12.3%", Cell((12.3,))),
+        ("12.3 +- 0.4", Cell((12.3,), 0.4)),
+        ("12.3 (±0.4)", Cell((12.3,), 0.4)),
+        ("84.6/71.7", Cell((84.6, 71.7))),
+        ("84.6 / 71.7", Cell((84.6, 71.7))),
+        ("**84.6**†", Cell((84.6,), marked=True)),
+        ("<b>84.6</b>", Cell((84.6,), marked=True)),
+        ("84.6*", Cell((84.6,), marked=True)),
+        ("84.6* ± 1", Cell((84.6,), 1.0, marked=True)),
+        ("-", None),
+        ("—", None),
+        ("N/A", None),
+        ("", None),
+    ],
+)
+def test_cells_that_are_printed(text: str, cell: Cell | None) -> None:
+    assert parse_cell(text) == cell
+
+
+@pytest.mark.parametrize("text", ["abc", "12,3", "1.2.3", "1 2", "1/x", "± 3", "1e400", "inf"])
+def test_cells_that_are_no_scores(text: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(text)):
+        parse_cell(text)
+
+
+@given(st.floats(-999, 999), st.floats(0, 99), st.sampled_from(["±", "+-", "+/-"]))
+def test_printed_numbers_are_read_as_they_are(value: float, error: float, sign: str) -> None:
+    cell = parse_cell(f"{value:.4f} {sign} {error:.3f}")
+    assert cell is not None
+    assert (cell.values, cell.se) == ((float(f"{value:.4f}"),), float(f"{error:.3f}"))
+
+
+@pytest.mark.parametrize(
+    ("text", "phrases"),
+    [
+        ("model,en,sw\nA,80,x1\nB,3,4\n", ["line 2, column 3", "'x1' is not a score"]),
+        (
+            "model,en,sw,de,Swahilli\nA,1,2,3,4\n",
+            ["line 1", "'Swahilli' is no language", "Swahili"],
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(
+    tmp_path: Path, text: str, phrases: list[str]
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        load(path)
+    assert [phrase for phrase in phrases if phrase not in str(caught.value)] == []
+
+
+def test_columns_that_are_also_language_codes_do_not_make_a_wide_table(tmp_path: Path) -> None:
+    """se is Northern Sami and id Indonesian, but here they are columns of ours."""
+    path = tmp_path / "t.csv"
+    path.write_text("model,lang,F1,se,n\nA,en,80,1,100\nA,sw,60,2,100\nB,en,70,3,100\n")
+    assert list(load(path).table["se"]) == [1.0, 2.0, 3.0]
