@@ -222,6 +222,41 @@ def test_plain_importance_sampling_is_no_fallback(
     assert "Not computed: heavy." in " ".join(text.get_text() for text in figure.texts)
 
 
+def test_the_records_with_the_worst_k_hats_are_refitted_first(
+    tailed: tuple[Records, Fit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records, heavy = tailed
+    module = import_module("bayeseval.comparison.scores")
+    monkeypatch.setattr(module, "why_no_mixture", lambda design: "for this test")
+    honest = module._psis
+    judged = {3: 0.8, 8: 1.2, 11: 0.9}
+
+    def broken(tree: object) -> tuple[np.ndarray, np.ndarray]:
+        elpd, k_hat = honest(tree)
+        k_hat[list(judged)] = list(judged.values())
+        return elpd, k_hat
+
+    monkeypatch.setattr(module, "_psis", broken)
+    found = module.score(
+        build_design(records, load_spec(HEAVY)),
+        heavy,
+        "record",
+        seed=0,
+        refits=1,
+        jobs=1,
+        progress=lambda stage, done, total, remark: None,
+    )
+    assert np.flatnonzero(np.isnan(found.elpd)).tolist() == [3, 11]
+    # A refit's mean over draws has no k-hat; what was not refitted keeps its own.
+    assert np.flatnonzero(np.isnan(found.k_hat)).tolist() == [8]
+    assert found.k_hat[[3, 11]].tolist() == [0.8, 0.9]
+    assert found.elpd[8] == pytest.approx(plain(heavy)[0][8], abs=0.2)
+    assert found.method == "PSIS; 1 record by refits; 2 records not computed"
+    (note,) = found.notes
+    assert note.startswith(f"heavy: 2 left-out records of {len(records)} have no reliable density")
+    assert note.endswith("--refits 3 computes it")
+
+
 def test_a_refit_without_a_record_agrees_with_psis(tailed: tuple[Records, Fit]) -> None:
     records, heavy = tailed
     design = build_design(records, load_spec(HEAVY))

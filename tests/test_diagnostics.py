@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 import xarray as xr
+from arviz_stats.base import array_stats
 
 from bayeseval.fitting.gate import Gate, convergence_gate, format_gate
 
@@ -79,6 +80,22 @@ def test_heavy_disagreement_in_the_tails_fails_the_tail_check() -> None:
     values = tree["posterior"]["intercept"].values
     values[0, :100] = np.abs(values[0, :100]) + 3.0
     assert "ess_tail" in failed(convergence_gate(tree))
+
+
+def test_the_tail_check_looks_at_the_ends_of_the_interval_not_at_its_middle() -> None:
+    """Draws above the 95 % quantile come in runs of 25; between the quartiles all mixes."""
+    tree = clean_tree()
+    values = np.random.default_rng(3).uniform(-1.0, 1.0, size=(CHAINS, DRAWS))
+    # One run a chain, so that 5 % of all draws lie in four runs.
+    for chain, start in enumerate((10, 130, 250, 400)):
+        values[chain, start : start + 25] = 3.0 + values[chain, start : start + 25]
+    tree["posterior"]["intercept"].values[...] = values
+    ends = [array_stats.ess(values, method="quantile", prob=p) for p in (0.05, 0.95)]
+    quartiles = [array_stats.ess(values, method="quantile", prob=p) for p in (0.25, 0.75)]
+    assert min(ends) < 200.0 < 400.0 < min(quartiles)
+    check = next(c for c in convergence_gate(tree).checks if c.name == "ess_tail")
+    assert (check.where, check.passed) == ("intercept", False)
+    assert check.value == pytest.approx(min(ends))
 
 
 def test_one_divergence_fails() -> None:

@@ -65,6 +65,22 @@ def test_shares_of_the_mean_in_each_kind_of_table() -> None:
     assert set(seeds["seed"].share) == {1 / 4}
 
 
+def test_weights_of_the_variances_in_the_expected_mean_squares() -> None:
+    """Three seeds on five bootstraps: s2 + w2 (1 + 1/5), t2 + w2 / 3, w2, as in the docstring."""
+    replicates = tables.design("crossed").replicates
+    assert replicates is not None
+    expected = {
+        "seed": (1.0, 0.0, 0.0),
+        "boot": (0.0, 1.0, 0.0),
+        "seed_boot": (1 + 1 / 5, 1 / 3, 1.0),
+    }
+    for source, weights in expected.items():
+        by_square = np.repeat(weights, N_CELLS)
+        assert replicates.weight[source] == pytest.approx(by_square, rel=1e-12), source
+        assert replicates.cell[source].tolist() == list(range(N_CELLS)) * 3
+    assert replicates.df.tolist() == np.repeat([2.0, 4.0, 8.0], N_CELLS).tolist()
+
+
 @pytest.mark.parametrize(
     ("kind", "bound"),
     [("both with numbers", True), ("seeds counted, boots not", True), ("crossed", False),

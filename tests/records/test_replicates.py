@@ -426,6 +426,19 @@ def test_a_boot_sd_for_each_seed_is_pooled_without_more_degrees_of_freedom() -> 
     assert table.seed.df.tolist() == [1.0, 1.0]
 
 
+def test_of_several_stated_numbers_the_smallest_counts() -> None:
+    """Rows of a cell that disagree: fewer seeds claim less precision."""
+    rows = [
+        {"model": m, "language": lang, "boot": b, "score": 50.0 + b, "seed_sd": 2.0, "n_seeds": n}
+        for m, lang in (("gpt", "en"), ("b", "sw"))
+        for b, n in enumerate((7, np.nan, 4, 9))
+    ]
+    table = reduce_replicates(_records(rows))
+    assert table.n_seeds.tolist() == [4.0, 4.0]
+    assert table.seed.df.tolist() == [3.0, 3.0]
+    assert table.boot.interaction.tolist() == [1 / 4, 1 / 4]
+
+
 def test_rows_win_over_a_summary_and_say_so() -> None:
     table = reduce_replicates(_records(_others(seed_sd=99.0, n_seeds=5, boot_sd=77.0)))
     assert table.notes == (

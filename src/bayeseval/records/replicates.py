@@ -203,7 +203,7 @@ def reduce_replicates(records: Records) -> CellTable:
     boot_df = np.where(complete, np.maximum(boots.count - 1.0, 0.0), 0.0)
 
     column = _Columns(records, rows)
-    given_seeds = column.first_given("n_seeds")
+    given_seeds = column.smallest("n_seeds")
     n_seeds = np.where(seeds.count > 0, seeds.count, np.nan_to_num(given_seeds))
     boot_square, pair_square = _squared_weights(cells, seeds, boots, n_seeds, complete)
     seed = _stratum(seeds.sum(seed_mean**2), seed_df, 1.0 + boot_square)
@@ -216,7 +216,7 @@ def reduce_replicates(records: Records) -> CellTable:
     by_rows = (seed_df > 0) | ~complete, (boot_df > 0) | ~complete
     seed = _with_summary(seed, column, "seed_sd", given_seeds, by_rows[0], notes, what="seed rows")
     boot = _with_summary(
-        boot, column, "boot_sd", column.first_given("n_boot"), by_rows[1], notes, what="boot rows"
+        boot, column, "boot_sd", column.smallest("n_boot"), by_rows[1], notes, what="boot rows"
     )
     se = column.root_mean_square("se")
     doubled = np.isfinite(se) & ((boot.df > 0) | ~complete)
@@ -233,7 +233,7 @@ def reduce_replicates(records: Records) -> CellTable:
         n_boot=_frozen(boots.count.astype(np.float64)),
         boot_square=_frozen(boot_square),
         pair_square=_frozen(pair_square),
-        n_items=_frozen(np.where(rows.n_items > 0, rows.n_items, column.first_given("n"))),
+        n_items=_frozen(np.where(rows.n_items > 0, rows.n_items, column.smallest("n"))),
         se=_frozen(np.where(doubled, np.nan, se)),
         seed=seed,
         boot=boot,
@@ -383,7 +383,7 @@ class _Columns:
         there = np.isfinite(values)
         return self._cell[there], values[there]
 
-    def first_given(self, name: str) -> Floats:
+    def smallest(self, name: str) -> Floats:
         """The smallest value given in each cell; NaN where there is none."""
         found = np.full(self._n, np.inf)
         cell, values = self._given(name)
