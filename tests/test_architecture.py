@@ -23,7 +23,17 @@ PACKAGE = ROOT / "src" / "bayeseval"
 MAX_LINES = 500
 
 BASE = (
-    *("_compat", "_optional", "_processes", "_random", "_resources", "_text", "_typing", "_yaml"),
+    *(
+        "_compat",
+        "_optional",
+        "_processes",
+        "_progress",
+        "_random",
+        "_resources",
+        "_text",
+        "_typing",
+        "_yaml",
+    ),
     *("errors", "names"),
 )
 

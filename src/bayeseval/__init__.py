@@ -16,37 +16,51 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayeseval.comparison import compare
+    from bayeseval.errors import BayesevalError
     from bayeseval.fitting import Fit, fit
     from bayeseval.forecasting import forecast
     from bayeseval.leaving_out import sensitivity
-    from bayeseval.planning import plan
-    from bayeseval.records import Records, load
-    from bayeseval.spec import ModelSpec
+    from bayeseval.planning import Costs, plan
+    from bayeseval.records import Covariate, Records, list_benchmarks, load
+    from bayeseval.simulation import simulate
+    from bayeseval.spec import ModelSpec, list_models
 
 __all__ = [
+    "BayesevalError",
+    "Costs",
+    "Covariate",
     "Fit",
     "ModelSpec",
     "Records",
     "compare",
     "fit",
     "forecast",
+    "list_benchmarks",
+    "list_models",
     "load",
     "plan",
     "sensitivity",
+    "simulate",
 ]
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "BayesevalError": "bayeseval.errors",
+    "Costs": "bayeseval.planning",
+    "Covariate": "bayeseval.records",
     "Fit": "bayeseval.fitting",
     "ModelSpec": "bayeseval.spec",
     "Records": "bayeseval.records",
     "compare": "bayeseval.comparison",
     "fit": "bayeseval.fitting",
     "forecast": "bayeseval.forecasting",
+    "list_benchmarks": "bayeseval.records",
+    "list_models": "bayeseval.spec",
     "load": "bayeseval.records",
     "plan": "bayeseval.planning",
     "sensitivity": "bayeseval.leaving_out",
+    "simulate": "bayeseval.simulation",
 }
 
 

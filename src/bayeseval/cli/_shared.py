@@ -147,7 +147,7 @@ def load_records(
     quiet: bool = False,
 ) -> Records:
     """Records of what --benchmark and the options on reading it say."""
-    from bayeseval.output.progress import progress_bar
+    from bayeseval._progress import progress_bar
     from bayeseval.records import load
 
     with progress_bar(quiet=quiet) as progress:

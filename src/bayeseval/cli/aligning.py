@@ -62,6 +62,7 @@ def mexa(
     quiet: Quiet = False,
 ) -> None:
     """Measure how well a model aligns languages with English (MEXA)."""
+    from bayeseval._progress import progress_bar
     from bayeseval.mexa.parallel import read_parallel
     from bayeseval.mexa.report import (
         alignment_folder,
@@ -70,7 +71,6 @@ def mexa(
         write_alignment,
     )
     from bayeseval.mexa.run import Settings, align, discard, unfinished
-    from bayeseval.output.progress import progress_bar
     from bayeseval.output.store import check_target
 
     texts = read_parallel(parallel, pivot=pivot, sentences=sentences or None, keep_blank=keep_blank)

@@ -64,11 +64,11 @@ def compare(
     quiet: Quiet = False,
 ) -> None:
     """Compare models by how well they predict scores that were left out."""
+    from bayeseval._progress import progress_bar
     from bayeseval.comparison import compare as run_compare
     from bayeseval.comparison import expected_run, find_fits
     from bayeseval.design import choose_model
     from bayeseval.fitting.report.folder import default_folder
-    from bayeseval.output.progress import progress_bar
     from bayeseval.output.store import check_target
 
     records = load_records(

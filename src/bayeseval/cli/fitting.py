@@ -98,13 +98,13 @@ def fit(
     quiet: Quiet = False,
 ) -> None:
     """Fit one model to one benchmark and write a result folder."""
+    from bayeseval._progress import progress_bar
     from bayeseval.design import build_design, choose_model
     from bayeseval.engines import SamplerSettings, choose_engine
     from bayeseval.fitting.covariates import covariate_names, data_hash, find_covariates
     from bayeseval.fitting.report.folder import default_folder, run_identity
     from bayeseval.fitting.report.terminal import format_preamble, format_results
     from bayeseval.fitting.run import run_fit
-    from bayeseval.output.progress import progress_bar
     from bayeseval.output.store import check_target
     from bayeseval.records import choose_pairs, pairs_hash, warn_of_sole_pairs
     from bayeseval.spec import AUTO, load_spec

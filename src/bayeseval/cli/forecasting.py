@@ -35,9 +35,9 @@ def forecast(
     quiet: Quiet = False,
 ) -> None:
     """Forecast the potential of languages that have a covariate but no records."""
+    from bayeseval._progress import progress_bar
     from bayeseval.fitting.run import Fit
     from bayeseval.forecasting.run import forecast as make_forecast
-    from bayeseval.output.progress import progress_bar
     from bayeseval.output.store import check_additions
 
     fitted = Fit.open(folder)

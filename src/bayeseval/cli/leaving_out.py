@@ -74,11 +74,11 @@ def sensitivity(
     quiet: Quiet = False,
 ) -> None:
     """See how ranks hold without each level, a group or the largest residuals."""
+    from bayeseval._progress import progress_bar
     from bayeseval.design import choose_model
     from bayeseval.fitting.report.folder import default_folder
     from bayeseval.leaving_out.run import expected_run
     from bayeseval.leaving_out.run import sensitivity as run_sensitivity
-    from bayeseval.output.progress import progress_bar
     from bayeseval.output.store import check_target
     from bayeseval.spec import AUTO, load_spec
 

@@ -53,16 +53,21 @@ def comparison_figure(
     gate_status : str
         ``fail`` stamps the figure.
     """
-    first = str(moves["against"].iloc[0])
+    # A single model has nobody to keep its order from.
+    first = str(moves["against"].iloc[0]) if len(moves) else ""
     unknown = table.loc[table["elpd_diff"].isna(), "spec"]
     bad = table[table["n_bad_k"] > 0]
     caption = (
-        f"Left: expected log predictive density (elpd, natural log), one {by} left out at a time, "
+        f"{'Left: e' if first else 'E'}xpected log predictive density (elpd, natural log), one "
+        f"{by} left out at a time, "
         "less that of the best model; thick bars: one standard error of the difference, thin bars: "
-        f"two. Grey band: differences under {names.LEAST_DIFFERENCE:g}, which say nothing. Right: "
-        "Kendall correlation of the posterior means of languages (potential) and models (score, sd "
-        f"of gaps over languages) with those of {first}."
+        f"two. Grey band: differences under {names.LEAST_DIFFERENCE:g}, which say nothing."
     )
+    if first:
+        caption += (
+            " Right: Kendall correlation of the posterior means of languages (potential) and "
+            f"models (score, sd of gaps over languages) with those of {first}."
+        )
     if len(bad):
         caption += (
             " Hollow points: some left-out densities cannot be relied on (Pareto k-hat above "
@@ -78,10 +83,16 @@ def comparison_figure(
         caption=caption,
         gate_status=gate_status,
     )
+    labels = [plain(shorten(str(name))) for name in table["spec"]]
+    if not first:
+        only = figure.add_subplot()
+        _differences(only, table)
+        label_rows(only, labels, 9.0)
+        return figure
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
     _differences(left, table)
     _orders(right, table, moves)
-    label_rows(left, [plain(shorten(str(name))) for name in table["spec"]], 9.0)
+    label_rows(left, labels, 9.0)
     right.tick_params(axis="y", length=0)
     right.spines["left"].set_visible(False)
     return figure

@@ -13,6 +13,7 @@ import pandas as pd
 
 from bayeseval import names
 from bayeseval._processes import run_all, sensible_jobs
+from bayeseval._progress import reporting
 from bayeseval._typing import Floats
 from bayeseval.comparison.scores import Scores, check_cost, score
 from bayeseval.comparison.sentences import comparison_table, moves_table, routes_table, verdict
@@ -22,7 +23,7 @@ from bayeseval.errors import InputError, did_you_mean
 from bayeseval.fitting.covariates import data_hash, find_covariates
 from bayeseval.fitting.gate import warn_of_gates
 from bayeseval.fitting.run import Fit, run_fit
-from bayeseval.records import PairSource, Records, choose_pairs, pairs_hash
+from bayeseval.records import PairSource, Records, TableSource, choose_pairs, pairs_hash
 from bayeseval.records import load as load_records
 from bayeseval.spec import ModelSpec
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_REFITS", "Comparison", "compare", "expected_run", "find_fits"]
 
+#: One model: a name, a file or a spec.
+SpecSource = str | Path | ModelSpec | Mapping  # type: ignore[type-arg]
 
 #: Refits by NUTS that are done without being asked for, per model.
 MOST_REFITS: Final = 20
@@ -183,8 +186,8 @@ def expected_run(
 
 
 def compare(
-    records: Records | str | Path,
-    specs: Sequence[str | Path | ModelSpec | Mapping[str, Any]],
+    records: Records | TableSource,
+    specs: SpecSource | Sequence[SpecSource],
     *,
     by: names.LeftOut = "record",
     engine: str = "auto",
@@ -193,18 +196,19 @@ def compare(
     fits: Mapping[str, Fit] | None = None,
     refits: int = MOST_REFITS,
     jobs: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Comparison:
     """Compare models of one table by how well they predict scores left out.
 
     Parameters
     ----------
-    records : Records, str or Path
+    records : Records, DataFrame, str or Path
         The table, or what :func:`bayeseval.load` takes.
-    specs : sequence
-        At least two shipped names, YAML files or specs; ``auto`` is what :func:`bayeseval.fit`
-        takes for this table. How potentials, scores
-        and evenness move is told against the first.
+    specs : sequence, str, Path, ModelSpec or dict
+        Shipped names, YAML files or specs, or one of these; ``auto`` is what
+        :func:`bayeseval.fit` takes for this table. How potentials, scores and evenness move
+        is reported against the first. A single model has its elpd and nothing to be compared
+        with.
     by : {"record", "language", "task", "model"}
         Leave out one score, or all scores of a level together.
     engine : str
@@ -223,8 +227,9 @@ def compare(
     jobs : int, optional
         Fits at once, each in a process of its own; None is one per core, or one per four
         cores where NUTS runs its four chains. The results do not depend on it.
-    progress : callable, optional
-        Called as ``progress(stage, done, total, remark)``.
+    progress : bool or callable, optional
+        True shows progress on stderr; a callable is called as
+        ``progress(stage, done, total, remark)``.
 
     Returns
     -------
@@ -234,8 +239,8 @@ def compare(
     Raises
     ------
     InputError
-        If fewer than two models are named, one is named twice, or leaving out levels
-        takes more refits than are allowed.
+        If no model is named, one is named twice, or leaving out levels takes more refits
+        than are allowed.
 
     Warns
     -----
@@ -251,9 +256,15 @@ def compare(
     if by != names.RECORD and len(table.coords[by]) < 2:
         raise InputError(
             f"there is one {by}, {table.coords[by][0]}: without it nothing is left to fit; "
-            "choose another --by"
+            "choose by='record' (--by record)"
         )
-    models = [choose_model(spec, table, engine=engine).spec for spec in specs]
+    several = [specs] if isinstance(specs, SpecSource) else specs
+    if not isinstance(several, Sequence):
+        raise InputError(
+            "models are a name, a YAML file, a ModelSpec, a dict, or a list of these; got "
+            f"{type(specs).__name__}"
+        )
+    models = [choose_model(spec, table, engine=engine).spec for spec in several]
     designs = {
         spec.name: build_design(table, spec, find_covariates(table, spec)) for spec in models
     }
@@ -268,25 +279,32 @@ def compare(
     at_once = sensible_jobs(jobs, cores_each=max(needed, default=1))
     # Refits are always by NUTS.
     refits_at_once = sensible_jobs(jobs, cores_each=cores_of("numpyro"))
-    tell: Progress = progress or (lambda stage, done, total, remark: None)
-    done = _fits(
-        table,
-        models,
-        dict(fits or {}),
-        engine=engine,
-        seed=seed,
-        pairs=pairs,
-        jobs=at_once,
-        tell=tell,
-    )
-    scores: dict[str, Scores] = {}
-    stage = f"leaving out each {by}"
-    for i, (name, fitted) in enumerate(done.items()):
-        tell(stage, i, len(done), name)
-        scores[name] = score(
-            designs[name], fitted, by, seed=seed, refits=refits, jobs=refits_at_once, progress=tell
+    with reporting(progress) as report:
+        tell: Progress = report or (lambda stage, done, total, remark: None)
+        done = _fits(
+            table,
+            models,
+            dict(fits or {}),
+            engine=engine,
+            seed=seed,
+            pairs=pairs,
+            jobs=at_once,
+            tell=tell,
         )
-        tell(stage, i + 1, len(done), name)
+        scores: dict[str, Scores] = {}
+        stage = f"leaving out each {by}"
+        for i, (name, fitted) in enumerate(done.items()):
+            tell(stage, i, len(done), name)
+            scores[name] = score(
+                designs[name],
+                fitted,
+                by,
+                seed=seed,
+                refits=refits,
+                jobs=refits_at_once,
+                progress=tell,
+            )
+            tell(stage, i + 1, len(done), name)
     warn_of_gates({name: one.gate for name, one in done.items()}, stacklevel=2)
     ranked = comparison_table(scores)
     moves = moves_table(done)
@@ -355,18 +373,18 @@ def _check(
     engine: str,
     refits: int,
 ) -> None:
-    if len(models) < 2:
-        raise InputError("a comparison needs at least two models; name them in --models a,b")
+    if not models:
+        raise InputError("a comparison needs a model; name at least one (--models a,b)")
     if len(designs) < len(models):
         twice = next(m.name for i, m in enumerate(models) if m.name in [o.name for o in models[:i]])
         raise InputError(f"the model {twice!r} is named twice; every model needs a name of its own")
     if engine == "ml":
         raise InputError(
             "engine ml gives a point estimate, and left-out densities are means over a posterior; "
-            "leave --engine out"
+            "leave engine (--engine) out"
         )
     if refits < 0:
-        raise InputError(f"--refits must be zero or more, got {refits}")
+        raise InputError(f"refits (--refits) must be zero or more, got {refits}")
     first = next(iter(designs.values()))
     for design in designs.values():
         if not np.array_equal(design.score, first.score):

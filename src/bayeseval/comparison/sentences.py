@@ -105,7 +105,8 @@ def moves_table(fits: Mapping[str, Fit]) -> pd.DataFrame:
                     "moved": most_moved(moved, language_names=_names_of(fits[first], quantity)),
                 }
             )
-    return pd.DataFrame(rows)
+    columns = ["spec", "against", "quantity", "spearman", "kendall", "moved"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _names_of(fit: Fit, quantity: str) -> Mapping[str, str] | None:
@@ -118,7 +119,8 @@ def verdict(
 ) -> list[str]:
     """The answer in sentences."""
     known = table[table["elpd"].notna()]
-    sentences = _winner(known, by)
+    alone = f"There is one model, {table['spec'].iloc[0]}, and nothing to compare it with."
+    sentences = [alone] if len(table) == 1 else _winner(known, by)
     if len(known) and known["n"].iloc[0] < FEW_UNITS:
         sentences.append(
             f"The standard errors rest on {known['n'].iloc[0]} left-out {by}s only, and are rough."
@@ -150,7 +152,12 @@ def verdict(
         sentences.append(
             f"{text}; most move (ranks): {row['moved']}." if row["moved"] else f"{text}."
         )
-    lacking = [name for name in fits if names.GAP_SD not in reported_quantities(fits[name].data)]
+    # Of one model there is nobody to have what it lacks.
+    lacking = [
+        name
+        for name in fits
+        if len(fits) > 1 and names.GAP_SD not in reported_quantities(fits[name].data)
+    ]
     if lacking:
         sentences.append(
             f"The {_IN_WORDS[names.GAP_SD]} are not estimated by {', '.join(lacking)}, for want of "

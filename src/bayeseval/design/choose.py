@@ -120,7 +120,8 @@ def choose_model(
     shares, or test sets that were bootstrapped): then it enters with :data:`LEAST_DF`
     degrees of freedom beside the main effects, in the place of residual sds by model.
     """
-    if source != AUTO:
+    # What is no text, a data frame say, may not be comparable with one.
+    if not (isinstance(source, str) and source == AUTO):
         return Chosen(load_spec(dict(source) if isinstance(source, Mapping) else source))
     if engine == "ml":
         why = "model auto -> paper: the engine ml is the published procedure, of this model"

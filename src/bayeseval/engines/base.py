@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
@@ -75,6 +76,8 @@ class SamplerSettings:
     def __post_init__(self) -> None:
         for name, least in (("draws", 1), ("tune", 1), ("chains", 1), ("seed", 0)):
             value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, Integral)):
+                raise EngineError(f"{name} must be a whole number, got {value!r}")
             if value is not None and value < least:
                 raise EngineError(f"{name} must be at least {least}, got {value}")
         if self.target_accept is not None and not 0.0 < self.target_accept < 1.0:

@@ -27,7 +27,12 @@ def covariate_names(given: CovariateSource) -> tuple[str, ...]:
         return ()
     if isinstance(given, str | Path):
         return (covariate_name(Path(given)),)
-    return tuple(one.name for one in ([given] if isinstance(given, Covariate) else given))
+    several: object = [given] if isinstance(given, Covariate) else given
+    if not isinstance(several, Sequence) or not all(isinstance(c, Covariate) for c in several):
+        raise InputError(
+            f"a covariate is a file, a Covariate or a list of these; got {type(given).__name__}"
+        )
+    return tuple(one.name for one in several)
 
 
 def find_covariates(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bayeseval._typing import Progress
     from bayeseval.checks import Checks
 
-__all__ = ["LEAVE_OUT_DRAWS", "Fit"]
+__all__ = ["LEAVE_OUT_DRAWS", "Fit", "check_fit"]
 
 # Draws of each chain that left-out densities are computed at: they depend on the sds
 # alone, which a thousand draws know well.
@@ -447,3 +447,18 @@ class Fit:
 
         data, run = read_results(Path(folder))
         return cls(data=data, run=run)
+
+
+def check_fit(fit: object) -> None:
+    """Refuse what is no fit, in one line.
+
+    Raises
+    ------
+    InputError
+        If `fit` is not a :class:`Fit`.
+    """
+    if not isinstance(fit, Fit):
+        raise InputError(
+            "the first argument is a Fit, as bayeseval.fit and bayeseval.Fit.open return it; got "
+            f"{type(fit).__name__}"
+        )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeseval import names
+from bayeseval._progress import reporting
 from bayeseval._typing import Progress
 from bayeseval.design import Design, build_design, choose_model
 from bayeseval.engines import SamplerSettings, choose_engine, load_engine, to_tree
@@ -23,6 +24,7 @@ from bayeseval.records import (
     PairChoice,
     PairSource,
     Records,
+    TableSource,
     choose_pairs,
     pairs_hash,
     warn_of_sole_pairs,
@@ -44,7 +46,7 @@ _SIDES = ("lower", "upper")
 
 
 def fit(
-    records: Records | str | Path,
+    records: Records | TableSource,
     spec: str | Path | ModelSpec | Mapping[str, Any] = AUTO,
     *,
     engine: str = "auto",
@@ -58,13 +60,13 @@ def fit(
     covariate: CovariateSource = None,
     pairs: PairSource = "any",
     margin: float | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Fit:
     """Fit one multilevel model to a table of scores.
 
     Parameters
     ----------
-    records : Records, str or Path
+    records : Records, DataFrame, str or Path
         The table, or what :func:`bayeseval.load` takes.
     spec : str, Path, ModelSpec or dict
         A shipped model's name, a YAML file, or a spec. ``auto`` is the fullest of
@@ -96,8 +98,9 @@ def fit(
     margin : float, optional
         Difference between two models that is too small to matter, score units. When left
         out, 1 % of the declared range of the scores.
-    progress : callable, optional
-        Called as ``progress(stage, done, total, remark)``.
+    progress : bool or callable, optional
+        True shows progress on stderr; a callable is called as
+        ``progress(stage, done, total, remark)``.
 
     Returns
     -------
@@ -125,23 +128,24 @@ def fit(
         target_accept=target_accept,
         nuts_sampler=nuts_sampler,
     )
-    result = run_fit(
-        records,
-        spec,
-        engine=engine,
-        settings=settings,
-        leave_out=leave_out,
-        covariate=covariate,
-        pairs=pairs,
-        margin=margin,
-        progress=progress,
-    )
+    with reporting(progress) as report:
+        result = run_fit(
+            records,
+            spec,
+            engine=engine,
+            settings=settings,
+            leave_out=leave_out,
+            covariate=covariate,
+            pairs=pairs,
+            margin=margin,
+            progress=report,
+        )
     warn_of_gates({"": result.gate}, stacklevel=2)
     return result
 
 
 def run_fit(
-    records: Records | str | Path,
+    records: Records | TableSource,
     spec: str | Path | ModelSpec | Mapping[str, Any] = AUTO,
     *,
     engine: str = "auto",

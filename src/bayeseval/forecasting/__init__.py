@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from bayeseval.forecasting.run import Forecast, check_forecasts, forecast
+from bayeseval.forecasting.check import check_forecasts
+from bayeseval.forecasting.run import Forecast, forecast
 
 __all__ = ["Forecast", "check_forecasts", "forecast"]

@@ -301,7 +301,7 @@ def format_check(check: pd.DataFrame) -> str:
     Parameters
     ----------
     check : pandas.DataFrame
-        Of :func:`bayeseval.forecasting.run.check_forecasts`.
+        Of :func:`bayeseval.forecasting.check.check_forecasts`.
     """
     lines = [
         f"Each of the {check[names.LANGUAGE].nunique()} languages left out and forecast "

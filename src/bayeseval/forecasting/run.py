@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Final
 
@@ -11,20 +11,20 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
+from bayeseval._progress import reporting
 from bayeseval._random import generator
 from bayeseval._resources import resource_names
 from bayeseval._typing import Floats, Progress
-from bayeseval.design import Design, restore_design
-from bayeseval.engines import SamplerSettings
+from bayeseval.design import restore_design
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.estimands import rank_draws, read_arrays
 from bayeseval.estimands.arrays import interval_summary
-from bayeseval.estimands.expected import language_potential
-from bayeseval.estimands.forecast import lowest_quarter, new_potential, sample_crps
+from bayeseval.estimands.forecast import lowest_quarter, new_potential
 from bayeseval.estimands.frames import finish, rank_columns, summary_columns
 from bayeseval.fitting.covariates import CovariateSource, find_covariates
+from bayeseval.fitting.fitted import Fit, check_fit
 from bayeseval.fitting.gate import GATE_FAILED, warn_of_gates
-from bayeseval.fitting.run import Fit
+from bayeseval.forecasting.check import check_forecasts
 from bayeseval.languages.matching import understand
 from bayeseval.output.language_names import add_language_names
 from bayeseval.output.numbers import score_unit
@@ -34,10 +34,8 @@ from bayeseval.spec import CovariateTerm
 if TYPE_CHECKING:
     from bayeseval.estimands.container import PosteriorArrays
 
-__all__ = ["Forecast", "check_forecasts", "forecast"]
+__all__ = ["Forecast", "forecast"]
 
-# Draws of each refit, per chain: a mean and two quantiles are wanted of each.
-_DRAWS: Final = 500
 # In sds of the covariate: what rounding and errors of measurement may change.
 _ALIKE: Final = 0.25
 
@@ -55,8 +53,9 @@ class Forecast:
         ``p_lowest_quarter``, ``extrapolation`` (the value is outside the range of the
         languages with records), ``ci_kind``, ``ci_prob``.
     check : pandas.DataFrame
-        How forecasts of left-out languages did, see :func:`check_forecasts`; empty when that
-        was not asked for or has no closed form.
+        How forecasts of left-out languages did, see
+        :func:`bayeseval.forecasting.check_forecasts`; empty when that was not asked for or has
+        no closed form.
     line : pandas.DataFrame
         ``covariate``, ``potential_{mean,lower,upper}``: the expected potential over the
         covariate's range, without a language's own effect.
@@ -122,7 +121,7 @@ def forecast(
     check: bool = True,
     seed: int = 0,
     ci_prob: float = names.CI_PROB,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Forecast:
     """Potential of every language that the fit's covariate knows.
 
@@ -141,8 +140,9 @@ def forecast(
         Of the new languages' own effects and of the refits.
     ci_prob : float
         Probability of the equal-tailed intervals.
-    progress : callable, optional
-        Called as ``progress(stage, done, total, remark)``.
+    progress : bool or callable, optional
+        True shows progress on stderr; a callable is called as
+        ``progress(stage, done, total, remark)``.
 
     Returns
     -------
@@ -160,6 +160,7 @@ def forecast(
     ConvergenceWarning
         Once, if the convergence gate of the fit failed.
     """
+    check_fit(fit)
     spec = fit.spec
     warn_of_gates({"the fit": fit.gate}, stacklevel=2)
     if len(spec.covariates) != 1:
@@ -208,7 +209,8 @@ def forecast(
     failed = [GATE_FAILED] if fit.gate.status == "fail" else []
     checked, notes = pd.DataFrame(), [*failed, *values.notes, *notes]
     if check:
-        checked, reason = _checked(fit, seed=seed, progress=progress)
+        with reporting(progress) as report:
+            checked, reason = _checked(fit, seed=seed, progress=report)
         notes += [f"no check of the forecasts: {reason}"] if reason else []
     return Forecast(
         table=add_language_names(finish(table, ci_prob), _names(fit, table), after=names.LANGUAGE),
@@ -245,8 +247,8 @@ def _covariate(fit: Fit, term: CovariateTerm, given: CovariateSource) -> Covaria
         if found.content_hash == said["hash"]:
             return found
         raise InputError(
-            f"{said['source']} has changed since the fit; fit again, or give the values with "
-            "--covariate"
+            f"{said['source']} has changed since the fit; fit again, or give the values as "
+            "covariate= (--covariate)"
         )
     shipped = _shipped(fit, said["source"])
     if shipped is not None:
@@ -255,7 +257,7 @@ def _covariate(fit: Fit, term: CovariateTerm, given: CovariateSource) -> Covaria
             return found
     raise InputError(
         f"the values of {term.name} that the fit was made with are not at "
-        f"{said['source'] or 'any file'}; give them with --covariate (covariate= in Python)"
+        f"{said['source'] or 'any file'}; give them as covariate= (--covariate)"
     )
 
 
@@ -392,109 +394,3 @@ def _checked(fit: Fit, *, seed: int, progress: Progress | None) -> tuple[pd.Data
     if reason is not None:
         return pd.DataFrame(), reason
     return check_forecasts(design, seed=seed, progress=progress), None
-
-
-def check_forecasts(
-    design: Design, *, draws: int = _DRAWS, seed: int = 0, progress: Progress | None = None
-) -> pd.DataFrame:
-    """Leave out every language and forecast it, with the covariate and without.
-
-    What is forecast is the language's potential as all its records say it without any
-    pooling: with language effects fixed and no covariate. It has an error itself, which the
-    intervals have to cover too and which is added to them.
-
-    Parameters
-    ----------
-    design : Design
-        Gaussian, with a covariate.
-    draws : int
-        Of each refit, in each of two chains.
-    seed : int
-        The one seed.
-    progress : callable, optional
-        Called as ``progress(stage, done, total, remark)``.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row per language and model: ``language``, ``with_covariate``, ``target``,
-        ``target_sd``, ``forecast_{mean,sd}`` (of the potential), ``error``, ``crps``,
-        ``covered_90``, ``covered_95`` (of the target), ``elpd`` (log density of the
-        language's scores given all others), ``n_records``. Score units, natural log.
-    """
-    from bayeseval.engines._evidence import without
-
-    plain = _without_covariate(design)
-    # Fixed by a known wide sd: the potentials that the records alone give.
-    unpooled = _potentials(_unpooled(plain), draws, seed)[0]
-    target, error = unpooled.mean(axis=0), unpooled.std(axis=0, ddof=1)
-    labels = design.coords[names.LANGUAGE]
-    counts = np.bincount(design.factor_index[names.LANGUAGE], minlength=len(labels))
-    rows: list[dict[str, object]] = []
-    rng = generator(seed, "forecast-check")
-    for number, (model, is_with) in enumerate(((design, True), (plain, False))):
-        whole = _potentials(model, draws, seed)[1]
-        for level, label in enumerate(labels):
-            if progress is not None:
-                done = number * len(labels) + level
-                progress("leaving out each language", done, 2 * len(labels), label)
-            rest = without(model, by="language", unit=level)
-            values, evidence = _potentials(rest, draws, seed)
-            own = values[:, level]
-            noisy = own + error[level] * rng.standard_normal(len(own))
-            covered = [
-                bool(low <= target[level] <= high)
-                for low, high in (
-                    np.quantile(noisy, [0.5 - p / 2, 0.5 + p / 2]) for p in (0.9, 0.95)
-                )
-            ]
-            rows.append(
-                {
-                    names.LANGUAGE: label,
-                    "with_covariate": is_with,
-                    "target": target[level],
-                    "target_sd": error[level],
-                    "forecast_mean": own.mean(),
-                    "forecast_sd": own.std(ddof=1),
-                    "error": own.mean() - target[level],
-                    "crps": sample_crps(noisy, float(target[level])),
-                    "covered_90": covered[0],
-                    "covered_95": covered[1],
-                    "elpd": whole - evidence,
-                    "n_records": int(counts[level]),
-                }
-            )
-    if progress is not None:
-        progress("leaving out each language", 2 * len(labels), 2 * len(labels), "")
-    return pd.DataFrame(rows)
-
-
-def _without_covariate(design: Design) -> Design:
-    slopes = {slope.slope for slope in design.slopes}
-    priors = {k: prior for k, prior in design.priors.items() if k not in slopes}
-    spec = design.spec.model_copy(update={"covariates": ()})
-    return replace(design, spec=spec, slopes=(), priors=priors)
-
-
-def _unpooled(design: Design) -> Design:
-    sd = names.sd_name(names.LANGUAGE)
-    wide = design.spec.fixed_scale * float(design.score.std(ddof=1))
-    return replace(
-        design,
-        terms=tuple(
-            replace(term, known_sd=wide) if term.name == names.LANGUAGE else term
-            for term in design.terms
-        ),
-        priors={k: prior for k, prior in design.priors.items() if k != sd},
-    )
-
-
-def _potentials(design: Design, draws: int, seed: int) -> tuple[Floats, float]:
-    """Draws of all languages' potentials, and the log evidence."""
-    from bayeseval.engines import to_tree
-    from bayeseval.engines.marginal import sample
-
-    found = sample(design, SamplerSettings(draws=draws, chains=2, seed=seed))
-    arrays = read_arrays(to_tree(design, found, engine="marginal"))
-    values = language_potential(arrays, seed=seed)
-    return values, float(found.attrs.get("log_marginal_likelihood", "nan"))

@@ -19,9 +19,10 @@ import pandas as pd
 
 from bayeseval import names
 from bayeseval._processes import run_all, sensible_jobs
+from bayeseval._progress import reporting
 from bayeseval.design import build_design, choose_model
 from bayeseval.engines import SamplerSettings, choose_engine, cores_of
-from bayeseval.errors import BayesevalError, DesignError
+from bayeseval.errors import BayesevalError, DesignError, InputError
 from bayeseval.estimands.moves import (
     Quantity,
     agreement,
@@ -34,7 +35,7 @@ from bayeseval.fitting.covariates import data_hash, find_covariates
 from bayeseval.fitting.gate import GATE_FAILED, Gate, warn_of_gates
 from bayeseval.fitting.run import Fit, run_fit
 from bayeseval.leaving_out.selection import Part, choose_parts, outlying
-from bayeseval.records import PairSource, Records, choose_pairs, pairs_hash
+from bayeseval.records import PairSource, Records, TableSource, choose_pairs, pairs_hash
 from bayeseval.records import load as load_records
 from bayeseval.spec import AUTO, ModelSpec
 
@@ -232,7 +233,7 @@ def _largest(n_outliers: int) -> str:
 
 
 def sensitivity(
-    records: Records | str | Path,
+    records: Records | TableSource,
     spec: str | Path | ModelSpec | Mapping[str, Any] = AUTO,
     *,
     drop: str | Sequence[str] = "language",
@@ -241,13 +242,13 @@ def sensitivity(
     seed: int = 0,
     pairs: PairSource = "any",
     jobs: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Sensitivity:
     """Fit again without each level, group, or the largest residuals, and compare.
 
     Parameters
     ----------
-    records : Records, str or Path
+    records : Records, DataFrame, str or Path
         The table, or what :func:`bayeseval.load` takes.
     spec : str, Path, ModelSpec or dict
         A shipped model's name, a YAML file, or a spec. What ``auto`` is on the whole table
@@ -270,8 +271,9 @@ def sensitivity(
     jobs : int, optional
         Refits at a time, in processes of their own; None is one per core, or one per four
         cores where NUTS runs its four chains. The results do not depend on it.
-    progress : callable, optional
-        Called as ``progress(stage, done, total, remark)``.
+    progress : bool or callable, optional
+        True shows progress on stderr; a callable is called as
+        ``progress(stage, done, total, remark)``.
 
     Returns
     -------
@@ -290,30 +292,36 @@ def sensitivity(
     """
     table = records if isinstance(records, Records) else load_records(records)
     model = choose_model(spec, table, engine=engine).spec
-    asked = [drop] if isinstance(drop, str) else list(drop)
+    several: object = [drop] if isinstance(drop, str) else drop
+    if not isinstance(several, Sequence) or not all(isinstance(one, str) for one in several):
+        raise InputError(
+            f"drop is language, task, model, outliers=N, or a list of these; got {drop!r}"
+        )
+    asked = list(several)
     parts, n_outliers = choose_parts(table, asked, groups or {})
     design = build_design(table, model, find_covariates(table, model))
     chosen = choose_engine(engine, design, SamplerSettings(seed=seed))
     at_once = sensible_jobs(jobs, cores_each=cores_of(chosen.name))
     settings = SamplerSettings(seed=seed)
     common = _labelled(table, pairs)
-    base = run_fit(
-        table, spec, engine=chosen.name, settings=settings, pairs=pairs, progress=progress
-    )
-    outliers = pd.DataFrame()
-    if n_outliers is not None:
-        keep, outliers = outlying(table, base.data, n_outliers)
-        parts.append(Part("outliers", _largest(n_outliers), keep))
-    before = tuple(read_quantity(base.data, name) for name in reported_quantities(base.data))
-    job = _Job(table, model, chosen.name, seed, common, before)
-    refits = run_all(
-        _refit,
-        [(job, part) for part in parts],
-        jobs=at_once,
-        stage="refitting",
-        progress=progress or (lambda stage, done, total, remark: None),
-        labels=[f"without {part.label}" for part in parts],
-    )
+    with reporting(progress) as report:
+        base = run_fit(
+            table, spec, engine=chosen.name, settings=settings, pairs=pairs, progress=report
+        )
+        outliers = pd.DataFrame()
+        if n_outliers is not None:
+            keep, outliers = outlying(table, base.data, n_outliers)
+            parts.append(Part("outliers", _largest(n_outliers), keep))
+        before = tuple(read_quantity(base.data, name) for name in reported_quantities(base.data))
+        job = _Job(table, model, chosen.name, seed, common, before)
+        refits = run_all(
+            _refit,
+            [(job, part) for part in parts],
+            jobs=at_once,
+            stage="refitting",
+            progress=report or (lambda stage, done, total, remark: None),
+            labels=[f"without {part.label}" for part in parts],
+        )
     done = list(zip(parts, refits, strict=True))
     warn_of_gates(
         {"all records": base.gate}

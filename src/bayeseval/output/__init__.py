@@ -1,4 +1,4 @@
-"""What all reports share: atomic folders, style, labels, numbers, text, progress."""
+"""What all reports share: atomic folders, style, labels, numbers, text."""
 
 from __future__ import annotations
 

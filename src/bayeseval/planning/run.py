@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -30,8 +30,8 @@ from bayeseval.estimands.planning import (
     reaches_targets,
     study_table,
 )
+from bayeseval.fitting.fitted import Fit, check_fit
 from bayeseval.fitting.gate import GATE_FAILED, warn_of_gates
-from bayeseval.fitting.run import Fit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -189,6 +189,7 @@ def plan(
     tasks: Sequence[int] | None = None,
     test_size: float | None = None,
     fixed: Sequence[str] = (),
+    costs: Costs | None = None,
     cost_seed: float | None = None,
     cost_item: float | None = None,
     cost_language: float | None = None,
@@ -218,8 +219,10 @@ def plan(
         Items in one of the present test sets.
     fixed : sequence of {"language", "task"}
         Facets whose levels are the very ones that matter, not a sample of others.
+    costs : Costs, optional
+        What evaluating one model costs. Without any cost an answer costs 1.
     cost_seed, cost_item, cost_language, cost_task : float, optional
-        See :class:`Costs`; 0 when left out. Without any of them an answer costs 1.
+        The fields of `costs` one by one, in its place; 0 when left out.
     ci_prob : float
         Probability inside the equal-tailed intervals.
 
@@ -242,13 +245,14 @@ def plan(
     ----------
     Brennan (2001), Generalizability Theory; paper 001, section 3.
     """
+    check_fit(fit)
     warn_of_gates({"the fit": fit.gate}, stacklevel=2)
     _check_number("target_sd", target_sd, above=0.0)
     _check_number("target_probability", target_probability, above=0.5, below=1.0)
     _check_number("test_size", test_size, above=0.0)
     _check_number("ci_prob", ci_prob, above=0.0, below=1.0)
     fixed_facets = _facets(fixed)
-    costs = _costs(seed=cost_seed, item=cost_item, language=cost_language, task=cost_task)
+    costs = _costs(costs, seed=cost_seed, item=cost_item, language=cost_language, task=cost_task)
     variances = read_plan_variances(fit.data, fixed=fixed_facets, seed=int(fit.run["seed"]))
     present = present_study(fit.data, variances)
     asked = {"seeds": seeds, "items": items, "languages": languages, "tasks": tasks}
@@ -289,7 +293,16 @@ def plan(
     )
 
 
-def _costs(**given: float | None) -> Costs:
+def _costs(costs: Costs | None, **given: float | None) -> Costs:
+    if costs is not None:
+        if any(value is not None for value in given.values()):
+            raise InputError("give either costs or cost_seed, cost_item, ..., not both")
+        if not isinstance(costs, Costs):
+            raise InputError(
+                f"costs must be a Costs, such as Costs(seed=10, item=0.1), got "
+                f"{type(costs).__name__}"
+            )
+        given = asdict(costs)
     for name, value in given.items():
         if value is not None and not (math.isfinite(value) and value >= 0.0):
             raise InputError(f"cost_{name} must be a number of at least 0, got {value:g}")

@@ -8,7 +8,7 @@ from bayeseval.records.benchmarks import BenchmarkSummary, list_benchmarks
 from bayeseval.records.connectivity import Component, connected_components
 from bayeseval.records.covariates import Covariate, CovariateLevel
 from bayeseval.records.items import ItemVariance, item_variance
-from bayeseval.records.load import load
+from bayeseval.records.load import TableSource, load
 from bayeseval.records.pairs import (
     PairChoice,
     PairSource,
@@ -47,6 +47,7 @@ __all__ = [
     "Records",
     "Stratum",
     "TableError",
+    "TableSource",
     "Unbalanced",
     "Units",
     "choose_pairs",

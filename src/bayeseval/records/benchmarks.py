@@ -26,6 +26,11 @@ def list_benchmarks() -> tuple[BenchmarkSummary, ...]:
     """The shipped benchmarks with their shapes, in alphabetical order.
 
     Nothing is downloaded: a remote benchmark has its shape once it is in the cache.
+
+    Returns
+    -------
+    tuple of BenchmarkSummary
+        With the fields ``name``, ``title`` and ``shape``.
     """
     found = []
     for name, path in resource_names("benchmarks").items():

@@ -1,4 +1,4 @@
-"""``load``: a benchmark's name, a file or a folder in, ``Records`` out."""
+"""``load``: a benchmark's name, a file, a folder or a data frame in, ``Records`` out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeGuard
 
+import pandas as pd
+
+from bayeseval._progress import reporting
 from bayeseval._resources import find_resource, resource_names
 from bayeseval._text import counted, shorten
 from bayeseval._typing import Progress
@@ -19,15 +23,18 @@ from bayeseval.records.registry import BenchmarkCard, find_mapping, read_card, r
 from bayeseval.records.remote import fetch
 from bayeseval.records.scales import UnitsLike
 from bayeseval.records.settings import Settings, metric_by_dataset
-from bayeseval.records.table import Records
+from bayeseval.records.table import FRAME_NAME, Records, raw_from_frame
 
-__all__ = ["load"]
+__all__ = ["TableSource", "load"]
+
+#: One table: a name, a path or a data frame.
+TableSource = str | os.PathLike[str] | pd.DataFrame
 
 _CARD = "benchmark.yaml"
 
 
 def load(
-    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    source: TableSource | Sequence[TableSource],
     *,
     columns: Mapping[str, str | None] | None = None,
     mapping_file: str | os.PathLike[str] | None = None,
@@ -41,17 +48,18 @@ def load(
     metric: str | Mapping[str, str] | None = None,
     task_names: str | os.PathLike[str] | None = None,
     name: str | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Records:
     """Read a table of scores, or the results of an evaluation tool.
 
     Parameters
     ----------
-    source : str or path
+    source : str, path or DataFrame
         The name of a shipped benchmark (``"mega"``; remote ones such as ``"xquad"`` are
         downloaded once), a file (CSV, TSV, JSON, JSONL, Parquet), a folder with a
         ``benchmark.yaml``, or a folder of such files, which are put together; or a file
-        or folder of results that an evaluation tool wrote, found by its content. Several
+        or folder of results that an evaluation tool wrote, found by its content; or a data
+        frame with one row per score, as :meth:`Records.from_frame` takes it. Several
         of them, in a list, become one table; the options then hold for each. A shipped
         name wins over a folder of that name in the working directory; ``./mega`` means
         the folder.
@@ -89,9 +97,11 @@ def load(
         CSV file with the columns ``task``, ``dataset``, ``language``: what the names of
         tasks mean, where the names alone do not say it.
     name : str, optional
-        Name of the records; the card's or the file's when not given.
-    progress : callable, optional
-        ``progress(stage, done, total, remark)``, called while many files are read.
+        Name of the records; the card's or the file's when not given, ``table`` for a data
+        frame.
+    progress : bool or callable, optional
+        True shows on stderr how far the reading of many files is; a callable is called as
+        ``progress(stage, done, total, remark)``.
 
     Returns
     -------
@@ -103,9 +113,7 @@ def load(
     InputError
         One line: what is wrong, where (file, row, column, value), what is allowed.
     """
-    sources = [source] if isinstance(source, str | os.PathLike) else list(source)
-    if not sources:
-        raise InputError("no benchmark was named; give a shipped name, a file or a folder")
+    sources = _sources(source)
     asked = Settings(
         columns=columns or {},
         units=units,
@@ -118,28 +126,99 @@ def load(
         metrics=metric_by_dataset(metric),
         task_names=None if task_names is None else Path(task_names),
     )
-    if len(sources) == 1:
-        return _load(sources[0], asked, mapping_file, name, progress)
-    found = merge([_load(one, asked, mapping_file, None, progress) for one in sources])
+    with reporting(progress) as report:
+        if len(sources) == 1:
+            return _load(sources[0], asked, mapping_file, name, report)
+        # Frames have no names of their own, and need different ones.
+        called = [
+            f"{FRAME_NAME} {number}" if isinstance(one, pd.DataFrame) else None
+            for number, one in enumerate(sources, 1)
+        ]
+        found = merge(
+            [
+                _load(one, asked, mapping_file, own, report)
+                for one, own in zip(sources, called, strict=True)
+            ]
+        )
     return found if name is None else replace(found, name=name)
 
 
+def _sources(source: object) -> list[TableSource]:
+    """The tables that were given; what is none is refused in one line."""
+    if _is_table(source):
+        return [source]
+    several = list(source) if isinstance(source, Sequence) else []
+    if not several and isinstance(source, Sequence):
+        raise InputError("no benchmark was named; give a shipped name, a file or a folder")
+    wrong = [one for one in several if not _is_table(one)]
+    if not several or wrong:
+        given = type(source).__name__ + (f" of {type(wrong[0]).__name__}" if wrong else "")
+        hint = {"Records": "; Records are read already", "Series": "; give the whole frame"}.get(
+            given, "; pandas.DataFrame(rows) makes a data frame of them" if wrong else ""
+        )
+        raise InputError(
+            "a table is the name of a shipped benchmark, a file, a folder or a pandas DataFrame, "
+            f"or a list of these; got {given}{hint}"
+        )
+    return several
+
+
+def _is_table(source: object) -> TypeGuard[TableSource]:
+    return isinstance(source, str | os.PathLike | pd.DataFrame)
+
+
 def _load(
-    source: str | os.PathLike[str],
+    source: TableSource,
     asked: Settings,
     mapping_file: str | os.PathLike[str] | None,
     name: str | None,
     progress: Progress | None,
 ) -> Records:
+    if isinstance(source, pd.DataFrame):
+        return _load_frame(source, asked, mapping_file, FRAME_NAME if name is None else name)
     path = _find(Path(source), text=os.fspath(source))
     card = read_card(path / _CARD) if _is_card_folder(path) else None
     said, notes = _said(path, card, mapping_file)
     settings = said.merged(asked).without_dropped_tasks()
     options = Options(metrics=settings.metrics, task_names=settings.task_names, progress=progress)
     tables, found, of_tool = _tables(path, card, settings.format, options)
+    return _records(
+        [with_constants(table, settings.constants) for table in tables],
+        settings,
+        name=name or _name_of(path, card),
+        notes=[*found, *notes],
+        of_tool=of_tool,
+        covariate_files=_covariate_files(path, card),
+    )
+
+
+def _load_frame(
+    frame: pd.DataFrame, asked: Settings, mapping_file: str | os.PathLike[str] | None, name: str
+) -> Records:
+    settings = Settings()
+    if mapping_file is not None:
+        file = Path(mapping_file)
+        settings = Settings.of(read_mapping(file), file.parent)
+    settings = settings.merged(asked).without_dropped_tasks()
+    _refuse_tool_options(name, Options(settings.metrics, settings.task_names))
+    if settings.format not in (None, "table"):
+        raise InputError(f"{name}: format {settings.format} is for files; this is a data frame")
+    table = with_constants(raw_from_frame(frame, name), settings.constants)
+    return _records([table], settings, name=name)
+
+
+def _records(
+    tables: Sequence[RawTable],
+    settings: Settings,
+    *,
+    name: str,
+    notes: Sequence[str] = (),
+    of_tool: bool = False,
+    covariate_files: Mapping[str, Path] | None = None,
+) -> Records:
     return Records._assembled(
         assemble(
-            [with_constants(table, settings.constants) for table in tables],
+            tables,
             columns={**{name: name for name in settings.constants}, **settings.columns},
             units=settings.units,
             mixed=settings.mixed_scales or "refuse",
@@ -147,15 +226,24 @@ def _load(
             missing=settings.missing,
             drop=settings.drop,
             named=settings.language_names,
-            notes=[*found, *notes],
+            notes=notes,
             small=of_tool,
         ),
-        name=name or _name_of(path, card),
+        name=name,
         language_names=settings.language_names,
         datasets=settings.datasets,
         likelihoods=settings.likelihoods,
-        covariate_files=_covariate_files(path, card),
+        covariate_files=covariate_files,
     )
+
+
+def _refuse_tool_options(source: object, options: Options) -> None:
+    for given, option in ((options.metrics, "metric"), (options.task_names, "task_names")):
+        if given:
+            raise InputError(
+                f"{source}: {option} is for results of an evaluation tool; this is a table, whose"
+                " columns say it (columns: score=..., metric=...)"
+            )
 
 
 def _said(
@@ -188,12 +276,7 @@ def _tables(
     if found is not None:
         reading = read_results(found, options)
         return reading.tables, reading.notes, True
-    for given, option in ((options.metrics, "metric"), (options.task_names, "task_names")):
-        if given:
-            raise InputError(
-                f"{path}: {option} is for results of an evaluation tool; this is a table, whose"
-                " columns say it (columns: score=..., metric=...)"
-            )
+    _refuse_tool_options(path, options)
     files, notes = _files(path, card)
     return [read_table(file) for file in files], notes, False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,6 +90,11 @@ def choose_pairs(records: Records, source: PairSource = "any") -> PairChoice:
         ]
         numbers = range(1, len(source) + 1)
         return _from_table(records, make_table("pairs", "row", numbers, columns), "given")
+    if not isinstance(source, str | os.PathLike):
+        raise InputError(
+            "pairs are any, shared, a file or a DataFrame with the columns language and task; got "
+            f"{type(source).__name__}"
+        )
     path = Path(source)
     if not path.is_file():
         raise InputError(

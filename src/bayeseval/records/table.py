@@ -26,7 +26,10 @@ from bayeseval.records.build import Assembled, DivergedRuns, MixedScales, assemb
 from bayeseval.records.report import LoadReport, Units
 from bayeseval.records.scales import UnitsLike
 
-__all__ = ["Records", "raw_from_frame"]
+__all__ = ["FRAME_NAME", "Records", "raw_from_frame"]
+
+#: Name of the records of a data frame that is given without one.
+FRAME_NAME: Final = "table"
 
 # Part of every hash; to be raised when the content of the hash changes.
 _HASH_VERSION: Final = b"bayeseval-records-1"
@@ -70,7 +73,7 @@ class Records:
         cls,
         frame: pd.DataFrame,
         *,
-        name: str,
+        name: str = FRAME_NAME,
         columns: Mapping[str, str | None] | None = None,
         units: UnitsLike | Mapping[str, UnitsLike] | None = None,
         language_names: Mapping[str, str] | None = None,

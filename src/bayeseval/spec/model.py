@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -384,6 +385,11 @@ def load_spec(source: str | Path | ModelSpec | dict[str, Any]) -> ModelSpec:
         return source
     if isinstance(source, dict):
         return parse_config(ModelSpec, source, source="spec", error=SpecError)
+    if not isinstance(source, str | os.PathLike):
+        raise InputError(
+            "a model is the name of a shipped model, a YAML file, a ModelSpec or a dict; got "
+            f"{type(source).__name__}"
+        )
     if source == AUTO:
         raise InputError(
             f"{AUTO} is no model until there is a table: it takes the fullest of additive, "
@@ -414,5 +420,11 @@ def covariate_name(path: Path) -> str:
 
 
 def list_models() -> dict[str, str]:
-    """Shipped models with their one-line summaries."""
+    """Shipped models with their one-line summaries.
+
+    Returns
+    -------
+    dict of str to str
+        Name to summary, in alphabetical order.
+    """
     return {name: load_spec(path).summary for name, path in resource_names("models").items()}

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-__all__ = ["progress_bar"]
+from bayeseval._typing import Progress
+from bayeseval.errors import InputError
 
-Report = Callable[[str, int, int, str], None]
+__all__ = ["progress_bar", "reporting"]
 
 _MINUTE: Final = 60.0
 _HOUR: Final = 3600.0
@@ -22,7 +23,7 @@ _EVERY: Final = 30.0
 
 
 @contextmanager
-def progress_bar(preamble: str = "", *, quiet: bool = False) -> Iterator[Report]:
+def progress_bar(preamble: str = "", *, quiet: bool = False) -> Iterator[Progress]:
     """Show ``progress(stage, done, total, remark)`` calls as bars on stderr.
 
     Parameters
@@ -47,6 +48,40 @@ def progress_bar(preamble: str = "", *, quiet: bool = False) -> Iterator[Report]
             show(stage, done, total, remark)
 
         yield report
+
+
+@contextmanager
+def reporting(progress: Progress | bool | None) -> Iterator[Progress | None]:
+    """What ``progress=`` of a public function means, for as long as the work takes.
+
+    Parameters
+    ----------
+    progress : bool, callable or None
+        True shows bars on stderr (lines in a notebook or a log file), False and None show
+        nothing, a callable is used as it is.
+
+    Yields
+    ------
+    callable or None
+        To be called as ``progress(stage, done, total, remark)``.
+
+    Raises
+    ------
+    InputError
+        If it is anything else.
+    """
+    if progress is None or progress is False:
+        yield None
+    elif progress is True:
+        with progress_bar() as report:
+            yield report
+    elif callable(progress):
+        yield progress
+    else:
+        raise InputError(
+            "progress must be True, False or a function of (stage, done, total, remark), got "
+            f"{type(progress).__name__}"
+        )
 
 
 @contextmanager
@@ -75,7 +110,7 @@ def _noted_interrupt() -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def _reporter(preamble: str, *, quiet: bool) -> Iterator[Report]:
+def _reporter(preamble: str, *, quiet: bool) -> Iterator[Progress]:
     if quiet:
         yield lambda stage, done, total, remark: None
         return
@@ -88,12 +123,12 @@ def _reporter(preamble: str, *, quiet: bool) -> Iterator[Report]:
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
-        Progress,
         TaskID,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.progress import Progress as Bars
 
     columns = (
         TextColumn("{task.description:>10}"),
@@ -103,7 +138,7 @@ def _reporter(preamble: str, *, quiet: bool) -> Iterator[Report]:
         TimeRemainingColumn(),
         TextColumn("{task.fields[remark]}"),
     )
-    with Progress(*columns, console=console) as bars:
+    with Bars(*columns, console=console) as bars:
         tasks: dict[str, TaskID] = {}
 
         def report(stage: str, done: int, total: int, remark: str) -> None:
@@ -117,7 +152,7 @@ def _reporter(preamble: str, *, quiet: bool) -> Iterator[Report]:
         yield report
 
 
-def _log_lines(preamble: str, clock: Callable[[], float] = time.monotonic) -> Report:
+def _log_lines(preamble: str, clock: Callable[[], float] = time.monotonic) -> Progress:
     opening = [preamble] if preamble else []
     # When each stage began, with how much done: a resumed run begins in the middle.
     begun: dict[str, tuple[float, int]] = {}

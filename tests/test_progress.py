@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayeseval.output.progress import _log_lines
+from bayeseval._progress import _log_lines
 
 
 def test_long_work_says_that_it_is_alive(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,129 @@
+"""How well forecasts do: every language left out and forecast, with the covariate and without."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from bayeseval import names
+from bayeseval._random import generator
+from bayeseval._typing import Floats, Progress
+from bayeseval.design import Design
+from bayeseval.engines import SamplerSettings
+from bayeseval.estimands import read_arrays
+from bayeseval.estimands.expected import language_potential
+from bayeseval.estimands.forecast import sample_crps
+
+__all__ = ["check_forecasts"]
+
+# Draws of each refit, per chain: a mean and two quantiles are wanted of each.
+_DRAWS: Final = 500
+
+
+def check_forecasts(
+    design: Design, *, draws: int = _DRAWS, seed: int = 0, progress: Progress | None = None
+) -> pd.DataFrame:
+    """Leave out every language and forecast it, with the covariate and without.
+
+    What is forecast is the language's potential as all its records say it without any
+    pooling: with language effects fixed and no covariate. It has an error itself, which the
+    intervals have to cover too and which is added to them.
+
+    Parameters
+    ----------
+    design : Design
+        Gaussian, with a covariate.
+    draws : int
+        Of each refit, in each of two chains.
+    seed : int
+        The one seed.
+    progress : callable, optional
+        Called as ``progress(stage, done, total, remark)``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per language and model: ``language``, ``with_covariate``, ``target``,
+        ``target_sd``, ``forecast_{mean,sd}`` (of the potential), ``error``, ``crps``,
+        ``covered_90``, ``covered_95`` (of the target), ``elpd`` (log density of the
+        language's scores given all others), ``n_records``. Score units, natural log.
+    """
+    from bayeseval.engines._evidence import without
+
+    plain = _without_covariate(design)
+    # Fixed by a known wide sd: the potentials that the records alone give.
+    unpooled = _potentials(_unpooled(plain), draws, seed)[0]
+    target, error = unpooled.mean(axis=0), unpooled.std(axis=0, ddof=1)
+    labels = design.coords[names.LANGUAGE]
+    counts = np.bincount(design.factor_index[names.LANGUAGE], minlength=len(labels))
+    rows: list[dict[str, object]] = []
+    rng = generator(seed, "forecast-check")
+    for number, (model, is_with) in enumerate(((design, True), (plain, False))):
+        whole = _potentials(model, draws, seed)[1]
+        for level, label in enumerate(labels):
+            if progress is not None:
+                done = number * len(labels) + level
+                progress("leaving out each language", done, 2 * len(labels), label)
+            rest = without(model, by="language", unit=level)
+            values, evidence = _potentials(rest, draws, seed)
+            own = values[:, level]
+            noisy = own + error[level] * rng.standard_normal(len(own))
+            covered = [
+                bool(low <= target[level] <= high)
+                for low, high in (
+                    np.quantile(noisy, [0.5 - p / 2, 0.5 + p / 2]) for p in (0.9, 0.95)
+                )
+            ]
+            rows.append(
+                {
+                    names.LANGUAGE: label,
+                    "with_covariate": is_with,
+                    "target": target[level],
+                    "target_sd": error[level],
+                    "forecast_mean": own.mean(),
+                    "forecast_sd": own.std(ddof=1),
+                    "error": own.mean() - target[level],
+                    "crps": sample_crps(noisy, float(target[level])),
+                    "covered_90": covered[0],
+                    "covered_95": covered[1],
+                    "elpd": whole - evidence,
+                    "n_records": int(counts[level]),
+                }
+            )
+    if progress is not None:
+        progress("leaving out each language", 2 * len(labels), 2 * len(labels), "")
+    return pd.DataFrame(rows)
+
+
+def _without_covariate(design: Design) -> Design:
+    slopes = {slope.slope for slope in design.slopes}
+    priors = {k: prior for k, prior in design.priors.items() if k not in slopes}
+    spec = design.spec.model_copy(update={"covariates": ()})
+    return replace(design, spec=spec, slopes=(), priors=priors)
+
+
+def _unpooled(design: Design) -> Design:
+    sd = names.sd_name(names.LANGUAGE)
+    wide = design.spec.fixed_scale * float(design.score.std(ddof=1))
+    return replace(
+        design,
+        terms=tuple(
+            replace(term, known_sd=wide) if term.name == names.LANGUAGE else term
+            for term in design.terms
+        ),
+        priors={k: prior for k, prior in design.priors.items() if k != sd},
+    )
+
+
+def _potentials(design: Design, draws: int, seed: int) -> tuple[Floats, float]:
+    """Draws of all languages' potentials, and the log evidence."""
+    from bayeseval.engines import to_tree
+    from bayeseval.engines.marginal import sample
+
+    found = sample(design, SamplerSettings(draws=draws, chains=2, seed=seed))
+    arrays = read_arrays(to_tree(design, found, engine="marginal"))
+    values = language_potential(arrays, seed=seed)
+    return values, float(found.attrs.get("log_marginal_likelihood", "nan"))
