@@ -66,7 +66,10 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
 }
 
 # Helpers that live in a stricter room than their folder's.
-HELPERS = dict.fromkeys(("output._files", "output._folders", "output._places"), "output.store")
+HELPERS = {
+    **dict.fromkeys(("output._files", "output._folders", "output._places"), "output.store"),
+    "__main__": "cli",
+}
 
 # What estimands may know of `base`: names and errors, never files.
 ESTIMANDS_BASE = {"errors", "names", "_random", "_typing"}

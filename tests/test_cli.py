@@ -220,8 +220,8 @@ def test_help_says_what_happens_by_default(
     for command, default in (
         ("fit", "[default: (auto; paper with engine ml)]"),
         ("fit", "[default: (results/BENCHMARK/MODEL-ENGINE-seedN)]"),
-        ("plan", "[default: (around now)]"),
-        ("mexa", "[default: (results/mexa/MODEL-EMBEDDING-POOLING-nSENTENCES)]"),
+        ("plan", "[default: (around the present number)]"),
+        ("mexa", "[default: (in results/mexa/)]"),
     ):
         assert main([command, "--help"]) == 0
         assert default in capsys.readouterr().out

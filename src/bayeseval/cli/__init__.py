@@ -10,10 +10,11 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Annotated, Final
 
 import typer
 
+from bayeseval._optional import versions
 from bayeseval.cli._shared import EXIT_BAD_INPUT, EXIT_INTERRUPTED, StoppedError
 from bayeseval.cli.aligning import mexa
 from bayeseval.cli.comparing import compare
@@ -26,29 +27,48 @@ from bayeseval.errors import BayesevalError, ConvergenceWarning, did_you_mean
 
 __all__ = ["app", "main"]
 
-# In the order of `--help`.
-COMMANDS: Final[dict[str, Callable[..., None]]] = {
-    "fit": fit,
-    "validate": validate,
-    "compare": compare,
-    "sensitivity": sensitivity,
-    "forecast": forecast,
-    "plan": plan,
-    "mexa": mexa,
-    "list": list_,
+# By the panels of `--help`, in its order.
+_PANELS: Final[dict[str, dict[str, Callable[..., None]]]] = {
+    "Read and fit": {"fit": fit, "validate": validate, "list": list_},
+    "Check and compare": {"compare": compare, "sensitivity": sensitivity},
+    "Forecast and plan": {"forecast": forecast, "plan": plan},
+    "Measure a covariate": {"mexa": mexa},
 }
 
 _UNSAVED: Final = "nothing was saved"
 
+# What the shell calls it; `python -m bayeseval` shows and completes the same name.
+_PROGRAM: Final = "bayeseval"
+
 app = typer.Typer(
-    name="bayeseval",
-    help="Bayesian multilevel models of multilingual LLM benchmark scores.",
-    no_args_is_help=True,
-    add_completion=False,
+    name=_PROGRAM,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for name, command in COMMANDS.items():
-    app.command(name=name)(command)
+for panel, commands in _PANELS.items():
+    for name, command in commands.items():
+        app.command(name=name, rich_help_panel=panel)(command)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"bayeseval {versions([_PROGRAM]).get(_PROGRAM, '(not installed)')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _bayeseval(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Bayesian multilevel models of multilingual LLM benchmark scores.
+
+    Start with: bayeseval fit --benchmark mega
+    """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -68,11 +88,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with warnings.catch_warnings():
             # Every command says it in its text and with its exit code.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            code = app(args=arguments, standalone_mode=False)
+            code = app(args=words or ["--help"], prog_name=_PROGRAM, standalone_mode=False)
     except StoppedError as stop:
         _complain(f"interrupted; {str(stop) or _UNSAVED}")
         return EXIT_INTERRUPTED
@@ -105,7 +126,7 @@ def _without_reader() -> int:
 def _usage(message: str) -> str:
     words = message.split("'")
     if message.startswith("No such command") and len(words) > 1:
-        commands = sorted(COMMANDS)
+        commands = sorted(name for panel in _PANELS.values() for name in panel)
         # Some versions of typer add a suggestion of their own.
         problem = message.split(". ")[0].rstrip(".")
         hint = did_you_mean(words[1], commands)

@@ -15,14 +15,20 @@ if TYPE_CHECKING:
     from bayeseval.records import Records
 
 __all__ = [
+    "COMPARISON",
+    "DATA",
     "EXIT_BAD_INPUT",
     "EXIT_GATE_FAILED",
     "EXIT_INTERRUPTED",
+    "MODEL",
+    "OUTPUT",
+    "SAMPLING",
     "CiProb",
     "Columns",
     "CommonPairs",
     "Engine",
     "EngineName",
+    "FigureFormat",
     "Force",
     "Format",
     "Grid",
@@ -37,6 +43,8 @@ __all__ = [
     "Source",
     "StoppedError",
     "TaskNames",
+    "complete_benchmarks",
+    "complete_models",
     "load_records",
     "metrics",
     "numbers",
@@ -55,75 +63,81 @@ EXIT_BAD_INPUT = 2
 EXIT_GATE_FAILED = 3
 EXIT_INTERRUPTED = 130
 
+# Panels of `--help`.
+DATA = "Data"
+MODEL = "Model"
+SAMPLING = "Sampling"
+COMPARISON = "Comparison of models"
+OUTPUT = "Output"
+
 EngineName = Literal["auto", "numpyro", "pymc", "marginal", "ml"]
 Listing = Literal["benchmarks", "models"]
 LeftOut = Literal["record", "language", "task", "model"]
+
+
+def complete_benchmarks(incomplete: str) -> list[str]:
+    """Shipped benchmarks for the shell; files are completed by the shell itself."""
+    from bayeseval._resources import resource_names
+
+    return [name for name in resource_names("benchmarks") if name.startswith(incomplete)]
+
+
+def complete_models(incomplete: str) -> list[str]:
+    """Shipped models for the shell; of a list with commas, the last one."""
+    from bayeseval._resources import resource_names
+
+    before, comma, last = incomplete.rpartition(",")
+    known = ["auto", *resource_names("models")]
+    return [f"{before}{comma}{name}" for name in known if name.startswith(last)]
+
+
+def _checked_formats(text: str) -> str:
+    from bayeseval.output._style import figure_formats
+
+    try:
+        figure_formats(text)
+    except InputError as error:
+        raise InputError(f"--figure-format: {error}") from error
+    return text
+
+
 Source = Annotated[
     list[str],
     typer.Option(
         "--benchmark",
         "-b",
-        help="A shipped benchmark's name, a file or a folder; repeated, they become one table.",
+        metavar="NAME|PATH",
+        help="Shipped benchmark, file or folder of scores. Repeat to join several.",
+        autocompletion=complete_benchmarks,
+        rich_help_panel=DATA,
     ),
 ]
-Seed = Annotated[int, typer.Option(help="The one seed; same seed, same numbers.")]
-Model = Annotated[
-    str,
-    typer.Option(
-        "--model",
-        "-m",
-        help="A shipped model's name or a spec file; auto: the fullest that the table identifies.",
-        show_default="auto; paper with engine ml",
-    ),
-]
-Engine = Annotated[EngineName, typer.Option(help="How to get to the posterior.")]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No progress and no messages, only results.")
-]
-CiProb = Annotated[float, typer.Option(help="Probability of the equal-tailed intervals.")]
-NoFigures = Annotated[bool, typer.Option("--no-figures", help="Leave out the figures.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace a folder that holds something else.")]
 Columns = Annotated[
     list[str] | None,
     typer.Option(
         "--columns",
         metavar="OURS=THEIRS",
-        help="Which column is which, e.g. score=F1; repeatable. seed= leaves a column out.",
-    ),
-]
-CommonPairs = Annotated[
-    str,
-    typer.Option(
-        metavar="any|shared|FILE",
-        help="Language-task pairs that models are compared on: any that a model was tested "
-        "on, those shared by two models, or a file with the columns language and task.",
-    ),
-]
-Grid = Annotated[
-    str | None,
-    typer.Option(
-        metavar="LIST", help="Numbers to try, as in 1,2,5 or 3-6.", show_default="around now"
+        help="Name a column, as in score=F1; repeatable. seed= ignores the column seed.",
+        rich_help_panel=DATA,
     ),
 ]
 Mapping = Annotated[
     Path | None,
-    typer.Option("--mapping", help="A small YAML file with columns, units and language names."),
-]
-
-
-Format = Annotated[
-    str | None,
     typer.Option(
-        "--format",
-        help="What the files are, where their content should not decide: table, lm-eval, ...",
+        "--mapping",
+        metavar="FILE",
+        help="YAML file with columns, units and language names.",
+        rich_help_panel=DATA,
     ),
 ]
 Metric = Annotated[
     list[str] | None,
     typer.Option(
         "--metric",
-        metavar="[DATASET=]METRIC",
-        help="Which metric of a tool's results is the score; repeatable.",
+        metavar="METRIC",
+        help="Metric of a tool's results to use as the score; repeatable, with DATASET=METRIC for "
+        "one dataset.",
+        rich_help_panel=DATA,
     ),
 ]
 TaskNames = Annotated[
@@ -131,7 +145,95 @@ TaskNames = Annotated[
     typer.Option(
         "--task-names",
         metavar="FILE",
-        help="CSV file task,dataset,language for names of tasks that are not known.",
+        help="CSV file task,dataset,language that translates a tool's task names.",
+        rich_help_panel=DATA,
+    ),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="NAME",
+        help="File format: table, lm-eval, helm, ...",
+        show_default="detected",
+        rich_help_panel=DATA,
+    ),
+]
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="NAME|FILE",
+        help="Shipped model or spec file. auto: the fullest model that the table identifies.",
+        show_default="auto; paper with engine ml",
+        autocompletion=complete_models,
+        rich_help_panel=MODEL,
+    ),
+]
+Engine = Annotated[
+    EngineName,
+    typer.Option(
+        metavar="ENGINE",
+        help="auto, marginal (normal likelihoods, effects integrated out), numpyro or pymc "
+        "(NUTS), or ml (maximum likelihood).",
+        rich_help_panel=SAMPLING,
+    ),
+]
+Seed = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        help="Random seed; the same seed gives the same numbers.",
+        rich_help_panel=SAMPLING,
+    ),
+]
+CommonPairs = Annotated[
+    str,
+    typer.Option(
+        metavar="any|shared|FILE",
+        help="Language-task pairs to compare models on: tested by any model, shared by at least "
+        "two, or listed in a file with the columns language and task.",
+        rich_help_panel=COMPARISON,
+    ),
+]
+CiProb = Annotated[
+    float,
+    typer.Option(
+        metavar="P",
+        help="Probability of the equal-tailed intervals.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force", help="Overwrite the results of a different run.", rich_help_panel=OUTPUT
+    ),
+]
+NoFigures = Annotated[
+    bool, typer.Option("--no-figures", help="Do not draw figures.", rich_help_panel=OUTPUT)
+]
+FigureFormat = Annotated[
+    str,
+    typer.Option(
+        metavar="LIST",
+        help="png, pdf or svg; several as in png,pdf.",
+        callback=_checked_formats,
+        rich_help_panel=OUTPUT,
+    ),
+]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="Print results only, no progress.", rich_help_panel=OUTPUT),
+]
+Grid = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LIST",
+        help="Numbers to try, as in 1,2,5 or 3-6.",
+        show_default="around the present number",
+        rich_help_panel="Designs",
     ),
 ]
 

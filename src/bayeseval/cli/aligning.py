@@ -7,61 +7,121 @@ from typing import Annotated, Literal
 
 import typer
 
-from bayeseval.cli._shared import Force, Quiet, StoppedError
+from bayeseval.cli._shared import (
+    DATA,
+    MODEL,
+    OUTPUT,
+    FigureFormat,
+    Force,
+    NoFigures,
+    Quiet,
+    StoppedError,
+)
 
 __all__ = ["mexa"]
+
+COMPUTATION = "Computation"
 
 
 def mexa(
     model: Annotated[
-        str, typer.Option(metavar="HF_ID|PATH", help="A model of the Hugging Face Hub or a folder.")
+        str,
+        typer.Option(
+            metavar="HF_ID|DIR",
+            help="Language model: a name on the Hugging Face Hub or a folder.",
+            rich_help_panel=MODEL,
+        ),
     ],
     parallel: Annotated[
         Path,
         typer.Option(
-            metavar="DIR", help="One text file per language (eng_Latn.txt), line i parallel."
+            metavar="DIR",
+            help="Parallel text: one file per language (eng_Latn.txt), line i of each the same "
+            "sentence.",
+            rich_help_panel=DATA,
         ),
     ],
-    pivot: Annotated[str, typer.Option(help="The language to compare with.")] = "eng_Latn",
+    pivot: Annotated[
+        str,
+        typer.Option(
+            metavar="CODE", help="Language to compare all others with.", rich_help_panel=DATA
+        ),
+    ] = "eng_Latn",
     embedding: Annotated[
         Literal["weighted", "last"],
-        typer.Option(help="Position-weighted average of the tokens, or the last token."),
+        typer.Option(
+            metavar="weighted|last",
+            help="Sentence embedding: position-weighted average of the tokens, or the last token.",
+            rich_help_panel=MODEL,
+        ),
     ] = "weighted",
     pooling: Annotated[
-        Literal["mean", "max"], typer.Option(help="How layers become one score.")
+        Literal["mean", "max"],
+        typer.Option(
+            metavar="mean|max", help="How to pool the scores of layers.", rich_help_panel=MODEL
+        ),
     ] = "mean",
     sentences: Annotated[
-        int, typer.Option(help="Use the first N lines of every file; 0 is all.")
+        int,
+        typer.Option(
+            metavar="N", help="Use the first N lines of every file; 0: all.", rich_help_panel=DATA
+        ),
     ] = 100,
     device: Annotated[
-        str, typer.Option(help="auto (all CUDA devices, else the CPU), cpu, cuda, cuda:1.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="cpu, cuda, cuda:1 or auto (all CUDA devices, otherwise the CPU).",
+            rich_help_panel=COMPUTATION,
+        ),
     ] = "auto",
     dtype: Annotated[
         Literal["auto", "float32", "bfloat16", "float16"],
-        typer.Option(help="Precision. auto is the model's own, on a CPU float32."),
+        typer.Option(
+            metavar="NAME",
+            help="float32, bfloat16, float16 or auto (the model's own; float32 on a CPU).",
+            rich_help_panel=COMPUTATION,
+        ),
     ] = "auto",
     token_budget: Annotated[
-        int, typer.Option(help="Tokens of one batch, padding included.")
+        int,
+        typer.Option(
+            metavar="N",
+            help="Tokens in one batch, including padding.",
+            rich_help_panel=COMPUTATION,
+        ),
     ] = 4096,
     keep_blank: Annotated[
-        bool, typer.Option("--keep-blank", help="Accept blank lines; they cannot score.")
+        bool,
+        typer.Option(
+            "--keep-blank",
+            help="Accept blank lines; they count as not aligned.",
+            rich_help_panel=DATA,
+        ),
     ] = False,
     save_embeddings: Annotated[
-        bool, typer.Option("--save-embeddings", help="Write all embeddings, as safetensors.")
+        bool,
+        typer.Option(
+            "--save-embeddings",
+            help="Write all embeddings, as safetensors.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder.", show_default="results/mexa/MODEL-EMBEDDING-POOLING-nSENTENCES"
+            metavar="DIR",
+            help="Result folder.",
+            show_default="in results/mexa/",
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     force: Force = False,
-    no_figures: Annotated[
-        bool, typer.Option("--no-figures", help="Leave out the heat map.")
-    ] = False,
+    no_figures: NoFigures = False,
+    figure_format: FigureFormat = "png",
     quiet: Quiet = False,
 ) -> None:
-    """Measure how well a model aligns languages with English (MEXA)."""
+    """Measure how well a language model aligns languages with English (MEXA)."""
     from bayeseval._progress import progress_bar
     from bayeseval.mexa.parallel import read_parallel
     from bayeseval.mexa.report import (
@@ -101,7 +161,7 @@ def mexa(
         pooled,
         run=aligned.run,
         embeddings=aligned.embeddings,
-        figures=not no_figures,
+        figures=False if no_figures else figure_format,
         force=force,
     )
     discard(work)

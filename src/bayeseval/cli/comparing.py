@@ -8,10 +8,15 @@ from typing import Annotated
 import typer
 
 from bayeseval.cli._shared import (
+    COMPARISON,
     EXIT_GATE_FAILED,
+    MODEL,
+    OUTPUT,
+    SAMPLING,
     Columns,
     CommonPairs,
     Engine,
+    FigureFormat,
     Force,
     Format,
     LeftOut,
@@ -22,6 +27,7 @@ from bayeseval.cli._shared import (
     Seed,
     Source,
     TaskNames,
+    complete_models,
     load_records,
     words,
 )
@@ -32,24 +38,45 @@ __all__ = ["compare"]
 def compare(
     benchmark: Source,
     models: Annotated[
-        str, typer.Option(metavar="A,B,...", help="Shipped models' names, auto or spec files.")
+        str,
+        typer.Option(
+            metavar="A,B,...",
+            help="Shipped models, auto or spec files, with commas between them.",
+            autocompletion=complete_models,
+            rich_help_panel=MODEL,
+        ),
     ],
     by: Annotated[
-        LeftOut, typer.Option(help="Leave out one score, or all scores of a level together.")
+        LeftOut,
+        typer.Option(
+            metavar="WHAT",
+            help="What to leave out at a time: record (one score), or all scores of a language, "
+            "task or model.",
+            rich_help_panel=COMPARISON,
+        ),
     ] = "record",
+    pairs: CommonPairs = "any",
     engine: Engine = "auto",
     seed: Seed = 0,
     refits: Annotated[
         int,
         typer.Option(
-            help="Most refits per model without closed form: of records with bad k-hats, or levels."
+            metavar="N",
+            help="Refits per model at most, where left-out scores have no closed form.",
+            rich_help_panel=SAMPLING,
         ),
     ] = 20,
     jobs: Annotated[
         int | None,
-        typer.Option(help="Fits at once.", show_default="one per core; NUTS: one per four"),
+        typer.Option(
+            metavar="N",
+            help="Fits to run in parallel.",
+            show_default="one per core; NUTS: one per four",
+            rich_help_panel=SAMPLING,
+        ),
     ] = None,
     no_figures: NoFigures = False,
+    figure_format: FigureFormat = "png",
     columns: Columns = None,
     mapping: Mapping = None,
     metric: Metric = None,
@@ -57,13 +84,17 @@ def compare(
     format: Format = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder.", show_default="results/BENCHMARK/MODELS-by-WHAT-compare-seedN"),
+        typer.Option(
+            metavar="DIR",
+            help="Result folder.",
+            show_default="in results/BENCHMARK/",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     force: Force = False,
-    pairs: CommonPairs = "any",
     quiet: Quiet = False,
 ) -> None:
-    """Compare models by how well they predict scores that were left out."""
+    """Compare models by how well they predict left-out scores."""
     from bayeseval._progress import progress_bar
     from bayeseval.comparison import compare as run_compare
     from bayeseval.comparison import expected_run, find_fits
@@ -100,7 +131,7 @@ def compare(
         )
     # Said before it is saved: a folder that cannot be written by now does not cost the answer.
     typer.echo(str(found))
-    found.save(folder, figures=not no_figures, force=force)
+    found.save(folder, figures=False if no_figures else figure_format, force=force)
     typer.echo(f"\nResults: {folder}")
     if any(one.gate.status == "fail" for one in found.fits.values()):
         raise typer.Exit(EXIT_GATE_FAILED)

@@ -10,11 +10,16 @@ import typer
 
 from bayeseval import names
 from bayeseval.cli._shared import (
+    COMPARISON,
     EXIT_GATE_FAILED,
+    MODEL,
+    OUTPUT,
+    SAMPLING,
     CiProb,
     Columns,
     CommonPairs,
     Engine,
+    FigureFormat,
     Force,
     Format,
     Mapping,
@@ -43,47 +48,44 @@ def fit(
     model: Model = "auto",
     engine: Engine = "auto",
     draws: Annotated[
-        int | None, typer.Option(help="Kept draws per chain.", show_default="1000")
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Draws to keep, per chain.",
+            show_default="1000",
+            rich_help_panel=SAMPLING,
+        ),
     ] = None,
     tune: Annotated[
-        int | None, typer.Option(help="Warm-up of NUTS, per chain.", show_default="1000")
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Warm-up draws of NUTS, per chain.",
+            show_default="1000",
+            rich_help_panel=SAMPLING,
+        ),
     ] = None,
-    chains: Annotated[int | None, typer.Option(help="Number of chains.", show_default="4")] = None,
+    chains: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Number of chains.", show_default="4", rich_help_panel=SAMPLING
+        ),
+    ] = None,
     seed: Seed = 0,
     target_accept: Annotated[
-        float | None, typer.Option(help="Target acceptance rate of NUTS, between 0 and 1.")
+        float | None,
+        typer.Option(
+            metavar="P",
+            help="Target acceptance rate of NUTS, between 0 and 1.",
+            rich_help_panel=SAMPLING,
+        ),
     ] = None,
     nuts_sampler: Annotated[
         str | None,
-        typer.Option(help="With --engine pymc: pymc, nutpie, numpyro or blackjax."),
-    ] = None,
-    ci_prob: CiProb = names.CI_PROB,
-    columns: Columns = None,
-    mapping: Mapping = None,
-    metric: Metric = None,
-    task_names: TaskNames = None,
-    format: Format = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Result folder.", show_default="results/BENCHMARK/MODEL-ENGINE-seedN"),
-    ] = None,
-    force: Force = False,
-    no_figures: NoFigures = False,
-    leave_out: Annotated[
-        str | None,
         typer.Option(
-            metavar="WHAT,...",
-            help="Store the densities of left-out scores for arviz_stats.compare: record, "
-            "language, task or model, or several of them.",
-        ),
-    ] = None,
-    no_checks: Annotated[
-        bool, typer.Option("--no-checks", help="Leave out the checks of the model.")
-    ] = False,
-    covariate: Annotated[
-        Path | None,
-        typer.Option(
-            help="File of the model's covariate, by language.", show_default="what the card names"
+            metavar="NAME",
+            help="Sampler of --engine pymc: pymc, nutpie, numpyro or blackjax.",
+            rich_help_panel=SAMPLING,
         ),
     ] = None,
     pairs: CommonPairs = "any",
@@ -93,6 +95,46 @@ def fit(
             metavar="POINTS",
             help="Difference between models that is too small to matter, in score units.",
             show_default="1 % of the range of the scores",
+            rich_help_panel=COMPARISON,
+        ),
+    ] = None,
+    ci_prob: CiProb = names.CI_PROB,
+    columns: Columns = None,
+    mapping: Mapping = None,
+    metric: Metric = None,
+    task_names: TaskNames = None,
+    format: Format = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Result folder.",
+            show_default="results/BENCHMARK/MODEL-ENGINE-seedN",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    force: Force = False,
+    no_figures: NoFigures = False,
+    figure_format: FigureFormat = "png",
+    leave_out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Store log densities of left-out scores for arviz_stats.compare: record, "
+            "language, task, model, or several with commas.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    no_checks: Annotated[
+        bool, typer.Option("--no-checks", help="Do not check the model.", rich_help_panel=OUTPUT)
+    ] = False,
+    covariate: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Covariate of the model, by language.",
+            show_default="the benchmark's own",
+            rich_help_panel=MODEL,
         ),
     ] = None,
     quiet: Quiet = False,
@@ -193,7 +235,7 @@ def fit(
                 folder,
                 checks=None if no_checks else checks,
                 ci_prob=ci_prob,
-                figures=not no_figures,
+                figures=False if no_figures else figure_format,
                 force=force,
                 progress=progress,
             )

@@ -8,30 +8,53 @@ from typing import Annotated
 import typer
 
 from bayeseval import names
-from bayeseval.cli._shared import EXIT_GATE_FAILED, CiProb, NoFigures, Quiet, Seed, words
+from bayeseval.cli._shared import (
+    DATA,
+    EXIT_GATE_FAILED,
+    OUTPUT,
+    CiProb,
+    FigureFormat,
+    NoFigures,
+    Quiet,
+    Seed,
+    words,
+)
 
 __all__ = ["forecast"]
 
 
 def forecast(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A result folder of `fit`.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Result folder of a fit.")],
+    covariate: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Covariate, by language.",
+            show_default="that of the fit",
+            rich_help_panel=DATA,
+        ),
+    ] = None,
+    seed: Seed = 0,
     languages: Annotated[
         str | None,
         typer.Option(
-            metavar="CODES", help="Which languages to print, with commas.", show_default="all"
+            metavar="CODES",
+            help="Languages to print, with commas between them.",
+            show_default="all",
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
-    covariate: Annotated[
-        Path | None,
-        typer.Option(help="File of the covariate.", show_default="the one the fit was made with"),
-    ] = None,
-    seed: Seed = 0,
     ci_prob: CiProb = names.CI_PROB,
     no_check: Annotated[
         bool,
-        typer.Option("--no-check", help="Do not leave out each language to see how it would do."),
+        typer.Option(
+            "--no-check",
+            help="Do not forecast left-out languages to measure the error.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = False,
     no_figures: NoFigures = False,
+    figure_format: FigureFormat = "png",
     quiet: Quiet = False,
 ) -> None:
     """Forecast the potential of languages that have a covariate but no records."""
@@ -52,7 +75,7 @@ def forecast(
             ci_prob=ci_prob,
             progress=progress,
         )
-    found.save(folder, figures=not no_figures)
+    found.save(folder, figures=False if no_figures else figure_format)
     typer.echo(str(found))
     typer.echo(f"\nAll languages: {folder / 'tables' / 'forecast.csv'}")
     if fitted.gate.status == "fail":

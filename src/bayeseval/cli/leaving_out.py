@@ -10,9 +10,12 @@ import typer
 
 from bayeseval.cli._shared import (
     EXIT_GATE_FAILED,
+    OUTPUT,
+    SAMPLING,
     Columns,
     CommonPairs,
     Engine,
+    FigureFormat,
     Force,
     Format,
     Mapping,
@@ -30,32 +33,42 @@ from bayeseval.errors import InputError
 
 __all__ = ["sensitivity"]
 
+LEFT_OUT = "What to leave out"
+
 
 def sensitivity(
     benchmark: Source,
     drop: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="language|task|model|outliers=N",
-            help="Leave out each level in turn, or the N records with the largest residuals; "
-            "repeatable.",
+            metavar="WHAT",
+            help="language, task or model: leave out each level in turn; outliers=N: leave out "
+            "the N records with the largest residuals; repeatable.",
             show_default="language, task and model, if no group is given",
+            rich_help_panel=LEFT_OUT,
         ),
     ] = None,
     drop_group: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=LEVEL,...",
-            help="Leave out these languages, tasks or models together, as in "
+            metavar="NAME=LEVELS",
+            help="Leave out several languages, tasks or models together, as in "
             "'OpenAI=gpt-*,text-davinci-*'; repeatable.",
+            rich_help_panel=LEFT_OUT,
         ),
     ] = None,
+    pairs: CommonPairs = "any",
     model: Model = "auto",
     engine: Engine = "auto",
     seed: Seed = 0,
     jobs: Annotated[
         int | None,
-        typer.Option(help="Refits at once.", show_default="one per core; NUTS: one per four"),
+        typer.Option(
+            metavar="N",
+            help="Refits to run in parallel.",
+            show_default="one per core; NUTS: one per four",
+            rich_help_panel=SAMPLING,
+        ),
     ] = None,
     columns: Columns = None,
     mapping: Mapping = None,
@@ -65,15 +78,18 @@ def sensitivity(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder.", show_default="results/BENCHMARK/MODEL-ENGINE-without-WHAT-seedN"
+            metavar="DIR",
+            help="Result folder.",
+            show_default="in results/BENCHMARK/",
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     force: Force = False,
-    pairs: CommonPairs = "any",
     no_figures: NoFigures = False,
+    figure_format: FigureFormat = "png",
     quiet: Quiet = False,
 ) -> None:
-    """See how ranks hold without each level, a group or the largest residuals."""
+    """Refit without each level, a group of levels or the largest residuals."""
     from bayeseval._progress import progress_bar
     from bayeseval.design import choose_model
     from bayeseval.fitting.report.folder import default_folder
@@ -117,7 +133,7 @@ def sensitivity(
         )
     # Said before it is saved: a folder that cannot be written by now does not cost the answer.
     typer.echo(str(found))
-    found.save(folder, figures=not no_figures, force=force)
+    found.save(folder, figures=False if no_figures else figure_format, force=force)
     typer.echo(f"\nResults: {folder}")
     if found.fit.gate.status == "fail":
         raise typer.Exit(EXIT_GATE_FAILED)

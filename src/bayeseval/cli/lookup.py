@@ -9,12 +9,14 @@ import typer
 
 from bayeseval.cli._shared import (
     EXIT_BAD_INPUT,
+    OUTPUT,
     Columns,
     Format,
     Listing,
     Mapping,
     Metric,
     TaskNames,
+    complete_benchmarks,
     load_records,
 )
 
@@ -24,7 +26,11 @@ __all__ = ["list_", "validate"]
 def validate(
     path: Annotated[
         list[str],
-        typer.Argument(help="A file, a folder or a shipped benchmark's name; or several."),
+        typer.Argument(
+            metavar="PATH|NAME",
+            help="File, folder or shipped benchmark; or several.",
+            autocompletion=complete_benchmarks,
+        ),
     ],
     columns: Columns = None,
     mapping: Mapping = None,
@@ -33,10 +39,14 @@ def validate(
     format: Format = None,
     save_records: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the table, one row per score: CSV, or .parquet."),
+        typer.Option(
+            metavar="FILE",
+            help="Write the table, one row per score, to a .csv or .parquet file.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
 ) -> None:
-    """Print what is understood of a table, what is dropped and why, and whether it can be fitted.
+    """Show what is read from a table, what is dropped, and whether it can be fitted.
 
     The last line is "Ready to fit: yes" (exit code 0) or "no, because ..." (exit code 2).
     """

@@ -11,6 +11,7 @@ from bayeseval import names
 from bayeseval.cli._shared import (
     EXIT_GATE_FAILED,
     CiProb,
+    FigureFormat,
     Grid,
     NoFigures,
     numbers,
@@ -19,52 +20,84 @@ from bayeseval.cli._shared import (
 
 __all__ = ["plan"]
 
+TARGETS = "Targets"
+DESIGNS = "Designs"
+COSTS = "Costs"
+
 
 def plan(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A result folder of `fit`.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Result folder of a fit.")],
     target_sd: Annotated[
         float | None,
-        typer.Option(help="Largest sd of the difference of two models by chance, score points."),
+        typer.Option(
+            metavar="POINTS",
+            help="Largest acceptable sd of the difference between two models.",
+            rich_help_panel=TARGETS,
+        ),
     ] = None,
     target_probability: Annotated[
         float | None,
-        typer.Option(help="Smallest probability of the right order of two models."),
+        typer.Option(
+            metavar="P",
+            help="Smallest acceptable probability that two models are in the right order.",
+            rich_help_panel=TARGETS,
+        ),
     ] = None,
     seeds: Grid = None,
     items: Annotated[
         str | None,
         typer.Option(
             metavar="LIST",
-            help="Sizes of a test set relative to the present one; numbers with --test-size.",
+            help="Test set sizes to try, relative to the present one; with --test-size, in items.",
+            rich_help_panel=DESIGNS,
         ),
     ] = None,
     languages: Grid = None,
     tasks: Grid = None,
     test_size: Annotated[
-        float | None, typer.Option(help="Number of items in one of the present test sets.")
+        float | None,
+        typer.Option(
+            metavar="N", help="Items in one of the present test sets.", rich_help_panel=DESIGNS
+        ),
     ] = None,
     fixed: Annotated[
         list[str] | None,
         typer.Option(
-            help="language or task: its present levels are meant, they are no sample; repeatable."
+            metavar="FACTOR",
+            help="language or task: treat its levels as fixed, not as a sample; repeatable.",
+            rich_help_panel=DESIGNS,
         ),
     ] = None,
     cost_seed: Annotated[
-        float | None, typer.Option(help="Cost of one seed on one task, for all languages.")
+        float | None,
+        typer.Option(
+            metavar="COST",
+            help="Of one seed on one task, for all languages.",
+            rich_help_panel=COSTS,
+        ),
     ] = None,
     cost_item: Annotated[
         float | None,
         typer.Option(
-            help="Cost of one item, answered once; of a whole test set without --test-size.",
-            show_default="1 when no cost is given",
+            metavar="COST",
+            help="Of one item, answered once; without --test-size, of a whole test set.",
+            show_default="1 if no cost is given",
+            rich_help_panel=COSTS,
         ),
     ] = None,
-    cost_language: Annotated[float | None, typer.Option(help="Cost of one language, once.")] = None,
-    cost_task: Annotated[float | None, typer.Option(help="Cost of one task, once.")] = None,
+    cost_language: Annotated[
+        float | None,
+        typer.Option(metavar="COST", help="Of adding one language.", rich_help_panel=COSTS),
+    ] = None,
+    cost_task: Annotated[
+        float | None,
+        typer.Option(metavar="COST", help="Of adding one task.", rich_help_panel=COSTS),
+    ] = None,
     ci_prob: CiProb = names.CI_PROB,
     no_figures: NoFigures = False,
+    figure_format: FigureFormat = "png",
 ) -> None:
-    """Plan the next evaluation: what more seeds, items, languages or tasks would bring."""
+    """Plan the next evaluation: the gain from more seeds, items, languages or tasks."""
     from bayeseval.fitting.run import Fit
     from bayeseval.planning.run import plan as make_plan
 
@@ -84,7 +117,7 @@ def plan(
         cost_task=cost_task,
         ci_prob=ci_prob,
     )
-    found.save(folder, figures=not no_figures)
+    found.save(folder, figures=False if no_figures else figure_format)
     typer.echo(str(found))
     typer.echo(f"All designs: {folder / 'tables' / 'plan.csv'}")
     if found.fit.gate.status == "fail":

@@ -10,8 +10,9 @@ from typing import Any
 
 import pandas as pd
 
+from bayeseval._typing import Figures
 from bayeseval.comparison.figure import comparison_figure
-from bayeseval.output._style import save_figure
+from bayeseval.output._style import figure_files, figure_formats
 from bayeseval.output.store import Writer, write_csv, write_folder
 from bayeseval.output.text import text_table
 
@@ -34,7 +35,7 @@ def write_comparison(
     tables: Mapping[str, pd.DataFrame],
     *,
     run: Mapping[str, Any],
-    figures: bool = True,
+    figures: Figures = True,
     force: bool = False,
 ) -> Path:
     """Write the tables and the figure of a comparison as a folder of its own.
@@ -47,7 +48,8 @@ def write_comparison(
     writers: dict[str, Writer] = {
         f"tables/{name}.csv": partial(write_csv, table) for name, table in tables.items()
     }
-    if figures:
+    formats = figure_formats(figures)
+    if formats:
         figure = comparison_figure(
             tables["comparison"],
             tables["moves"],
@@ -55,7 +57,7 @@ def write_comparison(
             subtitle=f"{run['benchmark']}, {len(tables['comparison'])} models",
             gate_status="fail" if "fail" in run["gates"].values() else "pass",
         )
-        writers["figures/comparison.png"] = partial(save_figure, figure)
+        writers |= figure_files("comparison", figure, formats)
     return write_folder(folder, writers, run=run, force=force)
 
 

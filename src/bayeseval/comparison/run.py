@@ -28,7 +28,7 @@ from bayeseval.records import load as load_records
 from bayeseval.spec import ModelSpec
 
 if TYPE_CHECKING:
-    from bayeseval._typing import Progress
+    from bayeseval._typing import Figures, Progress
 
 __all__ = ["MOST_REFITS", "Comparison", "compare", "expected_run", "find_fits"]
 
@@ -85,7 +85,7 @@ class Comparison:
     by: names.LeftOut
     fits: Mapping[str, Fit]
 
-    def save(self, folder: str | Path, *, figures: bool = True, force: bool = False) -> Path:
+    def save(self, folder: str | Path, *, figures: Figures = True, force: bool = False) -> Path:
         """Write ``run.json``, the tables and the figure; the folder appears whole or not at all.
 
         Parameters
@@ -94,10 +94,10 @@ class Comparison:
             ``tables/comparison.csv``, ``tables/pointwise.csv``, ``tables/k_hats.csv``,
             ``tables/moves.csv``, for records ``tables/routes.csv``, and
             ``figures/comparison.png``.
-        figures : bool
-            Whether to draw the figure.
+        figures : bool, str or sequence of str
+            Whether to draw the figure, or in which formats ("pdf", "png,svg").
         force : bool
-            Replace a folder that holds another comparison.
+            Overwrite the results of a different run.
 
         Raises
         ------

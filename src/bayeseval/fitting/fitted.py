@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-    from bayeseval._typing import Progress
+    from bayeseval._typing import Figures, Progress
     from bayeseval.checks import Checks
 
 __all__ = ["LEAVE_OUT_DRAWS", "Fit", "check_fit"]
@@ -374,7 +374,7 @@ class Fit:
         *,
         checks: Checks | Callable[[], Checks] | None = None,
         ci_prob: float = names.CI_PROB,
-        figures: bool = True,
+        figures: Figures = True,
         force: bool = False,
         progress: Progress | None = None,
     ) -> Path:
@@ -390,10 +390,11 @@ class Fit:
             (``checks=fit.checks``) is called when the posterior is saved.
         ci_prob : float
             Probability of the equal-tailed intervals in the tables.
-        figures : bool
-            Whether to draw the figures, which takes a few seconds.
+        figures : bool, str or sequence of str
+            Whether to draw the figures, which takes a few seconds, or in which formats:
+            png (the default), pdf or svg, or several of them ("png,pdf").
         force : bool
-            Replace a folder that holds another run.
+            Overwrite the results of a different run.
         progress : callable, optional
             Called as ``progress(stage, done, total, remark)``.
 

@@ -200,7 +200,7 @@ def _caption(table: pd.DataFrame, nowhere: list[str], covariate: str, *, asked: 
         "Each mark is a language at one point of where it is spoken; marks of one place stand side "
         f"by side. Hollow: extrapolations, whose {covariate} is outside the range of the languages "
         f"with records. Median widths of {100 * float(table['ci_prob'].iloc[0]):.4g} % intervals: "
-        f"{widths}; figures/forecast.png draws them all. Places: WALS and Glottolog; land: Natural "
-        f"Earth.{' Orange rings: the languages that were asked for.' if asked else ''}"
+        f"{widths}; the figure 'forecast' shows them all. Places: WALS and Glottolog; land: "
+        f"Natural Earth.{' Orange rings: the languages that were asked for.' if asked else ''}"
     )
     return f"{text} Not placed, no coordinates: {', '.join(nowhere)}." if nowhere else text

@@ -12,9 +12,20 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
+from bayeseval._typing import Figures
 from bayeseval.forecasting.map import map_figure
 from bayeseval.output._parts import language_labels
-from bayeseval.output._style import ACCENT, FAINT, GREY, MAIN, new_figure, save_figure, styled
+from bayeseval.output._style import (
+    ACCENT,
+    FAINT,
+    GREY,
+    MAIN,
+    figure_files,
+    figure_formats,
+    figure_names,
+    new_figure,
+    styled,
+)
 from bayeseval.output.language_names import LANGUAGE_NAME, name_and_code
 from bayeseval.output.numbers import (
     axis_label,
@@ -39,9 +50,9 @@ __all__ = [
 
 _TABLE: Final = "tables/forecast.csv"
 _CHECK: Final = "tables/forecast_check.csv"
-_FIGURE: Final = "figures/forecast.png"
-_SCRIPTS: Final = "figures/forecast_by_script.png"
-_MAP: Final = "figures/forecast_map.png"
+_FIGURE: Final = "forecast"
+_SCRIPTS: Final = "forecast_by_script"
+_MAP: Final = "forecast_map"
 _ENDS: Final = 8
 _WIDTH: Final = 7.0
 _COLUMNS: Final = 100
@@ -58,7 +69,7 @@ def write_forecast(
     subtitle: str,
     gate_status: str,
     languages: Sequence[str] = (),
-    figures: bool,
+    figures: Figures,
     unit: str = "",
 ) -> Path:
     """Add ``tables/forecast.csv``, ``tables/forecast_check.csv`` and figures to a result folder.
@@ -73,9 +84,10 @@ def write_forecast(
         The column ``gate``; ``fail`` stamps the figures.
     languages : sequence of str
         Marked in the figures.
-    figures : bool
-        False deletes the figures of an earlier forecast. There is no map when the table has
-        no language with a known place.
+    figures : bool, str or sequence of str
+        Formats as for :func:`bayeseval.output._style.figure_formats`; False deletes the figures
+        of an earlier forecast. There is no map when the table has no language with a known
+        place.
     unit : str
         Unit of the scores; empty where it is not known.
 
@@ -84,10 +96,11 @@ def write_forecast(
     InputError
         If it is not a result folder or cannot be written.
     """
+    formats = figure_formats(figures)
     writers: dict[str, Writer] = {_TABLE: partial(write_csv, table.assign(gate=gate_status))}
     if len(check):
         writers[_CHECK] = partial(write_csv, check.assign(gate=gate_status))
-    if figures:
+    if formats:
         said = {
             "covariate": covariate,
             "subtitle": subtitle,
@@ -95,12 +108,14 @@ def write_forecast(
             "unit": unit,
         }
         drawn = forecast_figure(table, line, **said, languages=languages)
-        writers[_FIGURE] = partial(save_figure, drawn)
-        writers[_SCRIPTS] = partial(save_figure, script_figure(table, **said, languages=languages))
+        writers |= figure_files(_FIGURE, drawn, formats)
+        by_script = script_figure(table, **said, languages=languages)
+        writers |= figure_files(_SCRIPTS, by_script, formats)
         placed = map_figure(table, **said, languages=languages)
         if placed is not None:
-            writers[_MAP] = partial(save_figure, placed)
-    return add_files(folder, writers, without=(_FIGURE, _SCRIPTS, _MAP, _CHECK))
+            writers |= figure_files(_MAP, placed, formats)
+    without = (*figure_names(_FIGURE, _SCRIPTS, _MAP), _CHECK)
+    return add_files(folder, writers, without=without)
 
 
 @styled

@@ -14,7 +14,7 @@ from bayeseval import names
 from bayeseval._progress import reporting
 from bayeseval._random import generator
 from bayeseval._resources import resource_names
-from bayeseval._typing import Floats, Progress
+from bayeseval._typing import Figures, Floats, Progress
 from bayeseval.design import restore_design
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.estimands import rank_draws, read_arrays
@@ -95,8 +95,8 @@ class Forecast:
             unit=self.unit,
         )
 
-    def save(self, folder: str | Path, *, figures: bool = True) -> Path:
-        """Add tables and figures to the result folder of the fit."""
+    def save(self, folder: str | Path, *, figures: Figures = True) -> Path:
+        """Add tables and figures (or ``figures="pdf"``) to the result folder of the fit."""
         from bayeseval.forecasting.report import write_forecast
 
         return write_forecast(

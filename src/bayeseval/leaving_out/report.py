@@ -12,14 +12,16 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
+from bayeseval._typing import Figures
 from bayeseval.output._parts import label_rows, language_labels
 from bayeseval.output._style import (
     ACCENT,
     GREY,
     MAIN,
+    figure_files,
+    figure_formats,
     new_figure,
     plain,
-    save_figure,
     shorten,
     styled,
 )
@@ -58,6 +60,7 @@ def write_sensitivity(
     ranks: pd.DataFrame | None,
     run: Mapping[str, Any],
     language_names: Mapping[str, str] | None = None,
+    figures: Figures = True,
     force: bool = False,
 ) -> Path:
     """Write the tables and the figure of a sensitivity analysis as a folder of its own.
@@ -75,8 +78,10 @@ def write_sensitivity(
         Provenance.
     language_names : mapping of str to str, optional
         Code to name, for the figure.
+    figures : bool, str or sequence of str
+        Whether to draw the figure, or in which formats.
     force : bool
-        Replace a folder that holds something else.
+        Overwrite the results of a different run.
 
     Raises
     ------
@@ -86,7 +91,8 @@ def write_sensitivity(
     writers: dict[str, Writer] = {
         f"tables/{name}.csv": partial(write_csv, table) for name, table in tables.items()
     }
-    if ranks is not None:
+    formats = figure_formats(figures)
+    if formats and ranks is not None:
         figure = sensitivity_figure(
             ranks,
             tables["moves"],
@@ -96,7 +102,7 @@ def write_sensitivity(
             gate_status=run["gate"]["status"],
             language_names=language_names,
         )
-        writers["figures/sensitivity.png"] = partial(save_figure, figure)
+        writers |= figure_files("sensitivity", figure, formats)
     return write_folder(folder, writers, run=run, force=force)
 
 

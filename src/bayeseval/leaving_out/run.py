@@ -40,7 +40,7 @@ from bayeseval.records import load as load_records
 from bayeseval.spec import AUTO, ModelSpec
 
 if TYPE_CHECKING:
-    from bayeseval._typing import Progress
+    from bayeseval._typing import Figures, Progress
 
 __all__ = ["Sensitivity", "expected_run", "sensitivity"]
 
@@ -91,7 +91,7 @@ class Sensitivity:
             *sensitivity_sentences(self.table),
         )
 
-    def save(self, folder: str | Path, *, figures: bool = True, force: bool = False) -> Path:
+    def save(self, folder: str | Path, *, figures: Figures = True, force: bool = False) -> Path:
         """Write ``run.json``, tables and the figure; the folder appears whole or not at all.
 
         Parameters
@@ -99,10 +99,11 @@ class Sensitivity:
         folder : str or Path
             ``tables/sensitivity.csv``, ``tables/moves.csv``, ``tables/outliers.csv`` where
             there are any, ``figures/sensitivity.png``.
-        figures : bool
-            Whether to draw the figure; there is none of point estimates, which have no ranks.
+        figures : bool, str or sequence of str
+            Whether to draw the figure, or in which formats ("pdf", "png,svg"); there is none of
+            point estimates, which have no ranks.
         force : bool
-            Replace a folder that holds something else.
+            Overwrite the results of a different run.
 
         Raises
         ------
@@ -120,9 +121,10 @@ class Sensitivity:
         return write_sensitivity(
             Path(folder),
             tables,
-            ranks=self._ranks() if figures and self.fit.run["engine"] != "ml" else None,
+            ranks=None if self.fit.run["engine"] == "ml" else self._ranks(),
             run=self._run(),
             language_names=known,
+            figures=figures,
             force=force,
         )
 

@@ -13,8 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
+from bayeseval._typing import Figures
 from bayeseval.languages.labels import names_of
-from bayeseval.output._style import drawable, new_figure, plain, save_figure, shorten, styled
+from bayeseval.output._style import (
+    drawable,
+    figure_files,
+    figure_formats,
+    new_figure,
+    plain,
+    shorten,
+    styled,
+)
 from bayeseval.output.language_names import add_language_names, name_and_code
 from bayeseval.output.store import Writer, write_csv, write_folder
 from bayeseval.output.text import text_table
@@ -59,7 +68,7 @@ def write_alignment(
     *,
     run: Mapping[str, Any],
     embeddings: Mapping[str, Path] | None = None,
-    figures: bool = True,
+    figures: Figures = True,
     force: bool = False,
 ) -> Path:
     """Write ``alignment.csv``, ``pooled.csv``, the heat map and ``run.json``.
@@ -73,10 +82,10 @@ def write_alignment(
         Contents of ``run.json``.
     embeddings : mapping of str to Path, optional
         Files of embeddings by language; copied to ``embeddings/``.
-    figures : bool
-        Draw ``figures/alignment.png``.
+    figures : bool, str or sequence of str
+        Whether to draw ``figures/alignment.png``, or in which formats.
     force : bool
-        Replace a folder that holds something else.
+        Overwrite the results of a different run.
 
     Raises
     ------
@@ -90,8 +99,9 @@ def write_alignment(
     }
     for label, path in (embeddings or {}).items():
         writers[f"embeddings/{label}{path.suffix}"] = partial(shutil.copyfile, path)
-    if figures:
-        writers["figures/alignment.png"] = partial(save_figure, alignment_figure(tidy, pooled))
+    formats = figure_formats(figures)
+    if formats:
+        writers |= figure_files("alignment", alignment_figure(tidy, pooled), formats)
     return write_folder(folder, writers, run=run, force=force)
 
 

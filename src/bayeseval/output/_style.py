@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache, wraps
+from functools import lru_cache, partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+
+from bayeseval._typing import Figures
+from bayeseval.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,12 +23,16 @@ if TYPE_CHECKING:
 __all__ = [
     "ACCENT",
     "FAINT",
+    "FIGURE_FORMATS",
     "GREEN",
     "GREY",
     "MAIN",
     "PURPLE",
     "WARNING",
     "drawable",
+    "figure_files",
+    "figure_formats",
+    "figure_names",
     "new_figure",
     "plain",
     "save_figure",
@@ -41,6 +48,9 @@ PURPLE: Final = "#CC79A7"
 WARNING: Final = "#B2182B"
 GREY: Final = "#595959"
 FAINT: Final = "#D9D9D9"
+
+#: The first one is the default.
+FIGURE_FORMATS: Final = ("png", "pdf", "svg")
 
 _DPI = 150
 _RC = {
@@ -63,6 +73,10 @@ _RC = {
     "legend.fontsize": 8.0,
     "figure.dpi": _DPI,
     "savefig.dpi": _DPI,
+    # Conferences and journals refuse the Type 3 fonts of matplotlib's default.
+    "pdf.fonttype": 42,
+    # Identifiers of an SVG are random without it: the same figure, the same file.
+    "svg.hashsalt": "bayeseval",
 }
 
 # Inches; characters per inch are what DejaVu Sans needs at the size at hand.
@@ -187,8 +201,50 @@ def new_figure(
     return figure
 
 
+def figure_formats(figures: Figures) -> tuple[str, ...]:
+    """Formats to draw figures in; empty for none.
+
+    Parameters
+    ----------
+    figures : bool, str or sequence of str
+        False or an empty sequence is none and True is PNG; otherwise formats of
+        :data:`FIGURE_FORMATS`, as text with commas between them.
+
+    Raises
+    ------
+    InputError
+        If a format is not one of these.
+    """
+    if isinstance(figures, bool):
+        return FIGURE_FORMATS[:1] if figures else ()
+    texts = figures.split(",") if isinstance(figures, str) else figures
+    formats = tuple(dict.fromkeys(str(text).strip().lower() for text in texts))
+    unknown = [name for name in formats if name not in FIGURE_FORMATS]
+    if unknown:
+        raise InputError(
+            f"figure formats are {', '.join(FIGURE_FORMATS)}, or several of them with commas "
+            f"between; got {unknown[0]!r}"
+        )
+    return formats
+
+
+def figure_files(name: str, figure: Figure, figures: Figures) -> dict[str, Callable[[Path], None]]:
+    """Path inside a result folder to the function that writes the figure there, by format."""
+    return {
+        f"figures/{name}.{format}": partial(save_figure, figure)
+        for format in figure_formats(figures)
+    }
+
+
+def figure_names(*names: str) -> tuple[str, ...]:
+    """Paths that figures of these names may have inside a result folder, in any format."""
+    return tuple(f"figures/{name}.{format}" for name in names for format in FIGURE_FORMATS)
+
+
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG."""
+    """Write a figure in the format that the file name ends with, without the time of day."""
+    format = path.suffix.removeprefix(".")
+    dates: Mapping[str, Any] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
     with _style(), warnings.catch_warnings():
         # A label in a script that the font lacks is drawn as boxes; `drawable` has
         # already chosen a readable alternative where there is one.
@@ -196,7 +252,7 @@ def save_figure(figure: Figure, path: Path) -> None:
             "ignore", message=r"Glyph \d+ .* missing from", category=UserWarning
         )
         _offsets_into_labels(figure)
-        figure.savefig(path, format="png", dpi=_DPI)
+        figure.savefig(path, format=format, dpi=_DPI, metadata=dates.get(format))
 
 
 def _offsets_into_labels(figure: Figure) -> None:
@@ -206,7 +262,8 @@ def _offsets_into_labels(figure: Figure) -> None:
             formatter = axis.get_major_formatter()
             formatter.set_locs(list(axis.get_majorticklocs()))
             offset, label = formatter.get_offset(), axis.get_label_text()
-            if offset and label:
+            # Hidden: it is in the label since the figure was written in another format.
+            if offset and label and axis.offsetText.get_visible():
                 axis.set_label_text(f"{label}, ticks in {offset}")
                 axis.offsetText.set_visible(False)
 

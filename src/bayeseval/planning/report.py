@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from bayeseval.output._style import ACCENT, FAINT, GREY, MAIN, new_figure, save_figure, styled
+from bayeseval._typing import Figures
+from bayeseval.output._style import (
+    ACCENT,
+    FAINT,
+    GREY,
+    MAIN,
+    figure_files,
+    figure_formats,
+    figure_names,
+    new_figure,
+    styled,
+)
 from bayeseval.output.numbers import axis_label, interval_texts, unit_text, value_texts
 from bayeseval.output.store import Writer, add_files, write_csv
 from bayeseval.output.text import text_table
@@ -20,10 +31,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["PLAN_FIGURE", "PLAN_TABLE", "format_plan", "plan_figure", "write_plan"]
+__all__ = ["PLAN_TABLE", "format_plan", "plan_figure", "write_plan"]
 
 PLAN_TABLE: Final = "tables/plan.csv"
-PLAN_FIGURE: Final = "figures/plan.png"
+_FIGURE: Final = "plan"
 
 _FACETS: Final[Mapping[str, str]] = {
     "languages": "Languages",
@@ -45,7 +56,7 @@ def write_plan(
     target_sd: float | None,
     subtitle: str,
     gate_status: str,
-    figures: bool,
+    figures: Figures,
     unit: str = "",
 ) -> Path:
     """Add ``tables/plan.csv`` and ``figures/plan.png`` to a result folder.
@@ -65,8 +76,9 @@ def write_plan(
         Which fit.
     gate_status : str
         The column ``gate``; ``fail`` stamps the figure.
-    figures : bool
-        False deletes the figure of an earlier plan.
+    figures : bool, str or sequence of str
+        Formats as for :func:`bayeseval.output._style.figure_formats`; False deletes the figure of
+        an earlier plan.
     unit : str
         Unit of the scores; empty where it is not known.
 
@@ -75,8 +87,9 @@ def write_plan(
     InputError
         If it is not a result folder or cannot be written.
     """
+    formats = figure_formats(figures)
     writers: dict[str, Writer] = {PLAN_TABLE: partial(write_csv, table.assign(gate=gate_status))}
-    if figures:
+    if formats:
         figure = plan_figure(
             table,
             best=best,
@@ -85,8 +98,8 @@ def write_plan(
             gate_status=gate_status,
             unit=unit,
         )
-        writers[PLAN_FIGURE] = partial(save_figure, figure)
-    return add_files(folder, writers, without=(PLAN_FIGURE,))
+        writers |= figure_files(_FIGURE, figure, formats)
+    return add_files(folder, writers, without=figure_names(_FIGURE))
 
 
 @styled

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 
 from bayeseval import names
+from bayeseval._typing import Figures
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.estimands.plan_variances import (
     Facet,
@@ -128,15 +129,15 @@ class Plan:
         found = np.flatnonzero(self.table["best"])
         return int(found[0]) if len(found) else None
 
-    def save(self, folder: str | Path, *, figures: bool = True) -> Path:
+    def save(self, folder: str | Path, *, figures: Figures = True) -> Path:
         """Add ``tables/plan.csv`` and ``figures/plan.png`` to the fit's result folder.
 
         Parameters
         ----------
         folder : str or Path
             The result folder; its other files stay as they are.
-        figures : bool
-            Whether to draw the figure.
+        figures : bool, str or sequence of str
+            Whether to draw the figure, or in which formats ("pdf", "png,svg").
 
         Returns
         -------

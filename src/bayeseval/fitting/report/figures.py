@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +27,7 @@ from bayeseval.output._parts import (
 )
 from bayeseval.output._style import (
     ACCENT,
+    FIGURE_FORMATS,
     GREY,
     MAIN,
     new_figure,
@@ -63,6 +64,7 @@ def figure_writers(
     gate_status: GateStatus,
     unit: str = "",
     description: bool = False,
+    formats: Sequence[str] = FIGURE_FORMATS[:1],
 ) -> dict[str, Writer]:
     """Functions that draw the figures of a result folder.
 
@@ -79,6 +81,8 @@ def figure_writers(
         names it; empty where it is not known.
     description : bool
         Whether to draw the published description, Mean-PRR against CV-PRR.
+    formats : sequence of str
+        Endings of the files; a figure is drawn anew for each.
 
     Returns
     -------
@@ -130,7 +134,11 @@ def figure_writers(
     def write(make: Callable[[], Figure], path: Path) -> None:
         save_figure(make(), path)
 
-    return {f"figures/{key}.png": partial(write, make) for key, make in figures.items()}
+    return {
+        f"figures/{key}.{format}": partial(write, make)
+        for key, make in figures.items()
+        for format in formats
+    }
 
 
 @styled

@@ -13,13 +13,13 @@ import pandas as pd
 import xarray as xr
 
 from bayeseval import names
-from bayeseval._typing import Progress
+from bayeseval._typing import Figures, Progress
 from bayeseval.errors import BayesevalError
 from bayeseval.fitting.report.check_figure import checks_figure
 from bayeseval.fitting.report.figures import figure_writers
 from bayeseval.fitting.report.model_tables import describes, shown_exponent
 from bayeseval.fitting.report.tables import result_tables
-from bayeseval.output._style import save_figure
+from bayeseval.output._style import figure_files, figure_formats
 from bayeseval.output.language_names import add_language_names
 from bayeseval.output.numbers import in_units, score_unit
 from bayeseval.output.store import (
@@ -73,7 +73,7 @@ def write_results(
     *,
     checks: Callable[[], Mapping[str, pd.DataFrame]] | None = None,
     ci_prob: float = names.CI_PROB,
-    figures: bool = True,
+    figures: Figures = True,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Path:
@@ -92,10 +92,10 @@ def write_results(
         the tables that they are drawn from, each to become ``tables/<name>.csv``.
     ci_prob : float
         Probability of the equal-tailed intervals of tables and figures.
-    figures : bool
-        Whether to draw the figures.
+    figures : bool, str or sequence of str
+        Whether to draw the figures, or in which formats.
     force : bool
-        Replace a folder that holds another run.
+        Overwrite the results of a different run.
     progress : callable, optional
         Called as ``progress(stage, done, total, remark)``.
 
@@ -112,6 +112,7 @@ def write_results(
     """
     tell: Progress = progress or (lambda stage, done, total, remark: None)
     status = run["gate"]["status"]
+    formats = figure_formats(figures)
     tell("writing", 0, 1, str(folder))
     language_names = run["language_names"]
     exponent = shown_exponent(tree)
@@ -122,10 +123,11 @@ def write_results(
     target = write_folder(folder, writers, run=said, force=force)
     checked: Mapping[str, pd.DataFrame] = {}
     options = ["checks=fit.checks"] if checks is not None else []
-    options += [] if figures else ["figures=False"]
+    if formats != figure_formats(True):
+        options.append(f"figures={','.join(formats)!r}" if formats else "figures=False")
     options += [] if ci_prob == names.CI_PROB else [f"ci_prob={ci_prob:g}"]
     again = f"fit.save({', '.join([repr(str(folder)), *options])})"
-    wanted = {"checks": checks is not None, "figures": figures}
+    wanted = {"checks": checks is not None, "figures": bool(formats)}
     with _saved(folder, [name for name, asked in wanted.items() if asked], again):
         tell("writing", 1, 1, str(folder))
         if checks is not None:
@@ -136,9 +138,9 @@ def write_results(
             add_files(folder, _csv({f"tables/{name}.csv": t for name, t in checked.items()}))
     if checks is not None:
         # A report raises when Ctrl-C was pressed before it: the checks are there by now.
-        with _saved(folder, ["figures"] if figures else [], again):
+        with _saved(folder, ["figures"] if formats else [], again):
             tell("checks", 1, 1, "")
-    if figures:
+    if formats:
         subtitle = f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}"
         with _saved(folder, ["figures"], again):
             tell("figures", 0, 1, "")
@@ -148,6 +150,7 @@ def write_results(
                 gate_status=status,
                 unit=unit,
                 description=describes(run),
+                formats=formats,
             )
             if checked:
                 figure = checks_figure(
@@ -156,7 +159,7 @@ def write_results(
                     gate_status=status,
                     unit=unit,
                 )
-                drawn["figures/checks.png"] = partial(save_figure, figure)
+                drawn |= figure_files("checks", figure, formats)
             add_files(folder, drawn)
         with _saved(folder, [], again):
             tell("figures", 1, 1, "")

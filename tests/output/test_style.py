@@ -1,0 +1,73 @@
+"""Figure files: formats, and the same figure in the same bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+
+from bayeseval._typing import Figures
+from bayeseval.errors import InputError
+from bayeseval.output._style import figure_files, figure_formats, figure_names, new_figure
+
+
+def drawn() -> Figure:
+    figure = new_figure(4.0, 2.0, title="T", subtitle="S", caption="C", gate_status="pass")
+    axes = figure.add_subplot()
+    # Ticks so close that matplotlib prints an offset.
+    axes.plot([1.0, 2.0], [1e-9, 2e-9])
+    axes.set_ylabel("score")
+    return figure
+
+
+@pytest.mark.parametrize(
+    ("figures", "formats"),
+    [
+        (True, ("png",)),
+        (False, ()),
+        ((), ()),
+        ("pdf", ("pdf",)),
+        ("svg, PNG,svg", ("svg", "png")),
+        (["pdf", "svg"], ("pdf", "svg")),
+    ],
+)
+def test_formats(figures: Figures, formats: tuple[str, ...]) -> None:
+    assert figure_formats(figures) == formats
+
+
+@pytest.mark.parametrize(("figures", "got"), [("jpg", "'jpg'"), ("png,", "''"), (["p"], "'p'")])
+def test_other_formats_are_refused(figures: Figures, got: str) -> None:
+    with pytest.raises(InputError) as refused:
+        figure_formats(figures)
+    assert str(refused.value) == (
+        f"figure formats are png, pdf, svg, or several of them with commas between; got {got}"
+    )
+
+
+def test_names_in_all_formats() -> None:
+    assert figure_names("plan") == ("figures/plan.png", "figures/plan.pdf", "figures/plan.svg")
+
+
+def write(folder: Path) -> dict[str, bytes]:
+    figure = drawn()
+    files = figure_files("x", figure, "png,svg,pdf")
+    assert list(files) == ["figures/x.png", "figures/x.svg", "figures/x.pdf"]
+    (folder / "figures").mkdir(parents=True)
+    for name, writer in files.items():
+        writer(folder / name)
+    # The offset is said once, however often the figure is written.
+    assert figure.axes[0].get_ylabel() == "score, ticks in 1e\N{MINUS SIGN}9"
+    return {name: (folder / name).read_bytes() for name in files}
+
+
+def test_the_same_figure_is_the_same_file(tmp_path: Path) -> None:
+    first, second = write(tmp_path / "1"), write(tmp_path / "2")
+    assert first == second
+    assert first["figures/x.png"].startswith(b"\x89PNG")
+    assert first["figures/x.svg"].startswith(b"<?xml")
+    assert b"<dc:date>" not in first["figures/x.svg"]
+    assert first["figures/x.pdf"].startswith(b"%PDF")
+    assert b"/CreationDate" not in first["figures/x.pdf"]
+    # Journals refuse Type 3 fonts.
+    assert b"/Type3" not in first["figures/x.pdf"]
