@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -32,7 +32,7 @@ from bayeseval.records.scales import (
     stated_units,
 )
 from bayeseval.records.stack import Stack, encode
-from bayeseval.records.suspects import DivergedRuns, diverged_runs, single_seed_notes
+from bayeseval.records.suspects import DivergedRuns, replicate_suspects
 
 __all__ = ["Assembled", "DivergedRuns", "MixedScales", "assemble"]
 
@@ -150,19 +150,50 @@ def _checked(
     again: bool,
 ) -> Assembled:
     """The checks of :func:`assemble` that need all rows; what is said of them joins `said`."""
-    written = stack.labels["language"]
     if not again:
-        stack.labels["language"], merged = merge_labels(written)
+        stack.labels["language"], merged = merge_labels(stack.written)
         said += merged
-        stack.labels["language as written"] = written
     stack, left_out, left_notes = leave_out(stack, drop=drop or {}, missing=missing)
     said += left_notes
-    written = stack.labels.pop("language as written", stack.labels["language"])
     said += _refuse_too_little(stack, left_out, small=small)
     said += _tidy_setups(stack)
     labels, codes = encode(stack)
     _refuse_half_replicates(stack, codes, labels["task"])
-    _refuse_duplicates(stack, codes, written)
+    _refuse_duplicates(stack, codes)
+    resolved, notes = _check_scores(stack, codes, labels, units=units, mixed=mixed, again=again)
+    said += notes
+    kept, dropped, notes = replicate_suspects(stack, codes, labels["task"], diverged)
+    said += notes
+    if not again:
+        said += _doubts(stack, codes, labels, resolved, kept)
+        said += unknown_labels(labels["language"], named)
+    for factor in LABELS:
+        said += [
+            f"warning: {factor} labels that look alike were kept apart: {', '.join(group)}"
+            for group in look_alikes(labels[factor])
+        ]
+    key = combined_key(codes[name] for name in (*LABELS, *REPLICATES) if name in codes)
+    order = np.argsort(key, kind="stable")
+    order = order[kept[order]]
+    return Assembled(
+        frame=_frame(stack, order),
+        labels={factor: labels[factor] for factor in LABELS},
+        codes={name: values[order] for name, values in codes.items()},
+        units=resolved,
+        report=_report(stack, said, left_out, dropped),
+    )
+
+
+def _check_scores(
+    stack: Stack,
+    codes: Mapping[str, npt.NDArray[np.int64]],
+    labels: Mapping[str, tuple[str, ...]],
+    *,
+    units: UnitsLike | Mapping[str, UnitsLike] | None,
+    mixed: MixedScales,
+    again: bool,
+) -> tuple[Mapping[str, Units], list[str]]:
+    """Bounds of every task's scores, and notes; scores that cannot be on one scale are refused."""
     check_numbers(stack, codes["task"], labels["task"])
     scores = stack.numbers["score"]
     declared = normalise_units(units)
@@ -204,26 +235,7 @@ def _checked(
             " 'mixed_scales: allow' in a mapping file"
         )
     check_range(scores, codes["task"], labels["task"], resolved, place)
-    said += [*mixtures, *scale_notes, *guess_notes]
-    kept, dropped = _replicate_suspects(stack, codes, labels["task"], diverged, said)
-    if not again:
-        said += _doubts(stack, codes, labels, resolved, place, kept)
-        said += unknown_labels(labels["language"], named)
-    for factor in LABELS:
-        said += [
-            f"warning: {factor} labels that look alike were kept apart: {', '.join(group)}"
-            for group in look_alikes(labels[factor])
-        ]
-    key = combined_key(codes[name] for name in (*LABELS, *REPLICATES) if name in codes)
-    order = np.argsort(key, kind="stable")
-    order = order[kept[order]]
-    return Assembled(
-        frame=_frame(stack, order),
-        labels={factor: labels[factor] for factor in LABELS},
-        codes={name: values[order] for name, values in codes.items()},
-        units=resolved,
-        report=_report(stack, said, left_out, dropped),
-    )
+    return resolved, [*mixtures, *scale_notes, *guess_notes]
 
 
 def _doubts(
@@ -231,7 +243,6 @@ def _doubts(
     codes: Mapping[str, npt.NDArray[np.int64]],
     labels: Mapping[str, tuple[str, ...]],
     units: Mapping[str, Units],
-    place: Callable[[int], str],
     kept: npt.NDArray[np.bool_],
 ) -> list[str]:
     """Warnings of scores that may be slips; items are right or wrong and have none."""
@@ -246,7 +257,7 @@ def _doubts(
             codes["task"][at],
             labels["task"],
             units=units,
-            where=lambda position: place(int(at[position])),
+            where=lambda position: stack.at(int(at[position]), "score"),
         ),
         *same_models(scores[at], codes["model"][at], labels["model"], cells[at]),
     ]
@@ -363,10 +374,9 @@ def _refuse_half_replicates(
         )
 
 
-def _refuse_duplicates(
-    stack: Stack, codes: Mapping[str, npt.NDArray[np.int64]], written: Coded
-) -> None:
-    """Refuse two scores of one cell; `written` has the language labels of the files."""
+def _refuse_duplicates(stack: Stack, codes: Mapping[str, npt.NDArray[np.int64]]) -> None:
+    """Refuse two scores of one cell, and say so where the files wrote its language in two ways."""
+    written = stack.written
     key = combined_key(codes.values())
     order = np.argsort(key, kind="stable")
     again = order[1:][key[order[1:]] == key[order[:-1]]]
@@ -402,48 +412,6 @@ def _short_place(stack: Stack, position: int, other: int) -> str:
         source = stack.parts[stack.file[position]].table.source
         return place.removeprefix(f"{source}, ")
     return place
-
-
-def _replicate_suspects(
-    stack: Stack,
-    codes: Mapping[str, npt.NDArray[np.int64]],
-    tasks: tuple[str, ...],
-    diverged: DivergedRuns,
-    said: list[str],
-) -> tuple[npt.NDArray[np.bool_], list[Dropped]]:
-    """Rows to keep, and what was dropped; replicates that deserve a word are in `said`."""
-    kept = np.ones(len(stack), dtype=np.bool_)
-    if "seed" not in codes and "n_seeds" not in stack.numbers:
-        return kept, []
-    seeds = codes.get("seed", np.full(len(stack), -1, dtype=np.int64))
-    key = combined_key(codes[factor] for factor in LABELS)
-    _, first, cells = np.unique(key, return_index=True, return_inverse=True)
-    task_of_cell = {i: tasks[code] for i, code in enumerate(codes["task"][first])}
-    said += single_seed_notes(cells, seeds, task_of_cell, stack.numbers.get("n_seeds"))
-    runs = diverged_runs(
-        stack.numbers["score"], cells, seeds, lambda position: stack.at(position, "score")
-    )
-    if not runs:
-        return kept, []
-    more = f"; {len(runs)} such runs" if len(runs) > 1 else ""
-    if diverged == "refuse":
-        raise InputError(
-            f"{runs[0].message}{more}; correct it, or write 'diverged_runs: drop' (to leave such"
-            " runs out) or 'diverged_runs: allow' (to keep them) in a YAML file and give it with"
-            " --mapping, or from Python as mapping_file"
-        )
-    if diverged == "allow":
-        said += [f"warning: {run.message}; it was kept" for run in runs]
-        return kept, []
-    counts: dict[str, int] = {}
-    for run in runs:
-        kept[run.rows] = False
-        at = int(run.rows[0])
-        name = ", ".join(stack.labels[key][at] for key in (*LABELS, "seed"))
-        counts[name] = len(run.rows)
-    said += [f"{run.message}; it was dropped" for run in runs]
-    first_place = stack.at(int(runs[0].rows[0]))
-    return kept, [Dropped("diverged run", tuple(sorted(counts.items())), first_place)]
 
 
 def _frame(stack: Stack, order: npt.NDArray[np.intp]) -> pd.DataFrame:

@@ -187,33 +187,18 @@ def reduce_replicates(records: Records) -> CellTable:
 
     centre = sums(cells, rows.score, n) / n_pairs
     centred = rows.score - centre[cells]
-    seed_mean, boot_mean = seeds.means(centred), boots.means(centred)
+    seed_mean = seeds.means(centred)
     # Cells without seeds (or whose rows are complete) have the plain mean.
     shift = np.where(seeds.count > 0, seeds.sum(seed_mean) / np.maximum(seeds.count, 1), 0.0)
     mean = centre + np.where(complete, 0.0, shift)
-
-    two_way = complete & (seeds.count > 1) & (boots.count > 1)
-    residual = np.zeros(len(centred))
-    picked = two_way[cells]
-    residual[picked] = (
-        centred[picked] - seed_mean[seeds.of_row[picked]] - boot_mean[boots.of_row[picked]]
-    )
-    ss_cross = sums(cells, residual**2, n)
-    seed_df = np.where(complete, np.maximum(seeds.count - 1.0, 0.0), 0.0)
-    boot_df = np.where(complete, np.maximum(boots.count - 1.0, 0.0), 0.0)
 
     column = _Columns(records, rows)
     given_seeds = column.smallest("n_seeds")
     n_seeds = np.where(seeds.count > 0, seeds.count, np.nan_to_num(given_seeds))
     boot_square, pair_square = _squared_weights(cells, seeds, boots, n_seeds, complete)
-    seed = _stratum(seeds.sum(seed_mean**2), seed_df, 1.0 + boot_square)
-    boot = _stratum(boots.sum(boot_mean**2), boot_df, 1.0 / np.maximum(n_seeds, 1.0))
-    cross_df = np.where(two_way, seed_df * boot_df, 0.0)
-    by_item = rows.item_squares(seeds, boots)
-    if by_item is not None:
-        ss_cross, cross_df = ss_cross + by_item[0], cross_df + by_item[1]
-    cross = _stratum(ss_cross, cross_df, np.ones(n))
-    by_rows = (seed_df > 0) | ~complete, (boot_df > 0) | ~complete
+    weights = 1.0 + boot_square, 1.0 / np.maximum(n_seeds, 1.0)
+    seed, boot, cross = _strata(rows, centred, seed_mean, seeds, boots, complete, weights)
+    by_rows = (seed.df > 0) | ~complete, (boot.df > 0) | ~complete
     seed = _with_summary(seed, column, "seed_sd", given_seeds, by_rows[0], notes, what="seed rows")
     boot = _with_summary(
         boot, column, "boot_sd", column.smallest("n_boot"), by_rows[1], notes, what="boot rows"
@@ -414,6 +399,38 @@ def _squared_weights(
         by_boot = np.where(complete, by_boot, boots.sum(of_boot**2))
         by_pair = np.where(complete, by_pair, sums(cells[rows], weight**2, n))
     return by_boot, by_pair
+
+
+def _strata(
+    rows: _Rows,
+    centred: Floats,
+    seed_mean: Floats,
+    seeds: _Groups,
+    boots: _Groups,
+    complete: npt.NDArray[np.bool_],
+    weights: tuple[Floats, Floats],
+) -> tuple[Stratum, Stratum, Stratum]:
+    """Mean squares of seeds, boots and their product; `weights` of omega^2 in the first two."""
+    cells, n = rows.cells, len(rows.first)
+    boot_mean = boots.means(centred)
+    two_way = complete & (seeds.count > 1) & (boots.count > 1)
+    residual = np.zeros(len(centred))
+    picked = two_way[cells]
+    residual[picked] = (
+        centred[picked] - seed_mean[seeds.of_row[picked]] - boot_mean[boots.of_row[picked]]
+    )
+    ss_cross = sums(cells, residual**2, n)
+    seed_df = np.where(complete, np.maximum(seeds.count - 1.0, 0.0), 0.0)
+    boot_df = np.where(complete, np.maximum(boots.count - 1.0, 0.0), 0.0)
+    cross_df = np.where(two_way, seed_df * boot_df, 0.0)
+    by_item = rows.item_squares(seeds, boots)
+    if by_item is not None:
+        ss_cross, cross_df = ss_cross + by_item[0], cross_df + by_item[1]
+    return (
+        _stratum(seeds.sum(seed_mean**2), seed_df, weights[0]),
+        _stratum(boots.sum(boot_mean**2), boot_df, weights[1]),
+        _stratum(ss_cross, cross_df, np.ones(n)),
+    )
 
 
 def _stratum(ss: Floats, df: Floats, interaction: Floats) -> Stratum:

@@ -17,7 +17,21 @@ __all__ = ["Stack", "encode"]
 
 
 class Stack:
-    """All parts' rows, one after the other, and where each stands."""
+    """All parts' rows, one after the other, and where each stands.
+
+    Attributes
+    ----------
+    parts : sequence of Part
+        What was read, file by file.
+    file, row : ndarray of int, shape (n_rows,)
+        Part of each row, and its place there.
+    labels : dict of str to Coded
+        Labels of the rows by column; the checks may give languages other ones.
+    written : Coded
+        Language labels as the files have them, for messages.
+    numbers : dict of str to ndarray of float, shape (n_rows,)
+        The score, and numbers beside it; NaN where there is none.
+    """
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self.parts = parts
@@ -25,6 +39,7 @@ class Stack:
         self.file = np.repeat(np.arange(len(parts)), sizes)
         self.row = np.concatenate([np.arange(size) for size in sizes])
         self.labels = self._common_labels()
+        self.written = self.labels["language"]
         names = dict.fromkeys(name for part in parts for name in part.numbers)
         self.numbers = {
             name: np.concatenate(
@@ -41,6 +56,7 @@ class Stack:
         some = copy.copy(self)
         some.file, some.row = self.file[rows], self.row[rows]
         some.labels = {name: coded.take(rows) for name, coded in self.labels.items()}
+        some.written = self.written.take(rows)
         some.numbers = {name: values[rows] for name, values in self.numbers.items()}
         return some
 

@@ -11,8 +11,19 @@ import numpy.typing as npt
 
 from bayeseval._text import counted, shorten
 from bayeseval._typing import Floats
+from bayeseval.errors import InputError
+from bayeseval.readers.columns import LABELS
+from bayeseval.readers.raw import Dropped
+from bayeseval.records.coded import combined_key
+from bayeseval.records.stack import Stack
 
-__all__ = ["DivergedRun", "DivergedRuns", "diverged_runs", "single_seed_notes"]
+__all__ = [
+    "DivergedRun",
+    "DivergedRuns",
+    "diverged_runs",
+    "replicate_suspects",
+    "single_seed_notes",
+]
 
 DivergedRuns = Literal["refuse", "allow", "drop"]
 
@@ -38,6 +49,63 @@ class DivergedRun:
 
     rows: Ints
     message: str
+
+
+def replicate_suspects(
+    stack: Stack,
+    codes: Mapping[str, npt.NDArray[np.int64]],
+    tasks: tuple[str, ...],
+    diverged: DivergedRuns,
+) -> tuple[npt.NDArray[np.bool_], list[Dropped], list[str]]:
+    """Rows to keep, what was dropped, and notes of replicates unlike their cell's others.
+
+    Parameters
+    ----------
+    stack : Stack
+        All rows.
+    codes : mapping of str to array of int, shape (n_rows,)
+        Level of each row by column; -1 where a replicate column says nothing.
+    tasks : tuple of str
+        Labels of the tasks.
+    diverged : {"refuse", "allow", "drop"}
+        What to do with a diverged run.
+
+    Raises
+    ------
+    InputError
+        If there is a diverged run and these are refused.
+    """
+    kept = np.ones(len(stack), dtype=np.bool_)
+    if "seed" not in codes and "n_seeds" not in stack.numbers:
+        return kept, [], []
+    seeds = codes.get("seed", np.full(len(stack), -1, dtype=np.int64))
+    key = combined_key(codes[factor] for factor in LABELS)
+    _, first, cells = np.unique(key, return_index=True, return_inverse=True)
+    task_of_cell = {i: tasks[code] for i, code in enumerate(codes["task"][first])}
+    notes = single_seed_notes(cells, seeds, task_of_cell, stack.numbers.get("n_seeds"))
+    runs = diverged_runs(
+        stack.numbers["score"], cells, seeds, lambda position: stack.at(position, "score")
+    )
+    if not runs:
+        return kept, [], notes
+    more = f"; {len(runs)} such runs" if len(runs) > 1 else ""
+    if diverged == "refuse":
+        raise InputError(
+            f"{runs[0].message}{more}; correct it, or write 'diverged_runs: drop' (to leave such"
+            " runs out) or 'diverged_runs: allow' (to keep them) in a YAML file and give it with"
+            " --mapping, or from Python as mapping_file"
+        )
+    if diverged == "allow":
+        return kept, [], [*notes, *(f"warning: {run.message}; it was kept" for run in runs)]
+    counts: dict[str, int] = {}
+    for run in runs:
+        kept[run.rows] = False
+        at = int(run.rows[0])
+        name = ", ".join(stack.labels[key][at] for key in (*LABELS, "seed"))
+        counts[name] = len(run.rows)
+    notes += [f"{run.message}; it was dropped" for run in runs]
+    first_place = stack.at(int(runs[0].rows[0]))
+    return kept, [Dropped("diverged run", tuple(sorted(counts.items())), first_place)], notes
 
 
 def diverged_runs(
