@@ -67,6 +67,55 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
     _refuse_one_level(records)
     spec = _from_card(records, spec)
     cells = reduce_replicates(records)
+    outcome, noise = _read_scores(records, spec, cells)
+    notes = [*_unused_columns(records, outcome, noise), *noise.notes, *outcome.notes]
+    coords, factor_index = _levels(records, spec, cells)
+    effects, skipped = _effects(
+        records.name, spec, coords, factor_index, score_sd=float(outcome.linear.std(ddof=1))
+    )
+    notes += skipped
+    noise, shared = _shared_test_sets(records, spec, cells, outcome, noise)
+    if shared:
+        notes.append(
+            "cells share test items: their means are taken to vary together, by "
+            + ", ".join(term.name for term in shared)
+        )
+    # Where the noise is known, an effect of every record is not its residual.
+    n_records, by = len(cells), spec.residual_by
+    known = outcome.families == ("normal",) and all_errors_known(noise, shared, n_records)
+    binomial = outcome.families == ("binomial",)
+    notes += check_interactions(records, effects, noise_is_known=known or binomial)
+    residual_scale, held = (
+        known_residual(records.name, noise, effects, by, n_records) if known else (None, [])
+    )
+    slopes = build_slopes(spec, covariates, coords, factor_index, name=records.name)
+    check_residual(
+        records.name,
+        outcome=outcome,
+        noise=noise,
+        terms=[*effects, *shared],
+        slopes=slopes,
+        rounding=largest_rounding(outcome, cells.mean, factor_index[names.TASK]),
+        residual_by=by,
+        residual_index=None if by is None else factor_index[by],
+        residual_labels=() if by is None else coords[by],
+    )
+    return assemble(
+        spec,
+        score=cells.mean,
+        outcome=outcome,
+        noise=noise,
+        terms=[*effects, *shared],
+        slopes=slopes,
+        coords=coords,
+        factor_index=factor_index,
+        notes=[*notes, *held, *(note for slope in slopes for note in slope.notes)],
+        residual_scale=residual_scale,
+    )
+
+
+def _read_scores(records: Records, spec: ModelSpec, cells: CellTable) -> tuple[Outcome, Noise]:
+    """What the cells' scores are to the likelihoods, and what is known of their errors."""
     noise = build_noise(cells, records.coords, pool=spec.replicates.pool, name=records.name)
     of_task = task_families(spec, records.coords[names.TASK], records.name)
     if set(of_task) != {"normal"} and noise.replicates is not None:
@@ -93,9 +142,13 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
             f"{records.name}: residual_by {spec.residual_by}: all tasks are binomial, which has no "
             "residual that could differ"
         )
-    notes = [*_unused_columns(records, outcome, noise), *noise.notes, *outcome.notes]
-    sd = float(outcome.linear.std(ddof=1))
+    return outcome, noise
 
+
+def _levels(
+    records: Records, spec: ModelSpec, cells: CellTable
+) -> tuple[dict[str, tuple[str, ...]], dict[str, Index]]:
+    """Labels of the factors, and each cell's level; with datasets where tasks are metrics."""
     factor_index: dict[str, Index] = {f: cells.codes[f] for f in names.FACTORS}
     coords: dict[str, tuple[str, ...]] = {f: records.coords[f] for f in names.FACTORS}
     check_main_effects(records, factor_index, {f: len(coords[f]) for f in names.FACTORS})
@@ -106,64 +159,41 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
         coords[names.DATASET] = tuple(sorted(set(datasets)))
         place = np.array([coords[names.DATASET].index(dataset) for dataset in datasets])
         factor_index[names.DATASET] = place[factor_index[names.TASK]]
-    sizes = {factor: len(labels) for factor, labels in coords.items()}
+    return coords, factor_index
 
-    terms = []
-    for name in spec.terms:
-        factors = tuple(name.split(":"))
-        if any(sizes[factor] == 1 for factor in factors):
-            if len(factors) > 1:
-                raise DesignError(
-                    f"{records.name}: {name} needs at least two levels of each factor, and "
-                    f"{next(f for f in factors if sizes[f] == 1)} has one"
-                )
-            notes.append(f"{name} has one level ({records.coords[factors[0]][0]}): no {name} term")
-            continue
-        terms.append(build_term(spec, name, coords, factor_index, score_sd=sd))
-    effects, shared = list(terms), list[Term]()
-    items = item_variance(records, cells)
-    if items is not None and outcome.families == ("normal",):
-        noise, shared = add_test_sets(
-            noise, items, cells, records.coords, pool=spec.replicates.pool
-        )
-        terms += shared
-        if shared:
-            notes.append(
-                "cells share test items: their means are taken to vary together, by "
-                + ", ".join(term.name for term in shared)
+
+def _effects(
+    name: str,
+    spec: ModelSpec,
+    coords: Mapping[str, tuple[str, ...]],
+    factor_index: Mapping[str, Index],
+    *,
+    score_sd: float,
+) -> tuple[list[Term], list[str]]:
+    """The spec's terms, and notes of those that a factor of one level leaves out."""
+    terms, notes = list[Term](), list[str]()
+    for term in spec.terms:
+        factors = tuple(term.split(":"))
+        single = next((factor for factor in factors if len(coords[factor]) == 1), None)
+        if single is None:
+            terms.append(build_term(spec, term, coords, factor_index, score_sd=score_sd))
+        elif len(factors) > 1:
+            raise DesignError(
+                f"{name}: {term} needs at least two levels of each factor, and {single} has one"
             )
-    # Where the noise is known, an effect of every record is not its residual.
-    known = outcome.families == ("normal",) and all_errors_known(noise, shared, len(score))
-    binomial = outcome.families == ("binomial",)
-    notes += check_interactions(records, effects, noise_is_known=known or binomial)
-    by = spec.residual_by
-    residual_scale, held = (
-        known_residual(records.name, noise, effects, by, len(score)) if known else (None, [])
-    )
-    slopes = build_slopes(spec, covariates, coords, factor_index, name=records.name)
-    check_residual(
-        records.name,
-        outcome=outcome,
-        noise=noise,
-        terms=terms,
-        slopes=slopes,
-        rounding=largest_rounding(outcome, score, factor_index[names.TASK]),
-        residual_by=by,
-        residual_index=None if by is None else factor_index[by],
-        residual_labels=() if by is None else coords[by],
-    )
-    return assemble(
-        spec,
-        score=score,
-        outcome=outcome,
-        noise=noise,
-        terms=terms,
-        slopes=slopes,
-        coords=coords,
-        factor_index=factor_index,
-        notes=[*notes, *held, *(note for slope in slopes for note in slope.notes)],
-        residual_scale=residual_scale,
-    )
+        else:
+            notes.append(f"{term} has one level ({coords[term][0]}): no {term} term")
+    return terms, notes
+
+
+def _shared_test_sets(
+    records: Records, spec: ModelSpec, cells: CellTable, outcome: Outcome, noise: Noise
+) -> tuple[Noise, list[Term]]:
+    """Noise of test sets that cells share, as terms of their own; normal scores only."""
+    items = item_variance(records, cells)
+    if items is None or outcome.families != ("normal",):
+        return noise, []
+    return add_test_sets(noise, items, cells, records.coords, pool=spec.replicates.pool)
 
 
 def _refuse_one_level(records: Records) -> None:
@@ -361,8 +391,7 @@ def _check_errors(records: Records, cells: CellTable, outcome: Outcome, noise: N
 
 
 def _unused_columns(records: Records, outcome: Outcome, noise: Noise) -> list[str]:
-    of_items = outcome.n is not None or any(note.startswith("n: ") for note in noise.notes)
-    used = {"n", "k"} if of_items else set()
+    used = {"n", "k"} if outcome.n is not None or noise.from_items else set()
     used |= set() if outcome.chance is None else {"chance"}
     columns = [c for c in ("n", "k", "chance") if c not in used]
     unused = [c for c in columns if np.isfinite(records.numbers(c)).any()]

@@ -161,12 +161,15 @@ class Noise:
         Known sds of one run by source, and given standard errors as ``se``; NaN where
         there are none.
     notes : tuple of str
+    from_items : bool
+        Whether some known standard errors are computed from numbers of test items.
     """
 
     replicates: Replicates | None
     known_variance: Floats | None
     known_sds: Mapping[str, Floats]
     notes: tuple[str, ...]
+    from_items: bool = False
 
 
 def build_noise(
@@ -273,43 +276,11 @@ def _replicates(
 ) -> Replicates | None:
     model = cells.codes[names.MODEL]
     floors = {source: _floor(stratum, cells.unbalanced) for source, stratum in strata.items()}
-    sources = []
-    for source in names.SOURCES:
-        record = np.flatnonzero(unknown[source])
-        if not len(record):
-            continue
-        df, least = strata[source].df[record], floors[source]
-        own = _own_variance(strata, source)[record]
-        variance = np.maximum(own, least)
-        if (df == 0).any() and cells.unbalanced is not None:
-            there = variance[df > 0]
-            variance[df == 0] = np.median(there) if len(there) else _spread(cells.unbalanced)
-        tiny = int(((df > 0) & (strata[source].mean_square[record] < least)).sum())
-        if tiny:
-            notes.append(
-                f"{source}: the replicates of {tiny} of {len(record)} cells are equal or nearly "
-                f"so; their sd counts as {_LEAST_RATIO:g} of the median one"
-            )
-        of_record = np.zeros(len(model), dtype=np.int64)
-        of_record[record] = np.arange(len(record))
-        log_sd = 0.5 * np.log(variance)
-        sources.append(
-            Source(
-                name=source,
-                record=record,
-                model=model[record],
-                labels=tuple(
-                    names.cell_label(*(coords[f][cells.codes[f][i]] for f in names.FACTORS))
-                    for i in record
-                ),
-                of_record=of_record,
-                share=np.where(unknown[source], share[source], 0.0),
-                raw_sd=np.sqrt(np.where(df > 0, own, np.nan)),
-                log_sd=log_sd,
-                typical_df=float(np.median(df[df > 0])) if (df > 0).any() else 1.0,
-                centred=_clearly_differ(log_sd[df > 0], df[df > 0], model[record][df > 0]),
-            )
-        )
+    sources = [
+        _source(source, cells, coords, strata, floors[source], unknown[source], share, notes)
+        for source in names.SOURCES
+        if unknown[source].any()
+    ]
     if not sources:
         return None
     blocks = {
@@ -349,6 +320,50 @@ def _replicates(
         weight={s.name: weight(s) for s in sources},
         unbalanced=lost,
         unbalanced_cell={} if lost is None else {s.name: s.of_record[lost.cell] for s in sources},
+    )
+
+
+def _source(
+    source: names.Source,
+    cells: CellTable,
+    coords: Mapping[str, tuple[str, ...]],
+    strata: Mapping[names.Source, Stratum],
+    least: float,
+    unknown: Bools,
+    share: Mapping[str, Floats],
+    notes: list[str],
+) -> Source:
+    """The unknown sds of one source, with start values whose variance is at least `least`."""
+    model = cells.codes[names.MODEL]
+    record = np.flatnonzero(unknown)
+    df = strata[source].df[record]
+    own = _own_variance(strata, source)[record]
+    variance = np.maximum(own, least)
+    if (df == 0).any() and cells.unbalanced is not None:
+        there = variance[df > 0]
+        variance[df == 0] = np.median(there) if len(there) else _spread(cells.unbalanced)
+    tiny = int(((df > 0) & (strata[source].mean_square[record] < least)).sum())
+    if tiny:
+        notes.append(
+            f"{source}: the replicates of {tiny} of {len(record)} cells are equal or nearly "
+            f"so; their sd counts as {_LEAST_RATIO:g} of the median one"
+        )
+    of_record = np.zeros(len(model), dtype=np.int64)
+    of_record[record] = np.arange(len(record))
+    log_sd = 0.5 * np.log(variance)
+    return Source(
+        name=source,
+        record=record,
+        model=model[record],
+        labels=tuple(
+            names.cell_label(*(coords[f][cells.codes[f][i]] for f in names.FACTORS)) for i in record
+        ),
+        of_record=of_record,
+        share=np.where(unknown, share[source], 0.0),
+        raw_sd=np.sqrt(np.where(df > 0, own, np.nan)),
+        log_sd=log_sd,
+        typical_df=float(np.median(df[df > 0])) if (df > 0).any() else 1.0,
+        centred=_clearly_differ(log_sd[df > 0], df[df > 0], model[record][df > 0]),
     )
 
 

@@ -181,6 +181,7 @@ def add_share_errors(noise: Noise, se: Floats, notes: Sequence[str]) -> Noise:
         known_variance=variance + np.where(use, se, 0.0) ** 2,
         known_sds={**noise.known_sds, "se": np.where(use, se, given)},
         notes=(*noise.notes, *notes),
+        from_items=True,
     )
 
 

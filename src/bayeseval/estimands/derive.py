@@ -11,13 +11,13 @@ import xarray as xr
 
 from bayeseval import names
 from bayeseval._random import generator
-from bayeseval._typing import Floats
+from bayeseval._typing import Bools, Floats
 from bayeseval.estimands.aggregates import aggregate, aggregate_variants, choose_languages
 from bayeseval.estimands.arrays import drop_meaningless
 from bayeseval.estimands.completion import language_scores
 from bayeseval.estimands.components import variance_components
 from bayeseval.estimands.container import PosteriorArrays
-from bayeseval.estimands.expected import expected_scores
+from bayeseval.estimands.expected import ExpectedScores, expected_scores
 from bayeseval.estimands.inference import Inference, infer
 from bayeseval.estimands.noise import CellNoise, cell_means, model_components, read_noise
 from bayeseval.estimands.prr import disparity_summaries, pairs_left_out, record_prr
@@ -99,14 +99,44 @@ def derive(tree: xr.DataTree, *, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
     score = group(tree, "observed_data")[names.SCORE]
     units = str(score.attrs.get("units", "score points"))
 
-    labels = (*arrays.levels[names.LANGUAGE], "")
     expected = expected_scores(arrays, seed=seed)
     found = infer(expected)
     left_out = pairs_left_out(arrays, found.point_potential)[: arrays.n_pairs]
-    potential = found.point_potential[:, : arrays.n_pairs]
     additions = _inference_additions(arrays, found, units=units)
-    for name, summary in disparity_summaries(expected, found.point_potential).items():
-        additions[name] = _labelled(
+    additions |= _descriptions(arrays, expected, found, left_out)
+    estimands = _point_estimands(arrays, found, left_out, units=units)
+    noise = read_noise(tree) if arrays.likelihood == "normal" else None
+    if noise is not None:
+        within, cells = _replicate_additions(arrays, noise, seed=seed, units=units)
+        additions |= within
+        estimands |= cells
+    record = score.coords.get(names.RECORD, np.arange(len(arrays.score)))
+    return (
+        xr.Dataset(
+            additions,
+            coords=sampling
+            | {f: np.array(arrays.levels[f], dtype=str) for f in (names.LANGUAGE, names.MODEL)},
+        ),
+        xr.Dataset(
+            estimands,
+            coords=sampling
+            | {
+                "language_task": np.array(arrays.pairs.labels, dtype=str),
+                **{f: np.array(arrays.levels[f], dtype=str) for f in (names.LANGUAGE, names.MODEL)},
+                names.RECORD: np.asarray(record),
+            },
+            # Views that are not stored are computed again, with the same draws.
+            attrs={"seed": str(seed)},
+        ),
+    )
+
+
+def _descriptions(
+    arrays: PosteriorArrays, expected: ExpectedScores, found: Inference, left_out: Bools
+) -> dict[str, xr.Variable]:
+    """Mean-, Std- and CV-PRR, which describe the languages at hand."""
+    return {
+        name: _labelled(
             arrays,
             summary.values,
             names.MODEL,
@@ -116,6 +146,16 @@ def derive(tree: xr.DataTree, *, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
             left_out=_json_labels(arrays.pairs.labels, left_out),
             note=json.dumps(dict(summary.notes), ensure_ascii=False),
         )
+        for name, summary in disparity_summaries(expected, found.point_potential).items()
+    }
+
+
+def _point_estimands(
+    arrays: PosteriorArrays, found: Inference, left_out: Bools, *, units: str
+) -> dict[str, xr.Variable]:
+    """Potential of every pair that occurs, PRR of every record, and what is by model only."""
+    labels = (*arrays.levels[names.LANGUAGE], "")
+    potential = found.point_potential[:, : arrays.n_pairs]
     estimands = {
         "potential": _labelled(
             arrays,
@@ -148,30 +188,7 @@ def derive(tree: xr.DataTree, *, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
             population=arrays.population,
             left_out=_json_labels(arrays.pairs.labels, left_out),
         )
-    noise = read_noise(tree) if arrays.likelihood == "normal" else None
-    if noise is not None:
-        within, cells = _replicate_additions(arrays, noise, seed=seed, units=units)
-        additions |= within
-        estimands |= cells
-    record = score.coords.get(names.RECORD, np.arange(len(arrays.score)))
-    return (
-        xr.Dataset(
-            additions,
-            coords=sampling
-            | {f: np.array(arrays.levels[f], dtype=str) for f in (names.LANGUAGE, names.MODEL)},
-        ),
-        xr.Dataset(
-            estimands,
-            coords=sampling
-            | {
-                "language_task": np.array(arrays.pairs.labels, dtype=str),
-                **{f: np.array(arrays.levels[f], dtype=str) for f in (names.LANGUAGE, names.MODEL)},
-                names.RECORD: np.asarray(record),
-            },
-            # Views that are not stored are computed again, with the same draws.
-            attrs={"seed": str(seed)},
-        ),
-    )
+    return estimands
 
 
 def _replicate_additions(

@@ -38,6 +38,7 @@ from bayeseval.output._style import (
 from bayeseval.output.numbers import axis_label
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = [
@@ -187,7 +188,7 @@ def cell_sds_figure(
     subtitle, gate_status, unit : str
         See :func:`replicate_figures`.
     """
-    raw, mean = f"{source}_sd_raw", f"{source}_sd_mean"
+    raw = f"{source}_sd_raw"
     shown = table[table[f"{source}_sd_lower"].notna() & table[raw].notna()]
     zero = shown[raw] <= 0.0
     models = list(dict.fromkeys(shown[names.MODEL]))
@@ -216,31 +217,8 @@ def cell_sds_figure(
     for axes in panels.ravel()[len(models) :]:
         axes.set_axis_off()
     for number, (axes, model) in enumerate(zip(panels.ravel(), models, strict=False)):
-        own = shown[shown[names.MODEL] == model]
-        x = np.maximum(own[raw].to_numpy(dtype=float), low)
-        faint = 0.6 if len(own) <= MANY_ROWS else 0.25
-        bars = axes.vlines(
-            x,
-            own[f"{source}_sd_lower"],
-            own[f"{source}_sd_upper"],
-            color=MAIN,
-            alpha=faint,
-            linewidth=1.0,
-        )
-        bars.set_gid(f"bars {model}")
-        points = axes.scatter(
-            x, own[mean], s=14 if len(own) <= MANY_ROWS else 6, color=MAIN, zorder=3, linewidths=0
-        )
-        points.set_gid(f"points {model}")
-        axes.axline((1.0, 1.0), (2.0, 2.0), color=GREY, linewidth=0.8, linestyle="--", zorder=1)
-        typical = float(np.exp(np.log(own[mean]).mean()))
-        axes.axhline(typical, color=GREY, linewidth=0.8, linestyle=":", zorder=1)
+        _cell_panel(axes, shown[shown[names.MODEL] == model], source, least=low)
         axes.set_title(plain(shorten(model, 30)), loc="left", size=8.0)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.tick_params(labelsize=7.5)
-        for axis in (axes.xaxis, axes.yaxis):
-            plain_log_axis(axis)
         axes.set_xlim(low, high)
         axes.set_ylim(low, high)
         if number % columns == 0:
@@ -250,6 +228,34 @@ def cell_sds_figure(
             axes.tick_params(labelbottom=True)
             axes.set_xlabel(axis_label("Raw sd", unit), size=8.0)
     return figure
+
+
+def _cell_panel(axes: Axes, own: pd.DataFrame, source: str, *, least: float) -> None:
+    """Cells of one model, on log scales; raw sds of zero lie at `least`."""
+    raw, mean, model = f"{source}_sd_raw", f"{source}_sd_mean", own[names.MODEL].iloc[0]
+    x = np.maximum(own[raw].to_numpy(dtype=float), least)
+    faint = 0.6 if len(own) <= MANY_ROWS else 0.25
+    bars = axes.vlines(
+        x,
+        own[f"{source}_sd_lower"],
+        own[f"{source}_sd_upper"],
+        color=MAIN,
+        alpha=faint,
+        linewidth=1.0,
+    )
+    bars.set_gid(f"bars {model}")
+    points = axes.scatter(
+        x, own[mean], s=14 if len(own) <= MANY_ROWS else 6, color=MAIN, zorder=3, linewidths=0
+    )
+    points.set_gid(f"points {model}")
+    axes.axline((1.0, 1.0), (2.0, 2.0), color=GREY, linewidth=0.8, linestyle="--", zorder=1)
+    typical = float(np.exp(np.log(own[mean]).mean()))
+    axes.axhline(typical, color=GREY, linewidth=0.8, linestyle=":", zorder=1)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.tick_params(labelsize=7.5)
+    for axis in (axes.xaxis, axes.yaxis):
+        plain_log_axis(axis)
 
 
 def _known_text(known: pd.DataFrame) -> str:
