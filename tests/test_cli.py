@@ -416,7 +416,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_sampling(
     def sample(*_: object, **__: object) -> None:
         raise AssertionError("sampled before the folder was looked at")
 
-    monkeypatch.setattr(sys.modules["bayeseval.fit"], "load_engine", sample)
+    monkeypatch.setattr("bayeseval.fitting.prepared.load_engine", sample)
     Path("taken").write_text("a file")
     assert main([*command, "-b", str(small), "--out", place, "-q"]) == 2
     captured = capsys.readouterr()
@@ -455,7 +455,7 @@ def test_results_are_shown_and_saved_when_checks_or_figures_raise(
 
 
 AT = {
-    "sampling": ("bayeseval.fit", "load_engine"),
+    "sampling": ("bayeseval.fitting.prepared", "load_engine"),
     "writing": ("bayeseval.fitting.report.folder", "result_tables"),
     "checks": ("bayeseval.checks", "run_checks"),
     "figures": ("bayeseval.fitting.report.folder", "figure_writers"),
@@ -526,7 +526,7 @@ def test_ctrl_c_when_nothing_can_be_told_leaves_the_earlier_results(
     arguments += ["--no-figures", "--no-checks"]
     assert main(arguments) == 0
     before = Path("kept/run.json").read_text(encoding="utf-8")
-    module = importlib.import_module("bayeseval.fit")
+    module = importlib.import_module("bayeseval.fitting.prepared")
     original = module.load_engine
 
     def pressed(name: str) -> object:

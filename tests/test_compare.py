@@ -14,7 +14,7 @@ import pytest
 
 from bayeseval import Fit, fit, load, names
 from bayeseval.cli import main
-from bayeseval.comparison import Comparison, compare, expected_run, find_fits
+from bayeseval.comparison import Comparison, compare, find_fits, prepare_comparison
 from bayeseval.comparison.bridge import bridge
 from bayeseval.comparison.figure import comparison_figure
 from bayeseval.comparison.refits import refit_units
@@ -26,6 +26,7 @@ from bayeseval.engines import SamplerSettings, load_engine
 from bayeseval.engines._evidence import leave_group_out, without
 from bayeseval.engines.base import pointwise_log_likelihood
 from bayeseval.errors import InputError
+from bayeseval.fitting import prepare
 from bayeseval.output.store import RUN_ID
 from bayeseval.records import Records
 from bayeseval.simulation import simulate
@@ -499,19 +500,22 @@ def test_results_on_other_pairs_are_not_taken_for_those_asked_for(
     records: Records, compared: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    specs = [load_spec("additive")]
     compared.fits["additive"].save(f"results/{records.name}/additive-marginal-seed0", figures=False)
-    assert list(find_fits(records, specs)) == ["additive"]
+    wanted = [prepare(records, "additive")]
+    assert list(find_fits(wanted)) == ["additive"]
+    # No comparison depends on the margin.
+    assert list(find_fits([prepare(records, "additive", margin=3.0)])) == ["additive"]
     two = tmp_path / "two.csv"
     records.table[["language", "task"]].head(2).to_csv(two, index=False)
-    assert find_fits(records, specs, pairs=two) == {}
+    wanted_on_two = [prepare(records, "additive", pairs=two)]
+    assert find_fits(wanted_on_two) == {}
     on_two = fit(records, "additive", pairs=two)
     on_two.save(f"results/{records.name}/additive-marginal-seed0-two", figures=False)
-    kept = find_fits(records, specs, pairs=two)
+    kept = find_fits(wanted_on_two)
     assert kept["additive"].run["pairs"] == str(two)
     # Whatever lies in the default folder.
     on_two.save(f"results/{records.name}/additive-marginal-seed0", figures=False, force=True)
-    assert find_fits(records, specs) == {}
+    assert find_fits(wanted) == {}
 
 
 def test_the_command_uses_results_that_are_there(
@@ -524,11 +528,8 @@ def test_the_command_uses_results_that_are_there(
     monkeypatch.chdir(tmp_path)
     records.to_csv(tmp_path / "scores.csv")
     compared.fits["additive"].save("results/scores/additive-marginal-seed0", figures=False)
-    kept = find_fits(
-        Records.from_frame(records.table, name="scores", mixed_scales="allow"),
-        [load_spec(name) for name in MODELS],
-    )
-    assert list(kept) == ["additive"]
+    same = Records.from_frame(records.table, name="scores", mixed_scales="allow")
+    assert list(find_fits(prepare(same, name) for name in MODELS)) == ["additive"]
     arguments = ["compare", "--benchmark", "scores.csv", "--models", "additive,interaction"]
     assert main([*arguments, "--quiet"]) == 0
     shown = capsys.readouterr().out
@@ -546,13 +547,9 @@ def test_the_command_uses_results_that_are_there(
     run = json.loads((folder / "run.json").read_text())
     assert run["models"] == {"additive": "marginal", "interaction": "marginal"}
     assert run["verdict"][0].startswith("interaction predicts")
-    expected = expected_run(
-        load("scores.csv"),
-        [load_spec(name) for name in MODELS],
-        by="record",
-        seed=0,
-        pairs="any",
-    )
+    prepared = prepare_comparison(load("scores.csv"), MODELS)
+    assert prepared.default_folder == folder.relative_to(tmp_path)
+    expected = prepared.identity
     assert set(expected) == set(RUN_ID) - {"margin"}
     assert expected == {key: run[key] for key in expected}
     assert main([*arguments[:-1], ","]) == 2

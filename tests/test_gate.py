@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +15,7 @@ from bayeseval import Fit
 from bayeseval.comparison import compare
 from bayeseval.errors import ConvergenceWarning
 from bayeseval.fitting.gate import Check, Gate, warn_of_gates
+from bayeseval.fitting.prepared import Prepared
 from bayeseval.leaving_out.run import sensitivity
 from bayeseval.planning.run import plan
 from bayeseval.records import Records
@@ -136,10 +136,10 @@ def test_a_comparison_warns_once_of_all_fits_that_failed(records: Records, passe
 def test_refits_that_failed_are_one_warning(
     records: Records, passed: Fit, failed: Fit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refit(rest: Records, *_: object, **__: object) -> Fit:
-        return passed if len(rest) == len(records) else failed
+    def refit(prepared: Prepared, progress: object = None) -> Fit:
+        return passed if len(prepared.records) == len(records) else failed
 
-    monkeypatch.setattr(sys.modules["bayeseval.sensitivity"], "run_fit", refit)
+    monkeypatch.setattr(Prepared, "run", refit)
     with pytest.warns(ConvergenceWarning) as told:
         found = sensitivity(records, "additive", drop="model", engine="marginal", jobs=1)
     (one,) = told

@@ -15,11 +15,10 @@ from scipy import stats
 from bayeseval import Fit, fit, load
 from bayeseval.cli import main
 from bayeseval.errors import InputError
-from bayeseval.leaving_out.run import Sensitivity, expected_run, sensitivity
+from bayeseval.leaving_out.run import Sensitivity, prepare_sensitivity, sensitivity
 from bayeseval.output.store import RUN_ID
 from bayeseval.records import Records
 from bayeseval.simulation import simulate
-from bayeseval.spec import load_spec
 
 Floats = npt.NDArray[np.float64]
 
@@ -144,17 +143,14 @@ def test_the_fit_to_all_records_has_the_chosen_pairs_too(small: Records, tmp_pat
 
 
 def test_the_identity_is_known_before_any_fit(small: Records, both: Sensitivity) -> None:
-    expected = expected_run(
+    prepared = prepare_sensitivity(
         small,
-        load_spec("additive"),
+        "additive",
         drop=["model", "outliers=1"],
         groups={"first": ["m1"], "ends": ["x[ad]"]},
-        engine="auto",
-        seed=0,
-        pairs="any",
     )
-    written = both._run()
-    assert set(expected) == {*RUN_ID, "fitted_with"} - {"margin"}
+    expected, written = prepared.identity, both._run()
+    assert set(expected) == set(RUN_ID) - {"margin"}
     assert expected == {key: written[key] for key in expected}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -39,17 +40,16 @@ __all__ = [
     "Model",
     "NoFigures",
     "Quiet",
+    "Reading",
     "Seed",
     "Source",
     "StoppedError",
     "TaskNames",
     "complete_benchmarks",
     "complete_models",
-    "load_records",
     "metrics",
     "numbers",
     "pairs",
-    "reading_options",
     "whole_numbers",
     "words",
 ]
@@ -238,52 +238,46 @@ Grid = Annotated[
 ]
 
 
-def load_records(
-    source: Sequence[str],
-    columns: Sequence[str] | None,
-    mapping: Path | None,
-    *,
-    format: str | None = None,
-    metric: Sequence[str] | None = None,
-    task_names: Path | None = None,
-    quiet: bool = False,
-) -> Records:
-    """Records of what --benchmark and the options on reading it say."""
-    from bayeseval._progress import progress_bar
-    from bayeseval.records import load
+@dataclass(frozen=True)
+class Reading:
+    """How a command reads its table: --benchmark, and the options on reading it."""
 
-    with progress_bar(quiet=quiet) as progress:
-        return load(
-            source,
-            columns=pairs(columns or ()),
-            mapping_file=mapping,
-            format=format,
-            metric=metrics(metric or ()),
-            task_names=task_names,
-            progress=progress,
-        )
+    benchmark: Sequence[str]
+    columns: Sequence[str] | None
+    mapping: Path | None
+    metric: Sequence[str] | None
+    task_names: Path | None
+    format: str | None
 
+    def load(self, *, quiet: bool = False) -> Records:
+        """Read the table."""
+        from bayeseval._progress import progress_bar
+        from bayeseval.records import load
 
-def reading_options(
-    source: Sequence[str],
-    columns: Sequence[str] | None,
-    mapping: Path | None,
-    *,
-    format: str | None = None,
-    metric: Sequence[str] | None = None,
-    task_names: Path | None = None,
-) -> str:
-    """All that was given on reading the table but the first source, as a shell takes it."""
-    words = [word for name in source[1:] for word in ("--benchmark", name)]
-    words += [word for text in columns or () for word in ("--columns", text)]
-    words += [word for text in metric or () for word in ("--metric", text)]
-    for option, value in (
-        ("--mapping", mapping),
-        ("--format", format),
-        ("--task-names", task_names),
-    ):
-        words += [] if value is None else [option, str(value)]
-    return shlex.join(words)
+        with progress_bar(quiet=quiet) as progress:
+            return load(
+                self.benchmark,
+                columns=pairs(self.columns or ()),
+                mapping_file=self.mapping,
+                format=self.format,
+                metric=metrics(self.metric or ()),
+                task_names=self.task_names,
+                progress=progress,
+            )
+
+    @property
+    def options(self) -> str:
+        """All that was given but the first source, as a shell takes it."""
+        words = [word for name in self.benchmark[1:] for word in ("--benchmark", name)]
+        words += [word for text in self.columns or () for word in ("--columns", text)]
+        words += [word for text in self.metric or () for word in ("--metric", text)]
+        for option, value in (
+            ("--mapping", self.mapping),
+            ("--format", self.format),
+            ("--task-names", self.task_names),
+        ):
+            words += [] if value is None else [option, str(value)]
+        return shlex.join(words)
 
 
 def metrics(given: Sequence[str]) -> dict[str, str]:

@@ -24,11 +24,11 @@ from bayeseval.cli._shared import (
     Metric,
     NoFigures,
     Quiet,
+    Reading,
     Seed,
     Source,
     TaskNames,
     complete_models,
-    load_records,
     words,
 )
 
@@ -96,39 +96,23 @@ def compare(
 ) -> None:
     """Compare models by how well they predict left-out scores."""
     from bayeseval._progress import progress_bar
-    from bayeseval.comparison import compare as run_compare
-    from bayeseval.comparison import expected_run, find_fits
-    from bayeseval.design import choose_model
-    from bayeseval.fitting.report.folder import default_folder
+    from bayeseval.comparison import find_fits, prepare_comparison
     from bayeseval.output.store import check_target
 
-    records = load_records(
-        benchmark,
-        columns,
-        mapping,
-        format=format,
-        metric=metric,
-        task_names=task_names,
-        quiet=quiet,
+    reading = Reading(benchmark, columns, mapping, metric, task_names, format)
+    prepared = prepare_comparison(
+        reading.load(quiet=quiet),
+        words(models),
+        by=by,
+        engine=engine,
+        seed=seed,
+        pairs=pairs,
+        refits=refits,
     )
-    specs = [choose_model(name, records, engine=engine).spec for name in words(models)]
-    called = "-".join([*(spec.name for spec in specs), "by", by])
-    folder = out or default_folder(records.name, called, "compare", seed, pairs=pairs)
-    expected = expected_run(records, specs, by=by, seed=seed, pairs=pairs)
-    check_target(folder, expected, force=force)
+    folder = out or prepared.default_folder
+    check_target(folder, prepared.identity, force=force)
     with progress_bar("", quiet=quiet) as progress:
-        found = run_compare(
-            records,
-            specs,
-            by=by,
-            engine=engine,
-            seed=seed,
-            pairs=pairs,
-            fits=find_fits(records, specs, engine=engine, seed=seed, pairs=pairs),
-            refits=refits,
-            jobs=jobs,
-            progress=progress,
-        )
+        found = prepared.run(ready=find_fits(prepared.fits), jobs=jobs, progress=progress)
     # Said before it is saved: a folder that cannot be written by now does not cost the answer.
     typer.echo(str(found))
     found.save(folder, figures=False if no_figures else figure_format, force=force)

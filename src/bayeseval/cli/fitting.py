@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,18 +27,19 @@ from bayeseval.cli._shared import (
     Model,
     NoFigures,
     Quiet,
+    Reading,
     Seed,
     Source,
     StoppedError,
     TaskNames,
-    load_records,
-    reading_options,
     words,
 )
 from bayeseval.errors import InputError
 
 if TYPE_CHECKING:
+    from bayeseval._typing import Figures, Progress
     from bayeseval.checks import Checks
+    from bayeseval.fitting import Fit
 
 __all__ = ["fit"]
 
@@ -141,34 +142,14 @@ def fit(
 ) -> None:
     """Fit one model to one benchmark and write a result folder."""
     from bayeseval._progress import progress_bar
-    from bayeseval.design import build_design, choose_model
-    from bayeseval.engines import SamplerSettings, choose_engine
-    from bayeseval.fitting.covariates import covariate_names, data_hash, find_covariates
-    from bayeseval.fitting.report.folder import default_folder, run_identity
-    from bayeseval.fitting.report.terminal import format_preamble, format_results
-    from bayeseval.fitting.run import run_fit
+    from bayeseval.engines import SamplerSettings
+    from bayeseval.fitting.prepared import Origin, prepare
     from bayeseval.output.store import check_target
-    from bayeseval.records import choose_pairs, pairs_hash, warn_of_sole_pairs
     from bayeseval.spec import AUTO, load_spec
 
     if not 0.0 < ci_prob < 1.0:
         raise InputError(f"--ci-prob must lie between 0 and 1, got {ci_prob:g}")
-    # What is no spec is said before the table is read.
-    source = model if model == AUTO else load_spec(model)
-    records = load_records(
-        benchmark,
-        columns,
-        mapping,
-        format=format,
-        metric=metric,
-        task_names=task_names,
-        quiet=quiet,
-    )
-    picked = choose_model(source, records, covariates=covariate_names(covariate), engine=engine)
-    spec = picked.spec
-    found = find_covariates(records, spec, covariate)
-    design = build_design(records, spec, found)
-    asked = SamplerSettings(
+    settings = SamplerSettings(
         draws=draws,
         tune=tune,
         chains=chains,
@@ -176,84 +157,92 @@ def fit(
         target_accept=target_accept,
         nuts_sampler=nuts_sampler,
     )
-    chosen = choose_engine(engine, design, asked)
-    common = choose_pairs(records, pairs)
-    folder = out or default_folder(records.name, spec.name, chosen.name, seed, pairs=pairs)
-    check_target(
-        folder,
-        run_identity(
-            data_hash(records, found),
-            design.spec.content_hash,
-            chosen.name,
-            seed,
-            pairs_hash(records, common),
-            margin,
-        ),
-        force=force,
+    # What is no spec is said before the table is read.
+    spec = model if model == AUTO else load_spec(model)
+    reading = Reading(benchmark, columns, mapping, metric, task_names, format)
+    prepared = prepare(
+        reading.load(quiet=quiet),
+        spec,
+        engine=engine,
+        settings=settings,
+        leave_out=words(leave_out),
+        covariate=covariate,
+        pairs=pairs,
+        margin=margin,
+        source=Origin(benchmark[0], reading.options),
     )
-    preamble = format_preamble(
-        records,
-        design,
-        engine=str(chosen),
-        reasons=picked.reasons,
-        warnings=warn_of_sole_pairs(records, common),
-    )
-    with progress_bar(preamble, quiet=quiet) as progress:
-        # Model and engine as they were asked for, so that run.json holds the reasons too.
-        result = run_fit(
-            records,
-            source,
-            engine=engine,
-            leave_out=words(leave_out),
-            covariate=found or None,
-            settings=asked,
-            pairs=pairs,
-            margin=margin,
+    folder = out or prepared.default_folder
+    check_target(folder, prepared.identity, force=force)
+    with progress_bar(str(prepared), quiet=quiet) as progress:
+        fitted = prepared.run(progress)
+        saved = _save(
+            fitted,
+            folder,
+            checked=not no_checks,
+            ci_prob=ci_prob,
+            figures=False if no_figures else figure_format,
+            force=force,
             progress=progress,
         )
-        options = reading_options(
-            benchmark,
-            columns,
-            mapping,
-            format=format,
-            metric=metric,
-            task_names=task_names,
-        )
-        # For the commands that are named under the checks.
-        result = replace(
-            result, run={**result.run, "source": benchmark[0], "source_options": options}
-        )
-        made: list[Checks] = []
+    _report(fitted, folder, saved, ci_prob=ci_prob)
 
-        def checks() -> Checks:
-            made.append(result.checks())
-            return made[0]
 
-        problem: Exception | KeyboardInterrupt | None = None
-        try:
-            result.save(
-                folder,
-                checks=None if no_checks else checks,
-                ci_prob=ci_prob,
-                figures=False if no_figures else figure_format,
-                force=force,
-                progress=progress,
-            )
-        except (Exception, KeyboardInterrupt) as error:
-            # Raised again below: what was fitted is shown all the same.
-            problem = error
+@dataclass(frozen=True)
+class _Saved:
+    """What came of saving: the checks if there are any, and what ended it."""
+
+    checks: Checks | None
+    problem: Exception | KeyboardInterrupt | None
+
+
+def _save(
+    fitted: Fit,
+    folder: Path,
+    *,
+    checked: bool,
+    ci_prob: float,
+    figures: Figures,
+    force: bool,
+    progress: Progress | None,
+) -> _Saved:
+    made: list[Checks] = []
+
+    def checks() -> Checks:
+        made.append(fitted.checks())
+        return made[0]
+
+    problem: Exception | KeyboardInterrupt | None = None
+    try:
+        fitted.save(
+            folder,
+            checks=checks if checked else None,
+            ci_prob=ci_prob,
+            figures=figures,
+            force=force,
+            progress=progress,
+        )
+    except (Exception, KeyboardInterrupt) as error:
+        # Raised again by the report: what was fitted is shown all the same.
+        problem = error
+    return _Saved(made[0] if made else None, problem)
+
+
+def _report(fitted: Fit, folder: Path, saved: _Saved, *, ci_prob: float) -> None:
+    from bayeseval.fitting.report.terminal import format_results
+
+    problem = saved.problem
     typer.echo(
         format_results(
-            result.data,
-            result.run,
+            fitted.data,
+            fitted.run,
             folder=folder if problem is None else None,
             ci_prob=ci_prob,
-            checks=str(made[0]) if made else None,
+            checks=None if saved.checks is None else str(saved.checks),
         )
     )
     if isinstance(problem, KeyboardInterrupt):
         raise StoppedError("; ".join(getattr(problem, "__notes__", ()))) from problem
     if problem is not None:
         raise problem
-    if result.gate.status == "fail":
+    if fitted.gate.status == "fail":
         raise typer.Exit(EXIT_GATE_FAILED)

@@ -23,10 +23,10 @@ from bayeseval.cli._shared import (
     Model,
     NoFigures,
     Quiet,
+    Reading,
     Seed,
     Source,
     TaskNames,
-    load_records,
     words,
 )
 from bayeseval.errors import InputError
@@ -91,46 +91,27 @@ def sensitivity(
 ) -> None:
     """Refit without each level, a group of levels or the largest residuals."""
     from bayeseval._progress import progress_bar
-    from bayeseval.design import choose_model
-    from bayeseval.fitting.report.folder import default_folder
-    from bayeseval.leaving_out.run import expected_run
-    from bayeseval.leaving_out.run import sensitivity as run_sensitivity
+    from bayeseval.leaving_out import prepare_sensitivity
     from bayeseval.output.store import check_target
     from bayeseval.spec import AUTO, load_spec
 
     groups = _groups(drop_group or ())
-    asked = drop or ([] if groups else ["language", "task", "model"])
     # What is no spec is said before the table is read.
-    source = model if model == AUTO else load_spec(model)
-    records = load_records(
-        benchmark,
-        columns,
-        mapping,
-        format=format,
-        metric=metric,
-        task_names=task_names,
-        quiet=quiet,
+    spec = model if model == AUTO else load_spec(model)
+    reading = Reading(benchmark, columns, mapping, metric, task_names, format)
+    prepared = prepare_sensitivity(
+        reading.load(quiet=quiet),
+        spec,
+        drop=drop or ([] if groups else ["language", "task", "model"]),
+        groups=groups,
+        engine=engine,
+        seed=seed,
+        pairs=pairs,
     )
-    spec = choose_model(source, records, engine=engine).spec
-    expected = expected_run(
-        records, spec, drop=asked, groups=groups, engine=engine, seed=seed, pairs=pairs
-    )
-    without = ["without", *(text.replace("=", "") for text in asked), *groups]
-    called = "-".join([spec.name, *without])
-    folder = out or default_folder(records.name, called, expected["fitted_with"], seed, pairs=pairs)
-    check_target(folder, expected, force=force)
+    folder = out or prepared.default_folder
+    check_target(folder, prepared.identity, force=force)
     with progress_bar("", quiet=quiet) as progress:
-        found = run_sensitivity(
-            records,
-            source,
-            drop=asked,
-            groups=groups,
-            engine=engine,
-            seed=seed,
-            pairs=pairs,
-            jobs=jobs,
-            progress=progress,
-        )
+        found = prepared.run(jobs=jobs, progress=progress)
     # Said before it is saved: a folder that cannot be written by now does not cost the answer.
     typer.echo(str(found))
     found.save(folder, figures=False if no_figures else figure_format, force=force)

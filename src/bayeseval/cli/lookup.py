@@ -15,9 +15,9 @@ from bayeseval.cli._shared import (
     Listing,
     Mapping,
     Metric,
+    Reading,
     TaskNames,
     complete_benchmarks,
-    load_records,
 )
 
 __all__ = ["list_", "validate"]
@@ -55,9 +55,7 @@ def validate(
     from bayeseval.spec import AUTO
 
     try:
-        records = load_records(
-            path, columns, mapping, format=format, metric=metric, task_names=task_names
-        )
+        records = Reading(path, columns, mapping, metric, task_names, format).load()
     except TableError as refused:
         typer.echo(f"{format_refused(refused)}\n\n{Readiness(AUTO, str(refused))}")
         raise typer.Exit(EXIT_BAD_INPUT) from refused

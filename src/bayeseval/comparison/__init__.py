@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
-from bayeseval.comparison.run import Comparison, compare, expected_run, find_fits
+from bayeseval.comparison.run import (
+    Comparison,
+    PreparedComparison,
+    compare,
+    find_fits,
+    prepare_comparison,
+)
 
-__all__ = ["Comparison", "compare", "expected_run", "find_fits"]
+__all__ = ["Comparison", "PreparedComparison", "compare", "find_fits", "prepare_comparison"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import numpy as np
 import pandas as pd
@@ -17,20 +17,26 @@ from bayeseval._progress import reporting
 from bayeseval._typing import Floats
 from bayeseval.comparison.scores import Scores, check_cost, score
 from bayeseval.comparison.sentences import comparison_table, moves_table, routes_table, verdict
-from bayeseval.design import Design, build_design, choose_model
-from bayeseval.engines import SamplerSettings, choose_engine, cores_of
+from bayeseval.engines import SamplerSettings, cores_of
 from bayeseval.errors import InputError, did_you_mean
-from bayeseval.fitting.covariates import data_hash, find_covariates
+from bayeseval.fitting.fitted import Fit
 from bayeseval.fitting.gate import warn_of_gates
-from bayeseval.fitting.run import Fit, run_fit
-from bayeseval.records import PairSource, Records, TableSource, choose_pairs, pairs_hash
+from bayeseval.fitting.prepared import Prepared, prepare
+from bayeseval.records import PairSource, Records, TableSource
 from bayeseval.records import load as load_records
 from bayeseval.spec import ModelSpec
 
 if TYPE_CHECKING:
     from bayeseval._typing import Figures, Progress
 
-__all__ = ["MOST_REFITS", "Comparison", "compare", "expected_run", "find_fits"]
+__all__ = [
+    "MOST_REFITS",
+    "Comparison",
+    "PreparedComparison",
+    "compare",
+    "find_fits",
+    "prepare_comparison",
+]
 
 #: One model: a name, a file or a spec.
 SpecSource = str | Path | ModelSpec | Mapping  # type: ignore[type-arg]
@@ -123,7 +129,7 @@ class Comparison:
         first = runs[0]
         return {
             "benchmark": first["benchmark"],
-            **_identity(first, [str(run["spec_hash"]) for run in runs], self.by),
+            **_identity(runs, self.by),
             "by": self.by,
             "pairs": first["pairs"],
             "models": {name: one.run["engine"] for name, one in self.fits.items()},
@@ -138,51 +144,186 @@ class Comparison:
         return format_comparison(self.table, self.verdict, by=self.by)
 
 
-def _identity(
-    first: Mapping[str, Any], spec_hashes: Sequence[str], by: names.LeftOut
-) -> dict[str, Any]:
+def _identity(runs: Sequence[Mapping[str, Any]], by: names.LeftOut) -> dict[str, Any]:
     """What makes two comparisons the same: the first fit's table and pairs, all specs, `by`."""
+    first = runs[0]
+    spec_hashes = "".join(str(run["spec_hash"]) for run in runs)
     return {
         "data_hash": first["data_hash"],
-        "spec_hash": hashlib.sha256(f"{by}{''.join(spec_hashes)}".encode()).hexdigest(),
+        "spec_hash": hashlib.sha256(f"{by}{spec_hashes}".encode()).hexdigest(),
         "engine": "compare",
         "seed": first["seed"],
         "pairs_hash": first["pairs_hash"],
     }
 
 
-def expected_run(
+@dataclass(frozen=True, eq=False)
+class PreparedComparison:
+    """A comparison before any fit: made by :func:`prepare_comparison`, run by :meth:`run`.
+
+    Attributes
+    ----------
+    fits : tuple of Prepared
+        One for each model, in the order in which they were named.
+    by : str
+        What is left out at a time.
+    refits : int
+        How many times a model without closed form may be fitted again.
+    """
+
+    fits: tuple[Prepared, ...]
+    by: names.LeftOut
+    refits: int = MOST_REFITS
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What :meth:`Comparison.save` will write of the identity."""
+        return _identity([one.identity for one in self.fits], self.by)
+
+    @property
+    def default_folder(self) -> Path:
+        """Folder named after the inputs, under ``results/`` of the working directory."""
+        from bayeseval.fitting.report.folder import default_folder
+
+        first = self.fits[0]
+        called = "-".join([*(_name(one) for one in self.fits), "by", self.by])
+        seed, pairs = first.settings.seed, first.pairs.name
+        return default_folder(first.records.name, called, "compare", seed, pairs=pairs)
+
+    def run(
+        self,
+        *,
+        ready: Mapping[str, Fit] | None = None,
+        jobs: int | None = None,
+        progress: Progress | None = None,
+    ) -> Comparison:
+        """Make the fits that are missing, and score all of them.
+
+        Parameters
+        ----------
+        ready : dict of str to Fit, optional
+            Fits that are there already, by name of the spec.
+        jobs, progress
+            As for :func:`compare`.
+
+        Returns
+        -------
+        Comparison
+            Without a warning when the gate of a fit failed: that is for the caller to say.
+
+        Raises
+        ------
+        InputError
+            If a fit that is there is of another table, spec or choice of pairs.
+        """
+        tell: Progress = progress or (lambda stage, done, total, remark: None)
+        done = self._make(ready or {}, jobs=jobs, tell=tell)
+        scores = self._scores(done, jobs=jobs, tell=tell)
+        ranked = comparison_table(scores)
+        moves = moves_table(done)
+        notes = [note for one in scores.values() for note in one.notes]
+        table = self.fits[0].records
+        return Comparison(
+            table=ranked,
+            pointwise=_by_unit({n: one.elpd for n, one in scores.items()}, table, self.by),
+            k_hats=_by_unit({n: one.k_hat for n, one in scores.items()}, table, self.by),
+            routes=routes_table(scores),
+            moves=moves,
+            verdict=(*verdict(ranked, moves, done, self.by), *(f"{note}." for note in notes)),
+            by=self.by,
+            fits=done,
+        )
+
+    def _make(
+        self, ready: Mapping[str, Fit], *, jobs: int | None, tell: Progress
+    ) -> dict[str, Fit]:
+        """Fits of all models in their order; those that are not there are made."""
+        for one in self.fits:
+            if _name(one) in ready:
+                _check_ready(ready[_name(one)], one)
+        missing = [one for one in self.fits if _name(one) not in ready]
+        cores = max((cores_of(one.engine.name) for one in missing), default=1)
+        at_once = sensible_jobs(jobs, cores_each=cores)
+        made: Sequence[Fit] = ()
+        if missing:
+            made = run_all(_run_one, missing, jobs=at_once, stage="fitting", progress=tell)
+        found = {**ready, **{_name(one): fit for one, fit in zip(missing, made, strict=True)}}
+        return {_name(one): found[_name(one)] for one in self.fits}
+
+    def _scores(
+        self, done: Mapping[str, Fit], *, jobs: int | None, tell: Progress
+    ) -> dict[str, Scores]:
+        # Refits are always by NUTS.
+        at_once = sensible_jobs(jobs, cores_each=cores_of("numpyro"))
+        scores: dict[str, Scores] = {}
+        stage = f"leaving out each {self.by}"
+        for i, one in enumerate(self.fits):
+            name = _name(one)
+            tell(stage, i, len(done), name)
+            scores[name] = score(
+                one.design,
+                done[name],
+                self.by,
+                seed=one.settings.seed,
+                refits=self.refits,
+                jobs=at_once,
+                progress=tell,
+            )
+            tell(stage, i + 1, len(done), name)
+        return scores
+
+
+def prepare_comparison(
     records: Records,
-    specs: Sequence[ModelSpec],
+    specs: SpecSource | Sequence[SpecSource],
     *,
-    by: names.LeftOut,
-    seed: int,
-    pairs: PairSource,
-) -> dict[str, Any]:
-    """What :meth:`Comparison.save` will write of the identity, known before any fit.
+    by: names.LeftOut = "record",
+    engine: str = "auto",
+    seed: int = 0,
+    pairs: PairSource = "any",
+    refits: int = MOST_REFITS,
+) -> PreparedComparison:
+    """Decide everything about a comparison that can be known before any fit.
 
     Parameters
     ----------
     records : Records
         The table.
-    specs : sequence of ModelSpec
-        None of them ``auto``.
-    by, seed, pairs
+    specs, by, engine, seed, pairs, refits
         As for :func:`compare`.
 
     Returns
     -------
-    dict
-        The keys of ``run.json`` that make two runs the same.
+    PreparedComparison
+        Frozen; :meth:`PreparedComparison.run` makes the fits.
+
+    Raises
+    ------
+    InputError
+        As :func:`compare`, of what is asked for.
     """
-    found = [find_covariates(records, spec) for spec in specs]
-    designs = [build_design(records, spec, own) for spec, own in zip(specs, found, strict=True)]
-    first = {
-        "data_hash": data_hash(records, found[0] if found else ()),
-        "seed": seed,
-        "pairs_hash": pairs_hash(records, choose_pairs(records, pairs)),
-    }
-    return _identity(first, [design.spec.content_hash for design in designs], by)
+    if by not in get_args(names.LeftOut):
+        raise InputError(
+            f"cannot leave out one {by!r} at a time{did_you_mean(by, get_args(names.LeftOut))} "
+            f"(it is one of: {', '.join(get_args(names.LeftOut))})"
+        )
+    if by != names.RECORD and len(records.coords[by]) < 2:
+        raise InputError(
+            f"there is one {by}, {records.coords[by][0]}: without it nothing is left to fit; "
+            "choose by='record' (--by record)"
+        )
+    several = [specs] if isinstance(specs, SpecSource) else specs
+    if not isinstance(several, Sequence):
+        raise InputError(
+            "models are a name, a YAML file, a ModelSpec, a dict, or a list of these; got "
+            f"{type(specs).__name__}"
+        )
+    settings = SamplerSettings(seed=seed)
+    fits = tuple(
+        prepare(records, spec, engine=engine, settings=settings, pairs=pairs) for spec in several
+    )
+    _check(fits, by, engine=engine, refits=refits)
+    return PreparedComparison(fits, by, refits)
 
 
 def compare(
@@ -247,136 +388,36 @@ def compare(
     ConvergenceWarning
         Once, with the names of the models whose convergence gate failed.
     """
-    if by not in get_args(names.LeftOut):
-        raise InputError(
-            f"cannot leave out one {by!r} at a time{did_you_mean(by, get_args(names.LeftOut))} "
-            f"(it is one of: {', '.join(get_args(names.LeftOut))})"
-        )
     table = records if isinstance(records, Records) else load_records(records)
-    if by != names.RECORD and len(table.coords[by]) < 2:
-        raise InputError(
-            f"there is one {by}, {table.coords[by][0]}: without it nothing is left to fit; "
-            "choose by='record' (--by record)"
-        )
-    several = [specs] if isinstance(specs, SpecSource) else specs
-    if not isinstance(several, Sequence):
-        raise InputError(
-            "models are a name, a YAML file, a ModelSpec, a dict, or a list of these; got "
-            f"{type(specs).__name__}"
-        )
-    models = [choose_model(spec, table, engine=engine).spec for spec in several]
-    designs = {
-        spec.name: build_design(table, spec, find_covariates(table, spec)) for spec in models
-    }
-    _check(models, by, designs, engine=engine, refits=refits)
-    # Likelihoods that a spec takes from the card stand in the design's.
-    models = [designs[spec.name].spec for spec in models]
-    needed = [
-        cores_of(choose_engine(engine, designs[spec.name], SamplerSettings(seed=seed)).name)
-        for spec in models
-        if spec.name not in (fits or {})
-    ]
-    at_once = sensible_jobs(jobs, cores_each=max(needed, default=1))
-    # Refits are always by NUTS.
-    refits_at_once = sensible_jobs(jobs, cores_each=cores_of("numpyro"))
+    prepared = prepare_comparison(
+        table, specs, by=by, engine=engine, seed=seed, pairs=pairs, refits=refits
+    )
     with reporting(progress) as report:
-        tell: Progress = report or (lambda stage, done, total, remark: None)
-        done = _fits(
-            table,
-            models,
-            dict(fits or {}),
-            engine=engine,
-            seed=seed,
-            pairs=pairs,
-            jobs=at_once,
-            tell=tell,
-        )
-        scores: dict[str, Scores] = {}
-        stage = f"leaving out each {by}"
-        for i, (name, fitted) in enumerate(done.items()):
-            tell(stage, i, len(done), name)
-            scores[name] = score(
-                designs[name],
-                fitted,
-                by,
-                seed=seed,
-                refits=refits,
-                jobs=refits_at_once,
-                progress=tell,
-            )
-            tell(stage, i + 1, len(done), name)
-    warn_of_gates({name: one.gate for name, one in done.items()}, stacklevel=2)
-    ranked = comparison_table(scores)
-    moves = moves_table(done)
-    notes = [note for one in scores.values() for note in one.notes]
-    return Comparison(
-        table=ranked,
-        pointwise=_by_unit({name: one.elpd for name, one in scores.items()}, table, by),
-        k_hats=_by_unit({name: one.k_hat for name, one in scores.items()}, table, by),
-        routes=routes_table(scores),
-        moves=moves,
-        verdict=(*verdict(ranked, moves, done, by), *(f"{note}." for note in notes)),
-        by=by,
-        fits=done,
-    )
+        found = prepared.run(ready=fits, jobs=jobs, progress=report)
+    warn_of_gates({name: one.gate for name, one in found.fits.items()}, stacklevel=2)
+    return found
 
 
-class _Wanted(NamedTuple):
-    table: Records
-    spec: ModelSpec
-    engine: str
-    seed: int
-    pairs: PairSource
+def _name(fit: Prepared) -> str:
+    return fit.design.spec.name
 
 
-def _fit_one(wanted: _Wanted, beat: Progress | None) -> Fit:
-    settings = SamplerSettings(seed=wanted.seed)
-    return run_fit(
-        wanted.table,
-        wanted.spec,
-        engine=wanted.engine,
-        settings=settings,
-        pairs=wanted.pairs,
-        progress=beat,
-    )
-
-
-def _fits(
-    table: Records,
-    models: Sequence[ModelSpec],
-    ready: Mapping[str, Fit],
-    *,
-    engine: str,
-    seed: int,
-    pairs: PairSource,
-    jobs: int,
-    tell: Progress,
-) -> dict[str, Fit]:
-    """Fits of all models in their order; those that are not there are made."""
-    for spec in models:
-        if spec.name in ready:
-            _check_ready(ready[spec.name], table, spec, pairs)
-    missing = [spec for spec in models if spec.name not in ready]
-    wanted = [_Wanted(table, spec, engine, seed, pairs) for spec in missing]
-    if not wanted:
-        return {spec.name: ready[spec.name] for spec in models}
-    made = run_all(_fit_one, wanted, jobs=jobs, stage="fitting", progress=tell)
-    found = {**ready, **{spec.name: one for spec, one in zip(missing, made, strict=True)}}
-    return {spec.name: found[spec.name] for spec in models}
+def _run_one(fit: Prepared, beat: Progress | None) -> Fit:
+    return fit.run(beat)
 
 
 def _check(
-    models: Sequence[ModelSpec],
+    fits: Sequence[Prepared],
     by: names.LeftOut,
-    designs: Mapping[str, Design],
     *,
     engine: str,
     refits: int,
 ) -> None:
-    if not models:
+    called = [_name(one) for one in fits]
+    if not fits:
         raise InputError("a comparison needs a model; name at least one (--models a,b)")
-    if len(designs) < len(models):
-        twice = next(m.name for i, m in enumerate(models) if m.name in [o.name for o in models[:i]])
+    if len(set(called)) < len(called):
+        twice = next(name for i, name in enumerate(called) if name in called[:i])
         raise InputError(f"the model {twice!r} is named twice; every model needs a name of its own")
     if engine == "ml":
         raise InputError(
@@ -385,8 +426,8 @@ def _check(
         )
     if refits < 0:
         raise InputError(f"refits (--refits) must be zero or more, got {refits}")
-    first = next(iter(designs.values()))
-    for design in designs.values():
+    first = fits[0].design
+    for design in (one.design for one in fits):
         if not np.array_equal(design.score, first.score):
             raise InputError(
                 f"{first.spec.name} and {design.spec.name} read different scores from the table, "
@@ -395,15 +436,15 @@ def _check(
         check_cost(design, by, refits=refits)
 
 
-def _check_ready(ready: Fit, table: Records, spec: ModelSpec, pairs: PairSource) -> None:
-    data = data_hash(table, find_covariates(table, spec))
-    for key, ours in (("data_hash", data), ("spec_hash", spec.content_hash)):
-        if ready.run[key] != ours:
+def _check_ready(ready: Fit, wanted: Prepared) -> None:
+    name, identity = _name(wanted), wanted.identity
+    for key in ("data_hash", "spec_hash"):
+        if ready.run[key] != identity[key]:
             what = "table" if key == "data_hash" else "spec"
-            raise InputError(f"the fit given for {spec.name} is of another {what}")
-    if ready.run.get("pairs_hash") != pairs_hash(table, choose_pairs(table, pairs)):
+            raise InputError(f"the fit given for {name} is of another {what}")
+    if ready.run.get("pairs_hash") != identity["pairs_hash"]:
         raise InputError(
-            f"the fit given for {spec.name} has its scores on other language-task pairs "
+            f"the fit given for {name} has its scores on other language-task pairs "
             f"({ready.run.get('pairs', 'unknown')}); give pairs= as in that fit, or fit it again"
         )
 
@@ -415,54 +456,27 @@ def _by_unit(columns: Mapping[str, Floats], table: Records, by: names.LeftOut) -
     return pd.DataFrame(columns).rename_axis(names.RECORD)
 
 
-def find_fits(
-    records: Records,
-    specs: Sequence[ModelSpec],
-    *,
-    engine: str = "auto",
-    seed: int = 0,
-    pairs: PairSource = "any",
-) -> dict[str, Fit]:
-    """Fits of a table that lie in their default result folders.
+def find_fits(wanted: Iterable[Prepared]) -> dict[str, Fit]:
+    """Fits that lie in their default result folders.
 
     Parameters
     ----------
-    records : Records
-        The table.
-    specs : sequence of ModelSpec
-        What is wanted.
-    engine : str
-        As asked for.
-    seed : int
-        The one seed.
-    pairs : str, Path or DataFrame
-        As asked for.
+    wanted : iterable of Prepared
+        What would be run.
 
     Returns
     -------
     dict of str to Fit
-        By name of the spec; only fits of the same table, spec, engine, seed and pairs.
+        By name of the spec; only those of the same table, spec, engine, seed and pairs. The
+        margin may be another: no comparison of models depends on it.
     """
-    from bayeseval.fitting.report.folder import default_folder
-
     found = {}
-    common = choose_pairs(records, pairs)
-    for spec in specs:
-        covariates = find_covariates(records, spec)
-        design = build_design(records, spec, covariates)
-        chosen = choose_engine(engine, design, SamplerSettings(seed=seed))
-        folder = default_folder(records.name, spec.name, chosen.name, seed, pairs=common.name)
+    for one in wanted:
+        folder = one.default_folder
         if not (folder / "run.json").is_file():
             continue
         ready = Fit.open(folder)
-        # Of the design: likelihoods that the spec takes from the card stand in there.
-        wanted = {
-            "data_hash": data_hash(records, covariates),
-            "spec_hash": design.spec.content_hash,
-            "engine": chosen.name,
-            "seed": seed,
-            "pairs_hash": pairs_hash(records, common),
-        }
-        if all(ready.run.get(key) == value for key, value in wanted.items()):
-            found[spec.name] = ready
+        identity = {key: value for key, value in one.identity.items() if key != "margin"}
+        if all(ready.run.get(key) == value for key, value in identity.items()):
+            found[_name(one)] = ready
     return found

@@ -1,8 +1,9 @@
-"""Fitting: records and a spec in, one frozen :class:`Fit` out."""
+"""Fitting: a table and a spec are prepared, run, and become one frozen :class:`Fit`."""
 
 from __future__ import annotations
 
 from bayeseval.fitting.fitted import Fit
-from bayeseval.fitting.run import fit, run_fit
+from bayeseval.fitting.prepared import Prepared, prepare
+from bayeseval.fitting.run import fit
 
-__all__ = ["Fit", "fit", "run_fit"]
+__all__ = ["Fit", "Prepared", "fit", "prepare"]

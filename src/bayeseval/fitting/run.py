@@ -2,47 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from bayeseval import names
 from bayeseval._progress import reporting
 from bayeseval._typing import Progress
-from bayeseval.design import Design, build_design, choose_model
-from bayeseval.engines import SamplerSettings, choose_engine, load_engine, to_tree
-from bayeseval.errors import InputError
-from bayeseval.fitting.covariates import CovariateSource, covariate_names, find_covariates
+from bayeseval.engines import SamplerSettings
+from bayeseval.fitting.covariates import CovariateSource
 from bayeseval.fitting.fitted import LEAVE_OUT_DRAWS, Fit
-from bayeseval.fitting.gate import Gate, convergence_gate, warn_of_gates
-from bayeseval.fitting.provenance import provenance, sampling
-from bayeseval.records import (
-    PairChoice,
-    PairSource,
-    Records,
-    TableSource,
-    choose_pairs,
-    pairs_hash,
-    warn_of_sole_pairs,
-)
+from bayeseval.fitting.gate import warn_of_gates
+from bayeseval.fitting.prepared import prepare
+from bayeseval.records import PairSource, Records, TableSource
 from bayeseval.records import load as load_records
 from bayeseval.spec import AUTO, ModelSpec
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-__all__ = ["LEAVE_OUT_DRAWS", "Fit", "fit", "run_fit"]
-
-# A failed gate is met once with smaller steps and twice the length; what still
-# fails then is a problem of the model or the data, not of the sampler's settings.
-_STRICT_ACCEPT = 0.99
-_STRICT_FACTOR = 2
-
-_SIDES = ("lower", "upper")
+__all__ = ["LEAVE_OUT_DRAWS", "Fit", "fit"]
 
 
 def fit(
@@ -129,8 +104,9 @@ def fit(
         nuts_sampler=nuts_sampler,
     )
     with reporting(progress) as report:
-        result = run_fit(
-            records,
+        table = records if isinstance(records, Records) else load_records(records)
+        prepared = prepare(
+            table,
             spec,
             engine=engine,
             settings=settings,
@@ -138,155 +114,7 @@ def fit(
             covariate=covariate,
             pairs=pairs,
             margin=margin,
-            progress=report,
         )
+        result = prepared.run(report)
     warn_of_gates({"": result.gate}, stacklevel=2)
     return result
-
-
-def run_fit(
-    records: Records | TableSource,
-    spec: str | Path | ModelSpec | Mapping[str, Any] = AUTO,
-    *,
-    engine: str = "auto",
-    settings: SamplerSettings,
-    leave_out: Sequence[str] = (),
-    covariate: CovariateSource = None,
-    pairs: PairSource = "any",
-    margin: float | None = None,
-    progress: Progress | None = None,
-) -> Fit:
-    """Fit as :func:`fit` does, for callers that say themselves when the gate failed.
-
-    Parameters
-    ----------
-    records, spec, engine
-        As for :func:`fit`.
-    settings : SamplerSettings
-        Draws, warm-up, chains, seed and the settings of NUTS.
-    leave_out, covariate, pairs, margin, progress
-        As for :func:`fit`.
-
-    Returns
-    -------
-    Fit
-        Without a warning when its gate failed.
-    """
-    import xarray as xr
-
-    table = records if isinstance(records, Records) else load_records(records)
-    model = choose_model(spec, table, covariates=covariate_names(covariate), engine=engine)
-    covariates = find_covariates(table, model.spec, covariate)
-    design = build_design(table, model.spec, covariates)
-    common = choose_pairs(table, pairs)
-    comparison = comparison_data(table, common, margin)
-    chosen = choose_engine(engine, design, settings)
-    engine = chosen.name
-    if leave_out:
-        from bayeseval.engines._leave_out import check_leave_out
-
-        for by in leave_out:
-            check_leave_out(design, by)
-    started = time.perf_counter()
-    tree, gate, used = _attempt(design, comparison, settings, engine=engine, progress=progress)
-    retried = gate.status == "fail"
-    if retried:
-        strict = replace(used, draws=_STRICT_FACTOR * (used.draws or 1))
-        if used.tune is not None:
-            strict = replace(
-                strict,
-                tune=_STRICT_FACTOR * used.tune,
-                target_accept=max(_STRICT_ACCEPT, used.target_accept or 0.0),
-            )
-        if progress is not None:
-            progress("retry", 0, 1, "the convergence gate failed; once more, stricter")
-        tree, gate, used = _attempt(design, comparison, strict, engine=engine, progress=progress)
-    for by in leave_out:
-        if progress is not None:
-            progress(f"leaving out each {by}", 0, 1, "")
-        tree[names.leave_out_group(by)] = xr.DataTree(_left_out(design, tree, by))
-        if progress is not None:
-            progress(f"leaving out each {by}", 1, 1, "")
-    seconds = time.perf_counter() - started
-    run = provenance(table, design, gate, covariates=covariates, engine=engine, settings=used)
-    run["notes"] += warn_of_sole_pairs(table, common)
-    run |= {
-        "model_reasons": list(model.reasons),
-        "engine_reason": chosen.reason,
-        "sampling": sampling(tree),
-        "retried": retried,
-        "pairs": common.name,
-        "pairs_hash": pairs_hash(table, common),
-        "margin": margin,
-        "seconds": round(seconds, 3),
-    }
-    return Fit(data=tree, run=run)
-
-
-def _left_out(design: Design, tree: xr.DataTree, by: str) -> xr.Dataset:
-    from bayeseval.engines._leave_out import leave_out_tree
-
-    posterior = tree["posterior"].to_dataset()
-    left_out = leave_out_tree(design, posterior, by=by, draws=LEAVE_OUT_DRAWS)
-    return left_out["log_likelihood"].to_dataset()
-
-
-def comparison_data(records: Records, pairs: PairChoice, margin: float | None) -> xr.Dataset:
-    """What a comparison of models rests on besides the posterior, for ``constant_data``.
-
-    Parameters
-    ----------
-    records : Records
-        The table, for the declared range of every task.
-    pairs : PairChoice
-        The common pairs.
-    margin : float, optional
-        Difference that is too small to matter, score units.
-
-    Raises
-    ------
-    InputError
-        If `margin` is not a positive number.
-    """
-    import xarray as xr
-
-    if margin is not None and not 0.0 < margin < np.inf:
-        raise InputError(f"margin must be a positive number of score units, got {margin:g}")
-    units = [records.units[task] for task in records.coords["task"]]
-    bounds = np.array([[u.lower, u.upper] for u in units], dtype=np.float64).T
-    data = {f"declared_{side}": ((names.TASK,), b) for side, b in zip(_SIDES, bounds, strict=True)}
-    if pairs.name != "any":
-        data |= {
-            "common_pair_language": (("common_pair",), pairs.language),
-            "common_pair_task": (("common_pair",), pairs.task),
-        }
-    attrs = {"pairs": pairs.name} | ({} if margin is None else {"margin": float(margin)})
-    return xr.Dataset(data, attrs=attrs)
-
-
-def _attempt(
-    design: Design,
-    comparison: xr.Dataset,
-    settings: SamplerSettings,
-    *,
-    engine: str,
-    progress: Progress | None,
-) -> tuple[xr.DataTree, Gate, SamplerSettings]:
-    import xarray as xr
-
-    from bayeseval.estimands import derive
-
-    result = load_engine(engine)(design, settings, progress=progress)
-    tree = to_tree(design, result, engine=engine)
-    constant = tree["constant_data"].to_dataset()
-    attrs = {**constant.attrs, **comparison.attrs}
-    tree["constant_data"] = xr.DataTree(constant.merge(comparison).assign_attrs(attrs))
-    if progress is not None:
-        progress("estimands", 0, 1, "")
-    additions, estimands = derive(tree, seed=settings.seed)
-    tree["posterior"] = xr.DataTree(tree["posterior"].to_dataset().merge(additions))
-    tree["estimands"] = xr.DataTree(estimands)
-    gate = convergence_gate(tree)
-    if progress is not None:
-        progress("estimands", 1, 1, "")
-    return tree, gate, result.settings

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
-from bayeseval.leaving_out.run import Sensitivity, sensitivity
+from bayeseval.leaving_out.run import (
+    PreparedSensitivity,
+    Sensitivity,
+    prepare_sensitivity,
+    sensitivity,
+)
 
-__all__ = ["Sensitivity", "sensitivity"]
+__all__ = ["PreparedSensitivity", "Sensitivity", "prepare_sensitivity", "sensitivity"]

@@ -9,40 +9,35 @@ all fits, less those of a language or task that is left out.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
-from bayeseval import names
 from bayeseval._processes import run_all, sensible_jobs
 from bayeseval._progress import reporting
-from bayeseval.design import build_design, choose_model
-from bayeseval.engines import SamplerSettings, choose_engine, cores_of
-from bayeseval.errors import BayesevalError, DesignError, InputError
+from bayeseval.engines import SamplerSettings, cores_of
+from bayeseval.errors import InputError
 from bayeseval.estimands.moves import (
-    Quantity,
-    agreement,
     level_moves,
-    most_moved,
     read_quantity,
     reported_quantities,
 )
-from bayeseval.fitting.covariates import data_hash, find_covariates
+from bayeseval.fitting.fitted import Fit
 from bayeseval.fitting.gate import GATE_FAILED, Gate, warn_of_gates
-from bayeseval.fitting.run import Fit, run_fit
+from bayeseval.fitting.prepared import Prepared, prepare
+from bayeseval.leaving_out.refits import Job, all_moves, labelled_pairs, refit, refit_rows
 from bayeseval.leaving_out.selection import Part, choose_parts, outlying
-from bayeseval.records import PairSource, Records, TableSource, choose_pairs, pairs_hash
+from bayeseval.records import PairSource, Records, TableSource
 from bayeseval.records import load as load_records
 from bayeseval.spec import AUTO, ModelSpec
 
 if TYPE_CHECKING:
     from bayeseval._typing import Figures, Progress
 
-__all__ = ["Sensitivity", "expected_run", "sensitivity"]
+__all__ = ["PreparedSensitivity", "Sensitivity", "prepare_sensitivity", "sensitivity"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +67,9 @@ class Sensitivity:
         The fit to all records.
     groups : dict of str to list of str
         Levels, or patterns, by name of the group.
+    gates : dict of str to Gate
+        Outcome of the convergence gate by name of the fit: ``all records``, and
+        ``without ...`` for every refit that was made.
     """
 
     table: pd.DataFrame
@@ -79,6 +77,7 @@ class Sensitivity:
     outliers: pd.DataFrame
     fit: Fit
     groups: Mapping[str, Sequence[str]]
+    gates: Mapping[str, Gate]
 
     @property
     def verdict(self) -> tuple[str, ...]:
@@ -183,51 +182,129 @@ def _identity(
     }
 
 
-def expected_run(
+@dataclass(frozen=True, eq=False)
+class PreparedSensitivity:
+    """Refits before any fit: made by :func:`prepare_sensitivity`, run by :meth:`run`.
+
+    Attributes
+    ----------
+    whole : Prepared
+        The fit to all records.
+    parts : tuple of Part
+        What is left out, level by level and group by group.
+    n_outliers : int or None
+        How many of the largest residuals are left out together.
+    drop : tuple of str
+        As asked for.
+    groups : dict of str to list of str
+        Levels, or patterns, by name of the group.
+    """
+
+    whole: Prepared
+    parts: tuple[Part, ...]
+    n_outliers: int | None
+    drop: tuple[str, ...]
+    groups: Mapping[str, Sequence[str]]
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What :meth:`Sensitivity.save` will write of the identity."""
+        asked = [f"{part.drop}={part.label}" for part in self.parts]
+        asked += [] if self.n_outliers is None else [f"outliers={_largest(self.n_outliers)}"]
+        return _identity(self.whole.identity, asked, self.groups)
+
+    @property
+    def default_folder(self) -> Path:
+        """Folder named after the inputs, under ``results/`` of the working directory."""
+        from bayeseval.fitting.report.folder import default_folder
+
+        whole = self.whole
+        without = ["without", *(text.replace("=", "") for text in self.drop), *self.groups]
+        called = "-".join([whole.design.spec.name, *without])
+        seed, pairs = whole.settings.seed, whole.pairs.name
+        return default_folder(whole.records.name, called, whole.engine.name, seed, pairs=pairs)
+
+    def run(self, *, jobs: int | None = None, progress: Progress | None = None) -> Sensitivity:
+        """Fit all records, then the rest without each part.
+
+        Parameters
+        ----------
+        jobs, progress
+            As for :func:`sensitivity`.
+
+        Returns
+        -------
+        Sensitivity
+            Without a warning when the gate of a fit failed: that is for the caller to say.
+        """
+        at_once = sensible_jobs(jobs, cores_each=cores_of(self.whole.engine.name))
+        base, table, parts = self.whole.run(progress), self.whole.records, list(self.parts)
+        outliers = pd.DataFrame()
+        if self.n_outliers is not None:
+            keep, outliers = outlying(table, base.data, self.n_outliers)
+            parts.append(Part("outliers", _largest(self.n_outliers), keep))
+        before = tuple(read_quantity(base.data, name) for name in reported_quantities(base.data))
+        spec, engine, settings = self.whole.model.spec, self.whole.engine.name, self.whole.settings
+        job = Job(table, spec, engine, settings, labelled_pairs(self.whole), before)
+        refits = run_all(
+            refit,
+            [(job, part) for part in parts],
+            jobs=at_once,
+            stage="refitting",
+            progress=progress or (lambda stage, done, total, remark: None),
+            labels=[f"without {part.label}" for part in parts],
+        )
+        done = list(zip(parts, refits, strict=True))
+        gates = {f"without {part.label}": one.gate for part, one in done if one.gate is not None}
+        return Sensitivity(
+            table=pd.DataFrame([row for part, one in done for row in refit_rows(table, part, one)]),
+            moves=all_moves(done),
+            outliers=outliers,
+            fit=base,
+            groups=self.groups,
+            gates={"all records": base.gate} | gates,
+        )
+
+
+def prepare_sensitivity(
     records: Records,
-    model: ModelSpec,
+    spec: str | Path | ModelSpec | Mapping[str, Any] = AUTO,
     *,
-    drop: Sequence[str],
-    groups: Mapping[str, Sequence[str]],
-    engine: str,
-    seed: int,
-    pairs: PairSource,
-) -> dict[str, Any]:
-    """What :meth:`Sensitivity.save` will write of the identity, known before any fit.
+    drop: str | Sequence[str] = "language",
+    groups: Mapping[str, Sequence[str]] | None = None,
+    engine: str = "auto",
+    seed: int = 0,
+    pairs: PairSource = "any",
+) -> PreparedSensitivity:
+    """Decide everything about the refits that can be known before any fit.
 
     Parameters
     ----------
     records : Records
         The table.
-    model : ModelSpec
-        The model; not ``auto``.
-    drop, groups, engine, seed, pairs
+    spec, drop, groups, engine, seed, pairs
         As for :func:`sensitivity`.
 
     Returns
     -------
-    dict
-        Keys of ``run.json``: those that make two runs the same, and ``fitted_with``.
+    PreparedSensitivity
+        Frozen; :meth:`PreparedSensitivity.run` fits.
 
     Raises
     ------
     InputError
-        As :func:`sensitivity`, of what is asked for.
+        If what is to be dropped does not exist.
     """
-    parts, n_outliers = choose_parts(records, drop, groups)
-    covariates = find_covariates(records, model)
-    design = build_design(records, model, covariates)
-    chosen = choose_engine(engine, design, SamplerSettings(seed=seed))
-    run = {
-        "data_hash": data_hash(records, covariates),
-        "spec_hash": design.spec.content_hash,
-        "engine": chosen.name,
-        "seed": seed,
-        "pairs_hash": pairs_hash(records, choose_pairs(records, pairs)),
-    }
-    asked = [f"{part.drop}={part.label}" for part in parts]
-    asked += [] if n_outliers is None else [f"outliers={_largest(n_outliers)}"]
-    return {**_identity(run, asked, groups), "fitted_with": chosen.name}
+    several: object = [drop] if isinstance(drop, str) else drop
+    if not isinstance(several, Sequence) or not all(isinstance(one, str) for one in several):
+        raise InputError(
+            f"drop is language, task, model, outliers=N, or a list of these; got {drop!r}"
+        )
+    asked = tuple(several)
+    named = {name: list(levels) for name, levels in (groups or {}).items()}
+    parts, n_outliers = choose_parts(records, asked, named)
+    whole = prepare(records, spec, engine=engine, settings=SamplerSettings(seed=seed), pairs=pairs)
+    return PreparedSensitivity(whole, tuple(parts), n_outliers, asked, named)
 
 
 def _largest(n_outliers: int) -> str:
@@ -293,167 +370,10 @@ def sensitivity(
         Once, with the names of the fits whose convergence gate failed.
     """
     table = records if isinstance(records, Records) else load_records(records)
-    model = choose_model(spec, table, engine=engine).spec
-    several: object = [drop] if isinstance(drop, str) else drop
-    if not isinstance(several, Sequence) or not all(isinstance(one, str) for one in several):
-        raise InputError(
-            f"drop is language, task, model, outliers=N, or a list of these; got {drop!r}"
-        )
-    asked = list(several)
-    parts, n_outliers = choose_parts(table, asked, groups or {})
-    design = build_design(table, model, find_covariates(table, model))
-    chosen = choose_engine(engine, design, SamplerSettings(seed=seed))
-    at_once = sensible_jobs(jobs, cores_each=cores_of(chosen.name))
-    settings = SamplerSettings(seed=seed)
-    common = _labelled(table, pairs)
+    prepared = prepare_sensitivity(
+        table, spec, drop=drop, groups=groups, engine=engine, seed=seed, pairs=pairs
+    )
     with reporting(progress) as report:
-        base = run_fit(
-            table, spec, engine=chosen.name, settings=settings, pairs=pairs, progress=report
-        )
-        outliers = pd.DataFrame()
-        if n_outliers is not None:
-            keep, outliers = outlying(table, base.data, n_outliers)
-            parts.append(Part("outliers", _largest(n_outliers), keep))
-        before = tuple(read_quantity(base.data, name) for name in reported_quantities(base.data))
-        job = _Job(table, model, chosen.name, seed, common, before)
-        refits = run_all(
-            _refit,
-            [(job, part) for part in parts],
-            jobs=at_once,
-            stage="refitting",
-            progress=report or (lambda stage, done, total, remark: None),
-            labels=[f"without {part.label}" for part in parts],
-        )
-    done = list(zip(parts, refits, strict=True))
-    warn_of_gates(
-        {"all records": base.gate}
-        | {f"without {part.label}": found.gate for part, found in done if found.gate is not None},
-        stacklevel=2,
-    )
-    return Sensitivity(
-        table=pd.DataFrame([row for part, found in done for row in _rows(table, part, found)]),
-        moves=pd.concat(
-            [
-                moved.rename_axis("level")
-                .reset_index()
-                .assign(drop=part.drop, without=part.label, quantity=name)
-                for part, found in done
-                for name, moved in found.moves.items()
-            ]
-            or [pd.DataFrame()],
-            ignore_index=True,
-        ),
-        outliers=outliers,
-        fit=base,
-        groups={name: list(levels) for name, levels in (groups or {}).items()},
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _Job:
-    """What all refits share."""
-
-    records: Records
-    spec: ModelSpec
-    engine: str
-    seed: int
-    pairs: pd.DataFrame
-    before: tuple[Quantity, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class _Refit:
-    """What one refit found, or why it did not."""
-
-    status: str
-    reason: str = ""
-    moves: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    gate: Gate | None = None
-
-
-def _refit(asked: tuple[_Job, Part], beat: Progress | None) -> _Refit:
-    job, part = asked
-    try:
-        rest = job.records.subset(part.keep, name=f"{job.records.name} without {part.label}")
-        settings = SamplerSettings(seed=job.seed)
-        fitted = run_fit(
-            rest,
-            job.spec,
-            engine=job.engine,
-            settings=settings,
-            pairs=_left(job.pairs, rest),
-            progress=beat,
-        )
-    except DesignError as error:
-        return _Refit("not identified", str(error))
-    except BayesevalError as error:
-        return _Refit("not fitted", str(error))
-    return _Refit(
-        "gate failed" if fitted.gate.status == "fail" else "fitted",
-        moves={
-            before.name: level_moves(before, read_quantity(fitted.data, before.name))
-            for before in job.before
-        },
-        gate=fitted.gate,
-    )
-
-
-def _labelled(table: Records, pairs: PairSource) -> pd.DataFrame:
-    """The common pairs of a table by label."""
-    chosen = choose_pairs(table, pairs)
-    index = {names.LANGUAGE: chosen.language, names.TASK: chosen.task}
-    return pd.DataFrame(
-        {factor: np.array(table.coords[factor], dtype=object)[i] for factor, i in index.items()}
-    )
-
-
-def _left(pairs: pd.DataFrame, rest: Records) -> PairSource:
-    """Those of the pairs whose language and task the rest has; its own if there is none."""
-    left = pairs[
-        pairs[names.LANGUAGE].isin(rest.coords[names.LANGUAGE])
-        & pairs[names.TASK].isin(rest.coords[names.TASK])
-    ]
-    return left if len(left) else "any"
-
-
-def _rows(table: Records, part: Part, found: _Refit) -> Iterator[dict[str, Any]]:
-    n_kept = int(part.keep.sum())
-    shared = {
-        "drop": part.drop,
-        "without": part.label,
-        "n_dropped": len(table) - n_kept,
-        "n_records": n_kept,
-        "status": found.status,
-        "reason": found.reason,
-    }
-    if not found.moves:
-        yield shared | {"quantity": ""}
-    for name, moved in found.moves.items():
-        spearman, kendall = agreement(moved)
-        change = moved["mean_after"] - moved["mean_before"]
-        shift = float(change.mean())
-        in_sds = (change - shift) / moved["sd_before"]
-        # Without sds, of a point estimate, the units decide what changes most.
-        sizes = (in_sds if in_sds.notna().any() else change - shift).abs().dropna()
-        level = str(sizes.idxmax()) if len(sizes) else ""
-        yield shared | {
-            "quantity": name,
-            "n_levels": len(moved),
-            "spearman": spearman,
-            "kendall": kendall,
-            "n_rank_changes": _changes(moved),
-            "common_shift": shift,
-            "largest_change": float(change[level] - shift) if level else np.nan,
-            "largest_change_sd": float(in_sds[level]) if level else np.nan,
-            "largest_change_level": level,
-            "moved": most_moved(
-                moved,
-                language_names=table.language_names if name == names.LANGUAGE_POTENTIAL else None,
-            ),
-        }
-
-
-def _changes(moved: pd.DataFrame) -> float:
-    """Levels whose median ranks differ; NaN where there are no ranks."""
-    shifts = (moved["median_after"] - moved["median_before"]).abs()
-    return float((shifts > 0).sum()) if shifts.notna().any() else np.nan
+        found = prepared.run(jobs=jobs, progress=report)
+    warn_of_gates(found.gates, stacklevel=2)
+    return found

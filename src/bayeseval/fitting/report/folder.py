@@ -23,7 +23,6 @@ from bayeseval.output._style import figure_files, figure_formats
 from bayeseval.output.language_names import add_language_names
 from bayeseval.output.numbers import in_units, score_unit
 from bayeseval.output.store import (
-    RUN_ID,
     Writer,
     add_files,
     read_run,
@@ -33,23 +32,10 @@ from bayeseval.output.store import (
     write_tree,
 )
 
-__all__ = ["POSTERIOR_FILE", "default_folder", "read_results", "run_identity", "write_results"]
+__all__ = ["POSTERIOR_FILE", "default_folder", "read_results", "write_results"]
 
 #: The DataTree of a fit, netCDF-4.
 POSTERIOR_FILE = "posterior.nc"
-
-
-def run_identity(
-    data_hash: str,
-    spec_hash: str,
-    engine: str,
-    seed: int,
-    pairs_hash: str,
-    margin: float | None,
-) -> dict[str, Any]:
-    """What makes two runs the same run; a result folder is only replaced by the same."""
-    said = (data_hash, spec_hash, engine, seed, pairs_hash, margin)
-    return dict(zip(RUN_ID, said, strict=True))
 
 
 def default_folder(

@@ -1,0 +1,152 @@
+"""One refit without a part of the table, held against the fit to all records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from bayeseval import names
+from bayeseval.engines import SamplerSettings
+from bayeseval.errors import BayesevalError, DesignError
+from bayeseval.estimands.moves import Quantity, agreement, level_moves, most_moved, read_quantity
+from bayeseval.fitting.gate import Gate
+from bayeseval.fitting.prepared import Prepared, prepare
+from bayeseval.leaving_out.selection import Part
+from bayeseval.records import PairSource, Records
+from bayeseval.spec import ModelSpec
+
+if TYPE_CHECKING:
+    from bayeseval._typing import Progress
+
+__all__ = ["Job", "Refit", "all_moves", "labelled_pairs", "refit", "refit_rows"]
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What all refits share."""
+
+    records: Records
+    spec: ModelSpec
+    engine: str
+    settings: SamplerSettings
+    pairs: pd.DataFrame
+    before: tuple[Quantity, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Refit:
+    """What one refit found, or why it did not."""
+
+    status: str
+    reason: str = ""
+    moves: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    gate: Gate | None = None
+
+
+def refit(asked: tuple[Job, Part], beat: Progress | None) -> Refit:
+    """Fit what is left, and hold it against the fit to all records.
+
+    Parameters
+    ----------
+    asked : tuple of Job and Part
+        What all refits share, and what this one leaves out.
+    beat : callable, optional
+        Called now and then.
+    """
+    job, part = asked
+    try:
+        rest = job.records.subset(part.keep, name=f"{job.records.name} without {part.label}")
+        pairs = _left(job.pairs, rest)
+        fitted = prepare(rest, job.spec, engine=job.engine, settings=job.settings, pairs=pairs).run(
+            beat
+        )
+    except DesignError as error:
+        return Refit("not identified", str(error))
+    except BayesevalError as error:
+        return Refit("not fitted", str(error))
+    return Refit(
+        "gate failed" if fitted.gate.status == "fail" else "fitted",
+        moves={
+            before.name: level_moves(before, read_quantity(fitted.data, before.name))
+            for before in job.before
+        },
+        gate=fitted.gate,
+    )
+
+
+def all_moves(done: Iterable[tuple[Part, Refit]]) -> pd.DataFrame:
+    """Levels before and after, of all refits and quantities."""
+    tables = [
+        moved.rename_axis("level")
+        .reset_index()
+        .assign(drop=part.drop, without=part.label, quantity=name)
+        for part, found in done
+        for name, moved in found.moves.items()
+    ]
+    return pd.concat(tables or [pd.DataFrame()], ignore_index=True)
+
+
+def labelled_pairs(whole: Prepared) -> pd.DataFrame:
+    """The common pairs by label."""
+    coords, chosen = whole.records.coords, whole.pairs
+    index = {names.LANGUAGE: chosen.language, names.TASK: chosen.task}
+    return pd.DataFrame(
+        {factor: np.array(coords[factor], dtype=object)[i] for factor, i in index.items()}
+    )
+
+
+def _left(pairs: pd.DataFrame, rest: Records) -> PairSource:
+    """Those of the pairs whose language and task the rest has; its own if there is none."""
+    left = pairs[
+        pairs[names.LANGUAGE].isin(rest.coords[names.LANGUAGE])
+        & pairs[names.TASK].isin(rest.coords[names.TASK])
+    ]
+    return left if len(left) else "any"
+
+
+def refit_rows(table: Records, part: Part, found: Refit) -> Iterator[dict[str, Any]]:
+    """Rows of :attr:`Sensitivity.table` for one refit: one per quantity, or one without."""
+    n_kept = int(part.keep.sum())
+    shared = {
+        "drop": part.drop,
+        "without": part.label,
+        "n_dropped": len(table) - n_kept,
+        "n_records": n_kept,
+        "status": found.status,
+        "reason": found.reason,
+    }
+    if not found.moves:
+        yield shared | {"quantity": ""}
+    for name, moved in found.moves.items():
+        spearman, kendall = agreement(moved)
+        change = moved["mean_after"] - moved["mean_before"]
+        shift = float(change.mean())
+        in_sds = (change - shift) / moved["sd_before"]
+        # Without sds, of a point estimate, the units decide what changes most.
+        sizes = (in_sds if in_sds.notna().any() else change - shift).abs().dropna()
+        level = str(sizes.idxmax()) if len(sizes) else ""
+        yield shared | {
+            "quantity": name,
+            "n_levels": len(moved),
+            "spearman": spearman,
+            "kendall": kendall,
+            "n_rank_changes": _changes(moved),
+            "common_shift": shift,
+            "largest_change": float(change[level] - shift) if level else np.nan,
+            "largest_change_sd": float(in_sds[level]) if level else np.nan,
+            "largest_change_level": level,
+            "moved": most_moved(
+                moved,
+                language_names=table.language_names if name == names.LANGUAGE_POTENTIAL else None,
+            ),
+        }
+
+
+def _changes(moved: pd.DataFrame) -> float:
+    """Levels whose median ranks differ; NaN where there are no ranks."""
+    shifts = (moved["median_after"] - moved["median_before"]).abs()
+    return float((shifts > 0).sum()) if shifts.notna().any() else np.nan
