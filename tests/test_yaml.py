@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bayeseval._yaml import read_yaml
-from bayeseval.errors import InputError
-from bayeseval.records.registry import read_mapping
+from bayeseval._yaml import parse_config, read_yaml
+from bayeseval.errors import InputError, SpecError
+from bayeseval.records.registry import BenchmarkCard, UnitsConfig, read_mapping
+from bayeseval.records.remote import Remote
+from bayeseval.spec import ModelSpec, Prior
 
 LAUGHS = b"a0: &a0 [lol, lol]\n" + b"".join(
     b"a%d: &a%d [%s]\n" % (i, i, b", ".join([b"*a%d" % (i - 1)] * 9)) for i in range(1, 11)
@@ -71,6 +74,8 @@ def test_aliases_of_a_few_values_and_a_byte_order_mark(tmp_path: Path) -> None:
             "units: {tasks: {t: {low: 0}}}\n",
             "unknown key 'units.tasks.t.low'; did you mean 'lower'",
         ),
+        ("metric: {squad: 1}\n", "metric.squad: expected text, got 1"),
+        ("drop: {modle: [a]}\n", "drop: expected 'model', 'language' or 'task', got 'modle'"),
         ("units: {tasks: {t: {upper: .inf}}}\n", "units: upper bound inf is not finite; leave it"),
     ],
 )
@@ -80,3 +85,78 @@ def test_values_of_a_mapping_file_are_explained(text: str, line: str, tmp_path: 
     with pytest.raises(InputError) as caught:
         read_mapping(path)
     assert str(caught.value).startswith(f"{path}: {line}")
+
+
+SPEC = {"name": "s"}
+HALF = {"dist": "half_normal", "scale": 1}
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        (
+            {"name": "a b"},
+            "name: expected letters, digits, '.', '_' and '-', a letter or digit first, got 'a b'",
+        ),
+        (
+            SPEC | {"covariates": "Mexa"},
+            "covariates.0.name: expected lower-case letters, digits and '_', a letter first, "
+            "got 'Mexa'",
+        ),
+        (SPEC | {"covariates": ["a", "a"]}, "covariates: a covariate is named twice"),
+        (
+            SPEC | {"likelihood": "norml"},
+            "likelihood: no likelihood 'norml'; did you mean 'normal'",
+        ),
+        (SPEC | {"likelihood": {"qa": 3}}, "likelihood: no likelihood 3 of qa (there are: normal"),
+        (SPEC | {"likelihood": {}}, "likelihood: the mapping is empty; give default: NAME"),
+        (SPEC | {"edge": 1}, "edge: expected a number less than 0.5, got 1"),
+        (SPEC | {"fixed_scale": 0}, "fixed_scale: expected a number greater than 0, got 0"),
+        (SPEC | {"chance": True}, "chance is a floor under a logit link, which normal scores do"),
+        (SPEC | {"interactions": ["language:task"] * 2}, "interactions: an interaction is named t"),
+        (SPEC | {"centring": {"taks": "centred"}}, "centring names 'taks', which the model does n"),
+        (SPEC | {"priors": {"sd_tsk": HALF}}, "priors names 'sd_tsk', which the model does not"),
+        (
+            SPEC | {"priors": {"sd_task": HALF | {"rate": 2}}},
+            "priors.sd_task: half_normal has no r",
+        ),
+        (
+            SPEC | {"priors": {"sd_task": HALF | {"scale": float("nan")}}},
+            "priors.sd_task.scale: must be a finite number",
+        ),
+        (
+            SPEC | {"priors": {"sd_task": {"dist": "normal", "loc": 0, "scale": 1}}},
+            "sd_task needs a positive prior, not normal",
+        ),
+    ],
+)
+def test_every_validator_of_a_spec_speaks_in_one_line(values: dict[str, Any], line: str) -> None:
+    """From a file and from Python, without a word of pydantic's."""
+    with pytest.raises(SpecError) as read:
+        parse_config(ModelSpec, values, source="spec.yaml", error=SpecError)
+    with pytest.raises(SpecError) as made:
+        ModelSpec(**values)
+    for error, start in ((read, "spec.yaml"), (made, "ModelSpec")):
+        assert str(error.value).startswith(f"{start}: {line}")
+        assert "\n" not in str(error.value)
+        for word in ("Value error", "Input should", "String should", "pydantic"):
+            assert word not in str(error.value)
+
+
+def test_parts_made_by_hand_are_refused_in_one_line() -> None:
+    with pytest.raises(SpecError, match=r"^Prior: half_normal lacks scale; it takes scale$"):
+        Prior(dist="half_normal")
+    with pytest.raises(InputError, match=r"^UnitsConfig: lower bound 2 is not below upper bound"):
+        UnitsConfig(lower=2.0, upper=1.0)
+    with pytest.raises(InputError, match=r"^Remote: sha256: expected 64 hexadecimal digits, got '"):
+        Remote(address="https://a.org/t.csv", sha256="f00")
+    with pytest.raises(
+        InputError, match=r"^card: remote\.address: expected the URL of a file, https://HOST/FILE, "
+    ):
+        parse_config(
+            BenchmarkCard,
+            {"name": "b", "title": "t", "remote": {"address": "ftp://x"}},
+            source="card",
+        )
+    with pytest.raises(InputError, match=r"^card: title: expected text that is not empty, got ''$"):
+        parse_config(BenchmarkCard, {"name": "b", "title": ""}, source="card")

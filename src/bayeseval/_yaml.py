@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from bayeseval.errors import BayesevalError, InputError, did_you_mean, not_utf8
 
-__all__ = ["parse_config", "read_yaml"]
+__all__ = ["FrozenConfig", "parse_config", "read_yaml", "text_like"]
 
 Config = TypeVar("Config", bound=BaseModel)
 
@@ -24,6 +25,7 @@ _KINDS: Final = {
     "model_type": "keys and values",
     "model_attributes_type": "keys and values",
     "string_type": "text",
+    "string_too_short": "text that is not empty",
     "list_type": "a list",
     "tuple_type": "a list",
     "float_type": "a number",
@@ -36,6 +38,42 @@ _KINDS: Final = {
 }
 # The parser's time grows with the square of it.
 _MAX_DEPTH: Final = 200
+
+
+class FrozenConfig(BaseModel):
+    """Base of all configuration: frozen, without unknown keys, refused in one line.
+
+    Made by hand, ``ModelSpec(name="a", likelihood="normla")``, it raises what
+    :func:`parse_config` raises for a file, and not pydantic's own report.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    _error: ClassVar[type[BayesevalError]] = InputError
+
+    # Hidden from the type checker, which makes a signature of the fields.
+    if not TYPE_CHECKING:
+
+        def __init__(self, /, **values: Any) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as problem:
+                name = type(self).__name__
+                raise self._error(f"{name}: {_one_line(problem, type(self))}") from problem
+
+        # Parts of a larger whole are validated with it: its message names the place in it.
+        __init__.__pydantic_base_init__ = True
+
+
+def text_like(pattern: str, words: str) -> AfterValidator:
+    """Text that matches a pattern; `words` say what that is."""
+
+    def check(text: str) -> str:
+        if re.fullmatch(pattern, text) is None:
+            raise ValueError(f"expected {words}, got {_shown(text)}")
+        return text
+
+    return AfterValidator(check)
 
 
 class _Loader(yaml.SafeLoader):
@@ -196,17 +234,35 @@ def _one_line(problem: ValidationError, model: type[BaseModel]) -> str:
             f"unknown key {where!r}{did_you_mean(str(location[-1]), allowed)}"
             f" (allowed: {', '.join(allowed)})"
         )
-    if len(errors) > 1 and location[:-1] == errors[1]["loc"][:-1] and _is_type(location[-1]):
-        # A choice of types is a step of its own in pydantic's locations.
+    if location and location[-1] == "[key]":
+        # A key that is not allowed; pydantic puts it before this mark.
+        location = location[:-2]
+    if len(errors) > 1 and location and _is_type(location[-1]):
+        # A choice of types is a step of its own in pydantic's locations. What is wrong
+        # inside of one of them says more than that it is not the other.
         location = location[:-1]
+        for one in errors:
+            inside = one["loc"][len(location) + 1 :]
+            if inside and one["loc"][: len(location)] == location:
+                return _one_problem(one, (*location, *inside))
+    same = [one for one in errors if one["loc"][: len(location)] == location]
+    return _one_problem(first, location, same)
+
+
+def _one_problem(
+    first: Mapping[str, Any],
+    location: tuple[int | str, ...],
+    same: Sequence[Mapping[str, Any]] = (),
+) -> str:
+    """What is wrong at one place; `same` are the other types that it might have been."""
     where = ".".join(map(str, location))
     if first["type"] == "missing":
         return f"key {where!r} is missing"
-    message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "value_error":
+        message = first["msg"].removeprefix("Value error, ")
         return f"{where}: {message}" if where else message
-    same = [one for one in errors if one["loc"][: len(location)] == location]
-    expected = dict.fromkeys(_expected(one["type"], one["msg"]) for one in same)
+    kinds = [one for one in same if one["type"] != "value_error"] or [first]
+    expected = dict.fromkeys(_expected(one["type"], one["msg"]) for one in kinds)
     return f"{where}: expected {' or '.join(expected)}, got {_shown(first['input'])}"
 
 
@@ -219,7 +275,8 @@ def _expected(kind: str, message: str) -> str:
     if kind in _KINDS:
         return _KINDS[kind]
     message = message.removeprefix("Input should be ")
-    return message[0].lower() + message[1:]
+    message = message[0].lower() + message[1:]
+    return f"a number {message}" if kind.startswith(("greater_than", "less_than")) else message
 
 
 def _shown(value: Any) -> str:

@@ -243,7 +243,7 @@ def figure_names(*names: str) -> tuple[str, ...]:
 
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure in the format that the file name ends with, without the time of day."""
-    format = path.suffix.removeprefix(".")
+    format = path.suffix.removeprefix(".") or FIGURE_FORMATS[0]
     dates: Mapping[str, Any] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
     with _style(), warnings.catch_warnings():
         # A label in a script that the font lacks is drawn as boxes; `drawable` has

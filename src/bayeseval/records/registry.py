@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from bayeseval._text import shorten
-from bayeseval._yaml import parse_config, read_yaml
+from bayeseval._yaml import FrozenConfig, parse_config, read_yaml
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.names import Likelihood
 from bayeseval.records.build import DivergedRuns, MixedScales
@@ -46,16 +46,12 @@ _REUBEN_SETTINGS: Final = (
 _MAX_CONFIG_BYTES: Final = 65_536
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class _Bounds(_Frozen):
+class _Bounds(FrozenConfig):
     lower: float | None = None
     upper: float | None = None
 
 
-class UnitsConfig(_Frozen):
+class UnitsConfig(FrozenConfig):
     """Bounds of the scores: one pair for all tasks, and others by task.
 
     Parameters
@@ -92,7 +88,7 @@ def _as_list(value: Any) -> Any:
     return (value,) if isinstance(value, str | int | float) else value
 
 
-class TableMapping(_Frozen):
+class TableMapping(FrozenConfig):
     """How to read a table; the content of a ``--mapping`` file.
 
     Parameters

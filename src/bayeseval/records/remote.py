@@ -7,11 +7,10 @@ import logging
 import os
 import re
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
-
+from bayeseval._yaml import FrozenConfig, text_like
 from bayeseval.errors import InputError
 
 __all__ = ["CACHE_VARIABLE", "Remote", "cached_path", "fetch"]
@@ -20,7 +19,7 @@ CACHE_VARIABLE: Final = "BAYESEVAL_CACHE"
 """Environment variable that names another folder for downloaded benchmarks."""
 
 
-class Remote(BaseModel):
+class Remote(FrozenConfig):
     """Where a benchmark's table is published.
 
     Parameters
@@ -32,10 +31,10 @@ class Remote(BaseModel):
         comes and its hash reported.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    address: str = Field(pattern=r"^https?://[^/\s]+/\S*[^/\s]$")
-    sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+    address: Annotated[
+        str, text_like(r"https?://[^/\s]+/\S*[^/\s]", "the URL of a file, https://HOST/FILE")
+    ]
+    sha256: Annotated[str, text_like("[0-9a-f]{64}", "64 hexadecimal digits")] | None = None
 
 
 def cached_path(remote: Remote, name: str) -> Path:

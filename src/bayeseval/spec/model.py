@@ -16,9 +16,7 @@ from typing import Annotated, Any, Final, Literal
 
 import yaml
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     field_validator,
     model_validator,
@@ -26,9 +24,9 @@ from pydantic import (
 
 from bayeseval import names
 from bayeseval._resources import find_resource, resource_names
-from bayeseval._yaml import parse_config, read_yaml
+from bayeseval._yaml import parse_config, read_yaml, text_like
 from bayeseval.errors import InputError, SpecError, did_you_mean
-from bayeseval.spec.priors import Number, Prior
+from bayeseval.spec.priors import Number, Prior, SpecConfig
 
 __all__ = [
     "AUTO",
@@ -54,14 +52,12 @@ Interaction = Literal[
 ]
 
 
-class Effects(BaseModel):
+class Effects(SpecConfig):
     """How each main effect is treated.
 
     ``pooled`` effects share a standard deviation that is estimated; ``fixed``
     effects have a known wide one (`ModelSpec.fixed_scale` times sd(score)).
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     language: Literal["pooled", "fixed"] = "pooled"
     task: Literal["pooled", "fixed"] = "pooled"
@@ -75,7 +71,7 @@ _TAKEN = {
 }
 
 
-class CovariateTerm(BaseModel):
+class CovariateTerm(SpecConfig):
     """A covariate in the linear predictor, ``x * theta`` with x standardised.
 
     Attributes
@@ -90,14 +86,15 @@ class CovariateTerm(BaseModel):
         True: a value with a standard error is a measurement of an unknown value.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    name: Annotated[
+        str,
+        text_like("[a-z][a-z0-9_]*", "lower-case letters, digits and '_', a letter first"),
+    ]
     missing: Literal["refuse", "model"] = "refuse"
     measurement_error: bool = False
 
 
-class ReplicateNoise(BaseModel):
+class ReplicateNoise(SpecConfig):
     """How the noise seen in replicates (seeds, bootstrapped test sets) is treated.
 
     Attributes
@@ -108,8 +105,6 @@ class ReplicateNoise(BaseModel):
         as known, and cell means are not drawn towards each other: what parametric
         resampling does (paper 001, section 5).
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     pool: bool = True
 
@@ -156,7 +151,7 @@ def _as_covariates(value: Any) -> Any:
     return tuple({"name": one} if isinstance(one, str) else one for one in value)
 
 
-class ModelSpec(BaseModel):
+class ModelSpec(SpecConfig):
     """One multilevel model of benchmark scores (statistics: paper 000, Eq. 1 and 6).
 
     Attributes
@@ -201,9 +196,13 @@ class ModelSpec(BaseModel):
         Parameter name to :class:`Prior`, over the defaults.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    name: Annotated[
+        str,
+        text_like(
+            "[A-Za-z0-9][A-Za-z0-9._-]*",
+            "letters, digits, '.', '_' and '-', a letter or digit first",
+        ),
+    ]
     summary: str = ""
     likelihood: Annotated[
         names.Likelihood | Literal["card"] | dict[str, names.Likelihood],

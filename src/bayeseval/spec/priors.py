@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-__all__ = ["Number", "Prior"]
+from bayeseval._yaml import FrozenConfig
+from bayeseval.errors import BayesevalError, SpecError
+
+__all__ = ["Number", "Prior", "SpecConfig"]
 
 Distribution = Literal[
     "normal", "student_t", "half_normal", "half_student_t", "exponential", "gamma"
@@ -35,7 +38,13 @@ def _finite(value: float) -> float:
 Number = Annotated[float, AfterValidator(_finite)]
 
 
-class Prior(BaseModel):
+class SpecConfig(FrozenConfig):
+    """Base of the parts of a model specification."""
+
+    _error: ClassVar[type[BayesevalError]] = SpecError
+
+
+class Prior(SpecConfig):
     """Prior of one scalar parameter.
 
     Attributes
@@ -51,8 +60,6 @@ class Prior(BaseModel):
         When true, `loc` and `scale` are counted in standard deviations of the
         observed scores, and `loc` from their mean.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     dist: Distribution
     loc: Number | None = None
