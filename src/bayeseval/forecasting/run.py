@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Final
@@ -14,7 +14,7 @@ from bayeseval import names
 from bayeseval._progress import reporting
 from bayeseval._random import generator
 from bayeseval._resources import resource_names
-from bayeseval._typing import Figures, Floats, Progress
+from bayeseval._typing import Bools, Figures, Floats, Progress
 from bayeseval.design import restore_design
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.estimands import rank_draws, read_arrays
@@ -29,7 +29,7 @@ from bayeseval.languages.matching import understand
 from bayeseval.output.language_names import add_language_names
 from bayeseval.output.numbers import score_unit
 from bayeseval.records import Covariate, Records
-from bayeseval.spec import CovariateTerm
+from bayeseval.spec import CovariateTerm, ModelSpec
 
 if TYPE_CHECKING:
     from bayeseval.estimands.container import PosteriorArrays
@@ -161,15 +161,8 @@ def forecast(
         Once, if the convergence gate of the fit failed.
     """
     check_fit(fit)
-    spec = fit.spec
     warn_of_gates({"the fit": fit.gate}, stacklevel=2)
-    if len(spec.covariates) != 1:
-        raise InputError(
-            f"the model {spec.name} has {len(spec.covariates) or 'no'} covariate"
-            f"{'s' * (len(spec.covariates) > 1)}, and a forecast needs exactly one; fit the model "
-            "mexa"
-        )
-    (term,) = spec.covariates
+    term = _only_covariate(fit.spec)
     values = _covariate(fit, term, covariate)
     arrays = read_arrays(fit.data)
     (slope,) = arrays.slopes
@@ -180,27 +173,21 @@ def forecast(
     raw = _over_models(measured)
     rng = generator(seed, "forecast")
     x = _true_values((measured - slope.mean) / slope.sd, se / slope.sd, term, arrays, rng)
-    by_covariate = slope.slope[:, None] * x
-    new = new_potential(arrays, by_covariate, rng=rng, seed=int(fit.run["seed"]))
-    there = fit.data["posterior"][names.LANGUAGE_POTENTIAL].transpose("chain", "draw", ...)
-    draws = np.concatenate([there.to_numpy().reshape(len(new), -1), new], axis=1)
-    ranks = rank_draws(draws, highest_first=True)
+    new = new_potential(arrays, slope.slope[:, None] * x, rng=rng, seed=int(fit.run["seed"]))
     observed = slope.mean + slope.sd * _over_models(slope.standardised.mean(axis=0))
     all_values = np.concatenate([observed, raw])
     labels = [*own, *known]
-    columns: dict[str, object] = {
-        names.LANGUAGE: labels,
-        "source_label": [values.matched.get(label, label) for label in labels],
-        "observed": np.arange(len(labels)) < len(own),
-        term.name: all_values,
-    }
-    columns |= summary_columns("potential", interval_summary(draws, ci_prob=ci_prob))
-    columns |= rank_columns("rank", ranks, ci_prob=ci_prob)
-    columns |= {
-        "p_lowest_quarter": lowest_quarter(ranks).mean(axis=0),
-        "extrapolation": (all_values < observed.min()) | (all_values > observed.max()),
-    }
-    table = pd.DataFrame(columns).sort_values("potential_mean", ascending=False, kind="stable")
+    table = _table(
+        {
+            names.LANGUAGE: labels,
+            "source_label": [values.matched.get(label, label) for label in labels],
+            "observed": np.arange(len(labels)) < len(own),
+            term.name: all_values,
+        },
+        _with_observed(fit, new),
+        extrapolation=(all_values < observed.min()) | (all_values > observed.max()),
+        ci_prob=ci_prob,
+    )
     # Refused before the check, which takes long.
     chosen = _chosen(table, languages)
     if covariate is not None:
@@ -217,12 +204,45 @@ def forecast(
         check=checked,
         line=_line(arrays, all_values, ci_prob),
         covariate=term.name,
-        subtitle=f"{fit.run['benchmark']}, model {spec.name}, engine {fit.run['engine']}",
+        subtitle=f"{fit.run['benchmark']}, model {fit.spec.name}, engine {fit.run['engine']}",
         gate=fit.gate.status,
         notes=tuple(notes),
         languages=chosen,
         unit=score_unit(fit.run.get("bounds")),
     )
+
+
+def _only_covariate(spec: ModelSpec) -> CovariateTerm:
+    if len(spec.covariates) != 1:
+        raise InputError(
+            f"the model {spec.name} has {len(spec.covariates) or 'no'} covariate"
+            f"{'s' * (len(spec.covariates) > 1)}, and a forecast needs exactly one; fit the model "
+            "mexa"
+        )
+    (term,) = spec.covariates
+    return term
+
+
+def _with_observed(fit: Fit, new: Floats) -> Floats:
+    """Draws of the potentials of all languages: those with records, then the new ones."""
+    there = fit.data["posterior"][names.LANGUAGE_POTENTIAL].transpose("chain", "draw", ...)
+    return np.concatenate([there.to_numpy().reshape(len(new), -1), new], axis=1)
+
+
+def _table(
+    columns: Mapping[str, object], draws: Floats, *, extrapolation: Bools, ci_prob: float
+) -> pd.DataFrame:
+    """Potentials and ranks of all languages, highest first."""
+    ranks = rank_draws(draws, highest_first=True)
+    columns = {
+        **columns,
+        **summary_columns("potential", interval_summary(draws, ci_prob=ci_prob)),
+        **rank_columns("rank", ranks, ci_prob=ci_prob),
+        "p_lowest_quarter": lowest_quarter(ranks).mean(axis=0),
+        "extrapolation": extrapolation,
+    }
+    table = pd.DataFrame(columns)
+    return table.sort_values("potential_mean", ascending=False, kind="stable")
 
 
 def _names(fit: Fit, table: pd.DataFrame) -> dict[str, str]:
