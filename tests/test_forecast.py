@@ -19,14 +19,9 @@ from bayeseval.estimands import read_arrays
 from bayeseval.estimands.forecast import lowest_quarter, new_potential, sample_crps
 from bayeseval.fitting.covariates import find_covariates
 from bayeseval.fitting.run import Fit
+from bayeseval.forecasting.check import _without_covariate, check_forecasts
 from bayeseval.forecasting.report import forecast_figure
-from bayeseval.forecasting.run import (
-    Forecast,
-    _true_values,
-    _without_covariate,
-    check_forecasts,
-    forecast,
-)
+from bayeseval.forecasting.run import Forecast, _true_values, forecast
 from bayeseval.records import Covariate
 from bayeseval.simulation import simulate
 from bayeseval.spec import CovariateTerm, load_spec
