@@ -141,7 +141,7 @@ def test_progress_is_shown_on_request(
     assert capsys.readouterr().err == ""
     shown = be.fit(frame, "additive", draws=50, chains=2, progress=True)
     captured = capsys.readouterr()
-    assert "estimands: done" in captured.err
+    assert "computing results: done" in captured.err
     assert captured.out == ""
     assert shown.data["posterior"].equals(quiet.data["posterior"])
     stages: list[str] = []
@@ -152,5 +152,5 @@ def test_progress_is_shown_on_request(
         chains=2,
         progress=lambda stage, done, total, remark: stages.append(stage),
     )
-    assert "estimands" in stages
+    assert "computing results" in stages
     assert capsys.readouterr().err == ""

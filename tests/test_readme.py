@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bayeseval import fit
+from bayeseval.cli import main
 from bayeseval.fitting.report.terminal import format_results
 
 README = Path(__file__).parents[1] / "README.md"
@@ -92,3 +93,28 @@ def test_a_changed_number_or_word_would_be_seen() -> None:
     assert not alike(line, line.replace("68.8", "78.8"))
     assert not alike(line, line.replace("3 [2, 4]", "3 [2, 7]"))
     assert not alike(line, line.replace("Large", "Base"))
+
+
+def example_table() -> str:
+    """The CSV table under "Your own table", as a user copies it."""
+    text = README.read_text(encoding="utf-8").split("## Your own table\n", 1)[1]
+    block = text[text.index("    model,language,task,score") :].split("\n\n", 1)[0]
+    return "".join(f"{line.strip()}\n" for line in block.splitlines())
+
+
+def test_the_example_table_is_fitted_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("scores.csv").write_text(example_table(), encoding="utf-8")
+    assert main(["validate", "scores.csv"]) == 0
+    read = capsys.readouterr().out
+    assert read.startswith("scores: 16 records of 3 models, 3 languages, 2 tasks")
+    assert "dropped: nothing" in read
+    assert read.endswith("Ready to fit: yes (model additive)\n")
+    assert main(["fit", "--benchmark", "scores.csv", "--no-figures", "--quiet"]) == 0
+    out = capsys.readouterr().out
+    assert "Convergence gate: passed" in out
+    assert "gpt-x is ahead" in out
+    # The two pairs that the text says open-70b was not tested on.
+    assert "open-70b was tested on 4 of them" in " ".join(out.split())

@@ -131,7 +131,7 @@ def _reporter(preamble: str, *, quiet: bool) -> Iterator[Progress]:
     from rich.progress import Progress as Bars
 
     columns = (
-        TextColumn("{task.description:>10}"),
+        TextColumn("{task.description:>19}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),

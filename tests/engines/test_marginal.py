@@ -170,5 +170,8 @@ def test_progress_is_told() -> None:
     said: list[tuple[str, int, int]] = []
     tell: Callable[[str, int, int, str], None] = lambda s, d, t, r: said.append((s, d, t))  # noqa: E731
     marginal.sample(two_sds(10.0), SamplerSettings(draws=50), progress=tell)
-    assert [stage for stage, done, _ in said if done == 0] == ["mode", "weighing"]
+    assert [stage for stage, done, _ in said if done == 0] == [
+        "finding the mode",
+        "importance sampling",
+    ]
     assert all(done in (0, total) for _, done, total in said)

@@ -30,7 +30,7 @@ def test_nuts_takes_over_and_has_the_same_posterior(monkeypatch: pytest.MonkeyPa
     assert draws.attrs["path"] == "nuts"
     assert "k-hat" in draws.attrs["path_reason"]
     assert "log_marginal_likelihood" not in draws.attrs
-    assert "nuts" in said
+    assert "NUTS" in said
     assert draws.sample_stats["diverging"].shape == (2, 1000)
     assert np.isfinite(draws.sample_stats["energy"]).all()
     assert not jax.config.jax_enable_x64

@@ -152,9 +152,9 @@ class _Run:
 
     def draws(self) -> Draws:
         """Importance sampling, or NUTS if its weights cannot be relied on."""
-        self.tell("mode", 0, 1, "")
+        self.tell("finding the mode", 0, 1, "")
         proposal = scale_proposal(self.marginal, self.design)
-        self.tell("mode", 1, 1, "")
+        self.tell("finding the mode", 1, 1, "")
         for_points, for_resampling, _ = self._seeds("importance")
         n_points = self.n_points()
         found = _importance.sample_adaptively(
@@ -180,10 +180,10 @@ class _Run:
         self, points: Floats, seed: np.random.SeedSequence
     ) -> tuple[Floats, dict[str, Floats]]:
         """Log posterior of points, and at each as many effects as it is likely to need."""
-        self.tell("weighing", 0, len(points), "")
+        self.tell("importance sampling", 0, len(points), "")
         likely = 1 + -(-self.n_draws * self.chains // len(points))
         found = self.marginal.log_posterior_and_effects(points, likely, seed=seed)
-        self.tell("weighing", len(points), len(points), "")
+        self.tell("importance sampling", len(points), len(points), "")
         return found
 
     def _seeds(self, path: str) -> list[np.random.SeedSequence]:
@@ -230,7 +230,7 @@ class _Run:
     def _nuts(self, proposal: _importance.Proposal, attrs: dict[str, str]) -> Draws:
         from bayeseval.engines import _marginal_nuts
 
-        self.tell("nuts", 0, 1, f"importance weights have k-hat {float(attrs['k_hat']):.2f}")
+        self.tell("NUTS", 0, 1, f"importance weights have k-hat {float(attrs['k_hat']):.2f}")
         for_starts, for_nuts, for_effects = self._seeds("nuts")
         uniform = np.random.default_rng(for_starts).uniform(
             0.1, 0.9, (self.chains, len(proposal.mode))
@@ -239,7 +239,7 @@ class _Run:
         phi, stats = _marginal_nuts.sample_scales(
             self.marginal, starts, draws=self.n_draws, seed=for_nuts
         )
-        self.tell("nuts", 1, 1, "")
+        self.tell("NUTS", 1, 1, "")
         phi = phi.reshape(-1, self.marginal.scales.n)
         drawn = self.marginal.effects(phi, np.ones(len(phi), dtype=np.int64), seed=for_effects)
         attrs = attrs | {

@@ -181,7 +181,12 @@ class Prepared:
         retried = gate.status == "fail"
         if retried:
             if progress is not None:
-                progress("retry", 0, 1, "the convergence gate failed; once more, stricter")
+                progress(
+                    "retry",
+                    0,
+                    1,
+                    "the convergence gate failed; sampling again with stricter settings",
+                )
             tree, gate, used = self._attempt(_stricter(used), progress)
         _add_left_out(tree, self.design, self.leave_out, progress)
         seconds = time.perf_counter() - started
@@ -210,13 +215,13 @@ class Prepared:
         attrs = {**constant.attrs, **comparison.attrs}
         tree["constant_data"] = xr.DataTree(constant.merge(comparison).assign_attrs(attrs))
         if progress is not None:
-            progress("estimands", 0, 1, "")
+            progress("computing results", 0, 1, "")
         additions, estimands = derive(tree, seed=settings.seed)
         tree["posterior"] = xr.DataTree(tree["posterior"].to_dataset().merge(additions))
         tree["estimands"] = xr.DataTree(estimands)
         gate = convergence_gate(tree)
         if progress is not None:
-            progress("estimands", 1, 1, "")
+            progress("computing results", 1, 1, "")
         return tree, gate, result.settings
 
     def _provenance(self, tree: xr.DataTree, gate: Gate, used: SamplerSettings) -> dict[str, Any]:

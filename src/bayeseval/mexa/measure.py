@@ -185,7 +185,7 @@ def measure(
     labels = list(parallel.texts)
     done = {label: part for label in labels if (part := _read(parts, label, key, parallel))}
     left = [label for label in labels if label not in done]
-    report("languages", len(done), len(labels), "continued" if done else "")
+    report("scoring languages", len(done), len(labels), "continued" if done else "")
     begun, embedded, budget = time.monotonic(), 0, token_budget
 
     def embeddings_of(label: str) -> Embedded:
@@ -195,7 +195,7 @@ def measure(
             parallel.texts[label],
             embedding=embedding,
             token_budget=budget,
-            beat=lambda: report("languages", len(done), len(labels), label),
+            beat=lambda: report("scoring languages", len(done), len(labels), label),
         )
         embedded, budget = embedded + found.tokens, min(budget, found.budget)
         return found
@@ -221,7 +221,12 @@ def measure(
                 replace_json(done[label], parts / f"{label}.json")
             # Gone before the next language's are made.
             del found
-            report("languages", len(done), len(labels), label if len(done) < len(labels) else "")
+            report(
+                "scoring languages",
+                len(done),
+                len(labels),
+                label if len(done) < len(labels) else "",
+            )
     seconds = time.monotonic() - begun
     return Measured(
         model=encoder.name,

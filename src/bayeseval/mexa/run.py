@@ -114,12 +114,12 @@ def align(
         If the model cannot be loaded or does not fit, or `folder` holds scores of other
         weights or another precision.
     """
-    progress("model", 0, 1, model)
+    progress("loading the model", 0, 1, model)
     # In a log file bars are noise.
     encoder = load_encoder(
         model, device=settings.device, dtype=settings.dtype, bars=bars and sys.stderr.isatty()
     )
-    progress("model", 1, 1, f"{encoder.name} on {encoder.device}, {encoder.dtype}")
+    progress("loading the model", 1, 1, f"{encoder.name} on {encoder.device}, {encoder.dtype}")
     key = run_key(encoder, parallel, settings.embedding)
     if folder is not None and (folder / RUN_FILE).is_file():
         _check_model(folder, key)

@@ -94,10 +94,10 @@ class Options:
         report = self.progress if len(paths) >= _MANY else None
         for done, path in enumerate(paths):
             if report is not None and done % (_MANY // 2) == 0:
-                report("reading", done, len(paths), path.name)
+                report("reading files", done, len(paths), path.name)
             yield path
         if report is not None:
-            report("reading", len(paths), len(paths), counted(len(paths), "file"))
+            report("reading files", len(paths), len(paths), counted(len(paths), "file"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ def write_results(
     tell: Progress = progress or (lambda stage, done, total, remark: None)
     status = run["gate"]["status"]
     formats = figure_formats(figures)
-    tell("writing", 0, 1, str(folder))
+    tell("writing results", 0, 1, str(folder))
     language_names = run["language_names"]
     exponent = shown_exponent(tree)
     unit = score_unit(run.get("bounds"), exponent)
@@ -115,9 +115,9 @@ def write_results(
     again = f"fit.save({', '.join([repr(str(folder)), *options])})"
     wanted = {"checks": checks is not None, "figures": bool(formats)}
     with _saved(folder, [name for name, asked in wanted.items() if asked], again):
-        tell("writing", 1, 1, str(folder))
+        tell("writing results", 1, 1, str(folder))
         if checks is not None:
-            tell("checks", 0, 1, "")
+            tell("checking the model", 0, 1, "")
             checked = {
                 name: add_language_names(table, language_names) for name, table in checks().items()
             }
@@ -125,11 +125,11 @@ def write_results(
     if checks is not None:
         # A report raises when Ctrl-C was pressed before it: the checks are there by now.
         with _saved(folder, ["figures"] if formats else [], again):
-            tell("checks", 1, 1, "")
+            tell("checking the model", 1, 1, "")
     if formats:
         subtitle = f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}"
         with _saved(folder, ["figures"], again):
-            tell("figures", 0, 1, "")
+            tell("drawing figures", 0, 1, "")
             drawn = figure_writers(
                 {path: in_units(table, exponent) for path, table in tables.items()},
                 subtitle=subtitle,
@@ -148,7 +148,7 @@ def write_results(
                 drawn |= figure_files("checks", figure, formats)
             add_files(folder, drawn)
         with _saved(folder, [], again):
-            tell("figures", 1, 1, "")
+            tell("drawing figures", 1, 1, "")
     return target
 
 
