@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 
 from bayeseval.cli import main
+from bayeseval.cli._shared import Reading
 from bayeseval.records import load
 
 RUNS = Path(__file__).parent / "fixtures" / "readers" / "lm_eval" / "v0.4.13"
@@ -45,3 +47,21 @@ def test_wrong_options_are_one_line(
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1
     assert phrase in lines[0]
+
+
+def test_how_a_table_was_read_is_told_as_a_shell_takes_it() -> None:
+    one = Reading(["a"], None, None, None, None, None)
+    assert one.options == ""
+    reading = Reading(
+        ["a", "b c.csv"],
+        ["score=F1", "seed="],
+        Path("m.yaml"),
+        ["xnli=em"],
+        Path("names.csv"),
+        "table",
+    )
+    assert shlex.split(reading.options) == [
+        *("--benchmark", "b c.csv", "--columns", "score=F1", "--columns", "seed="),
+        *("--metric", "xnli=em", "--mapping", "m.yaml", "--format", "table"),
+        *("--task-names", "names.csv"),
+    ]

@@ -117,11 +117,13 @@ def test_every_door_gives_the_same_numbers(
     assert same_posterior(by_function, fitted)
     told = ["--draws", "500", "--chains", "2", "--seed", "4", "--margin", "2", "--pairs", "shared"]
     arguments = ["fit", "-b", "scores.csv", "-m", "additive", "--no-figures", "-q", *told]
-    assert main(arguments) == 0
+    assert main([*arguments, "--columns", "score=score"]) == 0
     capsys.readouterr()
     by_command = Fit.open(folder / "results" / "scores" / "additive-marginal-seed4-shared")
     assert same_posterior(by_command, fitted)
     pd.testing.assert_frame_equal(by_command.ranking(), fitted.ranking())
+    assert by_command.run["source"] == "scores.csv"
+    assert by_command.run["source_options"] == "--columns score=score"
     # Negative control: another seed has other draws.
     other = fit(records, "additive", draws=500, chains=2, seed=5, margin=2.0, pairs="shared")
     assert not same_posterior(other, fitted)
