@@ -22,6 +22,15 @@ def test_order_of_dimensions_does_not_matter():
     assert derive(other, seed=0)[0].identical(derive(tree, seed=0)[0])
 
 
+def test_what_is_derived_has_the_labels_of_the_draws():
+    tree = make_tree()
+    posterior = tree["posterior"].to_dataset().assign_coords(chain=[3, 5], draw=np.arange(7, 22))
+    groups = {key: child.to_dataset() for key, child in tree.children.items()}
+    for dataset in derive(xr.DataTree.from_dict(groups | {"posterior": posterior}), seed=0):
+        assert dataset.coords["chain"].values.tolist() == [3, 5]
+        assert dataset.coords["draw"].values.tolist() == list(range(7, 22))
+
+
 def test_draws_are_flattened_chain_by_chain():
     tree = make_tree()
     arrays = read_arrays(tree)
@@ -43,6 +52,17 @@ def stray_cell(tree):
     return edit(tree, group="constant_data", model_task_task=cells)
 
 
+def lost_last_cell(tree):
+    """Records of the cell with the largest code lie past all cells that are left."""
+    cells = {
+        name: tree["constant_data"][name].values.copy()
+        for name in ("model_task_model", "model_task_task")
+    }
+    for codes in cells.values():
+        codes[-1] = codes[0]
+    return edit(tree, group="constant_data", **cells)
+
+
 def other_likelihood(tree):
     other = tree.copy()
     other["constant_data"].attrs["likelihood"] = "binomial"
@@ -59,6 +79,7 @@ def other_likelihood(tree):
         (lambda t: edit(t, group="constant_data", task_index=99), "task_index points outside"),
         (lambda t: edit(t, group="constant_data", task_index=-1), "task_index points outside"),
         (stray_cell, "belongs to none of the 9 model_task cells"),
+        (lost_last_cell, "belongs to none of the 9 model_task cells"),
         (other_likelihood, "no variable 'score_lower'"),
         (lambda t: edit(t, mexa_slope=((), 1.0)), "mexa_slope"),
     ],

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
@@ -27,6 +27,9 @@ from bayeseval.records import (
 from tests.replicate_tables import contrasts_log_density
 
 Rows = list[dict[str, Any]]
+
+# Identities hold exactly in every table: a few dozen are as telling as hundreds.
+few_examples = settings(max_examples=30)
 
 # Sums of a few dozen numbers near 50, in another order.
 ROUNDING = 1e-9
@@ -74,6 +77,7 @@ def _one(table: CellTable, records: Records, model: str, language: str) -> int:
     return found[0]
 
 
+@few_examples
 @given(st.integers(0, 1000), st.integers(1, 5), st.integers(1, 6))
 def test_a_complete_cell_is_what_a_loop_says(seed: int, n_seeds: int, n_boot: int) -> None:
     x = _draw(seed, (n_seeds, n_boot))
@@ -131,6 +135,7 @@ def _dense(
     return x[s, b], sigma2 * same[0] + tau2 * same[1] + omega2 * np.eye(len(s))
 
 
+@few_examples
 @given(
     st.integers(0, 1000),
     st.tuples(st.integers(2, 4), st.integers(2, 5)),
@@ -161,6 +166,7 @@ def test_strata_of_a_complete_cell_carry_its_likelihood(
     assert log_density == pytest.approx(expected, rel=1e-8)  # two factorisations in float64
 
 
+@few_examples
 @given(
     st.integers(0, 1000),
     st.tuples(st.integers(2, 4), st.integers(2, 6)),
@@ -259,6 +265,7 @@ def test_expected_mean_squares_and_the_variance_of_the_mean(shape: tuple[int, in
         assert variance + stratum.interaction[0] * omega2 == pytest.approx(square, rel=1e-9)
 
 
+@few_examples
 @given(st.integers(0, 1000), st.tuples(st.integers(2, 5), st.integers(2, 6)))
 def test_the_mean_of_an_incomplete_cell_has_its_exact_variance(
     seed: int, shape: tuple[int, int]
@@ -278,6 +285,7 @@ def test_the_mean_of_an_incomplete_cell_has_its_exact_variance(
     assert found > complete * (1 + 1e-6)
 
 
+@few_examples
 @given(
     st.integers(0, 1000),
     st.tuples(st.integers(2, 4), st.integers(2, 6)),
