@@ -13,7 +13,7 @@ from bayeseval.engines import Draws, SamplerSettings, to_tree
 from bayeseval.engines._density import random_point, to_posterior
 from bayeseval.errors import InputError
 from bayeseval.estimands import expected_score, read_arrays
-from bayeseval.estimands.covariates import explained
+from bayeseval.estimands.covariates import SlopeDraws, explained, variance_by_facet
 from bayeseval.fitting.covariates import data_hash, find_covariates
 from bayeseval.fitting.run import Fit
 from bayeseval.records import Covariate
@@ -182,3 +182,17 @@ def test_unknown_values_come_from_the_draws() -> None:
     restored = restore_design(tree, spec)
     np.testing.assert_array_equal(restored.slopes[0].unknown, [1])
     assert restored.slopes[0].labels == ("l1",)
+
+
+def test_the_variance_of_a_covariate_by_facet_is_that_of_a_two_way_table() -> None:
+    """By hand, with values far from zero: their mean adds the same to every score."""
+    of_models = np.array([[[3.0, 4.0, 8.0], [1.0, 4.0, 6.0]]]) + 100.0
+    slope = np.array([2.0, -1.0])
+    found = variance_by_facet(SlopeDraws("x", slope, of_models, mean=0.0, sd=1.0))
+    expected = {"language": 38 / 9, "model": 4 / 9, "model:language": 2 / 9}
+    assert set(found) == set(expected)
+    for facet, variance in expected.items():
+        np.testing.assert_allclose(found[facet], slope**2 * variance, rtol=1e-9, err_msg=facet)
+    alone = variance_by_facet(SlopeDraws("x", slope, of_models.mean(axis=1), mean=0.0, sd=1.0))
+    assert set(alone) == {"language"}
+    np.testing.assert_allclose(alone["language"], slope**2 * 38 / 9, rtol=1e-9)
