@@ -203,6 +203,9 @@ class Reader:
         reader is chosen by name only.
     beside : tuple of str
         Names of files that the tool writes next to these and that hold no scores.
+    suffixes : tuple of str
+        How names of such files in a folder end, where no other format has these endings;
+        ``".tab"``, for instance. Folders are searched for JSON, Parquet and tables anyhow.
     """
 
     name: str
@@ -212,6 +215,7 @@ class Reader:
     after: tuple[str, ...] = ()
     files_of: str = ""
     beside: tuple[str, ...] = ()
+    suffixes: tuple[str, ...] = ()
 
 
 def file_bytes(path: Path, *, limit: int = MAX_BYTES) -> bytes:

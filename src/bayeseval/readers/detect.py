@@ -19,6 +19,7 @@ from bayeseval.readers.grids import GRID_SUFFIXES
 from bayeseval.readers.helm import HELM
 from bayeseval.readers.helm_instances import HELM_INSTANCES
 from bayeseval.readers.inspect_logs import INSPECT, INSPECT_SAMPLES
+from bayeseval.readers.installed import installed_readers
 from bayeseval.readers.lighteval import LIGHTEVAL
 from bayeseval.readers.lighteval_details import LIGHTEVAL_DETAILS
 from bayeseval.readers.lm_eval import LM_EVAL
@@ -44,7 +45,7 @@ READERS: Final[tuple[Reader, ...]] = (
     INSPECT_SAMPLES,
     WIDE,
 )
-"""Formats of evaluation tools, asked in this order."""
+"""Formats of evaluation tools, asked in this order; those of other distributions come after."""
 
 TABLE: Final = "table"
 """Name of what is no tool's format: a table with one score per row."""
@@ -59,7 +60,7 @@ class Found:
 
     reader: Reader
     paths: Sequence[Path]
-    details: Mapping[str, int] = field(default_factory=dict)
+    details: Mapping[Reader, int] = field(default_factory=dict)
     others: Sequence[Path] = ()
 
 
@@ -78,7 +79,8 @@ def detect(path: Path, *, format: str | None = None) -> Found | None:
     InputError
         If a folder holds files of several kinds, or none of the one asked for.
     """
-    allowed = [reader.name for reader in READERS]
+    readers = _readers(format)
+    allowed = [reader.name for reader in readers]
     if format is not None and format not in (*allowed, TABLE):
         raise InputError(
             f"no format {format!r}{did_you_mean(format, [*allowed, TABLE])}"
@@ -87,12 +89,13 @@ def detect(path: Path, *, format: str | None = None) -> Found | None:
     if format == TABLE:
         return None
     files = [path] if path.is_file() else sorted(_files(path))
+    suffixes = {*_SUFFIXES, *(suffix for reader in readers for suffix in reader.suffixes)}
     groups: dict[str, list[Path]] = defaultdict(list)
     for file in files:
-        searched = path.is_file() or file.suffix.casefold() in _SUFFIXES
-        reader = _reader_of(file) if searched else None
+        searched = path.is_file() or file.suffix.casefold() in suffixes
+        reader = _reader_of(file, readers) if searched else None
         groups[TABLE if reader is None else reader.name].append(file)
-    by_name = {reader.name: reader for reader in READERS}
+    by_name = {reader.name: reader for reader in readers}
     if format is not None:
         if path.is_file():
             return Found(by_name[format], [path])
@@ -109,11 +112,11 @@ def detect(path: Path, *, format: str | None = None) -> Found | None:
         _refuse_mixture(path, kinds, groups)
         chosen = kinds[0]
     details = {
-        name: len(paths)
+        by_name[name]: len(paths)
         for name, paths in groups.items()
         if name != TABLE and chosen.name in by_name[name].after
     }
-    taken = {file for name in (chosen.name, *details) for file in groups[name]}
+    taken = {file for reader in (chosen, *details) for file in groups[reader.name]}
     others = [file for file in files if file not in taken]
     return Found(chosen, groups[chosen.name], details, others)
 
@@ -144,10 +147,9 @@ def read_results(found: Found, options: Options) -> Reading:
         f"read as {found.reader.title} ({counted(len(found.paths), 'file')});"
         f" --format {TABLE} reads a plain table"
     ]
-    by_name = {reader.name: reader for reader in READERS}
-    for name, number in found.details.items():
+    for reader, number in found.details.items():
         notes.append(
-            f"{counted(number, 'file')} of {by_name[name].title} not read; --format {name} reads"
+            f"{counted(number, 'file')} of {reader.title} not read; --format {reader.name} reads"
             " them instead"
         )
     if found.others:
@@ -156,9 +158,17 @@ def read_results(found: Found, options: Options) -> Reading:
     return Reading(reading.tables, (*notes, *reading.notes))
 
 
-def _reader_of(path: Path) -> Reader | None:
+def _readers(format: str | None) -> tuple[Reader, ...]:
+    """Our readers, then those of other distributions, unless a format of ours is asked for."""
+    ours = [reader.name for reader in READERS]
+    if format in (*ours, TABLE):
+        return READERS
+    return (*READERS, *installed_readers([*ours, TABLE]))
+
+
+def _reader_of(path: Path, readers: Sequence[Reader]) -> Reader | None:
     head = Head.of(path)
-    return next((reader for reader in READERS if reader.sniff(path, head)), None)
+    return next((reader for reader in readers if reader.sniff(path, head)), None)
 
 
 def _files(folder: Path) -> Iterator[Path]:
