@@ -49,11 +49,12 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "languages": (),
     "readers": ("languages",),
     "records": ("languages", "readers"),
-    "spec": (),
-    "design": ("records", "spec"),
-    "engines": ("records", "spec", "design"),
-    "estimands": (),
-    "checks": ("records", "spec", "design", "engines", "estimands"),
+    "families": (),
+    "spec": ("families",),
+    "design": ("records", "families", "spec"),
+    "engines": ("records", "families", "spec", "design"),
+    "estimands": ("families",),
+    "checks": ("records", "families", "spec", "design", "engines", "estimands"),
     "output.store": (),
     "output": ("output.store",),
     "mexa": (*_DATA, *_OUTPUT),
@@ -61,7 +62,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "fitting.report": ("records", "design", "estimands", *_OUTPUT, "fitting.gate"),
     "fitting": (*_MODEL, *_OUTPUT, "mexa", "fitting.gate", "fitting.report"),
     **dict.fromkeys(_ANSWERS, (*_MODEL, *_OUTPUT, *_FITTING)),
-    "simulation": ("records", "spec", "design"),
+    "simulation": ("records", "families", "spec", "design"),
     "cli": (*_MODEL, *_OUTPUT, "mexa", *_FITTING, *_ANSWERS, "simulation"),
 }
 
@@ -72,16 +73,16 @@ HELPERS = {
 }
 
 # What estimands may know of `base`: names and errors, never files.
-ESTIMANDS_BASE = {"errors", "names", "_random", "_typing"}
+ESTIMANDS_BASE = {"errors", "names", "_random", "_text", "_typing"}
 
 # Heavy package: the modules (by prefix) that may import it at all. Inside functions
 # everywhere, at module level only in a LAZY module, which is itself imported on use.
 FIGURES = ("output", "fitting.report", *_ANSWERS, "mexa.report")
 HEAVY: Mapping[str, tuple[str, ...]] = {
-    "pymc": ("_compat", "engines"),
+    "pymc": ("_compat", "families", "engines"),
     "pytensor": ("engines",),
-    "numpyro": ("engines",),
-    "jax": ("engines",),
+    "numpyro": ("families", "engines"),
+    "jax": ("families", "engines"),
     "nutpie": ("engines",),
     "blackjax": ("engines",),
     "statsmodels": ("engines",),
@@ -290,6 +291,11 @@ BROKEN = {
         "fitting.report.figures",
         "import matplotlib.pyplot as plt",
         "matplotlib imported at module level",
+    ),
+    "naming a likelihood loads a PPL": (
+        "families.normal",
+        "import numpyro.distributions as dist",
+        "numpyro imported at module level",
     ),
     "naming an engine loads a PPL": (
         "engines.base",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["WARNING", "counted", "plain", "shorten", "show"]
+__all__ = ["WARNING", "any_of", "counted", "plain", "shorten", "show"]
 
 WARNING = "warning: "
 """How a note starts that must not be missed."""
@@ -33,6 +33,12 @@ def shorten(labels: Iterable[str], *, limit: int = 8) -> str:
     items = list(labels)
     more = f" and {len(items) - limit} more" if len(items) > limit else ""
     return ", ".join(items[:limit]) + more
+
+
+def any_of(labels: Iterable[str]) -> str:
+    """``"a"``, ``"a or b"``, ``"a, b or c"``."""
+    *most, last = labels
+    return f"{', '.join(most)} or {last}" if most else last
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:

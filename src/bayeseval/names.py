@@ -7,21 +7,18 @@ them. PyMC 6 refuses a variable named like a dimension, which is why effects are
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 __all__ = [
     "CI_KIND",
     "CI_PROB",
-    "COUNTS",
     "CV_PRR_LANGUAGES",
     "DATASET",
     "DESCRIPTIONS",
     "DISPARITY",
-    "DISPERSIONS",
     "FACTORS",
     "FLAVOURS",
     "GAP_SD",
-    "IDENTITY_LINK",
     "INFERENCE",
     "INTERACTIONS",
     "INTERCEPT",
@@ -47,7 +44,6 @@ __all__ = [
     "TASK",
     "TEST_SET",
     "UNBALANCED",
-    "WITH_RESIDUAL",
     "WORST_LANGUAGE_PRR",
     "Factor",
     "Flavour",
@@ -117,21 +113,8 @@ SD_RESIDUAL: Final = "sd_residual"
 SD_LOG_RESIDUAL: Final = "sd_log_residual"
 NU: Final = "nu"
 
-# In the order in which several of one fit are listed.
-LIKELIHOODS: Final[tuple[Likelihood, ...]] = (
-    "normal",
-    "student_t",
-    "logit_normal",
-    "beta",
-    "binomial",
-    "beta_binomial",
-)
-# One of the others makes the link of the whole fit the logit.
-IDENTITY_LINK: Final[tuple[Likelihood, ...]] = ("normal", "student_t")
-WITH_RESIDUAL: Final[tuple[Likelihood, ...]] = (*IDENTITY_LINK, "logit_normal")
-COUNTS: Final = ("binomial", "beta_binomial")
-# Noise of those without a residual: 1 / sqrt(precision), which is zero without any.
-DISPERSIONS: Final = {"beta": "dispersion_beta", "beta_binomial": "dispersion_beta_binomial"}
+#: In the order in which several of one fit are listed; `families` says what they are.
+LIKELIHOODS: Final[tuple[Likelihood, ...]] = get_args(Likelihood)
 
 # Draws times records that are kept record by record (`log_likelihood`, `prr`): 400 MB
 # in double precision. MEGA has 5 million.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from bayeseval import names
 from bayeseval._random import generator
 from bayeseval._typing import Floats
 from bayeseval.errors import InputError, did_you_mean
+from bayeseval.families import FAMILIES, At, Family, extra_parameters, link, scale_parameters
 from bayeseval.records import Records
 from bayeseval.spec import ModelSpec, load_spec
 
@@ -30,9 +31,7 @@ _DEFAULT_SDS = {
     "sd_model_language": 5.5,
     "sd_model_language_dataset": 5.0,
     "sd_model_language_task": 4.0,
-    "sd_residual": 6.0,
     "sd_log_residual": 0.3,
-    "nu": 5.0,
     "sd_seed_model": 0.8,
     "sd_boot_model": 1.0,
     "sd_seed_boot_model": 0.4,
@@ -50,9 +49,6 @@ _LOGIT_SDS = {
     "sd_model_language": 0.3,
     "sd_model_language_dataset": 0.25,
     "sd_model_language_task": 0.2,
-    "sd_residual": 0.4,
-    "dispersion_beta": 0.15,
-    "dispersion_beta_binomial": 0.15,
 }
 _UPPER = 100.0
 # Nodes and weights of integrals over a standard normal.
@@ -146,7 +142,7 @@ def simulate(
     n_metrics : int
         How many tasks in a row are metrics of one dataset, called ``dataset:metric``.
     n_items : int
-        Items behind every score, for ``binomial`` and ``beta_binomial``.
+        Items behind every score, for likelihoods of counts.
     chance : float, optional
         Chance level of all tasks, score units, for a spec with ``chance: true``.
 
@@ -175,17 +171,7 @@ def simulate(
     shape = {names.LANGUAGE: n_languages, names.TASK: n_tasks, names.MODEL: n_models}
     sources = _sources(model, n_seeds=n_seeds, n_boot=n_boot, drop_share=drop_share)
     scale = _scales(model, sds or {}, sources)
-    labels = {
-        factor: tuple(f"{factor[0]}{i:0{len(str(size - 1))}d}" for i in range(size))
-        for factor, size in shape.items()
-    }
-    if n_metrics < 1:
-        raise InputError(f"n_metrics must be at least 1, got {n_metrics}")
-    if n_metrics > 1:
-        labels[names.TASK] = tuple(
-            f"d{i // n_metrics:0{len(str(n_tasks - 1))}d}:m{i % n_metrics}" for i in range(n_tasks)
-        )
-    sizes = {**shape, names.DATASET: -(-n_tasks // n_metrics)}
+    labels = _labels(shape, n_metrics)
     observed = _pattern(
         tuple(shape.values()),
         observed_share,
@@ -195,52 +181,20 @@ def simulate(
     rng = generator(seed, "simulate")
     centre = float(special.logit(intercept / _UPPER)) if logit else float(intercept)
     truth: dict[str, Floats | float] = {"intercept": centre}
-    expected = np.full(tuple(shape.values()), centre)
-    potential = np.full((n_languages, n_tasks), centre)
-    for term in model.terms:
-        factors = tuple(term.split(":"))
-        sd = scale[names.sd_name(term)]
-        effects = rng.normal(0.0, sd, size=tuple(sizes[f] for f in factors))
-        if len(factors) == 1 and not (term == names.MODEL and model.population == "models"):
-            effects -= effects.mean()
-        truth[names.sd_name(term)] = sd
-        truth[names.effect_name(term)] = effects
-        if names.DATASET in factors:
-            # One effect for all metrics of a dataset.
-            effects = np.repeat(effects, n_metrics, axis=-1)[..., :n_tasks]
-            factors = (*factors[:-1], names.TASK)
-        expected = expected + _spread(effects, factors)
-        if names.MODEL not in factors:
-            potential = potential + _spread(effects, factors)[..., 0]
-
+    expected, potential = _predictor(model, scale, shape, n_metrics, truth, rng)
     noise_sd = _noise_scale(model, scale, shape, truth, rng)
-    counts = None
+    family = FAMILIES[model.families[0]]
+    extra = {parameter.name: scale[parameter.name] for parameter in family.extra}
+    truth |= extra
+    response = _Response(family, noise_sd, extra, (chance or 0.0) / _UPPER, n_items)
+    score, counts = response.draw(expected, rng)
     if logit:
-        floor = 0.0 if chance is None else chance / _UPPER
-        integrated = sum(sd**2 for name, sd in scale.items() if name.startswith("sd_model"))
-        response = _LogitResponse(model.families[0], noise_sd, floor, n_items)
-        score, counts = response.draw(expected, rng)
-        potential = (
-            _UPPER
-            * response.mean(
-                potential[..., None], noise_sd.mean(axis=2, keepdims=True), np.sqrt(integrated)
-            )[..., 0]
-        )
+        integrated = np.sqrt(sum(sd**2 for k, sd in scale.items() if k.startswith("sd_model")))
+        typical = noise_sd.mean(axis=2, keepdims=True)
+        potential = _UPPER * response.mean(potential[..., None], typical, integrated)[..., 0]
         expected = _UPPER * response.mean(expected, noise_sd, 0.0)
-    elif model.families[0] == "student_t":
-        truth[names.NU] = scale[names.NU]
-        score = expected + noise_sd * rng.standard_t(scale[names.NU], size=expected.shape)
-    else:
-        score = expected + noise_sd * rng.standard_normal(expected.shape)
 
-    rows = np.argwhere(observed)
-    frame = pd.DataFrame(
-        {
-            factor: [labels[factor][i] for i in rows[:, axis]]
-            for axis, factor in enumerate(names.FACTORS)
-        }
-    )
-    frame[names.SCORE] = score[observed]
+    frame = _frame(labels, observed, score)
     if counts is not None:
         frame = frame.assign(n=n_items, k=counts[observed])
     if chance is not None:
@@ -248,12 +202,7 @@ def simulate(
     if sources:
         truth["cell_mean"] = score
         noise_rng = generator(seed, "simulate-replicates")
-        for source in sources:
-            typical, differ = names.source_model_sd(source), names.source_log_sd(source)
-            truth |= {typical: scale[typical], differ: scale[differ]}
-            truth[names.source_cell_sd(source)] = scale[typical] * np.exp(
-                noise_rng.normal(0.0, scale[differ], size=score.shape)
-            )
+        truth |= _source_sds(sources, scale, score.shape, noise_rng)
         cell_sds = {
             source: np.asarray(truth[names.source_cell_sd(source)])[observed] for source in sources
         }
@@ -274,12 +223,95 @@ def simulate(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _LogitResponse:
-    """Scores under a logit link, as shares of the range."""
+def _labels(shape: Mapping[str, int], n_metrics: int) -> dict[str, tuple[str, ...]]:
+    """Labels of the levels: a letter and a number, tasks as metrics of datasets on request."""
+    labels = {
+        factor: tuple(f"{factor[0]}{i:0{len(str(size - 1))}d}" for i in range(size))
+        for factor, size in shape.items()
+    }
+    if n_metrics < 1:
+        raise InputError(f"n_metrics must be at least 1, got {n_metrics}")
+    if n_metrics > 1:
+        n_tasks = shape[names.TASK]
+        labels[names.TASK] = tuple(
+            f"d{i // n_metrics:0{len(str(n_tasks - 1))}d}:m{i % n_metrics}" for i in range(n_tasks)
+        )
+    return labels
 
-    family: str
+
+def _predictor(
+    model: ModelSpec,
+    scale: Mapping[str, float],
+    shape: Mapping[str, int],
+    n_metrics: int,
+    truth: dict[str, Floats | float],
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats]:
+    """Linear predictor of all cells, and of all pairs without the terms of models.
+
+    Effects and their standard deviations are also written down as truth.
+    """
+    n_tasks = shape[names.TASK]
+    sizes = {**shape, names.DATASET: -(-n_tasks // n_metrics)}
+    expected = np.full(tuple(shape.values()), truth["intercept"])
+    potential = np.full((shape[names.LANGUAGE], n_tasks), truth["intercept"])
+    for term in model.terms:
+        factors = tuple(term.split(":"))
+        sd = scale[names.sd_name(term)]
+        effects = rng.normal(0.0, sd, size=tuple(sizes[f] for f in factors))
+        if len(factors) == 1 and not (term == names.MODEL and model.population == "models"):
+            effects -= effects.mean()
+        truth[names.sd_name(term)] = sd
+        truth[names.effect_name(term)] = effects
+        if names.DATASET in factors:
+            # One effect for all metrics of a dataset.
+            effects = np.repeat(effects, n_metrics, axis=-1)[..., :n_tasks]
+            factors = (*factors[:-1], names.TASK)
+        expected = expected + _spread(effects, factors)
+        if names.MODEL not in factors:
+            potential = potential + _spread(effects, factors)[..., 0]
+    return expected, potential
+
+
+def _frame(
+    labels: Mapping[str, Sequence[str]], observed: npt.NDArray[np.bool_], score: Floats
+) -> pd.DataFrame:
+    """One row per observed cell."""
+    rows = np.argwhere(observed)
+    frame = pd.DataFrame(
+        {
+            factor: [labels[factor][i] for i in rows[:, axis]]
+            for axis, factor in enumerate(names.FACTORS)
+        }
+    )
+    frame[names.SCORE] = score[observed]
+    return frame
+
+
+def _source_sds(
+    sources: Sequence[names.Source],
+    scale: Mapping[str, float],
+    shape: tuple[int, ...],
+    rng: np.random.Generator,
+) -> dict[str, Floats | float]:
+    """Standard deviations of seeds and test sets in every cell, and what they are drawn from."""
+    sds: dict[str, Floats | float] = {}
+    for source in sources:
+        typical, differ = names.source_model_sd(source), names.source_log_sd(source)
+        sds |= {typical: scale[typical], differ: scale[differ]}
+        sds[names.source_cell_sd(source)] = scale[typical] * np.exp(
+            rng.normal(0.0, scale[differ], size=shape)
+        )
+    return sds
+
+
+@dataclass(frozen=True, eq=False)
+class _Response:
+    """Scores of one likelihood; under a logit link as shares of the range."""
+
+    family: Family
     noise: Floats
+    extra: Mapping[str, float]
     floor: float
     n_items: int
 
@@ -288,11 +320,10 @@ class _LogitResponse:
 
     def mean(self, eta: Floats, noise: Floats, sd: float) -> Floats:
         """Expected share with effects of variance sd^2, and logit noise, integrated out."""
-        noisy = self.family == "logit_normal"
         total = np.zeros(eta.shape)
         for node, weight in zip(_NODES, _WEIGHTS, strict=True) if sd > 0.0 else ((0.0, 1.0),):
             share = self.share(eta + sd * node)
-            if noisy:
+            if self.family.quantity == "logit":
                 at = special.logit(share)
                 each = (
                     special.expit(at + noise * z) * w for z, w in zip(_NODES, _WEIGHTS, strict=True)
@@ -303,16 +334,15 @@ class _LogitResponse:
 
     def draw(self, eta: Floats, rng: np.random.Generator) -> tuple[Floats, Floats | None]:
         """Scores, and counts where they are."""
+        quantity = self.family.quantity
+        if quantity == "score":
+            return self.family.draw(rng, At(eta, self.noise, self.extra)), None
         share = self.share(eta)
-        if self.family == "logit_normal":
-            noise = rng.standard_normal(eta.shape)
-            return _UPPER * special.expit(special.logit(share) + self.noise * noise), None
-        if self.family != "binomial":
-            precision = self.noise**-2
-            share = rng.beta(share * precision, (1.0 - share) * precision)
-        if self.family == "beta":
-            return _UPPER * share, None
-        counts = rng.binomial(self.n_items, share).astype(np.float64)
+        centre = special.logit(share) if quantity == "logit" else share
+        drawn = self.family.draw(rng, At(centre, self.noise, self.extra, self.n_items))
+        if quantity != "count":
+            return _UPPER * drawn, None
+        counts = np.round(drawn * self.n_items)
         return _UPPER * counts / self.n_items, counts
 
 
@@ -320,7 +350,7 @@ def _has_logit_link(model: ModelSpec, intercept: float, chance: float | None) ->
     """Whether scores are bounded; refuses what cannot be drawn."""
     if model.likelihood == "card" or len(model.families) > 1:
         raise InputError(f"{model.name} has several likelihoods; a table is drawn from one")
-    logit = model.families[0] not in names.IDENTITY_LINK
+    logit = link(model.families) == "logit"
     if logit and not 0.0 < intercept < _UPPER:
         raise InputError(f"intercept must lie between 0 and {_UPPER:g}, got {intercept:g}")
     if model.chance != (chance is not None):
@@ -331,12 +361,6 @@ def _has_logit_link(model: ModelSpec, intercept: float, chance: float | None) ->
     return logit
 
 
-def _noise_name(model: ModelSpec) -> str | None:
-    """Parameter of the noise; None for binomial counts, which have none."""
-    family = model.families[0]
-    return None if family == "binomial" else names.DISPERSIONS.get(family, names.SD_RESIDUAL)
-
-
 def _noise_scale(
     model: ModelSpec,
     scale: Mapping[str, float],
@@ -345,9 +369,10 @@ def _noise_scale(
     rng: np.random.Generator,
 ) -> Floats:
     """Residual sd or dispersion of every cell, also written down as truth."""
-    whole, name = tuple(shape.values()), _noise_name(model)
-    if name is None:
+    whole, parameter = tuple(shape.values()), FAMILIES[model.families[0]].scale
+    if parameter is None:
         return np.zeros(whole)
+    name = parameter.name
     truth[name] = scale[name]
     factor = model.residual_by
     if factor is None:
@@ -375,10 +400,9 @@ def _sources(
     sources = tuple(source for source, is_there in there.items() if is_there)
     if drop_share > 0.0 and not sources:
         raise InputError("drop_share leaves out replicates: give n_seeds or n_boot")
-    if sources and model.families != ("normal",):
-        raise InputError(
-            f"replicates need the likelihood normal; {model.name} has {model.families[0]}"
-        )
+    family = FAMILIES[model.families[0]]
+    if sources and not (family.quantity == "score" and family.kernel == "normal"):
+        raise InputError(f"replicates need the likelihood normal; {model.name} has {family.name}")
     return sources
 
 
@@ -411,10 +435,10 @@ def _replicates(
 def _scales(
     model: ModelSpec, given: Mapping[str, float], sources: tuple[names.Source, ...]
 ) -> dict[str, float]:
-    known = [names.sd_name(term) for term in model.terms]
-    known += [name for name in (_noise_name(model),) if name is not None]
+    noise, extra = scale_parameters(model.families), extra_parameters(model.families)
+    known = [*map(names.sd_name, model.terms), *(parameter.name for parameter in noise)]
     known += [names.SD_LOG_RESIDUAL] if model.residual_by is not None else []
-    known += [names.NU] if "student_t" in model.families else []
+    known += [parameter.name for parameter in extra]
     for source in sources:
         known += [names.source_model_sd(source), names.source_log_sd(source)]
     for name, value in given.items():
@@ -425,8 +449,8 @@ def _scales(
             )
         if not value >= 0.0:
             raise InputError(f"{name} must be zero or more, got {value}")
-    logit = model.families[0] not in names.IDENTITY_LINK
-    usual = _DEFAULT_SDS | _LOGIT_SDS if logit else _DEFAULT_SDS
+    usual = _DEFAULT_SDS | _LOGIT_SDS if link(model.families) == "logit" else _DEFAULT_SDS
+    usual = usual | {parameter.name: parameter.typical for parameter in (*noise, *extra)}
     return {name: float(given.get(name, usual[name])) for name in known}
 
 

@@ -209,7 +209,7 @@ def test_pit_of_every_likelihood(good: Fit) -> None:
     pit = realised_pit(arrays, draws, rng)
     error = (arrays.score - expected_score(arrays)[draws]) / arrays.residual_sd[draws]
     np.testing.assert_allclose(pit, stats.norm.cdf(error), rtol=1e-9)
-    heavy = replace(arrays, likelihood="student_t", nu=np.full(arrays.n_samples, 4.0))
+    heavy = replace(arrays, likelihood="student_t", extra={"nu": np.full(arrays.n_samples, 4.0)})
     np.testing.assert_allclose(realised_pit(heavy, draws, rng), stats.t.cdf(error, 4.0), rtol=1e-9)
     # By rank among 99 replicates where there is no distribution function at hand.
     ranked = realised_pit(replace(arrays, likelihood="other"), draws, rng)

@@ -19,7 +19,9 @@ from tests.estimands.trees import make_tree
 def quantiles(arrays, scores, scale):
     """Position of every replicated score in the distribution it should have."""
     z = (scores - expected_score(arrays)) / scale
-    return stats.norm.cdf(z) if arrays.nu is None else stats.t(arrays.nu[:, None]).cdf(z)
+    if "nu" not in arrays.extra:
+        return stats.norm.cdf(z)
+    return stats.t(arrays.extra["nu"][:, None]).cdf(z)
 
 
 @pytest.mark.parametrize("likelihood", ["normal", "student_t"])

@@ -23,7 +23,7 @@ from bayeseval.checks.gaussian import why_no_closed_form
 from bayeseval.checks.independence import independence_check
 from bayeseval.checks.powerscale import sensitivity_check
 from bayeseval.checks.prior import prior_checks, prior_tree
-from bayeseval.checks.realised import normal_scores, realised_pit
+from bayeseval.checks.realised import has_exact_pit, normal_scores, realised_pit
 from bayeseval.checks.residuals import Realised, effect_checks, range_checks, residual_checks
 from bayeseval.design import Design
 from bayeseval.errors import BayesevalError
@@ -81,7 +81,7 @@ def run_checks(
         return generator(seed, f"checks: {what}")
 
     limits = _limits(arrays, bounds or {})
-    n_draws = _DRAWS if arrays.likelihood in names.IDENTITY_LINK else _DRAWS // 2
+    n_draws = _DRAWS if has_exact_pit(arrays) else _DRAWS // 2
     draws = np.unique(np.linspace(0, arrays.n_samples - 1, n_draws).astype(int))
     realised = Realised(arrays, draws, realised_pit(arrays, draws, rng("pit")), limits)
     prior, sensitivity, table = _about_priors(tree, design, limits, rng("prior"), why_no_design)

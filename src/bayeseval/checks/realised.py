@@ -12,13 +12,13 @@ from __future__ import annotations
 import numpy as np
 from scipy import special, stats
 
-from bayeseval import names
 from bayeseval._typing import Floats, Index
 from bayeseval.estimands import expected_score
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.predict import replicate_scores
+from bayeseval.families import FAMILIES, At
 
-__all__ = ["between_groups", "levene", "normal_scores", "realised_pit"]
+__all__ = ["between_groups", "has_exact_pit", "levene", "normal_scores", "realised_pit"]
 
 
 # Keeps normal scores finite: 8.2 standard deviations.
@@ -26,6 +26,12 @@ _LEAST = 1e-16
 # Replicates that the rank of a score is taken among where its distribution function is
 # not at hand.
 _REPLICATES = 99
+
+
+def has_exact_pit(arrays: PosteriorArrays) -> bool:
+    """Whether :func:`realised_pit` is exact: one likelihood of scores with a known CDF."""
+    family = FAMILIES.get(arrays.likelihood)
+    return family is not None and family.cdf is not None
 
 
 def realised_pit(arrays: PosteriorArrays, draws: Index, rng: np.random.Generator) -> Floats:
@@ -38,7 +44,7 @@ def realised_pit(arrays: PosteriorArrays, draws: Index, rng: np.random.Generator
     draws : ndarray of int, shape (n_draws,)
         Which of the flattened draws.
     rng : numpy.random.Generator
-        Source of replicated scores, for likelihoods other than normal and Student-t.
+        Source of replicated scores, for likelihoods without a distribution function of errors.
 
     Returns
     -------
@@ -50,7 +56,8 @@ def realised_pit(arrays: PosteriorArrays, draws: Index, rng: np.random.Generator
 
 
 def _pit(arrays: PosteriorArrays, draw: slice, rng: np.random.Generator) -> Floats:
-    if arrays.likelihood not in names.IDENTITY_LINK:
+    family = FAMILIES.get(arrays.likelihood)
+    if family is None or family.cdf is None:
         replicated = np.concatenate(
             [replicate_scores(arrays, rng, draw) for _ in range(_REPLICATES)]
         )
@@ -64,9 +71,8 @@ def _pit(arrays: PosteriorArrays, draw: slice, rng: np.random.Generator) -> Floa
     if errors is not None:
         sd = np.sqrt(sd**2 + errors)
     error = (arrays.score - expected_score(arrays, draw)) / sd
-    if arrays.nu is None:
-        return np.asarray(special.ndtr(error))
-    return np.asarray(stats.t.cdf(error, arrays.nu[draw, None]))
+    extra = {p.name: arrays.extra[p.name][draw, None] for p in family.extra}
+    return family.cdf(error, At(0.0, 1.0, extra))
 
 
 def normal_scores(pit: Floats) -> Floats:

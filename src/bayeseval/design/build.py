@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bayeseval import names
+from bayeseval._text import any_of
 from bayeseval._typing import Floats, Index
 from bayeseval.design.container import Design, Term
 from bayeseval.design.covariates import Slope, build_slopes
@@ -30,6 +31,7 @@ from bayeseval.design.share_errors import (
 )
 from bayeseval.design.test_sets import add_test_sets
 from bayeseval.errors import DesignError
+from bayeseval.families import FAMILIES, extra_parameters, link, of_quantity, scale_names
 from bayeseval.records import (
     CellTable,
     Covariate,
@@ -82,9 +84,10 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
         )
     # Where the noise is known, an effect of every record is not its residual.
     n_records, by = len(cells), spec.residual_by
-    known = outcome.families == ("normal",) and all_errors_known(noise, shared, n_records)
-    binomial = outcome.families == ("binomial",)
-    notes += check_interactions(records, effects, noise_is_known=known or binomial)
+    known = outcome.has_normal_scores and all_errors_known(noise, shared, n_records)
+    # Counts whose noise has no parameter: it follows from the numbers of items.
+    counted = not scale_names(outcome.families)
+    notes += check_interactions(records, effects, noise_is_known=known or counted)
     residual_scale, held = (
         known_residual(records.name, noise, effects, by, n_records) if known else (None, [])
     )
@@ -118,12 +121,8 @@ def _read_scores(records: Records, spec: ModelSpec, cells: CellTable) -> tuple[O
     """What the cells' scores are to the likelihoods, and what is known of their errors."""
     noise = build_noise(cells, records.coords, pool=spec.replicates.pool, name=records.name)
     of_task = task_families(spec, records.coords[names.TASK], records.name)
-    if set(of_task) != {"normal"} and noise.replicates is not None:
-        other = next(family for family in of_task if family != "normal")
-        raise DesignError(
-            f"{records.name}: replicates need the likelihood normal, not {other}; "
-            "their noise and the residual could not be told apart"
-        )
+    if noise.replicates is not None:
+        _check_replicates(records, of_task)
     score = cells.mean
     if np.ptp(score) == 0.0:
         raise DesignError(
@@ -137,10 +136,10 @@ def _read_scores(records: Records, spec: ModelSpec, cells: CellTable) -> tuple[O
         noise = add_share_errors(noise, *share_errors(records, cells))
     _check_spread(records, score, outcome, spec)
     _check_errors(records, cells, outcome, noise)
-    if spec.residual_by is not None and outcome.families == ("binomial",):
+    if spec.residual_by is not None and not scale_names(outcome.families):
         raise DesignError(
-            f"{records.name}: residual_by {spec.residual_by}: all tasks are binomial, which has no "
-            "residual that could differ"
+            f"{records.name}: residual_by {spec.residual_by}: all tasks are "
+            f"{' or '.join(outcome.families)}, which has no residual that could differ"
         )
     return outcome, noise
 
@@ -191,9 +190,20 @@ def _shared_test_sets(
 ) -> tuple[Noise, list[Term]]:
     """Noise of test sets that cells share, as terms of their own; normal scores only."""
     items = item_variance(records, cells)
-    if items is None or outcome.families != ("normal",):
+    if items is None or not outcome.has_normal_scores:
         return noise, []
     return add_test_sets(noise, items, cells, records.coords, pool=spec.replicates.pool)
+
+
+def _check_replicates(records: Records, of_task: Sequence[names.Likelihood]) -> None:
+    """Refuse likelihoods under which the noise of replicates and the residual look alike."""
+    normal = [f for f in of_quantity("score") if FAMILIES[f].kernel == "normal"]
+    other = next((family for family in of_task if family not in normal), None)
+    if other is not None:
+        raise DesignError(
+            f"{records.name}: replicates need the likelihood {any_of(normal)}, not {other}; "
+            "their noise and the residual could not be told apart"
+        )
 
 
 def _refuse_one_level(records: Records) -> None:
@@ -282,10 +292,11 @@ def assemble(
 
 def _absent_noise(outcome: Outcome) -> set[str]:
     """Noise parameters of likelihoods that no task of the table has."""
-    families = set(outcome.families)
-    absent = {name for family, name in names.DISPERSIONS.items() if family not in families}
-    absent |= set() if "student_t" in families else {names.NU}
-    return absent if families & set(names.WITH_RESIDUAL) else absent | {names.SD_RESIDUAL}
+
+    def parameters(families: Sequence[str] | None) -> set[str]:
+        return {*scale_names(families), *(p.name for p in extra_parameters(families))}
+
+    return parameters(None) - parameters(outcome.families)
 
 
 def _in_units(name: str, prior: Prior, score: Floats, outcome: Outcome) -> Prior:
@@ -298,10 +309,9 @@ def _in_units(name: str, prior: Prior, score: Floats, outcome: Outcome) -> Prior
 
 def _with_own_residual(score: Floats, outcome: Outcome) -> Floats:
     """Scores whose residual is in score units though the link is the logit; else all."""
-    if outcome.link == "identity" or "logit_normal" in outcome.families:
+    if outcome.link == "identity" or outcome.has_logit_residual:
         return outcome.linear
-    rows = np.concatenate([outcome.rows(family) for family in names.IDENTITY_LINK])
-    return np.asarray(score[rows])
+    return np.asarray(score[outcome.rows_of("score")])
 
 
 def _check_spread(records: Records, score: Floats, outcome: Outcome, spec: ModelSpec) -> None:
@@ -314,7 +324,8 @@ def _check_spread(records: Records, score: Floats, outcome: Outcome, spec: Model
     own = _with_own_residual(score, outcome)
     if len(own) and np.ptp(own) == 0.0:
         raise DesignError(
-            f"{records.name}: the {len(own)} scores with the likelihood normal or student_t do "
+            f"{records.name}: the {len(own)} scores with the likelihood "
+            f"{any_of(of_quantity('score'))} do "
             "not vary, so their residual has no scale; give these tasks another likelihood"
         )
 
@@ -337,7 +348,7 @@ def _read_outcome(
     records: Records, spec: ModelSpec, cells: CellTable, of_task: tuple[names.Likelihood, ...]
 ) -> Outcome:
     task, tasks = cells.codes[names.TASK], records.coords[names.TASK]
-    if set(of_task) <= set(names.IDENTITY_LINK):
+    if link(of_task) == "identity":
         return identity_outcome(cells.mean, task, of_task)
     units = [records.units[label] for label in tasks]
     bounds = np.array([[u.lower, u.upper] for u in units], dtype=np.float64).T
@@ -375,14 +386,15 @@ def _check_errors(records: Records, cells: CellTable, outcome: Outcome, noise: N
     for family in outcome.families:
         rows = outcome.rows(family)
         known = rows[noise.known_variance[rows] > 0.0]
-        if family in names.IDENTITY_LINK or not known.size:
+        if FAMILIES[family].quantity == "score" or not known.size:
             continue
+        others = any_of(of_quantity("score"))
         task = records.coords[names.TASK][cells.codes[names.TASK][known[0]]]
         why = (
             "the noise of its test items would be counted twice; leave the errors out "
-            "(columns: {se: null} in a --mapping file), or take normal or student_t"
-            if family in names.COUNTS
-            else f"errors in score units have no place in {family}; take normal or student_t"
+            f"(columns: {{se: null}} in a --mapping file), or take {others}"
+            if FAMILIES[family].quantity == "count"
+            else f"errors in score units have no place in {family}; take {others}"
         )
         raise DesignError(
             f"{records.name}: task {task!r} has known standard errors and the likelihood {family}: "

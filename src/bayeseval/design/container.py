@@ -14,6 +14,7 @@ from bayeseval._typing import Floats, Index
 from bayeseval.design.covariates import Slope
 from bayeseval.design.outcome import Outcome
 from bayeseval.design.replicates import Replicates, Source
+from bayeseval.families import scale_names
 from bayeseval.spec import ModelSpec, Prior
 
 __all__ = ["Design", "Term"]
@@ -146,8 +147,7 @@ class Design:
     @property
     def noise_scales(self) -> tuple[str, ...]:
         """Parameters that say how far scores scatter, which ``residual_by`` lets differ."""
-        scales = (names.SD_RESIDUAL, *names.DISPERSIONS.values())
-        return tuple(name for name in scales if name in self.priors)
+        return tuple(name for name in scale_names() if name in self.priors)
 
     @property
     def n_records(self) -> int:

@@ -145,8 +145,7 @@ def check_residual(
 def _without_own_noise(outcome: Outcome, noise: Noise) -> Bools:
     """Records that scatter by the residual alone."""
     bare = np.ones(len(outcome.linear), dtype=np.bool_)
-    for family in names.COUNTS:
-        bare[outcome.rows(family)] = False
+    bare[outcome.rows_of("count")] = False
     if noise.known_variance is not None:
         bare &= ~(noise.known_variance > 0.0)
     for source in () if noise.replicates is None else noise.replicates.sources:

@@ -1,9 +1,9 @@
 """What the scores are to a model: their likelihoods, bounds, counts and link.
 
-One link serves a whole fit. With ``normal`` and ``student_t`` alone it is the identity,
+One link serves a whole fit. With likelihoods of the scores themselves it is the identity,
 and expected scores are the linear predictor. As soon as one task has another likelihood it
 is the logit for all tasks: with p = expit(eta) and a chance level c (a share of the range,
-0 where none is modelled) a score's expectation, for ``logit_normal`` its median, is
+0 where none is modelled) a score's expectation, under normal logits its median, is
 
     lower + (upper - lower) (c + (1 - c) p).
 """
@@ -19,8 +19,10 @@ import numpy.typing as npt
 from scipy.special import logit
 
 from bayeseval import names
+from bayeseval._text import any_of
 from bayeseval._typing import Floats, Index
 from bayeseval.errors import DesignError, did_you_mean
+from bayeseval.families import FAMILIES, Kernel, Quantity, link, of_quantity
 from bayeseval.spec import ModelSpec
 
 __all__ = [
@@ -55,7 +57,7 @@ class Outcome:
     n, k : ndarray of float, shape (n_records,), or None
         Items and correct ones; NaN for records that are no counts.
     share : ndarray of float, shape (n_records,)
-        Score as a share of the range, for ``logit_normal`` and ``beta`` moved off the
+        Score as a share of the range, for likelihoods of it or of its logit moved off the
         bounds. The score itself under the identity link.
     linear : ndarray of float, shape (n_records,)
         The score as the linear predictor would have it: empirical logits, or the score
@@ -83,13 +85,28 @@ class Outcome:
     @property
     def link(self) -> Literal["identity", "logit"]:
         """Link of the whole fit."""
-        return "identity" if set(self.families) <= set(names.IDENTITY_LINK) else "logit"
+        return link(self.families)
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """How `linear` scatters around the linear predictor, where there is a closed form."""
+        alone = len(self.families) == 1 and self.chance is None
+        return FAMILIES[self.families[0]].kernel if alone else None
 
     @property
     def is_gaussian(self) -> bool:
         """Whether `linear` is normal around the linear predictor."""
-        plain_logit = self.families == ("logit_normal",) and self.chance is None
-        return self.families == ("normal",) or plain_logit
+        return self.kernel == "normal"
+
+    @property
+    def has_normal_scores(self) -> bool:
+        """Whether the scores themselves are normal, so that further errors add to them."""
+        return self.link == "identity" and self.is_gaussian
+
+    @property
+    def has_logit_residual(self) -> bool:
+        """Whether the residual is on the logit scale."""
+        return any(FAMILIES[family].quantity == "logit" for family in self.families)
 
     def rows(self, likelihood: str) -> Index:
         """Records with this likelihood."""
@@ -97,6 +114,11 @@ class Outcome:
             return np.zeros(0, dtype=np.int64)
         position = [str(family) for family in self.families].index(likelihood)
         return np.flatnonzero(self.family == position)
+
+    def rows_of(self, *quantities: Quantity) -> Index:
+        """Records with a likelihood of one of these quantities, one likelihood after the other."""
+        rows = [self.rows(family) for family in of_quantity(*quantities)]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *rows])
 
     def take(self, rows: Index) -> Outcome:
         """The same of some records only."""
@@ -222,7 +244,7 @@ def build_outcome(
         If bounds, numbers of items or chance levels are missing, or a score is no count.
     """
     families = _present(of_task)
-    if set(families) <= set(names.IDENTITY_LINK):
+    if link(families) == "identity":
         return identity_outcome(score, task, of_task)
     lower, upper = bounds
     open_ended = ~(np.isfinite(lower) & np.isfinite(upper))
@@ -244,13 +266,14 @@ def build_outcome(
             f"{lower[task[i]]:g} to {upper[task[i]]:g}"
         )
     family = _positions(families, of_task)[task]
-    is_count = np.isin(np.array(families)[family], names.COUNTS)
+    quantity = np.array([FAMILIES[name].quantity for name in families])[family]
+    is_count = quantity == "count"
     counts = (
         _counts(share, score, is_count, task, n, k, span, name, where) if is_count.any() else None
     )
     floor, notes = _floors(spec, chance, lower, span, tasks, name)
 
-    bounded = np.isin(np.array(families)[family], ("logit_normal", "beta"))
+    bounded = np.isin(quantity, ("logit", "share"))
     inside = np.where(bounded, np.clip(share, spec.edge, 1.0 - spec.edge), share)
     moved = int((inside != share).sum())
     if moved:
@@ -268,7 +291,7 @@ def build_outcome(
 
     log_units = np.zeros(len(score))
     log_units[bounded] = -np.log(span[task[bounded]])
-    logits = np.array(families)[family] == "logit_normal"
+    logits = quantity == "logit"
     log_units[logits] -= np.log(inside[logits]) + np.log1p(-inside[logits])
     if counts is not None:
         log_units[is_count] = np.log(counts[0][is_count] / span[task[is_count]])
@@ -361,7 +384,8 @@ def _counts(
         i = int(missing[0])
         raise DesignError(
             f"{name}: {where(i)}: counts need the number of items, a column n; "
-            f"{len(missing)} records have none; take beta or logit_normal where it is not known"
+            f"{len(missing)} records have none; take "
+            f"{any_of((*of_quantity('share'), *of_quantity('logit')))} where it is not known"
         )
     given = np.full(len(share), np.nan) if k is None else np.where(is_count, k, np.nan)
     exact = share * items
@@ -375,7 +399,8 @@ def _counts(
         said = f"k = {given[i]:g}" if np.isfinite(given[i]) else "a whole number of correct items"
         raise DesignError(
             f"{name}: {where(i)}: the score {score[i]:g} is {exact[i]:.2f} of {items[i]:g} items, "
-            f"not {said}; counts are for scores that are shares of correct items, beta for others"
+            f"not {said}; counts are for scores that are shares of correct items, "
+            f"{any_of(of_quantity('share'))} for others"
         )
     return items, np.where(is_count, whole, np.nan)
 

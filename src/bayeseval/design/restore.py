@@ -58,7 +58,7 @@ def restore_design(tree: xr.DataTree, spec: ModelSpec) -> Design:
         if all(len(coords[factor]) > 1 for factor in name.split(":"))
     ]
     noise, n = _noise(constant), len(score)
-    known = outcome.families == ("normal",) and all_errors_known(noise, (), n)
+    known = outcome.has_normal_scores and all_errors_known(noise, (), n)
     return assemble(
         spec,
         score=score,

@@ -18,6 +18,7 @@ from scipy import stats
 from bayeseval import names
 from bayeseval._typing import Floats
 from bayeseval.design import Design, Term
+from bayeseval.families import extra_parameters
 from bayeseval.spec import Prior
 
 __all__ = [
@@ -206,6 +207,7 @@ def start_point(design: Design, rng: np.random.Generator) -> dict[str, Floats]:
     """
     mean, sd = float(design.outcome.linear.mean()), float(design.outcome.linear.std())
     own = _own_log_sds(design)
+    shapes = {parameter.name for parameter in extra_parameters(design.outcome.families)}
     typical = {
         names.source_model_sd(s.name): float(np.exp(s.log_sd.mean())) for s in design.sources
     }
@@ -224,7 +226,7 @@ def start_point(design: Design, rng: np.random.Generator) -> dict[str, Floats]:
             middle = _typical(prior)
             if variable.name in typical:
                 middle = max(typical[variable.name], 1.5 * variable.low)
-            elif variable.name != names.NU:
+            elif variable.name not in shapes:
                 # A prior much wider than the scores vary is a poor guess.
                 most = _score_sd(design) if variable.name == names.SD_RESIDUAL else sd
                 middle = max(min(middle, most), 1.5 * variable.low)
@@ -327,7 +329,7 @@ def _own_log_sds(design: Design) -> dict[str, Floats]:
 def _score_sd(design: Design) -> float:
     """Standard deviation of the scores on the scale that residuals live on."""
     outcome = design.outcome
-    return float(outcome.linear.std() if "logit_normal" in outcome.families else design.score.std())
+    return float(outcome.linear.std() if outcome.has_logit_residual else design.score.std())
 
 
 def _is_effect(design: Design, variable: Variable) -> bool:

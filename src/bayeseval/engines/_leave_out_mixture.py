@@ -65,7 +65,7 @@ def why_no_mixture(design: Design) -> str | None:
         The model and its table.
     """
     outcome, prior = design.outcome, design.priors[names.INTERCEPT]
-    if not (outcome.is_gaussian or outcome.families == ("student_t",)):
+    if outcome.kernel is None:
         several = len(outcome.families) > 1
         said = f"its likelihood{'s are' if several else ' is'} {' and '.join(outcome.families)}"
         return said if outcome.chance is None else f"{said} with chance levels"

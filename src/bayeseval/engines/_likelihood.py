@@ -11,18 +11,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from scipy.special import betaln, expit, gammaln, log_expit
+from scipy.special import expit
 
 from bayeseval import names
 from bayeseval._typing import Floats, Index
 from bayeseval.design import Design
+from bayeseval.families import FAMILIES, At
 
 __all__ = [
+    "items",
     "linear_predictor",
     "log_floor",
     "logit_mean",
     "noise_scale",
     "noise_variance",
+    "observed",
     "pointwise_log_likelihood",
     "residual_sd",
     "score_site",
@@ -76,7 +79,7 @@ def linear_predictor(design: Design, posterior: Mapping[str, Floats]) -> Floats:
 
 
 def logit_mean(design: Design, eta: Floats) -> Floats:
-    """Logit of the expected share of the range, for ``logit_normal`` of its median.
+    """Logit of the expected share of the range, for normal logits of its median.
 
     Parameters
     ----------
@@ -131,7 +134,7 @@ def residual_sd(
     Returns
     -------
     ndarray, shape (..., n_records) or (..., 1)
-        In the units of the score; on the logit scale for ``logit_normal``.
+        In the units of the score; on the logit scale for normal logits.
     """
     chosen = np.arange(design.n_records) if rows is None else rows
     sd = noise_scale(design, posterior, names.SD_RESIDUAL, chosen)
@@ -181,51 +184,54 @@ def pointwise_log_likelihood(design: Design, posterior: Mapping[str, Floats]) ->
     return np.asarray(found + outcome.log_units)
 
 
-def _location_scale(score: Floats, location: Floats, sd: Floats, nu: Floats | None) -> Floats:
-    z = (score - location) / sd
-    if nu is None:
-        return np.asarray(-0.5 * z**2 - np.log(sd) - 0.5 * np.log(2.0 * np.pi))
-    constant = gammaln((nu + 1.0) / 2.0) - gammaln(nu / 2.0) - 0.5 * np.log(nu * np.pi)
-    return np.asarray(constant - np.log(sd) - (nu + 1.0) / 2.0 * np.log1p(z**2 / nu))
-
-
 def _one_family(
     design: Design, posterior: Mapping[str, Floats], family: str, rows: Index, centre: Floats
 ) -> Floats:
     """Log densities of the modelled quantity: score, logit of share, share or count."""
-    outcome, share = design.outcome, design.outcome.share[rows]
-    task = design.factor_index[names.TASK][rows]
-    if family == "logit_normal":
-        sd = noise_scale(design, posterior, names.SD_RESIDUAL, rows)
-        return _location_scale(np.log(share) - np.log1p(-share), centre, sd, None)
-    if family in names.IDENTITY_LINK:
-        sd = residual_sd(design, posterior, rows)
-        nu = posterior[names.NU][..., None] if family == "student_t" else None
+    outcome, kind = design.outcome, FAMILIES[family]
+    scale = None
+    if kind.quantity == "score":
+        scale = residual_sd(design, posterior, rows)
         if outcome.link == "logit":
+            task = design.factor_index[names.TASK][rows]
             span = (outcome.upper - outcome.lower)[task]
             centre = outcome.lower[task] + span * expit(centre)
-        return _location_scale(design.score[rows], centre, sd, nu)
-    if family == "beta":
-        a, b = _shapes(design, posterior, family, rows, centre)
-        return np.asarray((a - 1.0) * np.log(share) + (b - 1.0) * np.log1p(-share) - betaln(a, b))
-    n, k = _counts(design, rows)
-    ways = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
-    if family == "binomial":
-        return np.asarray(ways + k * log_expit(centre) + (n - k) * log_expit(-centre))
-    a, b = _shapes(design, posterior, family, rows, centre)
-    return np.asarray(ways + betaln(k + a, n - k + b) - betaln(a, b))
+    elif kind.scale is not None:
+        scale = noise_scale(design, posterior, kind.scale.name, rows)
+    at = At(
+        centre,
+        scale,
+        extra={parameter.name: posterior[parameter.name][..., None] for parameter in kind.extra},
+        items=items(design, family),
+    )
+    return kind.log_density(observed(design, family), at)
 
 
-def _shapes(
-    design: Design, posterior: Mapping[str, Floats], family: str, rows: Index, centre: Floats
-) -> tuple[Floats, Floats]:
-    """Both shape parameters of a beta with precision 1 / dispersion^2."""
-    precision = noise_scale(design, posterior, names.DISPERSIONS[family], rows) ** -2
-    return np.asarray(expit(centre) * precision), np.asarray(expit(-centre) * precision)
+def observed(design: Design, likelihood: str) -> Floats:
+    """What the density of a likelihood is one of: scores, logits of shares, shares or counts.
+
+    Returns
+    -------
+    ndarray, shape (n_records of this likelihood,)
+    """
+    outcome, rows = design.outcome, design.outcome.rows(likelihood)
+    quantity = FAMILIES[likelihood].quantity
+    if quantity == "score":
+        return design.score[rows]
+    if quantity == "count":
+        return _given(outcome.k)[rows]
+    share = outcome.share[rows]
+    return np.log(share) - np.log1p(-share) if quantity == "logit" else share
 
 
-def _counts(design: Design, rows: Index) -> tuple[Floats, Floats]:
-    n, k = design.outcome.n, design.outcome.k
-    if n is None or k is None:  # Outcome has both where there is a count.
+def items(design: Design, likelihood: str) -> Floats | None:
+    """Items behind each record of a likelihood of counts; None for the others."""
+    if FAMILIES[likelihood].quantity != "count":
+        return None
+    return _given(design.outcome.n)[design.outcome.rows(likelihood)]
+
+
+def _given(values: Floats | None) -> Floats:
+    if values is None:  # Outcome has items and counts where a likelihood is one of counts.
         raise AssertionError("counts without items")
-    return n[rows], k[rows]
+    return values

@@ -16,14 +16,14 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
-from jax.scipy.special import gammaln
 from numpyro.infer.util import compute_log_probs
 
 from bayeseval import names
 from bayeseval._typing import Floats
 from bayeseval.design import Design
 from bayeseval.engines._density import log_tail, residual_offset
-from bayeseval.engines._likelihood import log_floor, with_units
+from bayeseval.engines._likelihood import items, log_floor, observed, with_units
+from bayeseval.families import FAMILIES, At
 from bayeseval.records import Unbalanced, restricted_log_density
 from bayeseval.spec import Prior
 
@@ -181,16 +181,11 @@ def _family_data(design: Design, family: str) -> Tree:
     outcome, rows = design.outcome, design.outcome.rows(family)
     task = design.factor_index[names.TASK][rows]
     data: Tree = {"rows": rows}
-    if family in names.COUNTS and outcome.n is not None and outcome.k is not None:
-        data |= {"n": outcome.n[rows], "observed": outcome.k[rows]}
-    elif family in names.IDENTITY_LINK:
-        data["observed"] = design.score[rows]
-        if design.se is not None:
-            data["se"] = design.se[rows]
-    else:
-        share = outcome.share[rows]
-        logits = np.log(share) - np.log1p(-share)
-        data["observed"] = logits if family == "logit_normal" else share
+    data["observed"], n = observed(design, family), items(design, family)
+    if n is not None:
+        data["n"] = n
+    if FAMILIES[family].quantity == "score" and design.se is not None:
+        data["se"] = design.se[rows]
     if outcome.link == "logit":
         data |= {"lower": outcome.lower[task], "span": (outcome.upper - outcome.lower)[task]}
     if outcome.chance is not None:
@@ -224,17 +219,6 @@ class _Tail(dist.Distribution):  # type: ignore[misc]
     def log_prob(self, value: Any) -> Any:
         """Log density of values above `low`."""
         return self.base.log_prob(value) - self.log_tail
-
-
-class _BetaBinomial(dist.BetaBinomial):  # type: ignore[misc]
-    """Beta-binomial by log gamma functions; JAX's ``betaln`` is good to some 1e-7 only."""
-
-    def log_prob(self, value: Any) -> Any:
-        """Log probability of a count."""
-        a, b, n, ln = self.concentration1, self.concentration0, self.total_count, gammaln
-        ways = ln(n + 1.0) - ln(value + 1.0) - ln(n - value + 1.0)
-        ratio = ln(value + a) - ln(a) + ln(n - value + b) - ln(b) + ln(a + b) - ln(n + a + b)
-        return ways + ratio
 
 
 def _prior(kind: str, truncated: bool, p: Mapping[str, Any]) -> Any:
@@ -315,23 +299,16 @@ def _score(
             return value[name]
         return (value[name] * spread)[own["level"]]
 
-    if family == "binomial":
-        return dist.BinomialLogits(centre, own["n"])
-    if family in names.DISPERSIONS:
-        precision = scale(names.DISPERSIONS[family]) ** -2
-        a, b = jax.nn.sigmoid(centre) * precision, jax.nn.sigmoid(-centre) * precision
-        return dist.Beta(a, b) if family == "beta" else _BetaBinomial(a, b, own["n"])
-    sd = scale(names.SD_RESIDUAL)
-    if family == "logit_normal":
-        return dist.Normal(centre, sd)
-    if structure.logit:
-        centre = own["lower"] + own["span"] * jax.nn.sigmoid(centre)
-    if structure.known_se or structure.sources:
-        known = own["se"] ** 2 if structure.known_se else 0.0
-        sd = jnp.sqrt(sd**2 + (known + added))
-    if family == "normal":
-        return dist.Normal(centre, sd)
-    return dist.StudentT(value[names.NU], centre, sd)
+    kind = FAMILIES[family]
+    sd: Any = None if kind.scale is None else scale(kind.scale.name)
+    if kind.quantity == "score":
+        if structure.logit:
+            centre = own["lower"] + own["span"] * jax.nn.sigmoid(centre)
+        if structure.known_se or structure.sources:
+            known = own["se"] ** 2 if structure.known_se else 0.0
+            sd = jnp.sqrt(sd**2 + (known + added))
+    extra = {parameter.name: value[parameter.name] for parameter in kind.extra}
+    return kind.numpyro(At(centre, sd, extra=extra, items=own.get("n")))
 
 
 def _covariate(slope: _SlopeShape, arrays: Mapping[str, Any]) -> Any:

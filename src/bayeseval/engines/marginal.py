@@ -24,6 +24,7 @@ from bayeseval.engines._evidence import scale_proposal
 from bayeseval.engines._marginal_density import Marginal, build_marginal, one_thread_per_call
 from bayeseval.engines.base import Draws, SamplerSettings, resolve_settings
 from bayeseval.errors import EngineError
+from bayeseval.families import FAMILIES
 
 __all__ = ["MOST_KEPT", "sample", "why_not", "why_not_slopes"]
 
@@ -57,7 +58,7 @@ def why_not(design: Design) -> str | None:
     spec, prior = design.spec, design.priors[names.INTERCEPT]
     if not design.outcome.is_gaussian:
         families = design.outcome.families
-        if families == ("logit_normal",):
+        if all(FAMILIES[family].quantity == "logit" for family in families):
             return "it integrates effects out of normal logits, which have no chance level as floor"
         return f"it integrates effects out of a normal likelihood, not of {' and '.join(families)}"
     if spec.residual_by is not None:

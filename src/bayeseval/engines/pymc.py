@@ -24,9 +24,10 @@ from bayeseval._random import stream
 from bayeseval._typing import Floats, Progress
 from bayeseval.design import Design, Replicates, Slope
 from bayeseval.engines._density import residual_offset, sampled_variables, to_posterior
-from bayeseval.engines._likelihood import log_floor, score_site, with_units
+from bayeseval.engines._likelihood import items, log_floor, observed, score_site, with_units
 from bayeseval.engines.base import Draws, SamplerSettings, resolve_settings
 from bayeseval.errors import EngineError, did_you_mean
+from bayeseval.families import FAMILIES, At
 from bayeseval.records import restricted_log_density
 from bayeseval.spec import Prior
 
@@ -144,37 +145,18 @@ def _observe(
             return value[name]
         return (value[name] * spread)[design.residual_index[rows]]
 
-    if family in names.COUNTS and outcome.n is not None and outcome.k is not None:
-        observed: dict[str, Any] = {"n": outcome.n[rows], "observed": outcome.k[rows], "dims": dims}
-        if family == "binomial":
-            pm.Binomial(site, logit_p=centre, **observed)
-            return
-        precision = scale(names.DISPERSIONS[family]) ** -2
-        a, b = pm.math.sigmoid(centre) * precision, pm.math.sigmoid(-centre) * precision
-        pm.BetaBinomial(site, alpha=a, beta=b, **observed)
-        return
-    share = outcome.share[rows]
-    if family == "beta":
-        precision = scale(names.DISPERSIONS[family]) ** -2
-        a, b = pm.math.sigmoid(centre) * precision, pm.math.sigmoid(-centre) * precision
-        pm.Beta(site, alpha=a, beta=b, observed=share, dims=dims)
-        return
-    sd = scale(names.SD_RESIDUAL)
-    if family == "logit_normal":
-        logits = np.log(share) - np.log1p(-share)
-        pm.Normal(site, mu=centre, sigma=sd, observed=logits, dims=dims)
-        return
-    if outcome.link == "logit":
-        span = (outcome.upper - outcome.lower)[task]
-        centre = outcome.lower[task] + span * pm.math.sigmoid(centre)
-    if design.se is not None or design.replicates is not None:
-        known = 0.0 if design.se is None else design.se[rows] ** 2
-        sd = pm.math.sqrt(sd**2 + (known + added))
-    if family == "normal":
-        pm.Normal(site, mu=centre, sigma=sd, observed=design.score[rows], dims=dims)
-    else:
-        nu = value[names.NU]
-        pm.StudentT(site, nu=nu, mu=centre, sigma=sd, observed=design.score[rows], dims=dims)
+    kind = FAMILIES[family]
+    sd: Any = None if kind.scale is None else scale(kind.scale.name)
+    if kind.quantity == "score":
+        if outcome.link == "logit":
+            span = (outcome.upper - outcome.lower)[task]
+            centre = outcome.lower[task] + span * pm.math.sigmoid(centre)
+        if design.se is not None or design.replicates is not None:
+            known = 0.0 if design.se is None else design.se[rows] ** 2
+            sd = pm.math.sqrt(sd**2 + (known + added))
+    extra = {parameter.name: value[parameter.name] for parameter in kind.extra}
+    at = At(centre, sd, extra=extra, items=items(design, family))
+    kind.pymc(site, at, observed=observed(design, family), dims=dims)
 
 
 def _replicates(replicates: Replicates, value: Mapping[str, Any]) -> Any:

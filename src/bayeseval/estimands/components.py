@@ -85,7 +85,7 @@ def variance_components(arrays: PosteriorArrays) -> Components:
     standard errors, which then get no component of their own).
 
     Everything is on the linear predictor's scale. Under a logit link that is the logit
-    scale, where only ``logit_normal`` without chance levels has a residual: with other
+    scale, where only normal logits without chance levels have a residual: with other
     likelihoods there is none, and shares are those of the effects.
 
     Parameters
@@ -127,7 +127,7 @@ def variance_components(arrays: PosteriorArrays) -> Components:
     if not has_residual(arrays):
         return _assembled(labels, kinds, sds, finite)
     realised = realised_residual_sd(arrays)
-    if arrays.nu is not None:
+    if not arrays.residual_is_sd:
         add("residual", "realised", realised, realised)
     else:
         add("residual", "pooled", _pooled_residual_sd(arrays), realised)
@@ -152,8 +152,8 @@ def _error_sd(arrays: PosteriorArrays) -> Floats:
 
 def has_residual(arrays: PosteriorArrays) -> bool:
     """Whether residuals are on the linear predictor's scale, beside the effects."""
-    plain_logit = arrays.likelihood == "logit_normal" and arrays.response.chance is None
-    return arrays.response.link == "identity" or plain_logit
+    plain_logit = arrays.response.tasks_of("logit").all() and arrays.response.chance is None
+    return bool(arrays.response.link == "identity" or plain_logit)
 
 
 def _assembled(

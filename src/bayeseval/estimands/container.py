@@ -11,6 +11,7 @@ import numpy as np
 from bayeseval import names
 from bayeseval._typing import Bools, Floats, Index
 from bayeseval.estimands.covariates import SlopeDraws
+from bayeseval.families import FAMILIES, Quantity, of_quantity
 
 __all__ = [
     "Cells",
@@ -154,6 +155,10 @@ class Response:
         """Which tasks have one of these likelihoods, shape (n_tasks,)."""
         return np.isin(np.array(self.of_task, dtype=str), likelihoods)
 
+    def tasks_of(self, *quantities: Quantity) -> Bools:
+        """Which tasks have a likelihood of one of these quantities, shape (n_tasks,)."""
+        return self.tasks_with(*of_quantity(*quantities))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PosteriorArrays:
@@ -188,10 +193,11 @@ class PosteriorArrays:
     pairs : Pairs
     residual_sd : ndarray, shape (n_samples, 1) or (n_samples, n_levels)
         Residual scale, common or by the levels of `residual_by`: score units, of
-        ``logit_normal`` the logit scale, zero where no likelihood has one.
+        normal logits the logit scale, zero where no likelihood has one.
     residual_by : str or None
-    nu : ndarray, shape (n_samples,), or None
-        Degrees of freedom of Student-t residuals.
+    extra : dict of str to ndarray, shape (n_samples,)
+        Further parameters of the likelihoods: ``nu``, the degrees of freedom of Student-t
+        residuals.
     likelihood, population : str
         Likelihood of all tasks, or ``mixed``; reference population of the models.
     response : Response
@@ -222,7 +228,7 @@ class PosteriorArrays:
     pairs: Pairs
     residual_sd: Floats
     residual_by: str | None
-    nu: Floats | None
+    extra: Mapping[str, Floats]
     likelihood: str
     population: str
     response: Response
@@ -234,6 +240,12 @@ class PosteriorArrays:
     def n_samples(self) -> int:
         """Number of posterior draws over all chains."""
         return self.n_chains * self.n_draws
+
+    @property
+    def residual_is_sd(self) -> bool:
+        """Whether the residual scale of scores is their sd: all such likelihoods are normal."""
+        families = [FAMILIES[family] for family in self.response.of_task]
+        return all(f.kernel == "normal" for f in families if f.quantity == "score")
 
     @property
     def n_pairs(self) -> int:

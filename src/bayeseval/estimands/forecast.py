@@ -9,6 +9,7 @@ from bayeseval._typing import Bools, Floats
 from bayeseval.errors import InputError
 from bayeseval.estimands.completion import model_cells, model_streams, model_terms
 from bayeseval.estimands.container import PosteriorArrays
+from bayeseval.families import of_quantity
 
 __all__ = ["lowest_quarter", "new_potential", "sample_crps"]
 
@@ -49,8 +50,8 @@ def new_potential(
     """
     if arrays.response.link != "identity":
         raise InputError(
-            "forecasts are for likelihoods on the score scale (normal, student_t); this fit has "
-            "a logit link"
+            "forecasts are for likelihoods on the score scale "
+            f"({', '.join(of_quantity('score'))}); this fit has a logit link"
         )
     if names.LANGUAGE not in arrays.main_sd:
         raise InputError("fixed language effects say nothing of further languages; pool them")

@@ -11,6 +11,7 @@ import xarray as xr
 
 from bayeseval import names
 from bayeseval._random import generator
+from bayeseval._text import any_of
 from bayeseval._typing import Floats
 from bayeseval.errors import InputError
 from bayeseval.estimands.completion import CompletedTerm
@@ -19,6 +20,7 @@ from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.covariates import variance_by_facet
 from bayeseval.estimands.noise import CellNoise, read_noise, shared_item_variances
 from bayeseval.estimands.read import group, read_arrays
+from bayeseval.families import of_quantity
 
 __all__ = ["Facet", "PlanVariances", "Study", "present_study", "read_plan_variances"]
 
@@ -126,7 +128,8 @@ def read_plan_variances(
     if arrays.response.link != "identity":
         raise InputError(
             "planning adds up variances of scores, and the fit has them on the logit scale "
-            f"(likelihood {arrays.likelihood}); fit a spec with the likelihood normal or student_t"
+            f"(likelihood {arrays.likelihood}); fit a spec with the likelihood "
+            f"{any_of(of_quantity('score'))}"
         )
     facets: tuple[Facet, ...] = ("language", "task")
     single: set[Facet] = {f for f in facets if len(arrays.levels[f]) == 1}
@@ -134,7 +137,7 @@ def read_plan_variances(
     parts = variance_components(arrays)
     variance = {label: parts.sd[:, i] ** 2 for i, label in enumerate(parts.labels)}
     zero = np.zeros(arrays.n_samples)
-    noise = read_noise(tree) if arrays.nu is None else None
+    noise = read_noise(tree) if arrays.residual_is_sd else None
     by_record = shared_item_variances(group(tree, "constant_data"))
     shared = {part: float(values.mean()) for part, values in by_record.items()}
     total = np.sum(list(by_record.values()), axis=0) if by_record else np.zeros(len(arrays.score))
@@ -178,7 +181,7 @@ def read_plan_variances(
 def _residual(arrays: PosteriorArrays, pooled: Floats) -> Floats:
     """Residual variance of every model; shape (n_samples, n_models)."""
     shape = (arrays.n_samples, len(arrays.levels[names.MODEL]))
-    if arrays.residual_by == names.MODEL and arrays.nu is None:
+    if arrays.residual_by == names.MODEL and arrays.residual_is_sd:
         return np.asarray(arrays.residual_sd**2)
     return np.broadcast_to(pooled[:, None], shape)
 

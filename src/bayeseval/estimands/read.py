@@ -19,6 +19,7 @@ from bayeseval.estimands.container import (
     SampledErrors,
 )
 from bayeseval.estimands.covariates import read_slopes
+from bayeseval.families import FAMILIES, extra_parameters, link, of_quantity, scale_names
 
 __all__ = ["group", "read_arrays"]
 
@@ -54,16 +55,16 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
         else np.zeros((len(intercept), len(levels[factor])))
         for factor in crossed
     }
-    scales = (names.SD_RESIDUAL, *names.DISPERSIONS.values())
     by = next(
-        (f for f in names.FACTORS for s in scales if names.level_name(s, f) in posterior), None
+        (f for f in names.FACTORS for s in scale_names() if names.level_name(s, f) in posterior),
+        None,
     )
     response = _read_response(posterior, constant, len(levels[names.TASK]), by)
     families = set(response.of_task)
     pairs, bounds = _pairs(index, levels), _bounds(constant, len(levels[names.TASK]))
     score = _vector(group(tree, "observed_data"), names.SCORE)
     residual = np.zeros((len(intercept), 1 if by is None else len(levels[by])))
-    if families & set(names.WITH_RESIDUAL):
+    if names.SD_RESIDUAL in scale_names(families):
         residual = _noise_scale(posterior, names.SD_RESIDUAL, by)
     known_se = _vector(constant, "se") if "se" in constant else None
     replicates = tuple(_replicates(posterior, constant))
@@ -92,7 +93,7 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
         pairs=pairs,
         residual_sd=residual,
         residual_by=by,
-        nu=_samples(posterior, names.NU) if "student_t" in families else None,
+        extra={p.name: _samples(posterior, p.name) for p in extra_parameters(families)},
         likelihood=families.pop() if len(families) == 1 else "mixed",
         population=str(constant.attrs.get("population", "observed")),
         response=response,
@@ -141,14 +142,13 @@ def _read_response(
     of_task = (said,) * n_tasks
     if "likelihood" in constant:
         of_task = tuple(str(family) for family in constant["likelihood"].values)
-    unknown = [family for family in of_task if family not in names.LIKELIHOODS]
+    unknown = [family for family in of_task if family not in FAMILIES]
     if unknown:
         raise InputError(
             f"the fit has the likelihood {unknown[0]!r}, which the estimands do not know"
-            f"{did_you_mean(unknown[0], names.LIKELIHOODS)} "
-            f"(they know: {', '.join(names.LIKELIHOODS)})"
+            f"{did_you_mean(unknown[0], FAMILIES)} (they know: {', '.join(FAMILIES)})"
         )
-    logit = not set(of_task) <= set(names.IDENTITY_LINK)
+    logit = link(of_task) == "logit"
     nothing = np.full(n_tasks, np.nan)
     return Response(
         link="logit" if logit else "identity",
@@ -157,10 +157,11 @@ def _read_response(
         upper=_vector(constant, "score_upper") if logit else nothing,
         chance=_vector(constant, "chance_share") if "chance_share" in constant else None,
         edge=float(constant.attrs.get("edge", 0.0)),
-        n_items=_vector(constant, "n_items") if set(of_task) & set(names.COUNTS) else None,
+        n_items=_vector(constant, "n_items") if set(of_task) & set(of_quantity("count")) else None,
         dispersion={
             family: _noise_scale(posterior, name, by)
-            for family, name in names.DISPERSIONS.items()
+            for family in of_quantity("share", "count")
+            for name in scale_names([family])
             if family in of_task
         },
     )

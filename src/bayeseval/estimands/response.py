@@ -15,6 +15,7 @@ from scipy.special import expit
 from bayeseval import names
 from bayeseval._typing import Floats, Index
 from bayeseval.estimands.container import PosteriorArrays
+from bayeseval.families import FAMILIES, At, of_quantity
 
 __all__ = [
     "draw_scores",
@@ -98,7 +99,7 @@ def population_mean(
     """Expected scores on given pairs of a model drawn from the population of models.
 
     Effects of the model and its interactions are integrated over N(0, sd^2), residuals of
-    ``logit_normal`` likewise. A fixed model effect has no sd: there the models at hand are
+    normal logits likewise. A fixed model effect has no sd: there the models at hand are
     the population; residuals that differ by model are averaged over them too.
 
     Parameters
@@ -140,7 +141,7 @@ def _models(arrays: PosteriorArrays, language: Index, draws: slice) -> Iterator[
     """Effects and levels to average over: one of no effect where models are integrated out."""
     n_models = len(arrays.levels[names.MODEL])
     fixed = names.MODEL not in arrays.main_sd and n_models > 1
-    noisy = arrays.response.tasks_with("logit_normal").any()
+    noisy = arrays.response.tasks_of("logit").any()
     by_model = arrays.residual_by == names.MODEL and noisy
     effects = arrays.main[names.MODEL][draws]
     # Covariates of models: those of the models at hand, which add up to nothing.
@@ -168,7 +169,7 @@ def _mean_share(
     """Expected share of the range, chance level included."""
     response = arrays.response
     chance = None if response.chance is None else response.chance[task]
-    own = response.tasks_with("logit_normal")[task]
+    own = response.tasks_of("logit")[task]
     if not own.any():
         mean = logistic_normal_mean(eta, sd)
         return mean if chance is None else chance + (1.0 - chance) * mean
@@ -215,7 +216,7 @@ def standard_noise(
     rng: np.random.Generator,
     n_draws: int,
 ) -> Floats:
-    """Noise of scale one: normal, or Student-t for tasks with that likelihood.
+    """Noise of scale one: normal where the likelihood of a task has no other for its scores.
 
     Parameters
     ----------
@@ -234,12 +235,20 @@ def standard_noise(
     -------
     ndarray, shape (n_draws, m)
     """
-    shape = (n_draws, len(task))
-    if arrays.nu is None:
-        return rng.standard_normal(shape)
-    heavy = rng.standard_t(np.broadcast_to(arrays.nu[draws, None], shape))
-    own = arrays.response.tasks_with("student_t")[task]
-    return heavy if own.all() else np.where(own, heavy, rng.standard_normal(shape))
+    standard = np.zeros((n_draws, len(task)))
+    noise, normal = standard, np.ones(len(task), dtype=np.bool_)
+    for family in of_quantity("score"):
+        if FAMILIES[family].kernel == "normal" or family not in arrays.response.of_task:
+            continue
+        own = arrays.response.tasks_with(family)[task]
+        at = At(standard, 1.0, extra=_extra(arrays, family, draws))
+        noise = np.where(own, FAMILIES[family].draw(rng, at), noise)
+        normal &= ~own
+    return np.where(normal, rng.standard_normal(noise.shape), noise) if normal.any() else noise
+
+
+def _extra(arrays: PosteriorArrays, family: str, draws: slice) -> dict[str, Floats]:
+    return {p.name: arrays.extra[p.name][draws, None] for p in FAMILIES[family].extra}
 
 
 def draw_scores(
@@ -269,7 +278,7 @@ def draw_scores(
     n_items : ndarray, shape (m,), or None
         Items behind each column, for counts.
     se : ndarray, shape (m,), (1, m) or (n_draws, m), or None
-        Standard errors, for ``normal`` and ``student_t``.
+        Standard errors, for likelihoods of scores.
     draws : slice
         Which of the flattened draws `eta` has.
 
@@ -284,7 +293,7 @@ def draw_scores(
     centre = eta
     if response.link == "logit" and response.chance is not None:
         centre = _with_floor(eta, response.chance[task])
-    smooth = response.tasks_with(*names.IDENTITY_LINK)[task]
+    smooth = response.tasks_of("score")[task]
     if smooth.any():
         columns = np.flatnonzero(smooth)
         mean = centre[:, columns]
@@ -295,25 +304,22 @@ def draw_scores(
             sd = np.sqrt(sd**2 + se[..., columns] ** 2)
         noise = standard_noise(arrays, task[columns], draws, rng, len(eta))
         values[:, columns] = mean + sd * noise
-    for family in ("logit_normal", "beta", *names.COUNTS):
+    for family in of_quantity("logit", "share", "count"):
         columns = np.flatnonzero(response.tasks_with(family)[task])
         if not columns.size:
             continue
         here = {f: index[columns] for f, index in level.items()}
-        share = centre[:, columns]
-        if family == "logit_normal":
-            noise = rng.standard_normal(share.shape)
-            share = expit(share + _residual(arrays, here, draws) * noise)
-        else:
-            share = expit(share)
-        if family in names.DISPERSIONS:
-            precision = _residual(arrays, here, draws, family) ** -2
-            # Shapes of zero, by underflow of extreme shares, are none.
-            tiny = np.finfo(np.float64).tiny
-            a = np.maximum(share * precision, tiny)
-            share = rng.beta(a, np.maximum((1.0 - share) * precision, tiny))
-        if family in names.COUNTS and n_items is not None:
-            n = n_items[columns]
-            share = rng.binomial(n.astype(np.int64), share) / n
+        kind = FAMILIES[family]
+        scale = None
+        if kind.scale is not None:
+            name = "residual" if kind.has_residual else family
+            scale = _residual(arrays, here, draws, name)
+        at = At(
+            centre[:, columns] if kind.quantity == "logit" else expit(centre[:, columns]),
+            scale,
+            extra=_extra(arrays, family, draws),
+            items=None if n_items is None else n_items[columns],
+        )
+        share = kind.draw(rng, at)
         values[:, columns] = _in_units(arrays, share, task[columns])
     return values

@@ -24,8 +24,17 @@ from pydantic import (
 
 from bayeseval import names
 from bayeseval._resources import find_resource, resource_names
+from bayeseval._text import any_of
 from bayeseval._yaml import parse_config, read_yaml, text_like
 from bayeseval.errors import InputError, SpecError, did_you_mean
+from bayeseval.families import (
+    FAMILIES,
+    extra_parameters,
+    link,
+    of_quantity,
+    scale_names,
+    scale_parameters,
+)
 from bayeseval.spec.priors import Number, Prior, SpecConfig
 
 __all__ = [
@@ -112,10 +121,6 @@ class ReplicateNoise(SpecConfig):
 # On the log scale 0.5 lets the noise of one level, or cell, be about three times another's
 # before the prior has anything to say.
 _LOG_SD = Prior(dist="half_normal", scale=0.5, relative=False)
-
-
-# A dispersion of 0.5 is a precision of 4: scores about 50 % then have a sd of 22 %.
-_DISPERSION = Prior(dist="half_normal", scale=0.5, relative=False)
 
 
 def _known_likelihood(value: Any) -> Any:
@@ -264,20 +269,25 @@ class ModelSpec(SpecConfig):
         if self.likelihood == "card":
             return self
         listed = " and ".join(self.families)
-        if self.chance and set(self.families) <= set(names.IDENTITY_LINK):
+        if self.chance and link(self.families) == "identity":
+            others = any_of(of_quantity("logit", "share", "count"))
             raise ValueError(
                 f"chance is a floor under a logit link, which {listed} scores do not have; take "
-                "logit_normal, beta, binomial or beta_binomial, or leave chance out"
+                f"{others}, or leave chance out"
             )
-        if self.residual_by is not None and self.families == ("binomial",):
+        if self.residual_by is not None and not scale_names(self.families):
+            others = any_of(f for f in of_quantity("count") if FAMILIES[f].scale is not None)
             raise ValueError(
-                f"residual_by {self.residual_by}: binomial scores have no residual that could "
-                "differ; take beta_binomial, or leave residual_by out"
+                f"residual_by {self.residual_by}: {listed} scores have no residual that could "
+                f"differ; take {others}, or leave residual_by out"
             )
-        if "logit_normal" in self.families and set(self.families) & set(names.IDENTITY_LINK):
+        logits = [family for family in self.families if family in of_quantity("logit")]
+        if logits and set(self.families) & set(of_quantity("score")):
+            own = " and ".join(logits)
             raise ValueError(
-                f"likelihood: {listed} in one fit: the residual of logit_normal is on the logit "
-                "scale, that of the others in score units; take beta in the place of logit_normal"
+                f"likelihood: {listed} in one fit: the residual of {own} is on the logit "
+                "scale, that of the others in score units; take "
+                f"{any_of(of_quantity('share'))} in the place of {own}"
             )
         return self
 
@@ -310,15 +320,12 @@ class ModelSpec(SpecConfig):
                 table[names.sd_name(factor)] = Prior(dist="half_normal", scale=1.0)
         for term in self.interactions:
             table[names.sd_name(term)] = Prior(dist="half_normal", scale=0.5)
-        if set(self.families) & set(names.WITH_RESIDUAL):
-            table[names.SD_RESIDUAL] = Prior(dist="half_normal", scale=1.0)
-        for family, name in names.DISPERSIONS.items():
-            if family in self.families:
-                table[name] = _DISPERSION
+        for parameter in scale_parameters(self.families):
+            table[parameter.name] = Prior(**parameter.prior)
         if self.residual_by is not None:
             table[names.SD_LOG_RESIDUAL] = _LOG_SD
-        if "student_t" in self.families:
-            table[names.NU] = Prior(dist="gamma", shape=2.0, rate=0.1, low=1.0)
+        for parameter in extra_parameters(self.families):
+            table[parameter.name] = Prior(**parameter.prior)
         return table
 
     def _replicate_priors(self) -> dict[str, Prior]:

@@ -245,9 +245,7 @@ def _prior_units(design: Design, unit: str) -> str:
     own = f"in {unit or 'the units of the scores'}"
     if design.outcome.link == "identity":
         return own
-    in_points = names.SD_RESIDUAL in design.priors and "logit_normal" not in (
-        design.outcome.families
-    )
+    in_points = names.SD_RESIDUAL in design.priors and not design.outcome.has_logit_residual
     return "on the logit scale" + (f" (sd_residual {own})" if in_points else "")
 
 
