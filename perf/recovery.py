@@ -39,13 +39,13 @@ def covered(spec: str, seed: int, engine: str) -> dict[str, list[bool]]:
     answers: dict[str, list[bool]] = defaultdict(list)
     answers["gate"].append(result.gate.status == "pass")
 
-    components = result.components().set_index("component")
+    components = result.components(detail=True).set_index("component")
     for component in components.index:
         truth = drawn.truth[f"sd_{component.replace(':', '_')}"]
         row = components.loc[component]
         answers["sds"].append(bool(row["sd_lower"] <= truth <= row["sd_upper"]))
 
-    potential = result.potential().set_index("language")
+    potential = result.potential(detail=True).set_index("language")
     potentials = drawn.expected.mean(axis=(1, 2))
     for label, truth in zip(drawn.records.coords["language"], potentials, strict=True):
         row = potential.loc[label]
@@ -56,7 +56,7 @@ def covered(spec: str, seed: int, engine: str) -> dict[str, list[bool]]:
     asked = np.zeros(drawn.potential.shape, dtype=bool)
     asked[drawn.records.codes("language"), drawn.records.codes("task")] = True
     scores = drawn.expected[asked].mean(axis=0)
-    ranking = result.ranking().set_index("model")
+    ranking = result.ranking(detail=True).set_index("model")
     for label, truth in zip(drawn.records.coords["model"], scores, strict=True):
         row = ranking.loc[label]
         answers["scores"].append(bool(row["score_lower"] <= truth <= row["score_upper"]))

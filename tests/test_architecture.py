@@ -54,12 +54,12 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "design": ("records", "families", "spec"),
     "engines": ("records", "families", "spec", "design"),
     "estimands": ("families",),
-    "checks": ("records", "families", "spec", "design", "engines", "estimands"),
+    "checks": ("records", "families", "spec", "design", "engines", "estimands", *_OUTPUT),
     "output.store": (),
     "output": ("output.store",),
     "mexa": (*_DATA, *_OUTPUT),
     "fitting.gate": (),
-    "fitting.report": ("records", "design", "estimands", *_OUTPUT, "fitting.gate"),
+    "fitting.report": ("records", "design", "estimands", "checks", *_OUTPUT, "fitting.gate"),
     "fitting": (*_MODEL, *_OUTPUT, "mexa", "fitting.gate", "fitting.report"),
     **dict.fromkeys(_ANSWERS, (*_MODEL, *_OUTPUT, *_FITTING)),
     "simulation": ("records", "families", "spec", "design"),
@@ -77,7 +77,7 @@ ESTIMANDS_BASE = {"errors", "names", "_random", "_text", "_typing"}
 
 # Heavy package: the modules (by prefix) that may import it at all. Inside functions
 # everywhere, at module level only in a LAZY module, which is itself imported on use.
-FIGURES = ("output", "fitting.report", *_ANSWERS, "mexa.report")
+FIGURES = ("checks", "output", "fitting.report", *_ANSWERS, "mexa.report")
 HEAVY: Mapping[str, tuple[str, ...]] = {
     "pymc": ("_compat", "families", "engines"),
     "pytensor": ("engines",),

@@ -90,14 +90,19 @@ def test_the_verdict_names_the_winner_and_what_its_terms_buy(compared: Compariso
     assert first.startswith("interaction predicts a left-out record best: elpd ")
     assert f"elpd {lead:.1f} (SE " in first
     assert first.endswith("ahead of additive.")
-    share = compared.fits["interaction"].components().set_index("component").loc["language:task"]
+    share = (
+        compared.fits["interaction"]
+        .components(detail=True)
+        .set_index("component")
+        .loc["language:task"]
+    )
     assert any(
         sentence.startswith(f"interaction adds language:task {100 * share['share_mean']:.0f} %")
         for sentence in compared.verdict
     )
     moves = compared.moves.set_index("quantity")
     means = {
-        name: compared.fits[name].potential().set_index("language")["potential_mean"]
+        name: compared.fits[name].potential(detail=True).set_index("language")["potential_mean"]
         for name in MODELS
     }
     expected = means["additive"].corr(
@@ -475,7 +480,7 @@ def test_scores_of_models_are_compared_on_the_chosen_pairs(
     found = compare(records, MODELS, pairs=few, fits=fits)
     # What is left out is a score: pairs have no say in its density.
     pd.testing.assert_frame_equal(found.table, compared.table)
-    means = [one.ranking().set_index("model")["score_mean"] for one in fits.values()]
+    means = [one.ranking(detail=True).set_index("model")["score_mean"] for one in fits.values()]
     expected = means[0].corr(means[1].reindex(means[0].index), method="spearman")
     moved = found.moves.set_index("quantity").loc["standardised_score"]
     np.testing.assert_allclose(moved["spearman"], expected, rtol=1e-9)
@@ -483,7 +488,7 @@ def test_scores_of_models_are_compared_on_the_chosen_pairs(
     pd.testing.assert_frame_equal(made.moves, found.moves)
     for name in MODELS:
         asked, own, plain = (
-            one.ranking().set_index("model")["score_mean"].sort_index()
+            one.ranking(detail=True).set_index("model")["score_mean"].sort_index()
             for one in (fits[name], made.fits[name], compared.fits[name])
         )
         pd.testing.assert_series_equal(own, asked)

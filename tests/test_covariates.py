@@ -101,15 +101,17 @@ def test_potentials_are_on_the_line_plus_language_effects(mega: be.Records, fitt
 
 def test_slope_and_share_on_mega(fitted: Fit) -> None:
     """The slope is clear of zero (issue's must hold) and explains most of the languages."""
-    (row,) = fitted.covariates().to_dict("records")
+    (row,) = fitted.covariates(detail=True).to_dict("records")
     assert row["slope_lower"] > 5.0
     assert 0.5 < row["explained_lower"] < row["explained_mean"] < row["explained_upper"] < 0.9
     assert row["raw_slope_mean"] == pytest.approx(row["slope_mean"] / row["covariate_sd"])
-    components = fitted.components().set_index("component")
+    components = fitted.components(detail=True).set_index("component")
     assert components.loc["mexa", "kind"] == "covariate"
     assert components["share_mean"].sum() == pytest.approx(1.0)
     # A number of another program: least squares of the potentials of `additive` on x.
-    plain = be.fit("mega", "additive", draws=500, chains=2).potential().set_index("language")
+    plain = (
+        be.fit("mega", "additive", draws=500, chains=2).potential(detail=True).set_index("language")
+    )
     (covariate,) = find_covariates(be.load("mega"), MEXA)
     x, _ = covariate.at(list(plain.index))
     slope = np.polyfit(x, plain["potential_mean"], 1)[0]

@@ -102,7 +102,7 @@ def front_door() -> list[str]:
     ]
     methods = [
         f"bayeseval.fitting.fitted.Fit.{name}"
-        for name, member in vars(bayeseval.Fit).items()
+        for name, member in inspect.getmembers_static(bayeseval.Fit)
         if not name.startswith("_")
         and (inspect.isfunction(member) or isinstance(member, classmethod))
     ]

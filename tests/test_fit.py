@@ -37,7 +37,7 @@ def test_a_result_knows_how_it_was_made(small: Fit) -> None:
 
 
 def test_the_views_are_labelled_tables_best_first(small: Fit) -> None:
-    potential = small.potential()
+    potential = small.potential(detail=True)
     assert sorted(potential["language"]) == [f"l{i}" for i in range(6)]
     assert potential["potential_mean"].is_monotonic_decreasing
     means = small.data["posterior"]["language_potential"].mean(("chain", "draw"))
@@ -45,23 +45,23 @@ def test_the_views_are_labelled_tables_best_first(small: Fit) -> None:
     assert potential["language"].iloc[0] == best
     assert potential["potential_mean"].iloc[0] == pytest.approx(float(means.max()))
 
-    ranking = small.ranking()
+    ranking = small.ranking(detail=True)
     assert ranking["score_mean"].is_monotonic_decreasing
     assert ranking["rank_median"].iloc[0] == 1
-    assert len(small.by_language()) == 5 * 6
-    assert set(small.prr()["support"]) == {"observed"}
-    pd.testing.assert_frame_equal(small.prr(), small.disparity())
-    common = small.disparity(support="common", flavour="latent")
+    assert len(small.by_language(detail=True)) == 5 * 6
+    assert set(small.prr(detail=True)["support"]) == {"observed"}
+    pd.testing.assert_frame_equal(small.prr(detail=True), small.disparity(detail=True))
+    common = small.disparity(support="common", flavour="latent", detail=True)
     assert set(common["support"]) == {"common"}
     assert set(common["prr"]) == {"latent"}
-    assert small.components()["component"].tolist() == [
+    assert small.components(detail=True)["component"].tolist() == [
         "language",
         "task",
         "model",
         "language:task",
         "residual",
     ]
-    assert len(small.pairwise()) == 10
+    assert len(small.pairwise(detail=True)) == 10
     ranks = small.ranks("standardised_score")
     assert ranks.groupby("level")["probability"].sum().to_numpy() == pytest.approx(np.ones(5))
 
@@ -81,7 +81,7 @@ def test_a_fit_survives_the_disk(small: Fit, tmp_path: Path) -> None:
     xr.testing.assert_identical(again.data, small.data)
     assert again.gate == small.gate
     assert again.spec == small.spec
-    assert again.potential().equals(small.potential())
+    assert again.potential(detail=True).equals(small.potential(detail=True))
 
 
 # The small table has influential records; that ArviZ says so is not what is tested.
@@ -111,7 +111,7 @@ def test_the_same_seed_gives_the_same_numbers_through_everything() -> None:
 def test_estimands_recover_the_truth_of_a_noiseless_table() -> None:
     drawn = simulate("additive", seed=2, sds={"sd_residual": 0.05}, observed_share=1.0)
     result = fit(drawn.records, "additive", seed=0)
-    table = result.potential().set_index("language")["potential_mean"]
+    table = result.potential(detail=True).set_index("language")["potential_mean"]
     truth = drawn.language_potential
     assert table.loc[list(drawn.records.coords["language"])].to_numpy() == pytest.approx(
         truth,
@@ -146,7 +146,7 @@ def test_the_default_takes_a_covariate_that_is_given() -> None:
     speakers = Covariate("speakers", "language", languages, (), np.arange(8.0))
     result = fit(records, covariate=speakers, draws=100, chains=2)
     assert result.spec.name == "additive-speakers"
-    assert list(result.covariates()["covariate"]) == ["speakers"]
+    assert list(result.covariates(detail=True)["covariate"]) == ["speakers"]
     assert result.run["covariates"]["speakers"]["by"] == "language"
 
 
@@ -227,9 +227,9 @@ def test_common_pairs_are_chosen_and_kept(tmp_path: Path) -> None:
     }
     assert found == set(first.itertuples(index=False, name=None))
     again = be.fit(records, "additive", engine="marginal", draws=50, pairs=first)
-    pd.testing.assert_frame_equal(again.ranking(), fitted.ranking())
-    everywhere = be.fit(records, "additive", engine="marginal", draws=50).ranking()
-    assert not np.allclose(everywhere["score_mean"], fitted.ranking()["score_mean"])
+    pd.testing.assert_frame_equal(again.ranking(detail=True), fitted.ranking(detail=True))
+    everywhere = be.fit(records, "additive", engine="marginal", draws=50).ranking(detail=True)
+    assert not np.allclose(everywhere["score_mean"], fitted.ranking(detail=True)["score_mean"])
 
 
 def test_opening_something_else_is_refused(tmp_path: Path) -> None:

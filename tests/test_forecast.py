@@ -187,7 +187,7 @@ def test_forecasts_on_mega_do_as_documented(fitted: Fit) -> None:
 
 def test_alignment_explains_the_languages_of_mega_as_documented(fitted: Fit) -> None:
     """Slope and share of docs/model.md; the model without alignment is the control."""
-    (row,) = fitted.covariates().to_dict("records")
+    (row,) = fitted.covariates(detail=True).to_dict("records")
     # The slope's sd is 0.9 and the share's 7 %: Monte-Carlo errors of 2,000 draws are
     # 0.02 and 0.2 %, twice that at the ends of an interval, and all are rounded.
     slope = [row[f"slope_{which}"] for which in ("mean", "lower", "upper")]
@@ -195,7 +195,7 @@ def test_alignment_explains_the_languages_of_mega_as_documented(fitted: Fit) -> 
     assert row["slope_lower"] > 0.0
     share = [row[f"explained_{which}"] for which in ("mean", "lower", "upper")]
     assert share == pytest.approx([0.69, 0.53, 0.81], abs=0.02)
-    left = fitted.components().set_index("component").loc["language", "sd_mean"]
+    left = fitted.components(detail=True).set_index("component").loc["language", "sd_mean"]
     assert left == pytest.approx(5.6, abs=0.15)
     # tests/test_mega.py has 10.15 without it.
     assert left < 0.6 * 10.15

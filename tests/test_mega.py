@@ -126,8 +126,8 @@ def test_the_paper_model_lands_on_the_maximum_likelihood_potentials(
 
 
 def test_pooling_pulls_a_thin_language_in(additive: Fit, published: Fit) -> None:
-    pooled = additive.potential().set_index("language")["potential_mean"]
-    alone = published.potential().set_index("language")["potential_mean"]
+    pooled = additive.potential(detail=True).set_index("language")["potential_mean"]
+    alone = published.potential(detail=True).set_index("language")["potential_mean"]
     assert pooled["wo"] > alone["wo"] + 5.0
     assert abs(pooled["en"] - alone["en"]) < 1.0
 
@@ -150,7 +150,7 @@ def test_the_published_table_is_in_the_ml_result(published: Fit, tmp_path: Path)
 
 
 def test_table_1_is_in_the_ml_result(published: Fit) -> None:
-    ours = published.disparity().set_index("model")
+    ours = published.disparity(detail=True).set_index("model")
     table = pd.read_csv(Path(__file__).parent / "reference" / "mega_table1.csv").set_index("model")
     assert set(ours.index) == set(table.index)
     for quantity in table.columns:
@@ -162,7 +162,7 @@ def test_table_1_is_in_the_ml_result(published: Fit) -> None:
 
 def check_ranking(result: Fit) -> pd.DataFrame:
     """Every model has a score, a PRR and a rank, and the first table is one of whole numbers."""
-    ranking = result.ranking().set_index("model")
+    ranking = result.ranking(detail=True).set_index("model")
     assert len(ranking) == 13
     shown = ["score_mean", "score_lower", "prr_mean", "prr_upper", "rank_median", "rank_lower"]
     assert ranking[[*shown, "rank_set_upper", "p_best", "tier"]].notna().all(axis=None)
@@ -217,14 +217,14 @@ def test_larger_models_pass_the_gate(spec: str, records: Records) -> None:
     ranking = check_ranking(result)
     if spec == "crossed":
         check_crossed(ranking)
-        described = result.disparity()
+        described = result.disparity(detail=True)
         assert described["mean_prr_mean"].notna().all()
         left_out = json.loads(result.data["posterior"]["mean_prr"].attrs["left_out"])
         assert left_out == ["ja|panx:f1", "or|indicqa:exact_match", "th|panx:f1"]
         assert set(described["n_pairs_left_out"]) == {3}
     assert result.run["engine"] == ("numpyro" if spec == "robust" else "marginal")
     assert result.gate.status == "pass"
-    components = result.components().set_index("component")["sd_mean"]
+    components = result.components(detail=True).set_index("component")["sd_mean"]
     # Orientation: the sizes that several runs agree on, to a few Monte-Carlo errors.
     expected = {
         "interaction": {"language:task": 6.1, "residual": 10.2},

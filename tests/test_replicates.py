@@ -193,7 +193,7 @@ def test_standard_errors_of_one_task_move_only_its_languages() -> None:
     plain = bayeseval.fit("mega", "additive", draws=500)
     noisy = bayeseval.fit(with_se, "additive", draws=500)
     assert noisy.data["posterior"].attrs["engine"] == "marginal"
-    before, after = (f.potential().set_index("language") for f in (plain, noisy))
+    before, after = (f.potential(detail=True).set_index("language") for f in (plain, noisy))
     moved = ((after["potential_mean"] - before["potential_mean"]) / before["potential_sd"]).abs()
     there = moved.index.isin(set(table["language"][own].astype(str)))
     assert (there.sum(), len(there)) == (15, 53)
@@ -201,10 +201,10 @@ def test_standard_errors_of_one_task_move_only_its_languages() -> None:
     assert moved[~there].max() < 0.1
     # Negative control: languages of the task with errors do move.
     assert moved[there].max() > 0.15
-    sds = noisy.components().set_index("component")["sd_mean"]
+    sds = noisy.components(detail=True).set_index("component")["sd_mean"]
     assert "known_se" in sds
-    assert "known_se" not in set(plain.components()["component"])
+    assert "known_se" not in set(plain.components(detail=True)["component"])
     kept = ["language", "task", "model", "residual"]
-    ratio = sds[kept] / plain.components().set_index("component")["sd_mean"][kept]
+    ratio = sds[kept] / plain.components(detail=True).set_index("component")["sd_mean"][kept]
     assert ratio.to_numpy() == pytest.approx(np.ones(4), abs=0.02)
     assert reduce_replicates(with_se).has_replicates is False

@@ -103,19 +103,19 @@ def test_models_are_asked_the_same_pairs_in_every_refit(small: Records) -> None:
     found = sensitivity(lonely, "additive", drop=[], groups={"m3": ["m3"]}, jobs=1)
     left = small.subset(~own & ~cell, name="left")
     pairs = table[["language", "task"]].drop_duplicates()
-    asked = fit(left, "additive", pairs=pairs).ranking().set_index("model")["score_mean"]
+    asked = fit(left, "additive", pairs=pairs).ranking(detail=True).set_index("model")["score_mean"]
     pd.testing.assert_series_equal(
         scores_after(found), asked.loc[["m1", "m2"]], check_names=False, rtol=1e-9
     )
     # Negative control: on the pairs of the rest alone both score differently.
-    other = fit(left, "additive").ranking().set_index("model")["score_mean"]
+    other = fit(left, "additive").ranking(detail=True).set_index("model")["score_mean"]
     assert (asked - other).abs().min() > 0.1
 
 
 def test_a_language_that_is_left_out_takes_its_pairs_away(small: Records) -> None:
     found = sensitivity(small, "additive", drop=[], groups={"xa": ["xa"]}, jobs=1)
     kept = small.subset((small.table["language"] != "xa").to_numpy(), name="kept")
-    there = fit(kept, "additive").ranking().set_index("model")["score_mean"]
+    there = fit(kept, "additive").ranking(detail=True).set_index("model")["score_mean"]
     pd.testing.assert_series_equal(
         scores_after(found), there.loc[["m1", "m2", "m3"]], check_names=False, rtol=1e-9
     )
@@ -127,12 +127,16 @@ def test_the_fit_to_all_records_has_the_chosen_pairs_too(small: Records, tmp_pat
     moves = found.moves[found.moves["quantity"] == "standardised_score"].set_index("level")
     kept = small.subset((small.table["language"] != "xb").to_numpy(), name="kept")
     for column, records in (("mean_before", small), ("mean_after", kept)):
-        asked = fit(records, "additive", pairs=two).ranking().set_index("model")["score_mean"]
+        asked = (
+            fit(records, "additive", pairs=two)
+            .ranking(detail=True)
+            .set_index("model")["score_mean"]
+        )
         pd.testing.assert_series_equal(
             moves[column].sort_index(), asked.sort_index(), check_names=False, rtol=1e-9
         )
     # Negative control: on all pairs the models score differently.
-    everywhere = fit(small, "additive").ranking().set_index("model")["score_mean"]
+    everywhere = fit(small, "additive").ranking(detail=True).set_index("model")["score_mean"]
     assert (moves["mean_before"] - everywhere).abs().min() > 0.1
     # Other pairs are another run.
     folder = found.save(tmp_path / "out", figures=False)
@@ -244,7 +248,7 @@ def changed_order(
     """Places by the value of a description in two fits, of the models whose place differs."""
     places = []
     for one in (before, after):
-        table = one.disparity().set_index("model")
+        table = one.disparity(detail=True).set_index("model")
         table = table[table["support"] == "observed"] if "support" in table else table
         places.append(table[f"{quantity}_mean"].rank(ascending=ascending).astype(int))
     old, new = places

@@ -16,8 +16,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
+from bayeseval.checks.figure import checks_figure
 from bayeseval.estimands import pairwise_table, ranking_table
-from bayeseval.fitting.report.check_figure import checks_figure
 from bayeseval.fitting.report.figures import components_figure, disparity_figure, figure_writers
 from bayeseval.fitting.report.model_figures import models_figure, ranks_figure
 from bayeseval.fitting.report.model_tables import ranking_text

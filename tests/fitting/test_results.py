@@ -49,7 +49,7 @@ def check_readable(folder: Path, fit: Fit) -> None:
     assert {"posterior.nc", "run.json"} | TABLES <= files(folder)
     potential = pd.read_csv(folder / "tables" / "language_potential.csv")
     assert list(potential["potential_mean"]) == pytest.approx(
-        list(fit.potential()["potential_mean"])
+        list(fit.potential(detail=True)["potential_mean"])
     )
 
 

@@ -18,7 +18,7 @@ from bayeseval._typing import Floats
 from bayeseval.checks.advice import Situation, advised
 from bayeseval.checks.calibration import calibration_check, influence_check, left_out
 from bayeseval.checks.connections import connection_check
-from bayeseval.checks.container import Check, Checks
+from bayeseval.checks.container import Check, Checks, FitLabel
 from bayeseval.checks.gaussian import why_no_closed_form
 from bayeseval.checks.independence import independence_check
 from bayeseval.checks.powerscale import sensitivity_check
@@ -32,7 +32,7 @@ from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.frames import draws_of
 from bayeseval.estimands.predict import replicate_scores
 
-__all__ = ["Check", "Checks", "predictive_groups", "run_checks"]
+__all__ = ["Check", "Checks", "FitLabel", "predictive_groups", "run_checks"]
 
 Bounds = Mapping[str, tuple[float | None, float | None]]
 

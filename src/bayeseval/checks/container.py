@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 import pandas as pd
 
-__all__ = ["FAIL", "WARN", "Check", "Checks", "judge", "p_text", "two_numbers"]
+from bayeseval.output.language_names import add_language_names
+from bayeseval.output.numbers import in_units
+from bayeseval.output.result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["FAIL", "WARN", "Check", "Checks", "FitLabel", "judge", "p_text", "two_numbers"]
 
 Status = Literal["pass", "warn", "fail", "not applicable"]
+_STATUSES: Final = ("pass", "warn", "fail", "not applicable")
 
 # Of a true model one check in forty warns. A posterior predictive p-value is a mean over
 # draws, which keeps to twice this at most (Meng 1994, "Posterior predictive p-values",
@@ -58,8 +66,33 @@ class Check:
     command: str = ""
 
 
-@dataclass(frozen=True, eq=False)
-class Checks:
+@dataclass(frozen=True)
+class FitLabel:
+    """Which fit was checked, as figures say it.
+
+    Attributes
+    ----------
+    subtitle : str
+        Benchmark, model and engine.
+    gate_status : str
+        ``fail`` marks everything.
+    unit : str
+        Unit of the scores; empty where it is not known.
+    exponent : int
+        Power of ten that the scores are shown in.
+    language_names : mapping of str to str
+        Code to name.
+    """
+
+    subtitle: str = ""
+    gate_status: str = "not applicable"
+    unit: str = ""
+    exponent: int = 0
+    language_names: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Checks(Result):
     """All checks of a fit, with what they are drawn from.
 
     Attributes
@@ -70,10 +103,13 @@ class Checks:
     details : dict of str to pandas.DataFrame
         ``influential_records``, ``prior_sensitivity``, ``calibration`` (ECDF of the
         PIT values with its band) and ``sd_by_language`` (observed and replicated).
+    fit : FitLabel
+        Which fit was checked, for figures.
     """
 
     table: pd.DataFrame
     details: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    fit: FitLabel = field(default_factory=FitLabel)
 
     @classmethod
     def of(cls, checks: Sequence[Check], details: Mapping[str, pd.DataFrame]) -> Checks:
@@ -85,11 +121,66 @@ class Checks:
         """Outcome of one check."""
         return str(self.table.set_index("check")["status"][check])
 
-    def __str__(self) -> str:
-        """The table as text."""
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """``checks``, and what they are drawn from, with names of languages."""
+        tables = {"checks": self.table, **self.details}
+        return {
+            name: add_language_names(table, self.fit.language_names)
+            for name, table in tables.items()
+        }
+
+    def summary(self) -> str:
+        """The checks in text: one line each, those that pass in short.
+
+        Returns
+        -------
+        str
+            What ``print`` shows.
+        """
         from bayeseval.checks.words import format_checks
 
         return format_checks(self.table, threshold=WARN)
+
+    def plot(self) -> Figure:
+        """Draw calibration, and sds by language.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            Neither shown nor closed.
+        """
+        from bayeseval.checks.figure import checks_figure
+
+        fit = self.fit
+        return checks_figure(
+            {name: in_units(table, fit.exponent) for name, table in self.tables.items()},
+            subtitle=fit.subtitle,
+            gate_status=fit.gate_status,
+            unit=fit.unit,
+        )
+
+    def figures(self) -> dict[str, Figure]:
+        """Draw the figure of the checks.
+
+        Returns
+        -------
+        dict of str to matplotlib.figure.Figure
+            ``checks``.
+        """
+        return {"checks": self.plot()}
+
+    def _headline(self) -> str:
+        counts = self.table["status"].value_counts()
+        said = ", ".join(f"{counts[status]} {status}" for status in _STATUSES if status in counts)
+        named = list(self.table.loc[self.table["status"].isin(("warn", "fail")), "check"])
+        return f"{said}{': ' * bool(named)}{', '.join(named)}"
+
+    def _main(self) -> pd.DataFrame:
+        return self.table[["check", "status", "sentence"]]
+
+    def _failed(self) -> bool:
+        return self.fit.gate_status == "fail"
 
 
 def judge(p: float) -> Status:

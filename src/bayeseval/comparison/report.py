@@ -49,12 +49,13 @@ def write_comparison(
         f"tables/{name}.csv": partial(write_csv, table) for name, table in tables.items()
     }
     formats = figure_formats(figures)
+    n = len(tables["comparison"])
     if formats:
         figure = comparison_figure(
             tables["comparison"],
             tables["moves"],
             by=str(run["by"]),
-            subtitle=f"{run['benchmark']}, {len(tables['comparison'])} models",
+            subtitle=f"{run['benchmark']}, {n} model{'s' * (n != 1)}",
             gate_status="fail" if "fail" in run["gates"].values() else "pass",
         )
         writers |= figure_files("comparison", figure, formats)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from bayeseval import names
 from bayeseval._processes import run_all, sensible_jobs
 from bayeseval._progress import reporting
 from bayeseval._typing import Floats
+from bayeseval.comparison.container import Comparison, identity
 from bayeseval.comparison.scores import Scores, check_cost, score
 from bayeseval.comparison.sentences import comparison_table, moves_table, routes_table, verdict
 from bayeseval.engines import SamplerSettings, cores_of
@@ -27,7 +27,7 @@ from bayeseval.records import load as load_records
 from bayeseval.spec import ModelSpec
 
 if TYPE_CHECKING:
-    from bayeseval._typing import Figures, Progress
+    from bayeseval._typing import Progress
 
 __all__ = [
     "MOST_REFITS",
@@ -43,118 +43,6 @@ SpecSource = str | Path | ModelSpec | Mapping  # type: ignore[type-arg]
 
 #: Refits by NUTS that are done without being asked for, per model.
 MOST_REFITS: Final = 20
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """Models of one table, best predicting first.
-
-    Attributes
-    ----------
-    table : pandas.DataFrame
-        ``spec``, ``elpd``, ``se``, ``elpd_diff`` and ``diff_se`` (model less the best one:
-        zero for the best, negative for the others), ``p_eff`` (log density of the
-        scores within the sample less `elpd`: how much better a model describes scores that
-        it has seen; with effects of single cells it can exceed the number of records, so it
-        is no number of parameters), ``n_bad_k`` (left-out units whose `k_hats` are above
-        0.7), ``method``. A model with a unit that was not computed has no elpd. Natural
-        logarithms, score units.
-    pointwise : pandas.DataFrame
-        Elpd of every left-out unit (row) under every model (column).
-    k_hats : pandas.DataFrame
-        Pareto k-hat behind each; NaN where nothing was importance-sampled, infinite where
-        a refit or a bridge cannot be relied on. A record above 0.7 that no refit was allowed
-        for has no elpd.
-    routes : pandas.DataFrame
-        For records: elpd as in `table` beside that of plain PSIS over all parameters,
-        ``elpd_psis``, and how many of its k-hats are above 0.7, ``n_bad_k_psis``.
-        Empty for groups.
-    moves : pandas.DataFrame
-        What changes between the first model named and every other: ``spec``,
-        ``quantity`` (``language_potential``, ``standardised_score`` and, where both models have
-        a model:language term, ``gap_sd_languages``), ``spearman``, ``kendall``, ``moved`` (the
-        levels that move most, with both ranks).
-    verdict : tuple of str
-        The answer in sentences.
-    by : str
-        What was left out at a time.
-    fits : dict of str to Fit
-        By name, in the order in which they were named.
-    """
-
-    table: pd.DataFrame
-    pointwise: pd.DataFrame
-    k_hats: pd.DataFrame
-    routes: pd.DataFrame
-    moves: pd.DataFrame
-    verdict: tuple[str, ...]
-    by: names.LeftOut
-    fits: Mapping[str, Fit]
-
-    def save(self, folder: str | Path, *, figures: Figures = True, force: bool = False) -> Path:
-        """Write ``run.json``, the tables and the figure; the folder appears whole or not at all.
-
-        Parameters
-        ----------
-        folder : str or Path
-            ``tables/comparison.csv``, ``tables/pointwise.csv``, ``tables/k_hats.csv``,
-            ``tables/moves.csv``, for records ``tables/routes.csv``, and
-            ``figures/comparison.png``.
-        figures : bool, str or sequence of str
-            Whether to draw the figure, or in which formats ("pdf", "png,svg").
-        force : bool
-            Overwrite the results of a different run.
-
-        Raises
-        ------
-        InputError
-            If the folder holds something else or cannot be written.
-        """
-        from bayeseval.comparison.report import write_comparison
-        from bayeseval.output.language_names import add_language_names
-
-        known = next(iter(self.fits.values())).run.get("language_names")
-        tables = {
-            "comparison": self.table,
-            "pointwise": add_language_names(self.pointwise.reset_index(), known),
-            "k_hats": add_language_names(self.k_hats.reset_index(), known),
-            "moves": self.moves,
-        }
-        if len(self.routes):
-            tables["routes"] = self.routes
-        return write_comparison(Path(folder), tables, run=self._run(), figures=figures, force=force)
-
-    def _run(self) -> dict[str, Any]:
-        runs = [one.run for one in self.fits.values()]
-        first = runs[0]
-        return {
-            "benchmark": first["benchmark"],
-            **_identity(runs, self.by),
-            "by": self.by,
-            "pairs": first["pairs"],
-            "models": {name: one.run["engine"] for name, one in self.fits.items()},
-            "gates": {name: one.gate.status for name, one in self.fits.items()},
-            "verdict": list(self.verdict),
-        }
-
-    def __str__(self) -> str:
-        """The table and the verdict."""
-        from bayeseval.comparison.report import format_comparison
-
-        return format_comparison(self.table, self.verdict, by=self.by)
-
-
-def _identity(runs: Sequence[Mapping[str, Any]], by: names.LeftOut) -> dict[str, Any]:
-    """What makes two comparisons the same: the first fit's table and pairs, all specs, `by`."""
-    first = runs[0]
-    spec_hashes = "".join(str(run["spec_hash"]) for run in runs)
-    return {
-        "data_hash": first["data_hash"],
-        "spec_hash": hashlib.sha256(f"{by}{spec_hashes}".encode()).hexdigest(),
-        "engine": "compare",
-        "seed": first["seed"],
-        "pairs_hash": first["pairs_hash"],
-    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +66,7 @@ class PreparedComparison:
     @property
     def identity(self) -> dict[str, Any]:
         """What :meth:`Comparison.save` will write of the identity."""
-        return _identity([one.identity for one in self.fits], self.by)
+        return identity([one.identity for one in self.fits], self.by)
 
     @property
     def default_folder(self) -> Path:
@@ -220,6 +108,9 @@ class PreparedComparison:
         done = self._make(ready or {}, jobs=jobs, tell=tell)
         scores = self._scores(done, jobs=jobs, tell=tell)
         ranked = comparison_table(scores)
+        gates = {name: fit.gate.status for name, fit in done.items()}
+        if "fail" in gates.values():
+            ranked["gate"] = ranked["spec"].map(gates)
         moves = moves_table(done)
         notes = [note for one in scores.values() for note in one.notes]
         table = self.fits[0].records

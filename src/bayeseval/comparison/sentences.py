@@ -206,10 +206,10 @@ def _is_close(difference: float, error: float) -> bool:
 def _bought(fits: Mapping[str, Fit]) -> list[str]:
     """What the terms that the first model lacks take of the variance."""
     first, *others = fits
-    base = fits[first].components().set_index("component")
+    base = fits[first].components(detail=True).set_index("component")
     sentences = []
     for name in others:
-        parts = fits[name].components().set_index("component")
+        parts = fits[name].components(detail=True).set_index("component")
         scales = [str(table["scale"].iloc[0]) for table in (parts, base)]
         if scales[0] != scales[1]:
             sentences.append(

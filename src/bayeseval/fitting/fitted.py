@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 from bayeseval import names
 from bayeseval.design import restore_design
 from bayeseval.errors import DesignError, InputError
-from bayeseval.fitting.gate import Gate
+from bayeseval.fitting.plots import Plots
+from bayeseval.fitting.views import Views
+from bayeseval.output.result import Result
 from bayeseval.spec import AUTO, ModelSpec, load_spec
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ _GATE_WORDS = {"pass": "passed", "fail": "failed", "not applicable": "not applic
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Fit:
+class Fit(Views, Plots, Result):
     """A fitted model: the posterior, how it was made, and the views of it.
 
     The tables that its methods return carry ``ci_kind``, ``ci_prob`` and ``gate`` in
@@ -55,207 +57,58 @@ class Fit:
     run: Mapping[str, Any]
 
     @property
-    def gate(self) -> Gate:
-        """The convergence gate's outcome."""
-        return Gate.from_dict(self.run["gate"])
-
-    @property
     def spec(self) -> ModelSpec:
         """The spec that was fitted."""
         return load_spec(dict(self.run["spec"]))
 
-    def __repr__(self) -> str:
-        """Which fit this is, in one line; first of all that it did not converge."""
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The tables of the result folder with all their columns, by name of the file."""
+        from bayeseval.fitting.report.tables import result_tables
+
+        made = result_tables(
+            self.data,
+            gate_status=self.gate.status,
+            language_names=self.run.get("language_names"),
+        )
+        return {Path(path).stem: table for path, table in made.items()}
+
+    def summary(self, *, ci_prob: float = names.CI_PROB) -> str:
+        """Ranking of models, potentials and components in text; what ``print(fit)`` shows.
+
+        Parameters
+        ----------
+        ci_prob : float
+            Probability of the equal-tailed intervals.
+
+        Returns
+        -------
+        str
+            What the command line prints of a fit, without the checks.
+        """
+        from bayeseval.fitting.report.terminal import format_results
+
+        return format_results(self.data, self.run, ci_prob=ci_prob)
+
+    def _headline(self) -> str:
         run, levels = self.run, self.run["levels"]
-        parts = [
-            str(run["benchmark"]),
-            f"model {run['spec']['name']}",
-            f"engine {run['engine']}",
-            ", ".join(
-                [f"{run['n_records']:,} records"]
-                + [f"{levels[factor]:,} {factor}s" for factor in names.FACTORS]
-            ),
-            f"gate {_GATE_WORDS[self.gate.status]}",
-        ]
-        if self.gate.status == "fail":
-            parts.insert(0, "NOT CONVERGED")
-        return f"Fit({'; '.join(parts)})"
+        counts = [f"{run['n_records']:,} records"]
+        counts += [f"{levels[factor]:,} {factor}s" for factor in names.FACTORS]
+        return "; ".join(
+            [
+                str(run["benchmark"]),
+                f"model {run['spec']['name']}",
+                f"engine {run['engine']}",
+                ", ".join(counts),
+                f"gate {_GATE_WORDS[self.gate.status]}",
+            ]
+        )
 
-    def _view(self, table: pd.DataFrame, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
-        """Move what all rows share from a table's columns to its ``attrs``; name languages.
+    def _main(self) -> pd.DataFrame:
+        return self.ranking()
 
-        A failed gate is a column as well, so that it goes wherever the numbers go.
-        """
-        from bayeseval.output.language_names import add_language_names
-
-        shared = {"ci_kind": names.CI_KIND, "ci_prob": ci_prob, "gate": self.gate.status}
-        view = add_language_names(table, self.run.get("language_names"))
-        view = view.drop(columns=[name for name in shared if name in view.columns])
-        if self.gate.status == "fail":
-            view = view.assign(gate=self.gate.status)
-        view.attrs.update(shared)
-        return view
-
-    def potential(self, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
-        """Language potential with intervals and ranks (paper 000, Eq. 3).
-
-        Parameters
-        ----------
-        ci_prob : float
-            Probability of the equal-tailed intervals.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row per language, highest first; the columns of
-            ``tables/language_potential.csv``. Score units.
-        """
-        from bayeseval.fitting.report.tables import potential_view
-
-        known = self.run.get("language_names")
-        return self._view(potential_view(self.data, known, ci_prob=ci_prob), ci_prob)
-
-    def ranking(self, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
-        """Models ranked by their expected scores on the common pairs.
-
-        Parameters
-        ----------
-        ci_prob : float
-            Probability of the equal-tailed intervals and of the simultaneous rank sets.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row per model, best first; the columns of ``tables/model_ranking.csv``.
-            Score units; PRR are ratios.
-        """
-        from bayeseval.estimands import ranking_table
-
-        return self._view(ranking_table(self.data, ci_prob=ci_prob), ci_prob)
-
-    def by_language(self, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
-        """Every model in every language: its PRR there, and its gap to the potential.
-
-        Parameters
-        ----------
-        ci_prob : float
-            Probability of the equal-tailed intervals.
-
-        Returns
-        -------
-        pandas.DataFrame
-            The columns of ``tables/model_language.csv``; gaps in score units.
-        """
-        from bayeseval.estimands import model_language_table
-
-        return self._view(model_language_table(self.data, ci_prob=ci_prob), ci_prob)
-
-    def disparity(
-        self,
-        *,
-        flavour: names.Flavour = "observed",
-        support: names.Support = "observed",
-        ci_prob: float = names.CI_PROB,
-    ) -> pd.DataFrame:
-        """The published description: Mean-, Std- and CV-PRR (paper 000, Eq. 4 and 5).
-
-        It takes scores as exact and describes models on different pairs, so it ranks
-        nobody; :meth:`ranking` does.
-
-        Parameters
-        ----------
-        flavour : {"observed", "latent"}
-            Ratios of observed scores, or of expected scores.
-        support : {"observed", "common"}
-            The pairs a model was tested on, or the common pairs (expected scores only).
-        ci_prob : float
-            Probability of the equal-tailed intervals.
-
-        Returns
-        -------
-        pandas.DataFrame
-            The columns of ``tables/model_disparity.csv``; ratios.
-        """
-        from bayeseval.estimands import disparity_table
-
-        table = disparity_table(self.data, flavour=flavour, support=support, ci_prob=ci_prob)
-        return self._view(table, ci_prob)
-
-    # The name of version 0.1.
-    prr = disparity
-
-    def components(self, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
-        """Variance components and their shares of the total variance.
-
-        Parameters
-        ----------
-        ci_prob : float
-            Probability of the equal-tailed intervals.
-
-        Returns
-        -------
-        pandas.DataFrame
-            The columns of ``tables/variance_components.csv``; its ``scale`` is that of the sds.
-        """
-        from bayeseval.estimands import components_table
-
-        return self._view(components_table(self.data, ci_prob=ci_prob), ci_prob)
-
-    def covariates(self, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
-        """Slopes of covariates, and the share of the languages' variance they explain.
-
-        Parameters
-        ----------
-        ci_prob : float
-            Probability of the equal-tailed intervals.
-
-        Returns
-        -------
-        pandas.DataFrame
-            The columns of ``tables/covariates.csv``; empty without covariates.
-        """
-        from bayeseval.estimands import covariates_table
-
-        return self._view(covariates_table(self.data, ci_prob=ci_prob), ci_prob)
-
-    def pairwise(
-        self, quantity: str = names.STANDARDISED_SCORE, *, ci_prob: float = names.CI_PROB
-    ) -> pd.DataFrame:
-        """Differences of all pairs of models in one quantity.
-
-        Parameters
-        ----------
-        quantity : str
-            A posterior variable on the dimension ``model``: ``standardised_score``,
-            ``gap_sd_languages`` or ``model_effect``.
-        ci_prob : float
-            Probability of the equal-tailed intervals.
-
-        Returns
-        -------
-        pandas.DataFrame
-            The columns of ``tables/pairwise_models.csv``.
-        """
-        from bayeseval.estimands import pairwise_table
-
-        return self._view(pairwise_table(self.data, [quantity], ci_prob=ci_prob), ci_prob)
-
-    def ranks(self, quantity: str = names.LANGUAGE_POTENTIAL) -> pd.DataFrame:
-        """Probability of every rank of every level; 1 is best.
-
-        Parameters
-        ----------
-        quantity : str
-            ``language_potential``, ``standardised_score`` or ``gap_sd_languages``.
-
-        Returns
-        -------
-        pandas.DataFrame
-            The columns of ``tables/rank_probabilities.csv``.
-        """
-        from bayeseval.estimands import rank_probability_table
-
-        return self._view(rank_probability_table(self.data, [quantity]))
+    def _failed(self) -> bool:
+        return self.gate.status == "fail"
 
     def leave_one_out(
         self,
@@ -317,7 +170,8 @@ class Fit:
             failures what they mean and the next command. About a second on MEGA; the same
             numbers whenever it is asked for.
         """
-        from bayeseval.checks import run_checks
+        from bayeseval.checks import FitLabel, run_checks
+        from bayeseval.fitting.report.model_tables import shown_exponent
 
         design, reason = None, ""
         try:
@@ -327,7 +181,7 @@ class Fit:
         bounds, seed = self.run.get("bounds"), int(self.run["seed"])
         # A model that auto put together has no file that a command could name.
         chosen = str(self.run["spec"].get("summary", "")).startswith("Chosen by auto")
-        return run_checks(
+        made = run_checks(
             self.data,
             design,
             bounds=bounds,
@@ -338,6 +192,13 @@ class Fit:
             options=str(self.run.get("source_options", "")),
             model=AUTO if chosen else str(self.run["spec"]["name"]),
         )
+        label = FitLabel(
+            **self._which(),
+            unit=self._unit(),
+            exponent=shown_exponent(self.data),
+            language_names=self.run.get("language_names") or {},
+        )
+        return replace(made, fit=label)
 
     def with_predictive(self, *, draws: int = 500) -> Fit:
         """Add prior draws, and tables that prior and posterior predict, for ArviZ's plots.

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -101,7 +101,7 @@ def write_forecast(
     if len(check):
         writers[_CHECK] = partial(write_csv, check.assign(gate=gate_status))
     if formats:
-        said = {
+        said: dict[str, Any] = {
             "covariate": covariate,
             "subtitle": subtitle,
             "gate_status": gate_status,
@@ -128,6 +128,7 @@ def forecast_figure(
     gate_status: str,
     languages: Sequence[str] = (),
     unit: str = "",
+    figsize: tuple[float, float] | None = None,
 ) -> Figure:
     """Potential against the covariate: line with band, languages with records and without.
 
@@ -135,6 +136,8 @@ def forecast_figure(
     ----------
     table, line, covariate, subtitle, gate_status, languages, unit
         See :func:`write_forecast`.
+    figsize : tuple of float, optional
+        Width and height in inches.
     """
     from bayeseval.output._labels import place_labels
 
@@ -151,6 +154,7 @@ def forecast_figure(
             f"languages with records.{_FILLED if languages else ''}"
         ),
         gate_status=gate_status,
+        figsize=figsize,
     )
     axes = figure.add_subplot()
     x = line["covariate"]

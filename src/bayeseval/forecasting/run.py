@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -28,10 +28,13 @@ from bayeseval.forecasting.check import check_forecasts
 from bayeseval.languages.matching import understand
 from bayeseval.output.language_names import add_language_names
 from bayeseval.output.numbers import score_unit
+from bayeseval.output.result import Result
 from bayeseval.records import Covariate, Records
 from bayeseval.spec import CovariateTerm, ModelSpec
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from bayeseval.estimands.container import PosteriorArrays
 
 __all__ = ["Forecast", "forecast"]
@@ -40,8 +43,8 @@ __all__ = ["Forecast", "forecast"]
 _ALIKE: Final = 0.25
 
 
-@dataclass(frozen=True, eq=False)
-class Forecast:
+@dataclass(frozen=True, eq=False, repr=False)
+class Forecast(Result):
     """Potentials of all languages that the covariate knows.
 
     Attributes
@@ -51,7 +54,7 @@ class Forecast:
         ``observed`` (it has records), the covariate's raw value, ``potential_{mean,sd,lower,
         upper}`` (score units), ``rank_{mean,median,lower,upper}`` among all,
         ``p_lowest_quarter``, ``extrapolation`` (the value is outside the range of the
-        languages with records), ``ci_kind``, ``ci_prob``.
+        languages with records), ``ci_kind``, ``ci_prob``; ``gate`` if that of the fit failed.
     check : pandas.DataFrame
         How forecasts of left-out languages did, see
         :func:`bayeseval.forecasting.check_forecasts`; empty when that was not asked for or has
@@ -81,8 +84,22 @@ class Forecast:
     languages: tuple[str, ...] = ()
     unit: str = ""
 
-    def __str__(self) -> str:
-        """What a person wants to read."""
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The tables of the folder with the gate of the fit."""
+        tables = {"forecast": self.table.assign(gate=self.gate)}
+        return tables | (
+            {"forecast_check": self.check.assign(gate=self.gate)} if len(self.check) else {}
+        )
+
+    def summary(self) -> str:
+        """Forecasts and how such forecasts did, in text.
+
+        Returns
+        -------
+        str
+            What ``print`` shows.
+        """
         from bayeseval.forecasting.report import format_forecast
 
         return format_forecast(
@@ -111,6 +128,81 @@ class Forecast:
             figures=figures,
             unit=self.unit,
         )
+
+    def _drawn(self) -> dict[str, Any]:
+        return {
+            "covariate": self.covariate,
+            "subtitle": self.subtitle,
+            "gate_status": self.gate,
+            "languages": self.languages,
+            "unit": self.unit,
+        }
+
+    def plot(self, *, figsize: tuple[float, float] | None = None) -> Figure:
+        """Draw potentials against the covariate.
+
+        Parameters
+        ----------
+        figsize : tuple of float, optional
+            Width and height in inches.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            Neither shown nor closed.
+        """
+        from bayeseval.forecasting.report import forecast_figure
+
+        return forecast_figure(self.table, self.line, **self._drawn(), figsize=figsize)
+
+    def plot_map(self) -> Figure | None:
+        """Draw potentials where languages are spoken.
+
+        Returns
+        -------
+        matplotlib.figure.Figure or None
+            Neither shown nor closed; None if no language has a known place.
+        """
+        from bayeseval.forecasting.map import map_figure
+
+        return map_figure(self.table, **self._drawn())
+
+    def figures(self) -> dict[str, Figure]:
+        """Draw the figures of the folder.
+
+        Returns
+        -------
+        dict of str to matplotlib.figure.Figure
+            ``forecast``, ``forecast_by_script`` and, where places are known, ``forecast_map``.
+        """
+        from bayeseval.forecasting.report import script_figure
+
+        made = {
+            "forecast": self.plot(),
+            "forecast_by_script": script_figure(self.table, **self._drawn()),
+            "forecast_map": self.plot_map(),
+        }
+        return {name: figure for name, figure in made.items() if figure is not None}
+
+    def _headline(self) -> str:
+        new = int((~self.table["observed"].astype(bool)).sum())
+        return f"{self.subtitle}; {new} languages without records forecast from {self.covariate}"
+
+    def _main(self) -> pd.DataFrame:
+        table = self.table
+        rows = (
+            table[table[names.LANGUAGE].isin(self.languages)]
+            if self.languages
+            else table[~table["observed"].astype(bool)]
+        )
+        ends = [f"potential_{end}" for end in ("mean", "lower", "upper")]
+        ranks = [f"rank_{part}" for part in ("median", "lower", "upper")]
+        shown = [names.LANGUAGE, "language_name", self.covariate, *ends, *ranks]
+        shown += ["p_lowest_quarter", "extrapolation", "gate"]
+        return rows[[name for name in shown if name in rows]]
+
+    def _failed(self) -> bool:
+        return self.gate == "fail"
 
 
 def forecast(
@@ -199,8 +291,11 @@ def forecast(
         with reporting(progress) as report:
             checked, reason = _checked(fit, seed=seed, progress=report)
         notes += [f"no check of the forecasts: {reason}"] if reason else []
+    named = add_language_names(finish(table, ci_prob), _names(fit, table), after=names.LANGUAGE)
+    if fit.gate.status == "fail":
+        named["gate"] = fit.gate.status
     return Forecast(
-        table=add_language_names(finish(table, ci_prob), _names(fit, table), after=names.LANGUAGE),
+        table=named,
         check=checked,
         line=_line(arrays, all_values, ci_prob),
         covariate=term.name,

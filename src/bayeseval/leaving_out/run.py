@@ -8,12 +8,12 @@ all fits, less those of a language or task that is left out.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from bayeseval._processes import run_all, sensible_jobs
@@ -21,13 +21,12 @@ from bayeseval._progress import reporting
 from bayeseval.engines import SamplerSettings, cores_of
 from bayeseval.errors import InputError
 from bayeseval.estimands.moves import (
-    level_moves,
     read_quantity,
     reported_quantities,
 )
-from bayeseval.fitting.fitted import Fit
-from bayeseval.fitting.gate import GATE_FAILED, Gate, warn_of_gates
+from bayeseval.fitting.gate import warn_of_gates
 from bayeseval.fitting.prepared import Prepared, prepare
+from bayeseval.leaving_out.container import Sensitivity, identity
 from bayeseval.leaving_out.refits import Job, all_moves, labelled_pairs, refit, refit_rows
 from bayeseval.leaving_out.selection import Part, choose_parts, outlying
 from bayeseval.records import PairSource, Records, TableSource
@@ -35,151 +34,9 @@ from bayeseval.records import load as load_records
 from bayeseval.spec import AUTO, ModelSpec
 
 if TYPE_CHECKING:
-    from bayeseval._typing import Figures, Progress
+    from bayeseval._typing import Progress
 
 __all__ = ["PreparedSensitivity", "Sensitivity", "prepare_sensitivity", "sensitivity"]
-
-
-@dataclass(frozen=True, eq=False)
-class Sensitivity:
-    """What changes when part of a table is left out.
-
-    Attributes
-    ----------
-    table : pandas.DataFrame
-        One row per refit and quantity: ``drop`` (``language``, ``task``, ``model``,
-        ``group`` or ``outliers``), ``without`` (what was left out), ``n_dropped`` and
-        ``n_records`` (left), ``status`` (``fitted``, ``gate failed``, ``not identified``
-        or ``not fitted``), ``reason``, ``quantity``, ``n_levels`` (in both fits),
-        ``spearman`` and ``kendall`` of the posterior means, ``n_rank_changes`` (levels
-        whose median rank among the common ones differs; missing of point estimates),
-        ``common_shift`` (mean change
-        over the levels), ``largest_change`` (the largest change beyond the common one, in
-        the quantity's units), ``largest_change_sd`` (in posterior sds) and
-        ``largest_change_level``, ``moved`` (the levels whose ranks move most, with
-        intervals). A refit that failed has one row, without a quantity.
-    moves : pandas.DataFrame
-        Means, sds and rank intervals of every level before and after, by refit.
-    outliers : pandas.DataFrame
-        The records left out for their residuals: ``model``, ``language``, ``task``,
-        ``score``, ``residual``; empty when none were asked for.
-    fit : Fit
-        The fit to all records.
-    groups : dict of str to list of str
-        Levels, or patterns, by name of the group.
-    gates : dict of str to Gate
-        Outcome of the convergence gate by name of the fit: ``all records``, and
-        ``without ...`` for every refit that was made.
-    """
-
-    table: pd.DataFrame
-    moves: pd.DataFrame
-    outliers: pd.DataFrame
-    fit: Fit
-    groups: Mapping[str, Sequence[str]]
-    gates: Mapping[str, Gate]
-
-    @property
-    def verdict(self) -> tuple[str, ...]:
-        """The answer in sentences."""
-        from bayeseval.leaving_out.report import sensitivity_sentences
-
-        failed = [f"{GATE_FAILED[0].upper()}{GATE_FAILED[1:]}."]
-        return (
-            *(failed if self.fit.gate.status == "fail" else ()),
-            *sensitivity_sentences(self.table),
-        )
-
-    def save(self, folder: str | Path, *, figures: Figures = True, force: bool = False) -> Path:
-        """Write ``run.json``, tables and the figure; the folder appears whole or not at all.
-
-        Parameters
-        ----------
-        folder : str or Path
-            ``tables/sensitivity.csv``, ``tables/moves.csv``, ``tables/outliers.csv`` where
-            there are any, ``figures/sensitivity.png``.
-        figures : bool, str or sequence of str
-            Whether to draw the figure, or in which formats ("pdf", "png,svg"); there is none of
-            point estimates, which have no ranks.
-        force : bool
-            Overwrite the results of a different run.
-
-        Raises
-        ------
-        InputError
-            If the folder holds something else or cannot be written.
-        """
-        from bayeseval.leaving_out.report import write_sensitivity
-        from bayeseval.output.language_names import add_language_names
-
-        known = self.fit.run.get("language_names")
-        tables = {"sensitivity": self.table, "moves": self.moves}
-        if len(self.outliers):
-            tables["outliers"] = self.outliers
-        tables = {name: add_language_names(table, known) for name, table in tables.items()}
-        return write_sensitivity(
-            Path(folder),
-            tables,
-            ranks=None if self.fit.run["engine"] == "ml" else self._ranks(),
-            run=self._run(),
-            language_names=known,
-            figures=figures,
-            force=force,
-        )
-
-    def _ranks(self) -> pd.DataFrame:
-        """Median and interval of the ranks in the fit to all records."""
-        parts = []
-        for name in reported_quantities(self.fit.data):
-            quantity = read_quantity(self.fit.data, name)
-            same = level_moves(quantity, quantity)
-            ranks = same[["lower_before", "median_before", "upper_before"]]
-            ranks.columns = pd.Index(["lower", "median", "upper"])
-            parts.append(ranks.rename_axis("level").reset_index().assign(quantity=name))
-        return pd.concat(parts, ignore_index=True)
-
-    def _run(self) -> dict[str, Any]:
-        run = self.fit.run
-        return {
-            "benchmark": run["benchmark"],
-            **_identity(run, self.table["drop"] + "=" + self.table["without"], self.groups),
-            "fitted_with": run["engine"],
-            "spec": run["spec"],
-            "gate": run["gate"],
-            "groups": _sorted(self.groups),
-            "pairs": run["pairs"],
-            "verdict": list(self.verdict),
-        }
-
-    def __str__(self) -> str:
-        """Summary, outliers and verdict as text."""
-        from bayeseval.leaving_out.report import format_sensitivity
-
-        return format_sensitivity(
-            self.table,
-            self.outliers,
-            self.verdict,
-            language_names=self.fit.run.get("language_names"),
-        )
-
-
-def _sorted(groups: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    return {name: sorted(levels) for name, levels in sorted(groups.items())}
-
-
-def _identity(
-    run: Mapping[str, Any], asked: Iterable[str], groups: Mapping[str, Sequence[str]]
-) -> dict[str, Any]:
-    """What makes two analyses the same: that of the fit to all records, and what is left out."""
-    dropped = "|".join(sorted(set(asked)))
-    said = f"{run['spec_hash']}{run['engine']}{dropped}{_sorted(groups) or ''}"
-    return {
-        "data_hash": run["data_hash"],
-        "spec_hash": hashlib.sha256(said.encode()).hexdigest(),
-        "engine": "sensitivity",
-        "seed": run["seed"],
-        "pairs_hash": run["pairs_hash"],
-    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +68,7 @@ class PreparedSensitivity:
         """What :meth:`Sensitivity.save` will write of the identity."""
         asked = [f"{part.drop}={part.label}" for part in self.parts]
         asked += [] if self.n_outliers is None else [f"outliers={_largest(self.n_outliers)}"]
-        return _identity(self.whole.identity, asked, self.groups)
+        return identity(self.whole.identity, asked, self.groups)
 
     @property
     def default_folder(self) -> Path:
@@ -256,8 +113,12 @@ class PreparedSensitivity:
         )
         done = list(zip(parts, refits, strict=True))
         gates = {f"without {part.label}": one.gate for part, one in done if one.gate is not None}
+        rows = pd.DataFrame([row for part, one in done for row in refit_rows(table, part, one)])
+        failed = (rows["status"] == "gate failed") | (base.gate.status == "fail")
+        if failed.any():
+            rows["gate"] = np.where(failed, "fail", base.gate.status)
         return Sensitivity(
-            table=pd.DataFrame([row for part, one in done for row in refit_rows(table, part, one)]),
+            table=rows,
             moves=all_moves(done),
             outliers=outliers,
             fit=base,

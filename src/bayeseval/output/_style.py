@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache, partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, ParamSpec, TypeVar, cast
 
 from bayeseval._typing import Figures
 from bayeseval.errors import InputError
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = [
@@ -33,11 +34,13 @@ __all__ = [
     "figure_files",
     "figure_formats",
     "figure_names",
+    "mark_gate",
     "new_figure",
     "plain",
     "save_figure",
     "shorten",
     "styled",
+    "whole_figure",
 ]
 
 # Okabe and Ito's colours, which stay apart for all common kinds of colour blindness.
@@ -85,6 +88,7 @@ _TITLE = (12.0, 0.24, 9.2)
 _SUBTITLE = (9.0, 0.19, 13.0)
 _CAPTION = (7.5, 0.155, 16.5)
 _STAMP_HEIGHT = 0.26
+_LEAST_ROOM = 0.6
 _STAMP = "Convergence gate failed: do not rely on these numbers"
 
 _P = ParamSpec("_P")
@@ -121,6 +125,7 @@ def new_figure(
     subtitle: str,
     caption: str,
     gate_status: str,
+    figsize: tuple[float, float] | None = None,
 ) -> Figure:
     """Make a figure with its header and caption, and room for axes between them.
 
@@ -134,6 +139,8 @@ def new_figure(
         How to read it; wrapped to the width.
     gate_status : str
         ``fail`` stamps the figure.
+    figsize : tuple of float, optional
+        Width and height of the whole figure in inches, in the place of `width` and `height`.
 
     Returns
     -------
@@ -141,22 +148,31 @@ def new_figure(
         With a constrained layout that keeps axes off header and caption.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    room = width - 2 * _MARGIN
+    if figsize is not None:
+        width = figsize[0]
+    room = max(width - 2 * _MARGIN, _MARGIN)
     title_lines = textwrap.wrap(title, int(room * _TITLE[2]))
     subtitle_lines = textwrap.wrap(subtitle, int(room * _SUBTITLE[2]))
     caption_lines = textwrap.wrap(caption, int(room * _CAPTION[2]))
     header = len(title_lines) * _TITLE[1] + len(subtitle_lines) * _SUBTITLE[1] + 2 * _MARGIN
     header += _STAMP_HEIGHT + _MARGIN / 2 if gate_status == "fail" else 0.0
     footer = len(caption_lines) * _CAPTION[1] + 1.5 * _MARGIN
+    if figsize is not None:
+        height = figsize[1] - header - footer
+        if height < _LEAST_ROOM:
+            least = header + _LEAST_ROOM + footer
+            raise InputError(
+                f"figsize {figsize[0]:g} x {figsize[1]:g} inches leaves no room below the header; "
+                f"at this width the height is at least {least:.1f}"
+            )
     total = header + height + footer
 
     layout = ConstrainedLayoutEngine(
         rect=(_MARGIN / width, footer / total, 1 - 2 * _MARGIN / width, height / total)
     )
-    figure = Figure(figsize=(width, total), layout=layout, facecolor="white")
+    figure = _figure_class()(figsize=(width, total), layout=layout, facecolor="white")
     FigureCanvasAgg(figure)
 
     top = total - _MARGIN
@@ -241,9 +257,43 @@ def figure_names(*names: str) -> tuple[str, ...]:
     return tuple(f"figures/{name}.{format}" for name in names for format in FIGURE_FORMATS)
 
 
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure in the format that the file name ends with, without the time of day."""
-    format = path.suffix.removeprefix(".") or FIGURE_FORMATS[0]
+@lru_cache(maxsize=1)
+def _figure_class() -> type[Figure]:
+    """A figure that notebooks show without pyplot, which would register its own way."""
+    from io import BytesIO
+
+    from matplotlib.figure import Figure
+
+    class NotebookFigure(Figure):
+        def _repr_png_(self) -> bytes:
+            buffer = BytesIO()
+            save_figure(self, buffer)
+            return buffer.getvalue()
+
+    return NotebookFigure
+
+
+def whole_figure(axes: Axes) -> Figure:
+    """The figure that axes stand in, also where a part of it is a figure of its own."""
+    figure = axes.figure
+    while (parent := getattr(figure, "figure", figure)) is not figure:
+        figure = parent
+    return cast("Figure", figure)
+
+
+def mark_gate(axes: Axes, gate_status: str) -> None:
+    """Say above single axes that the gate failed, where there is no header to say it."""
+    if gate_status == "fail":
+        axes.set_title(_STAMP, color=WARNING, weight="bold", size=9.0)
+
+
+def save_figure(figure: Figure, path: Path | BinaryIO) -> None:
+    """Write a figure in the format that the file name ends with, without the time of day.
+
+    Into a stream it is written as PNG.
+    """
+    format = path.suffix.removeprefix(".") if isinstance(path, Path) else ""
+    format = format or FIGURE_FORMATS[0]
     dates: Mapping[str, Any] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
     with _style(), warnings.catch_warnings():
         # A label in a script that the font lacks is drawn as boxes; `drawable` has

@@ -111,6 +111,7 @@ def plan_figure(
     subtitle: str,
     gate_status: str,
     unit: str = "",
+    figsize: tuple[float, float] | None = None,
 ) -> Figure:
     """Sd of the difference of two models over the two facets that vary most.
 
@@ -118,6 +119,8 @@ def plan_figure(
     ----------
     table, best, target_sd, subtitle, gate_status, unit
         See :func:`write_plan`.
+    figsize : tuple of float, optional
+        Width and height in inches.
     """
     grid = table[table["in_grid"]]
     present = table[table["present"]].iloc[0]
@@ -144,6 +147,7 @@ def plan_figure(
             + (". Star: the cheapest design that reaches the target." if best is not None else ".")
         ),
         gate_status=gate_status,
+        figsize=figsize,
     )
     axes = figure.add_subplot()
     if len(shown) == 2:

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
 from bayeseval import names
-from bayeseval._typing import Figures
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.estimands.plan_variances import (
     Facet,
@@ -33,6 +31,7 @@ from bayeseval.estimands.planning import (
 )
 from bayeseval.fitting.fitted import Fit, check_fit
 from bayeseval.fitting.gate import GATE_FAILED, warn_of_gates
+from bayeseval.planning.container import FACETS, Costs, Plan
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,143 +39,9 @@ if TYPE_CHECKING:
 __all__ = ["Costs", "Plan", "plan"]
 
 _MAX_STUDIES = 10_000
-_FACETS = ("seeds", "items", "languages", "tasks")
 # Around the present design; every number is a multiple of what there is.
 _STEPS = (0.25, 0.5, 1.0, 2.0, 4.0)
 _SEEDS = (1, 2, 3, 5, 10, 20)
-# Rows that the terminal shows besides the present design.
-_SHOWN = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """What evaluating one model costs, in any unit of money or time.
-
-    Attributes
-    ----------
-    seed : float
-        One seed on one task: a training run, which serves all languages.
-    item : float
-        One answer: one item, in one language, by one seed. Without a test size an item
-        is a whole test set of the present size.
-    language, task : float
-        Setting up a language, or a task, once.
-    """
-
-    seed: float = 0.0
-    item: float = 0.0
-    language: float = 0.0
-    task: float = 0.0
-
-    def of(self, study: Study, *, test_size: float | None = None) -> float:
-        """Cost of a design.
-
-        It is languages * language + tasks * task + tasks * seeds * seed
-        + languages * tasks * seeds * items * item.
-
-        Parameters
-        ----------
-        study : Study
-            What is not known of it counts once.
-        test_size : float, optional
-            Items in a test set of the present size.
-        """
-        seeds = 1.0 if math.isnan(study.seeds) else study.seeds
-        items = (1.0 if math.isnan(study.items) else study.items) * (test_size or 1.0)
-        return (
-            study.languages * self.language
-            + study.tasks * (self.task + seeds * self.seed)
-            + study.languages * study.tasks * seeds * items * self.item
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """A decision study.
-
-    Attributes
-    ----------
-    table : pandas.DataFrame
-        One row per design, the present one first: ``seeds``, ``items`` (relative to the
-        present test sets), ``languages``, ``tasks``, empty where the fit cannot tell;
-        ``n_items`` with a test size; ``cost``; ``sd_difference_*`` (score units),
-        ``p_correct_*``, ``p_correct_pairs_*``, ``generalisability_*``,
-        ``dependability_*``; ``present``, ``in_grid``, ``reaches_target``, ``best``;
-        ``ci_kind``, ``ci_prob``.
-    best : dict or None
-        The row of the cheapest design of the grid that reaches the targets; None
-        without a target, or when no design reaches it.
-    sentence : str
-        The answer in words.
-    notes : tuple of str
-        What the fit cannot tell.
-    target_sd, target_probability : float or None
-    test_size : float or None
-    fit : Fit
-    """
-
-    table: pd.DataFrame
-    best: dict[str, float] | None
-    sentence: str
-    notes: tuple[str, ...]
-    target_sd: float | None
-    target_probability: float | None
-    test_size: float | None
-    fit: Fit
-
-    @property
-    def _best_row(self) -> int | None:
-        found = np.flatnonzero(self.table["best"])
-        return int(found[0]) if len(found) else None
-
-    def save(self, folder: str | Path, *, figures: Figures = True) -> Path:
-        """Add ``tables/plan.csv`` and ``figures/plan.png`` to the fit's result folder.
-
-        Parameters
-        ----------
-        folder : str or Path
-            The result folder; its other files stay as they are.
-        figures : bool, str or sequence of str
-            Whether to draw the figure, or in which formats ("pdf", "png,svg").
-
-        Returns
-        -------
-        Path
-            The folder.
-
-        Raises
-        ------
-        InputError
-            If it is not a result folder or cannot be written.
-        """
-        from bayeseval.output.numbers import score_unit
-        from bayeseval.planning.report import write_plan
-
-        return write_plan(
-            folder,
-            self.table,
-            best=self._best_row,
-            target_sd=self.target_sd,
-            subtitle=_which(self.fit),
-            gate_status=self.fit.gate.status,
-            figures=figures,
-            unit=score_unit(self.fit.run.get("bounds")),
-        )
-
-    def __str__(self) -> str:
-        """The present design, the designs that answer the question, and the answer."""
-        from bayeseval.output.numbers import score_unit
-        from bayeseval.planning.report import format_plan
-
-        return format_plan(
-            self.table,
-            rows=_shown_rows(self.table, targeted=_targeted(self)),
-            sentence=self.sentence,
-            notes=self.notes,
-            heading=_which(self.fit),
-            test_size=self.test_size,
-            unit=score_unit(self.fit.run.get("bounds")),
-        )
 
 
 def plan(
@@ -274,7 +139,9 @@ def plan(
         reaches_target=reaches,
         best=np.arange(len(table)) == (-1 if row is None else row),
     )
-    numeric = [*_FACETS, *table.columns[place:]]
+    numeric = [*FACETS, *table.columns[place:]]
+    if fit.gate.status == "fail":
+        table["gate"] = fit.gate.status
     best = (
         None
         if row is None
@@ -340,7 +207,7 @@ def _grid(
     test_size: float | None,
 ) -> list[Study]:
     levels = {}
-    for facet in _FACETS:
+    for facet in FACETS:
         here = float(getattr(present, facet))
         given = asked[facet]
         if given is None:
@@ -369,7 +236,7 @@ def _grid(
     number = math.prod(len(values) for values in levels.values())
     if number > _MAX_STUDIES:
         raise InputError(f"the grid has {number} designs, more than {_MAX_STUDIES}; ask for fewer")
-    return [Study(*values) for values in product(*(levels[facet] for facet in _FACETS))]
+    return [Study(*values) for values in product(*(levels[facet] for facet in FACETS))]
 
 
 def _around(
@@ -388,32 +255,6 @@ def _around(
     if here == 1.0 or facet[:-1] in variances.fixed:
         return [here]
     return sorted({float(max(1, round(step * here))) for step in _STEPS})
-
-
-def _targeted(plan: Plan) -> bool:
-    return plan.target_sd is not None or plan.target_probability is not None
-
-
-def _shown_rows(table: pd.DataFrame, *, targeted: bool) -> list[int]:
-    """Present design first, then what answers the question."""
-    grid = table[table["in_grid"] & ~table["present"]]
-    if targeted and table["reaches_target"].any():
-        part = grid[grid["reaches_target"]].sort_values(["cost", "sd_difference_mean"])
-    elif targeted:
-        part = grid.sort_values(["sd_difference_mean", "cost"])
-    else:
-        # One facet at a time.
-        present = table.loc[0, list(_FACETS)].to_numpy(dtype=float)
-        values = grid[list(_FACETS)].to_numpy(dtype=float)
-        known = ~np.isnan(present)
-        part = grid[(values[:, known] != present[known]).sum(axis=1) == 1]
-        return [0, *part.index]
-    return [0, *part.index[:_SHOWN]]
-
-
-def _which(fit: Fit) -> str:
-    run = fit.run
-    return f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}"
 
 
 def _words(row: pd.Series, test_size: float | None) -> str:

@@ -47,6 +47,7 @@ __all__ = [
     "components_figure",
     "disparity_figure",
     "figure_writers",
+    "result_figures",
 ]
 
 
@@ -66,6 +67,46 @@ def figure_writers(
     description: bool = False,
     formats: Sequence[str] = FIGURE_FORMATS[:1],
 ) -> dict[str, Writer]:
+    """Functions that draw the figures of :func:`result_figures` into files.
+
+    Parameters
+    ----------
+    tables, subtitle, gate_status, unit, description
+        As for :func:`result_figures`.
+    formats : sequence of str
+        Endings of the files; a figure is drawn anew for each.
+
+    Returns
+    -------
+    dict of str to callable
+        Path inside the result folder to a function that writes it there.
+    """
+    figures = result_figures(
+        tables,
+        subtitle=subtitle,
+        gate_status=gate_status,
+        unit=unit,
+        description=description,
+    )
+
+    def write(make: Callable[[], Figure], path: Path) -> None:
+        save_figure(make(), path)
+
+    return {
+        f"figures/{key}.{format}": partial(write, make)
+        for key, make in figures.items()
+        for format in formats
+    }
+
+
+def result_figures(
+    tables: Mapping[str, pd.DataFrame],
+    *,
+    subtitle: str,
+    gate_status: GateStatus,
+    unit: str = "",
+    description: bool = False,
+) -> dict[str, Callable[[], Figure]]:
     """Functions that draw the figures of a result folder.
 
     Parameters
@@ -81,13 +122,11 @@ def figure_writers(
         names it; empty where it is not known.
     description : bool
         Whether to draw the published description, Mean-PRR against CV-PRR.
-    formats : sequence of str
-        Endings of the files; a figure is drawn anew for each.
 
     Returns
     -------
     dict of str to callable
-        Path inside the result folder to a function that writes it there.
+        Name of the file without its ending to a function that draws it.
     """
     figures: dict[str, Callable[[], Figure]] = {
         "potential": partial(
@@ -131,18 +170,17 @@ def figure_writers(
         )
     figures |= replicate_figures(tables, subtitle=subtitle, gate_status=gate_status, unit=unit)
 
-    def write(make: Callable[[], Figure], path: Path) -> None:
-        save_figure(make(), path)
-
-    return {
-        f"figures/{key}.{format}": partial(write, make)
-        for key, make in figures.items()
-        for format in formats
-    }
+    return figures
 
 
 @styled
-def disparity_figure(table: pd.DataFrame, *, subtitle: str, gate_status: str) -> Figure:
+def disparity_figure(
+    table: pd.DataFrame,
+    *,
+    subtitle: str,
+    gate_status: str,
+    figsize: tuple[float, float] | None = None,
+) -> Figure:
     """Mean-PRR against CV-PRR of every model, on the pairs it was tested on.
 
     Parameters
@@ -151,6 +189,8 @@ def disparity_figure(table: pd.DataFrame, *, subtitle: str, gate_status: str) ->
         ``model_disparity.csv``.
     subtitle, gate_status : str
         See :func:`figure_writers`.
+    figsize : tuple of float, optional
+        Width and height in inches.
     """
     rows = table[table["support"] == "observed"]
     shown, missing = split_reported(rows, ["mean_prr_mean", "cv_prr_mean"], names.MODEL)
@@ -172,6 +212,7 @@ def disparity_figure(table: pd.DataFrame, *, subtitle: str, gate_status: str) ->
             "(support observed). Dotted: a score at the potential." + missing_text(missing)
         ),
         gate_status=gate_status,
+        figsize=figsize,
     )
     axes, *keys = figure.subplots(
         1, 1 + columns, squeeze=False, width_ratios=[_WIDTH, *[_KEY_WIDTH] * columns]
@@ -231,7 +272,12 @@ def disparity_figure(table: pd.DataFrame, *, subtitle: str, gate_status: str) ->
 
 @styled
 def components_figure(
-    table: pd.DataFrame, *, subtitle: str, gate_status: str, unit: str = ""
+    table: pd.DataFrame,
+    *,
+    subtitle: str,
+    gate_status: str,
+    unit: str = "",
+    figsize: tuple[float, float] | None = None,
 ) -> Figure:
     """Standard deviations of the model's parts and their shares of the variance.
 
@@ -241,6 +287,8 @@ def components_figure(
         ``variance_components.csv``; components of single models are not shown.
     subtitle, gate_status, unit : str
         See :func:`figure_writers`.
+    figsize : tuple of float, optional
+        Width and height in inches.
     """
     whole = table[table[names.MODEL] == ""]
     shown, missing = split_reported(whole, ["sd_mean"], "component")
@@ -256,6 +304,7 @@ def components_figure(
             "Shares are of the sum of squared sds." + kind_text(shown) + missing_text(missing)
         ),
         gate_status=gate_status,
+        figsize=figsize,
     )
     left, right = figure.subplots(1, 2, width_ratios=[1.35, 1.0], sharey=True)
     y = np.arange(n, dtype=float)

@@ -14,8 +14,8 @@ import xarray as xr
 
 from bayeseval import names
 from bayeseval._typing import Figures, Progress
+from bayeseval.checks.figure import checks_figure
 from bayeseval.errors import BayesevalError
-from bayeseval.fitting.report.check_figure import checks_figure
 from bayeseval.fitting.report.figures import figure_writers
 from bayeseval.fitting.report.model_tables import describes, shown_exponent
 from bayeseval.fitting.report.tables import result_tables

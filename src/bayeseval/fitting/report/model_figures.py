@@ -20,7 +20,16 @@ from bayeseval.output._parts import (
     label_rows,
     rank_texts,
 )
-from bayeseval.output._style import ACCENT, GREY, MAIN, new_figure, plain, styled
+from bayeseval.output._style import (
+    ACCENT,
+    GREY,
+    MAIN,
+    mark_gate,
+    new_figure,
+    plain,
+    styled,
+    whole_figure,
+)
 from bayeseval.output.numbers import axis_label
 from bayeseval.output.text import shorten_names
 
@@ -54,7 +63,13 @@ def _labels(models: pd.Series[str]) -> list[str]:
 
 @styled
 def models_figure(
-    ranking: pd.DataFrame, *, subtitle: str, gate_status: str, unit: str = ""
+    ranking: pd.DataFrame,
+    *,
+    subtitle: str,
+    gate_status: str,
+    unit: str = "",
+    ax: Axes | None = None,
+    figsize: tuple[float, float] | None = None,
 ) -> Figure:
     """Expected scores on the common pairs, and evenness between languages where it is known.
 
@@ -64,10 +79,20 @@ def models_figure(
         ``model_ranking.csv``, best first.
     subtitle, gate_status, unit : str
         See :func:`bayeseval.fitting.report.figures.figure_writers`.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw the scores alone, without header and caption.
+    figsize : tuple of float, optional
+        Width and height in inches.
     """
     shown, cut = _shown(ranking)
     n = len(shown)
     row, size = (0.22, 8.5) if n <= 40 else (0.165, 7.0)
+    if ax is not None:
+        _forest(ax, shown, "score", "rank", size)
+        ax.set_xlabel(axis_label("Expected score", unit))
+        label_rows(ax, _labels(shown[names.MODEL]), size)
+        mark_gate(ax, gate_status)
+        return whole_figure(ax)
     even = not shown["gap_sd_languages_mean"].isna().all()
     figure = new_figure(
         _WIDTH,
@@ -87,6 +112,7 @@ def models_figure(
             + cut
         ),
         gate_status=gate_status,
+        figsize=figsize,
     )
     panels = figure.subplots(1, 2 if even else 1, squeeze=False, sharey=True)[0]
     _forest(panels[0], shown, "score", "rank", size)

@@ -17,7 +17,7 @@ from bayeseval.output._parts import (
     rank_texts,
     split_reported,
 )
-from bayeseval.output._style import GREY, MAIN, new_figure, styled
+from bayeseval.output._style import GREY, MAIN, mark_gate, new_figure, styled, whole_figure
 from bayeseval.output.numbers import axis_label
 
 if TYPE_CHECKING:
@@ -35,7 +35,13 @@ _MOST: Final = 240
 
 @styled
 def potential_figure(
-    table: pd.DataFrame, *, subtitle: str, gate_status: str, unit: str = ""
+    table: pd.DataFrame,
+    *,
+    subtitle: str,
+    gate_status: str,
+    unit: str = "",
+    ax: Axes | None = None,
+    figsize: tuple[float, float] | None = None,
 ) -> Figure:
     """Forest of language potential, best language on top.
 
@@ -46,6 +52,10 @@ def potential_figure(
         240 the first and the last 120 are shown.
     subtitle, gate_status, unit : str
         See :func:`bayeseval.fitting.report.figures.figure_writers`.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw all languages in one column, without header and caption.
+    figsize : tuple of float, optional
+        Width and height in inches.
     """
     known, missing = split_reported(table, ["potential_mean"], names.LANGUAGE)
     n = len(known)
@@ -53,9 +63,16 @@ def potential_figure(
     if n > _MOST:
         shown = pd.concat([known.head(_MOST // 2), known.tail(_MOST // 2)], ignore_index=True)
         cut = f" First and last {_MOST // 2} of {n}; all: tables/language_potential.csv."
-    columns = max(1, -(-len(shown) // _ROWS))
+    columns = 1 if ax is not None else max(1, -(-len(shown) // _ROWS))
     rows = -(-len(shown) // columns)
     row, size = (0.185, 8.0) if columns == 1 else (0.15, 6.5)
+    records = known["n_records"].to_numpy(dtype=float)
+    largest = float(records.max(initial=1.0))
+    mean = float(known["potential_mean"].mean())
+    if ax is not None:
+        _column(ax, shown, rows, mean=mean, size=size, largest=largest, unit=unit)
+        mark_gate(ax, gate_status)
+        return whole_figure(ax)
     figure = new_figure(
         _WIDTH if columns == 1 else columns * _COLUMN,
         rows * row + 1.3,
@@ -69,31 +86,38 @@ def potential_figure(
             + missing_text(missing)
         ),
         gate_status=gate_status,
+        figsize=figsize,
     )
-    records = known["n_records"].to_numpy(dtype=float)
-    largest = float(records.max(initial=1.0))
     first: Axes | None = None
     for column in range(columns):
         axes = figure.add_subplot(1, columns, column + 1, sharex=first)
         part = shown.iloc[column * rows : (column + 1) * rows].reset_index(drop=True)
-        _forest(axes, part, size=size, largest=largest, number=column)
-        axes.set_xlabel(axis_label("Language potential", unit))
-        label_rows(axes, language_labels(part), size)
-        # Columns of the same height, the last one with room below.
-        axes.set_ylim(rows - 0.4, -0.6)
-        if len(part):
-            axes.axvline(
-                float(known["potential_mean"].mean()),
-                color=GREY,
-                linewidth=0.8,
-                linestyle=":",
-                zorder=1,
-            )
-            _ranks(axes, part, size)
+        _column(axes, part, rows, mean=mean, size=size, largest=largest, unit=unit, number=column)
         first = first or axes
     if n and first is not None:
         _legend(first, records, largest)
     return figure
+
+
+def _column(
+    axes: Axes,
+    part: pd.DataFrame,
+    rows: int,
+    *,
+    mean: float,
+    size: float,
+    largest: float,
+    unit: str,
+    number: int = 0,
+) -> None:
+    _forest(axes, part, size=size, largest=largest, number=number)
+    axes.set_xlabel(axis_label("Language potential", unit))
+    label_rows(axes, language_labels(part), size)
+    # Columns of the same height, the last one with room below.
+    axes.set_ylim(rows - 0.4, -0.6)
+    if len(part):
+        axes.axvline(mean, color=GREY, linewidth=0.8, linestyle=":", zorder=1)
+        _ranks(axes, part, size)
 
 
 def _area(count: float, largest: float) -> float:

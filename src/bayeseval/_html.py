@@ -1,0 +1,48 @@
+"""Short HTML for notebooks: a warning, a heading and one table, all text escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+__all__ = ["html_table"]
+
+_WARNING = "#B2182B"
+
+
+def html_table(
+    heading: str, columns: Mapping[str, Sequence[str]], *, warning: str = "", most: int = 25
+) -> str:
+    """One table as HTML.
+
+    Parameters
+    ----------
+    heading : str
+        Stands above the table.
+    columns : mapping of str to sequence of str
+        Column name to its cells.
+    warning : str
+        Stands first, marked; none where it is empty.
+    most : int
+        Rows that are shown; the last line says how many more there are.
+
+    Examples
+    --------
+    >>> html_table("<two>", {"model": ["a & b"]})
+    '<div><p>&lt;two&gt;</p><table><tr><th>model</th></tr><tr><td>a &amp; b</td></tr></table></div>'
+    """
+    rows = list(zip(*columns.values(), strict=True))
+    cells = ["".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in rows[:most]]
+    head = "".join(f"<th>{escape(str(name))}</th>" for name in columns)
+    body = "".join(f"<tr>{line}</tr>" for line in (head, *cells))
+    marked = f'<p style="color:{_WARNING}"><strong>{escape(warning)}</strong></p>'
+    return "".join(
+        [
+            "<div>",
+            marked if warning else "",
+            f"<p>{escape(heading)}</p>",
+            f"<table>{body}</table>" if columns else "",
+            f"<p>and {len(rows) - most} more rows</p>" if len(rows) > most else "",
+            "</div>",
+        ]
+    )

@@ -1,0 +1,231 @@
+"""`Sensitivity`: what changes when part of a table is left out, and the folder of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from bayeseval.errors import InputError
+from bayeseval.estimands.moves import level_moves, read_quantity, reported_quantities
+from bayeseval.fitting.fitted import Fit
+from bayeseval.fitting.gate import GATE_FAILED, Gate
+from bayeseval.output.result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from bayeseval._typing import Figures
+
+__all__ = ["Sensitivity", "identity"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sensitivity(Result):
+    """What changes when part of a table is left out.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        One row per refit and quantity: ``drop`` (``language``, ``task``, ``model``,
+        ``group`` or ``outliers``), ``without`` (what was left out), ``n_dropped`` and
+        ``n_records`` (left), ``status`` (``fitted``, ``gate failed``, ``not identified``
+        or ``not fitted``), ``reason``, ``quantity``, ``n_levels`` (in both fits),
+        ``spearman`` and ``kendall`` of the posterior means, ``n_rank_changes`` (levels
+        whose median rank among the common ones differs; missing of point estimates),
+        ``common_shift`` (mean change
+        over the levels), ``largest_change`` (the largest change beyond the common one, in
+        the quantity's units), ``largest_change_sd`` (in posterior sds) and
+        ``largest_change_level``, ``moved`` (the levels whose ranks move most, with
+        intervals). A refit that failed has one row, without a quantity;
+        ``gate`` if the gate of any fit failed.
+    moves : pandas.DataFrame
+        Means, sds and rank intervals of every level before and after, by refit.
+    outliers : pandas.DataFrame
+        The records left out for their residuals: ``model``, ``language``, ``task``,
+        ``score``, ``residual``; empty when none were asked for.
+    fit : Fit
+        The fit to all records.
+    groups : dict of str to list of str
+        Levels, or patterns, by name of the group.
+    gates : dict of str to Gate
+        Outcome of the convergence gate by name of the fit: ``all records``, and
+        ``without ...`` for every refit that was made.
+    """
+
+    table: pd.DataFrame
+    moves: pd.DataFrame
+    outliers: pd.DataFrame
+    fit: Fit
+    groups: Mapping[str, Sequence[str]]
+    gates: Mapping[str, Gate]
+
+    @property
+    def verdict(self) -> tuple[str, ...]:
+        """The answer in sentences."""
+        from bayeseval.leaving_out.report import sensitivity_sentences
+
+        failed = [f"{GATE_FAILED[0].upper()}{GATE_FAILED[1:]}."]
+        return (
+            *(failed if self.fit.gate.status == "fail" else ()),
+            *sensitivity_sentences(self.table),
+        )
+
+    def save(self, folder: str | Path, *, figures: Figures = True, force: bool = False) -> Path:
+        """Write ``run.json``, tables and the figure; the folder appears whole or not at all.
+
+        Parameters
+        ----------
+        folder : str or Path
+            ``tables/sensitivity.csv``, ``tables/moves.csv``, ``tables/outliers.csv`` where
+            there are any, ``figures/sensitivity.png``.
+        figures : bool, str or sequence of str
+            Whether to draw the figure, or in which formats ("pdf", "png,svg"); there is none of
+            point estimates, which have no ranks.
+        force : bool
+            Overwrite the results of a different run.
+
+        Raises
+        ------
+        InputError
+            If the folder holds something else or cannot be written.
+        """
+        from bayeseval.leaving_out.report import write_sensitivity
+
+        return write_sensitivity(
+            Path(folder),
+            self.tables,
+            ranks=self._ranks() if self._is_posterior() else None,
+            run=self._run(),
+            language_names=self.fit.run.get("language_names"),
+            figures=figures,
+            force=force,
+        )
+
+    def _ranks(self) -> pd.DataFrame:
+        """Median and interval of the ranks in the fit to all records."""
+        parts = []
+        for name in reported_quantities(self.fit.data):
+            quantity = read_quantity(self.fit.data, name)
+            same = level_moves(quantity, quantity)
+            ranks = same[["lower_before", "median_before", "upper_before"]]
+            ranks.columns = pd.Index(["lower", "median", "upper"])
+            parts.append(ranks.rename_axis("level").reset_index().assign(quantity=name))
+        return pd.concat(parts, ignore_index=True)
+
+    def _run(self) -> dict[str, Any]:
+        run = self.fit.run
+        return {
+            "benchmark": run["benchmark"],
+            **identity(run, self.table["drop"] + "=" + self.table["without"], self.groups),
+            "fitted_with": run["engine"],
+            "spec": run["spec"],
+            "gate": run["gate"],
+            "groups": _sorted(self.groups),
+            "pairs": run["pairs"],
+            "verdict": list(self.verdict),
+        }
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The tables of the folder: the refits, all moves, and the outliers if there are any."""
+        from bayeseval.output.language_names import add_language_names
+
+        known = self.fit.run.get("language_names")
+        tables = {"sensitivity": self.table, "moves": self.moves}
+        if len(self.outliers):
+            tables["outliers"] = self.outliers
+        return {name: add_language_names(table, known) for name, table in tables.items()}
+
+    def summary(self) -> str:
+        """Refits, outliers and verdict in text.
+
+        Returns
+        -------
+        str
+            What ``print`` shows.
+        """
+        from bayeseval.leaving_out.report import format_sensitivity
+
+        return format_sensitivity(
+            self.table,
+            self.outliers,
+            self.verdict,
+            language_names=self.fit.run.get("language_names"),
+        )
+
+    def plot(self) -> Figure:
+        """Draw ranks in the fit to all records, and where the refits put them.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            Neither shown nor closed.
+
+        Raises
+        ------
+        InputError
+            If the fit is a point estimate, which has no ranks.
+        """
+        from bayeseval.leaving_out.report import sensitivity_figure
+
+        if not self._is_posterior():
+            raise InputError("a point estimate (engine ml) has no ranks to draw")
+        run, tables = self.fit.run, self.tables
+        return sensitivity_figure(
+            self._ranks(),
+            tables["moves"],
+            tables["sensitivity"],
+            subtitle=f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}",
+            gate_status=self.fit.gate.status,
+            language_names=run.get("language_names"),
+        )
+
+    def figures(self) -> dict[str, Figure]:
+        """Draw the figure of the folder.
+
+        Returns
+        -------
+        dict of str to matplotlib.figure.Figure
+            ``sensitivity``; empty for point estimates.
+        """
+        return {"sensitivity": self.plot()} if self._is_posterior() else {}
+
+    def _is_posterior(self) -> bool:
+        return bool(self.fit.run["engine"] != "ml")
+
+    def _headline(self) -> str:
+        n = len(self.table[["drop", "without"]].drop_duplicates())
+        run = self.fit.run
+        return f"{run['benchmark']}; model {run['spec']['name']}; {n} refit{'s' * (n != 1)}"
+
+    def _main(self) -> pd.DataFrame:
+        shown = ["without", "n_dropped", "status", "quantity", "spearman", "kendall"]
+        shown += ["n_rank_changes", "gate"]
+        return self.table[[name for name in shown if name in self.table]]
+
+    def _failed(self) -> bool:
+        return self.fit.gate.status == "fail"
+
+
+def _sorted(groups: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    return {name: sorted(levels) for name, levels in sorted(groups.items())}
+
+
+def identity(
+    run: Mapping[str, Any], asked: Iterable[str], groups: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
+    """What makes two analyses the same: that of the fit to all records, and what is left out."""
+    dropped = "|".join(sorted(set(asked)))
+    said = f"{run['spec_hash']}{run['engine']}{dropped}{_sorted(groups) or ''}"
+    return {
+        "data_hash": run["data_hash"],
+        "spec_hash": hashlib.sha256(said.encode()).hexdigest(),
+        "engine": "sensitivity",
+        "seed": run["seed"],
+        "pairs_hash": run["pairs_hash"],
+    }

@@ -1,0 +1,244 @@
+"""`Costs` of an evaluation, and `Plan`: designs with their precision and cost."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bayeseval.estimands.plan_variances import Study
+from bayeseval.fitting.fitted import Fit
+from bayeseval.output.result import Result
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from bayeseval._typing import Figures
+
+__all__ = ["FACETS", "Costs", "Plan"]
+
+#: What a design has a number of.
+FACETS: Final = ("seeds", "items", "languages", "tasks")
+# Rows that the terminal shows besides the present design.
+_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What evaluating one model costs, in any unit of money or time.
+
+    Attributes
+    ----------
+    seed : float
+        One seed on one task: a training run, which serves all languages.
+    item : float
+        One answer: one item, in one language, by one seed. Without a test size an item
+        is a whole test set of the present size.
+    language, task : float
+        Setting up a language, or a task, once.
+    """
+
+    seed: float = 0.0
+    item: float = 0.0
+    language: float = 0.0
+    task: float = 0.0
+
+    def of(self, study: Study, *, test_size: float | None = None) -> float:
+        """Cost of a design.
+
+        It is languages * language + tasks * task + tasks * seeds * seed
+        + languages * tasks * seeds * items * item.
+
+        Parameters
+        ----------
+        study : Study
+            What is not known of it counts once.
+        test_size : float, optional
+            Items in a test set of the present size.
+        """
+        seeds = 1.0 if math.isnan(study.seeds) else study.seeds
+        items = (1.0 if math.isnan(study.items) else study.items) * (test_size or 1.0)
+        return (
+            study.languages * self.language
+            + study.tasks * (self.task + seeds * self.seed)
+            + study.languages * study.tasks * seeds * items * self.item
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan(Result):
+    """A decision study.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        One row per design, the present one first: ``seeds``, ``items`` (relative to the
+        present test sets), ``languages``, ``tasks``, empty where the fit cannot tell;
+        ``n_items`` with a test size; ``cost``; ``sd_difference_*`` (score units),
+        ``p_correct_*``, ``p_correct_pairs_*``, ``generalisability_*``,
+        ``dependability_*``; ``present``, ``in_grid``, ``reaches_target``, ``best``;
+        ``ci_kind``, ``ci_prob``.
+    best : dict or None
+        The row of the cheapest design of the grid that reaches the targets; None
+        without a target, or when no design reaches it.
+    sentence : str
+        The answer in words.
+    notes : tuple of str
+        What the fit cannot tell.
+    target_sd, target_probability : float or None
+    test_size : float or None
+    fit : Fit
+    """
+
+    table: pd.DataFrame
+    best: dict[str, float] | None
+    sentence: str
+    notes: tuple[str, ...]
+    target_sd: float | None
+    target_probability: float | None
+    test_size: float | None
+    fit: Fit
+
+    @property
+    def _best_row(self) -> int | None:
+        found = np.flatnonzero(self.table["best"])
+        return int(found[0]) if len(found) else None
+
+    def save(self, folder: str | Path, *, figures: Figures = True) -> Path:
+        """Add ``tables/plan.csv`` and ``figures/plan.png`` to the fit's result folder.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The result folder; its other files stay as they are.
+        figures : bool, str or sequence of str
+            Whether to draw the figure, or in which formats ("pdf", "png,svg").
+
+        Returns
+        -------
+        Path
+            The folder.
+
+        Raises
+        ------
+        InputError
+            If it is not a result folder or cannot be written.
+        """
+        from bayeseval.output.numbers import score_unit
+        from bayeseval.planning.report import write_plan
+
+        return write_plan(
+            folder,
+            self.table,
+            best=self._best_row,
+            target_sd=self.target_sd,
+            subtitle=_which(self.fit),
+            gate_status=self.fit.gate.status,
+            figures=figures,
+            unit=score_unit(self.fit.run.get("bounds")),
+        )
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The table of designs as ``plan``, with the gate of the fit."""
+        return {"plan": self.table.assign(gate=self.fit.gate.status)}
+
+    def plot(self, *, figsize: tuple[float, float] | None = None) -> Figure:
+        """Draw the sd of a difference over the facets that vary most.
+
+        Parameters
+        ----------
+        figsize : tuple of float, optional
+            Width and height in inches.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            Neither shown nor closed.
+        """
+        from bayeseval.output.numbers import score_unit
+        from bayeseval.planning.report import plan_figure
+
+        return plan_figure(
+            self.table,
+            best=self._best_row,
+            target_sd=self.target_sd,
+            subtitle=_which(self.fit),
+            gate_status=self.fit.gate.status,
+            unit=score_unit(self.fit.run.get("bounds")),
+            figsize=figsize,
+        )
+
+    def figures(self) -> dict[str, Figure]:
+        """Draw the figure of the folder.
+
+        Returns
+        -------
+        dict of str to matplotlib.figure.Figure
+            ``plan``.
+        """
+        return {"plan": self.plot()}
+
+    def _headline(self) -> str:
+        return f"{_which(self.fit)}; {self.sentence.rstrip('.')}"
+
+    def _main(self) -> pd.DataFrame:
+        rows = self.table.loc[_shown_rows(self.table, targeted=_targeted(self))]
+        known = [facet for facet in FACETS if rows[facet].notna().all()]
+        ends = [f"sd_difference_{end}" for end in ("mean", "lower", "upper")]
+        shown = [*known, "cost", *ends, "p_correct_mean", "best", "gate"]
+        return rows[[name for name in shown if name in rows]]
+
+    def _failed(self) -> bool:
+        return self.fit.gate.status == "fail"
+
+    def summary(self) -> str:
+        """The present design, the designs that answer the question, and the answer.
+
+        Returns
+        -------
+        str
+            What ``print`` shows.
+        """
+        from bayeseval.output.numbers import score_unit
+        from bayeseval.planning.report import format_plan
+
+        return format_plan(
+            self.table,
+            rows=_shown_rows(self.table, targeted=_targeted(self)),
+            sentence=self.sentence,
+            notes=self.notes,
+            heading=_which(self.fit),
+            test_size=self.test_size,
+            unit=score_unit(self.fit.run.get("bounds")),
+        )
+
+
+def _targeted(plan: Plan) -> bool:
+    return plan.target_sd is not None or plan.target_probability is not None
+
+
+def _shown_rows(table: pd.DataFrame, *, targeted: bool) -> list[int]:
+    """Present design first, then what answers the question."""
+    grid = table[table["in_grid"] & ~table["present"]]
+    if targeted and table["reaches_target"].any():
+        part = grid[grid["reaches_target"]].sort_values(["cost", "sd_difference_mean"])
+    elif targeted:
+        part = grid.sort_values(["sd_difference_mean", "cost"])
+    else:
+        # One facet at a time.
+        present = table.loc[0, list(FACETS)].to_numpy(dtype=float)
+        values = grid[list(FACETS)].to_numpy(dtype=float)
+        known = ~np.isnan(present)
+        part = grid[(values[:, known] != present[known]).sum(axis=1) == 1]
+        return [0, *part.index]
+    return [0, *part.index[:_SHOWN]]
+
+
+def _which(fit: Fit) -> str:
+    run = fit.run
+    return f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}"
