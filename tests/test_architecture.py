@@ -25,6 +25,7 @@ MAX_LINES = 500
 BASE = (
     *(
         "_compat",
+        "_html",
         "_optional",
         "_processes",
         "_progress",

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 import bayeseval as be
+from bayeseval._html import html_table
 from bayeseval.comparison import Comparison
-from bayeseval.errors import BayesevalError, InputError
+from bayeseval.errors import BayesevalError, ConvergenceWarning, InputError
+from bayeseval.output.result import Result
 
 
 @pytest.fixture(scope="module")
@@ -154,3 +160,105 @@ def test_progress_is_shown_on_request(
     )
     assert "computing results" in stages
     assert capsys.readouterr().err == ""
+
+
+FAILED = {"status": "fail", "checks": [], "n_quantities": 1}
+
+
+def failed(result: be.Fit) -> be.Fit:
+    """The fit as if its convergence gate had failed."""
+    return replace(result, run={**result.run, "gate": FAILED})
+
+
+@pytest.fixture(scope="module")
+def results(frame: pd.DataFrame, fitted: be.Fit, alone: Comparison) -> dict[str, Result]:
+    return {
+        "fit": fitted,
+        "comparison": alone,
+        "sensitivity": be.sensitivity(frame, "additive", drop="model", jobs=1),
+        "plan": be.plan(fitted, languages=[3, 6]),
+        "checks": fitted.checks(),
+    }
+
+
+KINDS = ("fit", "comparison", "sensitivity", "plan", "checks")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_result_is_one_line_a_text_tables_and_html(kind: str, results: dict[str, Result]) -> None:
+    result = results[kind]
+    assert "\n" not in repr(result)
+    assert repr(result).startswith(f"{type(result).__name__}(")
+    assert str(result) == result.summary()
+    assert all(isinstance(table, pd.DataFrame) for table in result.tables.values())
+    assert result._repr_html_().startswith("<div><p>")
+    assert "<table>" in result._repr_html_()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_figures_are_returned_and_pyplot_knows_nothing_of_them(
+    kind: str, results: dict[str, Result]
+) -> None:
+    drawn = results[kind].figures()
+    assert drawn
+    assert all(isinstance(figure, Figure) for figure in drawn.values())
+    first = next(iter(drawn.values()))
+    # What a notebook shows, with pyplot never imported.
+    assert first._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
+    assert plt.get_fignums() == []
+
+
+def test_a_failed_gate_stands_first_everywhere(fitted: be.Fit, alone: Comparison) -> None:
+    bad = failed(fitted)
+    with pytest.warns(ConvergenceWarning):
+        planned = be.plan(bad, languages=[3, 6])
+    compared = replace(alone, fits={"additive": failed(alone.fits["additive"])})
+    for result in (bad, compared, planned, bad.checks()):
+        assert repr(result).startswith(f"{type(result).__name__}(NOT CONVERGED; ")
+        first = re.search("<strong>(.*?)</strong>", result._repr_html_())
+        assert first is not None
+        assert first[1] == "NOT CONVERGED: do not rely on these numbers"
+    assert set(planned.table["gate"]) == {"fail"}
+    assert set(compared.tables["comparison"]["gate"]) == {"fail"}
+
+
+def test_narrow_views_are_columns_of_the_whole(fitted: be.Fit) -> None:
+    for view in ("ranking", "potential", "by_language", "disparity", "components", "pairwise"):
+        narrow, whole = getattr(fitted, view)(), getattr(fitted, view)(detail=True)
+        assert len(narrow.columns) <= 10, view
+        assert len(narrow.columns) < len(whole.columns), view
+        pd.testing.assert_frame_equal(narrow, whole[list(narrow.columns)])
+        assert narrow.attrs == whole.attrs
+    assert list(fitted.ranking().columns) == [
+        *("model", "score_mean", "score_lower", "score_upper"),
+        *("rank_median", "rank_lower", "rank_upper", "tier", "share_predicted"),
+    ]
+    assert list(fitted.potential().columns[:2]) == ["language", "language_name"]
+    assert set(fitted.tables["model_ranking"].columns) > set(fitted.ranking(detail=True).columns)
+
+
+def test_axes_of_ones_own_are_drawn_on(fitted: be.Fit) -> None:
+    own, (left, right) = plt.subplots(1, 2)
+    assert fitted.plot_ranking(ax=left) is own
+    assert failed(fitted).plot_potential(ax=right) is own
+    assert left.get_xlabel() == "Expected score"
+    assert [label.get_text() for label in left.get_yticklabels()] == list(fitted.ranking()["model"])
+    assert left.get_title() == ""
+    assert right.get_title().startswith("Convergence gate failed")
+    part = plt.figure().subfigures(1, 2)[0].subplots()
+    assert fitted.plot_ranking(ax=part) is plt.gcf()
+    plt.close("all")
+
+
+def test_figures_have_the_size_that_is_asked_for(fitted: be.Fit) -> None:
+    assert tuple(fitted.plot_potential(figsize=(6.0, 5.0)).get_size_inches()) == (6.0, 5.0)
+    with pytest.raises(InputError, match="leaves no room below the header"):
+        fitted.plot_potential(figsize=(6.0, 1.0))
+
+
+def test_labels_are_escaped_in_html() -> None:
+    shown = html_table("a <b>", {"model": ["<script>", "x"]}, warning="&", most=1)
+    assert "<script>" not in shown
+    assert "&lt;script&gt;" in shown
+    assert "<strong>&amp;</strong>" in shown
+    assert "and 1 more rows" in shown

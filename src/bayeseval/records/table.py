@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayeseval._html import html_table
 from bayeseval._text import counted, shorten
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.languages.labels import names_of
@@ -31,6 +32,8 @@ __all__ = ["FRAME_NAME", "Records", "raw_from_frame"]
 #: Name of the records of a data frame that is given without one.
 FRAME_NAME: Final = "table"
 
+# Rows that a notebook shows.
+_SHOWN: Final = 8
 # Part of every hash; to be raised when the content of the hash changes.
 _HASH_VERSION: Final = b"bayeseval-records-1"
 
@@ -183,6 +186,14 @@ class Records:
     def __repr__(self) -> str:
         shape = ", ".join(counted(len(self._labels[f]), f) for f in LABELS)
         return f"<Records {self.name!r}: {counted(len(self), 'record')}, {shape}>"
+
+    def _repr_html_(self) -> str:
+        """The first rows, for notebooks."""
+        shown = self._frame.head(_SHOWN).astype(object)
+        cells = shown.where(shown.notna(), "").astype(str)
+        html = html_table(repr(self)[1:-1], {str(name): list(cells[name]) for name in cells})
+        rest = len(self) - len(shown)
+        return html + (f"<p>and {counted(rest, 'more record')}</p>" if rest else "")
 
     @property
     def table(self) -> pd.DataFrame:

@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from bayeseval import names
+from bayeseval._html import html_table
 from bayeseval._resources import find_resource, resource_names
 from bayeseval._text import any_of
 from bayeseval._yaml import parse_config, read_yaml, text_like
@@ -351,6 +352,34 @@ class ModelSpec(SpecConfig):
         """
         own = self._replicate_priors()
         return own | {k: prior for k, prior in self.priors.items() if k in own}
+
+    def __repr__(self) -> str:
+        """Name, likelihood and terms in one line; :meth:`to_yaml` has everything."""
+        said = self.likelihood if isinstance(self.likelihood, str) else "by task"
+        slopes = [f"{one.name} (covariate)" for one in self.covariates]
+        return f"<ModelSpec {self.name!r}: {said}; {', '.join([*self.terms, *slopes])}>"
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """Priors of all parameters in multiples of the scores' sd, for notebooks."""
+        priors = self.prior_table()
+        said = [
+            {
+                k: v
+                for k, v in prior.model_dump(exclude_none=True).items()
+                if k not in ("dist", "relative")
+            }
+            for prior in priors.values()
+        ]
+        columns = {
+            "parameter": list(priors),
+            "prior": [
+                f"{prior.dist}({', '.join(f'{k}={v:g}' for k, v in one.items())})"
+                for prior, one in zip(priors.values(), said, strict=True)
+            ],
+        }
+        return html_table(repr(self)[1:-1], columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain mapping that :func:`load_spec` reads back to an equal spec."""
