@@ -78,7 +78,7 @@ ESTIMANDS_BASE = {"errors", "names", "_random", "_text", "_typing"}
 
 # Heavy package: the modules (by prefix) that may import it at all. Inside functions
 # everywhere, at module level only in a LAZY module, which is itself imported on use.
-FIGURES = ("checks", "output", "fitting.report", *_ANSWERS, "mexa.report")
+FIGURES = ("checks", "fitting.plots", "output", "fitting.report", *_ANSWERS, "mexa.report")
 HEAVY: Mapping[str, tuple[str, ...]] = {
     "pymc": ("_compat", "families", "engines"),
     "pytensor": ("engines",),

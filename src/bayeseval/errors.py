@@ -24,7 +24,17 @@ __all__ = [
 
 
 class BayesevalError(ValueError):
-    """Anything wrong with what the user asked for."""
+    """Anything wrong with what the user asked for.
+
+    Examples
+    --------
+    >>> import bayeseval as be
+    >>> try:
+    ...     be.load("megga")
+    ... except be.BayesevalError as error:
+    ...     print(type(error).__name__)
+    InputError
+    """
 
 
 class ConvergenceWarning(UserWarning):

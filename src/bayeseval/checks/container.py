@@ -149,6 +149,10 @@ class Checks(Result):
         -------
         matplotlib.figure.Figure
             Neither shown nor closed.
+
+        Examples
+        --------
+        >>> figure = checks.plot()
         """
         from bayeseval.checks.figure import checks_figure
 

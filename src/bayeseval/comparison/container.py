@@ -142,6 +142,10 @@ class Comparison(Result):
         -------
         matplotlib.figure.Figure
             Neither shown nor closed.
+
+        Examples
+        --------
+        >>> figure = comparison.plot()
         """
         from bayeseval.comparison.figure import comparison_figure
 

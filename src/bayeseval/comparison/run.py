@@ -278,6 +278,13 @@ def compare(
     -----
     ConvergenceWarning
         Once, with the names of the models whose convergence gate failed.
+
+    Examples
+    --------
+    >>> import bayeseval as be
+    >>> comparison = be.compare(df, ["additive", "interaction"])
+    >>> sorted(comparison.table["spec"])
+    ['additive', 'interaction']
     """
     table = records if isinstance(records, Records) else load_records(records)
     prepared = prepare_comparison(

@@ -51,6 +51,15 @@ class Fit(Views, Plots, Result):
     run : dict
         Provenance, written as ``run.json``: versions, spec, priors in score
         units, engine, settings, hashes, timings, gate.
+
+    Examples
+    --------
+    >>> import bayeseval as be
+    >>> fit = be.fit(df, "additive", draws=400, chains=2)
+    >>> fit
+    Fit(table; model additive; engine marginal; 50 records, ...; gate passed)
+    >>> fit.data["posterior"]["language_potential"].dims
+    ('chain', 'draw', 'language')
     """
 
     data: xr.DataTree
@@ -85,6 +94,11 @@ class Fit(Views, Plots, Result):
         -------
         str
             What the command line prints of a fit, without the checks.
+
+        Examples
+        --------
+        >>> fit.summary().splitlines()[0]
+        'table, model additive, engine marginal, seed 0'
         """
         from bayeseval.fitting.report.terminal import format_results
 
@@ -150,6 +164,12 @@ class Fit(Views, Plots, Result):
         -----
         To leave out a task or a model can move the standard deviations too far for
         importance sampling; ``loo`` warns of such k-hats.
+
+        Examples
+        --------
+        >>> tree = fit.leave_one_out()
+        >>> tree["log_likelihood"]["score"].dims
+        ('chain', 'draw', 'record')
         """
         from bayeseval.engines._leave_out import leave_out_tree, stored_leave_out_tree
 
@@ -169,6 +189,12 @@ class Fit(Views, Plots, Result):
             ``not applicable``), what was measured, p-values, a sentence, and of warnings and
             failures what they mean and the next command. About a second on MEGA; the same
             numbers whenever it is asked for.
+
+        Examples
+        --------
+        >>> checks = fit.checks()
+        >>> checks.status("calibration") in ("pass", "warn", "fail")
+        True
         """
         from bayeseval.checks import FitLabel, run_checks
         from bayeseval.fitting.report.model_tables import shown_exponent
@@ -217,6 +243,11 @@ class Fit(Views, Plots, Result):
         ------
         DesignError
             If the result does not hold all of its design (replicate noise).
+
+        Examples
+        --------
+        >>> sorted(set(fit.with_predictive(draws=10).data.children) - set(fit.data.children))
+        ['posterior_predictive', 'prior', 'prior_predictive']
         """
         import xarray as xr
 
@@ -268,6 +299,12 @@ class Fit(Views, Plots, Result):
         ------
         InputError
             If the folder holds something else and `force` is not set.
+
+        Examples
+        --------
+        >>> folder = fit.save("results/pilot", figures=False)
+        >>> sorted(path.name for path in folder.iterdir())
+        ['posterior.nc', 'run.json', 'tables']
         """
         from bayeseval.fitting.report.folder import write_results
 
@@ -304,6 +341,13 @@ class Fit(Views, Plots, Result):
         ------
         InputError
             If the folder is not a result folder.
+
+        Examples
+        --------
+        >>> import bayeseval as be
+        >>> again = be.Fit.open(fit.save("results/again", figures=False))
+        >>> again.ranking().equals(fit.ranking())
+        True
         """
         from bayeseval.fitting.report.folder import read_results
 

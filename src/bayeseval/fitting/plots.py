@@ -72,6 +72,12 @@ class Plots:
         -------
         matplotlib.figure.Figure
             Neither shown nor closed.
+
+        Examples
+        --------
+        >>> figure = fit.plot_ranking(figsize=(7.0, 4.0))
+        >>> figure.get_size_inches().tolist()
+        [7.0, 4.0]
         """
         from bayeseval.fitting.report.model_figures import models_figure
 
@@ -100,6 +106,11 @@ class Plots:
         -------
         matplotlib.figure.Figure
             Neither shown nor closed.
+
+        Examples
+        --------
+        >>> figure = fit.plot_potential()
+        >>> figure.savefig("potential.pdf")
         """
         from bayeseval.fitting.report.potential_figure import potential_figure
 
@@ -122,6 +133,10 @@ class Plots:
         -------
         matplotlib.figure.Figure
             Neither shown nor closed.
+
+        Examples
+        --------
+        >>> figure = fit.plot_disparity()
         """
         from bayeseval.fitting.report.figures import disparity_figure
 
@@ -144,6 +159,11 @@ class Plots:
         -------
         matplotlib.figure.Figure
             Neither shown nor closed.
+
+        Examples
+        --------
+        >>> len(fit.plot_components().axes)
+        2
         """
         from bayeseval.fitting.report.figures import components_figure
 
@@ -162,6 +182,10 @@ class Plots:
         ------
         InputError
             If the fit is a point estimate, which has no ranks.
+
+        Examples
+        --------
+        >>> figure = fit.plot_ranks()
         """
         from bayeseval.errors import InputError
         from bayeseval.fitting.report.model_figures import ranks_figure
@@ -184,6 +208,10 @@ class Plots:
         -------
         matplotlib.figure.Figure
             Neither shown nor closed.
+
+        Examples
+        --------
+        >>> figure = fit.plot_checks()
         """
         return (self.checks() if checks is None else checks).plot()
 
@@ -203,6 +231,11 @@ class Plots:
         -------
         dict of str to matplotlib.figure.Figure
             ``potential``, ``models``, ``components``, ``ranks`` and what else the fit has.
+
+        Examples
+        --------
+        >>> sorted(fit.figures())
+        ['components', 'models', 'potential', 'ranks']
         """
         from bayeseval.fitting.report.figures import result_figures
         from bayeseval.fitting.report.model_tables import describes, shown_exponent

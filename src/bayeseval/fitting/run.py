@@ -94,6 +94,13 @@ def fit(
     -----
     ConvergenceWarning
         Once, if the convergence gate failed.
+
+    Examples
+    --------
+    >>> import bayeseval as be
+    >>> fit = be.fit(df, "additive", draws=400, chains=2, seed=0)
+    >>> fit.gate.status
+    'pass'
     """
     settings = SamplerSettings(
         draws=draws,

@@ -91,6 +91,13 @@ class Views:
             ``tables/language_potential.csv``. Score units.
             Columns: ``language``, ``language_name``, ``potential_{mean,lower,upper}``,
             ``rank_{median,lower,upper}``, ``n_records``; with `detail` all of the file.
+
+        Examples
+        --------
+        >>> fit.potential().columns.tolist()[:4]
+        ['language', 'language_name', 'potential_mean', 'potential_lower']
+        >>> len(fit.potential())
+        6
         """
         from bayeseval.fitting.report.tables import potential_view
 
@@ -119,6 +126,13 @@ class Views:
             Score units; PRR are ratios.
             Columns: ``model``, ``score_{mean,lower,upper}``, ``rank_{median,lower,upper}``,
             ``tier``, ``share_predicted``; with `detail` all of the file.
+
+        Examples
+        --------
+        >>> fit.ranking()["rank_median"].tolist()[0]
+        1.0
+        >>> "p_best" in fit.ranking(), "p_best" in fit.ranking(detail=True)
+        (False, True)
         """
         from bayeseval.estimands import ranking_table
 
@@ -143,6 +157,11 @@ class Views:
             Columns: ``model``, ``language``, ``language_name``,
             ``prr_language_{mean,lower,upper}``, ``gap_{mean,lower,upper}``, ``n_records``;
             with `detail` all of the file.
+
+        Examples
+        --------
+        >>> len(fit.by_language()) == 4 * 6
+        True
         """
         from bayeseval.estimands import model_language_table
 
@@ -183,6 +202,11 @@ class Views:
             The columns of ``tables/model_disparity.csv``; ratios.
             Columns: ``model``, ``mean_prr_{mean,lower,upper}``, ``std_prr_mean``,
             ``cv_prr_{mean,lower,upper}``, ``n_records``; with `detail` all of the file.
+
+        Examples
+        --------
+        >>> sorted(fit.disparity()["model"])
+        ['m0', 'm1', 'm2', 'm3']
         """
         from bayeseval.estimands import disparity_table
 
@@ -208,6 +232,11 @@ class Views:
             The columns of ``tables/variance_components.csv``; its ``scale`` is that of the sds.
             Columns: ``component``, ``sd_{mean,lower,upper}``, ``share_{mean,lower,upper}``;
             with `detail` all of the file.
+
+        Examples
+        --------
+        >>> fit.components()["component"].tolist()
+        ['language', 'task', 'model', 'residual']
         """
         from bayeseval.estimands import components_table
 
@@ -231,6 +260,11 @@ class Views:
             The columns of ``tables/covariates.csv``; empty without covariates.
             Columns: ``covariate``, ``slope_{mean,lower,upper}`` (standardised),
             ``raw_slope_{mean,lower,upper}``; with `detail` all of the file.
+
+        Examples
+        --------
+        >>> len(fit.covariates())
+        0
         """
         from bayeseval.estimands import covariates_table
 
@@ -263,6 +297,11 @@ class Views:
             The columns of ``tables/pairwise_models.csv``.
             Columns: ``model_a``, ``model_b``, ``diff_{mean,lower,upper}``, ``p_a_better``,
             ``p_within_margin``; with `detail` all of the file.
+
+        Examples
+        --------
+        >>> len(fit.pairwise("standardised_score"))
+        6
         """
         from bayeseval.estimands import pairwise_table
 
@@ -285,6 +324,11 @@ class Views:
         -------
         pandas.DataFrame
             The columns of ``tables/rank_probabilities.csv``.
+
+        Examples
+        --------
+        >>> float(fit.ranks("standardised_score")["probability"].sum().round(6))
+        4.0
         """
         from bayeseval.estimands import rank_probability_table
 

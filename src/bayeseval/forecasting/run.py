@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,7 @@ from bayeseval import names
 from bayeseval._progress import reporting
 from bayeseval._random import generator
 from bayeseval._resources import resource_names
-from bayeseval._typing import Bools, Figures, Floats, Progress
+from bayeseval._typing import Bools, Floats, Progress
 from bayeseval.design import restore_design
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.estimands import rank_draws, read_arrays
@@ -25,184 +24,20 @@ from bayeseval.fitting.covariates import CovariateSource, find_covariates
 from bayeseval.fitting.fitted import Fit, check_fit
 from bayeseval.fitting.gate import GATE_FAILED, warn_of_gates
 from bayeseval.forecasting.check import check_forecasts
+from bayeseval.forecasting.container import Forecast
 from bayeseval.languages.matching import understand
 from bayeseval.output.language_names import add_language_names
 from bayeseval.output.numbers import score_unit
-from bayeseval.output.result import Result
 from bayeseval.records import Covariate, Records
 from bayeseval.spec import CovariateTerm, ModelSpec
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from bayeseval.estimands.container import PosteriorArrays
 
 __all__ = ["Forecast", "forecast"]
 
 # In sds of the covariate: what rounding and errors of measurement may change.
 _ALIKE: Final = 0.25
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Forecast(Result):
-    """Potentials of all languages that the covariate knows.
-
-    Attributes
-    ----------
-    table : pandas.DataFrame
-        One row per language, highest potential first: ``language``, ``source_label``,
-        ``observed`` (it has records), the covariate's raw value, ``potential_{mean,sd,lower,
-        upper}`` (score units), ``rank_{mean,median,lower,upper}`` among all,
-        ``p_lowest_quarter``, ``extrapolation`` (the value is outside the range of the
-        languages with records), ``ci_kind``, ``ci_prob``; ``gate`` if that of the fit failed.
-    check : pandas.DataFrame
-        How forecasts of left-out languages did, see
-        :func:`bayeseval.forecasting.check_forecasts`; empty when that was not asked for or has
-        no closed form.
-    line : pandas.DataFrame
-        ``covariate``, ``potential_{mean,lower,upper}``: the expected potential over the
-        covariate's range, without a language's own effect.
-    covariate : str
-    subtitle : str
-        Which fit.
-    gate : str
-    notes : tuple of str
-    languages : tuple of str
-        Those that were asked for, as in the table: printed, and marked in the figures.
-        Empty when all were.
-    unit : str
-        Unit of the scores; empty where it is not known.
-    """
-
-    table: pd.DataFrame
-    check: pd.DataFrame
-    line: pd.DataFrame
-    covariate: str
-    subtitle: str
-    gate: str
-    notes: tuple[str, ...]
-    languages: tuple[str, ...] = ()
-    unit: str = ""
-
-    @property
-    def tables(self) -> dict[str, pd.DataFrame]:
-        """The tables of the folder with the gate of the fit."""
-        tables = {"forecast": self.table.assign(gate=self.gate)}
-        return tables | (
-            {"forecast_check": self.check.assign(gate=self.gate)} if len(self.check) else {}
-        )
-
-    def summary(self) -> str:
-        """Forecasts and how such forecasts did, in text.
-
-        Returns
-        -------
-        str
-            What ``print`` shows.
-        """
-        from bayeseval.forecasting.report import format_forecast
-
-        return format_forecast(
-            self.table,
-            self.check,
-            self.covariate,
-            self.subtitle,
-            self.notes,
-            languages=self.languages,
-            unit=self.unit,
-        )
-
-    def save(self, folder: str | Path, *, figures: Figures = True) -> Path:
-        """Add tables and figures (or ``figures="pdf"``) to the result folder of the fit."""
-        from bayeseval.forecasting.report import write_forecast
-
-        return write_forecast(
-            folder,
-            self.table,
-            self.check,
-            self.line,
-            covariate=self.covariate,
-            subtitle=self.subtitle,
-            gate_status=self.gate,
-            languages=self.languages,
-            figures=figures,
-            unit=self.unit,
-        )
-
-    def _drawn(self) -> dict[str, Any]:
-        return {
-            "covariate": self.covariate,
-            "subtitle": self.subtitle,
-            "gate_status": self.gate,
-            "languages": self.languages,
-            "unit": self.unit,
-        }
-
-    def plot(self, *, figsize: tuple[float, float] | None = None) -> Figure:
-        """Draw potentials against the covariate.
-
-        Parameters
-        ----------
-        figsize : tuple of float, optional
-            Width and height in inches.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            Neither shown nor closed.
-        """
-        from bayeseval.forecasting.report import forecast_figure
-
-        return forecast_figure(self.table, self.line, **self._drawn(), figsize=figsize)
-
-    def plot_map(self) -> Figure | None:
-        """Draw potentials where languages are spoken.
-
-        Returns
-        -------
-        matplotlib.figure.Figure or None
-            Neither shown nor closed; None if no language has a known place.
-        """
-        from bayeseval.forecasting.map import map_figure
-
-        return map_figure(self.table, **self._drawn())
-
-    def figures(self) -> dict[str, Figure]:
-        """Draw the figures of the folder.
-
-        Returns
-        -------
-        dict of str to matplotlib.figure.Figure
-            ``forecast``, ``forecast_by_script`` and, where places are known, ``forecast_map``.
-        """
-        from bayeseval.forecasting.report import script_figure
-
-        made = {
-            "forecast": self.plot(),
-            "forecast_by_script": script_figure(self.table, **self._drawn()),
-            "forecast_map": self.plot_map(),
-        }
-        return {name: figure for name, figure in made.items() if figure is not None}
-
-    def _headline(self) -> str:
-        new = int((~self.table["observed"].astype(bool)).sum())
-        return f"{self.subtitle}; {new} languages without records forecast from {self.covariate}"
-
-    def _main(self) -> pd.DataFrame:
-        table = self.table
-        rows = (
-            table[table[names.LANGUAGE].isin(self.languages)]
-            if self.languages
-            else table[~table["observed"].astype(bool)]
-        )
-        ends = [f"potential_{end}" for end in ("mean", "lower", "upper")]
-        ranks = [f"rank_{part}" for part in ("median", "lower", "upper")]
-        shown = [names.LANGUAGE, "language_name", self.covariate, *ends, *ranks]
-        shown += ["p_lowest_quarter", "extrapolation", "gate"]
-        return rows[[name for name in shown if name in rows]]
-
-    def _failed(self) -> bool:
-        return self.gate == "fail"
 
 
 def forecast(
@@ -251,6 +86,15 @@ def forecast(
     -----
     ConvergenceWarning
         Once, if the convergence gate of the fit failed.
+
+    Examples
+    --------
+    >>> import bayeseval as be
+    >>> spec = {"name": "with_speakers", "covariates": ["speakers"]}
+    >>> fit = be.fit(df, spec, covariate=covariate, draws=400, chains=2)
+    >>> forecast = be.forecast(fit, covariate=covariate, check=False)
+    >>> sorted(forecast.table.loc[~forecast.table["observed"], "language"])
+    ['de', 'fr']
     """
     check_fit(fit)
     warn_of_gates({"the fit": fit.gate}, stacklevel=2)

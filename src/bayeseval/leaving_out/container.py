@@ -170,6 +170,10 @@ class Sensitivity(Result):
         ------
         InputError
             If the fit is a point estimate, which has no ranks.
+
+        Examples
+        --------
+        >>> figure = sensitivity.plot()
         """
         from bayeseval.leaving_out.report import sensitivity_figure
 

@@ -229,6 +229,13 @@ def sensitivity(
     -----
     ConvergenceWarning
         Once, with the names of the fits whose convergence gate failed.
+
+    Examples
+    --------
+    >>> import bayeseval as be
+    >>> sensitivity = be.sensitivity(df, "additive", drop="task", jobs=1)
+    >>> sorted(set(sensitivity.table["without"]))
+    ['t0', 't1', 't2']
     """
     table = records if isinstance(records, Records) else load_records(records)
     prepared = prepare_sensitivity(

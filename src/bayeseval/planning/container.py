@@ -40,6 +40,13 @@ class Costs:
         is a whole test set of the present size.
     language, task : float
         Setting up a language, or a task, once.
+
+    Examples
+    --------
+    >>> import bayeseval as be
+    >>> costs = be.Costs(seed=10.0, item=0.1)
+    >>> float(be.plan(fit, languages=[6], costs=costs).table["cost"].min())
+    31.8
     """
 
     seed: float = 0.0
@@ -159,6 +166,10 @@ class Plan(Result):
         -------
         matplotlib.figure.Figure
             Neither shown nor closed.
+
+        Examples
+        --------
+        >>> figure = plan.plot(figsize=(6.0, 5.0))
         """
         from bayeseval.output.numbers import score_unit
         from bayeseval.planning.report import plan_figure

@@ -110,6 +110,13 @@ def plan(
     References
     ----------
     Brennan (2001), Generalizability Theory; paper 001, section 3.
+
+    Examples
+    --------
+    >>> import bayeseval as be
+    >>> plan = be.plan(fit, languages=[3, 6, 12])
+    >>> sorted(set(plan.table["languages"]))
+    [3.0, 6.0, 12.0]
     """
     check_fit(fit)
     warn_of_gates({"the fit": fit.gate}, stacklevel=2)

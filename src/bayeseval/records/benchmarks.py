@@ -31,6 +31,12 @@ def list_benchmarks() -> tuple[BenchmarkSummary, ...]:
     -------
     tuple of BenchmarkSummary
         With the fields ``name``, ``title`` and ``shape``.
+
+    Examples
+    --------
+    >>> import bayeseval as be
+    >>> "mega" in [one.name for one in be.list_benchmarks()]
+    True
     """
     found = []
     for name, path in resource_names("benchmarks").items():

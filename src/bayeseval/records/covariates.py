@@ -62,6 +62,15 @@ class Covariate:
         If labels repeat, shapes differ from the labels, a number is infinite, a
         standard error is negative or missing where there is a value, or fewer than two
         values are there.
+
+    Examples
+    --------
+    >>> import bayeseval as be
+    >>> speakers = be.Covariate(
+    ...     "speakers", "language", labels=("de", "fr"), models=(), values=np.array([90.0, 310.0])
+    ... )
+    >>> speakers.labels
+    ('de', 'fr')
     """
 
     name: str

@@ -112,6 +112,14 @@ def load(
     ------
     InputError
         One line: what is wrong, where (file, row, column, value), what is allowed.
+
+    Examples
+    --------
+    >>> import bayeseval as be
+    >>> be.load("mega")
+    <Records 'mega': 1,364 records, 13 models, 53 languages, 15 tasks>
+    >>> be.load(df, units=(-200, 300), name="pilot").units["t0"].upper
+    300.0
     """
     sources = _sources(source)
     asked = Settings(

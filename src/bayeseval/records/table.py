@@ -57,6 +57,15 @@ class Records:
     -----
     One record is one score of one model on one language of one task. Scores keep
     their task's own units (0-100 on MEGA); nothing is rescaled.
+
+    Examples
+    --------
+    >>> import bayeseval as be
+    >>> records = be.load(df, name="pilot")
+    >>> records
+    <Records 'pilot': 50 records, 4 models, 6 languages, 3 tasks>
+    >>> records.coords["task"]
+    ('t0', 't1', 't2')
     """
 
     name: str

@@ -200,6 +200,12 @@ class ModelSpec(SpecConfig):
         What is done with seeds and bootstrapped test sets, where a table has them.
     priors : dict
         Parameter name to :class:`Prior`, over the defaults.
+
+    Examples
+    --------
+    >>> import bayeseval as be
+    >>> be.ModelSpec(name="mine", interactions=("language:task",))
+    <ModelSpec 'mine': normal; language, task, model, language:task>
     """
 
     name: Annotated[
@@ -461,5 +467,11 @@ def list_models() -> dict[str, str]:
     -------
     dict of str to str
         Name to summary, in alphabetical order.
+
+    Examples
+    --------
+    >>> import bayeseval as be
+    >>> "additive" in be.list_models()
+    True
     """
     return {name: load_spec(path).summary for name, path in resource_names("models").items()}
