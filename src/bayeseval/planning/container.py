@@ -45,7 +45,7 @@ class Costs:
     --------
     >>> import bayeseval as be
     >>> costs = be.Costs(seed=10.0, item=0.1)
-    >>> float(be.plan(fit, languages=[6], costs=costs).table["cost"].min())
+    >>> float(be.plan(fit, languages=[6], costs=costs).table["cost"].iloc[0])
     31.8
     """
 
