@@ -132,7 +132,7 @@ def test_one_model_has_its_elpd_and_nothing_to_compare_with(alone: Comparison) -
     assert list(alone.table["spec"]) == ["additive"]
     assert alone.table["elpd"].iloc[0] == pytest.approx(alone.pointwise["additive"].sum())
     assert alone.verdict[0] == "There is one model, additive, and nothing to compare it with."
-    assert not any("for want of" in sentence for sentence in alone.verdict)
+    assert not any("for lack of" in sentence for sentence in alone.verdict)
 
 
 def test_one_model_is_saved_with_its_figure(alone: Comparison, tmp_path: Any) -> None:

@@ -170,7 +170,7 @@ def test_priors_a_hundred_times_too_wide_or_narrow(table: Records) -> None:
     assert table_of.loc["standardised_score", "prior"].notna().all()
     assert (wide.status("prior_spread"), wide.status("prior_sensitivity")) == ("fail", "pass")
     assert "too wide" in str(wide)
-    assert "Meaning: The priors are of another scale than the scores" in str(wide)
+    assert "Meaning: The priors have a different scale from the scores" in str(wide)
     assert narrow.status("prior_range") == "pass"
     assert (narrow.status("prior_spread"), narrow.status("prior_sensitivity")) == ("fail", "warn")
     assert "too narrow" in str(narrow)

@@ -125,7 +125,7 @@ class Situation:
         return f"bayeseval fit {self.table} --model {model}"
 
     def compare(self, *others: str | None) -> str:
-        """Command that holds other models against this one; empty without others."""
+        """Command that compares other models with this one; empty without others."""
         known = [name for name in others if name is not None and name != self.model]
         if self.model in _named():
             known = [self.model, *known]
@@ -169,7 +169,7 @@ def _advice(check: Check, fit: Situation) -> tuple[str, str]:
         )
     if name in ("highest_residual", "lowest_residual"):
         return (
-            "A single record pulls on the numbers of its model and its language; see "
+            "A single record strongly influences the numbers of its model and its language; see "
             "influential_records.csv.",
             fit.compare(fit.robust()) or fit.sensitivity("outliers=10"),
         )
@@ -181,15 +181,15 @@ def _advice(check: Check, fit: Situation) -> tuple[str, str]:
         )
     if name == "outside_bounds":
         near = (
-            "Near a bound the model predicts scores that cannot be, and differences between "
-            "models that the scale leaves no room for."
+            "Near a bound the model predicts impossible scores, and differences between models "
+            "that the scale has no room for."
         )
         logit = fit.compare("logit", "bounded") if fit.bounded else ""
         return near, logit
     if name == "residual_normality":
         return (
-            "With tails this heavy, few odd records pull on the numbers of their models and "
-            "languages, and intervals of all others are wider than they need be."
+            "With tails this heavy, a few unusual records distort the numbers of their models and "
+            "languages, and all other intervals are wider than necessary."
             if fit.likelihood == "normal"
             else "Intervals of single scores have the wrong width.",
             fit.compare(fit.robust(), fit.next_model()),
@@ -199,32 +199,32 @@ def _advice(check: Check, fit: Situation) -> tuple[str, str]:
     if name.startswith("normality_"):
         factor = name.removeprefix("normality_")
         return (
-            f"A {factor} far from the others is drawn towards them more than it should be, and "
-            f"predictions for a new {factor} have the wrong width; ranks move little.",
+            f"A {factor} far from the others is shrunk towards them too strongly, and "
+            f"predictions for a new {factor} have the wrong width; ranks change little.",
             fit.sensitivity(factor),
         )
     if name == "influential_records":
         return (
-            "Look these records up at their source: an error there moves the numbers of their "
-            "models and languages (influential_records.csv).",
+            "Check these records at their source: an error there would change the numbers of "
+            "their models and languages (influential_records.csv).",
             fit.sensitivity(f"outliers={max(1, fit.outliers)}"),
         )
     return (
         "Differences between models without a common pair, and numbers of levels with one record, "
-        "rest on the model's terms more than on measurements.",
+        "depend on the model's terms more than on measurements.",
         fit.sensitivity("model"),
     )
 
 
 _ANY: Final[Mapping[str, str]] = {
-    "prior_range": "The priors are far wider than the scale. Where records are many this changes "
-    "nothing; numbers of levels with few records get intervals that are too wide. Narrow the "
-    "priors of the spec.",
-    "prior_spread": "The priors are of another scale than the scores, so that sds of terms with "
-    "few levels, and how strongly their levels are pooled, are not to be trusted. Correct the "
-    "priors of the spec; those that are left out scale with the scores.",
-    "prior_sensitivity": "Other reasonable priors would move these numbers: report them with the "
-    "priors (run.json), and draw no conclusion that needs their last digits. All are in "
+    "prior_range": "The priors are far wider than the scale of the scores. With many records this "
+    "has no effect; levels with few records get intervals that are too wide. Narrow the priors of "
+    "the spec.",
+    "prior_spread": "The priors have a different scale from the scores: sds of terms with few "
+    "levels, and the pooling of these levels, are unreliable. Correct the priors of the spec; "
+    "priors that are left out scale with the scores.",
+    "prior_sensitivity": "Other reasonable priors would change these numbers: report them with the "
+    "priors (run.json), and do not rely on their last digits. All of them are in "
     "prior_sensitivity.csv.",
 }
 
@@ -233,7 +233,7 @@ def _dependence(fit: Situation) -> tuple[str, str]:
     of_models = any(names.MODEL in term.split(":") for term in fit.alike)
     what = "scores and ranks of models" if of_models else "potentials of languages"
     meaning = (
-        "Records that move together are counted as separate evidence: intervals of "
+        "Correlated records are counted as independent evidence: intervals of "
         f"{what} tend to be too narrow, and probabilities too close to 0 or 1."
     )
     if all(names.DATASET in term.split(":") for term in fit.alike):
@@ -264,7 +264,7 @@ def _unequal(factor: str, fit: Situation) -> tuple[str, str]:
         f"One residual sd is used for every {factor}: intervals are too narrow for the {factor}s "
         "with the larger sds and too wide for the others."
         if fit.residual_by != factor
-        else f"Residual sds of single {factor}s do not suffice: their residuals have another shape."
+        else f"Residual sds of single {factor}s are not enough: the residuals have another shape."
     )
     if factor == names.TASK and fit.residual_by != factor and fit.has("crossed"):
         return meaning, fit.compare("by_task", fit.robust())

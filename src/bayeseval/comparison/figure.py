@@ -70,7 +70,7 @@ def comparison_figure(
         )
     if len(bad):
         caption += (
-            " Hollow points: some left-out densities cannot be relied on (Pareto k-hat above "
+            " Hollow points: some left-out densities are unreliable (Pareto k-hat above "
             f"{names.K_HAT_MAX:g}, or a refit or bridge that does not carry)."
         )
     if len(unknown):

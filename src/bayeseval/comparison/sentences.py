@@ -123,7 +123,8 @@ def verdict(
     sentences = [alone] if len(table) == 1 else _winner(known, by)
     if len(known) and known["n"].iloc[0] < FEW_UNITS:
         sentences.append(
-            f"The standard errors rest on {known['n'].iloc[0]} left-out {by}s only, and are rough."
+            f"The standard errors are based on only {known['n'].iloc[0]} left-out {by}s and are "
+            "rough."
         )
     unknown = [str(name) for name in table.loc[table["elpd"].isna(), "spec"]]
     if unknown:
@@ -132,11 +133,11 @@ def verdict(
         # What importance sampling could not do was left out for good; what is left are
         # ratios and refits that rest on few draws, and these err either way.
         sentences.append(
-            f"{row['spec']}: {row['n_bad_k']} of {row['n']} left-out {by}s rest on too few draws "
+            f"{row['spec']}: {row['n_bad_k']} of {row['n']} left-out {by}s have too few draws "
             f"(k-hat above {names.K_HAT_MAX:g}, or a refit or bridge whose chains disagree); its "
             "elpd has a large Monte-Carlo error."
         )
-    sentences += _bought(fits)
+    sentences += _added_variance(fits)
     for row in moves.to_dict("records"):
         what = _IN_WORDS.get(str(row["quantity"]), str(row["quantity"]))
         if np.isnan(row["spearman"]):
@@ -146,11 +147,11 @@ def verdict(
             )
             continue
         text = (
-            f"From {row['against']} to {row['spec']} the {what} keep their order with Spearman "
+            f"Ranks of {what} under {row['against']} and {row['spec']}: Spearman "
             f"{row['spearman']:.2f}, Kendall {row['kendall']:.2f}"
         )
         sentences.append(
-            f"{text}; most move (ranks): {row['moved']}." if row["moved"] else f"{text}."
+            f"{text}; largest rank changes: {row['moved']}." if row["moved"] else f"{text}."
         )
     # Of one model there is nobody to have what it lacks.
     lacking = [
@@ -160,8 +161,8 @@ def verdict(
     ]
     if lacking:
         sentences.append(
-            f"The {_IN_WORDS[names.GAP_SD]} are not estimated by {', '.join(lacking)}, for want of "
-            "a model:language term, and not compared with theirs."
+            f"The {_IN_WORDS[names.GAP_SD]} are not estimated by {', '.join(lacking)}, for lack "
+            "of a model:language term, and are not compared."
         )
     failed = [name for name, one in fits.items() if one.gate.status == "fail"]
     if failed:
@@ -184,7 +185,7 @@ def _winner(known: pd.DataFrame, by: names.LeftOut) -> list[str]:
             if lead < names.LEAST_DIFFERENCE
             else "less than two standard errors"
             if lead < LEAST_RATIO * error
-            else "but some left-out densities cannot be relied on"
+            else "but some left-out densities are unreliable"
         )
         sentences.append(f"No clear winner: {best['spec']} is {said}, {reason}.")
     else:
@@ -203,7 +204,7 @@ def _is_close(difference: float, error: float) -> bool:
     return difference < names.LEAST_DIFFERENCE or difference < LEAST_RATIO * error
 
 
-def _bought(fits: Mapping[str, Fit]) -> list[str]:
+def _added_variance(fits: Mapping[str, Fit]) -> list[str]:
     """What the terms that the first model lacks take of the variance."""
     first, *others = fits
     base = fits[first].components(detail=True).set_index("component")
@@ -214,7 +215,7 @@ def _bought(fits: Mapping[str, Fit]) -> list[str]:
         if scales[0] != scales[1]:
             sentences.append(
                 f"{name} has its variances on the {scales[0]} scale, {first} on the {scales[1]} "
-                "scale: not to be set side by side."
+                "scale: they cannot be compared."
             )
             continue
         extra = [label for label in parts.index if label not in base.index]

@@ -221,14 +221,14 @@ def _one(row: pd.Series, words: str) -> str:
     text = f"Without {row['without']} ({row['n_dropped']} records), {words}"
     if np.isnan(row["n_rank_changes"]):
         return (
-            f"{text} keeps its order with Spearman {row['spearman']:.3f} and Kendall "
-            f"{row['kendall']:.3f}; point estimates have no ranks."
+            f"{text}: Spearman {row['spearman']:.3f} and Kendall {row['kendall']:.3f} with the fit "
+            "to all records; point estimates have no ranks."
         )
     if row["n_rank_changes"] == 0:
         return f"{text} has the same ranking."
     n = int(row["n_rank_changes"])
     text += f": {n} of {row['n_levels']:.0f} median ranks change (Kendall {row['kendall']:.2f})"
-    return f"{text}; most move {row['moved']}."
+    return f"{text}; largest rank changes: {row['moved']}."
 
 
 def _all(rows: pd.DataFrame, what: str, words: str) -> str:

@@ -139,7 +139,7 @@ def plan_figure(
         title="Decision study: SD of the difference of two models",
         subtitle=subtitle,
         caption=(
-            "How far chance sets the means of two equal models apart"
+            "Chance difference between the means of two equal models"
             f"{unit_text(unit, before=', ')}, posterior mean"
             f"{interval if len(shown) < 2 else ''}; every task in every language. "
             f"{f'Held at {kept}. ' if kept else ''}Dots: the designs of the grid. "

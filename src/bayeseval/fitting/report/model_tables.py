@@ -174,7 +174,7 @@ def _left_out(tree: xr.DataTree, language_names: Mapping[str, str]) -> str:
     )
     one = len(pairs) == 1
     return (
-        f"The published description (Mean-PRR, CV-PRR) goes without {len(pairs)} "
+        f"The published description (Mean-PRR, CV-PRR) leaves out {len(pairs)} "
         f"pair{'' if one else 's'}, whose potential may be zero: {named}."
     )
 
@@ -295,7 +295,7 @@ def evenness_text(
     elif left_out:
         named = listed(name_and_code(list(left_out), language_names))
         sentences.append(
-            f"CV-PRR goes without {named}, whose potential may be zero; the sd of gaps does not."
+            f"CV-PRR leaves out {named}, whose potential may be zero; the sd of gaps does not."
         )
     return _with_sentences(heading, columns, sentences)
 
