@@ -99,6 +99,18 @@ def test_summaries_of_both_are_an_upper_bound(kind: str, bound: bool) -> None:
     )
 
 
+def test_given_standard_errors_are_those_of_the_means_as_they_are() -> None:
+    design = tables.design("mixed")
+    task = np.array(design.coords["task"])[design.factor_index["task"]]
+    own = task == "t3"
+    assert own.any()
+    assert design.se is not None
+    assert design.known_sds["se"][own].tolist() == [1.5] * own.sum()
+    assert design.se[own] == pytest.approx(np.full(own.sum(), 1.5), rel=1e-12)
+    assert np.isnan(design.known_sds["se"][~own]).all()
+    assert (design.se[~own] == 0.0).all()
+
+
 def test_labels_and_models_of_the_sds() -> None:
     design = tables.design("mixed")
     seed = _sources(design)["seed"]
