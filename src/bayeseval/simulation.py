@@ -160,13 +160,6 @@ def simulate(
         If the shape is too small, an sd is unknown or negative, no connected table of
         that share could be drawn, replicates are asked for of a spec without a
         normal likelihood, or the spec has covariates.
-
-    Examples
-    --------
-    >>> import bayeseval as be
-    >>> made = be.simulate("additive", n_languages=6, n_tasks=3, n_models=4, seed=1)
-    >>> made.records.table.columns.tolist()
-    ['model', 'language', 'task', 'score']
     """
     model = load_spec(spec)
     if model.covariates:
