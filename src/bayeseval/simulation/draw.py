@@ -16,6 +16,7 @@ from bayeseval._typing import Floats
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.families import FAMILIES, At, Family, extra_parameters, link, scale_parameters
 from bayeseval.records import Records
+from bayeseval.simulation.pattern import observed_cells
 from bayeseval.spec import ModelSpec, load_spec
 
 __all__ = ["Simulation", "simulate"]
@@ -54,7 +55,6 @@ _UPPER = 100.0
 # Nodes and weights of integrals over a standard normal.
 _NODES = np.linspace(-9.0, 9.0, 181)
 _WEIGHTS = np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
-_MAX_TRIES = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +172,7 @@ def simulate(
     sources = _sources(model, n_seeds=n_seeds, n_boot=n_boot, drop_share=drop_share)
     scale = _scales(model, sds or {}, sources)
     labels = _labels(shape, n_metrics)
-    observed = _pattern(
+    observed = observed_cells(
         tuple(shape.values()),
         observed_share,
         generator(seed if pattern_seed is None else pattern_seed, "simulate-pattern"),
@@ -452,45 +452,6 @@ def _scales(
     usual = _DEFAULT_SDS | _LOGIT_SDS if link(model.families) == "logit" else _DEFAULT_SDS
     usual = usual | {parameter.name: parameter.typical for parameter in (*noise, *extra)}
     return {name: float(given.get(name, usual[name])) for name in known}
-
-
-def _pattern(
-    shape: tuple[int, ...], share: float, rng: np.random.Generator
-) -> npt.NDArray[np.bool_]:
-    """Which cells are observed: a fixed count, every level twice, one connected table."""
-    if not 0.0 < share <= 1.0:
-        raise InputError(f"observed_share must lie in (0, 1], got {share:g}")
-    if min(shape) < 1 or shape[0] < 2 or shape[2] < 2:
-        raise InputError(
-            "a table needs at least two languages, one task and two models, got "
-            f"{shape[0]}, {shape[1]} and {shape[2]}"
-        )
-    size = int(np.prod(shape))
-    count = max(1, round(share * size))
-    for _ in range(_MAX_TRIES):
-        observed = np.zeros(size, dtype=bool)
-        observed[rng.choice(size, size=count, replace=False)] = True
-        grid = observed.reshape(shape)
-        if all(
-            grid.sum(axis=tuple(a for a in range(3) if a != axis)).min() >= 2 for axis in range(3)
-        ) and _is_connected(grid):
-            return grid
-    raise InputError(
-        f"no connected table with a share of {share:g} of {shape[0]} x {shape[1]} x {shape[2]} "
-        "cells was found; raise observed_share"
-    )
-
-
-def _is_connected(grid: npt.NDArray[np.bool_]) -> bool:
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components as components
-
-    rows = np.argwhere(grid) + np.array([0, grid.shape[0], grid.shape[0] + grid.shape[1]])
-    size = sum(grid.shape)
-    heads = np.concatenate([rows[:, 0], rows[:, 0]])
-    tails = np.concatenate([rows[:, 1], rows[:, 2]])
-    graph = coo_array((np.ones(len(heads)), (heads, tails)), shape=(size, size))
-    return int(components(graph, directed=False, return_labels=False)) == 1
 
 
 def _spread(effects: Floats, factors: tuple[str, ...]) -> Floats:

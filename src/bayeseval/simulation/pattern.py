@@ -1,0 +1,68 @@
+"""Which cells of a simulated table are observed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayeseval._typing import Bools
+from bayeseval.errors import InputError
+
+__all__ = ["observed_cells"]
+
+_MAX_TRIES = 200
+
+
+def observed_cells(shape: tuple[int, ...], share: float, rng: np.random.Generator) -> Bools:
+    """Draw which cells are observed: a fixed count, every level twice, one connected table.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Numbers of languages, tasks and models.
+    share : float
+        Of the cells, in (0, 1].
+    rng : numpy.random.Generator
+        Where the draws come from.
+
+    Returns
+    -------
+    ndarray of bool, of that shape
+
+    Raises
+    ------
+    InputError
+        If the shape or the share is no table, or no connected table is found.
+    """
+    if not 0.0 < share <= 1.0:
+        raise InputError(f"observed_share must lie in (0, 1], got {share:g}")
+    if min(shape) < 1 or shape[0] < 2 or shape[2] < 2:
+        raise InputError(
+            "a table needs at least two languages, one task and two models, got "
+            f"{shape[0]}, {shape[1]} and {shape[2]}"
+        )
+    size = int(np.prod(shape))
+    count = max(1, round(share * size))
+    for _ in range(_MAX_TRIES):
+        observed = np.zeros(size, dtype=bool)
+        observed[rng.choice(size, size=count, replace=False)] = True
+        grid = observed.reshape(shape)
+        if all(
+            grid.sum(axis=tuple(a for a in range(3) if a != axis)).min() >= 2 for axis in range(3)
+        ) and _is_connected(grid):
+            return grid
+    raise InputError(
+        f"no connected table with a share of {share:g} of {shape[0]} x {shape[1]} x {shape[2]} "
+        "cells was found; raise observed_share"
+    )
+
+
+def _is_connected(grid: Bools) -> bool:
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components as components
+
+    rows = np.argwhere(grid) + np.array([0, grid.shape[0], grid.shape[0] + grid.shape[1]])
+    size = sum(grid.shape)
+    heads = np.concatenate([rows[:, 0], rows[:, 0]])
+    tails = np.concatenate([rows[:, 1], rows[:, 2]])
+    graph = coo_array((np.ones(len(heads)), (heads, tails)), shape=(size, size))
+    return int(components(graph, directed=False, return_labels=False)) == 1
