@@ -471,13 +471,13 @@ def test_a_kept_language_without_its_embeddings_is_done_again(
     kept = align(
         model, texts, Settings(device="cpu"), work=tmp_path, save_embeddings=True, progress=listen
     )
-    assert heard[2] == ("languages", 0, 3, "")
+    assert heard[2] == ("scoring languages", 0, 3, "")
     assert all(path.is_file() for path in kept.embeddings.values())
     heard.clear()
     align(
         model, texts, Settings(device="cpu"), work=tmp_path, save_embeddings=True, progress=listen
     )
-    assert heard[2:] == [("languages", 3, 3, "continued")]
+    assert heard[2:] == [("scoring languages", 3, 3, "continued")]
 
 
 @pytest.mark.parametrize(
