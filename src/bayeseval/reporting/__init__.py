@@ -1,0 +1,7 @@
+"""Saved results for readers: a page, tables for papers, citations, changes between results."""
+
+from __future__ import annotations
+
+from bayeseval.reporting.folder import SavedResults, read_saved
+
+__all__ = ["SavedResults", "read_saved"]

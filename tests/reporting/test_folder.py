@@ -1,0 +1,168 @@
+"""Result folders are read as they were written, and damaged ones are refused in one line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeseval as be
+from bayeseval.errors import InputError
+from bayeseval.reporting import read_saved
+
+# Labels that a CSV reader takes for something else.
+NAMES = {"m1": "007", "m2": "NA", "m3": "True"}
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    simulated = be.simulate("additive", n_languages=5, n_tasks=2, n_models=4, seed=3)
+    table = simulated.records.table
+    return table.assign(model=table["model"].astype(str).replace(NAMES))
+
+
+@pytest.fixture(scope="module")
+def fit(table: pd.DataFrame) -> be.Fit:
+    return be.fit(table, "additive", engine="marginal", draws=100, chains=2)
+
+
+@pytest.fixture(scope="module")
+def folder(fit: be.Fit, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fit.save(tmp_path_factory.mktemp("fit") / "result", figures=False, checks=fit.checks)
+
+
+def assert_same(found: Mapping[str, pd.DataFrame], made: Mapping[str, pd.DataFrame]) -> None:
+    """Same tables, labels as text and numbers to the last digit."""
+    for name, table in made.items():
+        read = found[name]
+        assert list(read.columns) == list(table.columns), name
+        for column in table:
+            values = table[column]
+            if values.dtype.kind in "fib":
+                assert np.array_equal(
+                    read[column].to_numpy(dtype=float),
+                    values.to_numpy(dtype=float),
+                    equal_nan=True,
+                ), (name, column)
+            else:
+                texts = ["" if pd.isna(value) else str(value) for value in values]
+                assert list(read[column]) == texts, (name, column)
+
+
+def test_a_fit_is_read_as_it_was_written(fit: be.Fit, folder: Path) -> None:
+    saved = read_saved(folder)
+    assert saved.path == folder
+    assert saved.kind == "fit"
+    assert saved.run["data_hash"] == fit.run["data_hash"]
+    assert saved.run["ci_prob"] == 0.95
+    assert set(fit.tables) | {"checks", "calibration"} <= set(saved.tables)
+    assert_same(saved.tables, fit.tables)
+    assert_same(saved.tables, {"checks": fit.checks().table})
+    assert {"007", "NA", "True"} < set(saved.tables["model_ranking"]["model"])
+
+
+def test_plan_is_read_with_its_fit(folder: Path, tmp_path: Path) -> None:
+    planned = Path(shutil.copytree(folder, tmp_path / "planned"))
+    plan = be.plan(be.Fit.open(planned), languages=[5, 10])
+    plan.save(planned, figures=False)
+    assert_same(read_saved(planned).tables, {"plan": plan.table})
+    assert read_saved(planned).kind == "fit"
+
+
+def test_a_comparison_is_read(table: pd.DataFrame, fit: be.Fit, tmp_path: Path) -> None:
+    comparison = be.compare(table, ["additive"], fits={"additive": fit}, engine="marginal")
+    comparison.save(tmp_path / "compared", figures=False)
+    saved = read_saved(tmp_path / "compared")
+    assert saved.kind == "comparison"
+    assert saved.run["by"] == "record"
+    assert_same(saved.tables, comparison.tables)
+    with pytest.raises(InputError, match="has no tables/model_ranking.csv: it is the result of a"):
+        saved.table("model_ranking")
+
+
+def test_a_sensitivity_analysis_is_read(table: pd.DataFrame, tmp_path: Path) -> None:
+    sensitivity = be.sensitivity(
+        table, "additive", drop=(), groups={"first two": ["l1", "l2"]}, engine="marginal"
+    )
+    sensitivity.save(tmp_path / "refits", figures=False)
+    saved = read_saved(tmp_path / "refits")
+    assert saved.kind == "sensitivity"
+    assert_same(saved.tables, sensitivity.tables)
+
+
+@pytest.fixture
+def copy(folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(folder, tmp_path / "copy"))
+
+
+def edit_run(folder: Path, **changes: object) -> None:
+    path = folder / "run.json"
+    run = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**run, **changes}), encoding="utf-8")
+
+
+def refused(folder: Path) -> str:
+    with pytest.raises(InputError) as error:
+        read_saved(folder)
+    message = str(error.value)
+    assert "\n" not in message
+    assert str(folder) in message
+    return message
+
+
+def test_a_folder_that_is_not_there_or_not_ours(tmp_path: Path) -> None:
+    assert "no such result folder" in refused(tmp_path / "nowhere")
+    assert "holds no run.json, so it is not a result folder" in refused(tmp_path)
+
+
+def test_a_folder_of_another_command(copy: Path) -> None:
+    edit_run(copy, files=["alignment.csv", "run.json"])
+    assert refused(copy).endswith(
+        "is not a result of fit, compare or sensitivity: it has no table named model_ranking, "
+        "comparison, sensitivity"
+    )
+
+
+@pytest.mark.parametrize("files", [None, "all", [1, 2]])
+def test_a_run_file_without_its_list_of_files(copy: Path, files: object) -> None:
+    edit_run(copy, files=files)
+    assert "run.json is damaged: no list of files" in refused(copy)
+
+
+def test_a_run_file_that_is_not_json(copy: Path) -> None:
+    (copy / "run.json").write_text("{", encoding="utf-8")
+    assert "is damaged: not JSON" in refused(copy)
+
+
+def test_the_main_table_is_missing(copy: Path) -> None:
+    (copy / "tables" / "model_ranking.csv").unlink()
+    assert "model_ranking.csv is missing, but run.json lists it" in refused(copy)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b'a,b\n"1,2\n3', b"a,b\n\xff\xfe,1\n", b"a\n1,2\n3,4,5\n"]
+)
+def test_a_table_that_is_damaged(copy: Path, content: bytes) -> None:
+    (copy / "tables" / "model_language.csv").write_bytes(content)
+    assert "model_language.csv is damaged: not a table" in refused(copy)
+
+
+def test_a_number_that_is_damaged(copy: Path) -> None:
+    path = copy / "tables" / "model_ranking.csv"
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    table.loc[1, "score_mean"] = "61.2x"
+    table.to_csv(path, index=False)
+    assert refused(copy).endswith("is damaged: column score_mean: not a number: '61.2x'")
+
+
+def test_a_table_that_was_being_added_is_left_out(copy: Path) -> None:
+    (copy / "tables" / "checks.csv").unlink()
+    (copy / "tables" / "mine.csv").write_text("x\n1\n", encoding="utf-8")
+    saved = read_saved(copy)
+    assert "checks" not in saved.tables
+    assert "mine" not in saved.tables, "a table of the user's is not ours to read"
