@@ -15,7 +15,9 @@ import bayeseval
 from bayeseval.cli import app, main
 from tests.test_cli import SMALL, one_line
 
-COMMANDS = ("fit", "validate", "list", "compare", "sensitivity", "forecast", "plan", "mexa")
+COMMANDS = (
+    *("fit", "validate", "list", "compare", "sensitivity", "forecast", "plan", "report", "mexa"),
+)
 
 
 def module(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

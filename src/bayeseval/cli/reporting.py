@@ -1,0 +1,67 @@
+"""`bayeseval report`: a result folder for readers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from bayeseval.cli._shared import EXIT_GATE_FAILED, OUTPUT
+from bayeseval.errors import InputError
+
+__all__ = ["report"]
+
+Folder = Annotated[
+    Path,
+    typer.Argument(metavar="DIR", help="Result folder of a fit, comparison or sensitivity."),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Write to a file.", show_default="print", rich_help_panel=OUTPUT
+    ),
+]
+ReportFormat = Literal["latex", "typst", "markdown", "csv", "json"]
+
+
+def report(
+    folder: Folder,
+    to: Annotated[
+        ReportFormat,
+        typer.Option(
+            help="latex, typst, markdown: tables for a paper. csv, json: a leaderboard.",
+            rich_help_panel=OUTPUT,
+        ),
+    ],
+    out: Out = None,
+) -> None:
+    """Write the tables of a result for a paper, or as a leaderboard."""
+    from bayeseval.reporting import read_saved
+    from bayeseval.reporting.export import export
+
+    if to == "json" and out is not None and out.suffix == ".json":
+        raise InputError(
+            f"--to json writes one record per line: call the file {out.with_suffix('.jsonl').name}"
+        )
+    results = read_saved(folder)
+    _write(export(results, to), out)
+    _exit(results.run)
+
+
+def _write(text: str, out: Path | None) -> None:
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    try:
+        out.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise InputError(f"{out} cannot be written ({error.strerror})") from error
+    typer.echo(f"Written: {out}", err=True)
+
+
+def _exit(run: Any) -> None:
+    """Exit code 3 where a fit of the result failed the convergence gate."""
+    statuses = {run.get("gate", {}).get("status"), *run.get("gates", {}).values()}
+    if "fail" in statuses:
+        raise typer.Exit(EXIT_GATE_FAILED)
