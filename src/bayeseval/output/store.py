@@ -13,6 +13,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -38,6 +39,7 @@ __all__ = [
     "read_json",
     "read_run",
     "read_tree",
+    "replace_file",
     "replace_json",
     "restore_folder",
     "write_csv",
@@ -263,10 +265,28 @@ def replace_json(value: Mapping[str, Any], path: Path) -> None:
     InputError
         If the disk refuses to take it.
     """
+    replace_file(partial(write_json, value), path)
+
+
+def replace_file(writer: Writer, path: Path) -> None:
+    """Write one file that is whole and on disk, or leave what was there.
+
+    Parameters
+    ----------
+    writer : callable
+        Writes the file to the path that it is given.
+    path : Path
+        Where the file is in the end.
+
+    Raises
+    ------
+    InputError
+        If the disk refuses to take it.
+    """
     part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
     with _as_input_errors(path):
         try:
-            write_json(value, part)
+            writer(part)
             flush(part)
             part.replace(path)
             flush(path.parent)
