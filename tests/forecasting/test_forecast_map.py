@@ -13,7 +13,7 @@ from matplotlib.collections import PathCollection
 from matplotlib.colors import Normalize, to_rgba
 from matplotlib.path import Path as Outline
 
-from bayeseval.forecasting.map import _land, map_figure, place, places
+from bayeseval.forecasting.map import land, map_figure, place, places
 from bayeseval.output._style import ACCENT
 
 MEXA = Path(__file__).parents[2] / "benchmarks" / "mega" / "covariates" / "mexa.csv"
@@ -95,7 +95,7 @@ def test_every_language_of_mexa_has_a_place_or_is_known_to_have_none() -> None:
 
 def test_languages_are_on_land() -> None:
     """Points and outlines come from different works: a slip in either one shows here."""
-    outlines = [Outline(ring) for ring in _land()]
+    outlines = [Outline(ring) for ring in land()]
     off = []
     for code, (latitude, longitude) in places().items():
         x = longitude if longitude >= -169.0 else longitude + 360.0

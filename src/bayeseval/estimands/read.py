@@ -21,7 +21,7 @@ from bayeseval.estimands.container import (
 from bayeseval.estimands.covariates import read_slopes
 from bayeseval.families import FAMILIES, extra_parameters, link, of_quantity, scale_names
 
-__all__ = ["group", "read_arrays"]
+__all__ = ["default_margin", "group", "read_arrays"]
 
 # Share of the range of scores.
 _MARGIN = 0.01
@@ -99,12 +99,24 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
         response=response,
         common=_common_pairs(constant, pairs),
         bounds=bounds,
-        margin=float(constant.attrs.get("margin", _default_margin(bounds, score))),
+        margin=float(constant.attrs.get("margin", default_margin(bounds, score))),
     )
 
 
-def _default_margin(bounds: Floats, score: Floats) -> float:
-    """1 % of the widest range; NaN where one is unknown, or all scores are closer than that."""
+def default_margin(bounds: Floats, score: Floats) -> float:
+    """Difference between models without practical meaning, where the user gives none.
+
+    Parameters
+    ----------
+    bounds : ndarray, shape (2, n_tasks)
+        Declared lower and upper bounds of the scores; NaN where one is not known.
+    score : ndarray, shape (n_records,)
+
+    Returns
+    -------
+    float
+        1 % of the widest range; NaN where one is unknown, or all scores are closer than that.
+    """
     margin = _MARGIN * float((bounds[1] - bounds[0]).max())
     return margin if float(np.ptp(score)) > margin else float("nan")
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
 
-__all__ = ["map_figure", "place", "places"]
+__all__ = ["land", "map_figure", "place", "places"]
 
 _FOLDER: Final = Path(__file__).resolve().parent.parent / "languages" / "geography"
 _CUT: Final = -169.0  # west of it places are drawn at the right, with the rest of the Pacific
@@ -75,7 +75,8 @@ def place(labels: Iterable[str]) -> pd.DataFrame:
 
 
 @lru_cache(maxsize=1)
-def _land() -> tuple[npt.NDArray[np.float64], ...]:
+def land() -> tuple[npt.NDArray[np.float64], ...]:
+    """Outlines of land, each of shape (n_points, 2): longitude and latitude in degrees."""
     lines = (_FOLDER / "land.txt").read_text(encoding="utf-8").splitlines()
     rings = [np.array([p.split(",") for p in line.split()], dtype=float) for line in lines]
     return tuple(ring + [360.0 * bool((ring[:, 0] < _CUT).all()), 0.0] for ring in rings)
@@ -166,8 +167,8 @@ def _draw(
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path as Outline
 
-    land = Outline.make_compound_path(*(Outline(ring) for ring in _land()))
-    axes.add_patch(PathPatch(land, facecolor="#EDEDED", edgecolor="#B5B5B5", linewidth=0.4))
+    path = Outline.make_compound_path(*(Outline(ring) for ring in land()))
+    axes.add_patch(PathPatch(path, facecolor="#EDEDED", edgecolor="#B5B5B5", linewidth=0.4))
     axes.set(xlim=view.extent[:2], ylim=view.extent[2:], aspect=view.stretch, xticks=[], yticks=[])
     axes.set_title(view.title, size=8, color=GREY, pad=3)
     axes.spines[:].set(visible=True, color=FAINT)
