@@ -92,6 +92,9 @@ HEAVY: Mapping[str, tuple[str, ...]] = {
     "arviz_base": ("_compat", "engines", "fitting"),
     "arviz_stats": ("_compat", "engines", "fitting", "comparison", "checks"),
     "arviz_plots": ("_compat", "fitting.report"),
+    "jinja2": ("reporting",),
+    "markupsafe": ("reporting",),
+    "vl_convert": ("reporting",),
     "torch": (),
     "transformers": (),
     # The metapackage is another library on Python 3.11 than on 3.12.
@@ -204,7 +207,7 @@ def undeclared(modules: Mapping[str, str], requirements: list[str]) -> set[str]:
         for source in modules.values()
         for item in imports_of(ast.parse(source))
     }
-    distributions = {"yaml": "pyyaml"}
+    distributions = {"yaml": "pyyaml", "vl_convert": "vl_convert_python"}
     foreign = imported - set(sys.stdlib_module_names) - {"bayeseval"}
     return {name for name in foreign if distributions.get(name, name) not in declared}
 

@@ -33,7 +33,8 @@ PUBLIC = [
 ]
 HEAVY = {
     *("arviz", "arviz_base", "arviz_plots", "arviz_stats", "blackjax", "jax", "matplotlib"),
-    *("numpyro", "nutpie", "pymc", "pytensor", "statsmodels", "torch", "transformers"),
+    *("jinja2", "markupsafe", "numpyro", "nutpie", "pymc", "pytensor", "statsmodels", "torch"),
+    *("transformers", "vl_convert"),
 }
 
 

@@ -1,4 +1,4 @@
-"""`bayeseval report` and `bayeseval cite`: a result folder for readers."""
+"""`bayeseval report`: a result folder for readers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from bayeseval.cli._shared import EXIT_GATE_FAILED, OUTPUT
 from bayeseval.errors import InputError
 
-__all__ = ["cite", "report"]
+__all__ = ["report"]
 
 Folder = Annotated[
     Path,
@@ -19,10 +19,13 @@ Folder = Annotated[
 Out = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Write to a file.", show_default="print", rich_help_panel=OUTPUT
+        metavar="FILE",
+        help="Write to a file.",
+        show_default="DIR/report.html; other formats print",
+        rich_help_panel=OUTPUT,
     ),
 ]
-ReportFormat = Literal["latex", "typst", "markdown", "csv", "json"]
+ReportFormat = Literal["html", "latex", "typst", "markdown", "csv", "json"]
 
 
 def report(
@@ -30,31 +33,28 @@ def report(
     to: Annotated[
         ReportFormat,
         typer.Option(
-            help="latex, typst, markdown: tables for a paper. csv, json: a leaderboard.",
+            help="html: one page to look at and to send. latex, typst, markdown: tables for a "
+            "paper. csv, json: a leaderboard.",
             rich_help_panel=OUTPUT,
         ),
-    ],
+    ] = "html",
     out: Out = None,
 ) -> None:
-    """Write the tables of a result for a paper, or as a leaderboard."""
+    """Show a result as a page, as tables for a paper, or as a leaderboard."""
     from bayeseval.reporting import read_saved
     from bayeseval.reporting.export import export
+    from bayeseval.reporting.page import REPORT_FILE, write_page
 
     if to == "json" and out is not None and out.suffix == ".json":
         raise InputError(
             f"--to json writes one record per line: call the file {out.with_suffix('.jsonl').name}"
         )
     results = read_saved(folder)
-    _write(export(results, to), out)
+    if to == "html":
+        typer.echo(f"Report: {write_page(results, out or folder / REPORT_FILE)}")
+    else:
+        _write(export(results, to), out)
     _exit(results.run)
-
-
-def cite(folder: Folder, out: Out = None) -> None:
-    """Print BibTeX of exactly the methods and data that a result used."""
-    from bayeseval.reporting import read_saved
-    from bayeseval.reporting.citations import citations_of
-
-    _write(citations_of(read_saved(folder)), out)
 
 
 def _write(text: str, out: Path | None) -> None:

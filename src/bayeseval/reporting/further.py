@@ -1,0 +1,258 @@
+"""The parts of the report after models and languages: variances, checks, answers, provenance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import pandas as pd
+
+from bayeseval.output.numbers import axis_label, interval_texts
+from bayeseval.reporting.blocks import Listing, Pre, Properties, Section, Text
+from bayeseval.reporting.charts import Chart, calibration_chart, forest
+from bayeseval.reporting.grid import Grid, any_grid, counts, intervals, labels, values
+from bayeseval.reporting.summary import Facts, checks_sentence
+
+__all__ = ["further_sections", "made_section"]
+
+_STATUS: Final[Mapping[str, str]] = {
+    "fail": "failed",
+    "warn": "warning",
+    "pass": "passed",
+    "not applicable": "not applicable",
+}
+_ORDER: Final = ("fail", "warn", "pass", "not applicable")
+_HASHES: Final = ("data_hash", "spec_hash", "pairs_hash")
+# Tables of a fit in the order in which they are shown: section, caption, and columns left out.
+_TABLES: Final[Mapping[str, tuple[str, str]]] = {
+    "covariates": ("covariates", "Slopes of covariates, and the variance that they explain."),
+    "forecast": ("forecast", "Potentials forecast from the covariate."),
+    "forecast_check": (
+        "forecast",
+        "Every language left out and forecast: its potential without pooling, the forecast, and "
+        "the error.",
+    ),
+    "plan": (
+        "plan",
+        "Designs of the next evaluation: sd of the difference of two models by chance, and the "
+        "probability of the right order.",
+    ),
+    "within_language": ("replicates", "Noise within languages, seeds and test sets apart."),
+    "aggregates": ("replicates", "Models by other aggregates over languages."),
+    "sensitivity": ("sensitivity", "Every refit: agreement with the fit to all records."),
+    "outliers": ("sensitivity", "Records that were left out as outliers."),
+}
+_TITLES: Final[Mapping[str, str]] = {
+    "covariates": "Covariates",
+    "forecast": "Forecast",
+    "plan": "Plan",
+    "replicates": "Replicates",
+    "sensitivity": "Sensitivity",
+}
+_CLOSED: Final[Mapping[str, str]] = {
+    "forecast_check": "Forecasts of left-out languages",
+    "within_language": "Noise within languages, all rows",
+}
+
+
+def further_sections(facts: Facts) -> list[Section]:
+    """Sections whose tables the folder has, in the order of the page."""
+    makers: Iterable[Callable[[Facts], Section | None]] = (_components, _comparison, _checks)
+    sections = [made for make in makers if (made := make(facts)) is not None]
+    blocks: dict[str, list[Grid]] = {}
+    for name, (section, caption) in _TABLES.items():
+        if facts.has(name):
+            blocks.setdefault(section, []).append(_grid(facts, name, caption, _CLOSED.get(name)))
+    sections += [Section(name, _TITLES[name], grids) for name, grids in blocks.items()]
+    return sections
+
+
+def _grid(facts: Facts, name: str, caption: str, closed: str | None = None) -> Grid:
+    return any_grid(
+        f"table-{name.replace('_', '-')}",
+        facts.tables[name].reset_index(drop=True),
+        caption,
+        csv=f"tables/{name}.csv",
+        closed=closed or "",
+        language_names=facts.language_names,
+    )
+
+
+def _components(facts: Facts) -> Section | None:
+    if not facts.has("variance_components"):
+        return None
+    table = facts.tables["variance_components"]
+    if "model" in table:
+        table = table[table["model"].fillna("") == ""]
+    table = table.reset_index(drop=True)
+    logit = "scale" in table and (table["scale"] == "logit").any()
+    unit = "logit scale" if logit else facts.unit
+    shares = table[table["share_mean"].notna()].reset_index(drop=True)
+    texts = interval_texts(shares, "share", digits=0, scale=100.0)
+    chart = Chart(
+        "components-chart",
+        "Share of every component in the variance of scores",
+        "How much of the variance of scores goes with each component. The residual is what the "
+        "model does not explain, the noise of single scores included.",
+        forest(
+            shares,
+            "share",
+            list(shares["component"].astype(str)),
+            texts,
+            title="share of variance, %",
+            what="component",
+            scale=100.0,
+            zero=True,
+        ),
+    )
+    grid = Grid(
+        "components-table",
+        "Standard deviation and share of the variance by component.",
+        (
+            labels("component", table["component"]),
+            intervals(axis_label("sd", unit), table, "sd"),
+            intervals("sd of the observed levels", table, "finite_sd", bars=False),
+            intervals("share of variance, %", table, "share", scale=100.0, digits=0),
+        ),
+        csv="tables/variance_components.csv",
+    )
+    blocks: list[Chart | Grid] = [chart, grid] if len(shares) > 1 else [grid]
+    return Section("components", "Variance components", blocks)
+
+
+def _checks(facts: Facts) -> Section | None:
+    if not facts.has("checks"):
+        return None
+    table = facts.tables["checks"].fillna({"meaning": "", "command": "", "sentence": ""})
+    rows = [
+        {
+            "status": str(row["status"]),
+            "word": _STATUS[str(row["status"])],
+            "name": str(row["check"]).replace("_", " "),
+            "sentence": str(row["sentence"]),
+            "meaning": str(row["meaning"]),
+            "command": str(row["command"]),
+        }
+        for status in _ORDER
+        for row in table[table["status"] == status].to_dict("records")
+    ]
+    blocks: list[Any] = [Text([checks_sentence(facts)]), Listing(rows)]
+    if facts.has("calibration"):
+        blocks.append(
+            Chart(
+                "calibration",
+                "Calibration of predictions",
+                "Calibration: share of scores below each level of their prediction, less that "
+                "level. Inside the band, predictions are as wide as they should be.",
+                calibration_chart(facts.tables["calibration"]),
+            )
+        )
+        blocks.append(
+            _grid(facts, "calibration", "Calibration of predictions.", "Calibration as a table")
+        )
+    for name, caption in (
+        ("influential_records", "Records that are furthest from what the others predict."),
+        ("sd_by_language", "Standard deviation of the scores in every language, and as predicted."),
+        ("prior_sensitivity", "How much results change when priors or likelihood are weighted."),
+    ):
+        if facts.has(name):
+            blocks.append(_grid(facts, name, caption, caption.rstrip(".")))
+    return Section("checks", "Model checks", blocks)
+
+
+def _comparison(facts: Facts) -> Section | None:
+    if not facts.has("comparison"):
+        return None
+    table = facts.tables["comparison"].reset_index(drop=True)
+    by = str(facts.run.get("by", "record"))
+    diff = table["elpd_diff"].astype(float)
+    # Two standard errors to both sides.
+    width = 2.0 * table["diff_se"].astype(float)
+    bars = pd.DataFrame({"d_mean": diff, "d_lower": diff - width, "d_upper": diff + width})
+    texts = interval_texts(bars, "d")
+    grid = Grid(
+        "comparison-table",
+        f"Expected log predictive density (elpd) with one {by} left out at a time; higher is "
+        "better. Difference from the best model with two standard errors to both sides.",
+        (
+            labels("model", table["spec"]),
+            values("elpd", table["elpd"].astype(float), 1),
+            values("SE", table["se"].astype(float), 1),
+            intervals("difference", bars, "d", digits=1),
+            values("SE of the difference", table["diff_se"].astype(float), 1),
+            counts("bad k-hats", table["n_bad_k"].astype(float)),
+            labels("method", table["method"]),
+        ),
+        csv="tables/comparison.csv",
+    )
+    chart = Chart(
+        "comparison-chart",
+        "Difference in elpd from the best model",
+        "Difference in elpd from the best model, with two standard errors to both sides.",
+        forest(
+            bars,
+            "d",
+            list(table["spec"].astype(str)),
+            texts,
+            title="elpd less the best",
+            what="model",
+        ),
+    )
+    blocks: list[Chart | Grid] = [chart, grid] if len(table) > 1 else [grid]
+    if facts.has("moves") and "spearman" in facts.tables["moves"]:
+        blocks.append(_grid(facts, "moves", "Agreement of ranks between the models."))
+    return Section("comparison", "Comparison of models", blocks)
+
+
+def made_section(facts: Facts, citations: str) -> Section:
+    """How the result was made: data, model, engine, versions, hashes and citations."""
+    run = facts.run
+    spec = run.get("spec") or {}
+    rows: list[tuple[str, object]] = [
+        ("benchmark", run.get("benchmark")),
+        ("source", run.get("source")),
+        ("model", spec.get("name")),
+        ("what it is", spec.get("summary")),
+        ("likelihood", spec.get("likelihood")),
+        ("effects", _mapping(spec.get("effects"))),
+        ("interactions", ", ".join(map(str, spec.get("interactions") or ()))),
+        ("covariates", ", ".join(map(str, run.get("covariates") or ()))),
+        ("priors", _mapping(run.get("priors"), " ~ ")),
+        ("fixed effects", _mapping(run.get("fixed_effects"), " ~ ")),
+        ("why this model", " ".join(run.get("model_reasons") or ())),
+        ("engine", _engine(run)),
+        ("settings", _mapping(run.get("settings"))),
+        ("seed", run.get("seed")),
+        ("intervals", _intervals(run)),
+        ("common pairs", run.get("pairs")),
+        *((key.replace("_hash", " (SHA-256)"), run.get(key)) for key in _HASHES),
+        ("versions", _mapping(run.get("versions"), " ")),
+        ("platform", run.get("platform")),
+        ("made at", run.get("created_at")),
+        ("time", f"{run['seconds']:.1f} s" if "seconds" in run else None),
+    ]
+    known = [(name, str(value)) for name, value in rows if value not in (None, "", {}, [])]
+    blocks: list[Any] = [Properties(known)]
+    notes = [str(note) for note in run.get("notes") or ()]
+    if notes:
+        blocks.append(Pre("notes", f"Notes on the table ({len(notes)})", "\n".join(notes)))
+    if citations:
+        blocks.append(Pre("citations", "Citations (BibTeX)", citations))
+    return Section("made", "How it was made", blocks)
+
+
+def _mapping(value: object, between: str = ": ") -> str:
+    if not isinstance(value, Mapping):
+        return ""
+    return "; ".join(f"{name}{between}{one}" for name, one in value.items())
+
+
+def _engine(run: Mapping[str, Any]) -> str:
+    engine, reason = str(run.get("engine") or ""), str(run.get("engine_reason") or "")
+    return f"{engine} ({reason})" if engine and reason else engine
+
+
+def _intervals(run: Mapping[str, Any]) -> str:
+    if "ci_prob" not in run:
+        return ""
+    return f"{100 * float(run['ci_prob']):.4g} % equal-tailed"

@@ -1,0 +1,309 @@
+"""The part of the report on languages: potential, baseline, map, and one model in each of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from bayeseval import names
+from bayeseval.forecasting.map import land, place
+from bayeseval.output.language_names import name_and_code
+from bayeseval.output.numbers import axis_label, interval_texts, number_text, value_texts
+from bayeseval.reporting.blocks import Chooser, Section, Text
+from bayeseval.reporting.charts import Chart, forest, interval_spec
+from bayeseval.reporting.grid import (
+    Column,
+    Grid,
+    counts,
+    intervals,
+    labels,
+    packed,
+    ranks,
+    values,
+)
+from bayeseval.reporting.planes import language_map, scatter
+from bayeseval.reporting.summary import Facts
+
+__all__ = ["languages_section"]
+
+_NOT_ESTIMATED: Final = (
+    "The model has no model:language term: a model's gap to the potential is the same in every "
+    "language, and its PRR differs between languages only because the potential does."
+)
+# Languages at each end that the summary of a model names.
+_ENDS: Final = 3
+
+
+def languages_section(facts: Facts) -> Section:
+    """Everything about languages."""
+    table = facts.tables["language_potential"].reset_index(drop=True)
+    shown = name_and_code(table[names.LANGUAGE], facts.language_names)
+    texts = interval_texts(table, "potential")
+    average = _average(facts, table)
+    blocks: list[Chart | Grid | Text | Chooser] = [
+        _potential_chart(facts, table, shown, texts),
+        _potential_grid(facts, table, shown, average),
+    ]
+    if average is not None and len(table) > 2:
+        blocks.append(_baseline_chart(facts, table, shown, texts, average))
+    found = _map(facts, table, shown, texts)
+    blocks += [found] if found is not None else []
+    if facts.has("model_language"):
+        blocks += _by_model(facts)
+    return Section("languages", "Languages", blocks)
+
+
+def _average(facts: Facts, table: pd.DataFrame) -> pd.Series[float] | None:
+    """Mean scores in the order of the table and in its units."""
+    if facts.observed is None:
+        return None
+    scores = facts.observed.average.reindex(table[names.LANGUAGE].astype(str))
+    return scores.reset_index(drop=True) * 10.0**-facts.exponent
+
+
+def _potential_chart(
+    facts: Facts, table: pd.DataFrame, shown: list[str], texts: list[str]
+) -> Chart:
+    return Chart(
+        "potential",
+        "Potential of every language, with intervals",
+        "Language potential: the score that models reach on average in a language, over all "
+        "tasks. Points: means; lines: intervals.",
+        forest(
+            table,
+            "potential",
+            shown,
+            texts,
+            title=axis_label("potential", facts.unit),
+            what="language",
+        ),
+    )
+
+
+def _potential_grid(
+    facts: Facts, table: pd.DataFrame, shown: list[str], average: pd.Series[float] | None
+) -> Grid:
+    columns = [
+        labels("language", shown),
+        intervals(axis_label("potential", facts.unit), table, "potential"),
+        ranks("rank", table, "rank"),
+    ]
+    if average is not None:
+        columns.append(values("average score", average, note="of its records, unadjusted"))
+    columns += [counts("records", table["n_records"]), counts("tasks", table["n_tasks"])]
+    if "published_potential" in table:
+        columns.insert(2, values("as published", table["published_potential"].astype(float), 2))
+    ends = _ends(table, 20)
+    summary = None if ends is None else _rows(columns, ends)
+    kept = tuple(c for c in columns if set(c.cells) - {"-", ""})
+    return Grid(
+        "potential-table",
+        f"Potential of {len(table):,} languages, highest first.",
+        kept,
+        csv="tables/language_potential.csv",
+        summary=None
+        if summary is None
+        else Grid("potential-ends", "The first and the last 20 languages.", summary),
+    )
+
+
+def _ends(table: pd.DataFrame, n: int) -> list[int] | None:
+    """First and last rows; None where that is all of them."""
+    if len(table) <= 2 * n:
+        return None
+    return [*range(n), *range(len(table) - n, len(table))]
+
+
+def _rows(columns: list[Column], rows: list[int]) -> tuple[Column, ...]:
+    return tuple(
+        Column(
+            column.name,
+            [column.cells[i] for i in rows],
+            column.kind,
+            None if column.order is None else [column.order[i] for i in rows],
+            None if column.bars is None else column.bars[rows],
+            column.note,
+        )
+        for column in columns
+    )
+
+
+def _baseline_chart(
+    facts: Facts,
+    table: pd.DataFrame,
+    shown: list[str],
+    texts: list[str],
+    average: pd.Series[float],
+) -> Chart:
+    rows = pd.DataFrame(
+        {
+            "label": shown,
+            "x": average,
+            "text": texts,
+            "n": table["n_records"],
+            **{end: table[f"potential_{end}"].astype(float) for end in ("mean", "lower", "upper")},
+        }
+    )
+    return Chart(
+        "baseline",
+        "Average score of every language against its potential",
+        "Average of a language's scores against its potential. On the dashed line both are equal; "
+        "above it are languages that were tested with harder tasks or weaker models than others, "
+        "below it those with easier tasks or stronger models.",
+        scatter(
+            rows[rows["x"].notna()],
+            (axis_label("average score", facts.unit), axis_label("potential", facts.unit)),
+        ),
+    )
+
+
+def _map(facts: Facts, table: pd.DataFrame, shown: list[str], texts: list[str]) -> Chart | None:
+    """Languages whose place is known; those of a forecast beside those with records."""
+    source, seen, said = table, ["with records"] * len(table), shown
+    forecast = facts.tables.get("forecast")
+    if forecast is not None and len(forecast):
+        source = forecast.reset_index(drop=True)
+        observed = source["observed"].astype(bool)
+        seen = ["with records" if one else "forecast" for one in observed]
+        said = [
+            f"{name} ({code})"
+            for name, code in source[["language_name", names.LANGUAGE]].itertuples(index=False)
+        ]
+        texts = interval_texts(source, "potential")
+    asked = [
+        str(label)
+        for label in (source["source_label"] if "source_label" in source else source["language"])
+    ]
+    where = place(asked)
+    rows = pd.DataFrame(
+        {
+            "label": said,
+            "text": texts,
+            "mean": source["potential_mean"].astype(float),
+            "longitude": where["longitude"],
+            "latitude": where["latitude"],
+            "seen": seen,
+        }
+    )
+    known = rows[rows["longitude"].notna() & rows["mean"].notna()].copy()
+    if len(known) < 2:
+        return None
+    # The Pacific is at the right.
+    west = known["longitude"] < -128.0
+    known.loc[west, "longitude"] += 360.0
+    missing = len(rows) - len(known)
+    note = f" {missing} of {len(rows)} are not on the map: their places are not known." * bool(
+        missing
+    )
+    return Chart(
+        "map",
+        "Map of languages by potential",
+        "Each mark is a language, at one point of where it is spoken; the brighter, the higher its "
+        f"potential.{note} Places: WALS and Glottolog; land: Natural Earth.",
+        language_map(
+            known,
+            land(),
+            title=axis_label("potential", facts.unit),
+            hollow=len(set(seen)) > 1,
+        ),
+    )
+
+
+def _by_model(facts: Facts) -> list[Chooser | Grid | Text]:
+    table = facts.tables["model_language"].reset_index(drop=True)
+    quantity = "prr_language" if table["prr_language_mean"].notna().any() else "gap"
+    known = table[table[f"{quantity}_mean"].notna()].reset_index(drop=True)
+    if not len(known):
+        return []
+    shown = name_and_code(known[names.LANGUAGE], facts.language_names)
+    models = list(dict.fromkeys(known[names.MODEL].astype(str)))
+    languages = list(dict.fromkeys(shown))
+    title = {"prr_language": "PRR", "gap": axis_label("gap", facts.unit)}
+    prr, gap = (interval_texts(known, one) for one in ("prr_language", "gap"))
+    digits = 4
+    payload = packed(
+        {
+            "models": models,
+            "languages": languages,
+            "model": [models.index(m) for m in known[names.MODEL].astype(str)],
+            "language": pd.Categorical(shown, categories=languages).codes.tolist(),
+            "prr": prr,
+            "gap": gap,
+            "records": known["n_records"].astype(int).tolist(),
+            **{
+                end: [_number(v, digits) for v in known[f"{quantity}_{end}"].astype(float)]
+                for end in ("mean", "lower", "upper")
+            },
+            "shown": "prr" if quantity == "prr_language" else "gap",
+        }
+    )
+    n_languages = max(known.groupby(names.MODEL, sort=False).size())
+    gap_name = axis_label("gap to the potential", facts.unit)
+    chooser = Chooser(
+        "model-language",
+        "Model",
+        models,
+        f"{title[quantity]} of the selected model, language by language, highest first."
+        + (" A PRR of 1 is an average model." if quantity == "prr_language" else ""),
+        interval_spec([], n=n_languages, title=title[quantity], what="language"),
+        payload,
+    )
+    columns = [
+        labels("model", known[names.MODEL]),
+        labels("language", shown),
+        intervals("PRR", known, "prr_language", bars=False),
+        intervals(gap_name, known, "gap", bars=False),
+        counts("records", known["n_records"]),
+    ]
+    grid = Grid(
+        "model-language-table",
+        f"{len(models):,} models in {len(languages):,} languages.",
+        tuple(c for c in columns if set(c.cells) - {"-", ""}),
+        csv="tables/model_language.csv",
+        closed="All models, language by language",
+        summary=_extremes(known, shown, quantity, title[quantity]),
+    )
+    estimated = known["estimated"].astype(str).str.lower() == "true"
+    notes = [] if estimated.any() else [Text([_NOT_ESTIMATED])]
+    return [*notes, chooser, grid]
+
+
+def _number(value: float, digits: int) -> float | None:
+    return None if np.isnan(value) else float(f"{value:.{digits}g}")
+
+
+def _extremes(known: pd.DataFrame, shown: list[str], quantity: str, title: str) -> Grid:
+    """Range of every model, and the languages at both ends."""
+    known = known.assign(shown=shown)
+    rows = []
+    for model, part in known.groupby(names.MODEL, sort=False):
+        ordered = part.sort_values(f"{quantity}_mean", ascending=False, kind="stable")
+        middle = ordered[f"{quantity}_mean"].astype(float)
+        rows.append(
+            {
+                "model": model,
+                "low": middle.min(),
+                "median": middle.median(),
+                "high": middle.max(),
+                "best": ", ".join(ordered["shown"].head(_ENDS)),
+                "worst": ", ".join(ordered["shown"].iloc[::-1].head(_ENDS)),
+            }
+        )
+    table = pd.DataFrame(rows)
+    texts = {c: value_texts(table[c], 2) for c in ("low", "median", "high")}
+    return Grid(
+        "model-language-summary",
+        f"{title} over languages: {number_text(float(len(known)), 0)} rows in short. The whole "
+        "table needs JavaScript, or the CSV file.",
+        (
+            labels("model", table["model"]),
+            *(
+                Column(heading, texts[c], order=table[c].tolist())
+                for heading, c in (("lowest", "low"), ("median", "median"), ("highest", "high"))
+            ),
+            Column("highest in", table["best"].tolist(), "label"),
+            Column("lowest in", table["worst"].tolist(), "label"),
+        ),
+    )

@@ -1,0 +1,91 @@
+"""What the report needs of the scores themselves: averages by language, and the common pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayeseval import names
+from bayeseval.estimands.read import default_margin
+from bayeseval.fitting.report.folder import POSTERIOR_FILE
+
+__all__ = ["Observed", "read_observed"]
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """The scores of a fit, as far as the report shows them.
+
+    Attributes
+    ----------
+    average : pandas.Series
+        Mean of the scores by language, the baseline that the potential is compared with.
+    n_pairs : int
+        Number of language-task pairs that all models are compared on.
+    margin : float
+        Difference between models without practical meaning, score units; NaN without one.
+    """
+
+    average: pd.Series[float]
+    n_pairs: int
+    margin: float
+
+
+def read_observed(folder: Path) -> Observed | None:
+    """Read the scores beside the posterior, and nothing of the posterior.
+
+    Parameters
+    ----------
+    folder : Path
+        A result folder.
+
+    Returns
+    -------
+    Observed or None
+        None where the folder has no posterior, as one that was sent without it.
+    """
+    path = folder / POSTERIOR_FILE
+    if not path.is_file():
+        return None
+    import h5py
+
+    try:
+        with h5py.File(path, "r") as file:
+            return _observed(file)
+    except (OSError, KeyError):
+        # A damaged or foreign file: the tables are what is reported.
+        return None
+
+
+def _observed(file: Any) -> Observed:
+    constant = file["constant_data"]
+    score = np.asarray(file["observed_data"][names.SCORE], dtype=float)
+    language = np.asarray(constant["language_index"])
+    task = np.asarray(constant["task_index"])
+    known = [
+        label.decode() if isinstance(label, bytes) else str(label)
+        for label in constant[names.LANGUAGE]
+    ]
+    total = np.bincount(language, weights=score, minlength=len(known))
+    n = np.bincount(language, minlength=len(known))
+    with np.errstate(invalid="ignore"):
+        average = pd.Series(total / n, index=known)
+    pairs = (
+        len(constant["common_pair_language"])
+        if "common_pair_language" in constant
+        else len(set(zip(language.tolist(), task.tolist(), strict=True)))
+    )
+    margin = constant.attrs.get("margin")
+    if margin is None:
+        sides = ("declared_lower", "declared_upper")
+        known_bounds = all(side in constant for side in sides)
+        margin = (
+            default_margin(np.stack([np.asarray(constant[side]) for side in sides]), score)
+            if known_bounds
+            else np.nan
+        )
+    return Observed(average, pairs, float(np.asarray(margin).item()))

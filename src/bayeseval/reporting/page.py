@@ -1,0 +1,227 @@
+"""The page of a result folder: one HTML file that opens from disk and asks for nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from bayeseval import names
+from bayeseval.output._files import to_json
+from bayeseval.output.language_names import name_and_code
+from bayeseval.output.store import add_files, replace_file
+from bayeseval.reporting.blocks import Section
+from bayeseval.reporting.bundle import chart_library
+from bayeseval.reporting.folder import SavedResults
+from bayeseval.reporting.further import further_sections, made_section
+from bayeseval.reporting.languages import languages_section
+from bayeseval.reporting.models import models_section
+from bayeseval.reporting.observed import read_observed
+from bayeseval.reporting.summary import (
+    Facts,
+    checks_sentence,
+    data_sentence,
+    facts_of,
+    gate_sentences,
+    headline,
+    meanings,
+)
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+__all__ = ["REPORT_FILE", "render_page", "write_page"]
+
+#: Name of the page inside a result folder.
+REPORT_FILE: Final = "report.html"
+
+_TEMPLATES: Final = Path(__file__).resolve().parent / "templates"
+# Letters of scripts that run from right to left, and controls that change the direction.
+_OTHER_DIRECTION: Final = re.compile(
+    "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+    "|[\U00010800-\U00010fff\U0001e800-\U0001eeff]"
+)
+
+
+# An option with its value, as in "try --model crossed".
+_OPTION: Final = re.compile(r"(--[a-z][a-z-]*(?: [a-z_]+)?)")
+
+
+def write_page(results: SavedResults, path: str | Path) -> Path:
+    """Write the report of a result folder as one HTML file.
+
+    Parameters
+    ----------
+    results : SavedResults
+        Of :func:`bayeseval.reporting.folder.read_saved`.
+    path : str or Path
+        Where to; what is there is replaced when the new page is whole.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
+    """
+    target = Path(path)
+    page = render_page(results)
+
+    def write(place: Path) -> None:
+        place.write_text(page, encoding="utf-8", newline="\n")
+
+    if target.resolve().parent == results.path.resolve():
+        # Listed in the run file, so that it goes with the results it was made from.
+        add_files(results.path, {target.name: write})
+    else:
+        replace_file(write, target)
+    return target
+
+
+def render_page(results: SavedResults) -> str:
+    """The page as text; equal for equal folders.
+
+    Parameters
+    ----------
+    results : SavedResults
+        A fit, a comparison or a sensitivity analysis.
+
+    Returns
+    -------
+    str
+        HTML with styles, scripts and data inside it.
+    """
+    facts = facts_of(results, read_observed(results.path))
+    sections = _sections(facts, "")
+    run = results.run
+    isolate = _isolating(facts)
+    spec = run.get("spec") or {}
+    what = {"comparison": "comparison of models", "sensitivity": "sensitivity analysis"}
+    kind = next((words for name, words in what.items() if facts.has(name)), "")
+    title = str(run.get("benchmark") or results.path.name)
+    shown, n_more = meanings(facts)
+    prob = run.get("ci_prob", names.CI_PROB)
+    return (
+        _environment()
+        .get_template("report.html")
+        .render(
+            title=title,
+            subtitle=kind or f"model {spec.get('name')}, engine {run.get('engine')}",
+            folder=results.path.name,
+            headline=headline(facts),
+            data=data_sentence(facts),
+            gate=gate_sentences(facts),
+            gate_failed=_failed(run),
+            checks="" if kind else checks_sentence(facts),
+            meanings=shown,
+            n_more=n_more,
+            intervals=""
+            if facts.point_estimate or kind
+            else f"Numbers are posterior means with {100 * float(prob):.4g} % equal-tailed "
+            "intervals.",
+            sections=sections,
+            has_charts=any(b.kind in ("chart", "chooser") for s in sections for b in s.blocks),
+            isolate=isolate,
+            style=_asset("report.css"),
+            script=_asset("report.js"),
+            library=chart_library(),
+            version=(run.get("versions") or {}).get("bayeseval", ""),
+            made_at=run.get("created_at", ""),
+        )
+    )
+
+
+def _sections(facts: Facts, citations: str) -> list[Section]:
+    sections = []
+    if facts.has("model_ranking"):
+        sections.append(models_section(facts))
+    if facts.has("language_potential"):
+        sections.append(languages_section(facts))
+    return [*sections, *further_sections(facts), made_section(facts, citations)]
+
+
+def _failed(run: Mapping[str, Any]) -> bool:
+    gates = run.get("gates")
+    if gates is not None:
+        return "fail" in gates.values()
+    return bool((run.get("gate") or {}).get("status") == "fail")
+
+
+def _isolating(facts: Facts) -> Any:
+    """A filter that keeps labels of another direction from turning the text around them."""
+    from markupsafe import Markup
+
+    odd = sorted(
+        {label for label in _labels(facts) if _OTHER_DIRECTION.search(label)},
+        key=len,
+        reverse=True,
+    )
+    pattern = re.compile("|".join(map(re.escape, odd))) if odd else None
+
+    def isolate(text: object) -> Markup:
+        if pattern is None:
+            return _with_options(str(text))
+        parts, start = [], 0
+        for match in pattern.finditer(str(text)):
+            parts.append(_with_options(str(text)[start : match.start()]))
+            parts.append(Markup("<bdi>{}</bdi>").format(match.group()))
+            start = match.end()
+        parts.append(_with_options(str(text)[start:]))
+        return Markup("").join(parts)
+
+    return isolate
+
+
+def _with_options(text: str) -> Markup:
+    """Text with options of commands as code, so that they are not broken at a hyphen."""
+    from markupsafe import Markup, escape
+
+    return Markup("").join(
+        Markup('<code class="option">{}</code>').format(part) if i % 2 else escape(part)
+        for i, part in enumerate(_OPTION.split(text))
+    )
+
+
+def _labels(facts: Facts) -> Iterable[str]:
+    for table, column in (("model_ranking", names.MODEL), ("language_potential", names.LANGUAGE)):
+        if facts.has(table):
+            known = [str(label) for label in facts.tables[table][column]]
+            yield from known
+            if column == names.LANGUAGE:
+                yield from name_and_code(known, facts.language_names)
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["json"] = _script_json
+    return environment
+
+
+def _script_json(value: object) -> Markup:
+    """JSON that can stand inside a script element, whatever texts are in it."""
+    from markupsafe import Markup
+
+    text = to_json(value)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+@lru_cache
+def _asset(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")

@@ -1,0 +1,263 @@
+"""Charts of the report with two axes of numbers: planes, scatter plots and the map."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from bayeseval import names
+from bayeseval.reporting.charts import Spec, chart_rows, value_axis
+
+__all__ = ["language_map", "plane", "scatter"]
+
+# Points whose names fit beside them.
+_NAMED: Final = 20
+# Sides of a point where its name can stand, the first ones first.
+_SIDES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "right above": {"align": "left", "dx": 7, "dy": -7},
+    "right below": {"align": "left", "dx": 7, "dy": 8},
+    "left above": {"align": "right", "dx": -7, "dy": -7},
+    "left below": {"align": "right", "dx": -7, "dy": 8},
+}
+# Width and height of a plane in pixels, where there is room.
+_PLANE: Final = np.array([850.0, 330.0])
+
+
+def plane(
+    table: pd.DataFrame, x: str, y: str, texts: Mapping[str, Sequence[str]], titles: tuple[str, str]
+) -> Spec:
+    """Two quantities of every model against each other, with both intervals.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        With the columns ``model`` and ``<x>_{mean,lower,upper}``, ``<y>_{...}``.
+    x, y : str
+        Prefixes of the columns.
+    texts : mapping of str to sequence of str
+        Texts of both quantities, by title.
+    titles : tuple of str
+        Of both axes.
+    """
+    parts = {
+        f"{axis}_{end}": table[f"{prefix}_{end}"].to_numpy(dtype=float)
+        for axis, prefix in (("x", x), ("y", y))
+        for end in ("mean", "lower", "upper")
+    }
+    rows = pd.DataFrame(
+        {
+            "label": table[names.MODEL].astype(str),
+            "tx": list(texts["x"]),
+            "ty": list(texts["y"]),
+            **parts,
+        }
+    )
+    ax = {"field": "x_mean", **value_axis(titles[0])}
+    ay = {"field": "y_mean", **value_axis(titles[1])}
+    rule = {"type": "rule", "strokeWidth": 1.4, "opacity": 0.4}
+    layer: list[Spec] = [
+        {
+            "mark": rule,
+            "encoding": {"x": {**ax, "field": "x_lower"}, "x2": {"field": "x_upper"}, "y": ay},
+        },
+        {
+            "mark": rule,
+            "encoding": {"y": {**ay, "field": "y_lower"}, "y2": {"field": "y_upper"}, "x": ax},
+        },
+        {"mark": {"type": "point", "filled": True, "size": 60}, "encoding": {"x": ax, "y": ay}},
+    ]
+    if len(rows) <= _NAMED:
+        rows["side"] = _sides(rows)
+        layer += [
+            {
+                "transform": [{"filter": f"datum.side == '{side}'"}],
+                "mark": {"type": "text", "limit": 150, **mark},
+                "encoding": {"x": ax, "y": ay, "text": {"field": "label"}},
+            }
+            for side, mark in _SIDES.items()
+            if side in set(rows["side"])
+        ]
+    return {
+        "data": {"values": chart_rows(rows)},
+        "height": 380,
+        "encoding": {
+            "tooltip": [
+                {"field": "label", "title": "model"},
+                {"field": "tx", "title": titles[0]},
+                {"field": "ty", "title": titles[1]},
+            ]
+        },
+        "layer": layer,
+    }
+
+
+def _sides(rows: pd.DataFrame) -> list[str]:
+    """Where the label of every point stands: the first side with no other label or point on it."""
+    parts = rows[["x_mean", "y_mean"]].to_numpy(dtype=float)
+    ends = [rows[[f"x_{end}", f"y_{end}"]].to_numpy(dtype=float) for end in ("lower", "upper")]
+    spans = np.ptp(np.vstack([parts, *ends]), axis=0)
+    at = (parts - parts.min(axis=0)) / np.where(spans > 0.0, spans, 1.0) * _PLANE * (1.0, -1.0)
+    taken = [np.array([x - 5.0, y - 5.0, x + 5.0, y + 5.0]) for x, y in at]
+    sides = []
+    for (x, y), label in zip(at, rows["label"], strict=True):
+        wide = min(150.0, 6.4 * len(str(label)))
+        boxes = {
+            side: np.array(
+                [x + 7.0, y + mark["dy"] - 6.0, x + 7.0 + wide, y + mark["dy"] + 6.0]
+                if mark["align"] == "left"
+                else [x - 7.0 - wide, y + mark["dy"] - 6.0, x - 7.0, y + mark["dy"] + 6.0]
+            )
+            for side, mark in _SIDES.items()
+        }
+        # A label that leaves the plane is cut off.
+        hits = {
+            side: sum(_overlap(box, one) for one in taken)
+            + 3 * bool(box[0] < 0.0 or box[2] > _PLANE[0])
+            for side, box in boxes.items()
+        }
+        best = min(hits, key=lambda side: hits[side])
+        sides.append(best)
+        taken.append(boxes[best])
+    return sides
+
+
+def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
+    return bool((a[:2] < b[2:]).all() and (b[:2] < a[2:]).all())
+
+
+def scatter(table: pd.DataFrame, titles: tuple[str, str], *, equal: bool = True) -> Spec:
+    """Points with vertical intervals against a measured number, and the line of equal values.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Columns ``label``, ``x``, ``mean``, ``lower``, ``upper``, ``text`` and ``n``.
+    titles : tuple of str
+        Of both axes.
+    equal : bool
+        Whether both axes have the same unit.
+    """
+    x = {"field": "x", **value_axis(titles[0])}
+    y = {"field": "mean", **value_axis(titles[1])}
+    layer: list[Spec] = []
+    if equal:
+        known = table[["x", "mean"]].to_numpy(dtype=float)
+        ends = [float(np.nanmin(known)), float(np.nanmax(known))]
+        layer.append(
+            {
+                "data": {"values": [{"x": e, "mean": e} for e in ends]},
+                "mark": {"type": "line", "strokeDash": [4, 4], "strokeWidth": 1, "opacity": 0.7},
+                "encoding": {"x": x, "y": y, "tooltip": {"value": None}},
+            }
+        )
+    layer += [
+        {
+            "mark": {"type": "rule", "strokeWidth": 1.4, "opacity": 0.4},
+            "encoding": {"x": x, "y": {**y, "field": "lower"}, "y2": {"field": "upper"}},
+        },
+        {"mark": {"type": "point", "filled": True, "size": 46}, "encoding": {"x": x, "y": y}},
+    ]
+    return {
+        "data": {"values": chart_rows(table)},
+        "height": 360,
+        "encoding": {
+            "tooltip": [
+                {"field": "label", "title": "language"},
+                {"field": "text", "title": titles[1]},
+                {"field": "x", "title": titles[0], "format": ".4~g"},
+                {"field": "n", "title": "records"},
+            ]
+        },
+        "layer": layer,
+    }
+
+
+def language_map(
+    table: pd.DataFrame, land: Sequence[np.ndarray], *, title: str, hollow: bool
+) -> Spec:
+    """A point where each language is spoken, coloured by its potential.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Columns ``label``, ``text``, ``mean``, ``longitude``, ``latitude`` and ``seen``, which is
+        ``with records`` or ``forecast``.
+    land : sequence of ndarray, shape (n_points, 2)
+        Outlines, longitude and latitude.
+    title : str
+        Of the colours.
+    hollow : bool
+        Whether there are languages without records, which get another shape.
+    """
+    outline = [
+        {"ring": i, "order": j, "longitude": float(x), "latitude": float(y)}
+        for i, ring in enumerate(land)
+        for j, (x, y) in enumerate([*ring, ring[0]])
+    ]
+    bounds = {"x": [-128, 192], "y": [-50, 73]}
+    x = {
+        "field": "longitude",
+        "type": "quantitative",
+        "axis": None,
+        "scale": {"domain": bounds["x"], "nice": False},
+    }
+    y = {
+        "field": "latitude",
+        "type": "quantitative",
+        "axis": None,
+        "scale": {"domain": bounds["y"], "nice": False},
+    }
+    colour = {
+        "field": "mean",
+        "type": "quantitative",
+        "title": title,
+        "scale": {"scheme": "viridis"},
+        "legend": {"orient": "top", "gradientLength": 200},
+    }
+    point: Spec = {
+        "x": x,
+        "y": y,
+        "fill": colour,
+        "tooltip": [
+            {"field": "label", "title": "language"},
+            {"field": "text", "title": title},
+            {"field": "seen", "title": "scores"},
+        ],
+    }
+    if hollow:
+        point["shape"] = {
+            "field": "seen",
+            "type": "nominal",
+            "title": None,
+            "scale": {"domain": ["with records", "forecast"], "range": ["square", "circle"]},
+            "legend": {"orient": "top"},
+        }
+    return {
+        "height": {"ratio": 0.44},
+        "layer": [
+            {
+                "data": {"values": outline},
+                "mark": {
+                    "type": "line",
+                    "clip": True,
+                    "strokeWidth": 0.8,
+                    "opacity": 0.55,
+                    "tooltip": None,
+                },
+                "encoding": {
+                    "x": x,
+                    "y": y,
+                    "detail": {"field": "ring"},
+                    "order": {"field": "order"},
+                },
+            },
+            {
+                "data": {"values": chart_rows(table)},
+                "mark": {"type": "point", "size": 70, "strokeWidth": 0.8, "opacity": 1},
+                "encoding": point,
+            },
+        ],
+    }

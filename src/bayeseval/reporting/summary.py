@@ -1,0 +1,315 @@
+"""What a result says, in sentences: who is ahead, what differs, and what the checks mean for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pandas as pd
+
+from bayeseval import names
+from bayeseval.fitting.gate import Gate, format_gate
+from bayeseval.fitting.report.sentences import (
+    evenness_sentences,
+    listed,
+    prediction_sentence,
+    ranking_sentences,
+    without_evenness,
+)
+from bayeseval.leaving_out.report import sensitivity_sentences
+from bayeseval.output.language_names import name_and_code
+from bayeseval.output.numbers import (
+    in_units,
+    interval_texts,
+    percent_text,
+    score_exponent,
+    score_unit,
+    unit_text,
+)
+from bayeseval.reporting.folder import SavedResults
+from bayeseval.reporting.observed import Observed
+
+__all__ = [
+    "Facts",
+    "checks_sentence",
+    "data_sentence",
+    "facts_of",
+    "gate_sentences",
+    "headline",
+    "meanings",
+    "model_sentences",
+]
+
+_MAIN_FACTORS: Final = ("language", "task", "model")
+# Likelihoods whose effects are on a logit scale, where units stay as they are.
+_LOGIT: Final = frozenset({"logit_normal", "beta", "binomial", "beta_binomial"})
+_PLURALS: Final[Mapping[str, str]] = {
+    "language": "differences between languages",
+    "task": "differences between tasks",
+    "model": "differences between models",
+    "residual": "the residual",
+}
+# Failing checks whose meaning stands at the top of the page; the rest is counted.
+_MOST_MEANINGS: Final = 4
+# Those that concern models and their ranks first.
+_FIRST: Final = ("independence", "connectivity", "equal_variance_model", "influential_records")
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """A result folder in the units that a reader sees.
+
+    Attributes
+    ----------
+    run : dict
+        Contents of ``run.json``.
+    tables : dict of str to pandas.DataFrame
+        All tables, scores in units of a power of ten where they are very small or large.
+    unit : str
+        Unit of the scores; empty where it is not known.
+    language_names : dict of str to str
+        Code to name.
+    observed : Observed or None
+        Averages of the scores; None without the posterior file.
+    exponent : int
+        The power of ten.
+    """
+
+    run: Mapping[str, Any]
+    tables: Mapping[str, pd.DataFrame]
+    unit: str
+    language_names: Mapping[str, str]
+    observed: Observed | None
+    exponent: int = 0
+
+    def has(self, *tables: str) -> bool:
+        """Whether the folder has all of these tables, with a row in each."""
+        return all(name in self.tables and len(self.tables[name]) > 0 for name in tables)
+
+    @property
+    def point_estimate(self) -> bool:
+        """Whether the engine gave no intervals."""
+        ranking = self.tables.get("model_ranking")
+        return ranking is not None and bool(ranking["score_lower"].isna().all())
+
+
+def facts_of(results: SavedResults, observed: Observed | None) -> Facts:
+    """Bring the tables of a folder into the units of the report.
+
+    Parameters
+    ----------
+    results : SavedResults
+    observed : Observed or None
+        Of :func:`bayeseval.reporting.observed.read_observed`.
+    """
+    run = results.run
+    exponent = 0
+    ranking = results.tables.get("model_ranking")
+    if ranking is not None and (run.get("spec") or {}).get("likelihood") not in _LOGIT:
+        scores = ranking["score_mean"].dropna().to_numpy(dtype=float)
+        exponent = score_exponent(scores if observed is None else observed.average.dropna())
+    tables = {name: in_units(table, exponent) for name, table in results.tables.items()}
+    return Facts(
+        run=run,
+        tables=tables,
+        unit=score_unit(run.get("bounds"), exponent),
+        language_names=run.get("language_names") or {},
+        observed=observed,
+        exponent=exponent,
+    )
+
+
+def headline(facts: Facts) -> list[str]:
+    """Three to five sentences: who is ahead, evenness, potentials and the largest component.
+
+    Parameters
+    ----------
+    facts : Facts
+        Of a fit, a comparison or a sensitivity analysis.
+    """
+    tables = facts.tables
+    if facts.has("sensitivity"):
+        return sensitivity_sentences(tables["sensitivity"])
+    if not facts.has("model_ranking"):
+        return []
+    sentences = [*_models(facts), *_evenness(facts)]
+    if facts.has("language_potential"):
+        sentences.append(_potential(facts))
+    if facts.has("variance_components"):
+        sentences.append(_components(facts))
+    return [one for one in sentences if one]
+
+
+def _pairs(facts: Facts) -> pd.DataFrame:
+    pairs = facts.tables["pairwise_models"].copy(deep=False)
+    if facts.observed is not None:
+        pairs.attrs["margin"] = facts.observed.margin * 10.0**-facts.exponent
+    return pairs
+
+
+def model_sentences(facts: Facts) -> list[str]:
+    """Everything that the terminal says below its table of models."""
+    ranking = facts.tables["model_ranking"]
+    sentences = ranking_sentences(ranking, _pairs(facts), unit=facts.unit)
+    if facts.observed is not None:
+        sentences.append(prediction_sentence(ranking, facts.observed.n_pairs))
+    return sentences
+
+
+def _models(facts: Facts) -> list[str]:
+    ranking = facts.tables["model_ranking"]
+    said = ranking_sentences(ranking, _pairs(facts), unit=facts.unit)
+    if said:
+        # The first says who is ahead; how many pairs have a known order comes further down.
+        order = [one for one in said[1:] if "in a known order" in one]
+        return [said[0], *order]
+    first = ranking.iloc[0]
+    score = interval_texts(ranking, "score")[0]
+    unit = unit_text(facts.unit, before=" ")
+    if len(ranking) == 1:
+        return [f"{first[names.MODEL]} has an expected score of {score}{unit}."]
+    return [
+        f"{first[names.MODEL]} has the highest expected score, {score}{unit}. The engine gives "
+        "point estimates without intervals, so how certain this order is, is not known."
+    ]
+
+
+def _evenness(facts: Facts) -> list[str]:
+    ranking = facts.tables["model_ranking"]
+    if ranking["gap_sd_languages_mean"].isna().all():
+        n_tasks = int((facts.run.get("levels") or {}).get(names.TASK, 1))
+        chosen = bool(facts.run.get("model_reasons"))
+        # The first sentence; what would give an estimate stands beside the table.
+        return [without_evenness(n_tasks, chosen=chosen).split(": ")[0].split(". ")[0] + "."]
+    called = interval_texts(ranking, "gap_sd_languages")
+    return evenness_sentences(ranking, _pairs(facts), called=called)
+
+
+def _potential(facts: Facts) -> str:
+    table = facts.tables["language_potential"]
+    known = table[table["potential_mean"].notna()].reset_index(drop=True)
+    if len(known) < 2:
+        return ""
+    labels = name_and_code(known[names.LANGUAGE], facts.language_names)
+    texts = interval_texts(known, "potential")
+    unit = unit_text(facts.unit, before=" ")
+    text = (
+        f"Language potential, the score that models reach on average in a language over all tasks, "
+        f"is highest in {labels[0]}, {texts[0]}{unit}, and lowest in {labels[-1]}, {texts[-1]}"
+    )
+    if known["rank_lower"].isna().any():
+        return f"{text}."
+    first = int((known["rank_lower"] <= 1.0).sum())
+    last = int((known["rank_upper"] >= len(known)).sum())
+    return (
+        f"{text}; the first rank is in the rank intervals of {_languages(first)}, the last rank in "
+        f"{'that' if last == 1 else 'those'} of {_languages(last)}."
+    )
+
+
+def _languages(n: int) -> str:
+    return f"{n} language{'' if n == 1 else 's'}"
+
+
+def _components(facts: Facts) -> str:
+    table = facts.tables["variance_components"]
+    whole = table[table["model"] == ""] if "model" in table else table
+    known = whole[whole["share_mean"].notna()].sort_values(
+        "share_mean", ascending=False, kind="stable"
+    )
+    if len(known) < 2:
+        return ""
+    texts = interval_texts(known, "share", digits=0, scale=100.0)
+    parts = [_PLURALS.get(str(one), f"the term {one}") for one in known["component"]]
+    first = parts[0][0].upper() + parts[0][1:]
+    verb = "has" if parts[0].startswith("the") else "have"
+    text = f"{first} {verb} the largest share of the variance of scores, {texts[0]} %"
+    others = [
+        f"{part} {share} %"
+        for part, share, name in zip(parts[1:], texts[1:], known["component"].iloc[1:], strict=True)
+        if name in (*_MAIN_FACTORS, "residual")
+    ]
+    return f"{text}; {listed(others)}." if others else f"{text}."
+
+
+def data_sentence(facts: Facts) -> str:
+    """The data in a line: records, levels, unit, intervals."""
+    run = facts.run
+    levels = run.get("levels") or {}
+    sizes = [
+        f"{levels[factor]:,} {factor}{'' if levels[factor] == 1 else 's'}"
+        for factor in (names.MODEL, names.LANGUAGE, names.TASK)
+        if factor in levels
+    ]
+    parts = [f"{int(run['n_records']):,} records"] if "n_records" in run else []
+    text = ", ".join([*parts, *sizes])
+    cells = 1
+    for factor in names.FACTORS:
+        cells *= int(levels.get(factor, 0))
+    if cells and "n_records" in run:
+        text += f"; {percent_text(min(1.0, run['n_records'] / cells))} % of all cells have a score"
+    if facts.unit:
+        text += f"; scores in {facts.unit}"
+    return f"{text}." if text else ""
+
+
+def gate_sentences(facts: Facts) -> list[str]:
+    """The convergence gate in a line, and what a failed one means."""
+    gates = facts.run.get("gates")
+    if gates is not None:
+        failed = sorted(str(name) for name, status in gates.items() if status == "fail")
+        if failed:
+            return [f"Convergence gate: failed for {listed(failed)}: do not rely on these results."]
+        return ["Convergence gate: passed by all fits."]
+    gate = facts.run.get("gate")
+    if not gate:
+        return []
+    lines = format_gate(Gate.from_dict(dict(gate))).splitlines()
+    if gate["status"] == "fail":
+        lines.insert(0, "Do not rely on these results: the sampler did not converge")
+    said = [line.strip() for line in lines if line.strip()]
+    return [f"{'; '.join(said)}."] if gate["status"] == "pass" else [f"{one}." for one in said]
+
+
+def checks_sentence(facts: Facts) -> str:
+    """How many checks of the model passed, and how many did not."""
+    if not facts.has("checks"):
+        return "The model was not checked."
+    count = facts.tables["checks"]["status"].value_counts()
+    said = [
+        f"{count[status]} {words}"
+        for status, words in (
+            ("pass", "passed"),
+            ("warn", "with a warning"),
+            ("fail", "failed"),
+            ("not applicable", "not applicable"),
+        )
+        if status in count
+    ]
+    return f"Model checks: {', '.join(said)}."
+
+
+def meanings(facts: Facts) -> tuple[list[tuple[str, str]], int]:
+    """What failing checks mean for the conclusions: those that concern models first.
+
+    Returns
+    -------
+    list of (str, str)
+        Names of checks and their meaning.
+    int
+        Failing checks that are not in the list.
+    """
+    if not facts.has("checks"):
+        return [], 0
+    table = facts.tables["checks"]
+    failed = table[(table["status"] == "fail") & (table["meaning"].fillna("") != "")]
+    by_meaning: dict[str, list[str]] = {}
+    for row in sorted(failed.to_dict("records"), key=_urgency):
+        by_meaning.setdefault(str(row["meaning"]), []).append(str(row["check"]).replace("_", " "))
+    shown = [(", ".join(checks), meaning) for meaning, checks in by_meaning.items()]
+    return shown[:_MOST_MEANINGS], len(shown[_MOST_MEANINGS:])
+
+
+def _urgency(row: Mapping[Any, Any]) -> int:
+    return _FIRST.index(row["check"]) if row["check"] in _FIRST else len(_FIRST)

@@ -1,0 +1,291 @@
+"""The page in a browser: no error, no request, no overflow; used by mouse, keyboard and readers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from bayeseval.reporting import SavedResults, read_saved
+from bayeseval.reporting.grid import MOST_ROWS
+from bayeseval.reporting.page import write_page
+from tests.reporting.pages import MODELS, SCRIPT, odd_table, save
+
+_BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+_WIDTHS = {"wide": 1280, "phone": 390}
+# Violations of these impacts keep somebody from using the page.
+_SERIOUS = {"serious", "critical"}
+
+
+def _browser() -> str | None:
+    named = os.environ.get("BAYESEVAL_BROWSER")
+    return named or next((path for name in _BROWSERS if (path := shutil.which(name))), None)
+
+
+try:
+    from axe_playwright_python.sync_playwright import Axe
+    from playwright.sync_api import sync_playwright
+except ImportError:
+    pytest.skip("needs a browser: playwright is not installed", allow_module_level=True)
+if _browser() is None:
+    pytest.skip(
+        "needs a browser: apt-get install chromium-headless-shell, or set BAYESEVAL_BROWSER",
+        allow_module_level=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(
+            executable_path=_browser(),
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+        )
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> SavedResults:
+    return read_saved(save(odd_table(), tmp_path_factory.mktemp("odd") / "result"))
+
+
+@pytest.fixture(scope="module")
+def page_file(results: SavedResults, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_page(results, tmp_path_factory.mktemp("page") / "page.html")
+
+
+@pytest.fixture(scope="module")
+def long_file(results: SavedResults, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with a table of more than MOST_ROWS rows."""
+    table = results.tables["model_language"]
+    copies = MOST_ROWS // len(table) + 1
+    parts = [table.assign(language=table["language"] + f"-{i}") for i in range(copies)]
+    long = pd.concat(parts, ignore_index=True)
+    found = SavedResults(results.path, results.run, {**results.tables, "model_language": long})
+    return write_page(found, tmp_path_factory.mktemp("long") / "page.html")
+
+
+class Opened:
+    """A page, and all that it complained of or asked for."""
+
+    def __init__(self, browser: Any, file: Path, **options: Any) -> None:
+        self.context = browser.new_context(**options)
+        self.page = self.context.new_page()
+        self.problems: list[str] = []
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("console", self._console)
+        self.page.on("dialog", self._dialog)
+        self.page.on("request", self._request)
+        self.address = file.resolve().as_uri()
+        self.page.goto(self.address)
+
+    def _console(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.problems.append(message.text)
+
+    def _dialog(self, dialog: Any) -> None:
+        self.problems.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def _request(self, request: Any) -> None:
+        if request.url != self.address and not request.url.startswith(("data:", "blob:")):
+            self.problems.append(f"request: {request.url}")
+
+    def wait_for_charts(self) -> None:
+        for chooser in self.page.query_selector_all(".chooser"):
+            chooser.scroll_into_view_if_needed()
+        self.page.wait_for_function(
+            "[...document.querySelectorAll('.vega')].every((one) => one.dataset.drawn)"
+        )
+
+
+@pytest.fixture(params=list(_WIDTHS))
+def opened(request: pytest.FixtureRequest, browser: Any, page_file: Path) -> Iterator[Opened]:
+    size = {"width": _WIDTHS[request.param], "height": 900}
+    found = Opened(browser, page_file, viewport=size)
+    yield found
+    found.context.close()
+
+
+def column(opened: Opened, table: str, place: int) -> list[str]:
+    """Cells of one column, those that are hidden left out."""
+    rows = opened.page.query_selector_all(f"#{table} tbody tr:not([hidden])")
+    return [row.query_selector_all("th, td")[place].text_content() for row in rows]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", _WIDTHS.values())
+def test_the_page_opens_whole(browser: Any, page_file: Path, width: int, scheme: str) -> None:
+    size = {"width": width, "height": 900}
+    opened = Opened(browser, page_file, viewport=size, color_scheme=scheme)
+    opened.wait_for_charts()
+    charts = opened.page.query_selector_all(".vega svg")
+    assert len(charts) == len(opened.page.query_selector_all(".vega")) >= 6
+    widths = "[document.documentElement.scrollWidth, window.innerWidth]"
+    needed, there = opened.page.evaluate(widths)
+    assert needed <= there == width
+    for details in opened.page.query_selector_all("details"):
+        details.evaluate("(one) => { one.open = true; }")
+    assert opened.page.evaluate(widths)[0] <= width
+    found = Axe().run(opened.page).response["violations"]
+    serious = [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in _SERIOUS]
+    assert serious == []
+    assert opened.problems == []
+    opened.context.close()
+
+
+def test_axe_sees_what_is_wrong(browser: Any, page_file: Path) -> None:
+    opened = Opened(browser, page_file)
+    opened.page.evaluate("document.querySelector('select').labels[0].remove()")
+    found = Axe().run(opened.page).response["violations"]
+    assert "select-name" in {one["id"] for one in found}
+    opened.context.close()
+
+
+def test_a_click_sorts(opened: Opened, results: SavedResults) -> None:
+    wanted = sorted(results.tables["model_ranking"]["n_records"])
+    head = opened.page.locator("#ranking thead th").last
+    button = head.get_by_role("button")
+    assert head.text_content().startswith("records")
+    assert head.get_attribute("aria-sort") is None
+    last = opened.page.locator("#ranking thead th").count() - 1
+    button.click()
+    assert head.get_attribute("aria-sort") == "descending"
+    assert column(opened, "ranking", last) == [str(n) for n in reversed(wanted)]
+    button.click()
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert column(opened, "ranking", last) == [str(n) for n in wanted]
+    assert opened.problems == []
+
+
+def test_the_keyboard_sorts(opened: Opened) -> None:
+    button = opened.page.locator("#ranking thead button").first
+    button.focus()
+    opened.page.keyboard.press("Enter")
+    head = opened.page.locator("#ranking thead th").first
+    assert head.get_attribute("aria-sort") == "ascending"
+    first = column(opened, "ranking", 0)
+    opened.page.keyboard.press("Space")
+    assert head.get_attribute("aria-sort") == "descending"
+    assert column(opened, "ranking", 0) == first[::-1]
+    opened.page.keyboard.press("Tab")
+    focused = opened.page.evaluate("document.activeElement.closest('th').textContent")
+    assert focused.startswith("score")
+
+
+def test_sorting_by_one_column_ends_that_by_another(opened: Opened) -> None:
+    buttons = opened.page.locator("#ranking thead button")
+    buttons.nth(0).click()
+    buttons.nth(1).click()
+    heads = opened.page.locator("#ranking thead th[aria-sort]")
+    assert heads.count() == 1
+    assert heads.first.text_content().startswith("score")
+
+
+def test_filtering_leaves_the_rows_that_match(opened: Opened) -> None:
+    opened.page.locator("details", has=opened.page.locator("#model-language-table")).locator(
+        "summary"
+    ).click()
+    box = opened.page.locator("#model-language-table-filter")
+    assert opened.page.locator("label[for=model-language-table-filter]").count() == 1
+    everything = column(opened, "model-language-table", 0)
+    box.focus()
+    opened.page.keyboard.type("ALERT(1)")
+    assert set(column(opened, "model-language-table", 0)) == {SCRIPT}
+    n = everything.count(SCRIPT)
+    status = opened.page.locator("#model-language-table .count").text_content()
+    assert status == f"{n} of {len(everything)} rows"
+    box.fill("")
+    assert column(opened, "model-language-table", 0) == everything
+    assert opened.problems == []
+
+
+def test_selecting_a_model_shows_its_languages(opened: Opened, results: SavedResults) -> None:
+    table = results.tables["model_language"]
+    models = list(dict.fromkeys(table["model"]))
+    select = opened.page.locator("#model-language-select")
+    select.scroll_into_view_if_needed()
+    opened.page.wait_for_selector("#model-language-one-table", state="attached")
+    select.select_option(index=2)
+    caption = opened.page.locator("#model-language-one caption")
+    caption.filter(has_text=models[2]).wait_for(state="attached")
+    own = table[table["model"] == models[2]].sort_values(
+        "prr_language_mean", ascending=False, kind="stable"
+    )
+    codes = [
+        cell.rpartition("(")[2].rstrip(")") for cell in column(opened, "model-language-one", 0)
+    ]
+    # A language without a name is shown by its label alone.
+    assert codes == list(own["language"])
+    select.focus()
+    opened.page.keyboard.press("ArrowDown")
+    caption.filter(has_text=models[3]).wait_for(state="attached")
+    assert opened.problems == []
+
+
+def test_hovering_a_point_says_its_numbers(browser: Any, page_file: Path) -> None:
+    opened = Opened(browser, page_file, viewport={"width": 1280, "height": 900})
+    opened.wait_for_charts()
+    chart = opened.page.locator("#potential")
+    chart.scroll_into_view_if_needed()
+    point = chart.locator("svg path[d*='A']").first
+    point.hover(force=True)
+    tip = opened.page.locator("#vg-tooltip-element")
+    tip.wait_for(state="visible")
+    assert "English (en)" in tip.text_content()
+    assert opened.problems == []
+    opened.context.close()
+
+
+def test_without_javascript_everything_is_there(browser: Any, page_file: Path) -> None:
+    opened = Opened(browser, page_file, java_script_enabled=False)
+    text = opened.page.locator("body").text_content()
+    for model in MODELS:
+        assert model in text
+    assert opened.page.locator("#ranking tbody tr").count() == len(MODELS)
+    assert opened.page.locator("figure.chart").first.is_hidden()
+    assert opened.page.locator("#model-language-select").is_hidden()
+    assert opened.page.locator("#ranking thead button").count() == 0
+    opened.context.close()
+
+
+def test_a_long_table_is_read_page_by_page(browser: Any, long_file: Path) -> None:
+    opened = Opened(browser, long_file, viewport={"width": 390, "height": 900})
+    details = opened.page.locator("#model-language-table-all")
+    details.locator("summary").click()
+    rows = opened.page.locator("#model-language-table tbody tr")
+    rows.nth(99).wait_for()
+    assert rows.count() == 100
+    pager = opened.page.locator("#model-language-table .pager")
+    assert pager.get_by_role("button", name="Previous").is_disabled()
+    first = rows.first.text_content()
+    pager.get_by_role("button", name="Next").press("Enter")
+    assert pager.locator(".count").text_content().startswith("page 2 of")
+    assert rows.first.text_content() != first
+    opened.page.locator("#model-language-table-filter").fill("alert(1)")
+    assert set(column(opened, "model-language-table", 0)) == {SCRIPT}
+    numbers = opened.page.locator("#model-language-table thead button").filter(has_text="PRR")
+    numbers.click()
+    shown = [float(text.split(" ")[0]) for text in column(opened, "model-language-table", 2)]
+    assert shown == sorted(shown, reverse=True)
+    width = opened.page.evaluate("document.documentElement.scrollWidth")
+    assert width <= 390
+    assert opened.problems == []
+    opened.context.close()
+
+
+def test_the_page_prints(browser: Any, page_file: Path) -> None:
+    opened = Opened(browser, page_file)
+    opened.wait_for_charts()
+    opened.page.emulate_media(media="print")
+    assert opened.page.locator("nav").is_hidden()
+    assert opened.page.locator("#ranking .tools").is_hidden()
+    pdf = opened.page.pdf()
+    assert pdf.startswith(b"%PDF") and len(pdf) > 20_000
+    opened.context.close()

@@ -1,0 +1,386 @@
+"""The page of a result: the numbers of its tables, names as text, and no request."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeseval.errors import InputError
+from bayeseval.fitting.report.sentences import ranking_sentences
+from bayeseval.output.numbers import interval_texts, probability_text, rank_interval_texts
+from bayeseval.reporting import SavedResults, read_saved
+from bayeseval.reporting.grid import MOST_ROWS, Column, Grid, any_grid, packed
+from bayeseval.reporting.page import REPORT_FILE, render_page, write_page
+from tests.reporting.pages import (
+    ARABIC,
+    LONG,
+    MODELS,
+    SCRIPT,
+    TURNED,
+    Element,
+    odd_table,
+    read_page,
+    save,
+    unpacked,
+)
+
+# A page of MEGA's size; the chart library alone takes 0.9 MB.
+MOST_BYTES = 2_500_000
+# One with tables of more than MOST_ROWS rows.
+MOST_BYTES_LONG = 10_000_000
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save(odd_table(), tmp_path_factory.mktemp("odd") / "result")
+
+
+@pytest.fixture(scope="module")
+def results(folder: Path) -> SavedResults:
+    return read_saved(folder)
+
+
+@pytest.fixture(scope="module")
+def html(results: SavedResults) -> str:
+    return render_page(results)
+
+
+@pytest.fixture(scope="module")
+def page(html: str) -> Element:
+    return read_page(html)
+
+
+def with_tables(results: SavedResults, **tables: pd.DataFrame) -> SavedResults:
+    return replace(results, tables={**results.tables, **tables})
+
+
+def only(results: SavedResults, *names: str) -> SavedResults:
+    return replace(results, tables={name: results.tables[name] for name in names})
+
+
+def test_models_are_those_of_the_csv(results: SavedResults, page: Element) -> None:
+    table = results.tables["model_ranking"]
+    ranking = page.of("ranking")
+    assert ranking.column("model") == list(table["model"])
+    assert ranking.column("score") == interval_texts(table, "score")
+    assert ranking.column("PRR") == interval_texts(table, "prr")
+    assert ranking.column("rank") == rank_interval_texts(table, "rank")
+    assert ranking.column("sd of gaps") == interval_texts(table, "gap_sd_languages")
+    assert ranking.column("P(best)") == [probability_text(p) for p in table["p_best"]]
+    assert ranking.column("records") == [str(n) for n in table["n_records"]]
+
+
+def test_what_is_sorted_by_are_the_numbers_of_the_csv(results: SavedResults, page: Element) -> None:
+    rows = page.of("ranking").all("tbody")[0].all("tr")
+    orders = [float(row.children[1].attributes["data-v"] or "nan") for row in rows]
+    # Seven significant digits are written.
+    assert np.allclose(orders, results.tables["model_ranking"]["score_mean"], rtol=1e-6, atol=0)
+
+
+def test_languages_and_components_are_those_of_the_csv(
+    results: SavedResults, page: Element
+) -> None:
+    table = results.tables["language_potential"]
+    shown = page.of("potential-table")
+    unit = "potential (units of the scale 0 to 1)"
+    assert shown.column(unit) == interval_texts(table, "potential")
+    assert shown.column("rank") == rank_interval_texts(table, "rank")
+    average = odd_table().groupby("language")["score"].mean().reindex(table["language"])
+    assert [float(text) for text in shown.column("average score")] == pytest.approx(
+        list(average), abs=0.0051
+    )
+    table = results.tables["variance_components"]
+    shown = page.of("components-table")
+    assert shown.column("component") == list(table["component"])
+    shares = interval_texts(table, "share", digits=0, scale=100.0)
+    assert shown.column("share of variance, %") == shares
+
+
+def test_probabilities_are_those_of_the_csv(results: SavedResults, page: Element) -> None:
+    table = results.tables["rank_probabilities"]
+    own = table[table["quantity"] == "standardised_score"].set_index(["level", "rank"])
+    shown = page.of("rank-probabilities-table")
+    models = shown.column("model")
+    for rank in range(1, len(MODELS) + 1):
+        wanted = [probability_text(own.loc[(model, rank), "probability"]) for model in models]
+        assert shown.column(str(rank)) == wanted
+    pairs = results.tables["pairwise_models"]
+    row = pairs[pairs["quantity"] == "standardised_score"].iloc[0]
+    matrix = page.of("pairs-table")
+    models = matrix.column("model")
+    there = matrix.column(row["model_b"])[models.index(row["model_a"])]
+    back = matrix.column(row["model_a"])[models.index(row["model_b"])]
+    assert there == probability_text(row["p_a_better"])
+    assert back == probability_text(1.0 - row["p_a_better"])
+
+
+def test_charts_hold_the_numbers_of_the_csv(results: SavedResults, page: Element) -> None:
+    table = results.tables["language_potential"]
+    spec = json.loads(page.of("potential-spec").text)
+    values = spec["data"]["values"]
+    assert [row["text"] for row in values] == interval_texts(table, "potential")
+    # Five significant digits.
+    for end in ("mean", "lower", "upper"):
+        assert [row[end] for row in values] == pytest.approx(
+            list(table[f"potential_{end}"]), rel=1e-4
+        )
+    language = unpacked(page.of("model-language-rows").text)
+    table = results.tables["model_language"]
+    assert [language["models"][i] for i in language["model"]] == list(table["model"])
+    assert language["prr"] == interval_texts(table, "prr_language")
+    assert language["records"] == list(table["n_records"])
+
+
+def test_the_first_sentences_are_those_of_the_terminal(
+    results: SavedResults, page: Element
+) -> None:
+    ranking, pairs = results.tables["model_ranking"], results.tables["pairwise_models"]
+    lead = [one.text for one in page.of("summary").all("p")]
+    assert lead[0] == ranking_sentences(ranking, pairs)[0]
+    assert 3 <= len(lead) <= 5
+    potential = results.tables["language_potential"]
+    texts = interval_texts(potential, "potential")
+    assert any(texts[0] in one and texts[-1] in one for one in lead)
+    share = results.tables["variance_components"].sort_values("share_mean", ascending=False)
+    first = share["component"].iloc[0]
+    (variance,) = [one for one in lead if "largest share of the variance" in one]
+    assert first in variance.partition("have the largest")[0]
+
+
+def test_names_are_text(html: str, page: Element) -> None:
+    assert SCRIPT not in html
+    assert "alert(1)</script>" not in html
+    assert not [one for one in page.all("script") if one.text.startswith("alert")]
+    assert not [one for one in page.all("b") if one.text == "xx"]
+    cells = page.of("ranking").column("model")
+    assert sorted(cells) == sorted(MODELS)
+    options = [one.text for one in page.of("model-language-select").all("option")]
+    assert sorted(options) == sorted(MODELS)
+
+
+def test_names_that_run_from_right_to_left_turn_nothing_else(page: Element) -> None:
+    isolated = {one.text for one in page.of("models").all("bdi")}
+    assert {ARABIC, TURNED, LONG} <= isolated
+    for element in page.of("content").everything():
+        # Options of a list stand alone.
+        alone = bool(element.all("option"))
+        if element.tag in ("p", "li", "th", "td") and TURNED in element.text and not alone:
+            inside = [one for one in element.all("bdi") if TURNED in one.text]
+            assert inside, element.text
+
+
+def test_the_page_asks_for_nothing(html: str, page: Element) -> None:
+    for element in page.everything():
+        for name in ("src", "href", "action", "data", "poster", "srcset"):
+            target = element.attributes.get(name)
+            assert target is None or target.startswith(("#", "data:,")), (element.tag, target)
+    style = "".join(one.text for one in page.all("style"))
+    assert "url(" not in style and "@import" not in style
+    (policy,) = [
+        one.attributes["content"]
+        for one in page.all("meta")
+        if one.attributes.get("http-equiv") == "Content-Security-Policy"
+    ]
+    assert policy is not None and policy.startswith("default-src 'none'")
+    # The library knows addresses of schemas, which it does not load.
+    ours = html.replace(page.all("script")[-2].text, "")
+    assert set(re.findall(r"https?://[^\s\"'<]+", ours)) <= {"http://www.w3.org/2000/svg"}
+
+
+def test_headings_are_in_order_and_everything_has_a_name(page: Element) -> None:
+    assert page.all("html")[0].attributes["lang"] == "en"
+    assert page.all("title")[0].text.strip() != ""
+    levels = [int(one.tag[1]) for one in page.everything() if re.fullmatch("h[1-6]", one.tag)]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
+    ids = [one.attributes["id"] for one in page.everything() if "id" in one.attributes]
+    assert len(ids) == len(set(ids))
+    for table in page.all("table"):
+        assert len(table.all("caption")) == 1
+    for figure in page.all("figure"):
+        assert figure.all("figcaption")[0].text.strip()
+
+
+def test_the_page_is_small_and_equal_for_equal_results(html: str, folder: Path) -> None:
+    assert len(html.encode("utf-8")) < MOST_BYTES
+    assert render_page(read_saved(folder)) == html
+
+
+def sections(results: SavedResults) -> list[str | None]:
+    page = read_page(render_page(results))
+    return [one.attributes.get("id") for one in page.of("content").all("section")]
+
+
+def test_sections_are_those_the_folder_has_tables_for(results: SavedResults) -> None:
+    assert sections(results) == [
+        *("summary", "models", "languages", "components", "checks", "made")
+    ]
+    core = ("model_ranking", "pairwise_models")
+    assert sections(only(results, *core)) == ["summary", "models", "made"]
+    plan = pd.DataFrame(
+        {"languages": [5.0, 10.0], "cost": [5.0, 10.0]}
+        | {f"sd_difference_{end}": [0.2, 0.1] for end in ("mean", "lower", "upper")}
+        | {"gate": "pass"}
+    )
+    found = with_tables(results, plan=plan)
+    assert sections(found)[-2:] == ["plan", "made"]
+    shown = read_page(render_page(found)).of("table-plan")
+    assert shown.column("languages") == ["5", "10"]
+    assert shown.column("sd difference") == interval_texts(plan, "sd_difference")
+
+
+def test_a_comparison_has_its_page(results: SavedResults, tmp_path: Path) -> None:
+    table = pd.DataFrame(
+        {
+            "spec": ["crossed", SCRIPT],
+            "elpd": [-10.0, -30.0],
+            "se": [2.0, 3.0],
+            "elpd_diff": [0.0, -20.0],
+            "diff_se": [0.0, 4.0],
+            "p_eff": [3.0, 2.0],
+            "n_bad_k": [0, 1],
+            "n": [50, 50],
+            "method": ["exact", "psis"],
+        }
+    )
+    run = {"benchmark": "odd", "by": "task", "gates": {"crossed": "pass", SCRIPT: "fail"}}
+    found = SavedResults(tmp_path, run, {"comparison": table})
+    page = read_page(render_page(found))
+    shown = page.of("comparison-table")
+    assert shown.column("model") == ["crossed", SCRIPT]
+    assert shown.column("difference") == ["0.0 [0.0, 0.0]", "-20.0 [-28.0, -12.0]"]
+    assert "one task left out" in shown.text
+    assert "Not converged" in page.of("content").text
+    assert SCRIPT in page.of("summary").text
+
+
+def test_a_failed_gate_stands_first(results: SavedResults) -> None:
+    first = {}
+    for status in ("fail", "pass"):
+        gate = {**results.run["gate"], "status": status}
+        found = replace(results, run={**results.run, "gate": gate})
+        first[status] = read_page(render_page(found)).of("content").children[0]
+    assert first["fail"].attributes.get("class") == "alarm"
+    assert "do not rely on these numbers" in first["fail"].text
+    assert first["pass"].attributes.get("id") == "summary"
+
+
+def test_failing_checks_say_what_they_mean(results: SavedResults) -> None:
+    checks = results.tables["checks"].copy()
+    checks.loc[checks["check"] == "independence", ["status", "meaning", "command"]] = [
+        *("fail", "Intervals are too narrow.", "bayeseval fit --benchmark x --model y")
+    ]
+    page = read_page(render_page(with_tables(results, checks=checks)))
+    assert "Intervals are too narrow." in page.of("summary").text
+    (item,) = [one for one in page.of("checks").all("li") if one.attributes["class"] == "fail"]
+    assert "independence" in item.text
+    assert item.all("code")[0].text == "bayeseval fit --benchmark x --model y"
+
+
+def long_results(results: SavedResults, n: int) -> SavedResults:
+    """As many languages of every model as make `n` rows."""
+    table = results.tables["model_language"]
+    copies = -(-n // len(table))
+    parts = [table.assign(language=table["language"] + f"-{i}") for i in range(copies)]
+    return with_tables(results, model_language=pd.concat(parts, ignore_index=True).head(n))
+
+
+def test_a_long_table_is_whole_and_compressed(results: SavedResults) -> None:
+    n = MOST_ROWS + 500
+    found = long_results(results, n)
+    table = found.tables["model_language"]
+    page = read_page(render_page(found))
+    rows = unpacked(page.of("model-language-table-rows").text)
+    columns = {column["name"]: column for column in rows}
+    assert columns["model"]["cells"] == list(table["model"])
+    assert columns["PRR"]["cells"] == interval_texts(table, "prr_language")
+    assert columns["PRR"]["order"] == pytest.approx(list(table["prr_language_mean"]), rel=1e-6)
+    # Without a script there is a summary, and the name of the file.
+    assert page.of("model-language-table").all("tbody")[0].text.strip() == ""
+    summary = page.of("model-language-summary")
+    assert summary.column("model") == list(dict.fromkeys(table["model"]))
+    highest = table.groupby("model", sort=False)["prr_language_mean"].max()
+    assert [float(text) for text in summary.column("highest")] == pytest.approx(
+        list(highest), abs=0.0051
+    )
+    assert f"{n:,} rows: tables/model_language.csv" in page.of("languages").text
+
+
+def test_a_hundred_thousand_cells_fit_into_ten_megabytes(results: SavedResults) -> None:
+    html = render_page(long_results(results, 100_000))
+    assert len(html.encode("utf-8")) < MOST_BYTES_LONG
+
+
+def test_the_page_goes_with_its_folder(results: SavedResults, folder: Path) -> None:
+    path = write_page(results, folder / REPORT_FILE)
+    assert path.read_text(encoding="utf-8") == render_page(results)
+    assert REPORT_FILE in read_saved(folder).run["files"]
+    assert not list(folder.parent.glob(".*"))
+
+
+def test_the_page_can_go_elsewhere(results: SavedResults, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text("old")
+    assert write_page(results, path) == path
+    assert path.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert [one.name for one in tmp_path.iterdir()] == ["page.html"]
+    with pytest.raises(InputError, match=r"nowhere.*could not be written"):
+        write_page(results, tmp_path / "nowhere" / "page.html")
+
+
+def test_a_folder_without_its_posterior_has_a_page(results: SavedResults, tmp_path: Path) -> None:
+    page = read_page(render_page(replace(results, path=tmp_path)))
+    names = [one.text for one in page.of("potential-table").all("th")]
+    assert not [name for name in names if "average score" in name]
+    assert page.of("ranking").column("model") == list(results.tables["model_ranking"]["model"])
+
+
+def test_point_estimates_have_no_intervals(tmp_path: Path) -> None:
+    page = read_page(
+        render_page(read_saved(save(odd_table(), tmp_path / "ml", "paper", engine="ml")))
+    )
+    assert "how certain this order is, is not known" in page.of("summary").text
+    ids = {one.attributes.get("id") for one in page.everything()}
+    assert "pairs-table" not in ids and "rank-probabilities-table" not in ids
+
+
+def test_any_table_is_shown_with_intervals_in_one_column() -> None:
+    table = pd.DataFrame(
+        {
+            "language": ["en", "xx"],
+            "a_mean": [1.0, 2.0],
+            "a_sd": [0.1, 0.1],
+            "a_lower": [0.8, 1.8],
+            "a_upper": [1.2, 2.2],
+            "n_records": [3, 4],
+            "flag": [True, False],
+            "ci_prob": 0.95,
+        }
+    )
+    grid = any_grid("x", table, "X.", csv="x.csv", language_names={"en": "English"})
+    assert [(c.name, list(c.cells)) for c in grid.columns] == [
+        ("language", ["English (en)", "xx"]),
+        ("a", ["1.00 [0.80, 1.20]", "2.00 [1.80, 2.20]"]),
+        ("records", ["3", "4"]),
+        ("flag", ["yes", "no"]),
+    ]
+
+
+def test_bars_share_one_scale() -> None:
+    table = pd.DataFrame({"a_mean": [0.0, 10.0], "a_lower": [0.0, 5.0], "a_upper": [5.0, 10.0]})
+    grid = any_grid("x", table, "X.", csv="x.csv")
+    (column,) = grid.columns
+    assert column.bars is not None
+    assert column.bars.tolist() == [[2.0, 2.0, 50.0], [98.0, 50.0, 98.0]]
+
+
+def test_missing_numbers_are_null_for_the_script() -> None:
+    grid = Grid("x", "X.", (Column("a", ["1", "-"], order=[1.0, float("nan")]),))
+    assert unpacked(grid.payload)[0]["order"] == [1.0, None]
+    assert packed({"a": 1}) == packed({"a": 1})
