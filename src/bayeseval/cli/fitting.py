@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -34,7 +35,7 @@ from bayeseval.cli._shared import (
     TaskNames,
     words,
 )
-from bayeseval.errors import InputError
+from bayeseval.errors import BayesevalError, InputError
 
 if TYPE_CHECKING:
     from bayeseval._typing import Figures, Progress
@@ -129,6 +130,9 @@ def fit(
     no_checks: Annotated[
         bool, typer.Option("--no-checks", help="Do not check the model.", rich_help_panel=OUTPUT)
     ] = False,
+    no_report: Annotated[
+        bool, typer.Option("--no-report", help="Do not write the page.", rich_help_panel=OUTPUT)
+    ] = False,
     covariate: Annotated[
         Path | None,
         typer.Option(
@@ -179,6 +183,7 @@ def fit(
             fitted,
             folder,
             checked=not no_checks,
+            reported=not no_report,
             ci_prob=ci_prob,
             figures=False if no_figures else figure_format,
             force=force,
@@ -189,9 +194,10 @@ def fit(
 
 @dataclass(frozen=True)
 class _Saved:
-    """What came of saving: the checks if there are any, and what ended it."""
+    """What came of saving: checks and page if there are any, and what ended it."""
 
     checks: Checks | None
+    page: Path | None
     problem: Exception | KeyboardInterrupt | None
 
 
@@ -200,6 +206,7 @@ def _save(
     folder: Path,
     *,
     checked: bool,
+    reported: bool,
     ci_prob: float,
     figures: Figures,
     force: bool,
@@ -211,6 +218,7 @@ def _save(
         made.append(fitted.checks())
         return made[0]
 
+    page: Path | None = None
     problem: Exception | KeyboardInterrupt | None = None
     try:
         fitted.save(
@@ -221,10 +229,35 @@ def _save(
             force=force,
             progress=progress,
         )
+        if reported:
+            page = _write_page(folder, progress)
     except (Exception, KeyboardInterrupt) as error:
         # Raised again by the report: what was fitted is shown all the same.
         problem = error
-    return _Saved(made[0] if made else None, problem)
+    return _Saved(made[0] if made else None, page, problem)
+
+
+def _write_page(folder: Path, progress: Progress | None) -> Path:
+    from bayeseval.reporting import read_saved
+    from bayeseval.reporting.page import REPORT_FILE, write_page
+
+    if progress is not None:
+        progress("writing the report", 0, 1, "")
+    try:
+        page = write_page(read_saved(folder), folder / REPORT_FILE)
+    except (Exception, KeyboardInterrupt) as error:
+        note = (
+            f"the results are saved in {folder}, without the report; "
+            f"bayeseval report {shlex.quote(str(folder))} writes it"
+        )
+        if isinstance(error, BayesevalError):
+            # Shown in one line, without notes.
+            raise type(error)(f"{error}; {note}") from error
+        error.add_note(note)
+        raise
+    if progress is not None:
+        progress("writing the report", 1, 1, "")
+    return page
 
 
 def _report(fitted: Fit, folder: Path, saved: _Saved, *, ci_prob: float) -> None:
@@ -240,6 +273,8 @@ def _report(fitted: Fit, folder: Path, saved: _Saved, *, ci_prob: float) -> None
             checks=None if saved.checks is None else str(saved.checks),
         )
     )
+    if saved.page is not None:
+        typer.echo(f"Report: {saved.page}")
     if isinstance(problem, KeyboardInterrupt):
         raise StoppedError("; ".join(getattr(problem, "__notes__", ()))) from problem
     if problem is not None:
