@@ -16,7 +16,18 @@ from bayeseval.cli import app, main
 from tests.test_cli import SMALL, one_line
 
 COMMANDS = (
-    *("fit", "validate", "list", "compare", "sensitivity", "forecast", "plan", "report", "mexa"),
+    *(
+        "fit",
+        "validate",
+        "list",
+        "compare",
+        "sensitivity",
+        "forecast",
+        "plan",
+        "report",
+        "cite",
+        "mexa",
+    ),
 )
 
 

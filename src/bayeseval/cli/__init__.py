@@ -23,7 +23,7 @@ from bayeseval.cli.forecasting import forecast
 from bayeseval.cli.leaving_out import sensitivity
 from bayeseval.cli.lookup import list_, validate
 from bayeseval.cli.planning import plan
-from bayeseval.cli.reporting import report
+from bayeseval.cli.reporting import cite, report
 from bayeseval.errors import BayesevalError, ConvergenceWarning, did_you_mean
 
 __all__ = ["app", "main"]
@@ -33,7 +33,7 @@ _PANELS: Final[dict[str, dict[str, Callable[..., None]]]] = {
     "Read and fit": {"fit": fit, "validate": validate, "list": list_},
     "Check and compare": {"compare": compare, "sensitivity": sensitivity},
     "Forecast and plan": {"forecast": forecast, "plan": plan},
-    "Publish": {"report": report},
+    "Publish": {"report": report, "cite": cite},
     "Measure a covariate": {"mexa": mexa},
 }
 

@@ -1,4 +1,4 @@
-"""`bayeseval report`: a result folder for readers."""
+"""`bayeseval report` and `bayeseval cite`: a result folder for readers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from bayeseval.cli._shared import EXIT_GATE_FAILED, OUTPUT
 from bayeseval.errors import InputError
 
-__all__ = ["report"]
+__all__ = ["cite", "report"]
 
 Folder = Annotated[
     Path,
@@ -55,6 +55,14 @@ def report(
     else:
         _write(export(results, to), out)
     _exit(results.run)
+
+
+def cite(folder: Folder, out: Out = None) -> None:
+    """Print BibTeX of exactly the methods and data that a result used."""
+    from bayeseval.reporting import read_saved
+    from bayeseval.reporting.citations import citations_of
+
+    _write(citations_of(read_saved(folder)), out)
 
 
 def _write(text: str, out: Path | None) -> None:

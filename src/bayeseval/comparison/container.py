@@ -98,6 +98,8 @@ class Comparison(Result):
         first = runs[0]
         return {
             "benchmark": first["benchmark"],
+            "citations": first.get("citations", []),
+            "covariates": {k: v for run in runs for k, v in run["covariates"].items()},
             **identity(runs, self.by),
             "by": self.by,
             "pairs": first["pairs"],

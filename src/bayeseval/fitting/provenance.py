@@ -20,7 +20,7 @@ from bayeseval.engines import SamplerSettings
 from bayeseval.engines.base import unstored_notes
 from bayeseval.fitting.covariates import data_hash
 from bayeseval.fitting.gate import Gate
-from bayeseval.records import Covariate, Records
+from bayeseval.records import Covariate, Records, card_citations
 
 __all__ = ["provenance", "sampling"]
 
@@ -78,6 +78,7 @@ def provenance(
     return {
         "benchmark": records.name,
         "source": _source(records),
+        "citations": card_citations(report.sources),
         "data_hash": data_hash(records, covariates),
         "spec_hash": design.spec.content_hash,
         "engine": engine,

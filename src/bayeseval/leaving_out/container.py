@@ -121,6 +121,8 @@ class Sensitivity(Result):
         run = self.fit.run
         return {
             "benchmark": run["benchmark"],
+            "citations": run.get("citations", []),
+            "covariates": run["covariates"],
             **identity(run, self.table["drop"] + "=" + self.table["without"], self.groups),
             "fitted_with": run["engine"],
             "spec": run["spec"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bayeseval._text import WARNING
 from bayeseval.readers.raw import Dropped
-from bayeseval.records.benchmarks import BenchmarkSummary, list_benchmarks
+from bayeseval.records.benchmarks import BenchmarkSummary, card_citations, list_benchmarks
 from bayeseval.records.connectivity import Component, connected_components
 from bayeseval.records.covariates import Covariate, CovariateLevel
 from bayeseval.records.items import ItemVariance, item_variance
@@ -50,6 +50,7 @@ __all__ = [
     "TableSource",
     "Unbalanced",
     "Units",
+    "card_citations",
     "choose_pairs",
     "connected_components",
     "describe",

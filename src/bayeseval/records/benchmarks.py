@@ -1,8 +1,10 @@
-"""The shipped benchmarks and their shapes."""
+"""The shipped benchmarks, their shapes, and what the cards of tables ask to cite."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from bayeseval._resources import resource_names
 from bayeseval._text import counted
@@ -10,7 +12,9 @@ from bayeseval.records.load import load
 from bayeseval.records.registry import read_card
 from bayeseval.records.remote import cached_path
 
-__all__ = ["BenchmarkSummary", "list_benchmarks"]
+__all__ = ["BenchmarkSummary", "card_citations", "list_benchmarks"]
+
+_CARD = "benchmark.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +53,28 @@ def list_benchmarks() -> tuple[BenchmarkSummary, ...]:
         shape = ", ".join([counted(len(records), "record"), *levels])
         found.append(BenchmarkSummary(name=name, title=card.title, shape=shape))
     return tuple(found)
+
+
+def card_citations(sources: Iterable[str]) -> list[str]:
+    """What the cards beside the tables ask to cite, each text once.
+
+    Parameters
+    ----------
+    sources : iterable of str
+        Files of a table: ``records.report.sources``. A downloaded table has the card of the
+        shipped benchmark; a data frame has none.
+    """
+    shipped = resource_names("benchmarks")
+    cards = []
+    for source in sources:
+        file = Path(source)
+        if not file.is_file():
+            continue
+        own = file.parent / _CARD
+        downloaded = file.parent.parent.name == "benchmarks" and file.parent.name in shipped
+        if own.is_file():
+            cards.append(own)
+        elif downloaded:
+            cards.append(shipped[file.parent.name])
+    texts = (read_card(card).citation.strip() for card in dict.fromkeys(cards))
+    return list(dict.fromkeys(text for text in texts if text))

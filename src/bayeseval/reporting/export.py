@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
+import numpy as np
 import pandas as pd
 
 from bayeseval.errors import InputError
@@ -125,7 +126,7 @@ def _ranking(results: SavedResults) -> PaperTable:
 
 def _joint_ranks(table: pd.DataFrame) -> list[str]:
     return [
-        f"{low:.0f}-{high:.0f}" if low <= high else _UNKNOWN
+        _UNKNOWN if np.isnan(low) else f"{low:.0f}" if low == high else f"{low:.0f}-{high:.0f}"
         for low, high in table[["rank_set_lower", "rank_set_upper"]].to_numpy(dtype=float)
     ]
 
