@@ -19,6 +19,12 @@ Folder = Annotated[
 Out = Annotated[
     Path | None,
     typer.Option(
+        metavar="FILE", help="Write to a file.", show_default="print", rich_help_panel=OUTPUT
+    ),
+]
+PageOut = Annotated[
+    Path | None,
+    typer.Option(
         metavar="FILE",
         help="Write to a file.",
         show_default="DIR/report.html; other formats print",
@@ -31,30 +37,58 @@ ReportFormat = Literal["html", "latex", "typst", "markdown", "csv", "json"]
 def report(
     folder: Folder,
     to: Annotated[
-        ReportFormat,
+        ReportFormat | None,
         typer.Option(
             help="html: one page to look at and to send. latex, typst, markdown: tables for a "
             "paper. csv, json: a leaderboard.",
+            show_default="html",
             rich_help_panel=OUTPUT,
         ),
-    ] = "html",
-    out: Out = None,
+    ] = None,
+    out: PageOut = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="An older result: say what changed, and whether by more than the uncertainty. "
+            "--to csv writes the differences as a table.",
+            show_default="none",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
 ) -> None:
-    """Show a result as a page, as tables for a paper, or as a leaderboard."""
+    """Show a result as a page, tables for a paper, a leaderboard, or what changed in it."""
     from bayeseval.reporting import read_saved
     from bayeseval.reporting.export import export
     from bayeseval.reporting.page import REPORT_FILE, write_page
 
+    if against is not None:
+        _write_changes(folder, against, to, out)
+        return
     if to == "json" and out is not None and out.suffix == ".json":
         raise InputError(
             f"--to json writes one record per line: call the file {out.with_suffix('.jsonl').name}"
         )
     results = read_saved(folder)
-    if to == "html":
+    if to is None or to == "html":
         typer.echo(f"Report: {write_page(results, out or folder / REPORT_FILE)}")
     else:
         _write(export(results, to), out)
     _exit(results.run)
+
+
+def _write_changes(folder: Path, against: Path, to: ReportFormat | None, out: Path | None) -> None:
+    """What changed between two results, in text or as a table."""
+    from bayeseval.reporting import read_saved
+    from bayeseval.reporting.changes import changes_between
+
+    if to not in (None, "csv"):
+        raise InputError(f"--against has no format {to}: leave --to out for text, or take --to csv")
+    new, old = read_saved(folder), read_saved(against)
+    changes = changes_between(new, old)
+    table = changes.table.to_csv(index=False, lineterminator="\n")
+    _write(changes.text if to is None else table, out)
+    _exit(new.run)
 
 
 def cite(folder: Folder, out: Out = None) -> None:

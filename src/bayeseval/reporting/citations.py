@@ -155,22 +155,21 @@ def _entry(kind: str, key: str, fields: Mapping[str, str]) -> str:
 
 def _of_data(run: Mapping[str, Any]) -> dict[str, str]:
     """Key and entry of what the benchmark's card says to cite; a plain text becomes a note."""
-    found: list[tuple[str, str]] = []
-    for number, citation in enumerate(_card_citations(run), start=1):
-        entries = list(_split(citation)) if "@" in citation else []
-        if not entries:
-            benchmark = str(run.get("benchmark", "data"))
-            key = "data-" + (re.sub(r"[^a-z0-9]+", "-", benchmark.lower()).strip("-") or "table")
-            fields = {"title": _plain(benchmark), "note": _plain(citation)}
-            entries = [(f"{key}-{number}", _entry("misc", f"{key}-{number}", fields))]
-        found += entries
+    benchmark = str(run.get("benchmark", "data"))
     entries: dict[str, str] = {}
-    for key, entry in found:
-        if entries.setdefault(key, entry) != entry:
-            raise InputError(
-                f"the citation of benchmark {run.get('benchmark')} has two entries with the key "
-                f"{key}; give them different keys in its benchmark.yaml and fit again"
-            )
+    for number, citation in enumerate(_card_citations(run), start=1):
+        found = list(_split(citation))
+        if not found:
+            name = re.sub(r"[^a-z0-9]+", "-", benchmark.lower()).strip("-") or "table"
+            key = f"data-{name}-{number}"
+            fields = {"title": _plain(benchmark), "note": _plain(citation)}
+            found = [(key, _entry("misc", key, fields))]
+        for key, entry in found:
+            if entries.setdefault(key, entry) != entry:
+                raise InputError(
+                    f"the citation of benchmark {benchmark} has two entries with the key {key}; "
+                    "give them different keys in its benchmark.yaml and fit again"
+                )
     return entries
 
 
