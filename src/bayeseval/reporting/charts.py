@@ -183,12 +183,14 @@ def heat_map(
 
     Parameters
     ----------
-    matrix, texts : pandas.DataFrame
-        Numbers, missing ones as NaN, and their texts; rows are models.
+    matrix : pandas.DataFrame
+        Numbers, missing ones as NaN; rows are models.
     columns : str
         What the columns are.
     value : str
         What the numbers are.
+    texts : pandas.DataFrame
+        Texts of the numbers.
     diverging : bool
         Colours that part at one half, for probabilities of an order.
     top : float

@@ -265,10 +265,12 @@ def any_grid(
 
     Parameters
     ----------
-    id, caption, csv, closed : str
+    id : str
         See :class:`Grid`.
     table : pandas.DataFrame
         Any table of a result folder.
+    caption, csv, closed : str
+        See :class:`Grid`.
     language_names : mapping of str to str, optional
         Code to name.
     leave_out : sequence of str

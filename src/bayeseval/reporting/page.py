@@ -14,6 +14,7 @@ from bayeseval.output.language_names import name_and_code
 from bayeseval.output.store import add_files, replace_file
 from bayeseval.reporting.blocks import Section
 from bayeseval.reporting.bundle import chart_library
+from bayeseval.reporting.citations import citations_of
 from bayeseval.reporting.folder import SavedResults
 from bayeseval.reporting.further import further_sections, made_section
 from bayeseval.reporting.languages import languages_section
@@ -98,7 +99,7 @@ def render_page(results: SavedResults) -> str:
         HTML with styles, scripts and data inside it.
     """
     facts = facts_of(results, read_observed(results.path))
-    sections = _sections(facts, "")
+    sections = _sections(facts, results)
     run = results.run
     isolate = _isolating(facts)
     spec = run.get("spec") or {}
@@ -137,13 +138,15 @@ def render_page(results: SavedResults) -> str:
     )
 
 
-def _sections(facts: Facts, citations: str) -> list[Section]:
+def _sections(facts: Facts, results: SavedResults) -> list[Section]:
     sections = []
     if facts.has("model_ranking"):
         sections.append(models_section(facts))
     if facts.has("language_potential"):
         sections.append(languages_section(facts))
-    return [*sections, *further_sections(facts), made_section(facts, citations)]
+    sections += further_sections(facts)
+    with_map = any(getattr(block, "id", "") == "map" for one in sections for block in one.blocks)
+    return [*sections, made_section(facts, citations_of(results, with_map=with_map))]
 
 
 def _failed(run: Mapping[str, Any]) -> bool:

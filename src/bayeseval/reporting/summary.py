@@ -129,6 +129,9 @@ def headline(facts: Facts) -> list[str]:
         Of a fit, a comparison or a sensitivity analysis.
     """
     tables = facts.tables
+    verdict = facts.run.get("verdict")
+    if isinstance(verdict, list) and verdict:
+        return [str(sentence) for sentence in verdict]
     if facts.has("sensitivity"):
         return sensitivity_sentences(tables["sensitivity"])
     if not facts.has("model_ranking"):
