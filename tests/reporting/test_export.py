@@ -375,7 +375,13 @@ def test_the_records_follow_the_schema(results: SavedResults) -> None:
             *("schema_version", "evaluation_id", "retrieved_timestamp", "source_metadata"),
             *("eval_library", "model_info", "evaluation_results"),
         }
-        assert record["model_info"] == {"name": row["model"], "id": row["model"]}
+        info = record["model_info"]
+        assert (info["name"], info["id"]) == (row["model"], row["model"])
+        assert set(info["additional_details"]) >= {"deployment_type", "model_availability"}
+        assert set(record["eval_library"]) == {"name", "version"}
+        assert all(
+            isinstance(v, str) for v in record["source_metadata"]["additional_details"].values()
+        )
         assert record["retrieved_timestamp"].isdigit()
         assert record["source_metadata"]["source_type"] in ("documentation", "evaluation_run")
         assert record["source_metadata"]["evaluator_relationship"] in (
@@ -395,6 +401,9 @@ def test_the_records_follow_the_schema(results: SavedResults) -> None:
             assert all(isinstance(value, str) for value in details["details"].values())
             assert details["details"]["rank_set_lower"] == f"{row['rank_set_lower']:.0f}"
             assert details["details"]["gate"] == "pass"
+            assert result["metric_config"]["lower_is_better"] is False
+            assert result["metric_config"]["score_type"] == "continuous"
+            assert isinstance(result["source_data"]["dataset_name"], str)
         assert score["metric_config"]["min_score"] == 0.0
         assert score["metric_config"]["max_score"] == 100.0
         assert prr["metric_config"]["max_score"] == "Infinity"

@@ -119,7 +119,15 @@ def _record(row: Mapping[Any, Any], run: Mapping[str, Any]) -> dict[str, Any]:
             },
         },
         "eval_library": {"name": "bayeseval", "version": str(version or "unknown")},
-        "model_info": {"name": model, "id": model},
+        "model_info": {
+            "name": model,
+            "id": model,
+            # Required; a table of scores does not say them.
+            "additional_details": {
+                "deployment_type": "unknown",
+                "model_availability": "unknown",
+            },
+        },
         "evaluation_results": results,
     }
 
