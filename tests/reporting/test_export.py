@@ -93,6 +93,25 @@ def test_numbers_are_those_of_the_csv(
         assert_shown(text, list(row))
 
 
+def test_components_of_models_have_a_table_of_their_own(results: SavedResults) -> None:
+    whole = results.tables["variance_components"]
+    one = whole.iloc[:2].assign(
+        model=["a", "a"],
+        component=["between", "seed_boot"],
+        sd_mean=[0.912, 0.345],
+        sd_lower=[0.871, 0.311],
+        sd_upper=[0.951, 0.381],
+        share_mean=[0.9, float("nan")],
+    )
+    tables = {**results.tables, "variance_components": pd.concat([whole, one], ignore_index=True)}
+    *others, models = paper_tables(SavedResults(results.path, results.run, tables))
+    assert [table.columns for table in others] == [t.columns for t in paper_tables(results)]
+    assert models.label == "tab:table-model-components"
+    assert models.columns["Component"] == ["between languages", "seed x test set"]
+    assert models.columns["SD"] == ["0.91 [0.87, 0.95]", "0.34 [0.31, 0.38]"]
+    assert [share.split()[0] for share in models.columns["Share (%)"]] == ["90", "-"]
+
+
 def test_digits_follow_the_half_width(results: SavedResults) -> None:
     ranking = results.tables["model_ranking"]
     half = float(np.median((ranking["score_upper"] - ranking["score_lower"]) / 2))

@@ -33,6 +33,16 @@ _MARKUP: Final[Mapping[str, Callable[[PaperTable], str]]] = {
 }
 _NOT_CONVERGED: Final = "NOT CONVERGED: do not rely on these numbers."
 _UNKNOWN: Final = "-"
+# Components of a model's variance in words.
+_OF_MODELS: Final[Mapping[str, str]] = {
+    "between": "between languages",
+    "between_population": "between languages, population",
+    "seed": "seeds",
+    "boot": "test sets",
+    "seed_boot": "seed x test set",
+    "given_se": "given standard errors",
+    "within": "within, one run",
+}
 
 
 def export(results: SavedResults, to: ExportFormat) -> str:
@@ -66,6 +76,8 @@ def export(results: SavedResults, to: ExportFormat) -> str:
 def paper_tables(results: SavedResults) -> list[PaperTable]:
     """Model ranking, language potential and variance components; or the comparison.
 
+    A fit with replicates has the variance components of its models, too.
+
     Parameters
     ----------
     results : SavedResults
@@ -88,6 +100,9 @@ def paper_tables(results: SavedResults) -> list[PaperTable]:
         "comparison": _comparison,
     }
     made = [make(results) for name, make in makers.items() if name in results.tables]
+    components = results.tables.get("variance_components")
+    if components is not None and (components["model"] != "").any():
+        made.append(_model_components(results))
     if not made:
         raise InputError(
             f"{results.path} is the result of a {results.kind} analysis, which has no table for a "
@@ -154,24 +169,45 @@ def _potential(results: SavedResults) -> PaperTable:
 
 
 def _components(results: SavedResults) -> PaperTable:
+    """Components of the table as a whole."""
     table = results.table("variance_components")
+    table = table[table["model"] == ""]
     unit = score_unit(results.run.get("bounds"))
     logit = "logit" in set(table["scale"])
-    by_model = "model" in table and bool((table["model"] != "").any())
-    columns = {
-        "Component": list(table["component"]),
-        **({"Model": list(table["model"])} if by_model else {}),
-        "SD": interval_texts(table, "sd"),
-        "Share (%)": interval_texts(table, "share", scale=100.0, digits=0),
-    }
+    columns = {"Component": list(table["component"]), **_sd_and_share(table)}
     said = [
         f"Variance components of {_source(results)}: standard deviation"
         + (" on the logit scale" if logit else unit_text(unit, before=" (", after=")"))
         + " and share of the variance.",
-        "Rows with a model are its own noise in score units." if by_model else "",
         _intervals(results.run, table),
     ]
-    return _table(results, "variance-components", said, columns, n_names=1 + by_model)
+    return _table(results, "variance-components", said, columns)
+
+
+def _model_components(results: SavedResults) -> PaperTable:
+    """Of every model: spread of its languages, and noise within them."""
+    table = results.table("variance_components")
+    table = table[table["model"] != ""]
+    unit = score_unit(results.run.get("bounds"))
+    columns = {
+        "Model": list(table["model"]),
+        "Component": [_OF_MODELS.get(name, name) for name in table["component"]],
+        **_sd_and_share(table),
+    }
+    said = [
+        f"Variance of every model's scores between and within languages, {_source(results)}: "
+        f"standard deviation{unit_text(unit, before=' (', after=')')} and share of the model's "
+        "variance.",
+        _intervals(results.run, table),
+    ]
+    return _table(results, "model-components", said, columns, n_names=2)
+
+
+def _sd_and_share(table: pd.DataFrame) -> dict[str, list[str]]:
+    return {
+        "SD": interval_texts(table, "sd"),
+        "Share (%)": interval_texts(table, "share", scale=100.0, digits=0),
+    }
 
 
 def _comparison(results: SavedResults) -> PaperTable:
@@ -231,7 +267,8 @@ def _table(
     n_names: int = 1,
 ) -> PaperTable:
     """A table with the columns that hold something, and its caption."""
-    gates = results.tables[name.replace("-", "_")]["gate"]
+    made_from = name.replace("-", "_").replace("model_components", "variance_components")
+    gates = results.table(made_from)["gate"]
     failed = [_NOT_CONVERGED] if (gates == "fail").any() else []
     shown = {
         heading: cells
