@@ -152,6 +152,22 @@ def test_a_table_that_is_damaged(copy: Path, content: bytes) -> None:
     assert "model_language.csv is damaged: not a table" in refused(copy)
 
 
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("model_ranking", "rank_set_lower"),
+        ("language_potential", "n_tasks"),
+        ("variance_components", "finite_sd_mean"),
+    ],
+)
+def test_a_table_of_an_earlier_version(copy: Path, name: str, column: str) -> None:
+    path = copy / "tables" / f"{name}.csv"
+    pd.read_csv(path, dtype=str, keep_default_na=False).drop(columns=column).to_csv(
+        path, index=False
+    )
+    assert f"{name}.csv has no column {column}: it was edited or is of an earlier" in refused(copy)
+
+
 def test_a_number_that_is_damaged(copy: Path) -> None:
     path = copy / "tables" / "model_ranking.csv"
     table = pd.read_csv(path, dtype=str, keep_default_na=False)

@@ -32,9 +32,41 @@ _LABELS: Final = frozenset(
         *("without", "without_name", "spec", "component", "quantity", "source_label"),
         *("ci_kind", "gate", "scale", "kind", "drop", "status", "reason", "method", "against"),
         *("check", "sentence", "meaning", "command", "prr", "support"),
-        *("largest_change_level", "moved", "note"),
+        *(
+            "largest_change_level",
+            "moved",
+            "note",
+            "covariate",
+            "by",
+            "aggregate",
+            "population",
+            "of",
+        ),
     }
 )
+# Columns that reports read of every result; results of early versions lack some.
+_ENDS: Final = ("mean", "sd", "lower", "upper")
+_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "model_ranking": (
+        *("model", *(f"{name}_{end}" for name in ("score", "prr") for end in _ENDS)),
+        *("rank_mean", "rank_median", "rank_lower", "rank_upper"),
+        *("rank_set_lower", "rank_set_upper", "p_best", "tier", "n_records"),
+        *("ci_kind", "ci_prob", "gate"),
+    ),
+    "language_potential": (
+        *("language", *(f"potential_{end}" for end in _ENDS)),
+        *("rank_mean", "rank_median", "rank_lower", "rank_upper", "n_records", "n_tasks"),
+        *("ci_kind", "ci_prob", "gate"),
+    ),
+    "variance_components": (
+        *("component", "model", "scale", *(f"sd_{end}" for end in _ENDS)),
+        *("share_mean", "share_lower", "share_upper", "finite_sd_mean"),
+        *("ci_kind", "ci_prob", "gate"),
+    ),
+    "comparison": (
+        *("spec", "elpd", "se", "elpd_diff", "diff_se", "p_eff", "n_bad_k", "method", "gate"),
+    ),
+}
 _NUMBERS: Final = ("_mean", "_sd", "_lower", "_upper", "_median")
 _TRUTH: Final = {"True": True, "False": False}
 _WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
@@ -145,6 +177,12 @@ def _read_table(path: Path) -> pd.DataFrame:
         str(column): table[column] if column in _LABELS else _typed(table[column], path)
         for column in table
     }
+    lacking = [column for column in _COLUMNS.get(path.stem, ()) if column not in columns]
+    if lacking:
+        raise InputError(
+            f"{path} has no column {lacking[0]}: it was edited or is of an earlier version; run "
+            "the command again"
+        )
     return pd.DataFrame(columns)
 
 
