@@ -23,6 +23,7 @@ from bayeseval.estimands.frames import finish, rank_columns, summary_columns
 from bayeseval.fitting.covariates import CovariateSource, find_covariates
 from bayeseval.fitting.fitted import Fit, check_fit
 from bayeseval.fitting.gate import GATE_FAILED, warn_of_gates
+from bayeseval.fitting.report import run_title
 from bayeseval.forecasting.check import check_forecasts
 from bayeseval.forecasting.container import Forecast
 from bayeseval.languages.matching import understand
@@ -143,7 +144,7 @@ def forecast(
         check=checked,
         line=_line(arrays, all_values, ci_prob),
         covariate=term.name,
-        subtitle=f"{fit.run['benchmark']}, model {fit.spec.name}, engine {fit.run['engine']}",
+        subtitle=run_title(fit.run),
         gate=fit.gate.status,
         notes=tuple(notes),
         languages=chosen,

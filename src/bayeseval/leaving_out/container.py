@@ -14,6 +14,7 @@ from bayeseval.errors import InputError
 from bayeseval.estimands.moves import level_moves, read_quantity, reported_quantities
 from bayeseval.fitting.fitted import Fit
 from bayeseval.fitting.gate import GATE_FAILED, Gate
+from bayeseval.fitting.report import run_title
 from bayeseval.output.result import Result
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ class Sensitivity(Result):
             self.tables,
             ranks=self._ranks() if self._is_posterior() else None,
             run=self._run(),
+            subtitle=run_title(self.fit.run),
             language_names=self.fit.run.get("language_names"),
             figures=figures,
             force=force,
@@ -179,14 +181,14 @@ class Sensitivity(Result):
 
         if not self._is_posterior():
             raise InputError("a point estimate (engine ml) has no ranks to draw")
-        run, tables = self.fit.run, self.tables
+        tables = self.tables
         return sensitivity_figure(
             self._ranks(),
             tables["moves"],
             tables["sensitivity"],
-            subtitle=f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}",
+            subtitle=run_title(self.fit.run),
             gate_status=self.fit.gate.status,
-            language_names=run.get("language_names"),
+            language_names=self.fit.run.get("language_names"),
         )
 
     def figures(self) -> dict[str, Figure]:

@@ -59,6 +59,7 @@ def write_sensitivity(
     *,
     ranks: pd.DataFrame | None,
     run: Mapping[str, Any],
+    subtitle: str,
     language_names: Mapping[str, str] | None = None,
     figures: Figures = True,
     force: bool = False,
@@ -76,6 +77,8 @@ def write_sensitivity(
         Ranks in the fit to all records, for the figure; None draws none.
     run : mapping
         Provenance.
+    subtitle : str
+        Title of the fit to all records, for the figure.
     language_names : mapping of str to str, optional
         Code to name, for the figure.
     figures : bool, str or sequence of str
@@ -97,8 +100,7 @@ def write_sensitivity(
             ranks,
             tables["moves"],
             tables["sensitivity"],
-            subtitle=f"{run['benchmark']}, model {run['spec']['name']}, "
-            f"engine {run['fitted_with']}",
+            subtitle=subtitle,
             gate_status=run["gate"]["status"],
             language_names=language_names,
         )

@@ -11,6 +11,7 @@ import numpy as np
 
 from bayeseval.estimands.plan_variances import Study
 from bayeseval.fitting.fitted import Fit
+from bayeseval.fitting.report import run_title
 from bayeseval.output.result import Result
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class Plan(Result):
             self.table,
             best=self._best_row,
             target_sd=self.target_sd,
-            subtitle=_which(self.fit),
+            subtitle=run_title(self.fit.run),
             gate_status=self.fit.gate.status,
             figures=figures,
             unit=score_unit(self.fit.run.get("bounds")),
@@ -178,7 +179,7 @@ class Plan(Result):
             self.table,
             best=self._best_row,
             target_sd=self.target_sd,
-            subtitle=_which(self.fit),
+            subtitle=run_title(self.fit.run),
             gate_status=self.fit.gate.status,
             unit=score_unit(self.fit.run.get("bounds")),
             figsize=figsize,
@@ -195,7 +196,7 @@ class Plan(Result):
         return {"plan": self.plot()}
 
     def _headline(self) -> str:
-        return f"{_which(self.fit)}; {self.sentence.rstrip('.')}"
+        return f"{run_title(self.fit.run)}; {self.sentence.rstrip('.')}"
 
     def _main(self) -> pd.DataFrame:
         rows = self.table.loc[_shown_rows(self.table, targeted=_targeted(self))]
@@ -223,7 +224,7 @@ class Plan(Result):
             rows=_shown_rows(self.table, targeted=_targeted(self)),
             sentence=self.sentence,
             notes=self.notes,
-            heading=_which(self.fit),
+            heading=run_title(self.fit.run),
             test_size=self.test_size,
             unit=score_unit(self.fit.run.get("bounds")),
         )
@@ -248,8 +249,3 @@ def _shown_rows(table: pd.DataFrame, *, targeted: bool) -> list[int]:
         part = grid[(values[:, known] != present[known]).sum(axis=1) == 1]
         return [0, *part.index]
     return [0, *part.index[:_SHOWN]]
-
-
-def _which(fit: Fit) -> str:
-    run = fit.run
-    return f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}"

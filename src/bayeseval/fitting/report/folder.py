@@ -16,6 +16,7 @@ from bayeseval import names
 from bayeseval._typing import Figures, Progress
 from bayeseval.checks.figure import checks_figure
 from bayeseval.errors import BayesevalError
+from bayeseval.fitting.report import run_title
 from bayeseval.fitting.report.figures import figure_writers
 from bayeseval.fitting.report.model_tables import describes, shown_exponent
 from bayeseval.fitting.report.tables import result_tables
@@ -127,7 +128,7 @@ def write_results(
         with _saved(folder, ["figures"] if formats else [], again):
             tell("checking the model", 1, 1, "")
     if formats:
-        subtitle = f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}"
+        subtitle = run_title(run)
         with _saved(folder, ["figures"], again):
             tell("drawing figures", 0, 1, "")
             drawn = figure_writers(

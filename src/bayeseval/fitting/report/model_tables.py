@@ -211,7 +211,7 @@ def ranking_text(
     }
     heading = (
         f"Models by expected score{unit_text(unit, before=', ')}, all on the same {n_pairs} "
-        f"language-task pairs{_which(len(ranking))}"
+        f"language-task pairs{_models_label(len(ranking))}"
     )
     if ranking["rank_set_lower"].notna().any():
         percent = f"{100 * float(ranking['ci_prob'].iloc[0]):.4g} %"
@@ -278,7 +278,7 @@ def evenness_text(
     }
     heading = "\n".join(
         [
-            f"Evenness between languages{_which(len(ranking))}",
+            f"Evenness between languages{_models_label(len(ranking))}",
             *(
                 wrapped(text)
                 for text in (
@@ -318,7 +318,7 @@ def description_text(table: pd.DataFrame) -> str:
     }
     heading = (
         "Published description: scores over potential, each model on the pairs it was tested on"
-        f"{_which(len(table), 'tables/model_disparity.csv')}"
+        f"{_models_label(len(table), 'tables/model_disparity.csv')}"
     )
     reasons = table.loc[table["note"] != "", [names.MODEL, "note"]]
     notes = [f"{model}: {note}" for model, note in reasons.itertuples(index=False)]
@@ -331,7 +331,7 @@ def _rank_sets(ranking: pd.DataFrame) -> list[str]:
     return [NONE if np.isnan(low) else f"{low:.0f}-{high:.0f}" for low, high in bounds]
 
 
-def _which(n: int, file: str = "tables/model_ranking.csv") -> str:
+def _models_label(n: int, file: str = "tables/model_ranking.csv") -> str:
     if n <= _ALL:
         return f" ({n} model{'' if n == 1 else 's'})"
     return f" (first {_FIRST} and last {_LAST} of {n} models; all in {file})"

@@ -13,6 +13,7 @@ import xarray as xr
 from bayeseval import estimands, names
 from bayeseval._text import WARNING
 from bayeseval.fitting.gate import Gate, format_gate
+from bayeseval.fitting.report import run_title
 from bayeseval.fitting.report.model_tables import models_text, shown_exponent
 from bayeseval.output.language_names import name_and_code
 from bayeseval.output.numbers import (
@@ -102,10 +103,7 @@ def format_results(
         else f"Numbers are posterior means with {100 * ci_prob:.4g} % equal-tailed intervals; "
         "ranks are medians, 1 is best."
     )
-    heading = (
-        f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}, "
-        f"seed {run['seed']}"
-    )
+    heading = f"{run_title(run)}, seed {run['seed']}"
     parts = [_UNRELIABLE] if run["gate"]["status"] == "fail" else []
     parts += [
         "\n".join([heading, intervals, *_reasons(run)]),
