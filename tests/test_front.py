@@ -16,6 +16,8 @@ import bayeseval as be
 from bayeseval._html import html_table
 from bayeseval.comparison import Comparison
 from bayeseval.errors import BayesevalError, ConvergenceWarning, InputError
+from bayeseval.fitting.plots import Plots
+from bayeseval.fitting.report.tables import result_tables
 from bayeseval.output.result import Result
 
 
@@ -160,6 +162,39 @@ def test_progress_is_shown_on_request(
     )
     assert "computing results" in stages
     assert capsys.readouterr().err == ""
+
+
+def test_saving_shows_progress_on_request(
+    fitted: be.Fit, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fitted.save(tmp_path / "quiet", figures=False)
+    assert capsys.readouterr().err == ""
+    fitted.save(tmp_path / "shown", figures=False, progress=True)
+    assert f"writing results: {tmp_path / 'shown'}" in capsys.readouterr().err
+    with pytest.raises(InputError, match="progress must be True, False or a function"):
+        fitted.save(tmp_path / "wrong", figures=False, progress=3)  # type: ignore[arg-type]
+
+
+def test_figures_without_checks_cannot_be_made_into_a_fit() -> None:
+    class Unchecked(Plots):
+        pass
+
+    with pytest.raises(TypeError, match="abstract method.*checks"):
+        Unchecked()  # type: ignore[abstract]
+
+
+def test_ranks_are_drawn_from_tables_that_are_computed_once(
+    fitted: be.Fit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed: list[str] = []
+
+    def counted(*args: Any, **options: Any) -> dict[str, pd.DataFrame]:
+        computed.append("tables")
+        return result_tables(*args, **options)
+
+    monkeypatch.setattr("bayeseval.fitting.report.tables.result_tables", counted)
+    assert fitted.plot_ranks().axes[0].get_xlabel() == "Rank"
+    assert computed == ["tables"]
 
 
 FAILED = {"status": "fail", "checks": [], "n_quantities": 1}

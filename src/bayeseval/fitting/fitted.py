@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayeseval import names
+from bayeseval._progress import reporting
 from bayeseval.design import restore_design
 from bayeseval.errors import DesignError, InputError
 from bayeseval.fitting.plots import Plots
@@ -219,7 +220,7 @@ class Fit(Views, Plots, Result):
             model=AUTO if chosen else str(self.run["spec"]["name"]),
         )
         label = FitLabel(
-            **self._which(),
+            **self._label(),
             unit=self._unit(),
             exponent=shown_exponent(self.data),
             language_names=self.run.get("language_names") or {},
@@ -268,7 +269,7 @@ class Fit(Views, Plots, Result):
         ci_prob: float = names.CI_PROB,
         figures: Figures = True,
         force: bool = False,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
     ) -> Path:
         """Write the result folder: posterior, provenance and tables, then checks, then figures.
 
@@ -287,8 +288,9 @@ class Fit(Views, Plots, Result):
             png (the default), pdf or svg, or several of them ("png,pdf").
         force : bool
             Overwrite the results of a different run.
-        progress : callable, optional
-            Called as ``progress(stage, done, total, remark)``.
+        progress : bool or callable, optional
+            True shows progress on stderr; a callable is called as
+            ``progress(stage, done, total, remark)``.
 
         Returns
         -------
@@ -312,16 +314,17 @@ class Fit(Views, Plots, Result):
             made = checks() if callable(checks) else checks
             return {} if made is None else {"checks": made.table, **made.details}
 
-        return write_results(
-            self.data,
-            self.run,
-            Path(folder),
-            checks=None if checks is None else check_tables,
-            ci_prob=ci_prob,
-            figures=figures,
-            force=force,
-            progress=progress,
-        )
+        with reporting(progress) as report:
+            return write_results(
+                self.data,
+                self.run,
+                Path(folder),
+                checks=None if checks is None else check_tables,
+                ci_prob=ci_prob,
+                figures=figures,
+                force=force,
+                progress=report,
+            )
 
     @classmethod
     def open(cls, folder: str | Path) -> Fit:
