@@ -92,8 +92,8 @@ def test_what_is_no_table_is_refused_in_one_line(
 
 
 WRONG: dict[str, tuple[Callable[[pd.DataFrame, be.Fit], object], str]] = {
-    "spec": (lambda df, fit: be.fit(df, spec=5), "a model is the name .* got int"),
-    "frame as spec": (lambda df, fit: be.fit(df, spec=df), "a model is .* got DataFrame"),
+    "spec": (lambda df, fit: be.fit(df, spec=5), "a model must be the name .* got int"),
+    "frame as spec": (lambda df, fit: be.fit(df, spec=df), "a model must be .* got DataFrame"),
     "progress": (lambda df, fit: be.fit(df, progress=3), "progress must be True, False or a func"),
     "seed": (lambda df, fit: be.fit(df, seed="x"), "seed must be a whole number, got 'x'"),
     "draws": (lambda df, fit: be.fit(df, draws=1.5), "draws must be a whole number, got 1.5"),

@@ -106,19 +106,19 @@ HALF = {"dist": "half_normal", "scale": 1}
         (SPEC | {"covariates": ["a", "a"]}, "covariates: a covariate is named twice"),
         (
             SPEC | {"likelihood": "norml"},
-            "likelihood: no likelihood 'norml'; did you mean 'normal'",
+            "likelihood: unknown likelihood 'norml'; did you mean 'normal'",
         ),
-        (SPEC | {"likelihood": {"qa": 3}}, "likelihood: no likelihood 3 of qa (there are: normal"),
+        (SPEC | {"likelihood": {"qa": 3}}, "likelihood: unknown likelihood 3 of qa (allowed: norm"),
         (SPEC | {"likelihood": {}}, "likelihood: the mapping is empty; give default: NAME"),
         (SPEC | {"edge": 1}, "edge: expected a number less than 0.5, got 1"),
         (SPEC | {"fixed_scale": 0}, "fixed_scale: expected a number greater than 0, got 0"),
-        (SPEC | {"chance": True}, "chance is a floor under a logit link, which normal scores do"),
+        (SPEC | {"chance": True}, "chance needs a logit link, and normal scores have an identity"),
         (SPEC | {"interactions": ["language:task"] * 2}, "interactions: an interaction is named t"),
-        (SPEC | {"centring": {"taks": "centred"}}, "centring names 'taks', which the model does n"),
-        (SPEC | {"priors": {"sd_tsk": HALF}}, "priors names 'sd_tsk', which the model does not"),
+        (SPEC | {"centring": {"taks": "centred"}}, "centring: the model has no term 'taks'; did y"),
+        (SPEC | {"priors": {"sd_tsk": HALF}}, "priors: the model has no parameter 'sd_tsk'"),
         (
             SPEC | {"priors": {"sd_task": HALF | {"rate": 2}}},
-            "priors.sd_task: half_normal has no r",
+            "priors.sd_task: half_normal does not take r",
         ),
         (
             SPEC | {"priors": {"sd_task": HALF | {"scale": float("nan")}}},
@@ -144,7 +144,7 @@ def test_every_validator_of_a_spec_speaks_in_one_line(values: dict[str, Any], li
 
 
 def test_parts_made_by_hand_are_refused_in_one_line() -> None:
-    with pytest.raises(SpecError, match=r"^Prior: half_normal lacks scale; it takes scale$"):
+    with pytest.raises(SpecError, match=r"^Prior: half_normal needs scale; its parameters: scale$"):
         Prior(dist="half_normal")
     with pytest.raises(InputError, match=r"^UnitsConfig: lower bound 2 is not below upper bound"):
         UnitsConfig(lower=2.0, upper=1.0)
