@@ -230,6 +230,41 @@ def test_a_result_is_one_line_a_text_tables_and_html(kind: str, results: dict[st
     assert "<table>" in result._repr_html_()
 
 
+def test_the_short_form_says_the_main_result(results: dict[str, Result]) -> None:
+    fit, compared, sensitivity = (results[k] for k in ("fit", "comparison", "sensitivity"))
+    assert isinstance(fit, be.Fit)
+    first = fit.ranking(detail=True).iloc[0]
+    assert repr(fit).startswith(
+        "Fit(table, model additive, engine marginal; 50 records, gate passed; "
+        f"{first['model']} is ahead, and the best of the 4 models with probability "
+    )
+    # The terminal says the same, and lists more names.
+    said = " ".join(fit.summary().split())
+    assert repr(fit).split("; ")[2].rstrip(")") in said
+    assert repr(compared) == (
+        "Comparison(table, 1 model; There is one model, additive, and nothing to compare it with)"
+    )
+    table = results["sensitivity"].tables["sensitivity"]
+    lowest = table.loc[table["quantity"] == "standardised_score", "kendall"].min()
+    assert repr(sensitivity).startswith("Sensitivity(table, model additive, engine marginal; in 4 ")
+    assert repr(sensitivity).endswith(f"Kendall at least {lowest:.3f})")
+
+
+def test_a_failed_gate_leaves_no_main_result(fitted: be.Fit) -> None:
+    assert repr(failed(fitted)) == (
+        "Fit(NOT CONVERGED; table, model additive, engine marginal; 50 records, gate failed)"
+    )
+
+
+def test_a_point_estimate_has_a_highest_score_and_no_probability(frame: pd.DataFrame) -> None:
+    made = be.fit(frame, "paper", engine="ml")
+    first = made.ranking()["model"].iloc[0]
+    assert repr(made).endswith(
+        f"gate not applicable; {first} has the highest score; a point estimate has no "
+        "probabilities)"
+    )
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_figures_are_returned_and_pyplot_knows_nothing_of_them(
     kind: str, results: dict[str, Result]

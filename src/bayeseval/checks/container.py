@@ -174,7 +174,10 @@ class Checks(Result):
         """
         return {"checks": self.plot()}
 
-    def _headline(self) -> str:
+    def _title(self) -> str:
+        return self.fit.subtitle
+
+    def _main_result(self) -> str:
         counts = self.table["status"].value_counts()
         said = ", ".join(f"{counts[status]} {status}" for status in _STATUSES if status in counts)
         named = list(self.table.loc[self.table["status"].isin(("warn", "fail")), "check"])

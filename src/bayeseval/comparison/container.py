@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from bayeseval import names
+from bayeseval._text import counted
 from bayeseval.fitting.fitted import Fit
 from bayeseval.output.result import Result
 
@@ -90,7 +91,12 @@ class Comparison(Result):
         from bayeseval.comparison.report import write_comparison
 
         return write_comparison(
-            Path(folder), self.tables, run=self._run(), figures=figures, force=force
+            Path(folder),
+            self.tables,
+            run=self._run(),
+            subtitle=self._title(),
+            figures=figures,
+            force=force,
         )
 
     def _run(self) -> dict[str, Any]:
@@ -149,12 +155,11 @@ class Comparison(Result):
         """
         from bayeseval.comparison.figure import comparison_figure
 
-        n = len(self.table)
         return comparison_figure(
             self.table,
             self.moves,
             by=self.by,
-            subtitle=f"{self._run()['benchmark']}, {n} model{'s' * (n != 1)}",
+            subtitle=self._title(),
             gate_status="fail" if self._failed() else "pass",
         )
 
@@ -168,8 +173,11 @@ class Comparison(Result):
         """
         return {"comparison": self.plot()}
 
-    def _headline(self) -> str:
-        return f"{self._run()['benchmark']}; {self.verdict[0].rstrip('.')}"
+    def _title(self) -> str:
+        return f"{self._run()['benchmark']}, {counted(len(self.table), 'model')}"
+
+    def _main_result(self) -> str:
+        return self.verdict[0].rstrip(".")
 
     def _main(self) -> pd.DataFrame:
         shown = ["spec", "elpd", "se", "elpd_diff", "diff_se", "n_bad_k", "gate"]

@@ -16,6 +16,7 @@ from bayeseval._progress import reporting
 from bayeseval.design import restore_design
 from bayeseval.errors import DesignError, InputError
 from bayeseval.fitting.plots import Plots
+from bayeseval.fitting.report import run_title
 from bayeseval.fitting.views import Views
 from bayeseval.output.result import Result
 from bayeseval.spec import AUTO, ModelSpec, load_spec
@@ -34,6 +35,8 @@ __all__ = ["LEAVE_OUT_DRAWS", "Fit", "check_fit"]
 LEAVE_OUT_DRAWS = 250
 
 _GATE_WORDS = {"pass": "passed", "fail": "failed", "not applicable": "not applicable"}
+# Models that the short form of a fit names beside the leading one; the rest is counted.
+_NAMED = 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,7 +61,7 @@ class Fit(Views, Plots, Result):
     >>> import bayeseval as be
     >>> fit = be.fit(df, "additive", draws=400, chains=2)
     >>> fit
-    Fit(table; model additive; engine marginal; 50 records, ...; gate passed)
+    Fit(table, model additive, engine marginal; 50 records, gate passed; m... is ...)
     >>> fit.data["posterior"]["language_potential"].dims
     ('chain', 'draw', 'language')
     """
@@ -105,19 +108,19 @@ class Fit(Views, Plots, Result):
 
         return format_results(self.data, self.run, ci_prob=ci_prob)
 
-    def _headline(self) -> str:
-        run, levels = self.run, self.run["levels"]
-        counts = [f"{run['n_records']:,} records"]
-        counts += [f"{levels[factor]:,} {factor}s" for factor in names.FACTORS]
-        return "; ".join(
-            [
-                str(run["benchmark"]),
-                f"model {run['spec']['name']}",
-                f"engine {run['engine']}",
-                ", ".join(counts),
-                f"gate {_GATE_WORDS[self.gate.status]}",
-            ]
-        )
+    def _title(self) -> str:
+        counts = f"{self.run['n_records']:,} records"
+        return f"{run_title(self.run)}; {counts}, gate {_GATE_WORDS[self.gate.status]}"
+
+    def _main_result(self) -> str:
+        from bayeseval.estimands import ranking_probabilities
+        from bayeseval.fitting.report.sentences import main_result
+
+        ranking, pairs = ranking_probabilities(self.data)
+        if self.gate.status == "not applicable" and len(ranking) > 1:
+            first = ranking[names.MODEL].iloc[0]
+            return f"{first} has the highest score; a point estimate has no probabilities"
+        return main_result(ranking, pairs, most=_NAMED)
 
     def _main(self) -> pd.DataFrame:
         return self.ranking()

@@ -10,6 +10,9 @@ import pandas as pd
 
 from bayeseval import names
 from bayeseval._typing import Figures
+from bayeseval.fitting.fitted import Fit
+from bayeseval.fitting.report import run_title
+from bayeseval.output.numbers import score_unit
 from bayeseval.output.result import Result
 
 if TYPE_CHECKING:
@@ -38,34 +41,29 @@ class Forecast(Result):
         ``covariate``, ``potential_{mean,lower,upper}``: the expected potential over the
         covariate's range, without a language's own effect.
     covariate : str
-    subtitle : str
-        Which fit.
-    gate : str
     notes : tuple of str
+    fit : Fit
     languages : tuple of str
         Those that were asked for, as in the table: printed, and marked in the figures.
         Empty when all were.
-    unit : str
-        Unit of the scores; empty where it is not known.
     """
 
     table: pd.DataFrame
     check: pd.DataFrame
     line: pd.DataFrame
     covariate: str
-    subtitle: str
-    gate: str
     notes: tuple[str, ...]
+    fit: Fit
     languages: tuple[str, ...] = ()
-    unit: str = ""
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
         """The tables of the folder with the gate of the fit."""
-        tables = {"forecast": self.table.assign(gate=self.gate)}
-        return tables | (
-            {"forecast_check": self.check.assign(gate=self.gate)} if len(self.check) else {}
-        )
+        tables = {"forecast": self.table}
+        if len(self.check):
+            tables["forecast_check"] = self.check
+        gate = self.fit.gate.status
+        return {name: table.assign(gate=gate) for name, table in tables.items()}
 
     def summary(self) -> str:
         """Forecasts and how such forecasts did, in text.
@@ -81,36 +79,26 @@ class Forecast(Result):
             self.table,
             self.check,
             self.covariate,
-            self.subtitle,
+            run_title(self.fit.run),
             self.notes,
             languages=self.languages,
-            unit=self.unit,
+            unit=score_unit(self.fit.run.get("bounds")),
         )
 
     def save(self, folder: str | Path, *, figures: Figures = True) -> Path:
         """Add tables and figures (or ``figures="pdf"``) to the result folder of the fit."""
         from bayeseval.forecasting.report import write_forecast
 
-        return write_forecast(
-            folder,
-            self.table,
-            self.check,
-            self.line,
-            covariate=self.covariate,
-            subtitle=self.subtitle,
-            gate_status=self.gate,
-            languages=self.languages,
-            figures=figures,
-            unit=self.unit,
-        )
+        return write_forecast(folder, self.tables, self.line, **self._label(), figures=figures)
 
-    def _drawn(self) -> dict[str, Any]:
+    def _label(self) -> dict[str, Any]:
+        """What all figures say: covariate, fit, gate, unit, and the languages to mark."""
         return {
             "covariate": self.covariate,
-            "subtitle": self.subtitle,
-            "gate_status": self.gate,
+            "subtitle": run_title(self.fit.run),
+            "gate_status": self.fit.gate.status,
             "languages": self.languages,
-            "unit": self.unit,
+            "unit": score_unit(self.fit.run.get("bounds")),
         }
 
     def plot(self, *, figsize: tuple[float, float] | None = None) -> Figure:
@@ -132,7 +120,7 @@ class Forecast(Result):
         """
         from bayeseval.forecasting.report import forecast_figure
 
-        return forecast_figure(self.table, self.line, **self._drawn(), figsize=figsize)
+        return forecast_figure(self.table, self.line, **self._label(), figsize=figsize)
 
     def plot_map(self) -> Figure | None:
         """Draw potentials where languages are spoken.
@@ -148,7 +136,7 @@ class Forecast(Result):
         """
         from bayeseval.forecasting.map import map_figure
 
-        return map_figure(self.table, **self._drawn())
+        return map_figure(self.table, **self._label())
 
     def figures(self) -> dict[str, Figure]:
         """Draw the figures of the folder.
@@ -162,14 +150,18 @@ class Forecast(Result):
 
         made = {
             "forecast": self.plot(),
-            "forecast_by_script": script_figure(self.table, **self._drawn()),
+            "forecast_by_script": script_figure(self.table, **self._label()),
             "forecast_map": self.plot_map(),
         }
         return {name: figure for name, figure in made.items() if figure is not None}
 
-    def _headline(self) -> str:
-        new = int((~self.table["observed"].astype(bool)).sum())
-        return f"{self.subtitle}; {new} languages without records forecast from {self.covariate}"
+    def _title(self) -> str:
+        return run_title(self.fit.run)
+
+    def _main_result(self) -> str:
+        from bayeseval.forecasting.report import main_result
+
+        return main_result(self.table, self.covariate)
 
     def _main(self) -> pd.DataFrame:
         table = self.table
@@ -185,4 +177,4 @@ class Forecast(Result):
         return rows[[name for name in shown if name in rows]]
 
     def _failed(self) -> bool:
-        return self.gate == "fail"
+        return self.fit.gate.status == "fail"

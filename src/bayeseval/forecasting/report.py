@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
+from bayeseval._text import counted
 from bayeseval._typing import Figures
 from bayeseval.forecasting.map import map_figure
 from bayeseval.output._parts import language_labels
@@ -44,11 +45,11 @@ __all__ = [
     "forecast_figure",
     "format_check",
     "format_forecast",
+    "main_result",
     "script_figure",
     "write_forecast",
 ]
 
-_TABLE: Final = "tables/forecast.csv"
 _CHECK: Final = "tables/forecast_check.csv"
 _FIGURE: Final = "forecast"
 _SCRIPTS: Final = "forecast_by_script"
@@ -61,8 +62,7 @@ _FILLED: Final = " Orange and filled: the languages that were asked for."
 
 def write_forecast(
     folder: str | Path,
-    table: pd.DataFrame,
-    check: pd.DataFrame,
+    tables: Mapping[str, pd.DataFrame],
     line: pd.DataFrame,
     *,
     covariate: str,
@@ -72,16 +72,22 @@ def write_forecast(
     figures: Figures,
     unit: str = "",
 ) -> Path:
-    """Add ``tables/forecast.csv``, ``tables/forecast_check.csv`` and figures to a result folder.
+    """Add the tables and figures of a forecast to a result folder.
 
     Parameters
     ----------
     folder : str or Path
         A result folder; its other files stay as they are.
-    table, check, line, covariate, subtitle : object
-        Of :class:`bayeseval.forecast.Forecast`.
+    tables : mapping of str to pandas.DataFrame
+        ``forecast`` and, where forecasts were checked, ``forecast_check``.
+    line : pandas.DataFrame
+        Expected potential over the covariate's range.
+    covariate : str
+        Name of the covariate.
+    subtitle : str
+        Title of the fit.
     gate_status : str
-        The column ``gate``; ``fail`` stamps the figures.
+        ``fail`` stamps the figures.
     languages : sequence of str
         Marked in the figures.
     figures : bool, str or sequence of str
@@ -97,21 +103,23 @@ def write_forecast(
         If it is not a result folder or cannot be written.
     """
     formats = figure_formats(figures)
-    writers: dict[str, Writer] = {_TABLE: partial(write_csv, table.assign(gate=gate_status))}
-    if len(check):
-        writers[_CHECK] = partial(write_csv, check.assign(gate=gate_status))
+    writers: dict[str, Writer] = {
+        f"tables/{name}.csv": partial(write_csv, table) for name, table in tables.items()
+    }
     if formats:
-        said: dict[str, Any] = {
+        table = tables["forecast"]
+        label: dict[str, Any] = {
             "covariate": covariate,
             "subtitle": subtitle,
             "gate_status": gate_status,
+            "languages": languages,
             "unit": unit,
         }
-        drawn = forecast_figure(table, line, **said, languages=languages)
+        drawn = forecast_figure(table, line, **label)
         writers |= figure_files(_FIGURE, drawn, formats)
-        by_script = script_figure(table, **said, languages=languages)
+        by_script = script_figure(table, **label)
         writers |= figure_files(_SCRIPTS, by_script, formats)
-        placed = map_figure(table, **said, languages=languages)
+        placed = map_figure(table, **label)
         if placed is not None:
             writers |= figure_files(_MAP, placed, formats)
     without = (*figure_names(_FIGURE, _SCRIPTS, _MAP), _CHECK)
@@ -312,6 +320,30 @@ def format_forecast(
         for note in notes
     ]
     return "\n\n".join(parts)
+
+
+def main_result(table: pd.DataFrame, covariate: str) -> str:
+    """Say how many languages were forecast, and which has the highest and lowest potential.
+
+    Parameters
+    ----------
+    table, covariate
+        Of :class:`bayeseval.forecasting.Forecast`.
+
+    Returns
+    -------
+    str
+        One sentence without its full stop.
+    """
+    new = table[~table["observed"].astype(bool)].reset_index(drop=True)
+    labels = name_and_code(
+        new["source_label"], dict(zip(new["source_label"], new[LANGUAGE_NAME], strict=True))
+    )
+    potential = interval_texts(new, "potential")
+    text = f"{counted(len(new), 'language')} without records forecast from {covariate}"
+    if len(new) == 1:
+        return f"{text}: {labels[0]} {potential[0]}"
+    return f"{text}: highest {labels[0]} {potential[0]}, lowest {labels[-1]} {potential[-1]}"
 
 
 def format_check(check: pd.DataFrame) -> str:

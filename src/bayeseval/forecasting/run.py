@@ -23,12 +23,10 @@ from bayeseval.estimands.frames import finish, rank_columns, summary_columns
 from bayeseval.fitting.covariates import CovariateSource, find_covariates
 from bayeseval.fitting.fitted import Fit, check_fit
 from bayeseval.fitting.gate import GATE_FAILED, warn_of_gates
-from bayeseval.fitting.report import run_title
 from bayeseval.forecasting.check import check_forecasts
 from bayeseval.forecasting.container import Forecast
 from bayeseval.languages.matching import understand
 from bayeseval.output.language_names import add_language_names
-from bayeseval.output.numbers import score_unit
 from bayeseval.records import Covariate, Records
 from bayeseval.spec import CovariateTerm, ModelSpec
 
@@ -144,11 +142,9 @@ def forecast(
         check=checked,
         line=_line(arrays, all_values, ci_prob),
         covariate=term.name,
-        subtitle=run_title(fit.run),
-        gate=fit.gate.status,
         notes=tuple(notes),
+        fit=fit,
         languages=chosen,
-        unit=score_unit(fit.run.get("bounds")),
     )
 
 

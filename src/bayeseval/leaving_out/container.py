@@ -204,10 +204,13 @@ class Sensitivity(Result):
     def _is_posterior(self) -> bool:
         return bool(self.fit.run["engine"] != "ml")
 
-    def _headline(self) -> str:
-        n = len(self.table[["drop", "without"]].drop_duplicates())
-        run = self.fit.run
-        return f"{run['benchmark']}; model {run['spec']['name']}; {n} refit{'s' * (n != 1)}"
+    def _title(self) -> str:
+        return run_title(self.fit.run)
+
+    def _main_result(self) -> str:
+        from bayeseval.leaving_out.report import main_result
+
+        return main_result(self.table)
 
     def _main(self) -> pd.DataFrame:
         shown = ["without", "n_dropped", "status", "quantity", "spearman", "kendall"]

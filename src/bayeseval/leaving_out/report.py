@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
+from bayeseval._text import counted
 from bayeseval._typing import Figures
 from bayeseval.output._parts import label_rows, language_labels
 from bayeseval.output._style import (
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "format_sensitivity",
+    "main_result",
     "sensitivity_figure",
     "sensitivity_sentences",
     "write_sensitivity",
@@ -219,6 +221,41 @@ def sensitivity_sentences(table: pd.DataFrame) -> list[str]:
     return sentences
 
 
+def main_result(table: pd.DataFrame) -> str:
+    """Say how far the order of the models is kept, and how many refits there are not.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Of :class:`bayeseval.leaving_out.Sensitivity`.
+
+    Returns
+    -------
+    str
+        One sentence without its full stop.
+    """
+    refits = table.drop_duplicates(["drop", "without"])
+    fitted = table[table["status"] == "fitted"]
+    rows = fitted[(fitted["quantity"] == names.STANDARDISED_SCORE) & fitted["kendall"].notna()]
+    parts = []
+    if len(rows):
+        words = _WORDS[names.STANDARDISED_SCORE]
+        parts.append(f"in {counted(len(rows), 'refit')} {_order_kept(rows, words)}")
+    for statuses, words in ((_FAILED, "not fitted"), (("gate failed",), "not converged")):
+        n = int(refits["status"].isin(statuses).sum())
+        if n:
+            parts.append(f"{counted(n, 'refit')} {words}")
+    return "; ".join(parts)
+
+
+def _order_kept(rows: pd.DataFrame, words: str) -> str:
+    """Lowest rank correlations of several refits with the fit to all records."""
+    return (
+        f"{words} keeps its order with Spearman at least {rows['spearman'].min():.3f} and Kendall "
+        f"at least {rows['kendall'].min():.3f}"
+    )
+
+
 def _one(row: pd.Series, words: str) -> str:
     text = f"Without {row['without']} ({row['n_dropped']} records), {words}"
     if np.isnan(row["n_rank_changes"]):
@@ -235,10 +272,7 @@ def _one(row: pd.Series, words: str) -> str:
 
 def _all(rows: pd.DataFrame, what: str, words: str) -> str:
     worst = rows.iloc[int(rows["kendall"].argmin())]
-    text = (
-        f"Without any one {what}, {words} keeps its order with Spearman at least "
-        f"{rows['spearman'].min():.3f} and Kendall at least {worst['kendall']:.3f}"
-    )
+    text = f"Without any one {what}, {_order_kept(rows, words)}"
     if worst["moved"]:
         text += f"; without {worst['without']} these move most: {worst['moved']}"
     sds = rows["largest_change_sd"].abs()

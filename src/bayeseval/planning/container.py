@@ -195,8 +195,11 @@ class Plan(Result):
         """
         return {"plan": self.plot()}
 
-    def _headline(self) -> str:
-        return f"{run_title(self.fit.run)}; {self.sentence.rstrip('.')}"
+    def _title(self) -> str:
+        return run_title(self.fit.run)
+
+    def _main_result(self) -> str:
+        return self.sentence.rstrip(".")
 
     def _main(self) -> pd.DataFrame:
         rows = self.table.loc[_shown_rows(self.table, targeted=_targeted(self))]
