@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
@@ -213,10 +214,20 @@ def results(frame: pd.DataFrame, fitted: be.Fit, alone: Comparison) -> dict[str,
         "sensitivity": be.sensitivity(frame, "additive", drop="model", jobs=1),
         "plan": be.plan(fitted, languages=[3, 6]),
         "checks": fitted.checks(),
+        "forecast": forecast_of(frame),
     }
 
 
-KINDS = ("fit", "comparison", "sensitivity", "plan", "checks")
+def forecast_of(frame: pd.DataFrame) -> Result:
+    labels = (*be.load(frame).coords["language"], "de", "fr")
+    values = np.arange(len(labels), dtype=float)
+    covariate = be.Covariate("size", "language", labels=labels, models=(), values=values)
+    spec = {"name": "size", "covariates": ["size"]}
+    fit = be.fit(frame, spec, covariate=covariate, draws=200, chains=2)
+    return be.forecast(fit, covariate=covariate, check=False)
+
+
+KINDS = ("fit", "comparison", "sensitivity", "plan", "checks", "forecast")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -320,8 +331,49 @@ def test_axes_of_ones_own_are_drawn_on(fitted: be.Fit) -> None:
     plt.close("all")
 
 
-def test_figures_have_the_size_that_is_asked_for(fitted: be.Fit) -> None:
-    assert tuple(fitted.plot_potential(figsize=(6.0, 5.0)).get_size_inches()) == (6.0, 5.0)
+@pytest.mark.parametrize(
+    ("kind", "method", "label"),
+    [
+        ("fit", "plot_ranking", "Expected score"),
+        ("fit", "plot_potential", "Language potential"),
+        ("fit", "plot_disparity", "Mean-PRR"),
+        ("fit", "plot_components", "Standard deviation"),
+        ("fit", "plot_ranks", "Rank"),
+        ("comparison", "plot", "Elpd less that of the best model"),
+        ("sensitivity", "plot", "Rank (1 = best)"),
+        ("plan", "plot", "Tasks"),
+        ("forecast", "plot", "size"),
+    ],
+)
+def test_figures_are_drawn_on_axes_of_ones_own(
+    kind: str, method: str, label: str, results: dict[str, Result]
+) -> None:
+    own, (left, right) = plt.subplots(1, 2)
+    assert getattr(results[kind], method)(ax=left) is own
+    assert left.get_xlabel().startswith(label)
+    assert left.collections or left.images
+    assert not right.has_data()
+    # Header and caption are those of a figure of ours.
+    assert own.texts == []
+    plt.close("all")
+
+
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [
+        *(("fit", f"plot_{name}") for name in ("ranking", "potential", "disparity")),
+        *(("fit", f"plot_{name}") for name in ("components", "ranks", "checks")),
+        *((kind, "plot") for kind in KINDS if kind != "fit"),
+    ],
+)
+def test_figures_have_the_size_that_is_asked_for(
+    kind: str, method: str, results: dict[str, Result]
+) -> None:
+    drawn = getattr(results[kind], method)(figsize=(9.0, 6.0))
+    assert tuple(drawn.get_size_inches()) == (9.0, 6.0)
+
+
+def test_a_figure_without_room_is_refused(fitted: be.Fit) -> None:
     with pytest.raises(InputError, match="leaves no room below the header"):
         fitted.plot_potential(figsize=(6.0, 1.0))
 

@@ -142,8 +142,13 @@ class Checks(Result):
 
         return format_checks(self.table, threshold=WARN)
 
-    def plot(self) -> Figure:
+    def plot(self, *, figsize: tuple[float, float] | None = None) -> Figure:
         """Draw calibration, and sds by language.
+
+        Parameters
+        ----------
+        figsize : tuple of float, optional
+            Width and height in inches; as the checks need when left out.
 
         Returns
         -------
@@ -162,6 +167,7 @@ class Checks(Result):
             subtitle=fit.subtitle,
             gate_status=fit.gate_status,
             unit=fit.unit,
+            figsize=figsize,
         )
 
     def figures(self) -> dict[str, Figure]:

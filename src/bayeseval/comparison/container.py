@@ -16,6 +16,7 @@ from bayeseval.fitting.fitted import Fit
 from bayeseval.output.result import Result
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from bayeseval._typing import Figures
@@ -141,8 +142,15 @@ class Comparison(Result):
 
         return format_comparison(self.table, self.verdict, by=self.by)
 
-    def plot(self) -> Figure:
+    def plot(self, *, ax: Axes | None = None, figsize: tuple[float, float] | None = None) -> Figure:
         """Draw differences in elpd, and how far the order of levels is kept.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw the differences in elpd alone, without header and caption.
+        figsize : tuple of float, optional
+            Width and height in inches; as the table needs when left out.
 
         Returns
         -------
@@ -161,6 +169,8 @@ class Comparison(Result):
             by=self.by,
             subtitle=self._title(),
             gate_status="fail" if self._failed() else "pass",
+            ax=ax,
+            figsize=figsize,
         )
 
     def figures(self) -> dict[str, Figure]:

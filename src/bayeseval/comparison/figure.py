@@ -15,10 +15,12 @@ from bayeseval.output._style import (
     GREY,
     MAIN,
     WARNING,
+    mark_gate,
     new_figure,
     plain,
     shorten,
     styled,
+    whole_figure,
 )
 
 if TYPE_CHECKING:
@@ -38,7 +40,14 @@ _QUANTITIES: Final = (
 
 @styled
 def comparison_figure(
-    table: pd.DataFrame, moves: pd.DataFrame, *, by: str, subtitle: str, gate_status: str
+    table: pd.DataFrame,
+    moves: pd.DataFrame,
+    *,
+    by: str,
+    subtitle: str,
+    gate_status: str,
+    ax: Axes | None = None,
+    figsize: tuple[float, float] | None = None,
 ) -> Figure:
     """Elpd differences with their errors, and how far the order of levels is kept.
 
@@ -52,7 +61,17 @@ def comparison_figure(
         Which benchmark.
     gate_status : str
         ``fail`` stamps the figure.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw the differences alone, without header and caption.
+    figsize : tuple of float, optional
+        Width and height in inches.
     """
+    labels = [plain(shorten(str(name))) for name in table["spec"]]
+    if ax is not None:
+        _differences(ax, table)
+        label_rows(ax, labels, 9.0)
+        mark_gate(ax, gate_status)
+        return whole_figure(ax)
     # A single model has nobody to keep its order from.
     first = str(moves["against"].iloc[0]) if len(moves) else ""
     unknown = table.loc[table["elpd_diff"].isna(), "spec"]
@@ -82,8 +101,8 @@ def comparison_figure(
         subtitle=subtitle,
         caption=caption,
         gate_status=gate_status,
+        figsize=figsize,
     )
-    labels = [plain(shorten(str(name))) for name in table["spec"]]
     if not first:
         only = figure.add_subplot()
         _differences(only, table)

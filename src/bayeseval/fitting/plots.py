@@ -124,12 +124,18 @@ class Plots(ABC):
         return potential_figure(table, **self._label(), unit=self._unit(), ax=ax, figsize=figsize)
 
     def plot_disparity(
-        self, *, figsize: Size | None = None, ci_prob: float = names.CI_PROB
+        self,
+        *,
+        ax: Axes | None = None,
+        figsize: Size | None = None,
+        ci_prob: float = names.CI_PROB,
     ) -> Figure:
         """Draw the published description: Mean-PRR against CV-PRR.
 
         Parameters
         ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw, without header, caption and key of many models.
         figsize : tuple of float, optional
             Width and height in inches; as the table needs when left out.
         ci_prob : float
@@ -147,15 +153,21 @@ class Plots(ABC):
         from bayeseval.fitting.report.figures import disparity_figure
 
         table = self._drawn_tables(ci_prob)["tables/model_disparity.csv"]
-        return disparity_figure(table, **self._label(), figsize=figsize)
+        return disparity_figure(table, **self._label(), ax=ax, figsize=figsize)
 
     def plot_components(
-        self, *, figsize: Size | None = None, ci_prob: float = names.CI_PROB
+        self,
+        *,
+        ax: Axes | None = None,
+        figsize: Size | None = None,
+        ci_prob: float = names.CI_PROB,
     ) -> Figure:
         """Draw variance components and their shares of the variance.
 
         Parameters
         ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw the standard deviations alone, without header and caption.
         figsize : tuple of float, optional
             Width and height in inches; as the table needs when left out.
         ci_prob : float
@@ -174,10 +186,17 @@ class Plots(ABC):
         from bayeseval.fitting.report.figures import components_figure
 
         table = self._drawn_tables(ci_prob)["tables/variance_components.csv"]
-        return components_figure(table, **self._label(), unit=self._unit(), figsize=figsize)
+        return components_figure(table, **self._label(), unit=self._unit(), ax=ax, figsize=figsize)
 
-    def plot_ranks(self) -> Figure:
+    def plot_ranks(self, *, ax: Axes | None = None, figsize: Size | None = None) -> Figure:
         """Draw the probability of every rank of the models.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw the ranks by expected score alone, without header and caption.
+        figsize : tuple of float, optional
+            Width and height in inches; as the table needs when left out.
 
         Returns
         -------
@@ -200,15 +219,18 @@ class Plots(ABC):
         ranking = tables["tables/model_ranking.csv"]
         if ranking["rank_mean"].isna().all():
             raise InputError("a point estimate (engine ml) has no ranks to draw")
-        return ranks_figure(tables["tables/rank_probabilities.csv"], ranking, **self._label())
+        probabilities = tables["tables/rank_probabilities.csv"]
+        return ranks_figure(probabilities, ranking, **self._label(), ax=ax, figsize=figsize)
 
-    def plot_checks(self, checks: Checks | None = None) -> Figure:
+    def plot_checks(self, checks: Checks | None = None, *, figsize: Size | None = None) -> Figure:
         """Draw the checks of the model: calibration, and sds by language.
 
         Parameters
         ----------
         checks : Checks, optional
-            Of :meth:`Fit.checks`, which is asked when they are left out.
+            Of :meth:`Fit.checks`, which is called when they are left out.
+        figsize : tuple of float, optional
+            Width and height in inches; as the checks need when left out.
 
         Returns
         -------
@@ -219,7 +241,7 @@ class Plots(ABC):
         --------
         >>> figure = fit.plot_checks()
         """
-        return (self.checks() if checks is None else checks).plot()
+        return (self.checks() if checks is None else checks).plot(figsize=figsize)
 
     def figures(self, *, ci_prob: float = names.CI_PROB) -> dict[str, Figure]:
         """Draw the figures of the result folder but the checks, which :meth:`plot_checks` draws.

@@ -16,6 +16,7 @@ from bayeseval.output.numbers import score_unit
 from bayeseval.output.result import Result
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["Forecast"]
@@ -101,11 +102,13 @@ class Forecast(Result):
             "unit": score_unit(self.fit.run.get("bounds")),
         }
 
-    def plot(self, *, figsize: tuple[float, float] | None = None) -> Figure:
+    def plot(self, *, ax: Axes | None = None, figsize: tuple[float, float] | None = None) -> Figure:
         """Draw potentials against the covariate.
 
         Parameters
         ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw, without header and caption.
         figsize : tuple of float, optional
             Width and height in inches.
 
@@ -120,10 +123,15 @@ class Forecast(Result):
         """
         from bayeseval.forecasting.report import forecast_figure
 
-        return forecast_figure(self.table, self.line, **self._label(), figsize=figsize)
+        return forecast_figure(self.table, self.line, **self._label(), ax=ax, figsize=figsize)
 
-    def plot_map(self) -> Figure | None:
+    def plot_map(self, *, figsize: tuple[float, float] | None = None) -> Figure | None:
         """Draw potentials where languages are spoken.
+
+        Parameters
+        ----------
+        figsize : tuple of float, optional
+            Width and height in inches.
 
         Returns
         -------
@@ -136,7 +144,7 @@ class Forecast(Result):
         """
         from bayeseval.forecasting.map import map_figure
 
-        return map_figure(self.table, **self._label())
+        return map_figure(self.table, **self._label(), figsize=figsize)
 
     def figures(self) -> dict[str, Figure]:
         """Draw the figures of the folder.

@@ -90,6 +90,7 @@ def map_figure(
     gate_status: str,
     languages: Sequence[str] = (),
     unit: str = "",
+    figsize: tuple[float, float] | None = None,
 ) -> Figure | None:
     """Potentials where languages are spoken, crowded parts enlarged; None if nothing has a place.
 
@@ -97,6 +98,8 @@ def map_figure(
     ----------
     table, covariate, subtitle, gate_status, languages, unit
         See :func:`bayeseval.forecasting.report.write_forecast`.
+    figsize : tuple of float, optional
+        Width and height in inches.
     """
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
@@ -119,6 +122,7 @@ def map_figure(
         subtitle=subtitle,
         caption=_caption(table, nowhere, covariate, asked=bool(languages)),
         gate_status=gate_status,
+        figsize=figsize,
     )
     ends = shown["potential_mean"].agg(["min", "max"])
     colours = ScalarMappable(Normalize(*ends), cmap="viridis")

@@ -24,8 +24,10 @@ from bayeseval.output._style import (
     figure_files,
     figure_formats,
     figure_names,
+    mark_gate,
     new_figure,
     styled,
+    whole_figure,
 )
 from bayeseval.output.language_names import LANGUAGE_NAME, name_and_code
 from bayeseval.output.numbers import (
@@ -39,6 +41,7 @@ from bayeseval.output.store import Writer, add_files, write_csv
 from bayeseval.output.text import text_table
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = [
@@ -136,6 +139,7 @@ def forecast_figure(
     gate_status: str,
     languages: Sequence[str] = (),
     unit: str = "",
+    ax: Axes | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Figure:
     """Potential against the covariate: line with band, languages with records and without.
@@ -144,11 +148,15 @@ def forecast_figure(
     ----------
     table, line, covariate, subtitle, gate_status, languages, unit
         See :func:`write_forecast`.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw, without header and caption.
     figsize : tuple of float, optional
         Width and height in inches.
     """
-    from bayeseval.output._labels import place_labels
-
+    if ax is not None:
+        _draw_forecast(ax, table, line, covariate, languages, unit)
+        mark_gate(ax, gate_status)
+        return whole_figure(ax)
     percent = f"{100 * float(table['ci_prob'].iloc[0]):.4g} %" if len(table) else ""
     figure = new_figure(
         _WIDTH,
@@ -164,7 +172,20 @@ def forecast_figure(
         gate_status=gate_status,
         figsize=figsize,
     )
-    axes = figure.add_subplot()
+    _draw_forecast(figure.add_subplot(), table, line, covariate, languages, unit)
+    return figure
+
+
+def _draw_forecast(
+    axes: Axes,
+    table: pd.DataFrame,
+    line: pd.DataFrame,
+    covariate: str,
+    languages: Sequence[str],
+    unit: str,
+) -> None:
+    from bayeseval.output._labels import place_labels
+
     x = line["covariate"]
     axes.fill_between(x, line["potential_lower"], line["potential_upper"], color=FAINT, linewidth=0)
     axes.plot(x, line["potential_mean"], color=GREY, linewidth=1.2)
@@ -190,7 +211,8 @@ def forecast_figure(
     axes.plot(asked[covariate], asked["potential_mean"], "o", color=ACCENT, ms=4.5, ls="")
     axes.set_xlabel(covariate)
     axes.set_ylabel(axis_label("Language potential", unit))
-    figure.canvas.draw()
+    # Labels are placed in pixels, which the layout decides.
+    whole_figure(axes).draw_without_rendering()
     named = table[table["observed"] | table[names.LANGUAGE].isin(languages)]
     place_labels(
         axes,
@@ -201,7 +223,6 @@ def forecast_figure(
         size=6.5,
         colour=MAIN,
     )
-    return figure
 
 
 @styled

@@ -18,6 +18,7 @@ from bayeseval.fitting.report import run_title
 from bayeseval.output.result import Result
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from bayeseval._typing import Figures
@@ -160,8 +161,15 @@ class Sensitivity(Result):
             language_names=self.fit.run.get("language_names"),
         )
 
-    def plot(self) -> Figure:
+    def plot(self, *, ax: Axes | None = None, figsize: tuple[float, float] | None = None) -> Figure:
         """Draw ranks in the fit to all records, and where the refits put them.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw the ranks of the models alone, without header and caption.
+        figsize : tuple of float, optional
+            Width and height in inches; as the table needs when left out.
 
         Returns
         -------
@@ -189,6 +197,8 @@ class Sensitivity(Result):
             subtitle=run_title(self.fit.run),
             gate_status=self.fit.gate.status,
             language_names=self.fit.run.get("language_names"),
+            ax=ax,
+            figsize=figsize,
         )
 
     def figures(self) -> dict[str, Figure]:

@@ -21,10 +21,12 @@ from bayeseval.output._style import (
     MAIN,
     figure_files,
     figure_formats,
+    mark_gate,
     new_figure,
     plain,
     shorten,
     styled,
+    whole_figure,
 )
 from bayeseval.output.language_names import add_language_names, name_and_code
 from bayeseval.output.numbers import value_digits, value_texts
@@ -294,6 +296,8 @@ def sensitivity_figure(
     subtitle: str,
     gate_status: str,
     language_names: Mapping[str, str] | None = None,
+    ax: Axes | None = None,
+    figsize: tuple[float, float] | None = None,
 ) -> Figure:
     """Ranks of all records with their intervals, and where the refits put them.
 
@@ -309,7 +313,15 @@ def sensitivity_figure(
         Which fit, and whether it converged.
     language_names : mapping of str to str, optional
         Code to name.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw the ranks of the models alone, without header and caption.
+    figsize : tuple of float, optional
+        Width and height in inches.
     """
+    if ax is not None:
+        _panel(ax, ranks, moves, names.STANDARDISED_SCORE)
+        mark_gate(ax, gate_status)
+        return whole_figure(ax)
     sizes = {q: n for q in _WORDS if (n := int((ranks["quantity"] == q).sum()))}
     rows = max(min(sizes[names.LANGUAGE_POTENTIAL], _MANY), 2 * sizes[names.STANDARDISED_SCORE] + 4)
     failed = sorted(set(table.loc[table["status"].isin(_FAILED), "without"]))
@@ -331,24 +343,29 @@ def sensitivity_figure(
             + (f" No fit without {', '.join(failed)}." if failed else "")
         ),
         gate_status=gate_status,
+        figsize=figsize,
     )
     grid = figure.add_gridspec(max(len(sizes) - 1, 1), 2)
     places = [grid[:, 0], *(grid[i, 1] for i in range(len(sizes) - 1))]
     for place, quantity in zip(places, sizes, strict=True):
         axes, words = figure.add_subplot(place), _WORDS[quantity]
         axes.set_title(words[0].upper() + words[1:], size=9, loc="left")
-        part = ranks[ranks["quantity"] == quantity]
-        changed = moves[moves["quantity"] == quantity] if len(moves) else moves
-        _panel(axes, part, changed, language_names or {})
+        _panel(axes, ranks, moves, quantity, language_names)
     return figure
 
 
 def _panel(
-    axes: Axes, ranks: pd.DataFrame, moves: pd.DataFrame, language_names: Mapping[str, str]
+    axes: Axes,
+    ranks: pd.DataFrame,
+    moves: pd.DataFrame,
+    quantity: str,
+    language_names: Mapping[str, str] | None = None,
 ) -> None:
+    """Ranks of the levels of one quantity, and where the refits put them."""
     from matplotlib.ticker import MaxNLocator
 
-    known = ranks.dropna(subset=["median"])
+    moves = moves[moves["quantity"] == quantity] if len(moves) else moves
+    known = ranks[ranks["quantity"] == quantity].dropna(subset=["median"])
     known = known.sort_values(["median", "lower", "upper"]).head(_MANY).reset_index(drop=True)
     place = {label: i for i, label in enumerate(known["level"])}
     y = np.arange(len(known), dtype=float)
@@ -368,7 +385,7 @@ def _panel(
     axes.scatter(known["median"], y, s=14, color=MAIN, zorder=3, linewidths=0).set_gid("points")
     levels = [str(label) for label in known["level"]]
     labels = [plain(shorten(label, 24)) for label in levels]
-    if len(known) and (known["quantity"] == names.LANGUAGE_POTENTIAL).all():
+    if quantity == names.LANGUAGE_POTENTIAL:
         named = pd.DataFrame({names.LANGUAGE: levels})
         labels = language_labels(add_language_names(named, language_names))
     label_rows(axes, labels, 7.0)

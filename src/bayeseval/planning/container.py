@@ -16,6 +16,7 @@ from bayeseval.output.result import Result
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from bayeseval._typing import Figures
@@ -155,11 +156,13 @@ class Plan(Result):
         """The table of designs as ``plan``, with the gate of the fit."""
         return {"plan": self.table.assign(gate=self.fit.gate.status)}
 
-    def plot(self, *, figsize: tuple[float, float] | None = None) -> Figure:
+    def plot(self, *, ax: Axes | None = None, figsize: tuple[float, float] | None = None) -> Figure:
         """Draw the sd of a difference over the facets that vary most.
 
         Parameters
         ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw, without header and caption.
         figsize : tuple of float, optional
             Width and height in inches.
 
@@ -182,6 +185,7 @@ class Plan(Result):
             subtitle=run_title(self.fit.run),
             gate_status=self.fit.gate.status,
             unit=score_unit(self.fit.run.get("bounds")),
+            ax=ax,
             figsize=figsize,
         )
 

@@ -20,8 +20,10 @@ from bayeseval.output._style import (
     figure_files,
     figure_formats,
     figure_names,
+    mark_gate,
     new_figure,
     styled,
+    whole_figure,
 )
 from bayeseval.output.numbers import axis_label, interval_texts, unit_text, value_texts
 from bayeseval.output.store import Writer, add_files, write_csv
@@ -111,6 +113,7 @@ def plan_figure(
     subtitle: str,
     gate_status: str,
     unit: str = "",
+    ax: Axes | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Figure:
     """Sd of the difference of two models over the two facets that vary most.
@@ -119,6 +122,8 @@ def plan_figure(
     ----------
     table, best, target_sd, subtitle, gate_status, unit
         See :func:`write_plan`.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw, without header and caption.
     figsize : tuple of float, optional
         Width and height in inches.
     """
@@ -130,6 +135,11 @@ def plan_figure(
     shown = sorted(varied, key=lambda f: -grid[f].nunique())[:2]
     held = [f for f in _FACETS if f not in shown and not np.isnan(anchor[f])]
     part = grid[[bool((row[held] == anchor[held]).all()) for _, row in grid.iterrows()]]
+    marks = [(present, "X", GREY)] + ([(anchor, "*", ACCENT)] if best is not None else [])
+    if ax is not None:
+        _draw_designs(ax, part, shown, marks, target_sd, unit)
+        mark_gate(ax, gate_status)
+        return whole_figure(ax)
     kept = ", ".join(f"{anchor[f]:g} {_unit(f, anchor[f])}" for f in held)
     bounds = part["sd_difference_lower"].notna().all()
     interval = f" and {100 * float(table['ci_prob'].iloc[0]):.4g} % interval" if bounds else ""
@@ -149,23 +159,33 @@ def plan_figure(
         gate_status=gate_status,
         figsize=figsize,
     )
-    axes = figure.add_subplot()
-    if len(shown) == 2:
-        _contours(figure, axes, part, shown, target_sd, unit)
+    _draw_designs(figure.add_subplot(), part, shown, marks, target_sd, unit)
+    return figure
+
+
+def _draw_designs(
+    axes: Axes,
+    part: pd.DataFrame,
+    facets: Sequence[str],
+    marks: Sequence[tuple[pd.Series, str, str]],
+    target_sd: float | None,
+    unit: str,
+) -> None:
+    """Contours over two facets or a line over one, with marks (design, marker and colour)."""
+    if len(facets) == 2:
+        _contours(axes, part, facets, target_sd, unit)
     else:
-        _line(axes, part, shown[0] if shown else "languages", target_sd, unit)
-    marks = [(present, "X", GREY)] + ([(anchor, "*", ACCENT)] if best is not None else [])
+        facets = facets or ["languages"]
+        _line(axes, part, facets[0], target_sd, unit)
     for row, marker, colour in marks:
-        facets = shown or ["languages"]
-        there = len(shown) < 2 or all(
+        inside = len(facets) < 2 or all(
             part[f].min() <= row[f] <= part[f].max() for f in facets if not np.isnan(row[f])
         )
-        y = row[facets[1]] if len(shown) == 2 else row["sd_difference_mean"]
-        if there and not np.isnan(row[facets[0]]):
+        y = row[facets[1]] if len(facets) == 2 else row["sd_difference_mean"]
+        if inside and not np.isnan(row[facets[0]]):
             axes.plot(
                 row[facets[0]], y, marker, color=colour, markersize=12, zorder=5, clip_on=False
             )
-    return figure
 
 
 def _anchor(grid: pd.DataFrame, present: pd.Series) -> pd.Series:
@@ -183,7 +203,6 @@ def _unit(facet: str, number: float) -> str:
 
 
 def _contours(
-    figure: Figure,
     axes: Axes,
     part: pd.DataFrame,
     facets: Sequence[str],
@@ -201,7 +220,7 @@ def _contours(
         line = axes.contour(across, up, z, levels=[target], colors=[ACCENT], linewidths=1.6)
         axes.clabel(line, fmt=f"target {target:g}")
     axes.scatter(part[x], part[y], s=6, color=GREY, zorder=4)
-    bar = figure.colorbar(filled, ax=axes, format="%.2g")
+    bar = whole_figure(axes).colorbar(filled, ax=axes, format="%.2g")
     bar.set_label(axis_label("SD of a difference", unit))
     _log_axis(axes, "x", x, across)
     _log_axis(axes, "y", y, up)
