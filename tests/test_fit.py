@@ -136,7 +136,7 @@ def test_the_default_is_the_fullest_model_under_its_own_name(tmp_path: Path) -> 
     published = fit(drawn.records, engine="ml")
     assert published.spec == load_spec("paper")
     assert published.run["model_reasons"] == [
-        "model auto -> paper: the engine ml is the published procedure, of this model"
+        "model auto -> paper: the engine ml implements the published procedure for this model"
     ]
 
 

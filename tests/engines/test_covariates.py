@@ -180,7 +180,7 @@ def test_restored_from_a_result_it_is_the_same() -> None:
         (
             {},
             language_covariate(name="mexas"),
-            r"does not have; did you mean 'mexas'\? \(there is: mexas\)",
+            r"does not have; did you mean 'mexas'\? \(available: mexas\)",
         ),
         (
             {},
@@ -188,7 +188,11 @@ def test_restored_from_a_result_it_is_the_same() -> None:
             r"no value for 2 of 6 languages \(l0, l5\).*missing: model",
         ),
         ({}, language_covariate(values=np.array([0.9, *[0.5] * 6])), "does not vary over the 6"),
-        ({"effects": {"language": "fixed"}}, language_covariate(), "fixed language effects leave"),
+        (
+            {"effects": {"language": "fixed"}},
+            language_covariate(),
+            "confounded with fixed language effects",
+        ),
         (
             {"covariates": [{"name": "mexa", "measurement_error": True}]},
             language_covariate(se=None),

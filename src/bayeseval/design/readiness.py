@@ -1,4 +1,4 @@
-"""Whether a table can be fitted: what `fit` would refuse, before anything is fitted."""
+"""Check whether a table can be fitted with a model, without fitting it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["Readiness", "check_ready"]
 
 @dataclass(frozen=True)
 class Readiness:
-    """What became of the attempt to put a model on a table.
+    """Whether a model can be fitted to a table.
 
     Attributes
     ----------
     model : str
-        Name of the model, chosen where ``auto`` was asked for.
+        Name of the model; with ``auto``, of the chosen one.
     reason : str or None
-        Why the table cannot be fitted with it; None when it can.
+        Why the model cannot be fitted; None when it can.
     warnings : tuple of str
-        What a fit would warn of, beside the table's own report.
+        Warnings of a fit, besides those of the load report.
     """
 
     model: str
@@ -36,7 +36,7 @@ class Readiness:
 
     @property
     def is_ready(self) -> bool:
-        """Whether `fit` would take the table."""
+        """Whether the model can be fitted."""
         return self.reason is None
 
     def __str__(self) -> str:
@@ -48,19 +48,20 @@ class Readiness:
 def check_ready(
     records: Records, model: str | Path | ModelSpec | Mapping[str, Any] = AUTO
 ) -> Readiness:
-    """Build the design that a fit would build; its refusal is the reason.
+    """Try to build the design of a fit.
 
     Parameters
     ----------
     records : Records
         The table.
     model : str, Path, ModelSpec or mapping
-        What ``fit`` takes; by default its default.
+        As for :func:`bayeseval.fit`.
     """
     spec = None
     try:
-        spec = choose_model(model, records).spec
-        design = build_design(records, spec)
+        chosen = choose_model(model, records)
+        spec = chosen.spec
+        design = chosen.design or build_design(records, spec)
     except BayesevalError as problem:
         name = str(model) if spec is None else spec.name
         return Readiness(name, str(problem).removeprefix(f"{records.name}: "))

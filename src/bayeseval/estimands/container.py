@@ -128,7 +128,7 @@ class Response:
     Attributes
     ----------
     link : {"identity", "logit"}
-    of_task : tuple of str
+    task_likelihoods : tuple of str
         Likelihood of each task.
     lower, upper : ndarray, shape (n_tasks,)
         Bounds of the scores; NaN under the identity link.
@@ -143,7 +143,7 @@ class Response:
     """
 
     link: Literal["identity", "logit"]
-    of_task: tuple[str, ...]
+    task_likelihoods: tuple[str, ...]
     lower: Floats
     upper: Floats
     chance: Floats | None
@@ -153,7 +153,7 @@ class Response:
 
     def tasks_with(self, *likelihoods: str) -> Bools:
         """Which tasks have one of these likelihoods, shape (n_tasks,)."""
-        return np.isin(np.array(self.of_task, dtype=str), likelihoods)
+        return np.isin(np.array(self.task_likelihoods, dtype=str), likelihoods)
 
     def tasks_of(self, *quantities: Quantity) -> Bools:
         """Which tasks have a likelihood of one of these quantities, shape (n_tasks,)."""
@@ -244,7 +244,7 @@ class PosteriorArrays:
     @property
     def residual_is_sd(self) -> bool:
         """Whether the residual scale of scores is their sd: all such likelihoods are normal."""
-        families = [FAMILIES[family] for family in self.response.of_task]
+        families = [FAMILIES[family] for family in self.response.task_likelihoods]
         return all(f.kernel == "normal" for f in families if f.quantity == "score")
 
     @property

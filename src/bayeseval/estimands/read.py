@@ -60,7 +60,7 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
         None,
     )
     response = _read_response(posterior, constant, len(levels[names.TASK]), by)
-    families = set(response.of_task)
+    families = set(response.task_likelihoods)
     pairs, bounds = _pairs(index, levels), _bounds(constant, len(levels[names.TASK]))
     score = _vector(group(tree, "observed_data"), names.SCORE)
     residual = np.zeros((len(intercept), 1 if by is None else len(levels[by])))
@@ -139,30 +139,32 @@ def _read_response(
     posterior: xr.Dataset, constant: xr.Dataset, n_tasks: int, by: str | None
 ) -> Response:
     said = str(constant.attrs.get("likelihood", "normal"))
-    of_task = (said,) * n_tasks
+    task_likelihoods = (said,) * n_tasks
     if "likelihood" in constant:
-        of_task = tuple(str(family) for family in constant["likelihood"].values)
-    unknown = [family for family in of_task if family not in FAMILIES]
+        task_likelihoods = tuple(str(family) for family in constant["likelihood"].values)
+    unknown = [family for family in task_likelihoods if family not in FAMILIES]
     if unknown:
         raise InputError(
             f"the fit has the likelihood {unknown[0]!r}, which the estimands do not know"
             f"{did_you_mean(unknown[0], FAMILIES)} (they know: {', '.join(FAMILIES)})"
         )
-    logit = link(of_task) == "logit"
+    logit = link(task_likelihoods) == "logit"
     nothing = np.full(n_tasks, np.nan)
     return Response(
         link="logit" if logit else "identity",
-        of_task=of_task,
+        task_likelihoods=task_likelihoods,
         lower=_vector(constant, "score_lower") if logit else nothing,
         upper=_vector(constant, "score_upper") if logit else nothing,
         chance=_vector(constant, "chance_share") if "chance_share" in constant else None,
         edge=float(constant.attrs.get("edge", 0.0)),
-        n_items=_vector(constant, "n_items") if set(of_task) & set(of_quantity("count")) else None,
+        n_items=_vector(constant, "n_items")
+        if set(task_likelihoods) & set(of_quantity("count"))
+        else None,
         dispersion={
             family: _noise_scale(posterior, name, by)
             for family in of_quantity("share", "count")
             for name in scale_names([family])
-            if family in of_task
+            if family in task_likelihoods
         },
     )
 

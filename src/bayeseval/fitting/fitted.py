@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayeseval import names
 from bayeseval._progress import reporting
+from bayeseval._resources import resource_names
 from bayeseval.design import restore_design
 from bayeseval.errors import DesignError, InputError
 from bayeseval.fitting.plots import Plots
@@ -209,8 +210,9 @@ class Fit(Views, Plots, Result):
         except DesignError as error:
             reason = str(error)
         bounds, seed = self.run.get("bounds"), int(self.run["seed"])
-        # A model that auto put together has no file that a command could name.
-        chosen = str(self.run["spec"].get("summary", "")).startswith("Chosen by auto")
+        # A command cannot name a model that auto assembled and that is not shipped.
+        model = str(self.run["spec"]["name"])
+        is_assembled = bool(self.run.get("model_reasons")) and model not in resource_names("models")
         made = run_checks(
             self.data,
             design,
@@ -220,7 +222,7 @@ class Fit(Views, Plots, Result):
             # Results of earlier versions do not have the source.
             benchmark=str(self.run.get("source", self.run["benchmark"])),
             options=str(self.run.get("source_options", "")),
-            model=AUTO if chosen else str(self.run["spec"]["name"]),
+            model=AUTO if is_assembled else model,
         )
         label = FitLabel(
             **self._label(),
