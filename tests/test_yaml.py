@@ -9,8 +9,9 @@ import pytest
 
 from bayeseval._yaml import parse_config, read_yaml
 from bayeseval.errors import InputError, SpecError
-from bayeseval.records.registry import BenchmarkCard, UnitsConfig, read_mapping
+from bayeseval.records.registry import BenchmarkCard, read_mapping
 from bayeseval.records.remote import Remote
+from bayeseval.records.settings import UnitsConfig
 from bayeseval.spec import ModelSpec, Prior
 
 LAUGHS = b"a0: &a0 [lol, lol]\n" + b"".join(

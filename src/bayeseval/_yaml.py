@@ -25,6 +25,7 @@ _KINDS: Final = {
     "model_type": "keys and values",
     "model_attributes_type": "keys and values",
     "string_type": "text",
+    "path_type": "a path",
     "string_too_short": "text that is not empty",
     "list_type": "a list",
     "tuple_type": "a list",

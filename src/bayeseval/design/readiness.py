@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bayeseval._text import Caution
 from bayeseval.design.build import build_design
 from bayeseval.design.choose import choose_model
 from bayeseval.errors import BayesevalError
-from bayeseval.records import WARNING, Records, choose_pairs, warn_of_sole_pairs
+from bayeseval.records import Records, choose_pairs, warn_of_sole_pairs
 from bayeseval.spec import AUTO, ModelSpec
 
 __all__ = ["Readiness", "check_ready"]
@@ -26,13 +27,13 @@ class Readiness:
         Name of the model; with ``auto``, of the chosen one.
     reason : str or None
         Why the model cannot be fitted; None when it can.
-    warnings : tuple of str
+    warnings : tuple of Caution
         Warnings of a fit, besides those of the load report.
     """
 
     model: str
     reason: str | None
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Caution, ...] = ()
 
     @property
     def is_ready(self) -> bool:
@@ -61,12 +62,9 @@ def check_ready(
     try:
         chosen = choose_model(model, records)
         spec = chosen.spec
-        design = chosen.design or build_design(records, spec)
+        if chosen.design is None:
+            build_design(records, spec)
     except BayesevalError as problem:
         name = str(model) if spec is None else spec.name
         return Readiness(name, str(problem).removeprefix(f"{records.name}: "))
-    warnings = (
-        *(note for note in design.notes if note.startswith(WARNING)),
-        *warn_of_sole_pairs(records, choose_pairs(records)),
-    )
-    return Readiness(spec.name, None, warnings)
+    return Readiness(spec.name, None, warn_of_sole_pairs(records, choose_pairs(records)))

@@ -233,7 +233,7 @@ class Prepared:
             engine=self.engine.name,
             settings=used,
         )
-        run["notes"] += warn_of_sole_pairs(self.records, self.pairs)
+        run["notes"] += map(str, warn_of_sole_pairs(self.records, self.pairs))
         return run | {
             "model_reasons": list(self.model.reasons),
             "engine_reason": self.engine.reason,

@@ -147,16 +147,16 @@ def parse_numbers(
         If a cell is not a finite number: the row, the column, the cell and why.
     """
     filled = ~empty_cells(cells)
-    plain = cells.numbers if isinstance(cells, TypedCells) else None
-    if plain is not None:
-        numbers, good = plain.copy(), np.ones(len(cells), dtype=np.bool_)
+    typed_numbers = cells.numbers if isinstance(cells, TypedCells) else None
+    if typed_numbers is not None:
+        numbers, is_number = typed_numbers.copy(), np.ones(len(cells), dtype=np.bool_)
     else:
         cells = object_array(cells.objects()) if isinstance(cells, TypedCells) else cells
         # One loop over rows; float() alone would take more than a table should hold.
         parsed = [_number(cell) for cell in cells]
-        good = np.array([value is not None for value in parsed], dtype=np.bool_)
+        is_number = np.array([value is not None for value in parsed], dtype=np.bool_)
         numbers = np.array([np.nan if v is None else v for v in parsed], dtype=np.float64)
-    bad = np.flatnonzero(filled & ~(good & np.isfinite(numbers)))
+    bad = np.flatnonzero(filled & ~(is_number & np.isfinite(numbers)))
     if bad.size:
         first = int(bad[0])
         others = f"; {counted(int(bad.size), 'such cell')} in the file" if bad.size > 1 else ""
@@ -182,7 +182,7 @@ def _number(cell: Any) -> float | None:
 
 
 def _explain(cell: Any) -> str:
-    """Why a cell is no finite number, and what to write instead."""
+    """Why a cell is not a finite number, and what to write instead."""
     shown = show(cell)
     if isinstance(cell, bool | np.bool_):
         return f"{shown} is a truth value, not a number"

@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from bayeseval import estimands, names
-from bayeseval._text import WARNING
+from bayeseval._text import Caution
 from bayeseval.fitting.gate import Gate, format_gate
 from bayeseval.fitting.report import run_title
 from bayeseval.fitting.report.model_tables import models_text, shown_exponent
@@ -178,7 +178,7 @@ def format_preamble(
     *,
     engine: str,
     reasons: Sequence[str] = (),
-    warnings: Sequence[str] = (),
+    warnings: Sequence[Caution] = (),
 ) -> str:
     """Say what will be fitted, before it is: table, model, priors, engine.
 
@@ -192,7 +192,7 @@ def format_preamble(
         The engine that was chosen.
     reasons : sequence of str
         Why this model, where it was not asked for by name.
-    warnings : sequence of str
+    warnings : sequence of Caution
         Warnings beside those of the table and the design.
     """
     spec = design.spec
@@ -223,15 +223,15 @@ def format_preamble(
     lines += reasons
     scale = _prior_units(design, score_unit(_bounds(records)))
     lines += [f"priors{unit_text(scale, before=' ')}:", *(f"  {prior}" for prior in priors)]
-    notes = (*design.notes, *records.report.notes)
-    lines += [f"note: {note}" for note in notes if not note.startswith(WARNING)]
+    notes = (*design.notes, *records.report.remarks)
+    lines += [f"note: {note}" for note in notes if not isinstance(note, Caution)]
     lines += [
         f"left out: {group.n_rows} row{'s' * (group.n_rows != 1)}: {group.reason}; "
         f"first {group.first}"
         for group in records.report.dropped
     ]
     # Last, where they are still on the screen when sampling begins.
-    lines += [note for note in (*notes, *warnings) if note.startswith(WARNING)]
+    lines += [*records.report.warnings, *map(str, warnings)]
     return "\n".join(lines)
 
 
