@@ -65,11 +65,16 @@ def test_integral_and_simulation_agree() -> None:
 
 
 @pytest.mark.parametrize("chance", [False, True])
-@pytest.mark.parametrize("likelihood", ["binomial", "beta", "logit_normal"])
+@pytest.mark.parametrize("likelihood", ["binomial", "beta", "logit_normal", "mixed"])
 def test_potentials_are_expected_scores_of_new_models(likelihood: str, chance: bool) -> None:
+    mixed = {"t0": "logit_normal", "t1": "beta", "t2": "binomial"}
+    by_task = mixed if likelihood == "mixed" else dict.fromkeys(mixed, likelihood)
     arrays = read_arrays(
         tree_of(
-            likelihood=likelihood, chance=chance, interactions=["model:task"], population="models"
+            likelihood=by_task if likelihood == "mixed" else likelihood,
+            chance=chance,
+            interactions=["model:task"],
+            population="models",
         )
     )
     eta, potential = pair_predictor(arrays), pair_potential(arrays)
@@ -81,11 +86,11 @@ def test_potentials_are_expected_scores_of_new_models(likelihood: str, chance: b
         for pair in (0, 4, 8):
             c = floor[arrays.pairs.task[pair]]
             share = c + (1.0 - c) * special.expit(eta[draw, pair] + model_sd[draw] * models[:, 0])
-            if likelihood == "logit_normal":
+            if by_task[f"t{arrays.pairs.task[pair]}"] == "logit_normal":
                 noise = arrays.residual_sd[draw, 0] * models[:, 1]
                 share = special.expit(special.logit(share) + noise)
             error = 100.0 * share.std() / np.sqrt(len(share))
-            # 72 comparisons; and 1e-3 for sds above 3, which are not met in practice.
+            # 96 comparisons; and 1e-3 for sds above 3, which are not met in practice.
             assert abs(potential[draw, pair] - 100.0 * share.mean()) < 5.0 * error + 1e-3
     plugged = 100.0 * (floor + (1.0 - floor) * special.expit(eta[:, [0, 4, 8]]))
     assert np.abs(plugged - potential[:, [0, 4, 8]]).max() > 1.0
