@@ -7,10 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bayeseval.estimands import derive
 from bayeseval.estimands.noise import CellNoise, cell_means, model_components, read_noise
 from bayeseval.estimands.predictor import expected_score
 from bayeseval.estimands.read import read_arrays
 from tests.estimands.trees import COMPLETE, edit, make_tree
+from tests.helpers import assert_within_mcse
 
 N = 40_000
 
@@ -65,6 +67,50 @@ def test_not_pooled_a_cell_mean_is_its_score_and_noise() -> None:
     sd = tree["constant_data"]["se"].values
     assert (np.abs(drawn.mean(axis=0) - arrays.score) < 5.0 * sd / np.sqrt(N)).all()
     assert drawn.std(axis=0) == pytest.approx(sd, rel=5.0 / np.sqrt(2 * N))
+
+
+@pytest.mark.parametrize("pooled", [True, False])
+def test_one_run_is_drawn_about_the_cell_mean_or_about_the_score(pooled: bool) -> None:
+    tree = _said(make_tree(COMPLETE, chains=1, draws=4_000, spread=0.0, se=True))
+    tree["constant_data"].attrs["pool_replicates"] = str(pooled).lower()
+    arrays = read_arrays(tree)
+    run = derive(tree, seed=0)[0]["arithmetic_mean_run"].to_numpy()[0]
+    v = tree["constant_data"]["se"].to_numpy() ** 2
+    gain = arrays.residual_sd[0, 0] ** 2 / (arrays.residual_sd[0, 0] ** 2 + v)
+    eta = expected_score(arrays, slice(0, 1))[0]
+    cell_mean, score = (eta + gain * (arrays.score - eta), gain * v), (arrays.score, 0.0 * v)
+    (centre, variance), (other, _) = (cell_mean, score) if pooled else (score, cell_mean)
+    for model in range(3):
+        # All cells of the table are observed, so that every language has the same weight.
+        own = arrays.index["model"] == model
+        assert_within_mcse(run[:, model], centre[own].mean())
+        sd = np.sqrt((variance + v)[own].sum()) / own.sum()
+        assert run[:, model].std() == pytest.approx(sd, rel=5.0 / np.sqrt(2 * 4_000))
+    # Negative control: the other centre is another number.
+    own = arrays.index["model"] == 0
+    with pytest.raises(AssertionError):
+        assert_within_mcse(run[:, 0], other[own].mean())
+
+
+def test_given_and_sampled_errors_of_a_record_add_up() -> None:
+    tree = make_tree(COMPLETE, se=True)
+    given = tree["constant_data"]["se"].to_numpy()
+    shape = (2, 15, len(given))
+    sd = np.random.default_rng(4).uniform(0.5, 2.0, size=shape)
+    tree = edit(tree, sd_seed_cell=(("chain", "draw", "seed_cell"), sd))
+    tree = edit(
+        tree,
+        group="constant_data",
+        seed_cell_record=("seed_cell", np.arange(len(given))),
+        seed_share=("record", np.full(len(given), 0.2)),
+    )
+    expected = np.sqrt(given**2 + 0.2 * (sd**2).mean(axis=(0, 1)))
+    found = read_arrays(tree).se
+    assert found is not None
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    alone = read_arrays(edit(tree, group="constant_data", se=None)).se
+    assert alone is not None
+    np.testing.assert_allclose(alone, np.sqrt(expected**2 - given**2), rtol=1e-9)
 
 
 def test_a_cell_without_noise_is_what_was_observed() -> None:
