@@ -130,7 +130,7 @@ def test_rows_that_are_no_table_have_a_report_and_the_reason_last(
         (["fit", "--benchmark", "mega", "--draws", "many"], ("'--draws'", "valid integer")),
         (
             ["fit", "--benchmark", "mega", "--engine", "ml", "--draws", "10"],
-            ("engine ml has no use for draws",),
+            ("engine ml does not take draws",),
         ),
         (
             ["fit", "--benchmark", "mega", "--engine", "ml", "--model", "additive"],
@@ -296,11 +296,11 @@ def test_auto_takes_numpyro_when_its_settings_are_given(
     arguments += ["--no-figures"]
     assert main(["fit", "-b", str(small), *arguments]) in (0, 3)
     captured = capsys.readouterr()
-    assert "engine numpyro (auto: tune belongs to NUTS)" in captured.err
+    assert "engine numpyro (auto: tune is a setting of NUTS)" in captured.err
     # Nothing of the marginal engine's path.
     assert "sds drawn by" not in captured.out
     run = json.loads(Path("results/small/additive-numpyro-seed0/run.json").read_text("utf-8"))
-    assert run["engine_reason"] == "tune belongs to NUTS"
+    assert run["engine_reason"] == "tune is a setting of NUTS"
     assert run["sampling"] == {}
 
 

@@ -145,7 +145,7 @@ def test_what_the_marginal_engine_and_maximum_likelihood_leave_to_others() -> No
     for kind in ("missing", "error"):
         choice = choose_engine("auto", design_of(kind))
         assert choice.name == "numpyro"
-        assert "unknown values of mexa are multiplied by its slope" in choice.reason
+        assert "unknown values of mexa have to be sampled" in choice.reason
     for prior in (
         {"dist": "student_t", "df": 4, "scale": 1},
         {"dist": "normal", "loc": 1, "scale": 1},

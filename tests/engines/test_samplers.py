@@ -120,7 +120,7 @@ def test_pymc_samplers_agree_with_numpyro(nuts: str, design: Design, numpyro_dra
 @pytest.mark.parametrize(
     ("engine", "settings", "phrase"),
     [
-        ("numpyro", {"nuts_sampler": "nutpie"}, "engine numpyro has no use for nuts_sampler"),
+        ("numpyro", {"nuts_sampler": "nutpie"}, "engine numpyro does not take nuts_sampler"),
         ("pymc", {"nuts_sampler": "nutpi"}, "did you mean 'nutpie'?"),
     ],
 )

@@ -189,7 +189,7 @@ def _by_evidence(
         by=by,
         units=bad.tolist(),
         seed=seed,
-        told=lambda done, total: progress(stage, done, total, ""),
+        progress=lambda done, total: progress(stage, done, total, ""),
     )
     elpd[bad], k_hat[bad] = exact.log_density, exact.k_hat
     return Scores(elpd, k_hat, 0.0, f"{EXACT}; {_counted(len(bad), by)} by marginal likelihoods")

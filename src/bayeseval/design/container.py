@@ -231,7 +231,7 @@ class Design:
             },
             attrs={"population": self.spec.population, "likelihood": self._likelihood()}
             | ({"pool_replicates": pool} if self.known_sds or self.replicates else {})
-            | ({"edge": str(self.spec.edge)} if self.outcome.link == "logit" else {}),
+            | ({"edge": self.spec.edge} if self.outcome.link == "logit" else {}),
         )
 
     def _likelihood(self) -> str:
