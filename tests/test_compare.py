@@ -90,16 +90,17 @@ def test_the_verdict_names_the_winner_and_what_its_terms_buy(compared: Compariso
     assert first.startswith("interaction predicts a left-out record best: elpd ")
     assert f"elpd {lead:.1f} (SE " in first
     assert first.endswith("ahead of additive.")
-    share = (
-        compared.fits["interaction"]
-        .components(detail=True)
-        .set_index("component")
-        .loc["language:task"]
+    parts = {name: one.components(detail=True) for name, one in compared.fits.items()}
+    rows = {name: part.set_index("component") for name, part in parts.items()}
+    mean, lower, upper = (
+        100.0 * rows["interaction"].loc["language:task", f"share_{part}"]
+        for part in ("mean", "lower", "upper")
     )
-    assert any(
-        sentence.startswith(f"interaction adds language:task {100 * share['share_mean']:.0f} %")
-        for sentence in compared.verdict
-    )
+    before, after = (rows[name].loc["residual", "sd_mean"] for name in MODELS)
+    assert (
+        f"interaction adds language:task {mean:.0f} % [{lower:.0f}, {upper:.0f}] of the variance; "
+        f"the residual sd goes from {before:.1f} to {after:.1f}."
+    ) in compared.verdict
     moves = compared.moves.set_index("quantity")
     means = {
         name: compared.fits[name].potential(detail=True).set_index("language")["potential_mean"]
