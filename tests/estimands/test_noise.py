@@ -9,6 +9,7 @@ import pytest
 
 from bayeseval.estimands import derive
 from bayeseval.estimands.noise import CellNoise, cell_means, model_components, read_noise
+from bayeseval.estimands.plan_variances import read_plan_variances
 from bayeseval.estimands.predictor import expected_score
 from bayeseval.estimands.read import read_arrays
 from tests.estimands.trees import COMPLETE, edit, make_tree
@@ -148,6 +149,22 @@ def test_components_by_model_are_what_a_loop_says() -> None:
                 assert found["seed_sd"][draw, model] == pytest.approx(seeds**0.5, rel=1e-12)
             assert found["boot_sd"][draw, model] == pytest.approx(boots**0.5, rel=1e-12)
             assert found["within_sd"][draw, model] == pytest.approx((seeds + boots) ** 0.5)
+
+
+def test_two_given_errors_of_a_test_set_add_up_by_model() -> None:
+    tree = make_tree(COMPLETE, chains=1, draws=2)
+    boot = np.linspace(0.5, 2.0, len(COMPLETE))
+    # The second model has no bootstraps, the third has neither.
+    model = tree["constant_data"]["model_index"].to_numpy()
+    boot[model > 0] = np.nan
+    se = np.where(model == 2, np.nan, np.linspace(1.0, 3.0, len(COMPLETE)))
+    tree = edit(tree, group="constant_data", boot_sd=("record", boot), se_sd=("record", se))
+    found = read_plan_variances(tree, fixed=(), seed=0).test_set
+    assert found is not None
+    both = (boot**2 + se**2)[model == 0].mean()
+    alone = (se**2)[model == 1].mean()
+    # A model that tells nothing has the mean of the others.
+    assert found[0] == pytest.approx([both, alone, (both + alone) / 2.0], rel=1e-12)
 
 
 def test_the_population_sd_is_a_scaled_inverse_chi() -> None:
