@@ -111,7 +111,12 @@ def test_energy_that_hardly_moves_fails_and_names_the_chain() -> None:
     tree["sample_stats"]["energy"].values[3] = np.cumsum(
         np.random.default_rng(2).normal(size=DRAWS)
     )
-    assert failed(convergence_gate(tree)) == {"bfmi": "chain 3"}
+    gate = convergence_gate(tree)
+    assert failed(gate) == {"bfmi": "chain 3"}
+    # Both moments are those of this chain alone.
+    energy = tree["sample_stats"]["energy"].to_numpy()[3]
+    (value,) = (check.value for check in gate.checks if check.name == "bfmi")
+    assert value == pytest.approx((np.diff(energy) ** 2).mean() / energy.var(), rel=1e-12)
 
 
 def test_a_few_withheld_draws_are_tolerated_and_a_withheld_quantity_is_left_out() -> None:

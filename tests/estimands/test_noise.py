@@ -167,6 +167,22 @@ def test_two_given_errors_of_a_test_set_add_up_by_model() -> None:
     assert found[0] == pytest.approx([both, alone, (both + alone) / 2.0], rel=1e-12)
 
 
+def test_shared_test_sets_add_to_the_error_of_a_score() -> None:
+    tree = _said(make_tree(COMPLETE, se=True))
+    task = tree["constant_data"]["task_index"].to_numpy()
+    shared = np.array([1.5, 0.7])
+    tree = edit(
+        tree,
+        group="constant_data",
+        test_set_task_sd=("test_set_task", shared),
+        test_set_task_index=("record", task),
+    )
+    noise = read_noise(tree)
+    assert noise is not None
+    own = tree["constant_data"]["se"].to_numpy()
+    np.testing.assert_allclose(noise.mean_variance, [own**2 + shared[task] ** 2], rtol=1e-12)
+
+
 def test_the_population_sd_is_a_scaled_inverse_chi() -> None:
     arrays = read_arrays(make_tree(COMPLETE, chains=1, draws=N))
     scores = np.broadcast_to(np.array([1.0, 3.0, 4.0, 8.0, 9.0, 2.0, 7.0]), (N, 3, 7))
