@@ -344,7 +344,9 @@ def test_other_pairs_or_another_margin_are_another_run(
         assert main([*base, *other]) == 2
         message = one_line(capsys.readouterr().err)
         assert message.startswith(f"error: here holds a run with {phrase}")
-        assert message.endswith("choose another --out or pass --force\n")
+        assert message.endswith(
+            "choose another folder (--out) or overwrite it with force (--force)\n"
+        )
         assert ranking() == shared
     assert main([*base, "--pairs", "shared"]) in (0, 3)
     assert ranking() == shared
@@ -422,7 +424,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_sampling(
     assert captured.out == ""
     (line,) = captured.err.splitlines()
     assert line.startswith(f"error: {place}")
-    assert line.endswith("choose another --out")
+    assert line.endswith("choose another folder (--out)")
 
 
 def test_results_are_shown_and_saved_when_checks_or_figures_raise(

@@ -178,7 +178,9 @@ def test_heavy_tails_are_compared_by_psis(tailed: tuple[Records, Fit]) -> None:
     np.testing.assert_allclose(routes.loc["additive", "elpd_psis"], own[0].sum(), atol=0.05)
     # The exact route is another one.
     assert routes.loc["additive", "elpd_psis"] != routes.loc["additive", "elpd"]
-    with pytest.raises(InputError, match=r"it takes 12 refits, more than --refits 11; allow them"):
+    with pytest.raises(
+        InputError, match=r"it takes 12 refits, more than the 11 allowed; allow them"
+    ):
         compare(records, ["additive", HEAVY], by="language", fits={"heavy": heavy}, refits=11)
 
 
@@ -211,7 +213,8 @@ def test_plain_importance_sampling_is_no_fallback(
     assert found.method == "PSIS; 2 records not computed"
     assert found.notes == (
         f"heavy: 2 left-out records of {len(records)} have no reliable density (k-hat above 0.7) "
-        "and 0 refits were allowed, so its elpd was not computed; --refits 2 computes it",
+        "and 0 refits were allowed, so its elpd was not computed; refits=2 "
+        "(--refits 2) computes it",
     )
     # What it would have said stands beside, for comparison only.
     assert found.plain is not None
@@ -261,7 +264,7 @@ def test_the_records_with_the_worst_k_hats_are_refitted_first(
     assert found.method == "PSIS; 1 record by refits; 2 records not computed"
     (note,) = found.notes
     assert note.startswith(f"heavy: 2 left-out records of {len(records)} have no reliable density")
-    assert note.endswith("--refits 3 computes it")
+    assert note.endswith("refits=3 (--refits 3) computes it")
 
 
 def test_a_refit_without_a_record_agrees_with_psis(tailed: tuple[Records, Fit]) -> None:

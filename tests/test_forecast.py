@@ -81,7 +81,7 @@ def test_chosen_languages_are_printed_and_the_table_is_whole(fitted: Fit, found:
     pd.testing.assert_frame_equal(some.table, found.table)
     shown = str(some).partition("\nnote: ")[0]
     assert set(re.findall(r"\w+_[A-Z][a-z]{3}\b", shown)) == {"cat_Latn", "swh_Latn"}
-    assert "2 of 203 languages; + has records" in str(some)
+    assert "(2 of 203 languages)\n  +: with records\n" in str(some)
     assert "Swahili (swh_Latn) +" in str(some)
     assert "Catalan (cat_Latn)" in str(some)
     with pytest.raises(InputError, match="no language 'cat_Lat' in the covariate.*'cat_Latn'"):

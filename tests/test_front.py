@@ -134,7 +134,7 @@ def test_costs_are_one_object_or_four_numbers(fitted: be.Fit) -> None:
 def test_one_model_has_its_elpd_and_nothing_to_compare_with(alone: Comparison) -> None:
     assert list(alone.table["spec"]) == ["additive"]
     assert alone.table["elpd"].iloc[0] == pytest.approx(alone.pointwise["additive"].sum())
-    assert alone.verdict[0] == "There is one model, additive, and nothing to compare it with."
+    assert alone.verdict[0] == "Only one model, additive, was given: there is no comparison."
     assert not any("for lack of" in sentence for sentence in alone.verdict)
 
 
@@ -253,12 +253,28 @@ def test_the_short_form_says_the_main_result(results: dict[str, Result]) -> None
     said = " ".join(fit.summary().split())
     assert repr(fit).split("; ")[2].rstrip(")") in said
     assert repr(compared) == (
-        "Comparison(table, 1 model; There is one model, additive, and nothing to compare it with)"
+        "Comparison(table, 1 model; Only one model, additive, was given: there is no comparison)"
     )
     table = results["sensitivity"].tables["sensitivity"]
     lowest = table.loc[table["quantity"] == "standardised_score", "kendall"].min()
     assert repr(sensitivity).startswith("Sensitivity(table, model additive, engine marginal; in 4 ")
     assert repr(sensitivity).endswith(f"Kendall at least {lowest:.3f})")
+
+
+def test_very_small_scores_have_one_unit_everywhere(frame: pd.DataFrame) -> None:
+    small = frame.assign(score=1e-7 * frame["score"])
+    fit = be.fit(small, "additive", draws=100, chains=2)
+    plan, forecast = be.plan(fit, target_sd=1e-6, languages=[3, 6]), forecast_of(small)
+    assert "units of 1e-6" in plan.summary()
+    assert "at most 1 units of 1e-6" in plan.sentence
+    mean = 1e6 * plan.table["sd_difference_mean"].iloc[0]
+    assert f"{mean:.2f} [" in plan.summary()
+    assert plan.plot().axes[1].get_ylabel().endswith("(units of 1e-6)")
+    assert "Forecast potential, units of 1e-6 (" in forecast.summary()
+    assert repr(forecast).endswith("] units of 1e-6)")
+    assert forecast.plot().axes[0].get_ylabel() == "Language potential (units of 1e-6)"
+    # Tables stay in the units of the scores.
+    assert forecast.tables["forecast"]["potential_mean"].max() < 1e-4
 
 
 def test_a_failed_gate_leaves_no_main_result(fitted: be.Fit) -> None:

@@ -277,8 +277,8 @@ def test_robustness_check_as_published(published: Sensitivity) -> None:
     assert np.isnan(row["n_rank_changes"])
     assert published.moves["median_after"].isna().all()
     assert (
-        ": Spearman 0.978 and Kendall 0.923 with the fit to all records; point estimates have no "
-        "ranks."
+        "correlates with that of all records: Spearman 0.978, Kendall 0.923; point estimates have "
+        "no ranks."
     ) in " ".join(published.verdict)
 
 

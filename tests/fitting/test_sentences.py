@@ -239,7 +239,7 @@ def test_what_was_predicted() -> None:
 
 
 def test_what_would_estimate_evenness() -> None:
-    assert without_evenness(15).endswith("try --model crossed.")
+    assert without_evenness(15).endswith("; the model crossed does.")
     # What auto left out is no advice.
     assert "--model" not in without_evenness(15, chosen=True)
     assert "more models, languages or tasks" in without_evenness(15, chosen=True)
@@ -247,7 +247,7 @@ def test_what_would_estimate_evenness() -> None:
     assert "--model" not in one
     assert "(n)" in one
     assert "(se)" in one
-    assert "Seeds alone do not tell" in one
+    assert "Seeds alone are not enough" in one
 
 
 def test_lists_of_names() -> None:

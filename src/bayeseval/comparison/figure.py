@@ -80,7 +80,8 @@ def comparison_figure(
         f"{'Left: e' if first else 'E'}xpected log predictive density (elpd, natural log), one "
         f"{by} left out at a time, "
         "less that of the best model; thick bars: one standard error of the difference, thin bars: "
-        f"two. Grey band: differences under {names.LEAST_DIFFERENCE:g}, which say nothing."
+        f"two. Grey band: differences under {names.LEAST_DIFFERENCE:g}, too small to prefer a "
+        "model."
     )
     if first:
         caption += (
@@ -90,7 +91,7 @@ def comparison_figure(
     if len(bad):
         caption += (
             " Hollow points: some left-out densities are unreliable (Pareto k-hat above "
-            f"{names.K_HAT_MAX:g}, or a refit or bridge that does not carry)."
+            f"{names.K_HAT_MAX:g}, or chains of a refit or bridge that disagree)."
         )
     if len(unknown):
         caption += f" Not computed: {', '.join(str(name) for name in unknown)}."

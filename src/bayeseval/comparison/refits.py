@@ -85,7 +85,7 @@ def refit_units(
     k_hat : ndarray, shape (n_units,)
         NaN for records, whose density is a plain mean over draws; for groups, that of
         the weights that integrate over their noise, or NaN after bridge sampling, which
-        has none. Infinite where chains disagree, or the bridge does not carry.
+        has none. Infinite where chains disagree, or the bridge is unreliable.
 
     Notes
     -----

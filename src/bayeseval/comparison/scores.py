@@ -85,8 +85,8 @@ def check_cost(design: Design, by: names.LeftOut, *, refits: int) -> None:
     if n > refits:
         raise InputError(
             f"{name} has no closed form of the density of a left-out {by} ({reason}): it takes "
-            f"{n} refits, more than --refits {refits}; allow them with --refits {n}, leave {name} "
-            "out, or compare by record"
+            f"{n} refits, more than the {refits} allowed; allow them with refits={n} "
+            f"(--refits {n}), leave {name} out, or compare by record"
         )
 
 
@@ -237,7 +237,7 @@ def _other_records(
             f"{design.spec.name}: {_counted(len(left), 'left-out record')} of {len(elpd)} "
             f"{'have' if len(left) > 1 else 'has'} no reliable density (k-hat above "
             f"{names.K_HAT_MAX:g}) and {refits} refits were allowed, so its elpd was not computed; "
-            f"--refits {len(bad)} computes it"
+            f"refits={len(bad)} (--refits {len(bad)}) computes it"
         )
     return Scores(elpd, k_hat, 0.0, "; ".join(method), tuple(notes))
 

@@ -119,7 +119,7 @@ def verdict(
 ) -> list[str]:
     """The answer in sentences."""
     known = table[table["elpd"].notna()]
-    alone = f"There is one model, {table['spec'].iloc[0]}, and nothing to compare it with."
+    alone = f"Only one model, {table['spec'].iloc[0]}, was given: there is no comparison."
     sentences = [alone] if len(table) == 1 else _winner(known, by)
     if len(known) and known["n"].iloc[0] < FEW_UNITS:
         sentences.append(

@@ -256,7 +256,7 @@ def format_gate(gate: Gate) -> str:
             f"{_WORDS.get(check.name, check.name)} {_number(check)}" for check in gate.checks
         )
         return f"Convergence gate: passed, {gate.n_quantities} quantities\n  worst {worst}"
-    lines = ["Convergence gate: FAILED, the results below are not to be relied on"]
+    lines = ["Convergence gate: FAILED; do not rely on the results below"]
     return "\n".join([*lines, *(f"  {failure}" for failure in _failures(gate))])
 
 
@@ -298,7 +298,7 @@ def _failures(gate: Gate) -> list[str]:
     at_most = ("r_hat", "divergences", "k_hat")
     return [
         f"{_WORDS.get(check.name, check.name)} {_number(check)} at {check.where}"
-        f" ({'at most' if check.name in at_most else 'at least'} {check.limit:g} is asked)"
+        f" ({'at most' if check.name in at_most else 'at least'} {check.limit:g} is required)"
         for check in gate.checks
         if not check.passed
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
@@ -12,7 +12,9 @@ from bayeseval import names
 from bayeseval._typing import Figures
 from bayeseval.fitting.fitted import Fit
 from bayeseval.fitting.report import run_title
-from bayeseval.output.numbers import score_unit
+from bayeseval.fitting.report.model_tables import shown_exponent
+from bayeseval.output._style import figure_formats
+from bayeseval.output.numbers import in_units, score_unit
 from bayeseval.output.result import Result
 
 if TYPE_CHECKING:
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["Forecast"]
+
+# Columns in score units: of the table and the line, and of the check.
+_POTENTIALS: Final = tuple(f"potential_{part}" for part in ("mean", "lower", "upper"))
+_CHECKED: Final = ("error", "crps")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,20 +83,30 @@ class Forecast(Result):
         from bayeseval.forecasting.report import format_forecast
 
         return format_forecast(
-            self.table,
-            self.check,
+            self._shown(),
+            in_units(self.check, self._exponent, [c for c in _CHECKED if c in self.check]),
             self.covariate,
             run_title(self.fit.run),
             self.notes,
             languages=self.languages,
-            unit=score_unit(self.fit.run.get("bounds")),
+            unit=score_unit(self.fit.run.get("bounds"), self._exponent),
         )
 
     def save(self, folder: str | Path, *, figures: Figures = True) -> Path:
         """Add tables and figures (or ``figures="pdf"``) to the result folder of the fit."""
         from bayeseval.forecasting.report import write_forecast
 
-        return write_forecast(folder, self.tables, self.line, **self._label(), figures=figures)
+        formats = figure_formats(figures)
+        return write_forecast(folder, self.tables, self.figures() if formats else {}, formats)
+
+    @property
+    def _exponent(self) -> int:
+        """Power of ten that scores are shown in, that of the fit."""
+        return shown_exponent(self.fit.data)
+
+    def _shown(self) -> pd.DataFrame:
+        """The table in the units that are shown."""
+        return in_units(self.table, self._exponent, _POTENTIALS)
 
     def _label(self) -> dict[str, Any]:
         """What all figures say: covariate, fit, gate, unit, and the languages to mark."""
@@ -99,7 +115,7 @@ class Forecast(Result):
             "subtitle": run_title(self.fit.run),
             "gate_status": self.fit.gate.status,
             "languages": self.languages,
-            "unit": score_unit(self.fit.run.get("bounds")),
+            "unit": score_unit(self.fit.run.get("bounds"), self._exponent),
         }
 
     def plot(self, *, ax: Axes | None = None, figsize: tuple[float, float] | None = None) -> Figure:
@@ -123,7 +139,8 @@ class Forecast(Result):
         """
         from bayeseval.forecasting.report import forecast_figure
 
-        return forecast_figure(self.table, self.line, **self._label(), ax=ax, figsize=figsize)
+        line = in_units(self.line, self._exponent, [c for c in _POTENTIALS if c in self.line])
+        return forecast_figure(self._shown(), line, **self._label(), ax=ax, figsize=figsize)
 
     def plot_map(self, *, figsize: tuple[float, float] | None = None) -> Figure | None:
         """Draw potentials where languages are spoken.
@@ -144,7 +161,7 @@ class Forecast(Result):
         """
         from bayeseval.forecasting.map import map_figure
 
-        return map_figure(self.table, **self._label(), figsize=figsize)
+        return map_figure(self._shown(), **self._label(), figsize=figsize)
 
     def figures(self) -> dict[str, Figure]:
         """Draw the figures of the folder.
@@ -158,7 +175,7 @@ class Forecast(Result):
 
         made = {
             "forecast": self.plot(),
-            "forecast_by_script": script_figure(self.table, **self._label()),
+            "forecast_by_script": script_figure(self._shown(), **self._label()),
             "forecast_map": self.plot_map(),
         }
         return {name: figure for name, figure in made.items() if figure is not None}
@@ -169,7 +186,8 @@ class Forecast(Result):
     def _main_result(self) -> str:
         from bayeseval.forecasting.report import main_result
 
-        return main_result(self.table, self.covariate)
+        unit = score_unit(self.fit.run.get("bounds"), self._exponent) if self._exponent else ""
+        return main_result(self._shown(), self.covariate, unit)
 
     def _main(self) -> pd.DataFrame:
         table = self.table

@@ -97,7 +97,7 @@ def map_figure(
     Parameters
     ----------
     table, covariate, subtitle, gate_status, languages, unit
-        See :func:`bayeseval.forecasting.report.write_forecast`.
+        See :func:`bayeseval.forecasting.report.forecast_figure`.
     figsize : tuple of float, optional
         Width and height in inches.
     """

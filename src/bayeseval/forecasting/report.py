@@ -6,15 +6,13 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
 
 from bayeseval import names
 from bayeseval._text import counted
-from bayeseval._typing import Figures
-from bayeseval.forecasting.map import map_figure
 from bayeseval.output._parts import language_labels
 from bayeseval.output._style import (
     ACCENT,
@@ -22,7 +20,6 @@ from bayeseval.output._style import (
     GREY,
     MAIN,
     figure_files,
-    figure_formats,
     figure_names,
     mark_gate,
     new_figure,
@@ -54,9 +51,7 @@ __all__ = [
 ]
 
 _CHECK: Final = "tables/forecast_check.csv"
-_FIGURE: Final = "forecast"
-_SCRIPTS: Final = "forecast_by_script"
-_MAP: Final = "forecast_map"
+_FIGURES: Final = ("forecast", "forecast_by_script", "forecast_map")
 _ENDS: Final = 8
 _WIDTH: Final = 7.0
 _COLUMNS: Final = 100
@@ -66,14 +61,8 @@ _FILLED: Final = " Orange and filled: the languages that were asked for."
 def write_forecast(
     folder: str | Path,
     tables: Mapping[str, pd.DataFrame],
-    line: pd.DataFrame,
-    *,
-    covariate: str,
-    subtitle: str,
-    gate_status: str,
-    languages: Sequence[str] = (),
-    figures: Figures,
-    unit: str = "",
+    figures: Mapping[str, Figure],
+    formats: Sequence[str],
 ) -> Path:
     """Add the tables and figures of a forecast to a result folder.
 
@@ -83,50 +72,22 @@ def write_forecast(
         A result folder; its other files stay as they are.
     tables : mapping of str to pandas.DataFrame
         ``forecast`` and, where forecasts were checked, ``forecast_check``.
-    line : pandas.DataFrame
-        Expected potential over the covariate's range.
-    covariate : str
-        Name of the covariate.
-    subtitle : str
-        Title of the fit.
-    gate_status : str
-        ``fail`` stamps the figures.
-    languages : sequence of str
-        Marked in the figures.
-    figures : bool, str or sequence of str
-        Formats as for :func:`bayeseval.output._style.figure_formats`; False deletes the figures
-        of an earlier forecast. There is no map when the table has no language with a known
-        place.
-    unit : str
-        Unit of the scores; empty where it is not known.
+    figures : mapping of str to matplotlib.figure.Figure
+        By name; those of an earlier forecast that are missing here are deleted.
+    formats : sequence of str
+        Formats of the figures.
 
     Raises
     ------
     InputError
         If it is not a result folder or cannot be written.
     """
-    formats = figure_formats(figures)
     writers: dict[str, Writer] = {
         f"tables/{name}.csv": partial(write_csv, table) for name, table in tables.items()
     }
-    if formats:
-        table = tables["forecast"]
-        label: dict[str, Any] = {
-            "covariate": covariate,
-            "subtitle": subtitle,
-            "gate_status": gate_status,
-            "languages": languages,
-            "unit": unit,
-        }
-        drawn = forecast_figure(table, line, **label)
-        writers |= figure_files(_FIGURE, drawn, formats)
-        by_script = script_figure(table, **label)
-        writers |= figure_files(_SCRIPTS, by_script, formats)
-        placed = map_figure(table, **label)
-        if placed is not None:
-            writers |= figure_files(_MAP, placed, formats)
-    without = (*figure_names(_FIGURE, _SCRIPTS, _MAP), _CHECK)
-    return add_files(folder, writers, without=without)
+    for name, figure in figures.items():
+        writers |= figure_files(name, figure, formats)
+    return add_files(folder, writers, without=(*figure_names(*_FIGURES), _CHECK))
 
 
 @styled
@@ -146,8 +107,18 @@ def forecast_figure(
 
     Parameters
     ----------
-    table, line, covariate, subtitle, gate_status, languages, unit
-        See :func:`write_forecast`.
+    table, line : pandas.DataFrame
+        Of :class:`bayeseval.forecasting.Forecast`.
+    covariate : str
+        Name of the covariate.
+    subtitle : str
+        Title of the fit.
+    gate_status : str
+        ``fail`` stamps the figure.
+    languages : sequence of str
+        Those that are marked.
+    unit : str
+        Unit of the scores; empty where it is not known.
     ax : matplotlib.axes.Axes, optional
         Where to draw, without header and caption.
     figsize : tuple of float, optional
@@ -240,7 +211,7 @@ def script_figure(
     Parameters
     ----------
     table, covariate, subtitle, gate_status, languages, unit
-        See :func:`write_forecast`.
+        See :func:`forecast_figure`.
     """
     script = table["source_label"].astype("str").str.partition("_")[2].replace("", "unknown")
     counts = script.value_counts()
@@ -298,14 +269,16 @@ def format_forecast(
     new = table[~table["observed"]]
     percent = 100 * float(table["ci_prob"].iloc[0])
     shown = new if len(new) <= 2 * _ENDS else pd.concat([new.head(_ENDS), new.tail(_ENDS)])
-    which = f"{len(new)} languages without records"
-    which += "" if shown is new else f", first and last {_ENDS}"
+    rows = f"{len(new)} languages without records"
+    rows += "" if shown is new else f", first and last {_ENDS}"
     if languages:
         shown = table[table[names.LANGUAGE].isin(languages)]
-        which = f"{len(shown)} of {len(table)} languages"
-        which += "; + has records" if shown["observed"].any() else ""
-    title = f"Forecast potential{unit_text(unit, before=', ')}"
-    heading = f"{title} ({which}; * outside the observed range)"
+        rows = f"{len(shown)} of {len(table)} languages"
+    heading = f"Forecast potential{unit_text(unit, before=', ')} ({rows})"
+    if shown["extrapolation"].any():
+        heading += f"\n  *: {covariate} outside the range of the languages with records"
+    if shown["observed"].any():
+        heading += "\n  +: with records"
     called = dict(zip(shown["source_label"], shown[LANGUAGE_NAME], strict=True))
     labels = name_and_code(shown["source_label"], called)
     columns = {
@@ -332,7 +305,7 @@ def format_forecast(
     if int(new["extrapolation"].sum()):
         parts.append(
             f"{int(new['extrapolation'].sum())} of the {len(new)} forecasts are extrapolations: "
-            f"no language with records has a {covariate} as low or as high."
+            f"their {covariate} is outside the range of the languages with records."
         )
     if len(check):
         parts.append(format_check(check))
@@ -343,13 +316,15 @@ def format_forecast(
     return "\n\n".join(parts)
 
 
-def main_result(table: pd.DataFrame, covariate: str) -> str:
+def main_result(table: pd.DataFrame, covariate: str, unit: str = "") -> str:
     """Say how many languages were forecast, and which has the highest and lowest potential.
 
     Parameters
     ----------
     table, covariate
         Of :class:`bayeseval.forecasting.Forecast`.
+    unit : str
+        Follows the potentials; empty for none.
 
     Returns
     -------
@@ -361,10 +336,12 @@ def main_result(table: pd.DataFrame, covariate: str) -> str:
         new["source_label"], dict(zip(new["source_label"], new[LANGUAGE_NAME], strict=True))
     )
     potential = interval_texts(new, "potential")
-    text = f"{counted(len(new), 'language')} without records forecast from {covariate}"
+    text = f"{counted(len(new), 'language')} without records forecast from {covariate}: "
     if len(new) == 1:
-        return f"{text}: {labels[0]} {potential[0]}"
-    return f"{text}: highest {labels[0]} {potential[0]}, lowest {labels[-1]} {potential[-1]}"
+        text += f"{labels[0]} {potential[0]}"
+    else:
+        text += f"highest {labels[0]} {potential[0]}, lowest {labels[-1]} {potential[-1]}"
+    return text + unit_text(unit, before=" ")
 
 
 def format_check(check: pd.DataFrame) -> str:
@@ -376,13 +353,13 @@ def format_check(check: pd.DataFrame) -> str:
         Of :func:`bayeseval.forecasting.check.check_forecasts`.
     """
     lines = [
-        f"Each of the {check[names.LANGUAGE].nunique()} languages left out and forecast "
-        "(target: its unpooled potential):"
+        f"Check: each of the {check[names.LANGUAGE].nunique()} languages with records left out and "
+        "forecast (target: its unpooled potential)"
     ]
-    for with_it, part in check.groupby("with_covariate", sort=False):
-        what = "with the covariate   " if with_it else "without the covariate"
+    for with_covariate, part in check.groupby("with_covariate", sort=False):
+        model = "with the covariate   " if with_covariate else "without the covariate"
         lines.append(
-            f"  {what}  RMSE {np.sqrt((part['error'] ** 2).mean()):.1f}, "
+            f"  {model}  RMSE {np.sqrt((part['error'] ** 2).mean()):.1f}, "
             f"CRPS {part['crps'].mean():.2f}, 90 % intervals cover "
             f"{100 * part['covered_90'].mean():.0f} %, 95 % {100 * part['covered_95'].mean():.0f} %"
             f", elpd {part['elpd'].sum():.1f}"

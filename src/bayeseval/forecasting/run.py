@@ -254,7 +254,9 @@ def _languages(
     whole = np.isfinite(_over_models(values.at(new, models)[0]))
     known = [label for label, there in zip(new, whole, strict=True) if there]
     if not known:
-        raise InputError(f"{values.name} knows no language beyond the {len(own)} of the table")
+        raise InputError(
+            f"{values.name} has values for no language beyond the {len(own)} of the table"
+        )
     partly = [label for label in new if label not in known]
     lacking = f"{', '.join(partly[:3])}{', ...' if len(partly) > 3 else ''}"
     note = f"not forecast, because {values.name} is missing for some models: {lacking}"
@@ -272,8 +274,8 @@ def _apart(difference: Floats, name: str) -> list[str]:
     there = difference[np.isfinite(difference)]
     if not len(there):
         return [
-            f"the given {name} knows no language with records, so nothing shows that it is on the "
-            "scale that the model was fitted to"
+            f"the given {name} has no value for a language with records, so its scale cannot be "
+            "compared with the one that the model was fitted to"
         ]
     apart = float(np.sqrt(np.mean(there**2)))
     if apart < _ALIKE:

@@ -253,22 +253,23 @@ def main_result(table: pd.DataFrame) -> str:
 def _order_kept(rows: pd.DataFrame, words: str) -> str:
     """Lowest rank correlations of several refits with the fit to all records."""
     return (
-        f"{words} keeps its order with Spearman at least {rows['spearman'].min():.3f} and Kendall "
-        f"at least {rows['kendall'].min():.3f}"
+        f"ranks by {words} agree with those of all records: Spearman at least "
+        f"{rows['spearman'].min():.3f}, Kendall at least {rows['kendall'].min():.3f}"
     )
 
 
 def _one(row: pd.Series, words: str) -> str:
-    text = f"Without {row['without']} ({row['n_dropped']} records), {words}"
+    text = f"Without {row['without']} ({counted(row['n_dropped'], 'record')}), "
     if np.isnan(row["n_rank_changes"]):
         return (
-            f"{text}: Spearman {row['spearman']:.3f} and Kendall {row['kendall']:.3f} with the fit "
-            "to all records; point estimates have no ranks."
+            f"{text}{words} correlates with that of all records: Spearman {row['spearman']:.3f}, "
+            f"Kendall {row['kendall']:.3f}; point estimates have no ranks."
         )
     if row["n_rank_changes"] == 0:
-        return f"{text} has the same ranking."
+        return f"{text}the ranking by {words} does not change."
     n = int(row["n_rank_changes"])
-    text += f": {n} of {row['n_levels']:.0f} median ranks change (Kendall {row['kendall']:.2f})"
+    text += f"{n} of {row['n_levels']:.0f} median ranks by {words} change "
+    text += f"(Kendall {row['kendall']:.2f})"
     return f"{text}; largest rank changes: {row['moved']}."
 
 
@@ -276,7 +277,7 @@ def _all(rows: pd.DataFrame, what: str, words: str) -> str:
     worst = rows.iloc[int(rows["kendall"].argmin())]
     text = f"Without any one {what}, {_order_kept(rows, words)}"
     if worst["moved"]:
-        text += f"; without {worst['without']} these move most: {worst['moved']}"
+        text += f"; largest rank changes without {worst['without']}: {worst['moved']}"
     sds = rows["largest_change_sd"].abs()
     if sds.notna().any():
         most = rows.iloc[int(sds.argmax())]

@@ -54,7 +54,7 @@ RUN_FILE = "run.json"
 RUN_ID = ("data_hash", "spec_hash", "engine", "seed", "pairs_hash", "margin")
 
 _ID_WORDS = {"data_hash": "data", "spec_hash": "spec", "pairs_hash": "pairs"}
-_WAY_OUT = "choose another --out or pass --force"
+_WAY_OUT = "choose another folder (--out) or overwrite it with force (--force)"
 # Enough of a SHA-256 to tell two apart by eye.
 _HASH_SHOWN = 12
 
@@ -108,7 +108,7 @@ def check_additions(folder: str | Path) -> None:
 
 def _check_target(folder: str | Path, target: Path, run: Mapping[str, Any], *, force: bool) -> None:
     if target.exists() and not target.is_dir():
-        raise InputError(f"{folder} is a file, not a folder; choose another --out")
+        raise InputError(f"{folder} is a file, not a folder; choose another folder (--out)")
     check_place(folder, target)
     _restore(folder, target)
     if _is_absent(target):
@@ -116,7 +116,7 @@ def _check_target(folder: str | Path, target: Path, run: Mapping[str, Any], *, f
     if not (target / RUN_FILE).is_file():
         raise InputError(
             f"{folder} is not empty and holds no {RUN_FILE}, so it is not a result folder; "
-            "choose another --out"
+            "choose another folder (--out)"
         )
     if force:
         return

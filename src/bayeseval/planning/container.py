@@ -12,6 +12,9 @@ import numpy as np
 from bayeseval.estimands.plan_variances import Study
 from bayeseval.fitting.fitted import Fit
 from bayeseval.fitting.report import run_title
+from bayeseval.fitting.report.model_tables import shown_exponent
+from bayeseval.output._style import figure_formats
+from bayeseval.output.numbers import in_unit, in_units, score_unit
 from bayeseval.output.result import Result
 
 if TYPE_CHECKING:
@@ -21,10 +24,12 @@ if TYPE_CHECKING:
 
     from bayeseval._typing import Figures
 
-__all__ = ["FACETS", "Costs", "Plan"]
+__all__ = ["FACETS", "SCORE_COLUMNS", "Costs", "Plan"]
 
 #: What a design has a number of.
 FACETS: Final = ("seeds", "items", "languages", "tasks")
+#: Columns of a plan's table in score units.
+SCORE_COLUMNS: Final = tuple(f"sd_difference_{end}" for end in ("mean", "lower", "upper"))
 # Rows that the terminal shows besides the present design.
 _SHOWN = 6
 
@@ -114,8 +119,13 @@ class Plan(Result):
 
     @property
     def _best_row(self) -> int | None:
-        found = np.flatnonzero(self.table["best"])
-        return int(found[0]) if len(found) else None
+        rows = np.flatnonzero(self.table["best"])
+        return int(rows[0]) if len(rows) else None
+
+    @property
+    def _exponent(self) -> int:
+        """Power of ten that scores are shown in, that of the fit."""
+        return shown_exponent(self.fit.data)
 
     def save(self, folder: str | Path, *, figures: Figures = True) -> Path:
         """Add ``tables/plan.csv`` and ``figures/plan.png`` to the fit's result folder.
@@ -137,19 +147,10 @@ class Plan(Result):
         InputError
             If it is not a result folder or cannot be written.
         """
-        from bayeseval.output.numbers import score_unit
         from bayeseval.planning.report import write_plan
 
-        return write_plan(
-            folder,
-            self.table,
-            best=self._best_row,
-            target_sd=self.target_sd,
-            subtitle=run_title(self.fit.run),
-            gate_status=self.fit.gate.status,
-            figures=figures,
-            unit=score_unit(self.fit.run.get("bounds")),
-        )
+        formats = figure_formats(figures)
+        return write_plan(folder, self.tables, self.figures() if formats else {}, formats)
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
@@ -175,16 +176,16 @@ class Plan(Result):
         --------
         >>> figure = plan.plot(figsize=(6.0, 5.0))
         """
-        from bayeseval.output.numbers import score_unit
         from bayeseval.planning.report import plan_figure
 
+        target = self.target_sd
         return plan_figure(
-            self.table,
+            in_units(self.table, self._exponent, SCORE_COLUMNS),
             best=self._best_row,
-            target_sd=self.target_sd,
+            target_sd=None if target is None else in_unit(target, self._exponent),
             subtitle=run_title(self.fit.run),
             gate_status=self.fit.gate.status,
-            unit=score_unit(self.fit.run.get("bounds")),
+            unit=score_unit(self.fit.run.get("bounds"), self._exponent),
             ax=ax,
             figsize=figsize,
         )
@@ -223,17 +224,16 @@ class Plan(Result):
         str
             What ``print`` shows.
         """
-        from bayeseval.output.numbers import score_unit
         from bayeseval.planning.report import format_plan
 
         return format_plan(
-            self.table,
+            in_units(self.table, self._exponent, SCORE_COLUMNS),
             rows=_shown_rows(self.table, targeted=_targeted(self)),
             sentence=self.sentence,
             notes=self.notes,
             heading=run_title(self.fit.run),
             test_size=self.test_size,
-            unit=score_unit(self.fit.run.get("bounds")),
+            unit=score_unit(self.fit.run.get("bounds"), self._exponent),
         )
 
 

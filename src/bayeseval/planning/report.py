@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from bayeseval._typing import Figures
 from bayeseval.output._style import (
     ACCENT,
     FAINT,
     GREY,
     MAIN,
     figure_files,
-    figure_formats,
     figure_names,
     mark_gate,
     new_figure,
@@ -33,10 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["PLAN_TABLE", "format_plan", "plan_figure", "write_plan"]
+__all__ = ["format_plan", "plan_figure", "write_plan"]
 
-PLAN_TABLE: Final = "tables/plan.csv"
-_FIGURE: Final = "plan"
 
 _FACETS: Final[Mapping[str, str]] = {
     "languages": "Languages",
@@ -52,56 +48,35 @@ _COLUMNS = 100
 
 def write_plan(
     folder: str | Path,
-    table: pd.DataFrame,
-    *,
-    best: int | None,
-    target_sd: float | None,
-    subtitle: str,
-    gate_status: str,
-    figures: Figures,
-    unit: str = "",
+    tables: Mapping[str, pd.DataFrame],
+    figures: Mapping[str, Figure],
+    formats: Sequence[str],
 ) -> Path:
-    """Add ``tables/plan.csv`` and ``figures/plan.png`` to a result folder.
+    """Add the table and the figure of a plan to a result folder.
 
     Parameters
     ----------
     folder : str or Path
         A result folder; its other files stay as they are, but for the list of files in
         ``run.json``.
-    table : pandas.DataFrame
-        Of :class:`bayeseval.plan.Plan`.
-    best : int or None
-        Row of the cheapest design.
-    target_sd : float or None
-        Drawn as a line.
-    subtitle : str
-        Which fit.
-    gate_status : str
-        The column ``gate``; ``fail`` stamps the figure.
-    figures : bool, str or sequence of str
-        Formats as for :func:`bayeseval.output._style.figure_formats`; False deletes the figure of
-        an earlier plan.
-    unit : str
-        Unit of the scores; empty where it is not known.
+    tables : mapping of str to pandas.DataFrame
+        ``plan``.
+    figures : mapping of str to matplotlib.figure.Figure
+        ``plan``; empty deletes the figure of an earlier plan.
+    formats : sequence of str
+        Formats of the figure.
 
     Raises
     ------
     InputError
         If it is not a result folder or cannot be written.
     """
-    formats = figure_formats(figures)
-    writers: dict[str, Writer] = {PLAN_TABLE: partial(write_csv, table.assign(gate=gate_status))}
-    if formats:
-        figure = plan_figure(
-            table,
-            best=best,
-            target_sd=target_sd,
-            subtitle=subtitle,
-            gate_status=gate_status,
-            unit=unit,
-        )
-        writers |= figure_files(_FIGURE, figure, formats)
-    return add_files(folder, writers, without=figure_names(_FIGURE))
+    writers: dict[str, Writer] = {
+        f"tables/{name}.csv": partial(write_csv, table) for name, table in tables.items()
+    }
+    for name, figure in figures.items():
+        writers |= figure_files(name, figure, formats)
+    return add_files(folder, writers, without=figure_names("plan"))
 
 
 @styled
@@ -120,8 +95,18 @@ def plan_figure(
 
     Parameters
     ----------
-    table, best, target_sd, subtitle, gate_status, unit
-        See :func:`write_plan`.
+    table : pandas.DataFrame
+        Of :class:`bayeseval.planning.Plan`.
+    best : int or None
+        Row of the cheapest design.
+    target_sd : float or None
+        Drawn as a line.
+    subtitle : str
+        Title of the fit.
+    gate_status : str
+        ``fail`` stamps the figure.
+    unit : str
+        Unit of the scores; empty where it is not known.
     ax : matplotlib.axes.Axes, optional
         Where to draw, without header and caption.
     figsize : tuple of float, optional
@@ -146,10 +131,10 @@ def plan_figure(
     figure = new_figure(
         _WIDTH,
         4.2,
-        title="Decision study: SD of the difference of two models",
+        title="Decision study: sd of the difference between two models",
         subtitle=subtitle,
         caption=(
-            "Chance difference between the means of two equal models"
+            "Sd of the difference by chance between the means of two equal models"
             f"{unit_text(unit, before=', ')}, posterior mean"
             f"{interval if len(shown) < 2 else ''}; every task in every language. "
             f"{f'Held at {kept}. ' if kept else ''}Dots: the designs of the grid. "
@@ -221,7 +206,7 @@ def _contours(
         axes.clabel(line, fmt=f"target {target:g}")
     axes.scatter(part[x], part[y], s=6, color=GREY, zorder=4)
     bar = whole_figure(axes).colorbar(filled, ax=axes, format="%.2g")
-    bar.set_label(axis_label("SD of a difference", unit))
+    bar.set_label(axis_label("Sd of a difference", unit))
     _log_axis(axes, "x", x, across)
     _log_axis(axes, "y", y, up)
 
@@ -236,7 +221,7 @@ def _line(axes: Axes, part: pd.DataFrame, facet: str, target: float | None, unit
     if target is not None:
         axes.axhline(target, color=ACCENT, linewidth=1.2)
     axes.set_ylim(bottom=0.0)
-    axes.set_ylabel(axis_label("SD of a difference", unit))
+    axes.set_ylabel(axis_label("Sd of a difference", unit))
     _log_axis(axes, "x", facet, x)
 
 
@@ -296,7 +281,7 @@ def format_plan(
         "gen. coef.": value_texts(part["generalisability_mean"], 3),
     }
     title = (
-        "Decision study (sd: of the difference of two models by chance"
+        "Decision study (sd: of the difference between two equal models"
         f"{unit_text(unit, before=', ')};\n"
         "P(order): of the right order of two models; gen. coef.: generalisability coefficient)"
     )

@@ -279,16 +279,16 @@ def without_evenness(n_tasks: int, *, chosen: bool = False) -> str:
         "Evenness over languages is not estimated by this model, which has no model:language term"
     )
     if n_tasks > 1 and not chosen:
-        return f"{text}: try --model crossed."
+        return f"{text}; the model crossed does."
     if n_tasks > 1:
         return (
-            f"{text}: auto leaves the term out where a table cannot identify it. Scores of more "
-            "models, languages or tasks would."
+            f"{text}: auto leaves the term out where the table does not identify it. Scores of "
+            "more models, languages or tasks would identify it."
         )
     return (
         f"{text}. With one task, it needs to know how far another test set would move every score: "
         "standard errors (se), the number of test items (n) or their bootstraps; or scores on "
-        "further tasks. Seeds alone do not tell."
+        "further tasks. Seeds alone are not enough."
     )
 
 

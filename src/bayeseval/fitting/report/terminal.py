@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from bayeseval import estimands, names
-from bayeseval._text import Caution
+from bayeseval._text import Caution, counted
 from bayeseval.fitting.gate import Gate, format_gate
 from bayeseval.fitting.report import run_title
 from bayeseval.fitting.report.model_tables import models_text, shown_exponent
@@ -340,15 +340,17 @@ def _disagreements(tree: xr.DataTree, ci_prob: float) -> list[str]:
     split = p[(p.max(axis=1) > 0.5) & (p.min(axis=1) < 0.5)]
     split = split.loc[width[split.index].sort_values(ascending=False, kind="stable").index]
     if split.empty:
-        return ["No pair of models changes its order with the aggregate."]
+        return ["The order of no pair of models depends on the aggregate."]
     lines = []
     for (a, b), row in list(zip(split.index, split.to_numpy(), strict=True))[:_MOST_PAIRS]:
-        said = ", ".join(
+        by_aggregate = ", ".join(
             f"{value:.2f} by {name}"
             for name, value in zip(_AGGREGATES.values(), row, strict=True)
             if not np.isnan(value)
         )
-        lines.append(f"The aggregate decides: P({a} above {b}) is {said}.")
+        lines.append(f"The order depends on the aggregate: P({a} above {b}) is {by_aggregate}.")
     if len(split) > _MOST_PAIRS:
-        lines.append(f"{len(split) - _MOST_PAIRS} more such pairs in tables/pairwise_models.csv.")
+        lines.append(
+            f"tables/pairwise_models.csv has {counted(len(split) - _MOST_PAIRS, 'more such pair')}."
+        )
     return lines
