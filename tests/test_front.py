@@ -265,14 +265,15 @@ def test_very_small_scores_have_one_unit_everywhere(frame: pd.DataFrame) -> None
     small = frame.assign(score=1e-7 * frame["score"])
     fit = be.fit(small, "additive", draws=100, chains=2)
     plan, forecast = be.plan(fit, target_sd=1e-6, languages=[3, 6]), forecast_of(small)
-    assert "units of 1e-6" in plan.summary()
+    unit = "units of 1e-6 of the scale 0 to 1"
+    assert unit in plan.summary()
     assert "at most 1 units of 1e-6" in plan.sentence
     mean = 1e6 * plan.table["sd_difference_mean"].iloc[0]
     assert f"{mean:.2f} [" in plan.summary()
-    assert plan.plot().axes[1].get_ylabel().endswith("(units of 1e-6)")
-    assert "Forecast potential, units of 1e-6 (" in forecast.summary()
-    assert repr(forecast).endswith("] units of 1e-6)")
-    assert forecast.plot().axes[0].get_ylabel() == "Language potential (units of 1e-6)"
+    assert plan.plot().axes[1].get_ylabel().endswith(f"({unit})")
+    assert f"Forecast potential, {unit} (" in forecast.summary()
+    assert repr(forecast).endswith(f"] {unit})")
+    assert forecast.plot().axes[0].get_ylabel() == f"Language potential ({unit})"
     # Tables stay in the units of the scores.
     assert forecast.tables["forecast"]["potential_mean"].max() < 1e-4
 
