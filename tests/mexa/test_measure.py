@@ -210,6 +210,6 @@ def test_without_torch_the_extra_is_named(
     arguments = ["mexa", "--model", "x", "--parallel", str(tmp_path), "--out", out, "--quiet"]
     assert main(arguments) == 2
     assert capsys.readouterr().err == (
-        "error: torch is not installed; it comes with the extra 'mexa': pip install "
+        "error: torch is not installed; install it with the extra 'mexa': pip install "
         "'bayeseval[mexa]'\n"
     )
