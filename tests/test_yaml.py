@@ -36,7 +36,7 @@ def test_norwegian_is_not_false(tmp_path: Path) -> None:
         (b"- " * 5000, "not valid YAML: nested too deeply"),
         # Each line stands for nine of the one before it, and the last for 10^10 words.
         (LAUGHS, "aliases expand to more than 100,000 values"),
-        (b"a: &a [*a]\n", "more than 100,000 values, or for themselves"),
+        (b"a: &a [*a]\n", "more than 100,000 values, or to themselves"),
         (b"a: &a {x: 1}\nb: {<<: *a}\n", "line 2: not valid YAML: merge keys (<<) are not read"),
         (b"a: 1\nb: !!bool x\n", "line 2: not valid YAML: 'x' is no bool"),
         (b"a: 2001-99-99\n", "line 1: not valid YAML: '2001-99-99' is no timestamp"),
