@@ -190,7 +190,7 @@ def test_without_a_closed_form_or_a_design(good: Fit) -> None:
     assert checks.details["influential_records"]["k_hat"].max() < 0.7
     sentences = checks.table.set_index("check")["sentence"]
     for name in ("prior_range", "prior_spread", "prior_sensitivity"):
-        assert sentences[name] == "Not looked at: replicate noise was sampled."
+        assert sentences[name] == "Not checked: replicate noise was sampled."
     assert checks.status("outside_bounds") == "not applicable"
 
 
@@ -200,7 +200,7 @@ def test_a_point_estimate_is_asked_nothing_about_priors(table: Records) -> None:
     assert point.status("calibration") == "pass"
     sentences = point.table.set_index("check")["sentence"]
     for name in ("prior_range", "prior_spread", "prior_sensitivity"):
-        assert sentences[name] == "Not looked at: maximum likelihood takes no priors."
+        assert sentences[name] == "Not checked: maximum likelihood does not use priors."
 
 
 def test_pit_of_every_likelihood(good: Fit) -> None:

@@ -185,7 +185,7 @@ def test_direction_of_every_quantity():
 
 @pytest.mark.parametrize("quantity", ["mean_prr", "cv_prr_latent_common", "std_prr"])
 def test_the_published_description_ranks_nobody(quantity):
-    with pytest.raises(InputError, match="takes its scores as exact, so it ranks nobody"):
+    with pytest.raises(InputError, match="takes its scores as exact, so it cannot be ranked"):
         higher_is_better(quantity)
 
 

@@ -172,7 +172,7 @@ def test_overflow_is_a_note_and_a_gap(tmp_path: Path) -> None:
     assert "1 language has embeddings that are not finite (first: fra_Latn, layer 2)" in str(
         measured.notes
     )
-    assert "memory ran out, so batches were made smaller than --token-budget" in measured.notes
+    assert "memory ran out, so batches were made smaller than token_budget" in measured.notes
     last = measured.pooled().iloc[-1]
     assert (last["language"], np.isnan(last["alignment"])) == ("fra_Latn", True)
     text = format_alignment(measured.pooled(), measured.notes, pivot="eng_Latn")

@@ -223,6 +223,7 @@ class Fit(Views, Plots, Result):
             benchmark=str(self.run.get("source", self.run["benchmark"])),
             options=str(self.run.get("source_options", "")),
             model=AUTO if is_assembled else model,
+            language_names=self.run.get("language_names"),
         )
         label = FitLabel(
             **self._label(),

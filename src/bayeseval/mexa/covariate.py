@@ -199,7 +199,7 @@ def _labels(
     notes = []
     for label in matches.unused:
         if understand(label) is None:
-            notes.append(f"the row {label!r} was left out: it is no language that is known here")
+            notes.append(f"the row {label!r} was left out: it is not a known language")
         elif label in taken:
             notes.append(f"the row {label!r} was left out: that label belongs to another row")
         else:
