@@ -183,6 +183,22 @@ def test_shared_test_sets_add_to_the_error_of_a_score() -> None:
     np.testing.assert_allclose(noise.mean_variance, [own**2 + shared[task] ** 2], rtol=1e-12)
 
 
+def test_effects_of_shared_test_sets_are_added_up_on_the_records() -> None:
+    tree = _said(make_tree(COMPLETE, se=True))
+    index = {f: tree["constant_data"][f"{f}_index"].to_numpy() for f in ("task", "language")}
+    rng = np.random.default_rng(6)
+    effect = {f: rng.normal(size=(2, 15, n)) for f, n in (("task", 2), ("language", 3))}
+    assert read_noise(tree).shared is None  # type: ignore[union-attr]
+    for factor, drawn in effect.items():
+        dim = f"test_set_{factor}"
+        tree = edit(tree, **{f"{dim}_effect": (("chain", "draw", dim), drawn)})
+        tree = edit(tree, group="constant_data", **{f"{dim}_index": ("record", index[factor])})
+    noise = read_noise(tree)
+    assert noise is not None
+    parts = [effect[f].reshape(30, -1)[:, index[f]] for f in effect]
+    np.testing.assert_allclose(noise.shared, parts[0] + parts[1], rtol=1e-12)
+
+
 def test_the_population_sd_is_a_scaled_inverse_chi() -> None:
     arrays = read_arrays(make_tree(COMPLETE, chains=1, draws=N))
     scores = np.broadcast_to(np.array([1.0, 3.0, 4.0, 8.0, 9.0, 2.0, 7.0]), (N, 3, 7))
