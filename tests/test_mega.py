@@ -28,7 +28,7 @@ def records() -> Records:
 
 @pytest.fixture(scope="module")
 def additive(records: Records) -> Fit:
-    return fit(records, "additive", engine="numpyro", seed=0)
+    return fit(records, "additive", engine="numpyro", seed=0, chains=2)
 
 
 @pytest.fixture(scope="module")
