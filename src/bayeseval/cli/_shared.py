@@ -299,11 +299,11 @@ def with_reading(*, benchmark: Any = Source) -> Callable[[Command], Command]:
             reading = Reading(**{name: values.pop(name) for name in options})
             command(reading=reading, **values)
 
-        own = inspect.signature(command, eval_str=True).parameters
+        command_parameters = inspect.signature(command, eval_str=True).parameters
         parameters = [
             parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            for name in own
-            for parameter in (options.values() if name == "reading" else [own[name]])
+            for name in command_parameters
+            for parameter in (options.values() if name == "reading" else [command_parameters[name]])
         ]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {one.name: one.annotation for one in parameters}

@@ -377,10 +377,10 @@ def variant_name(label: str) -> str:
     import langcodes
     from langcodes.data_dicts import LANGUAGE_ALPHA3
 
-    one = resolve(label)
-    short = {three: two for two, three in LANGUAGE_ALPHA3.items()}.get(one.code, one.code)
-    script = one.script if one.script_given and not one.territory else None
-    full = langcodes.Language.make(language=short, script=script, territory=one.territory)
+    language = resolve(label)
+    short = {three: two for two, three in LANGUAGE_ALPHA3.items()}.get(language.code, language.code)
+    script = language.script if language.script_given and not language.territory else None
+    full = langcodes.Language.make(language=short, script=script, territory=language.territory)
     return full.display_name("en").removesuffix(_INDIVIDUAL)
 
 

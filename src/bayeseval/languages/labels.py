@@ -70,13 +70,13 @@ def same_language(
         From each text to the one label that it means; texts that mean none, or several, are
         left out.
     """
-    own = set(labels)
+    table_labels = set(labels)
     by_name: dict[str, list[str]] = defaultdict(list)
     by_language: dict[tuple[str, str, str | None], list[str]] = defaultdict(list)
     meaning: dict[str, str] = {}
     for label in labels:
         by_name[named.get(label, label).casefold()].append(label)
-    rest = [text for text in asked if text not in own]
+    rest = [text for text in asked if text not in table_labels]
     for label in labels if rest else ():
         one = understand(label)
         if one is not None:
@@ -94,7 +94,7 @@ def same_language(
 def unknown_labels(labels: Iterable[str], named: Iterable[str]) -> list[Note]:
     """Warn of labels that no registry of languages knows and that the user has not named.
 
-    A table that uses no registered label at all has labels of its own: that is a note.
+    Where no label of a table is registered, a single note says so instead.
 
     Parameters
     ----------

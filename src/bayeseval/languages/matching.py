@@ -202,8 +202,8 @@ def _remarks(mine: Language, other: Language, family: list[Language]) -> str:
     same = [one for one in family if one.standard == mine.standard]
     other_scripts = [one for one in same if one.script != other.script]
     if other_scripts and not mine.script_given:
-        there = f"{_listed(other_scripts)} {'is' if len(other_scripts) == 1 else 'are'} there too"
-        remarks.append(f"{other.script} is its usual script ({there})")
+        listed = f"{_listed(other_scripts)} {'is' if len(other_scripts) == 1 else 'are'} there too"
+        remarks.append(f"{other.script} is its usual script ({listed})")
     if mine.territory != other.territory:
         remarks.append(f"{mine.territory or other.territory} is ignored")
     return "; ".join(remarks)

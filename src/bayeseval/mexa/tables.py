@@ -117,7 +117,7 @@ def read_alignment(
 
 
 def _texts(table: RawTable, column: str, what: str) -> list[str]:
-    cells = clean_labels(table.columns[column], table=table, column=column, what=what).values
+    cells = clean_labels(table.columns[column], table=table, column=column, name=what).values
     return [cells[row] for row in range(len(cells))]
 
 
@@ -156,7 +156,7 @@ def _is_number(cell: object) -> bool:
 
 
 def _numbers(table: RawTable, name: str) -> Floats:
-    return parse_numbers(table.columns[name], table=table, column=name, what="the value")
+    return parse_numbers(table.columns[name], table=table, column=name, name="the value")
 
 
 def _counts(table: RawTable, name: str) -> Floats:

@@ -163,10 +163,10 @@ def read_results(detected: Detected, options: Options) -> Reading:
 
 def _readers(format: str | None) -> tuple[Reader, ...]:
     """Our readers, then those of other distributions, unless a format of ours is asked for."""
-    ours = [reader.name for reader in READERS]
-    if format in (*ours, TABLE):
+    own_formats = [reader.name for reader in READERS]
+    if format in (*own_formats, TABLE):
         return READERS
-    return (*READERS, *installed_readers([*ours, TABLE]))
+    return (*READERS, *installed_readers([*own_formats, TABLE]))
 
 
 def _reader_of(path: Path, readers: Sequence[Reader]) -> Reader | None:

@@ -307,10 +307,14 @@ def _scenario_arguments_language(value: Any) -> str | None:
 
 def _metric(config: Mapping[str, Any], result_id: str | None = None) -> str:
     """The metric's name, in the tool's own words where results are referred to in these."""
-    own = config.get("metric_name")
+    metric_name = config.get("metric_name")
     # Converters refer to results by the tool's own name: exact_match where the id is exact-match.
-    if isinstance(own, str) and own.strip() and own in (result_id or "").split(":"):
-        return own
+    if (
+        isinstance(metric_name, str)
+        and metric_name.strip()
+        and metric_name in (result_id or "").split(":")
+    ):
+        return metric_name
     for key in ("metric_id", "metric_name", "metric_kind"):
         name = config.get(key)
         if isinstance(name, str) and name.strip():

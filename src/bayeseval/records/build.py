@@ -359,9 +359,9 @@ def _refuse_half_replicates(
     for name in REPLICATES:
         if name not in codes:
             continue
-        having = np.zeros(len(tasks), dtype=np.bool_)
-        having[codes["task"][codes[name] >= 0]] = True
-        lacking = np.flatnonzero((codes[name] < 0) & having[codes["task"]])
+        with_replicates = np.zeros(len(tasks), dtype=np.bool_)
+        with_replicates[codes["task"][codes[name] >= 0]] = True
+        lacking = np.flatnonzero((codes[name] < 0) & with_replicates[codes["task"]])
         if not lacking.size:
             continue
         row = int(lacking[0])

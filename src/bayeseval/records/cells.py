@@ -56,7 +56,7 @@ def empty_cells(cells: Column) -> npt.NDArray[np.bool_]:
     return empty[codes]
 
 
-def clean_labels(cells: Column, *, table: RawTable, column: str, what: str) -> CleanLabels:
+def clean_labels(cells: Column, *, table: RawTable, column: str, name: str) -> CleanLabels:
     """Turn a column's cells into labels.
 
     Whole numbers become their digits (a task or seed may be called 1).
@@ -74,7 +74,7 @@ def clean_labels(cells: Column, *, table: RawTable, column: str, what: str) -> C
         text, problem = _label(value)
         if problem:
             rows = np.flatnonzero(codes == position)
-            raise InputError(f"{table.at(int(rows[0]), column)}: {what} {problem}")
+            raise InputError(f"{table.at(int(rows[0]), column)}: {name} {problem}")
         label = unicodedata.normalize("NFC", text).strip()
         if text != text.strip():
             stripped.append(text)
@@ -105,7 +105,7 @@ def _factorise(cells: Column) -> tuple[npt.NDArray[np.intp], list[Any]]:
 
 
 def _label(value: Any) -> tuple[str, str]:
-    """The label as text, and what is wrong with it (or an empty string)."""
+    """The label as text, and the problem with it (or an empty string)."""
     if value is None:
         return "", "is missing"
     if isinstance(value, str):
@@ -137,7 +137,7 @@ def look_alikes(labels: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 
 
 def parse_numbers(
-    cells: Column, *, table: RawTable, column: str, what: str
+    cells: Column, *, table: RawTable, column: str, name: str
 ) -> npt.NDArray[np.float64]:
     """Turn a column's cells into finite numbers; NaN stands for an empty cell only.
 
@@ -160,7 +160,7 @@ def parse_numbers(
     if bad.size:
         first = int(bad[0])
         others = f"; {counted(int(bad.size), 'such cell')} in the file" if bad.size > 1 else ""
-        raise InputError(f"{table.at(first, column)}: {what} {_explain(cells[first])}{others}")
+        raise InputError(f"{table.at(first, column)}: {name} {_explain(cells[first])}{others}")
     numbers[~filled] = np.nan
     # -0.0 and 0.0 are the same score and must hash alike.
     return numbers + 0.0

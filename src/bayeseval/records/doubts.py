@@ -143,11 +143,11 @@ def same_models(
         rows = order[starts[code] : starts[code + 1]]
         if len(rows) < _MIN_SCORES:
             continue
-        own = scores[rows]
-        if np.ptp(own) == 0.0:
-            constant.append(f"{label} ({len(rows)} times {own[0]:g})")
+        model_scores = scores[rows]
+        if np.ptp(model_scores) == 0.0:
+            constant.append(f"{label} ({len(rows)} times {model_scores[0]:g})")
         else:
-            with_same_scores[cells[rows].tobytes() + own.tobytes()].append(label)
+            with_same_scores[cells[rows].tobytes() + model_scores.tobytes()].append(label)
     warnings = []
     if constant and np.ptp(scores) > 0.0:
         warnings.append(

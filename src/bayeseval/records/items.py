@@ -115,8 +115,8 @@ def item_variance(records: Records, cells: CellTable) -> ItemVariance | None:
     for task in np.unique(task_of_row):
         rows = np.flatnonzero(task_of_row == task)
         used, local = np.unique(cell[rows], return_inverse=True)
-        _, own = np.unique(item[rows], return_inverse=True)
-        products, shared = _products(local, own, centred[rows])
+        _, item_in_task = np.unique(item[rows], return_inverse=True)
+        products, shared = _products(local, item_in_task, centred[rows])
         language, model = cells.codes["language"][used], cells.codes["model"][used]
         parts[:, task] = _split(products, shared, language, model)
     for array in (se, parts):

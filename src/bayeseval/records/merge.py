@@ -55,10 +55,10 @@ def merge(parts: Sequence[Records]) -> Records:
     language_names: dict[str, str] = {}
     for part in parts:
         frame = part.portable()
-        ours = frame["language"].map(
+        merged_labels = frame["language"].map(
             {one: labels[part.name, one] for one in set(frame["language"])}
         )
-        raw = raw_from_frame(frame.assign(language=ours), part.name)
+        raw = raw_from_frame(frame.assign(language=merged_labels), part.name)
         tables.append(replace(raw, dropped=part.report.dropped))
         notes += [_prefixed(part.name, note) for note in part.report.remarks]
         for code, text in part.language_names.items():

@@ -89,14 +89,16 @@ def units_in_table(
     unset = np.full(len(tasks), np.nan)
     upper = bounds.get("scale_max", unset)
     lower = bounds.get("scale_min", unset)
-    both = all(name in part.numbers for part in stack.parts for name in ("scale_min", "scale_max"))
+    has_both = all(
+        name in part.numbers for part in stack.parts for name in ("scale_min", "scale_max")
+    )
     units: dict[str, Units] = {}
     assumed: list[str] = []
     for code, name in enumerate(tasks):
         low, high = lower[code], upper[code]
-        if not both and np.isnan(low) and np.isnan(high):
+        if not has_both and np.isnan(low) and np.isnan(high):
             continue
-        if not both and np.isnan(low) and (stack.numbers["score"][task == code] >= 0).all():
+        if not has_both and np.isnan(low) and (stack.numbers["score"][task == code] >= 0).all():
             low = 0.0
             assumed.append(name)
         units[name] = Units(

@@ -161,7 +161,7 @@ def _positions(records: Records, table: RawTable, factor: str) -> Index:
             "common pairs are a table with the columns language and task"
         )
     column = table.columns[factor]
-    labels = clean_labels(column, table=table, column=factor, what=factor).values
+    labels = clean_labels(column, table=table, column=factor, name=factor).values
     levels = records.coords[factor]
     meant = {label: label for label in levels}
     named = records.language_names if factor == "language" else {}

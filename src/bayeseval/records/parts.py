@@ -87,14 +87,14 @@ class _PartReader:
         if theirs is None:
             return False
         cells = self.table.columns[theirs]
-        # Of a table whose rows were all dropped, nothing can be said: the column stands.
+        # Without any rows left, the column cannot be called empty.
         return not len(cells) or not empty_cells(cells).all()
 
     def labels(self, our: str, *, rows: npt.NDArray[np.bool_] | None = None) -> Coded:
         theirs = self.columns.ours[our]
         self.used[our] = theirs
         table = self.table if rows is None else self.table.take(rows)
-        clean = clean_labels(table.columns[theirs], table=table, column=theirs, what=our)
+        clean = clean_labels(table.columns[theirs], table=table, column=theirs, name=our)
         if clean.stripped:
             self.notes.append(
                 f"blanks stripped from {counted(len(clean.stripped), our + ' label')}:"
@@ -110,7 +110,7 @@ class _PartReader:
     def numbers(self, our: str) -> npt.NDArray[np.float64]:
         theirs = self.columns.ours[our]
         self.used[our] = theirs
-        return parse_numbers(self.table.columns[theirs], table=self.table, column=theirs, what=our)
+        return parse_numbers(self.table.columns[theirs], table=self.table, column=theirs, name=our)
 
     def keep(
         self, mask: npt.NDArray[np.bool_], *, reason: str, labels: Coded | None = None

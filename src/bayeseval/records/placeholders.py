@@ -106,9 +106,9 @@ def _is_declared(value: float, units: Units | None) -> bool:
     return units.upper is not None and units.upper >= value
 
 
-def _is_alone(value: float, scores: Scores, own: npt.NDArray[np.bool_]) -> bool:
+def _is_alone(value: float, scores: Scores, in_task: npt.NDArray[np.bool_]) -> bool:
     """Whether the other scores of the task, or else of the table, leave no room for it."""
-    others = scores[own & (scores != value)]
+    others = scores[in_task & (scores != value)]
     others = others if others.size else scores[scores != value]
     if not others.size:
         return False

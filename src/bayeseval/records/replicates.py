@@ -365,8 +365,8 @@ class _Columns:
 
     def _given(self, name: str) -> tuple[Ints, Floats]:
         values = self._records.numbers(name)
-        there = np.isfinite(values)
-        return self._cell[there], values[there]
+        is_given = np.isfinite(values)
+        return self._cell[is_given], values[is_given]
 
     def smallest(self, name: str) -> Floats:
         """The smallest value given in each cell; NaN where there is none."""
@@ -453,9 +453,9 @@ def _with_summary(
 ) -> Stratum:
     """Standard deviations given as such, where the rows have no replicates of their own."""
     sd = column.root_mean_square(name)
-    both = np.isfinite(sd) & by_rows
-    if both.any():
-        notes.append(f"{name} not used in {counted(int(both.sum()), 'cell')} that have {what}")
+    doubled = np.isfinite(sd) & by_rows
+    if doubled.any():
+        notes.append(f"{name} not used in {counted(int(doubled.sum()), 'cell')} that have {what}")
     use = np.isfinite(sd) & ~by_rows
     exact = use & np.isnan(replicates)
     if exact.any():

@@ -97,13 +97,13 @@ def resolve_units(
                 f" (tasks: {shorten(tasks, limit=15)})"
             )
     stated = stated_units(tasks, declared, in_table)
-    own = {
+    by_task = {
         name: stated.get(name) or _guess(scores[task == code]) for code, name in enumerate(tasks)
     }
     # A task that no model solves takes the scale of the others, when they share one.
-    scales = {u for u in own.values() if u and u.lower is not None and u.upper is not None}
+    scales = {u for u in by_task.values() if u and u.lower is not None and u.upper is not None}
     unsolved = next(iter(scales)) if len(scales) == 1 else Units()
-    units = {name: bounds or unsolved for name, bounds in own.items()}
+    units = {name: bounds or unsolved for name, bounds in by_task.items()}
     guesses: dict[Units, list[str]] = {}
     for name in tasks:
         if name not in stated:

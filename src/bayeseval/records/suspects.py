@@ -116,7 +116,7 @@ def diverged_runs(
     seeds: Ints,
     where: Callable[[int], str],
 ) -> list[DivergedRun]:
-    """Seeds that fell apart: F1 = 0 beside 80s.
+    """Find seeds that diverged, such as one with an F1 of 0 where others have 80.
 
     The rule, for each cell with at least two seeds and each seed's mean score x_s: the
     seed is diverged when x_s is below half of the reference c and more than 10 spreads

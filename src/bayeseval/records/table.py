@@ -357,9 +357,9 @@ class Records:
         for task in sorted(self._units):
             bounds = self._units[task]
             _feed(digest.update, task, repr(bounds.lower), repr(bounds.upper))
-        own = _own_datasets(self._frame)
+        default = _default_datasets(self._frame)
         for task in sorted(self._datasets):
-            if self._datasets[task] != own[task]:
+            if self._datasets[task] != default[task]:
                 _feed(digest.update, "dataset", task, self._datasets[task])
         return digest.hexdigest()
 
@@ -424,7 +424,7 @@ def _float_bytes(values: npt.NDArray[np.float64]) -> bytes:
     return canonical.astype("<f8").tobytes()
 
 
-def _own_datasets(frame: pd.DataFrame) -> dict[str, str]:
+def _default_datasets(frame: pd.DataFrame) -> dict[str, str]:
     """Dataset of every task by the column of that name, else by the task's own name."""
     tasks = [str(task) for task in frame["task"].unique()]
     if "dataset" in frame:
@@ -434,14 +434,14 @@ def _own_datasets(frame: pd.DataFrame) -> dict[str, str]:
 
 
 def _datasets(parts: Assembled, given: Mapping[str, str], *, name: str) -> dict[str, str]:
-    own = _own_datasets(parts.frame)
+    default = _default_datasets(parts.frame)
     for task in given:
-        if task not in own:
+        if task not in default:
             raise InputError(
                 f"{name}: datasets names the task {task!r}, which the table lacks"
-                f"{did_you_mean(task, own)} (tasks: {', '.join(sorted(own))})"
+                f"{did_you_mean(task, default)} (tasks: {', '.join(sorted(default))})"
             )
-    return own | dict(given)
+    return default | dict(given)
 
 
 @contextlib.contextmanager
