@@ -119,7 +119,13 @@ class Checks(Result):
         return cls(table.rename(columns={"name": "check"}), details)
 
     def status(self, check: str) -> str:
-        """Outcome of one check."""
+        """Outcome of one check.
+
+        Examples
+        --------
+        >>> checks.status("calibration") in ("pass", "warn", "fail")
+        True
+        """
         return str(self.table.set_index("check")["status"][check])
 
     @property
@@ -138,6 +144,11 @@ class Checks(Result):
         -------
         str
             What ``print`` shows.
+
+        Examples
+        --------
+        >>> checks.summary().splitlines()[0]
+        'Model checks: ...'
         """
         from bayeseval.checks.words import format_checks
 
@@ -178,6 +189,11 @@ class Checks(Result):
         -------
         dict of str to matplotlib.figure.Figure
             ``checks``.
+
+        Examples
+        --------
+        >>> list(checks.figures())
+        ['checks']
         """
         return {"checks": self.plot()}
 

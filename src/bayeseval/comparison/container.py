@@ -88,6 +88,12 @@ class Comparison(Result):
         ------
         InputError
             If the folder holds something else or cannot be written.
+
+        Examples
+        --------
+        >>> folder = comparison.save("results/comparison", figures=False)
+        >>> sorted(path.name for path in (folder / "tables").iterdir())
+        ['comparison.csv', 'k_hats.csv', 'moves.csv', 'pointwise.csv', 'routes.csv']
         """
         from bayeseval.comparison.report import write_comparison
 
@@ -137,6 +143,11 @@ class Comparison(Result):
         -------
         str
             What ``print`` shows.
+
+        Examples
+        --------
+        >>> comparison.summary().splitlines()[0]
+        'Expected log predictive density (elpd), one record left out at a time (higher is better)'
         """
         from bayeseval.comparison.report import format_comparison
 
@@ -180,6 +191,11 @@ class Comparison(Result):
         -------
         dict of str to matplotlib.figure.Figure
             ``comparison``.
+
+        Examples
+        --------
+        >>> list(comparison.figures())
+        ['comparison']
         """
         return {"comparison": self.plot()}
 

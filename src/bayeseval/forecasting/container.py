@@ -79,6 +79,11 @@ class Forecast(Result):
         -------
         str
             What ``print`` shows.
+
+        Examples
+        --------
+        >>> forecast.summary().splitlines()[3]
+        'Forecast potential, score points (2 languages without records)'
         """
         from bayeseval.forecasting.report import format_forecast
 
@@ -93,7 +98,31 @@ class Forecast(Result):
         )
 
     def save(self, folder: str | Path, *, figures: Figures = True) -> Path:
-        """Add tables and figures (or ``figures="pdf"``) to the result folder of the fit."""
+        """Add the tables and figures to the result folder of the fit.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The result folder; its other files stay as they are.
+        figures : bool, str or sequence of str
+            Whether to draw the figures, or in which formats ("pdf", "png,svg").
+
+        Returns
+        -------
+        Path
+            The folder.
+
+        Raises
+        ------
+        InputError
+            If it is not a result folder or cannot be written.
+
+        Examples
+        --------
+        >>> folder = forecast.save(forecast.fit.save("results/new", figures=False), figures=False)
+        >>> (folder / "tables" / "forecast.csv").is_file()
+        True
+        """
         from bayeseval.forecasting.report import write_forecast
 
         formats = figure_formats(figures)
@@ -170,6 +199,11 @@ class Forecast(Result):
         -------
         dict of str to matplotlib.figure.Figure
             ``forecast``, ``forecast_by_script`` and, where places are known, ``forecast_map``.
+
+        Examples
+        --------
+        >>> list(forecast.figures())[:2]
+        ['forecast', 'forecast_by_script']
         """
         from bayeseval.forecasting.report import script_figure
 

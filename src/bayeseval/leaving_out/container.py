@@ -95,6 +95,12 @@ class Sensitivity(Result):
         ------
         InputError
             If the folder holds something else or cannot be written.
+
+        Examples
+        --------
+        >>> folder = sensitivity.save("results/without", figures=False)
+        >>> sorted(path.name for path in (folder / "tables").iterdir())
+        ['moves.csv', 'sensitivity.csv']
         """
         from bayeseval.leaving_out.report import write_sensitivity
 
@@ -151,6 +157,11 @@ class Sensitivity(Result):
         -------
         str
             What ``print`` shows.
+
+        Examples
+        --------
+        >>> sensitivity.summary().splitlines()[0]
+        'Refits against the fit to all records: ...'
         """
         from bayeseval.leaving_out.report import format_sensitivity
 
@@ -208,6 +219,11 @@ class Sensitivity(Result):
         -------
         dict of str to matplotlib.figure.Figure
             ``sensitivity``; empty for point estimates.
+
+        Examples
+        --------
+        >>> list(sensitivity.figures())
+        ['sensitivity']
         """
         return {"sensitivity": self.plot()} if self._is_posterior() else {}
 

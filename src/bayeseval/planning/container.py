@@ -73,6 +73,14 @@ class Costs:
             What is not known of it counts once.
         test_size : float, optional
             Items in a test set of the present size.
+
+        Examples
+        --------
+        >>> import bayeseval as be
+        >>> from bayeseval.estimands.plan_variances import Study
+        >>> study = Study(seeds=2.0, items=1.0, languages=10.0, tasks=3.0)
+        >>> be.Costs(seed=10.0, item=0.5).of(study)
+        90.0
         """
         seeds = 1.0 if math.isnan(study.seeds) else study.seeds
         items = (1.0 if math.isnan(study.items) else study.items) * (test_size or 1.0)
@@ -146,6 +154,12 @@ class Plan(Result):
         ------
         InputError
             If it is not a result folder or cannot be written.
+
+        Examples
+        --------
+        >>> folder = plan.save(fit.save("results/planned", figures=False), figures=False)
+        >>> (folder / "tables" / "plan.csv").is_file()
+        True
         """
         from bayeseval.planning.report import write_plan
 
@@ -197,6 +211,11 @@ class Plan(Result):
         -------
         dict of str to matplotlib.figure.Figure
             ``plan``.
+
+        Examples
+        --------
+        >>> list(plan.figures())
+        ['plan']
         """
         return {"plan": self.plot()}
 
@@ -223,6 +242,11 @@ class Plan(Result):
         -------
         str
             What ``print`` shows.
+
+        Examples
+        --------
+        >>> plan.summary().splitlines()[0]
+        'table, model additive, engine marginal'
         """
         from bayeseval.planning.report import format_plan
 

@@ -160,6 +160,15 @@ def simulate(
         If the shape is too small, an sd is unknown or negative, no connected table with
         that share of cells was found, replicates are requested without a normal
         likelihood, or the spec has covariates.
+
+    Examples
+    --------
+    >>> import bayeseval as be
+    >>> simulation = be.simulate("additive", n_languages=6, n_tasks=3, n_models=4, seed=1)
+    >>> simulation.records
+    <Records 'simulated-additive': 50 records, 4 models, 6 languages, 3 tasks>
+    >>> simulation.potential.shape
+    (6, 3)
     """
     model = load_spec(spec)
     if model.covariates:
