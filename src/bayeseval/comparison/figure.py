@@ -54,7 +54,7 @@ def comparison_figure(
     Parameters
     ----------
     table, moves : pandas.DataFrame
-        Of :class:`bayeseval.compare.Comparison`.
+        Of :class:`bayeseval.comparison.container.Comparison`.
     by : str
         What was left out at a time.
     subtitle : str

@@ -39,7 +39,7 @@ __all__ = ["Noise", "Replicates", "Source", "build_noise", "note_of_upper_bounds
 
 # Samplers draw the cells' log sds directly where these differ clearly, and unit-scale
 # offsets otherwise. The criterion is the variance of the observed log sds within models
-# over that of their errors, as for effects (`forms`).
+# over that of their errors, as for effects (:mod:`bayeseval.design.forms`).
 _CENTRED_F = 3.0
 
 # Replicates that are all equal (greedy decoding, a coarse metric) have no log sd. Their sd

@@ -263,8 +263,8 @@ def format_forecast(
     Parameters
     ----------
     table, check, covariate, subtitle, notes, languages, unit
-        Of :class:`bayeseval.forecast.Forecast`; all rows of `languages` are shown, or the
-        ends of the table.
+        Of :class:`bayeseval.forecasting.container.Forecast`; all rows of `languages` are shown,
+        or the ends of the table.
     """
     new = table[~table["observed"]]
     percent = 100 * float(table["ci_prob"].iloc[0])

@@ -189,7 +189,7 @@ def sensitivity_sentences(table: pd.DataFrame) -> list[str]:
     Parameters
     ----------
     table : pandas.DataFrame
-        Of :class:`bayeseval.sensitivity.Sensitivity`.
+        Of :class:`bayeseval.leaving_out.container.Sensitivity`.
     """
     sentences = []
     for label, part in _blocks(table):
@@ -309,7 +309,7 @@ def sensitivity_figure(
     moves : pandas.DataFrame
         ``quantity``, ``level``, ``median_before``, ``median_after`` of every refit.
     table : pandas.DataFrame
-        Of :class:`bayeseval.sensitivity.Sensitivity`.
+        Of :class:`bayeseval.leaving_out.container.Sensitivity`.
     subtitle, gate_status : str
         Which fit, and whether it converged.
     language_names : mapping of str to str, optional

@@ -251,7 +251,7 @@ def format_plan(
     Parameters
     ----------
     table : pandas.DataFrame
-        Of :class:`bayeseval.plan.Plan`.
+        Of :class:`bayeseval.planning.container.Plan`.
     rows : sequence of int
         The rows to show, in order.
     sentence : str
