@@ -153,11 +153,11 @@ def test_components_by_model_are_what_a_loop_says() -> None:
 
 def test_two_given_errors_of_a_test_set_add_up_by_model() -> None:
     tree = make_tree(COMPLETE, chains=1, draws=2)
-    boot = np.linspace(0.5, 2.0, len(COMPLETE))
+    boot = np.linspace(0.1, 2.0, len(COMPLETE))
     # The second model has no bootstraps, the third has neither.
     model = tree["constant_data"]["model_index"].to_numpy()
     boot[model > 0] = np.nan
-    se = np.where(model == 2, np.nan, np.linspace(1.0, 3.0, len(COMPLETE)))
+    se = np.where(model == 2, np.nan, np.linspace(0.1, 3.0, len(COMPLETE)))
     tree = edit(tree, group="constant_data", boot_sd=("record", boot), se_sd=("record", se))
     found = read_plan_variances(tree, fixed=(), seed=0).test_set
     assert found is not None

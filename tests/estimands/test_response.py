@@ -174,9 +174,12 @@ def test_replicated_scores_have_mean_and_spread_of_the_likelihood(likelihood: st
 
 
 def test_components_are_on_the_logit_scale_and_say_what_residual_there_is() -> None:
-    plain = variance_components(read_arrays(tree_of(likelihood="logit_normal")))
+    tree = tree_of(likelihood="logit_normal")
+    # Scores at the bounds have no logit: they are moved inwards.
+    tree["observed_data"]["score"].values[[0, 5]] = 0.0, 100.0
+    arrays = read_arrays(tree)
+    plain = variance_components(arrays)
     assert plain.labels == ("language", "task", "model", "residual")
-    arrays = read_arrays(tree_of(likelihood="logit_normal"))
     np.testing.assert_array_equal(plain.sd[:, -1], arrays.residual_sd[:, 0])
     share = np.clip(arrays.score / 100.0, 0.005, 0.995)
     residual = special.logit(share) - linear_predictor(arrays)
