@@ -115,6 +115,18 @@ def test_language_potential_is_the_mean_over_all_tasks() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("population", ["observed", "models"])
+def test_blocks_of_draws_do_not_change_the_numbers(population: str) -> None:
+    spec = {"interactions": ["model:language"], "population": population}
+    arrays = read_arrays(tree_of(draws=12, likelihood="beta", **spec))
+    whole = infer(expected_scores(arrays, seed=0))
+    blocks = expected_scores(arrays, seed=0, max_bytes=1)
+    assert len(list(blocks.blocks())) == 12
+    cut = infer(blocks)
+    for name in ("standardised_score", "prr", "cv_prr_constant_gap", "language_potential"):
+        np.testing.assert_allclose(getattr(cut, name), getattr(whole, name), rtol=1e-12)
+
+
 def test_expected_scores_and_ratios_are_on_the_response_scale() -> None:
     tree = tree_of(likelihood={"t0": "normal", "t1": "beta_binomial", "t2": "beta"}, chance=True)
     arrays = read_arrays(tree)
