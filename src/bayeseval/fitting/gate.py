@@ -275,18 +275,18 @@ def warn_of_gates(gates: Mapping[str, Gate], *, stacklevel: int) -> None:
     ConvergenceWarning
         What failed, and what to do.
     """
-    found = [
+    failed_fits = [
         f"{name}: {', '.join(_failures(gate))}" if name else ", ".join(_failures(gate))
         for name, gate in gates.items()
         if gate.status == "fail"
     ]
-    if not found:
+    if not failed_fits:
         return
-    rest = len(found) - _MOST_NAMED
+    rest = len(failed_fits) - _MOST_NAMED
     more = [f"and {rest} more fit{'s' * (rest > 1)}"] if rest > 0 else []
     warnings.warn(
         f"the convergence gate failed, do not rely on these results: "
-        f"{'; '.join(found[:_MOST_NAMED] + more)}. "
+        f"{'; '.join(failed_fits[:_MOST_NAMED] + more)}. "
         "Fit again with more draws, or with a simpler model.",
         ConvergenceWarning,
         stacklevel=stacklevel + 1,

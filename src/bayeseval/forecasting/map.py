@@ -70,8 +70,8 @@ def place(labels: Iterable[str]) -> pd.DataFrame:
         not understood or its language has no place.
     """
     codes = [getattr(understand(label), "standard", "") for label in labels]
-    found = [places().get(code, (np.nan, np.nan)) for code in codes]
-    return pd.DataFrame(found, columns=["latitude", "longitude"], dtype=float)
+    coordinates = [places().get(code, (np.nan, np.nan)) for code in codes]
+    return pd.DataFrame(coordinates, columns=["latitude", "longitude"], dtype=float)
 
 
 @lru_cache(maxsize=1)

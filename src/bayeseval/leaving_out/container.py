@@ -256,10 +256,10 @@ def identity(
 ) -> dict[str, Any]:
     """What makes two analyses the same: that of the fit to all records, and what is left out."""
     dropped = "|".join(sorted(set(asked)))
-    said = f"{run['spec_hash']}{run['engine']}{dropped}{_sorted(groups) or ''}"
+    content = f"{run['spec_hash']}{run['engine']}{dropped}{_sorted(groups) or ''}"
     return {
         "data_hash": run["data_hash"],
-        "spec_hash": hashlib.sha256(said.encode()).hexdigest(),
+        "spec_hash": hashlib.sha256(content.encode()).hexdigest(),
         "engine": "sensitivity",
         "seed": run["seed"],
         "pairs_hash": run["pairs_hash"],

@@ -199,12 +199,14 @@ def sensitivity_sentences(table: pd.DataFrame) -> list[str]:
             rows = done[(done["quantity"] == quantity) & done["kendall"].notna()]
             if len(rows):
                 sentences.append(
-                    _one(rows.iloc[0], words) if what in _SEVERAL else _all(rows, what, words)
+                    _refit_sentence(rows.iloc[0], words)
+                    if what in _SEVERAL
+                    else _factor_sentence(rows, what, words)
                 )
         for row in part[part["status"].isin(_FAILED)].to_dict("records"):
-            said = str(row["reason"]).rstrip(".")
+            reason_text = str(row["reason"]).rstrip(".")
             hint = " Name one of them in the group as well." if what == "group" else ""
-            sentences.append(f"Without {row['without']} there is no fit: {said}.{hint}")
+            sentences.append(f"Without {row['without']} there is no fit: {reason_text}.{hint}")
         failed = sorted(set(part.loc[part["status"] == "gate failed", "without"]))
         if failed:
             sentences.append(f"Not converged, do not rely on: without {', '.join(failed)}.")
@@ -258,7 +260,7 @@ def _order_kept(rows: pd.DataFrame, words: str) -> str:
     )
 
 
-def _one(row: pd.Series, words: str) -> str:
+def _refit_sentence(row: pd.Series, words: str) -> str:
     text = f"Without {row['without']} ({counted(row['n_dropped'], 'record')}), "
     if np.isnan(row["n_rank_changes"]):
         return (
@@ -273,7 +275,7 @@ def _one(row: pd.Series, words: str) -> str:
     return f"{text}; largest rank changes: {row['moved']}."
 
 
-def _all(rows: pd.DataFrame, what: str, words: str) -> str:
+def _factor_sentence(rows: pd.DataFrame, what: str, words: str) -> str:
     worst = rows.iloc[int(rows["kendall"].argmin())]
     text = f"Without any one {what}, {_order_kept(rows, words)}"
     if worst["moved"]:

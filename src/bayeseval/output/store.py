@@ -126,7 +126,9 @@ def _check_target(folder: str | Path, target: Path, run: Mapping[str, Any], *, f
         raise InputError(f"{error}; {_WAY_OUT}") from error
     differing = [key for key in RUN_ID if key in run and previous.get(key) != run[key]]
     if differing:
-        theirs, ours = (", ".join(_said(key, one) for key in differing) for one in (previous, run))
+        theirs, ours = (
+            ", ".join(_identity_text(key, one) for key in differing) for one in (previous, run)
+        )
         raise InputError(f"{folder} holds a run with {theirs}, this one has {ours}; {_WAY_OUT}")
 
 
@@ -347,7 +349,7 @@ def _is_absent(target: Path) -> bool:
     return not target.exists() or not any(target.iterdir())
 
 
-def _said(key: str, run: Mapping[str, Any]) -> str:
+def _identity_text(key: str, run: Mapping[str, Any]) -> str:
     value = run.get(key)
     # None is a margin that was not given; anything else was not written down.
     text = ("default" if key == "margin" else "unknown") if value is None else str(value)
@@ -382,9 +384,9 @@ def _siblings(target: Path, kind: str) -> list[Path]:
     pattern = re.compile(re.escape(f".{target.name}.{kind}-") + r"\d+-[0-9a-f]{8}")
     if not target.parent.is_dir():
         return []
-    found = [path for path in target.parent.iterdir() if pattern.fullmatch(path.name)]
+    siblings = [path for path in target.parent.iterdir() if pattern.fullmatch(path.name)]
     return sorted(
-        (path for path in found if path.is_dir()), key=lambda p: p.lstat().st_mtime, reverse=True
+        (path for path in siblings if path.is_dir()), key=lambda p: p.lstat().st_mtime, reverse=True
     )
 
 

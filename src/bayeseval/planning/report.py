@@ -225,15 +225,15 @@ def _line(axes: Axes, part: pd.DataFrame, facet: str, target: float | None, unit
     _log_axis(axes, "x", facet, x)
 
 
-def _log_axis(axes: Axes, which: str, facet: str, values: np.ndarray) -> None:
+def _log_axis(axes: Axes, direction: str, facet: str, values: np.ndarray) -> None:
     from matplotlib.ticker import NullLocator
 
-    axis = axes.xaxis if which == "x" else axes.yaxis
-    (axes.set_xscale if which == "x" else axes.set_yscale)("log")
+    axis = axes.xaxis if direction == "x" else axes.yaxis
+    (axes.set_xscale if direction == "x" else axes.set_yscale)("log")
     axis.set_ticks(list(values), labels=[f"{value:g}" for value in values])
     axis.set_minor_locator(NullLocator())
     text = _FACETS[facet] + (" (1: as now)" if facet == "items" else "")
-    (axes.set_xlabel if which == "x" else axes.set_ylabel)(text)
+    (axes.set_xlabel if direction == "x" else axes.set_ylabel)(text)
 
 
 def format_plan(

@@ -273,7 +273,7 @@ def _around(
     return sorted({float(max(1, round(step * here))) for step in _STEPS})
 
 
-def _words(row: pd.Series, test_size: float | None) -> str:
+def _design(row: pd.Series, test_size: float | None) -> str:
     texts = []
     for facet in ("languages", "tasks", "seeds"):
         if not math.isnan(row[facet]):
@@ -319,12 +319,12 @@ def _sentence(
     limit = _limit(table, variances, exponent)
     if not wanted:
         row = table.iloc[0]
-        return f"Present design: {_words(row, test_size)}; {_precision(row, unit)}.{limit}"
+        return f"Present design: {_design(row, test_size)}; {_precision(row, unit)}.{limit}"
     goal = " and ".join(wanted)
     if best is not None:
         row = table.iloc[best]
         return (
-            f"Cheapest design with {goal}: {_words(row, test_size)}; {_precision(row, unit)}; "
+            f"Cheapest design with {goal}: {_design(row, test_size)}; {_precision(row, unit)}; "
             f"cost {row['cost']:g}."
         )
     grid = table[table["in_grid"]]
@@ -336,7 +336,7 @@ def _sentence(
         missing = target_probability - row["p_correct_mean"]
         short.append(f"{missing:.3g} below the target probability")
     return (
-        f"No design of the grid reaches {goal}. The most precise one is {_words(row, test_size)}; "
+        f"No design of the grid reaches {goal}. The most precise one is {_design(row, test_size)}; "
         f"{_precision(row, unit)}: {' and '.join(short)}.{limit}"
     )
 

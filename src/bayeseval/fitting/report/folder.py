@@ -106,8 +106,8 @@ def write_results(
     unit = score_unit(run.get("bounds"), exponent)
     tables = result_tables(tree, gate_status=status, ci_prob=ci_prob, language_names=language_names)
     writers: dict[str, Writer] = {POSTERIOR_FILE: partial(write_tree, tree), **_csv(tables)}
-    said = {**run, "ci_kind": names.CI_KIND, "ci_prob": ci_prob}
-    target = write_folder(folder, writers, run=said, force=force)
+    stored_run = {**run, "ci_kind": names.CI_KIND, "ci_prob": ci_prob}
+    target = write_folder(folder, writers, run=stored_run, force=force)
     checked: Mapping[str, pd.DataFrame] = {}
     options = ["checks=fit.checks"] if checks is not None else []
     if formats != figure_formats(True):

@@ -60,7 +60,7 @@ def ranking_sentences(ranking: pd.DataFrame, pairs: pd.DataFrame, *, unit: str =
     margin = float(pairs.attrs.get("margin", float("nan")))
     sentences = [f"{result}."]
     if len(ranking) > 2 and called.any():
-        sentences = [f"{result}.{_more_likely(ranking)}", _best(ranking), _tiers(ranking)]
+        sentences = [f"{result}.{_more_likely(ranking)}", _candidates(ranking), _tiers(ranking)]
         sentences.append(_by_chance(p, called))
     return [text for text in [*sentences, *_differences(own, margin, unit)] if text]
 
@@ -85,11 +85,11 @@ def main_result(ranking: pd.DataFrame, pairs: pd.DataFrame, *, most: int = _MOST
     if len(ranking) < 2 or np.isnan(p).any():
         return ""
     if len(ranking) == 2:
-        return _two(own.iloc[0])
-    return _ahead(ranking, own, np.maximum(p, 1.0 - p) >= CALLED, most)
+        return _two_models(own.iloc[0])
+    return _leader(ranking, own, np.maximum(p, 1.0 - p) >= CALLED, most)
 
 
-def _two(pair: pd.Series) -> str:
+def _two_models(pair: pd.Series) -> str:
     better, worse, p = pair["model_a"], pair["model_b"], float(pair["p_a_better"])
     if p < 0.5:
         better, worse, p = worse, better, 1.0 - p
@@ -97,7 +97,7 @@ def _two(pair: pd.Series) -> str:
     return order if p >= CALLED else f"The two models cannot be told apart: {order} only"
 
 
-def _ahead(ranking: pd.DataFrame, pairs: pd.DataFrame, called: np.ndarray, most: int) -> str:
+def _leader(ranking: pd.DataFrame, pairs: pd.DataFrame, called: np.ndarray, most: int) -> str:
     n = len(ranking)
     if not called.any():
         return (
@@ -132,7 +132,7 @@ def _more_likely(ranking: pd.DataFrame) -> str:
     )
 
 
-def _best(ranking: pd.DataFrame) -> str:
+def _candidates(ranking: pd.DataFrame) -> str:
     chosen = ranking["may_be_best"].fillna(False).astype(bool)
     several = [str(model) for model in ranking.loc[chosen, names.MODEL]]
     if len(several) < 2:
@@ -154,7 +154,7 @@ def _tiers(ranking: pd.DataFrame) -> str:
 
 def _by_chance(p: np.ndarray, called: np.ndarray) -> str:
     sure = np.maximum(p, 1.0 - p)[called]
-    expected = _wrong(sure)
+    expected = _expected_wrong(sure)
     n = int(called.sum())
     verb = "is" if n == 1 else "are"
     return (
@@ -163,7 +163,7 @@ def _by_chance(p: np.ndarray, called: np.ndarray) -> str:
     )
 
 
-def _wrong(sure: np.ndarray) -> str:
+def _expected_wrong(sure: np.ndarray) -> str:
     """Expected number of wrong calls, given the probability of each."""
     wrong = float((1.0 - sure).sum())
     return "fewer than 0.1" if wrong < 0.05 else f"about {number_text(wrong, 1)}"
@@ -257,7 +257,7 @@ def evenness_sentences(
     last = int(np.argmax(order))
     n = int(known.sum())
     size = f" ({called[last]})" if called else ""
-    wrong = _wrong(np.maximum(p, 1.0 - p)[known])
+    wrong = _expected_wrong(np.maximum(p, 1.0 - p)[known])
     return [
         f"{n} of {counted(len(p), 'pair')} of models {'differs' if n == 1 else 'differ'} in "
         f"evenness (probability at least {CALLED:g}); of these, {wrong} are expected to be wrong "

@@ -156,17 +156,18 @@ def _reasons(run: Mapping[str, Any]) -> list[str]:
 
 def _sampling(run: Mapping[str, Any]) -> list[str]:
     """Say in a line or two how the marginal engine went about it; nothing of other engines."""
-    said = run.get("sampling") or {}
+    sampler = run.get("sampling") or {}
     lines = []
-    if "path" in said:
-        way = "importance sampling" if said["path"] == "importance" else said["path"].upper()
-        lines.append(f"{INDENT}sds drawn by {way}: {said['path_reason']}")
-    if "log_marginal_likelihood" in said:
+    if "path" in sampler:
+        way = "importance sampling" if sampler["path"] == "importance" else sampler["path"].upper()
+        lines.append(f"{INDENT}sds drawn by {way}: {sampler['path_reason']}")
+    if "log_marginal_likelihood" in sampler:
         lines.append(
             wrapped(
-                f"log marginal likelihood {said['log_marginal_likelihood']:.3f} (Monte-Carlo error "
-                f"{said['log_marginal_likelihood_se']:.3f}); it depends on the priors, which by "
-                "default scale with the scores: compare models by bayeseval compare"
+                f"log marginal likelihood {sampler['log_marginal_likelihood']:.3f} "
+                f"(Monte-Carlo error {sampler['log_marginal_likelihood_se']:.3f}); it depends on "
+                "the priors, which by default scale with the scores: compare models by bayeseval "
+                "compare"
             )
         )
     return lines
