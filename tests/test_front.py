@@ -103,7 +103,10 @@ WRONG: dict[str, tuple[Callable[[pd.DataFrame, be.Fit], object], str]] = {
     "specs": (lambda df, fit: be.compare(df, 3), "or a list of these; got int"),
     "no specs": (lambda df, fit: be.compare(df, []), "a comparison needs a model"),
     "format": (lambda df, fit: be.load(df, format="lm-eval"), "is for files; this is a data frame"),
-    "metric": (lambda df, fit: be.load(df, metric="acc"), "metric is for results of an evaluation"),
+    "metric": (
+        lambda df, fit: be.load(df, metric="acc"),
+        r"metric= \(--metric\) is for results of",
+    ),
     "drop": (lambda df, fit: be.sensitivity(df, drop=3), "or a list of these; got 3"),
     "plan of no fit": (lambda df, fit: be.plan(df), "the first argument is a Fit, .* DataFrame"),
     "forecast of no fit": (lambda df, fit: be.forecast("x"), "the first argument is a Fit, .* str"),
