@@ -11,6 +11,7 @@ release = version = bayeseval.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc"]
 myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3  # links such as model.md#priors
 exclude_patterns = ["_build"]
 
 html_theme = "alabaster"

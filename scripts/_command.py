@@ -1,4 +1,4 @@
-"""What the scripts share: run a command of the package, or say how to install it."""
+"""Shared by the scripts: run a command of the package, or explain how to install it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["run"]
 
 
 def run(command: str) -> int:
-    """Run `bayeseval command ARGS`; 2 when the package is not installed."""
+    """Run `bayeseval command ARGS`; return 2 if the package is not installed."""
     if find_spec("bayeseval") is None:
         print(
             "error: bayeseval is not installed for this Python; run `make fit`, "

@@ -12,7 +12,7 @@ _ROLE = re.compile(r":[a-z:]+:`~?([^`]*)`")
 
 
 def with_modules(page: str, package: Path) -> str:
-    """The page with the table of the modules as they are.
+    """Return the page with a module table that matches the package.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
-"""Make or update the virtual environment that the Makefile works in.
+"""Create or update the virtual environment that the Makefile uses.
 
     python3 scripts/bootstrap.py --venv .venv [--extra test ...]
 
-It runs before anything is installed, so it needs the standard library only. A
-stamp inside the environment says what was installed, from which files and by
-which Python; it is written last, so an interrupted installation is started over
-and a finished one costs nothing.
+The script runs before anything is installed, so it needs the standard library only.
+A stamp file inside the environment records what was installed, from which files and by
+which Python. It is written last, so an interrupted installation is repeated and a
+finished one is not.
 """
 
 import argparse
@@ -22,10 +22,10 @@ from typing import Any
 
 LEAST = (3, 11)
 if sys.version_info < LEAST:
-    # Before the first signature, whose types an older Python cannot read.
+    # Before the first function, because an older Python cannot read the types of its signature.
     sys.exit(
         f"error: bayeseval needs Python {LEAST[0]}.{LEAST[1]} or later and {sys.executable} is "
-        f"{platform.python_version()}; name another one, for example: make fit PYTHON=python3.13"
+        f"{platform.python_version()}; choose another one, for example: make fit PYTHON=python3.13"
     )
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,12 +33,12 @@ STAMP = ".bayeseval-install.json"
 
 
 class BootstrapError(Exception):
-    """A reason not to go on, in one line."""
+    """The reason why the script stops, in one line."""
 
 
 def main() -> None:
-    """Parse the arguments, do what is missing, end with one line on failure."""
-    parser = argparse.ArgumentParser(description="Make or update the virtual environment.")
+    """Parse the arguments and bootstrap; a failure is reported in one line."""
+    parser = argparse.ArgumentParser(description="Create or update the virtual environment.")
     parser.add_argument("--venv", type=Path, default=Path(".venv"))
     parser.add_argument("--extra", action="append", default=[], help="may be given several times")
     arguments = parser.parse_args()
@@ -49,13 +49,13 @@ def main() -> None:
 
 
 def bootstrap(venv: Path, extras: set[str]) -> None:
-    """Bring `venv` to hold this checkout and at least `extras`.
+    """Install this checkout and at least `extras` in `venv`, creating it if needed.
 
     Raises
     ------
     BootstrapError
-        If Python cannot make environments, `venv` is another kind of folder, or
-        the installation fails.
+        If Python cannot create environments, `venv` is not an environment, or the
+        installation fails.
     """
     wanted = fingerprint()
     stamp = read_stamp(venv)
@@ -66,7 +66,7 @@ def bootstrap(venv: Path, extras: set[str]) -> None:
     if not usable or not has_pip(venv):
         make_venv(venv)
         stamp = {}
-    # What was asked for once stays, so that `make fit` after `make test` keeps the tests' tools.
+    # Extras that were installed before remain: `make fit` after `make test` keeps the tests' tools.
     extras = extras | set(stamp.get("extras", []))
     install(venv, extras)
     write_stamp(venv, {"fingerprint": wanted, "extras": sorted(extras)})
@@ -78,7 +78,7 @@ def constraints() -> Path:
 
 
 def fingerprint() -> str:
-    """Hash of all that decides what gets installed."""
+    """Hash of everything that determines what is installed."""
     digest = hashlib.sha256(f"{platform.python_version()} {ROOT}".encode())
     for path in (ROOT / "pyproject.toml", constraints()):
         digest.update(path.read_bytes())
@@ -86,38 +86,38 @@ def fingerprint() -> str:
 
 
 def read_stamp(venv: Path) -> dict[str, Any]:
-    """Return what the stamp says, or nothing when there is none."""
+    """Return the content of the stamp; an empty dict if there is none."""
     try:
         return dict(json.loads((venv / STAMP).read_text(encoding="utf-8")))
     except (OSError, ValueError):
         return {}
 
 
-def write_stamp(venv: Path, said: dict[str, Any]) -> None:
+def write_stamp(venv: Path, content: dict[str, Any]) -> None:
     """Write the stamp in one step."""
     part = venv / (STAMP + ".part")
-    part.write_text(json.dumps(said, indent=1), encoding="utf-8")
+    part.write_text(json.dumps(content, indent=1), encoding="utf-8")
     os.replace(part, venv / STAMP)  # noqa: PTH105 - Path.replace is the same call
 
 
 def python_of(venv: Path) -> Path:
-    """Interpreter of an environment."""
+    """Path of the interpreter of an environment."""
     return venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
 def version_of(venv: Path) -> str | None:
-    """Python version of an environment that runs, else None."""
+    """Python version of an environment, or None if its interpreter does not run."""
     code = "import platform; print(platform.python_version())"
     return output_of([str(python_of(venv)), "-c", code])
 
 
 def has_pip(venv: Path) -> bool:
-    """Whether pip runs there; an interrupted `python -m venv` lacks it."""
+    """Whether pip runs; after an interrupted `python -m venv` it is missing."""
     return output_of([str(python_of(venv)), "-m", "pip", "--version"]) is not None
 
 
 def output_of(command: list[str]) -> str | None:
-    """Standard output of a command that works, else None."""
+    """Standard output of a command, or None if it fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -126,37 +126,37 @@ def output_of(command: list[str]) -> str | None:
 
 
 def make_venv(venv: Path) -> None:
-    """Create `venv`, in place of one that another Python made."""
+    """Create `venv`; an environment of another Python is replaced."""
     missing = [name for name in ("venv", "ensurepip") if find_spec(name) is None]
     if missing:
         raise BootstrapError(
             f"{sys.executable} lacks the module {missing[0]!r}, which virtual environments need; "
-            f"install it (on Debian and Ubuntu: apt install python3-venv), or name another "
+            f"install it (on Debian and Ubuntu: apt install python3-venv), or choose another "
             f"Python: make PYTHON=..."
         )
     if venv.exists():
         if not (venv / "pyvenv.cfg").is_file() and (not venv.is_dir() or any(venv.iterdir())):
             raise BootstrapError(
-                f"{venv} exists and is not a virtual environment; move it away, or name "
-                f"another place: make VENV=..."
+                f"{venv} exists and is not a virtual environment; move it, or choose "
+                f"another folder: make VENV=..."
             )
-        say(f"{venv} was left unfinished or by another Python: making it anew")
-    say(f"making {venv} with Python {platform.python_version()}")
-    run([sys.executable, "-m", "venv", "--clear", str(venv)], "making the environment failed")
+        say(f"{venv} is incomplete or belongs to another Python: creating it again")
+    say(f"creating {venv} with Python {platform.python_version()}")
+    run([sys.executable, "-m", "venv", "--clear", str(venv)], "creating the environment failed")
 
 
 def install(venv: Path, extras: set[str]) -> None:
-    """Install this checkout, editable, at the tested versions."""
+    """Install this checkout in editable mode, with the tested versions of its dependencies."""
     what = str(ROOT) + (f"[{','.join(sorted(extras))}]" if extras else "")
     shown = "bayeseval" + (f"[{','.join(sorted(extras))}]" if extras else "")
     pins = constraints()
-    say(f"installing {shown} at the versions of {pins.relative_to(ROOT)} (a minute or two)")
+    say(f"installing {shown} with the versions of {pins.relative_to(ROOT)} (a minute or two)")
     begun = time.monotonic()
     run(
         [
             *(str(python_of(venv)), "-m", "pip", "install", "-qq", "--no-input"),
             "--disable-pip-version-check",
-            # Bytecode is written at first import, for the modules that are used.
+            # Bytecode is compiled at the first import, only for the modules that are used.
             "--no-compile",
             *("--constraint", str(pins), "--editable", what),
         ],
@@ -166,13 +166,13 @@ def install(venv: Path, extras: set[str]) -> None:
 
 
 def run(command: list[str], problem: str) -> None:
-    """Run a command, its output shown."""
+    """Run a command and show its output."""
     if subprocess.run(command, stdin=subprocess.DEVNULL).returncode:
         raise BootstrapError(problem)
 
 
 def say(line: str) -> None:
-    """Tell on stderr what happens."""
+    """Print a line on stderr."""
     print(f"bayeseval: {line}", file=sys.stderr, flush=True)
 
 

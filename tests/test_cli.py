@@ -130,7 +130,7 @@ def test_rows_that_are_no_table_have_a_report_and_the_reason_last(
         (["fit", "--benchmark", "mega", "--draws", "many"], ("'--draws'", "valid integer")),
         (
             ["fit", "--benchmark", "mega", "--engine", "ml", "--draws", "10"],
-            ("engine ml has no use for draws",),
+            ("engine ml does not take draws",),
         ),
         (
             ["fit", "--benchmark", "mega", "--engine", "ml", "--model", "additive"],
@@ -201,8 +201,7 @@ def test_the_error_of_a_diverged_run_says_what_to_write(
     assert main(["validate", table]) == 2
     message = refused_line(capsys.readouterr().out)
     line = f"diverged_runs: {choice}"
-    assert f"'{line}'" in message
-    assert "--mapping" in message
+    assert f"diverged_runs={choice!r} ({line} in a --mapping file)" in message
     (tmp_path / "choice.yaml").write_text(line, encoding="utf-8")
     # It is read now, but the two models have no language in common.
     assert main(["validate", table, "--mapping", str(tmp_path / "choice.yaml")]) == 2
@@ -297,11 +296,11 @@ def test_auto_takes_numpyro_when_its_settings_are_given(
     arguments += ["--no-figures"]
     assert main(["fit", "-b", str(small), *arguments]) in (0, 3)
     captured = capsys.readouterr()
-    assert "engine numpyro (auto: tune belongs to NUTS)" in captured.err
+    assert "engine numpyro (auto: tune is a setting of NUTS)" in captured.err
     # Nothing of the marginal engine's path.
     assert "sds drawn by" not in captured.out
     run = json.loads(Path("results/small/additive-numpyro-seed0/run.json").read_text("utf-8"))
-    assert run["engine_reason"] == "tune belongs to NUTS"
+    assert run["engine_reason"] == "tune is a setting of NUTS"
     assert run["sampling"] == {}
 
 
@@ -345,7 +344,9 @@ def test_other_pairs_or_another_margin_are_another_run(
         assert main([*base, *other]) == 2
         message = one_line(capsys.readouterr().err)
         assert message.startswith(f"error: here holds a run with {phrase}")
-        assert message.endswith("choose another --out or pass --force\n")
+        assert message.endswith(
+            "choose another folder (--out) or overwrite it with force (--force)\n"
+        )
         assert ranking() == shared
     assert main([*base, "--pairs", "shared"]) in (0, 3)
     assert ranking() == shared
@@ -423,7 +424,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_sampling(
     assert captured.out == ""
     (line,) = captured.err.splitlines()
     assert line.startswith(f"error: {place}")
-    assert line.endswith("choose another --out")
+    assert line.endswith("choose another folder (--out)")
 
 
 def test_results_are_shown_and_saved_when_checks_or_figures_raise(

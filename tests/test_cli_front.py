@@ -63,7 +63,7 @@ def test_without_a_command_the_help_is_shown(
         assert re.search(rf"│ {command} ", captured.out)
 
 
-@pytest.mark.parametrize("width", [80, 100])
+@pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_is_not_clipped(
     command: str, width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -72,12 +72,30 @@ def test_help_is_not_clipped(
     assert main([command, "--help"]) == 0
     out = capsys.readouterr().out
     assert "…" not in out
+    # A flag takes no value, so no type stands behind it.
+    assert "<bool>" not in out
     assert max(map(len, out.splitlines())) <= width
     for option in typer.main.get_command(app).commands[command].params:  # type: ignore[attr-defined]
         if option.param_type_name == "option":
             # On one line: the name, and what it takes where the text says it.
             line = next(text for text in out.splitlines() if f" {option.opts[0]} " in text)
             assert option.metavar is None or option.metavar in line
+
+
+def test_commands_that_read_a_table_take_the_same_options() -> None:
+    reading = {"columns", "mapping", "metric", "task_names", "format"}
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    with_reading = {
+        name for name, command in commands.items() if reading <= {p.name for p in command.params}
+    }
+    assert with_reading == {"fit", "compare", "sensitivity", "validate"}
+    required = {name: commands[name].params[0] for name in with_reading}
+    assert {p.name for p in required.values()} == {"benchmark"}
+    kinds = {name: p.param_type_name for name, p in required.items()}
+    assert kinds == dict.fromkeys(("fit", "compare", "sensitivity"), "option") | {
+        "validate": "argument"
+    }
+    assert all("reading" not in {p.name for p in one.params} for one in commands.values())
 
 
 def test_options_stand_in_panels_by_topic(capsys: pytest.CaptureFixture[str]) -> None:

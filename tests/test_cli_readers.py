@@ -23,7 +23,11 @@ def test_validate_shows_the_guess_and_saves_the_table(
         == 0
     )
     out = capsys.readouterr().out
-    for phrase in ("lm-evaluation-harness results (2 files)", "choose with --metric", str(table)):
+    for phrase in (
+        "lm-evaluation-harness results (2 files)",
+        "choose another with metric= (--metric)",
+        str(table),
+    ):
         assert phrase in out
     assert load(table).content_hash == load(RUNS, metric={"xnli": "acc_norm"}).content_hash
 
@@ -35,7 +39,7 @@ def test_validate_shows_the_guess_and_saves_the_table(
         (["--metric", "acc", "--metric", "acc_norm"], "--metric is given twice for '*'"),
         (["--metric", "xnli="], "--metric takes METRIC or DATASET=METRIC"),
         (["--format", "lm_eval"], "did you mean 'lm-eval'?"),
-        (["--format", "mteb"], "no MTEB results are in it"),
+        (["--format", "mteb"], "the folder holds no MTEB results"),
         (["--task-names", "nowhere.csv"], "nowhere.csv: cannot be read"),
         (["--save-records", "table.txt"], "tables are written to .csv or .parquet"),
     ],

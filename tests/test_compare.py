@@ -90,16 +90,17 @@ def test_the_verdict_names_the_winner_and_what_its_terms_buy(compared: Compariso
     assert first.startswith("interaction predicts a left-out record best: elpd ")
     assert f"elpd {lead:.1f} (SE " in first
     assert first.endswith("ahead of additive.")
-    share = (
-        compared.fits["interaction"]
-        .components(detail=True)
-        .set_index("component")
-        .loc["language:task"]
+    parts = {name: one.components(detail=True) for name, one in compared.fits.items()}
+    rows = {name: part.set_index("component") for name, part in parts.items()}
+    mean, lower, upper = (
+        100.0 * rows["interaction"].loc["language:task", f"share_{part}"]
+        for part in ("mean", "lower", "upper")
     )
-    assert any(
-        sentence.startswith(f"interaction adds language:task {100 * share['share_mean']:.0f} %")
-        for sentence in compared.verdict
-    )
+    before, after = (rows[name].loc["residual", "sd_mean"] for name in MODELS)
+    assert (
+        f"interaction adds language:task {mean:.0f} % [{lower:.0f}, {upper:.0f}] of the variance; "
+        f"the residual sd goes from {before:.1f} to {after:.1f}."
+    ) in compared.verdict
     moves = compared.moves.set_index("quantity")
     means = {
         name: compared.fits[name].potential(detail=True).set_index("language")["potential_mean"]
@@ -177,7 +178,9 @@ def test_heavy_tails_are_compared_by_psis(tailed: tuple[Records, Fit]) -> None:
     np.testing.assert_allclose(routes.loc["additive", "elpd_psis"], own[0].sum(), atol=0.05)
     # The exact route is another one.
     assert routes.loc["additive", "elpd_psis"] != routes.loc["additive", "elpd"]
-    with pytest.raises(InputError, match=r"it takes 12 refits, more than --refits 11; allow them"):
+    with pytest.raises(
+        InputError, match=r"it takes 12 refits, more than the 11 allowed; allow them"
+    ):
         compare(records, ["additive", HEAVY], by="language", fits={"heavy": heavy}, refits=11)
 
 
@@ -210,7 +213,8 @@ def test_plain_importance_sampling_is_no_fallback(
     assert found.method == "PSIS; 2 records not computed"
     assert found.notes == (
         f"heavy: 2 left-out records of {len(records)} have no reliable density (k-hat above 0.7) "
-        "and 0 refits were allowed, so its elpd was not computed; --refits 2 computes it",
+        "and 0 refits were allowed, so its elpd was not computed; refits=2 "
+        "(--refits 2) computes it",
     )
     # What it would have said stands beside, for comparison only.
     assert found.plain is not None
@@ -260,7 +264,7 @@ def test_the_records_with_the_worst_k_hats_are_refitted_first(
     assert found.method == "PSIS; 1 record by refits; 2 records not computed"
     (note,) = found.notes
     assert note.startswith(f"heavy: 2 left-out records of {len(records)} have no reliable density")
-    assert note.endswith("--refits 3 computes it")
+    assert note.endswith("refits=3 (--refits 3) computes it")
 
 
 def test_a_refit_without_a_record_agrees_with_psis(tailed: tuple[Records, Fit]) -> None:

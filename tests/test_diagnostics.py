@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -111,13 +112,19 @@ def test_energy_that_hardly_moves_fails_and_names_the_chain() -> None:
     tree["sample_stats"]["energy"].values[3] = np.cumsum(
         np.random.default_rng(2).normal(size=DRAWS)
     )
-    assert failed(convergence_gate(tree)) == {"bfmi": "chain 3"}
+    gate = convergence_gate(tree)
+    assert failed(gate) == {"bfmi": "chain 3"}
+    # Both moments are those of this chain alone.
+    energy = tree["sample_stats"]["energy"].to_numpy()[3]
+    (value,) = (check.value for check in gate.checks if check.name == "bfmi")
+    assert value == pytest.approx((np.diff(energy) ** 2).mean() / energy.var(), rel=1e-12)
 
 
 def test_a_few_withheld_draws_are_tolerated_and_a_withheld_quantity_is_left_out() -> None:
     tree = clean_tree()
     tree["posterior"]["language_effect"].values[0, :3, 0] = np.nan
-    tree["posterior"]["language_effect"].values[..., 2] = np.nan
+    # Not the last level: those after it count.
+    tree["posterior"]["language_effect"].values[..., 1] = np.nan
     gate = convergence_gate(tree)
     assert gate.status == "pass"
     assert gate.n_quantities == 3
@@ -141,15 +148,20 @@ def test_too_few_draws_to_judge_fail_rather_than_pass(draws: int) -> None:
     assert gate.status == "fail"
 
 
-def test_importance_draws_are_judged_by_their_weights_too() -> None:
+@pytest.mark.parametrize("stored", [float, repr], ids=["number", "text of earlier results"])
+def test_importance_draws_are_judged_by_their_weights_too(
+    stored: Callable[[float], float | str],
+) -> None:
     tree = clean_tree()
-    tree["posterior"].attrs.update(path="importance", k_hat="0.3", importance_ess="900.0")
+    tree["posterior"].attrs.update(
+        path="importance", k_hat=stored(0.3), importance_ess=stored(900.0)
+    )
     gate = convergence_gate(tree)
     assert gate.status == "pass"
     assert [check.name for check in gate.checks][3:5] == ["k_hat", "importance_ess"]
     # Duplicates look independent to R-hat and ESS; the weights know better.
-    tree["posterior"].attrs.update(importance_ess="120.0")
+    tree["posterior"].attrs.update(importance_ess=stored(120.0))
     assert failed(convergence_gate(tree)) == {"importance_ess": "the importance weights"}
-    tree["posterior"].attrs.update(importance_ess="900.0", k_hat="0.9")
+    tree["posterior"].attrs.update(importance_ess=stored(900.0), k_hat=stored(0.9))
     assert failed(convergence_gate(tree)) == {"k_hat": "the importance weights"}
     assert "Pareto k-hat 0.90" in format_gate(convergence_gate(tree))

@@ -47,10 +47,11 @@ def methods(cls: type) -> Iterator[tuple[str, object]]:
             yield f"{cls.__name__}.{name}", member
 
 
-# The fixture below is the example of simulate.
+RESULTS = (be.Fit, Checks, Comparison, Forecast, Plan, Sensitivity)
+# A class method that puts checks into a table is no call of a user.
 MUST = [
-    *(name for name in be.__all__ if name != "simulate"),
-    *(name for name, _ in methods(be.Fit)),
+    *be.__all__,
+    *(name for cls in RESULTS for name, _ in methods(cls) if name != "Checks.of"),
 ]
 OBJECTS = public() | {name: item for cls in CLASSES for name, item in methods(cls)}
 

@@ -136,7 +136,7 @@ def test_the_default_is_the_fullest_model_under_its_own_name(tmp_path: Path) -> 
     published = fit(drawn.records, engine="ml")
     assert published.spec == load_spec("paper")
     assert published.run["model_reasons"] == [
-        "model auto -> paper: the engine ml is the published procedure, of this model"
+        "model auto -> paper: the engine ml implements the published procedure for this model"
     ]
 
 
@@ -182,11 +182,11 @@ def test_an_engine_without_warm_up_is_retried_with_more_draws() -> None:
     ("arguments", "phrase"),
     [
         ({"spec": "crosed"}, "did you mean 'crossed'?"),
-        ({"engine": "nuts"}, "there are: auto, numpyro, pymc, marginal, ml"),
-        ({"spec": {"name": "x", "likelihood": "poisson"}}, "(there are: normal, student_t"),
+        ({"engine": "nuts"}, "allowed: auto, numpyro, pymc, marginal, ml"),
+        ({"spec": {"name": "x", "likelihood": "poisson"}}, "(allowed: normal, student_t"),
         ({"draws": 0}, "draws must be at least 1, got 0"),
         ({"target_accept": 1.5}, "target_accept must lie between 0 and 1"),
-        ({"engine": "ml", "spec": "paper", "chains": 2}, "engine ml has no use for chains"),
+        ({"engine": "ml", "spec": "paper", "chains": 2}, "engine ml does not take chains"),
     ],
 )
 def test_nonsense_is_refused(arguments: dict[str, object], phrase: str) -> None:

@@ -81,11 +81,30 @@ def test_chosen_languages_are_printed_and_the_table_is_whole(fitted: Fit, found:
     pd.testing.assert_frame_equal(some.table, found.table)
     shown = str(some).partition("\nnote: ")[0]
     assert set(re.findall(r"\w+_[A-Z][a-z]{3}\b", shown)) == {"cat_Latn", "swh_Latn"}
-    assert "2 of 203 languages; + has records" in str(some)
+    assert "(2 of 203 languages)\n  +: with records\n" in str(some)
     assert "Swahili (swh_Latn) +" in str(some)
     assert "Catalan (cat_Latn)" in str(some)
     with pytest.raises(InputError, match="no language 'cat_Lat' in the covariate.*'cat_Latn'"):
         forecast(fitted, languages=["cat_Lat"])
+
+
+def test_the_short_form_names_the_highest_and_the_lowest_forecast(
+    fitted: Fit, found: Forecast
+) -> None:
+    new = found.table[~found.table["observed"]]
+    first, last = (new.iloc[i] for i in (0, -1))
+    short = repr(found)
+    assert short.startswith(f"Forecast(mega, model {fitted.spec.name}, engine marginal; 150 langu")
+    assert f"highest {first['language_name']} ({first['source_label']}) " in short
+    assert f"lowest {last['language_name']} ({last['source_label']}) " in short
+    assert f"{last['potential_mean']:.0f} [" in short
+    assert found.fit is fitted
+    gate = {"status": "fail", "checks": [], "n_quantities": 1}
+    failed = replace(found, fit=replace(fitted, run={**fitted.run, "gate": gate}))
+    assert repr(failed) == (
+        f"Forecast(NOT CONVERGED; mega, model {fitted.spec.name}, engine marginal)"
+    )
+    assert set(failed.tables["forecast"]["gate"]) == {"fail"}
 
 
 def test_chosen_languages_are_marked_and_all_are_drawn(found: Forecast) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
@@ -16,6 +17,8 @@ import bayeseval as be
 from bayeseval._html import html_table
 from bayeseval.comparison import Comparison
 from bayeseval.errors import BayesevalError, ConvergenceWarning, InputError
+from bayeseval.fitting.plots import Plots
+from bayeseval.fitting.report.tables import result_tables
 from bayeseval.output.result import Result
 
 
@@ -90,8 +93,8 @@ def test_what_is_no_table_is_refused_in_one_line(
 
 
 WRONG: dict[str, tuple[Callable[[pd.DataFrame, be.Fit], object], str]] = {
-    "spec": (lambda df, fit: be.fit(df, spec=5), "a model is the name .* got int"),
-    "frame as spec": (lambda df, fit: be.fit(df, spec=df), "a model is .* got DataFrame"),
+    "spec": (lambda df, fit: be.fit(df, spec=5), "a model must be the name .* got int"),
+    "frame as spec": (lambda df, fit: be.fit(df, spec=df), "a model must be .* got DataFrame"),
     "progress": (lambda df, fit: be.fit(df, progress=3), "progress must be True, False or a func"),
     "seed": (lambda df, fit: be.fit(df, seed="x"), "seed must be a whole number, got 'x'"),
     "draws": (lambda df, fit: be.fit(df, draws=1.5), "draws must be a whole number, got 1.5"),
@@ -100,7 +103,10 @@ WRONG: dict[str, tuple[Callable[[pd.DataFrame, be.Fit], object], str]] = {
     "specs": (lambda df, fit: be.compare(df, 3), "or a list of these; got int"),
     "no specs": (lambda df, fit: be.compare(df, []), "a comparison needs a model"),
     "format": (lambda df, fit: be.load(df, format="lm-eval"), "is for files; this is a data frame"),
-    "metric": (lambda df, fit: be.load(df, metric="acc"), "metric is for results of an evaluation"),
+    "metric": (
+        lambda df, fit: be.load(df, metric="acc"),
+        r"metric= \(--metric\) is for results of",
+    ),
     "drop": (lambda df, fit: be.sensitivity(df, drop=3), "or a list of these; got 3"),
     "plan of no fit": (lambda df, fit: be.plan(df), "the first argument is a Fit, .* DataFrame"),
     "forecast of no fit": (lambda df, fit: be.forecast("x"), "the first argument is a Fit, .* str"),
@@ -131,7 +137,7 @@ def test_costs_are_one_object_or_four_numbers(fitted: be.Fit) -> None:
 def test_one_model_has_its_elpd_and_nothing_to_compare_with(alone: Comparison) -> None:
     assert list(alone.table["spec"]) == ["additive"]
     assert alone.table["elpd"].iloc[0] == pytest.approx(alone.pointwise["additive"].sum())
-    assert alone.verdict[0] == "There is one model, additive, and nothing to compare it with."
+    assert alone.verdict[0] == "Only one model, additive, was given: there is no comparison."
     assert not any("for lack of" in sentence for sentence in alone.verdict)
 
 
@@ -162,6 +168,39 @@ def test_progress_is_shown_on_request(
     assert capsys.readouterr().err == ""
 
 
+def test_saving_shows_progress_on_request(
+    fitted: be.Fit, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fitted.save(tmp_path / "quiet", figures=False)
+    assert capsys.readouterr().err == ""
+    fitted.save(tmp_path / "shown", figures=False, progress=True)
+    assert f"writing results: {tmp_path / 'shown'}" in capsys.readouterr().err
+    with pytest.raises(InputError, match="progress must be True, False or a function"):
+        fitted.save(tmp_path / "wrong", figures=False, progress=3)  # type: ignore[arg-type]
+
+
+def test_figures_without_checks_cannot_be_made_into_a_fit() -> None:
+    class Unchecked(Plots):
+        pass
+
+    with pytest.raises(TypeError, match="abstract method.*checks"):
+        Unchecked()  # type: ignore[abstract]
+
+
+def test_ranks_are_drawn_from_tables_that_are_computed_once(
+    fitted: be.Fit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed: list[str] = []
+
+    def counted(*args: Any, **options: Any) -> dict[str, pd.DataFrame]:
+        computed.append("tables")
+        return result_tables(*args, **options)
+
+    monkeypatch.setattr("bayeseval.fitting.report.tables.result_tables", counted)
+    assert fitted.plot_ranks().axes[0].get_xlabel() == "Rank"
+    assert computed == ["tables"]
+
+
 FAILED = {"status": "fail", "checks": [], "n_quantities": 1}
 
 
@@ -178,10 +217,20 @@ def results(frame: pd.DataFrame, fitted: be.Fit, alone: Comparison) -> dict[str,
         "sensitivity": be.sensitivity(frame, "additive", drop="model", jobs=1),
         "plan": be.plan(fitted, languages=[3, 6]),
         "checks": fitted.checks(),
+        "forecast": forecast_of(frame),
     }
 
 
-KINDS = ("fit", "comparison", "sensitivity", "plan", "checks")
+def forecast_of(frame: pd.DataFrame) -> Result:
+    labels = (*be.load(frame).coords["language"], "de", "fr")
+    values = np.arange(len(labels), dtype=float)
+    covariate = be.Covariate("size", "language", labels=labels, models=(), values=values)
+    spec = {"name": "size", "covariates": ["size"]}
+    fit = be.fit(frame, spec, covariate=covariate, draws=200, chains=2)
+    return be.forecast(fit, covariate=covariate, check=False)
+
+
+KINDS = ("fit", "comparison", "sensitivity", "plan", "checks", "forecast")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -193,6 +242,58 @@ def test_a_result_is_one_line_a_text_tables_and_html(kind: str, results: dict[st
     assert all(isinstance(table, pd.DataFrame) for table in result.tables.values())
     assert result._repr_html_().startswith("<div><p>")
     assert "<table>" in result._repr_html_()
+
+
+def test_the_short_form_says_the_main_result(results: dict[str, Result]) -> None:
+    fit, compared, sensitivity = (results[k] for k in ("fit", "comparison", "sensitivity"))
+    assert isinstance(fit, be.Fit)
+    first = fit.ranking(detail=True).iloc[0]
+    assert repr(fit).startswith(
+        "Fit(table, model additive, engine marginal; 50 records, gate passed; "
+        f"{first['model']} is ahead, and the best of the 4 models with probability "
+    )
+    # The terminal says the same, and lists more names.
+    said = " ".join(fit.summary().split())
+    assert repr(fit).split("; ")[2].rstrip(")") in said
+    assert repr(compared) == (
+        "Comparison(table, 1 model; Only one model, additive, was given: there is no comparison)"
+    )
+    table = results["sensitivity"].tables["sensitivity"]
+    lowest = table.loc[table["quantity"] == "standardised_score", "kendall"].min()
+    assert repr(sensitivity).startswith("Sensitivity(table, model additive, engine marginal; in 4 ")
+    assert repr(sensitivity).endswith(f"Kendall at least {lowest:.3f})")
+
+
+def test_very_small_scores_have_one_unit_everywhere(frame: pd.DataFrame) -> None:
+    small = frame.assign(score=1e-7 * frame["score"])
+    fit = be.fit(small, "additive", draws=100, chains=2)
+    plan, forecast = be.plan(fit, target_sd=1e-6, languages=[3, 6]), forecast_of(small)
+    unit = "units of 1e-6 of the scale 0 to 1"
+    assert unit in plan.summary()
+    assert "at most 1 units of 1e-6" in plan.sentence
+    mean = 1e6 * plan.table["sd_difference_mean"].iloc[0]
+    assert f"{mean:.2f} [" in plan.summary()
+    assert plan.plot().axes[1].get_ylabel().endswith(f"({unit})")
+    assert f"Forecast potential, {unit} (" in forecast.summary()
+    assert repr(forecast).endswith(f"] {unit})")
+    assert forecast.plot().axes[0].get_ylabel() == f"Language potential ({unit})"
+    # Tables stay in the units of the scores.
+    assert forecast.tables["forecast"]["potential_mean"].max() < 1e-4
+
+
+def test_a_failed_gate_leaves_no_main_result(fitted: be.Fit) -> None:
+    assert repr(failed(fitted)) == (
+        "Fit(NOT CONVERGED; table, model additive, engine marginal; 50 records, gate failed)"
+    )
+
+
+def test_a_point_estimate_has_a_highest_score_and_no_probability(frame: pd.DataFrame) -> None:
+    made = be.fit(frame, "paper", engine="ml")
+    first = made.ranking()["model"].iloc[0]
+    assert repr(made).endswith(
+        f"gate not applicable; {first} has the highest score; a point estimate has no "
+        "probabilities)"
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -250,8 +351,49 @@ def test_axes_of_ones_own_are_drawn_on(fitted: be.Fit) -> None:
     plt.close("all")
 
 
-def test_figures_have_the_size_that_is_asked_for(fitted: be.Fit) -> None:
-    assert tuple(fitted.plot_potential(figsize=(6.0, 5.0)).get_size_inches()) == (6.0, 5.0)
+@pytest.mark.parametrize(
+    ("kind", "method", "label"),
+    [
+        ("fit", "plot_ranking", "Expected score"),
+        ("fit", "plot_potential", "Language potential"),
+        ("fit", "plot_disparity", "Mean-PRR"),
+        ("fit", "plot_components", "Standard deviation"),
+        ("fit", "plot_ranks", "Rank"),
+        ("comparison", "plot", "Elpd less that of the best model"),
+        ("sensitivity", "plot", "Rank (1 = best)"),
+        ("plan", "plot", "Tasks"),
+        ("forecast", "plot", "size"),
+    ],
+)
+def test_figures_are_drawn_on_axes_of_ones_own(
+    kind: str, method: str, label: str, results: dict[str, Result]
+) -> None:
+    own, (left, right) = plt.subplots(1, 2)
+    assert getattr(results[kind], method)(ax=left) is own
+    assert left.get_xlabel().startswith(label)
+    assert left.collections or left.images
+    assert not right.has_data()
+    # Header and caption are those of a figure of ours.
+    assert own.texts == []
+    plt.close("all")
+
+
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [
+        *(("fit", f"plot_{name}") for name in ("ranking", "potential", "disparity")),
+        *(("fit", f"plot_{name}") for name in ("components", "ranks", "checks")),
+        *((kind, "plot") for kind in KINDS if kind != "fit"),
+    ],
+)
+def test_figures_have_the_size_that_is_asked_for(
+    kind: str, method: str, results: dict[str, Result]
+) -> None:
+    drawn = getattr(results[kind], method)(figsize=(9.0, 6.0))
+    assert tuple(drawn.get_size_inches()) == (9.0, 6.0)
+
+
+def test_a_figure_without_room_is_refused(fitted: be.Fit) -> None:
     with pytest.raises(InputError, match="leaves no room below the header"):
         fitted.plot_potential(figsize=(6.0, 1.0))
 

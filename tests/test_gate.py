@@ -61,20 +61,18 @@ def test_a_fit_that_did_not_converge_warns_once_where_it_was_called(records: Rec
     assert one.filename == __file__
     text = str(one.message)
     assert "bulk ESS" in text
-    assert "(at least 200 is asked)" in text
+    assert "(at least 200 is required)" in text
     assert text.endswith("Fit again with more draws, or with a simpler model.")
     assert "\n" not in text
 
 
 def test_the_repr_says_which_fit_it_is_and_first_that_it_failed(passed: Fit, failed: Fit) -> None:
-    n = passed.run["n_records"]
-    name = passed.run["benchmark"]
-    said = (
-        f"{name}; model additive; engine marginal; "
-        f"{n} records, 6 languages, 3 tasks, 4 models; gate"
+    title = f"{passed.run['benchmark']}, model additive, engine marginal"
+    title += f"; {passed.run['n_records']} records, gate"
+    assert repr(passed).startswith(
+        f"Fit({title} passed; m2 is ahead, and the best of the 4 models "
     )
-    assert repr(passed) == f"Fit({said} passed)"
-    assert repr(failed) == f"Fit(NOT CONVERGED; {said} failed)"
+    assert repr(failed) == f"Fit(NOT CONVERGED; {title} failed)"
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -130,7 +128,7 @@ def test_a_comparison_warns_once_of_all_fits_that_failed(records: Records, passe
     (one,) = told
     assert one.filename == __file__
     for name in ready:
-        assert f"{name}: bulk ESS 12 at sd_task (at least 400 is asked)" in str(one.message)
+        assert f"{name}: bulk ESS 12 at sd_task (at least 400 is required)" in str(one.message)
 
 
 def test_refits_that_failed_are_one_warning(

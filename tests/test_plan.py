@@ -232,16 +232,16 @@ def test_best_is_that_of_a_loop_over_all_designs(known: Fit) -> None:
     best = tuple(found.best[key] for key in ("cost", "seeds", "items", "languages"))
     assert best == pytest.approx(cheapest)
     assert found.table["best"].sum() == 1
-    assert found.sentence.startswith("Cheapest design with an sd of a difference of at most 1.6")
+    assert found.sentence.startswith("Cheapest design with an sd of the difference of at most 1.6")
 
 
 def test_an_unreachable_target_is_said_with_what_is_missing(known: Fit) -> None:
     found = plan(known, target_sd=0.01, seeds=[1, 2], items=[1.0], languages=[6])
     assert found.best is None
     sd = found.table["sd_difference_mean"][found.table["in_grid"]].min()
-    assert f"{sd - 0.01:.3g} above the sd asked for" in found.sentence
+    assert f"{sd - 0.01:.3g} above the target sd" in found.sentence
     assert "No design of the grid" in found.sentence
-    assert "seeds and items without end leave an sd of" in found.sentence
+    assert "unlimited seeds and items would leave an sd of" in found.sentence
 
 
 def test_without_costs_a_test_set_costs_one(known: Fit) -> None:
@@ -301,7 +301,7 @@ def test_command_adds_its_files_and_touches_no_other(
     assert main(["plan", str(folder), "--target-sd", "0.5", "--languages", "4,6-8,40"]) == 0
     captured = capsys.readouterr()
     assert captured.err == ""
-    assert "Cheapest design with an sd of a difference of at most 0.5" in captured.out
+    assert "Cheapest design with an sd of the difference of at most 0.5" in captured.out
     assert max(len(line) for line in captured.out.splitlines() if "All designs" not in line) <= 100
     after = contents(folder)
     assert set(after) - set(before) == {"tables/plan.csv", "figures/plan.png"}

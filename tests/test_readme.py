@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bayeseval import fit
+from bayeseval import Fit, fit
 from bayeseval.cli import main
 from bayeseval.fitting.report.terminal import format_results
+from tests.mega_ranking import check_ranking
 
 README = Path(__file__).parents[1] / "README.md"
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
@@ -47,9 +48,13 @@ def _close(shown: str, printed: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def printed() -> list[str]:
+def fitted() -> Fit:
+    return fit("mega", seed=0)
+
+
+@pytest.fixture(scope="module")
+def printed(fitted: Fit) -> list[str]:
     """What `make fit` prints."""
-    fitted = fit("mega", seed=0)
     text = format_results(
         fitted.data,
         fitted.run,
@@ -57,6 +62,12 @@ def printed() -> list[str]:
         checks=str(fitted.checks()),
     )
     return text.split("\n")
+
+
+def test_the_first_table_of_the_model_that_auto_takes_is_full(fitted: Fit) -> None:
+    assert fitted.spec.name == "dataset"
+    ranking = check_ranking(fitted)
+    assert ranking["gap_sd_languages_mean"].notna().all()
 
 
 def test_every_line_of_the_block_is_printed_in_its_order(printed: list[str]) -> None:

@@ -244,7 +244,7 @@ def test_negative_scores_have_no_ratio_and_the_reason_is_there() -> None:
     said = answer("negative")
     assert said.table[RATIOS].isna().all(axis=None)
     reason = said.fit.data["posterior"]["prr"].attrs["note"]
-    assert "negative, so that a ratio of scores has no meaning" in reason
+    assert "negative, so ratios of scores have no meaning" in reason
     assert "negative" in format_results(said.fit.data, said.fit.run)
 
 

@@ -162,7 +162,7 @@ def test_what_the_rest_cannot_identify_is_a_row_that_says_so(both: Sensitivity) 
     part = both.table[both.table["without"] == "m1"]
     assert list(part["status"]) == ["not identified"]
     # Two tasks of m2 against one of m3: whichever side is named, both are at fault.
-    assert "always occur together, so their effects cannot be told apart" in part["reason"].iloc[0]
+    assert "always occur together, so their effects are confounded" in part["reason"].iloc[0]
     assert any(text.startswith("Without m1 there is no fit: ") for text in both.verdict)
     assert {"m2", "m3"} <= set(both.table.loc[both.table["status"] == "fitted", "without"])
     said = str(both)
@@ -277,8 +277,8 @@ def test_robustness_check_as_published(published: Sensitivity) -> None:
     assert np.isnan(row["n_rank_changes"])
     assert published.moves["median_after"].isna().all()
     assert (
-        ": Spearman 0.978 and Kendall 0.923 with the fit to all records; point estimates have no "
-        "ranks."
+        "correlates with that of all records: Spearman 0.978, Kendall 0.923; point estimates have "
+        "no ranks."
     ) in " ".join(published.verdict)
 
 

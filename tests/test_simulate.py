@@ -175,10 +175,10 @@ def test_dropped_replicates_make_incomplete_cells() -> None:
     [
         ({"n_seeds": -1}, "n_seeds must be zero or more, got -1"),
         ({"n_boot": 3, "drop_share": 1.0}, "drop_share must lie in"),
-        ({"drop_share": 0.2}, "give n_seeds or n_boot"),
-        ({"spec": "mexa"}, "no table is drawn from covariates, and mexa has mexa"),
-        ({"spec": "robust", "n_seeds": 3}, "replicates need the likelihood normal"),
-        ({"n_seeds": 3, "sds": {"sd_boot_model": 1.0}}, "has no 'sd_boot_model'"),
+        ({"drop_share": 0.2}, "set n_seeds or n_boot"),
+        ({"spec": "mexa"}, "simulation does not support covariates, and mexa has mexa"),
+        ({"spec": "robust", "n_seeds": 3}, "need the likelihood normal; robust has student_t"),
+        ({"n_seeds": 3, "sds": {"sd_boot_model": 1.0}}, "has no parameter 'sd_boot_model'"),
     ],
 )
 def test_what_cannot_be_drawn_is_one_clear_line(given: dict[str, Any], message: str) -> None:
@@ -223,9 +223,17 @@ def test_bounded_scores_scatter_about_their_expectation(likelihood: str) -> None
     [
         ({"likelihood": "beta"}, {"intercept": 120.0}, "between 0 and 100"),
         ({"likelihood": "beta"}, {"chance": 25.0}, "has no chance levels"),
-        ({"likelihood": "beta", "chance": True}, {}, "has chance levels"),
-        ({"likelihood": {"default": "beta", "t0": "normal"}}, {}, "several likelihoods"),
-        ({"likelihood": "binomial"}, {"sds": {"sd_residual": 1.0}}, "has no 'sd_residual'"),
+        ({"likelihood": "beta", "chance": True}, {}, "pass a chance level"),
+        (
+            {"likelihood": {"default": "beta", "t0": "normal"}},
+            {},
+            "one likelihood for all tasks; x has several",
+        ),
+        (
+            {"likelihood": "binomial"},
+            {"sds": {"sd_residual": 1.0}},
+            "has no parameter 'sd_residual'",
+        ),
     ],
     ids=str,
 )

@@ -33,7 +33,7 @@ def test_the_shipped_models_are_listed_with_their_summaries() -> None:
 
 
 def test_auto_is_no_spec_without_a_table() -> None:
-    with pytest.raises(InputError, match="auto is no model until there is a table.*by_task"):
+    with pytest.raises(InputError, match="auto depends on the table.*by_task"):
         load_spec("auto")
 
 
@@ -115,7 +115,7 @@ def test_fixed_effects_have_no_sd_parameter() -> None:
         ),
         ({"interactions": ["language:task"] * 2}, ("interactions", "named twice")),
         ({"effects": {"langauge": "fixed"}}, ("'effects.langauge'", "did you mean 'language'?")),
-        ({"centring": {"language:task": "centred"}}, ("'language:task'", "does not have")),
+        ({"centring": {"language:task": "centred"}}, ("'language:task'", "has no term")),
         (
             {"priors": {"sd_langage": {"dist": "half_normal", "scale": 1}}},
             ("'sd_langage'", "did you mean 'sd_language'?"),
@@ -124,7 +124,7 @@ def test_fixed_effects_have_no_sd_parameter() -> None:
             {"priors": {"sd_task": {"dist": "half_normal", "scal": 1}}},
             ("'priors.sd_task.scal'", "did you mean 'scale'?"),
         ),
-        ({"priors": {"sd_task": {"dist": "half_normal"}}}, ("half_normal lacks scale",)),
+        ({"priors": {"sd_task": {"dist": "half_normal"}}}, ("half_normal needs scale",)),
         (
             {"priors": {"sd_task": {"dist": "half_normal", "scale": -1}}},
             ("priors.sd_task.scale", "greater than 0", "-1"),

@@ -9,8 +9,9 @@ import pytest
 
 from bayeseval._yaml import parse_config, read_yaml
 from bayeseval.errors import InputError, SpecError
-from bayeseval.records.registry import BenchmarkCard, UnitsConfig, read_mapping
+from bayeseval.records.registry import BenchmarkCard, read_mapping
 from bayeseval.records.remote import Remote
+from bayeseval.records.settings import UnitsConfig
 from bayeseval.spec import ModelSpec, Prior
 
 LAUGHS = b"a0: &a0 [lol, lol]\n" + b"".join(
@@ -34,8 +35,8 @@ def test_norwegian_is_not_false(tmp_path: Path) -> None:
         (b"a: " + b"[" * 5000, "not valid YAML: nested too deeply"),
         (b"- " * 5000, "not valid YAML: nested too deeply"),
         # Each line stands for nine of the one before it, and the last for 10^10 words.
-        (LAUGHS, "aliases stand for more than 100,000 values"),
-        (b"a: &a [*a]\n", "more than 100,000 values, or for themselves"),
+        (LAUGHS, "aliases expand to more than 100,000 values"),
+        (b"a: &a [*a]\n", "more than 100,000 values, or to themselves"),
         (b"a: &a {x: 1}\nb: {<<: *a}\n", "line 2: not valid YAML: merge keys (<<) are not read"),
         (b"a: 1\nb: !!bool x\n", "line 2: not valid YAML: 'x' is no bool"),
         (b"a: 2001-99-99\n", "line 1: not valid YAML: '2001-99-99' is no timestamp"),
@@ -106,19 +107,19 @@ HALF = {"dist": "half_normal", "scale": 1}
         (SPEC | {"covariates": ["a", "a"]}, "covariates: a covariate is named twice"),
         (
             SPEC | {"likelihood": "norml"},
-            "likelihood: no likelihood 'norml'; did you mean 'normal'",
+            "likelihood: unknown likelihood 'norml'; did you mean 'normal'",
         ),
-        (SPEC | {"likelihood": {"qa": 3}}, "likelihood: no likelihood 3 of qa (there are: normal"),
+        (SPEC | {"likelihood": {"qa": 3}}, "likelihood: unknown likelihood 3 of qa (allowed: norm"),
         (SPEC | {"likelihood": {}}, "likelihood: the mapping is empty; give default: NAME"),
         (SPEC | {"edge": 1}, "edge: expected a number less than 0.5, got 1"),
         (SPEC | {"fixed_scale": 0}, "fixed_scale: expected a number greater than 0, got 0"),
-        (SPEC | {"chance": True}, "chance is a floor under a logit link, which normal scores do"),
+        (SPEC | {"chance": True}, "chance needs a logit link, and normal scores have an identity"),
         (SPEC | {"interactions": ["language:task"] * 2}, "interactions: an interaction is named t"),
-        (SPEC | {"centring": {"taks": "centred"}}, "centring names 'taks', which the model does n"),
-        (SPEC | {"priors": {"sd_tsk": HALF}}, "priors names 'sd_tsk', which the model does not"),
+        (SPEC | {"centring": {"taks": "centred"}}, "centring: the model has no term 'taks'; did y"),
+        (SPEC | {"priors": {"sd_tsk": HALF}}, "priors: the model has no parameter 'sd_tsk'"),
         (
             SPEC | {"priors": {"sd_task": HALF | {"rate": 2}}},
-            "priors.sd_task: half_normal has no r",
+            "priors.sd_task: half_normal does not take r",
         ),
         (
             SPEC | {"priors": {"sd_task": HALF | {"scale": float("nan")}}},
@@ -144,7 +145,7 @@ def test_every_validator_of_a_spec_speaks_in_one_line(values: dict[str, Any], li
 
 
 def test_parts_made_by_hand_are_refused_in_one_line() -> None:
-    with pytest.raises(SpecError, match=r"^Prior: half_normal lacks scale; it takes scale$"):
+    with pytest.raises(SpecError, match=r"^Prior: half_normal needs scale; its parameters: scale$"):
         Prior(dist="half_normal")
     with pytest.raises(InputError, match=r"^UnitsConfig: lower bound 2 is not below upper bound"):
         UnitsConfig(lower=2.0, upper=1.0)

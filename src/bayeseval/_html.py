@@ -18,13 +18,13 @@ def html_table(
     Parameters
     ----------
     heading : str
-        Stands above the table.
+        Text above the table.
     columns : mapping of str to sequence of str
         Column name to its cells.
     warning : str
-        Stands first, marked; none where it is empty.
+        Printed first and in colour; none if empty.
     most : int
-        Rows that are shown; the last line says how many more there are.
+        Rows to show; the last line gives the number of the others.
 
     Examples
     --------
@@ -35,11 +35,11 @@ def html_table(
     cells = ["".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in rows[:most]]
     head = "".join(f"<th>{escape(str(name))}</th>" for name in columns)
     body = "".join(f"<tr>{line}</tr>" for line in (head, *cells))
-    marked = f'<p style="color:{_WARNING}"><strong>{escape(warning)}</strong></p>'
+    banner = f'<p style="color:{_WARNING}"><strong>{escape(warning)}</strong></p>'
     return "".join(
         [
             "<div>",
-            marked if warning else "",
+            banner if warning else "",
             f"<p>{escape(heading)}</p>",
             f"<table>{body}</table>" if columns else "",
             f"<p>and {len(rows) - most} more rows</p>" if len(rows) > most else "",

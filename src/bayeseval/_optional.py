@@ -13,7 +13,7 @@ __all__ = ["require", "versions"]
 
 
 def require(package: str, extra: str) -> ModuleType:
-    """Import `package`, or say which extra brings it.
+    """Import `package`; if it is missing, the message names the extra that installs it.
 
     Raises
     ------
@@ -26,17 +26,17 @@ def require(package: str, extra: str) -> ModuleType:
         if error.name is None or error.name.partition(".")[0] != package.partition(".")[0]:
             raise
         raise MissingDependencyError(
-            f"{package} is not installed; it comes with the extra {extra!r}: "
+            f"{package} is not installed; install it with the extra {extra!r}: "
             f"pip install 'bayeseval[{extra}]'"
         ) from error
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
     """Versions of those packages that are installed; a source tree on the path has none."""
-    found = {}
+    installed = {}
     for package in packages:
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return installed

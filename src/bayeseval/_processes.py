@@ -20,11 +20,11 @@ Result = TypeVar("Result")
 
 
 @contextlib.contextmanager
-def _unheard_by_children() -> Iterator[None]:
-    """Processes started meanwhile do not hear of Ctrl-C: it is for this one, which ends them.
+def _children_ignore_interrupt() -> Iterator[None]:
+    """Processes started meanwhile ignore Ctrl-C; this process receives it and ends them.
 
-    What is ignored when a process starts is ignored in it. A mask would not do: the
-    resource tracker of joblib's processes takes it off.
+    A process inherits the signals that are ignored when it starts. A signal mask is not
+    enough: the resource tracker of joblib's processes removes it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -37,8 +37,8 @@ def _unheard_by_children() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _ended(results: Generator[Result]) -> Iterator[None]:
-    """End the processes when a report raises (Ctrl-C): what they work at is not wanted."""
+def _closed(results: Generator[Result]) -> Iterator[None]:
+    """End the processes when a progress report raises an exception (Ctrl-C)."""
     try:
         yield
     finally:
@@ -48,12 +48,12 @@ def _ended(results: Generator[Result]) -> Iterator[None]:
 
 
 def sensible_jobs(jobs: int | None, *, cores_each: int) -> int:
-    """Processes that keep the cores busy without getting in each other's way.
+    """Number of processes that keep the cores busy without competing for them.
 
     Parameters
     ----------
     jobs : int, optional
-        As asked for; None is as many as there are cores for.
+        The number requested; None for as many as there are cores for.
     cores_each : int
         Cores that one piece of work keeps busy, see
         :func:`bayeseval.engines.cores_of`.
@@ -65,10 +65,10 @@ def sensible_jobs(jobs: int | None, *, cores_each: int) -> int:
     """
     if jobs is not None:
         if jobs < 1:
-            raise InputError(f"--jobs must be at least 1, got {jobs}")
+            raise InputError(f"jobs (--jobs) must be at least 1, got {jobs}")
         return jobs
-    there = hasattr(os, "sched_getaffinity")
-    cores = len(os.sched_getaffinity(0)) if there else os.cpu_count() or 1
+    has_affinity = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     return max(1, cores // cores_each)
 
 
@@ -86,21 +86,20 @@ def run_all(
     Parameters
     ----------
     work : callable
-        A function of a module, so that other processes find it. Its second argument is
-        to be called now and then within this process, for Ctrl-C; None in another.
+        A function of a module, so that other processes can import it. It calls its second
+        argument regularly, which handles Ctrl-C; None in another process.
     items : sequence
         What to work on.
     jobs : int
-        Processes; 1 is this one. The results are the same.
+        Processes; 1 works in this one. The results are the same.
     stage : str
-        What the progress is called.
+        Name of the stage in progress reports.
     progress : callable
         Called as ``progress(stage, done, total, remark)``.
     labels : sequence of str
-        The remark when a piece is done, one per item; nothing when left out, nor when all
-        are done.
+        The remark after each item; none if left out, and none after the last item.
     """
-    said = (*labels[:-1], "") if labels else ("",) * len(items)
+    remarks = (*labels[:-1], "") if labels else ("",) * len(items)
     progress(stage, 0, len(items), "")
     results: list[Result] = []
     if jobs == 1 or len(items) < 2:
@@ -111,15 +110,15 @@ def run_all(
                 progress(stage, done, len(items), inner)
 
             results.append(work(item, beat))
-            progress(stage, len(results), len(items), said[done])
+            progress(stage, len(results), len(items), remarks[done])
         return results
     from joblib import Parallel, delayed
 
     run = Parallel(n_jobs=min(jobs, len(items)), return_as="generator")
-    with _unheard_by_children():
-        found = run(delayed(work)(item, None) for item in items)
-    with _ended(found):
-        for result in found:
+    with _children_ignore_interrupt():
+        generated = run(delayed(work)(item, None) for item in items)
+    with _closed(generated):
+        for result in generated:
             results.append(result)
-            progress(stage, len(results), len(items), said[len(results) - 1])
+            progress(stage, len(results), len(items), remarks[len(results) - 1])
     return results

@@ -18,8 +18,8 @@ __all__ = ["progress_bar", "reporting"]
 
 _MINUTE: Final = 60.0
 _HOUR: Final = 3600.0
-# Between two lines of one stage in a log file: long work shows that it is alive.
-_EVERY: Final = 30.0
+# Seconds between two lines of one stage in a log file.
+_LOG_INTERVAL: Final = 30.0
 
 
 @contextmanager
@@ -29,8 +29,8 @@ def progress_bar(preamble: str = "", *, quiet: bool = False) -> Iterator[Progres
     Parameters
     ----------
     preamble : str
-        Printed before the first report: what is refused before any work is done
-        is refused with its one line and nothing else.
+        Printed before the first report, so that an error before any work is the only
+        line.
     quiet : bool
         Show nothing.
 
@@ -40,7 +40,7 @@ def progress_bar(preamble: str = "", *, quiet: bool = False) -> Iterator[Progres
         On a terminal every stage is a bar with the time that is left; in a log
         file every stage is one line when it ends, and one every half minute before.
     """
-    with _noted_interrupt() as interrupted, _reporter(preamble, quiet=quiet) as show:
+    with _deferred_interrupt() as interrupted, _reporter(preamble, quiet=quiet) as show:
 
         def report(stage: str, done: int, total: int, remark: str) -> None:
             if interrupted():
@@ -52,7 +52,7 @@ def progress_bar(preamble: str = "", *, quiet: bool = False) -> Iterator[Progres
 
 @contextmanager
 def reporting(progress: Progress | bool | None) -> Iterator[Progress | None]:
-    """What ``progress=`` of a public function means, for as long as the work takes.
+    """The callback for the argument ``progress=`` of a public function.
 
     Parameters
     ----------
@@ -79,13 +79,13 @@ def reporting(progress: Progress | bool | None) -> Iterator[Progress | None]:
         yield progress
     else:
         raise InputError(
-            "progress must be True, False or a function of (stage, done, total, remark), got "
+            "progress must be True, False or a function progress(stage, done, total, remark), got "
             f"{type(progress).__name__}"
         )
 
 
 @contextmanager
-def _noted_interrupt() -> Iterator[Callable[[], bool]]:
+def _deferred_interrupt() -> Iterator[Callable[[], bool]]:
     """Remember Ctrl-C until the next report; pressed again, it stops at once.
 
     Python raises KeyboardInterrupt wherever the main thread happens to be. In a
@@ -144,7 +144,7 @@ def _reporter(preamble: str, *, quiet: bool) -> Iterator[Progress]:
         def report(stage: str, done: int, total: int, remark: str) -> None:
             if not tasks and preamble:
                 console.print(preamble, highlight=False, markup=False)
-            # A stage that comes again gets a bar of its own, one that has not moved yet not.
+            # A stage that starts again gets a new bar, unless its bar has not moved yet.
             if stage not in tasks or (done == 0 and bars.tasks[tasks[stage]].completed > 0):
                 tasks[stage] = bars.add_task(stage, total=total, remark=remark)
             bars.update(tasks[stage], completed=done, total=total, remark=remark)
@@ -154,25 +154,25 @@ def _reporter(preamble: str, *, quiet: bool) -> Iterator[Progress]:
 
 def _log_lines(preamble: str, clock: Callable[[], float] = time.monotonic) -> Progress:
     opening = [preamble] if preamble else []
-    # When each stage began, with how much done: a resumed run begins in the middle.
-    begun: dict[str, tuple[float, int]] = {}
-    last = [clock()]
+    # Time and count at the start of each stage: a resumed run starts in the middle.
+    started: dict[str, tuple[float, int]] = {}
+    last_printed = [clock()]
 
-    def say(text: str) -> None:
+    def print_line(text: str) -> None:
         print(text, file=sys.stderr, flush=True)  # noqa: T201
-        last[0] = clock()
+        last_printed[0] = clock()
 
     def report(stage: str, done: int, total: int, remark: str) -> None:
         while opening:
-            say(opening.pop())
+            print_line(opening.pop())
         if done >= total or stage == "retry":
-            say(f"{stage}: {remark or 'done'}")
-            begun.pop(stage, None)
+            print_line(f"{stage}: {remark or 'done'}")
+            started.pop(stage, None)
             return
-        since, before = begun.setdefault(stage, (clock(), done))
-        if done > before and clock() - last[0] >= _EVERY:
-            left = (clock() - since) * (total - done) / (done - before)
-            say(f"{stage}: {done} of {total}, about {_duration(left)} left")
+        start, done_at_start = started.setdefault(stage, (clock(), done))
+        if done > done_at_start and clock() - last_printed[0] >= _LOG_INTERVAL:
+            remaining = (clock() - start) * (total - done) / (done - done_at_start)
+            print_line(f"{stage}: {done} of {total}, about {_duration(remaining)} left")
 
     return report
 

@@ -1,4 +1,4 @@
-"""One seed in, named streams out.
+"""Named random streams from one seed.
 
 Sampling, prediction and simulation never share random numbers, and adding a
 stream does not move the others: a stream's key is its name.

@@ -23,12 +23,12 @@ def resource_folder(kind: Kind) -> Path:
         if folder.is_dir():
             return folder
     raise InputError(
-        f"the shipped {kind} are missing beside {package}; reinstall bayeseval, or give a path"
+        f"the shipped {kind} are missing at {package}; reinstall bayeseval, or give a path"
     )
 
 
 def resource_names(kind: Kind) -> dict[str, Path]:
-    """Names a user may give, with the file each stands for, in alphabetical order."""
+    """Names of the shipped resources and their files, in alphabetical order."""
     pattern = "*/benchmark.yaml" if kind == "benchmarks" else "*.yaml"
     paths = sorted(resource_folder(kind).glob(pattern))
     return {(p.parent.name if kind == "benchmarks" else p.stem): p for p in paths}
@@ -40,7 +40,7 @@ def find_resource(kind: Kind, name: str) -> Path:
     Raises
     ------
     InputError
-        If there is none of that name; the message lists what there is.
+        If there is none of that name; the message lists the names.
     """
     known = resource_names(kind)
     if name in known:

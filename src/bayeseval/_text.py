@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-__all__ = ["WARNING", "any_of", "counted", "plain", "shorten", "show"]
+__all__ = ["Caution", "Note", "any_of", "counted", "plain", "shorten", "show"]
 
-WARNING = "warning: "
-"""How a note starts that must not be missed."""
 
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """A note that must not be missed; printed with ``warning:`` before its text."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return f"warning: {self.text}"
+
+
+#: What is worth knowing about a table or a fit; ``str()`` of it is what is printed.
+Note = str | Caution
 
 _SHOWN_WIDTH = 60
 

@@ -1,4 +1,4 @@
-"""YAML in, validated frozen objects out, one clear line when something is off."""
+"""YAML in, validated frozen objects out; an error is one line."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ _KINDS: Final = {
     "model_type": "keys and values",
     "model_attributes_type": "keys and values",
     "string_type": "text",
+    "path_type": "a path",
     "string_too_short": "text that is not empty",
     "list_type": "a list",
     "tuple_type": "a list",
@@ -66,11 +67,11 @@ class FrozenConfig(BaseModel):
 
 
 def text_like(pattern: str, words: str) -> AfterValidator:
-    """Text that matches a pattern; `words` say what that is."""
+    """Text that matches a pattern; `words` describe it in messages."""
 
     def check(text: str) -> str:
         if re.fullmatch(pattern, text) is None:
-            raise ValueError(f"expected {words}, got {_shown(text)}")
+            raise ValueError(f"expected {words}, got {_short_repr(text)}")
         return text
 
     return AfterValidator(check)
@@ -114,7 +115,7 @@ class _Loader(yaml.SafeLoader):
         # PyYAML lets through whatever its constructors meet: !!bool x is a KeyError.
         except Exception as problem:
             kind = node.tag.rpartition(":")[2]
-            value = _shown(node.value)
+            value = _short_repr(node.value)
             raise yaml.constructor.ConstructorError(
                 None, None, f"{value} is no {kind}", node.start_mark
             ) from problem
@@ -152,9 +153,9 @@ def read_yaml(path: Path, *, error: type[BayesevalError] = InputError) -> Any:
         # Of several lines, the last one says where in memory.
         reason = " ".join(str(problem).splitlines()[0].split())
         raise error(f"{path}: not valid YAML: {reason}") from problem
-    if _size(values, {}) > _MAX_VALUES:
+    if _n_values(values, {}) > _MAX_VALUES:
         raise error(
-            f"{path}: its aliases stand for more than {_MAX_VALUES:,} values, or for themselves"
+            f"{path}: its aliases expand to more than {_MAX_VALUES:,} values, or to themselves"
         )
     return values
 
@@ -185,15 +186,15 @@ def _depth(text: str) -> int:
     return deepest
 
 
-def _size(value: Any, known: dict[int, int]) -> int:
+def _n_values(value: Any, counted: dict[int, int]) -> int:
     """Number of values in a tree; what holds itself counts as too many."""
     if not isinstance(value, list | tuple | dict):
         return 1
-    if id(value) not in known:
-        known[id(value)] = _MAX_VALUES + 1
+    if id(value) not in counted:
+        counted[id(value)] = _MAX_VALUES + 1
         inside = value.values() if isinstance(value, dict) else value
-        known[id(value)] = 1 + sum(_size(one, known) for one in inside)
-    return known[id(value)]
+        counted[id(value)] = 1 + sum(_n_values(one, counted) for one in inside)
+    return counted[id(value)]
 
 
 def parse_config(
@@ -206,7 +207,7 @@ def parse_config(
     model : type of pydantic.BaseModel
         The frozen configuration class.
     values : object
-        What the YAML file or the caller gave.
+        Values of the YAML file or of the caller.
     source : str
         Named at the start of the message (a path, or ``"spec"``).
 
@@ -237,7 +238,7 @@ def _one_line(problem: ValidationError, model: type[BaseModel]) -> str:
     if location and location[-1] == "[key]":
         # A key that is not allowed; pydantic puts it before this mark.
         location = location[:-2]
-    if len(errors) > 1 and location and _is_type(location[-1]):
+    if len(errors) > 1 and location and _is_type_name(location[-1]):
         # A choice of types is a step of its own in pydantic's locations. What is wrong
         # inside of one of them says more than that it is not the other.
         location = location[:-1]
@@ -263,15 +264,15 @@ def _one_problem(
         return f"{where}: {message}" if where else message
     kinds = [one for one in same if one["type"] != "value_error"] or [first]
     expected = dict.fromkeys(_expected(one["type"], one["msg"]) for one in kinds)
-    return f"{where}: expected {' or '.join(expected)}, got {_shown(first['input'])}"
+    return f"{where}: expected {' or '.join(expected)}, got {_short_repr(first['input'])}"
 
 
-def _is_type(part: int | str) -> bool:
+def _is_type_name(part: int | str) -> bool:
     return str(part).partition("[")[0] in ("str", "float", "int", "bool", "dict", "list", "tuple")
 
 
 def _expected(kind: str, message: str) -> str:
-    """What pydantic wants, in the words of somebody who writes YAML."""
+    """The value that pydantic expects, in the terms of YAML."""
     if kind in _KINDS:
         return _KINDS[kind]
     message = message.removeprefix("Input should be ")
@@ -279,7 +280,7 @@ def _expected(kind: str, message: str) -> str:
     return f"a number {message}" if kind.startswith(("greater_than", "less_than")) else message
 
 
-def _shown(value: Any) -> str:
+def _short_repr(value: Any) -> str:
     shown = "nothing" if value is None else " ".join(repr(value).split())
     return shown if len(shown) <= 60 else shown[:57] + "..."
 

@@ -24,7 +24,7 @@ __all__ = [
 
 
 class BayesevalError(ValueError):
-    """Anything wrong with what the user asked for.
+    """Base of all errors that a user can cause.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class BayesevalError(ValueError):
 
 
 class ConvergenceWarning(UserWarning):
-    """A fit whose convergence gate failed: its numbers are not to be relied on."""
+    """A fit that failed its convergence gate; its results are not reliable."""
 
 
 class InputError(BayesevalError):
@@ -46,7 +46,7 @@ class InputError(BayesevalError):
 
 
 class SpecError(BayesevalError):
-    """A model specification that says something impossible or unknown."""
+    """A model specification with an unknown key or an invalid value."""
 
 
 class DesignError(BayesevalError):
@@ -54,7 +54,7 @@ class DesignError(BayesevalError):
 
 
 class EngineError(BayesevalError):
-    """An engine asked for something it does not do, or that did not succeed."""
+    """A request that an engine does not support, or that failed in it."""
 
 
 class MissingDependencyError(BayesevalError, ImportError):

@@ -1,4 +1,4 @@
-"""Every dimension name, variable name and shared default, said once.
+"""Names of dimensions and variables, and shared defaults.
 
 The names are the outside contract: tables, files and users' scripts rely on
 them. PyMC 6 refuses a variable named like a dimension, which is why effects are
@@ -81,7 +81,7 @@ Likelihood = Literal["normal", "student_t", "logit_normal", "beta", "binomial", 
 LANGUAGE: Final = "language"
 TASK: Final = "task"
 MODEL: Final = "model"
-# What tasks with several metrics of the same outputs have in common.
+# Shared by tasks that are several metrics of the same outputs.
 DATASET: Final = "dataset"
 RECORD: Final = "record"
 SCORE: Final = "score"

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from bayeseval import Fit, fit
-from bayeseval.checks import Checks, run_checks
+from bayeseval.checks import Check, Checks, run_checks
 from bayeseval.checks.prior import prior_checks
 from bayeseval.checks.realised import realised_pit
 from bayeseval.cli import main
@@ -110,13 +110,41 @@ def test_records_that_stand_out_are_named(table: Records) -> None:
     frame = table.table
     frame.loc[7, "score"] -= 70.0
     odd = Records.from_frame(frame, name="odd", units=(-400, 500))
-    checks = fit(odd, "additive").checks()
+    result = fit(odd, "additive")
+    checks = result.checks()
     assert checks.status("influential_records") == "warn"
     worst = checks.details["influential_records"].iloc[0]
     assert all(worst[k] == frame.loc[7, k] for k in ("model", "language", "task", "score"))
     assert worst["error_sds"] < -5.0
     named = f"{worst['model']} in {worst['language']} on {worst['task']}"
     assert named in str(checks)
+    again = run_checks(result.data, None, language_names={worst["language"]: "Quenya"})
+    sentence = again.table.set_index("check")["sentence"]["influential_records"]
+    assert f"{worst['model']} in Quenya ({worst['language']}) on {worst['task']}" in sentence
+    # Tables keep the codes.
+    assert again.details["influential_records"]["language"].iloc[0] == worst["language"]
+
+
+def test_commands_name_auto_for_a_model_that_auto_assembled(
+    good: Fit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def record(*_: object, model: str, **__: object) -> Checks:
+        seen.append(model)
+        return Checks.of([Check("calibration", "pass")], {})
+
+    monkeypatch.setattr("bayeseval.checks.run_checks", record)
+    because = ["model auto -> ..."]
+    for name, reasons in (
+        ("additive", []),
+        ("auto-model_task", because),
+        ("additive", because),
+        ("mine", []),
+    ):
+        spec = {**good.run["spec"], "name": name}
+        replace(good, run={**good.run, "spec": spec, "model_reasons": reasons}).checks()
+    assert seen == ["additive", "auto", "additive", "mine"]
 
 
 SDS = ("sd_language", "sd_task", "sd_model", "sd_residual")
@@ -190,7 +218,7 @@ def test_without_a_closed_form_or_a_design(good: Fit) -> None:
     assert checks.details["influential_records"]["k_hat"].max() < 0.7
     sentences = checks.table.set_index("check")["sentence"]
     for name in ("prior_range", "prior_spread", "prior_sensitivity"):
-        assert sentences[name] == "Not looked at: replicate noise was sampled."
+        assert sentences[name] == "Not checked: replicate noise was sampled."
     assert checks.status("outside_bounds") == "not applicable"
 
 
@@ -200,7 +228,7 @@ def test_a_point_estimate_is_asked_nothing_about_priors(table: Records) -> None:
     assert point.status("calibration") == "pass"
     sentences = point.table.set_index("check")["sentence"]
     for name in ("prior_range", "prior_spread", "prior_sensitivity"):
-        assert sentences[name] == "Not looked at: maximum likelihood takes no priors."
+        assert sentences[name] == "Not checked: maximum likelihood does not use priors."
 
 
 def test_pit_of_every_likelihood(good: Fit) -> None:

@@ -118,7 +118,9 @@ def test_the_residual_has_the_degrees_of_freedom_of_the_rank(terms: tuple[str, .
         table = records(cells)
         design = build_design(table, load_spec({"name": "x", "interactions": list(terms)}))
         codes = {factor: design.factor_index[factor] for factor in ("language", "task", "model")}
-        counted = choose._residual_df(choose._Choice(choose._Table.of(table, codes), terms))
+        counted = choose._residual_df(
+            choose._Choice(choose._Table.from_records(table, codes), terms)
+        )
         if exact:
             assert counted == exact_residual_df(design)
         else:
@@ -176,13 +178,17 @@ def test_a_metric_computed_from_another_is_refused_and_not_counted_twice() -> No
     copied = Records.from_frame(frame[["language", "task", "model", "score"]], name="copied")
     with pytest.raises(DesignError, match="reproduces all 144 scores exactly"):
         build_design(copied, load_spec("dataset"))
-    with pytest.raises(DesignError, match="reproduces all 144 scores exactly.*one of two metrics"):
+    with pytest.raises(
+        DesignError, match="reproduces all 144 scores exactly.*one of the two metrics"
+    ):
         choose_model(AUTO, copied)
     third = frame["score"].where(first, frame["score"] + 1.0 / 3.0).round(2)
     printed = Records.from_frame(
         frame.assign(score=third)[["language", "task", "model", "score"]], name="printed"
     )
-    with pytest.raises(DesignError, match="144 scores to the printed digits.*one of two metrics"):
+    with pytest.raises(
+        DesignError, match="144 scores to the printed digits.*one of the two metrics"
+    ):
         choose_model(AUTO, printed)
     # The advice works when followed.
     single = Records.from_frame(
@@ -218,7 +224,7 @@ def test_known_errors_tell_model_by_language_from_the_residual_on_one_task(known
     # (8 - 1) (5 - 1) beside the main effects.
     assert found.reasons[0] == (
         "model auto -> auto-model_language: model:language (40 cells of one record each); all "
-        "errors are known, and 28 degrees of freedom tell what lies beyond them"
+        "errors are known, and 28 degrees of freedom are left for variation beyond them"
     )
     assert [term.name for term in build_design(table, found.spec).terms] == [
         "language",
@@ -241,7 +247,7 @@ def test_seeds_with_known_errors_of_test_sets_tell_it_too(told: str) -> None:
     found = choose_model(AUTO, table)
     assert found.spec.name == "auto-model_language"
     assert found.spec.residual_by is None
-    assert "residual_by: model:language is what would be left as the residual" in found.reasons[1]
+    assert "residual_by: model:language takes the place of the residual" in found.reasons[1]
     # Seeds alone leave test sets in the residual.
     seeds = Records.from_frame(frame, name="one", units=(0, 100))
     assert chosen(seeds) == "replicates"
@@ -290,11 +296,13 @@ def test_large_tables_lose_the_interactions_that_cost_most(
     # coefficients, 70^3 / 3 = 114,333 operations, and 40 levels of 4 records each, in which
     # at most 4 columns of each of the other 5 terms meet, and the intercept.
     found = choose._Choice(
-        choose._Table.of(table, {f: table.codes(f) for f in ("language", "task", "model")}),
+        choose._Table.from_records(
+            table, {f: table.codes(f) for f in ("language", "task", "model")}
+        ),
         INTERACTIONS[:3],
     )
     meeting = 1 + 4 * 5
-    assert choose._kept(found) == ("model:language", 69)
+    assert choose._eliminated(found) == ("model:language", 69)
     assert choose._operations(found, 0) == pytest.approx(70**3 / 3 + 40 * meeting**2)
     monkeypatch.setattr(choose, "MOST_OPERATIONS", 100_000.0)
     smaller = choose_model(AUTO, table)
@@ -324,7 +332,7 @@ def test_a_hundred_thousand_languages_are_counted_not_factorised() -> None:
     # Two of the three have 200,000 cells beside 100,000 languages; without them the languages
     # are eliminated and 2 + 2 + 4 levels are left.
     assert found.terms == ("model:task",)
-    assert choose._kept(found) == ("language", 8)
+    assert choose._eliminated(found) == ("language", 8)
 
 
 def test_a_named_model_is_as_it_is_and_ml_is_the_paper() -> None:
@@ -334,3 +342,21 @@ def test_a_named_model_is_as_it_is_and_ml_is_the_paper() -> None:
         assert found.spec == load_spec("additive")
         assert found.reasons == ()
     assert choose_model(AUTO, table, engine="ml").spec == load_spec("paper")
+
+
+def test_the_design_of_the_choice_is_the_one_that_is_fitted() -> None:
+    records = load("mega")
+    found = choose_model(AUTO, records)
+    again = build_design(records, found.spec)
+    assert found.design is not None
+    assert found.design.spec == found.spec
+    assert found.design.priors == again.priors
+    assert found.design.notes == again.notes
+    assert [term.name for term in found.design.terms] == [term.name for term in again.terms]
+    for first, second in zip(found.design.terms, again.terms, strict=True):
+        assert first.index.tolist() == second.index.tolist()
+        assert first.centred == second.centred
+    assert found.design.score.tolist() == again.score.tolist()
+    # The trial designs have no covariates, and no other model is tried.
+    assert choose_model(AUTO, records, covariates=["mexa"]).design is None
+    assert choose_model("additive", records).design is None

@@ -152,13 +152,19 @@ def test_a_known_standard_error_reaches_the_design_in_record_order() -> None:
         pytest.param(
             [*product(("de", "en"), ("qa",), ("A", "B")), *product(("sw", "yo"), ("nli",), ("C",))],
             "additive",
-            ("2 parts", "language de, en", "task qa", "model C", "add records that link them"),
+            (
+                "2 unconnected parts",
+                "language de, en",
+                "task qa",
+                "model C",
+                "add records that link them",
+            ),
             id="disconnected",
         ),
         pytest.param(
             [*product(("de", "en"), ("qa",), ("A", "B")), *product(("sw",), ("nli",), ("A", "B"))],
             "additive",
-            ("language sw and task nli always occur together", "cannot be told apart"),
+            ("language sw and task nli always occur together", "are confounded"),
             id="language nested in task",
         ),
         pytest.param(
@@ -213,13 +219,13 @@ def test_an_interaction_with_the_cells_of_a_main_effect_is_refused() -> None:
         *product(("de", "en"), ("qa",), ("A", "B")),
         *product(("sw", "yo"), ("nli",), ("A", "B")),
     ]
-    with pytest.raises(DesignError, match="cannot be told apart"):
+    with pytest.raises(DesignError, match="are confounded"):
         build_design(table(cells), load_spec("interaction"))
 
 
 def test_scores_that_do_not_vary_are_refused() -> None:
     frame = pd.DataFrame(FULL, columns=["language", "task", "model"]).assign(score=50.0)
-    with pytest.raises(DesignError, match="all 12 scores are 50; nothing varies"):
+    with pytest.raises(DesignError, match="all 12 scores are 50, so nothing can be compared"):
         build_design(Records.from_frame(frame, name="flat"), load_spec("additive"))
 
 
@@ -250,5 +256,6 @@ def test_a_thin_interaction_is_noted() -> None:
     ]
     design = build_design(table(cells), load_spec("interaction"))
     assert design.notes == (
-        "language:task: 6 of 8 cells have a single record, so sd_language_task rests on the others",
+        "language:task: 6 of 8 cells have a single record; sd_language_task is estimated from the "
+        "others",
     )

@@ -22,7 +22,7 @@ def test_scores_at_the_bounds_are_moved_to_the_edge_and_said() -> None:
     shares = frame()["score"] / 100.0
     assert shares[0] == 0.0
     np.testing.assert_allclose(outcome.share, shares.clip(0.01, 0.99), rtol=1e-15)
-    assert "1 of 27 scores nearer than 1 % of the range" in outcome.notes[0]
+    assert "1 of 27 scores closer to a bound than 1 % of the range" in outcome.notes[0]
     # Counts reach their bounds.
     assert design(likelihood="binomial").outcome.k[0] == 0.0
 
@@ -46,7 +46,7 @@ def test_priors_scale_with_the_empirical_logits() -> None:
 def test_chance_levels_are_shares_of_the_range_and_missing_ones_said() -> None:
     outcome = design(likelihood="binomial", chance=True).outcome
     assert outcome.chance.tolist() == [0.25, 0.1, 0.0]
-    assert outcome.notes == ("no chance level, so no floor: t2",)
+    assert outcome.notes == ("no chance level, so expected scores go down to the lower bound: t2",)
     assert design(likelihood="binomial").outcome.chance is None
 
 
@@ -71,8 +71,12 @@ def test_counts_are_read_off_the_scores_where_k_is_not_given() -> None:
             ("language l0, task t0, model m0", "k = 0"),
         ),
         ({"likelihood": "binomial"}, {"se": 1.0}, ("'t0'", "counted twice")),
-        ({"likelihood": "beta"}, {"se": 1.0}, ("'t0'", "no place in beta")),
-        ({"likelihood": "beta", "chance": True}, {"chance": None}, ("chance: true", "has none")),
+        ({"likelihood": "beta"}, {"se": 1.0}, ("'t0'", "beta does not take errors")),
+        (
+            {"likelihood": "beta", "chance": True},
+            {"chance": None},
+            ("chance: true", "has no chance levels"),
+        ),
         ({"likelihood": "beta", "chance": True}, {"chance": 100.0}, ("100 of task 't0'",)),
         ({"likelihood": {"t9": "beta"}}, {}, ("'t9'", "tasks: t0, t1, t2")),
         ({"likelihood": {"t1": "beta"}}, {}, ("no likelihood for the task 't0'", "default")),
@@ -80,7 +84,7 @@ def test_counts_are_read_off_the_scores_where_k_is_not_given() -> None:
         (
             {"likelihood": "beta", "edge": 0.3},
             {"score": [75.0, 80.0, 85.0] * 9},
-            ("27 scores are nearer than 30 %",),
+            ("27 scores lie within 30 %",),
         ),
         (
             {"likelihood": {"t0": "normal", "default": "beta"}},
@@ -137,7 +141,9 @@ def test_the_refusal_of_a_table_without_bounds_has_the_line_to_copy(
     unbounded = Records.from_frame(table, name="small", units=(None, None))
     with pytest.raises(DesignError) as caught:
         build_design(unbounded, load_spec({"name": "x", "likelihood": "beta"}))
-    assert f"with '{line}', in a YAML file given with --mapping" in str(caught.value)
+    assert f"in a YAML file passed as mapping_file (--mapping), for example '{line}'" in str(
+        caught.value
+    )
     # What is to be copied is accepted.
     own = yaml.safe_load(line)["units"]
     declared = Records.from_frame(table, name="small", units=(own["lower"], own["upper"]))
@@ -155,14 +161,14 @@ def test_seeds_need_normal_scores() -> None:
 def test_an_effect_of_every_record_is_told_from_binomial_noise_only() -> None:
     built = design(likelihood="binomial", interactions=["model:language:task"])
     assert built.term("model:language:task").n_levels == 27
-    with pytest.raises(DesignError, match="cannot be told apart from the residual"):
+    with pytest.raises(DesignError, match="is confounded with the residual"):
         design(likelihood="beta_binomial", interactions=["model:language:task"])
 
 
 def test_the_card_has_likelihoods_that_a_spec_can_take() -> None:
     said = {"t1": "binomial", "default": "beta"}
     built = build_design(records(likelihoods=said), load_spec({"name": "x", "likelihood": "card"}))
-    assert built.outcome.of_task == ("beta", "binomial", "beta")
+    assert built.outcome.task_likelihoods == ("beta", "binomial", "beta")
     # What was fitted stands in the spec, so that results with other cards differ.
     assert built.spec.likelihood == said
     with pytest.raises(InputError, match="no task 't8' .*t0, t1, t2, default"):

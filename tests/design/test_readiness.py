@@ -51,10 +51,10 @@ def test_a_table_that_can_be_fitted_is_ready_with_the_model_of_fit() -> None:
 @pytest.mark.parametrize(
     ("table", "reason"),
     [
-        (frame(APART), "the table falls into 2 parts with nothing in common"),
+        (frame(APART), "the table falls into 2 unconnected parts"),
         (frame(TOGETHER), "always occur together"),
-        (frame(FULL).assign(score=50.0), "all 24 scores are 50; nothing varies"),
-        (frame(FULL).assign(score=0.0), "all 24 scores are 0; nothing varies"),
+        (frame(FULL).assign(score=50.0), "all 24 scores are 50, so nothing can be compared"),
+        (frame(FULL).assign(score=0.0), "all 24 scores are 0, so nothing can be compared"),
         (
             frame(FULL).assign(score=lambda t: 40.0 + 7.0 * pd.factorize(t["model"])[0]),
             "reproduces all 24 scores exactly",
@@ -78,8 +78,8 @@ FEW = [("A", "de", "qa"), ("A", "en", "qa"), ("B", "de", "qa"), ("B", "en", "qa"
     [
         ((50.0, 44.0, 61.0, 49.0), "Ready to fit: yes (model additive)"),
         ((50.0, 44.0, 61.0), "Ready to fit: yes (model additive)"),
-        ((50.0, 50.0, 50.0, 50.0), "(--columns score=NAME)"),
-        ((50.0, 55.0, 60.0, 65.0), "; few scores can be sums by chance: then add records"),
+        ((50.0, 50.0, 50.0, 50.0), "(columns={'score': NAME}, --columns score=NAME)"),
+        ((50.0, 55.0, 60.0, 65.0), "; so few scores can be sums by chance: add records"),
     ],
 )
 def test_the_smallest_tables_are_ready_or_say_why_not(
@@ -92,7 +92,7 @@ def test_the_smallest_tables_are_ready_or_say_why_not(
         more = pd.concat([table, frame([("A", "hi", "qa"), ("B", "hi", "qa")])])
         assert ready(more) == "Ready to fit: yes (model additive)"
         sums = frame(FULL).assign(score=lambda t: 40.0 + 7.0 * pd.factorize(t["model"])[0])
-        assert ready(sums).endswith("and leave those out")
+        assert ready(sums).endswith("and remove those")
 
 
 def test_unlike_ranges_are_a_reason() -> None:
@@ -109,7 +109,9 @@ def test_leaving_out_what_the_advice_names_makes_the_table_ready(
     path, mapping = tmp_path / "t.csv", tmp_path / "mapping.yaml"
     frame(cells).to_csv(path, index=False)
     before = check_ready(load(path))
-    advice = re.search(r"'(drop: .*?)' in a YAML file given with --mapping", str(before.reason))
+    advice = re.search(
+        r"'(drop: .*?)' in a YAML file passed as mapping_file \(--mapping\)", str(before.reason)
+    )
     assert advice is not None
     mapping.write_text(advice[1], encoding="utf-8")
     records = load(path, mapping_file=mapping)
@@ -120,10 +122,10 @@ def test_leaving_out_what_the_advice_names_makes_the_table_ready(
 def test_leaving_out_is_no_advice_where_too_little_would_be_left() -> None:
     diagonal = frame([("A", "de", "qa"), ("A", "de", "nli"), ("B", "en", "qa"), ("B", "en", "nli")])
     no_part = "because no part with two models and two languages could be fitted"
-    assert ready(diagonal).endswith(f"leaving levels out does not help, {no_part}")
+    assert ready(diagonal).endswith(f"dropping levels does not help, {no_part}")
     parts = frame([("A", "de", "qa"), ("A", "en", "qa"), ("B", "hi", "nli"), ("B", "sw", "nli")])
     assert ready(parts).endswith(
-        f"; add records that link them; leaving levels out does not help, {no_part}"
+        f"; add records that link them; dropping levels does not help, {no_part}"
     )
 
 
@@ -135,10 +137,10 @@ def test_all_groups_that_occur_together_are_told_of_at_once() -> None:
     assert ready(frame(OWN_TASKS)) == (
         "Ready to fit: no, because language de and task t_de, language en and task t_en, language"
         " fr and task t_fr and 2 more groups of a language and a task always occur together, so"
-        " their effects cannot be told apart; add records that cross them, so that every group"
-        " shares a level with another; leaving levels out does not help, because no part with two"
-        " models and two languages could be fitted; if the tasks are one test under several names,"
-        " give them one name in the table"
+        " their effects are confounded; add records that cross them, so that every group"
+        " shares a level with another; dropping levels does not help, because no part with two"
+        " models and two languages could be fitted; if the tasks are the same test under several"
+        " names, give them one name"
     )
     # The advice works when followed.
     assert ready(frame(OWN_TASKS).assign(task="t")).startswith("Ready to fit: yes")
@@ -146,13 +148,15 @@ def test_all_groups_that_occur_together_are_told_of_at_once() -> None:
     assert ready(frame(linked)).startswith("Ready to fit: yes")
     # Two tasks of every language have no name in common without two scores in a cell.
     twice = [(m, one, test + one) for m in "ABC" for one in LANGUAGES for test in ("q_", "n_")]
-    assert "one test under several names" not in ready(frame(twice))
+    assert "same test under several names" not in ready(frame(twice))
     assert "language de and task n_de, q_de, language en" in ready(frame(twice))
 
 
 def followed(table: pd.DataFrame, text: str) -> pd.DataFrame:
     """The rows that the `drop:` of a message leaves."""
-    advice = re.search(r"'drop: ({.*?})' in a YAML file given with --mapping keeps (\d+) of", text)
+    advice = re.search(
+        r"'drop: ({.*?})' in a YAML file passed as mapping_file \(--mapping\) keeps (\d+) of", text
+    )
     assert advice is not None, text
     drop = yaml.safe_load(advice[1])
     out = np.any([table[factor].isin(labels) for factor, labels in drop.items()], axis=0)
@@ -202,7 +206,7 @@ def test_the_advice_on_sparse_tables_leaves_what_is_ready_or_says_that_nothing_i
         text = ready(table)
         if text.startswith("Ready to fit: yes"):
             outcomes["yes"] += 1
-        elif "leaving levels out does not help" in text:
+        elif "dropping levels does not help" in text:
             outcomes["none"] += 1
         else:
             assert ready(followed(table, text)).startswith("Ready to fit: yes"), (seed, text)
@@ -220,10 +224,10 @@ def test_a_model_with_many_pairs_of_its_own_is_warned_of() -> None:
     records = Records.from_frame(own, name="t", units=(0, 100))
     assert sole_pairs(records, choose_pairs(records)) == {"B": 3}
     (warning,) = check_ready(records).warnings
-    assert warning.startswith(
+    assert str(warning).startswith(
         "warning: 3 of 11 language-task pairs (27%) have a score of model B alone"
     )
-    assert "--pairs shared" in warning
+    assert "(--pairs shared)" in warning.text
     # The advice works when followed.
     assert warn_of_sole_pairs(records, choose_pairs(records, "shared")) == ()
     # Two of ten pairs are a fifth.
@@ -235,7 +239,7 @@ def test_a_model_with_many_pairs_of_its_own_is_warned_of() -> None:
     # Without any shared pair there is no such advice.
     diagonal = frame([("A", "de", "qa"), ("A", "en", "qa"), ("B", "hi", "qa")])
     apart = Records.from_frame(diagonal, name="t", units=(0, 100))
-    assert ["--pairs" in one for one in warn_of_sole_pairs(apart, choose_pairs(apart))] == [
+    assert ["--pairs" in one.text for one in warn_of_sole_pairs(apart, choose_pairs(apart))] == [
         False,
         False,
     ]
@@ -276,7 +280,9 @@ def test_validate_ends_with_the_verdict_and_its_exit_code(
     saved = tmp_path / "saved.csv"
     assert main(["validate", str(bad), "--save-records", str(saved)]) == 2
     out = capsys.readouterr().out
-    assert out.splitlines()[-1].startswith("Ready to fit: no, because the table falls into 2 parts")
+    assert out.splitlines()[-1].startswith(
+        "Ready to fit: no, because the table falls into 2 unconnected parts"
+    )
     assert saved.is_file()
     assert main(["validate", str(one)]) == 2
     last = capsys.readouterr().out.splitlines()[-1]

@@ -90,9 +90,9 @@ def test_summaries_of_both_are_an_upper_bound(kind: str, bound: bool) -> None:
     notes = [note for note in tables.design(kind).notes if "upper bound" in note]
     assert notes == (
         [
-            "sds of seeds and of test sets both hold what a seed does to one test set in "
-            f"{N_CELLS} cells, so the noise of one run and of means is an upper bound there, and "
-            "what is left for other terms a lower one"
+            f"in {N_CELLS} cells the sds of seeds and of test sets both include the seed x "
+            "test-set interaction, so the noise of one run and of means is an upper bound there, "
+            "and the variance left for other terms a lower bound"
         ]
         if bound
         else []
@@ -223,7 +223,7 @@ def test_equal_replicates_are_counted_and_said() -> None:
     design = tables.design(_greedy(0.25))
     (note,) = [n for n in design.notes if "equal or nearly" in n]
     # 25 % of 22 cells, rounded up.
-    assert note.startswith("seed: the replicates of 6 of 22 cells are equal or nearly so")
+    assert note.startswith("seed: the replicates of 6 of 22 cells are equal or nearly equal")
     replicates = design.replicates
     assert replicates is not None
     assert (replicates.squares > 0.0).all()
@@ -239,7 +239,7 @@ def test_equal_replicates_are_counted_and_said() -> None:
 def test_replicates_that_are_all_equal_say_zero() -> None:
     design = tables.design(_greedy(1.0))
     assert design.replicates is None
-    note = "seed: the replicates of all cells are equal; their sd counts as 0"
+    note = "seed: the replicates of every cell are equal; their sd is set to 0"
     assert design.notes.count(note) == 1
     assert design.known_sds["seed"].tolist() == [0.0] * N_CELLS
     assert design.se is not None
@@ -275,7 +275,7 @@ def test_equal_replicates_in_incomplete_cells(share: float) -> None:
     table = table.assign(score=table["score"].where(~equal, same))
     records = Records.from_frame(table, name="greedy")
     design = tables.design(records)
-    assert any("that lack some are equal" in note for note in design.notes)
+    assert any("incomplete cells are equal" in note for note in design.notes)
     if share == 1.0:
         assert design.replicates is None
         return

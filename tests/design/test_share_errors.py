@@ -75,8 +75,9 @@ def test_the_binomial_error_of_a_share(upper: float) -> None:
     assert design.se is not None
     assert 80 * design.se.min() / upper == pytest.approx(0.7, abs=0.05)
     assert design.notes[0] == (
-        "n: 24 scores of t:score are shares of n items, so their binomial standard errors are "
-        "known; columns: {n: null} in a --mapping file leaves it out"
+        "n: 24 scores of t:score are shares of n items, so they have known "
+        "binomial standard errors; columns={'n': None}, or columns: {n: null} in a --mapping file, "
+        "ignores n"
     )
     assert not any("not used by this model" in note for note in design.notes)
 
@@ -96,8 +97,8 @@ def test_numbers_that_are_no_shares_keep_an_unknown_error() -> None:
     assert design.se is None
     assert design.notes[:2] == (
         "columns not used by this model: n",
-        "n not used for t:score: score times n is no whole number, so scores are no shares of n "
-        "items",
+        "n not used for t:score: score times n is not a whole number, so scores are not shares of "
+        "n items",
     )
 
 
@@ -117,7 +118,7 @@ def test_numbers_that_are_no_shares_keep_an_unknown_error() -> None:
 def test_printed_digits_and_names_of_metrics(task: str, digits: int, n: int, used: bool) -> None:
     design = _design(_table(_right(n), n, task=task, digits=digits))
     assert (design.se is not None) == used
-    assert any("printed digits are too few" in note for note in design.notes) != used
+    assert any("have too few digits" in note for note in design.notes) != used
 
 
 def test_stated_numbers_of_right_items_decide() -> None:
@@ -187,11 +188,12 @@ def test_items_of_several_seeds(pool: bool) -> None:
         assert source.name == "seed"
         assert source.share == pytest.approx(1 / 3)
     assert design.notes[:2] == (
-        "n: 24 scores of t:score are shares of n items, so their binomial standard errors are "
-        "known; columns: {n: null} in a --mapping file leaves it out",
-        "sds of seeds and of test sets both hold what a seed does to one test set in 24 cells, "
-        "so the noise of one run and of means is an upper bound there, and what is left for "
-        "other terms a lower one",
+        "n: 24 scores of t:score are shares of n items, so they have known "
+        "binomial standard errors; columns={'n': None}, or columns: {n: null} in a --mapping file, "
+        "ignores n",
+        "in 24 cells the sds of seeds and of test sets both include the seed x test-set "
+        "interaction, so the noise of one run and of means is an upper bound there, and the "
+        "variance left for other terms a lower bound",
     )
     # Negative control: rows that are no shares.
     other = _design(_by_seed(80, off=0.4), spec)
@@ -203,9 +205,9 @@ def test_items_of_several_seeds(pool: bool) -> None:
     ("columns", "used", "reason"),
     [
         ({"seed_sd": 3.0, "n_seeds": 3}, True, ""),
-        ({"seed_sd": 3.0, "n_seeds": 2}, False, "score times n is no whole number"),
-        ({"seed_sd": 3.0}, False, "score times n is no whole number"),
-        ({"n_seeds": 3}, False, "scores that are means of seeds have no seed_sd"),
+        ({"seed_sd": 3.0, "n_seeds": 2}, False, "score times n is not a whole number"),
+        ({"seed_sd": 3.0}, False, "score times n is not a whole number"),
+        ({"n_seeds": 3}, False, "scores are means of seeds without seed_sd"),
     ],
 )
 def test_items_behind_the_mean_of_seeds(columns: dict[str, float], used: bool, reason: str) -> None:
@@ -276,7 +278,7 @@ def test_the_gaps_of_a_one_task_table_are_recovered() -> None:
 
 
 def test_without_known_errors_the_gaps_are_the_residual() -> None:
-    refused = r"model:language has one task in each of its 240 cells, so it cannot be told apart"
+    refused = r"model:language has one task in each of its 240 cells, so it is confounded"
     with pytest.raises(DesignError, match=refused):
         _design(_uneven(0), EVENNESS, columns={"n": None})
     # One record without: its gap and its error are one unknown.

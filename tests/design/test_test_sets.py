@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from bayeseval.design import Design, build_design
-from bayeseval.design.test_sets import _without
+from bayeseval.design.test_sets import _subtract
 from bayeseval.engines import load_engine, marginal
 from bayeseval.engines import numpyro as numpyro_engine
 from bayeseval.engines import pymc as pymc_engine
@@ -196,7 +196,7 @@ def test_shared_test_sets_and_seeds_add_up_to_what_the_items_say() -> None:
 def test_the_interaction_leaves_the_parts_in_order() -> None:
     parts = {"record": 2.0, "model_task": 3.0, "language_task": 5.0, "task": 7.0}
     arrays = {name: np.array([value, value]) for name, value in parts.items()}
-    left = _without(arrays, np.array([1.5, 6.0]))
+    left = _subtract(arrays, np.array([1.5, 6.0]))
     assert {name: values.tolist() for name, values in left.items()} == {
         "record": [0.5, 0.0],
         "model_task": [3.0, 0.0],

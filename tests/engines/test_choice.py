@@ -33,9 +33,12 @@ def test_auto_is_numpyro_elsewhere_and_says_why() -> None:
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        (SamplerSettings(tune=10), "tune belongs to NUTS"),
-        (SamplerSettings(target_accept=0.9), "target_accept belongs to NUTS"),
-        (SamplerSettings(tune=10, target_accept=0.9), "tune and target_accept belong to NUTS"),
+        (SamplerSettings(tune=10), "tune is a setting of NUTS"),
+        (SamplerSettings(target_accept=0.9), "target_accept is a setting of NUTS"),
+        (
+            SamplerSettings(tune=10, target_accept=0.9),
+            "tune and target_accept are settings of NUTS",
+        ),
     ],
 )
 def test_settings_of_nuts_are_never_ignored(settings: SamplerSettings, reason: str) -> None:
@@ -49,7 +52,7 @@ def test_settings_that_both_have_change_nothing() -> None:
 
 def test_a_nuts_sampler_needs_its_engine() -> None:
     settings = SamplerSettings(nuts_sampler="nutpie")
-    with pytest.raises(EngineError, match="nutpie goes with the engine pymc"):
+    with pytest.raises(EngineError, match="nutpie needs the engine pymc"):
         choose_engine("auto", design("additive"), settings)
     assert choose_engine("pymc", design("additive"), settings) == Choice("pymc")
 
@@ -65,5 +68,5 @@ def test_parameters_that_marginal_does_not_know_are_refused() -> None:
     plain = design("additive")
     priors = {**plain.priors, "theta": plain.priors["intercept"]}
     reason = marginal.why_not(replace(plain, priors=priors))
-    assert reason == "it has no place for theta"
+    assert reason == "it does not support theta"
     assert choose_engine("auto", replace(plain, priors=priors)).name == "numpyro"

@@ -145,7 +145,7 @@ def test_what_the_marginal_engine_and_maximum_likelihood_leave_to_others() -> No
     for kind in ("missing", "error"):
         choice = choose_engine("auto", design_of(kind))
         assert choice.name == "numpyro"
-        assert "unknown values of mexa are multiplied by its slope" in choice.reason
+        assert "unknown values of mexa have to be sampled" in choice.reason
     for prior in (
         {"dist": "student_t", "df": 4, "scale": 1},
         {"dist": "normal", "loc": 1, "scale": 1},
@@ -180,7 +180,7 @@ def test_restored_from_a_result_it_is_the_same() -> None:
         (
             {},
             language_covariate(name="mexas"),
-            r"does not have; did you mean 'mexas'\? \(there is: mexas\)",
+            r"does not have; did you mean 'mexas'\? \(available: mexas\)",
         ),
         (
             {},
@@ -188,7 +188,11 @@ def test_restored_from_a_result_it_is_the_same() -> None:
             r"no value for 2 of 6 languages \(l0, l5\).*missing: model",
         ),
         ({}, language_covariate(values=np.array([0.9, *[0.5] * 6])), "does not vary over the 6"),
-        ({"effects": {"language": "fixed"}}, language_covariate(), "fixed language effects leave"),
+        (
+            {"effects": {"language": "fixed"}},
+            language_covariate(),
+            "confounded with fixed language effects",
+        ),
         (
             {"covariates": [{"name": "mexa", "measurement_error": True}]},
             language_covariate(se=None),

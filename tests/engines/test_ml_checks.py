@@ -69,7 +69,7 @@ def test_other_specs_are_refused(mega: Records, change: dict[str, object], said:
     # Nothing but the difference is blamed.
     assert message.count(",") == 1
     assert "'mine'" in message
-    assert message.endswith('use the spec "paper"')
+    assert message.endswith("use the model paper")
     assert "\n" not in message
 
 
@@ -96,12 +96,12 @@ def test_priors_of_the_spec_play_no_part(mega: Records, draws: Draws) -> None:
 )
 def test_sampler_settings_are_refused(design: Design, setting: dict[str, int]) -> None:
     (name,) = setting
-    with pytest.raises(EngineError, match=f"engine ml has no use for {name} "):
+    with pytest.raises(EngineError, match=f"engine ml does not take {name} "):
         ml.sample(design, SamplerSettings(**setting))
 
 
 def test_known_standard_errors_are_refused(design: Design) -> None:
-    with pytest.raises(EngineError, match="known standard errors; leave the column se out"):
+    with pytest.raises(EngineError, match="known standard errors; ignore the column se"):
         ml.sample(replace(design, se=np.ones(design.n_records)), SamplerSettings())
 
 
@@ -150,7 +150,7 @@ def test_a_failing_optimiser_is_not_believed(
         except EngineError as error:
             message = str(error)
             assert "no two optimisers agree (lbfgs: " in message
-            assert "'paper'" in message
+            assert "model paper" in message
             assert "\n" not in message
         else:  # a release of statsmodels in which lbfgs works; its tolerance is its own
             assert point(result)["sd_model"] ** 2 == pytest.approx(exact.var_model, rel=1e-2)
@@ -181,9 +181,9 @@ def test_one_optimiser_is_not_enough(design: Design, monkeypatch: pytest.MonkeyP
     ("spoil", "said"),
     [
         # Far away: caught by the curve. Near by: caught by the slope alone.
-        (lambda ratio: ratio / 1e6, "stopped short: at var"),
-        (lambda ratio: ratio * 100.0, "stopped short: at var"),
-        (lambda ratio: ratio * 1.001, "stopped short: the log likelihood still changes"),
+        (lambda ratio: ratio / 1e6, "stopped early: at var"),
+        (lambda ratio: ratio * 100.0, "stopped early: at var"),
+        (lambda ratio: ratio * 1.001, "stopped early: the log likelihood still changes"),
         (lambda ratio: ratio, None),
     ],
 )

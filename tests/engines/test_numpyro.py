@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpyro.infer.util import potential_energy, unconstrain_fn
@@ -26,6 +27,10 @@ from bayeseval.records import Records
 from bayeseval.simulation import simulate
 from bayeseval.spec import list_models, load_spec
 
+# NumPyro compiles a program for every structure, length of the warm-up and target_accept: the
+# short runs of this file share one.
+TUNE = 60
+
 
 def small(spec: dict[str, Any] | str = "additive") -> Design:
     records = simulate("additive", n_languages=5, n_tasks=3, n_models=4, seed=3).records
@@ -33,7 +38,7 @@ def small(spec: dict[str, Any] | str = "additive") -> Design:
 
 
 def run(design: Design, **settings: Any) -> Draws:
-    return load_engine("numpyro")(design, SamplerSettings(**{"tune": 60, **settings}))
+    return load_engine("numpyro")(design, SamplerSettings(**{"tune": TUNE, **settings}))
 
 
 def test_more_chains_and_more_draws_leave_the_first_ones_as_they_were() -> None:
@@ -45,9 +50,65 @@ def test_more_chains_and_more_draws_leave_the_first_ones_as_they_were() -> None:
         assert np.array_equal(values, long.posterior[name][:1, :30]), name
 
 
+def test_the_same_seed_gives_the_same_numbers_and_another_does_not() -> None:
+    design = small()
+    first, again, other = (run(design, draws=20, chains=2, seed=seed) for seed in (1, 1, 2))
+    for name, values in first.posterior.items():
+        assert np.array_equal(values, again.posterior[name]), name
+    assert not np.array_equal(first.posterior["intercept"], other.posterior["intercept"])
+    chains = first.posterior["intercept"]
+    assert not np.array_equal(chains[0], chains[1])
+
+
+def test_progress_is_told_and_can_stop_the_run() -> None:
+    design = small()
+    told: list[tuple[str, int, int]] = []
+    settings = SamplerSettings(draws=60, tune=TUNE, chains=2)
+
+    def watch(stage: str, done: int, total: int, remark: str) -> None:
+        told.append((stage, done, total))
+
+    load_engine("numpyro")(design, settings, progress=watch)
+    assert ("warm-up", TUNE, TUNE) in told
+    assert told[-1] == ("sampling", 60, 60)
+
+    def stop(stage: str, done: int, total: int, remark: str) -> None:
+        if stage == "warm-up":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        load_engine("numpyro")(design, settings, progress=stop)
+
+
+def test_jax_keeps_the_precision_the_user_chose() -> None:
+    with jax.enable_x64(False):
+        drawn = run(small(), draws=5, chains=2)
+        assert jnp.asarray(1.0).dtype == np.float32
+    assert drawn.posterior["intercept"].dtype == np.float64
+
+
+def test_a_second_table_of_the_same_structure_is_not_compiled_again() -> None:
+    first = small()
+    table = simulate("additive", n_languages=5, n_tasks=3, n_models=4, seed=3).records
+    moved = table.table["score"] + np.random.default_rng(4).normal(size=len(table))
+    second = build_design(
+        Records.from_frame(table.table.assign(score=moved), name="second"), load_spec("additive")
+    )
+    drawn = run(first, draws=10, chains=2).posterior
+    (program,) = [numpyro_engine._program(numpyro_engine.structure_of(first), TUNE, 0.9, False)]
+    misses, traces = numpyro_engine._program.cache_info().misses, program.advance._cache_size()
+    found = run(second, draws=10, chains=2).posterior
+    assert numpyro_engine._program.cache_info().misses == misses
+    assert program.advance._cache_size() == traces
+    assert not np.array_equal(drawn["intercept"], found["intercept"])
+    # Negative control: another structure is another program.
+    numpyro_engine._program(numpyro_engine.structure_of(small("paper")), TUNE, 0.9, False)
+    assert numpyro_engine._program.cache_info().misses == misses + 1
+
+
 def test_chains_in_lockstep_are_the_same_chains() -> None:
     design = small()
-    settings = run(design, draws=10, tune=15, chains=2).settings
+    settings = run(design, draws=10, chains=2).settings
     with jax.enable_x64(True):
         drawn, found = (
             numpyro_engine._run(design, settings, vectorised=mode, progress=None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -73,10 +75,16 @@ def other_likelihood(tree):
         (lambda t: edit(t, intercept=None), "no variable 'intercept'"),
         (lambda t: edit(t, sd_residual=None), "no variable 'sd_residual'"),
         (lambda t: edit(t, sd_model_task=None), "no variable 'sd_model_task'"),
-        (lambda t: edit(t, group="constant_data", task_index=99), "task_index points outside"),
-        (lambda t: edit(t, group="constant_data", task_index=-1), "task_index points outside"),
-        (stray_cell, "belongs to none of the 9 model_task cells"),
-        (lost_last_cell, "belongs to none of the 9 model_task cells"),
+        (
+            lambda t: edit(t, group="constant_data", task_index=99),
+            "task_index has positions outside",
+        ),
+        (
+            lambda t: edit(t, group="constant_data", task_index=-1),
+            "task_index has positions outside",
+        ),
+        (stray_cell, "is in none of the 9 model_task cells"),
+        (lost_last_cell, "is in none of the 9 model_task cells"),
         (other_likelihood, "no variable 'score_lower'"),
         (lambda t: edit(t, mexa_slope=((), 1.0)), "mexa_slope"),
     ],
@@ -90,3 +98,12 @@ def test_broken_trees_are_refused_in_one_line(break_it, message):
 def test_student_t_needs_its_degrees_of_freedom():
     with pytest.raises(InputError, match="no variable 'nu'"):
         read_arrays(edit(make_tree(likelihood="student_t"), nu=None))
+
+
+@pytest.mark.parametrize("stored", [float, str], ids=["number", "text of earlier results"])
+def test_numbers_in_attributes_are_read_in_both_forms(stored: Callable[[float], object]) -> None:
+    tree = make_tree()
+    tree["constant_data"].attrs.update(edge=stored(0.0125), margin=stored(0.75))
+    arrays = read_arrays(tree)
+    assert arrays.response.edge == 0.0125
+    assert arrays.margin == 0.75

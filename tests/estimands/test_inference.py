@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -15,6 +16,7 @@ from bayeseval.estimands import (
     infer,
     model_language_table,
     pairwise_table,
+    ranking_probabilities,
     ranking_table,
     read_arrays,
 )
@@ -127,6 +129,17 @@ def test_common_pairs_may_be_chosen_and_need_not_occur() -> None:
     assert np.abs(found.standardised_score - everywhere.standardised_score).max() > 0.1
     # Gaps are means over all tasks, whatever the pairs.
     np.testing.assert_array_equal(found.gap_sd_languages, everywhere.gap_sd_languages)
+
+
+@pytest.mark.parametrize("draws", [1, 200])
+def test_probabilities_without_intervals_are_those_of_the_tables(draws: int) -> None:
+    tree = with_derived(make_tree(chains=1 if draws == 1 else 2, draws=draws))
+    ranking, pairs = ranking_probabilities(tree)
+    whole = ranking_table(tree).reset_index(drop=True)
+    every = pairwise_table(tree, ["standardised_score"]).reset_index(drop=True)
+    pd.testing.assert_frame_equal(ranking, whole[["model", "p_best"]])
+    pd.testing.assert_frame_equal(pairs, every[["quantity", "model_a", "model_b", "p_a_better"]])
+    assert pairs["p_a_better"].isna().all() == (draws == 1)
 
 
 def test_share_predicted_counts_the_common_pairs_without_a_record() -> None:

@@ -7,10 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bayeseval.estimands import derive
 from bayeseval.estimands.noise import CellNoise, cell_means, model_components, read_noise
+from bayeseval.estimands.plan_variances import read_plan_variances
 from bayeseval.estimands.predictor import expected_score
 from bayeseval.estimands.read import read_arrays
 from tests.estimands.trees import COMPLETE, edit, make_tree
+from tests.helpers import assert_within_mcse
 
 N = 40_000
 
@@ -67,6 +70,50 @@ def test_not_pooled_a_cell_mean_is_its_score_and_noise() -> None:
     assert drawn.std(axis=0) == pytest.approx(sd, rel=5.0 / np.sqrt(2 * N))
 
 
+@pytest.mark.parametrize("pooled", [True, False])
+def test_one_run_is_drawn_about_the_cell_mean_or_about_the_score(pooled: bool) -> None:
+    tree = _said(make_tree(COMPLETE, chains=1, draws=4_000, spread=0.0, se=True))
+    tree["constant_data"].attrs["pool_replicates"] = str(pooled).lower()
+    arrays = read_arrays(tree)
+    run = derive(tree, seed=0)[0]["arithmetic_mean_run"].to_numpy()[0]
+    v = tree["constant_data"]["se"].to_numpy() ** 2
+    gain = arrays.residual_sd[0, 0] ** 2 / (arrays.residual_sd[0, 0] ** 2 + v)
+    eta = expected_score(arrays, slice(0, 1))[0]
+    cell_mean, score = (eta + gain * (arrays.score - eta), gain * v), (arrays.score, 0.0 * v)
+    (centre, variance), (other, _) = (cell_mean, score) if pooled else (score, cell_mean)
+    for model in range(3):
+        # All cells of the table are observed, so that every language has the same weight.
+        own = arrays.index["model"] == model
+        assert_within_mcse(run[:, model], centre[own].mean())
+        sd = np.sqrt((variance + v)[own].sum()) / own.sum()
+        assert run[:, model].std() == pytest.approx(sd, rel=5.0 / np.sqrt(2 * 4_000))
+    # Negative control: the other centre is another number.
+    own = arrays.index["model"] == 0
+    with pytest.raises(AssertionError):
+        assert_within_mcse(run[:, 0], other[own].mean())
+
+
+def test_given_and_sampled_errors_of_a_record_add_up() -> None:
+    tree = make_tree(COMPLETE, se=True)
+    given = tree["constant_data"]["se"].to_numpy()
+    shape = (2, 15, len(given))
+    sd = np.random.default_rng(4).uniform(0.5, 2.0, size=shape)
+    tree = edit(tree, sd_seed_cell=(("chain", "draw", "seed_cell"), sd))
+    tree = edit(
+        tree,
+        group="constant_data",
+        seed_cell_record=("seed_cell", np.arange(len(given))),
+        seed_share=("record", np.full(len(given), 0.2)),
+    )
+    expected = np.sqrt(given**2 + 0.2 * (sd**2).mean(axis=(0, 1)))
+    found = read_arrays(tree).se
+    assert found is not None
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    alone = read_arrays(edit(tree, group="constant_data", se=None)).se
+    assert alone is not None
+    np.testing.assert_allclose(alone, np.sqrt(expected**2 - given**2), rtol=1e-9)
+
+
 def test_a_cell_without_noise_is_what_was_observed() -> None:
     tree = make_tree(COMPLETE, se=True)
     tree = _said(edit(tree, group="constant_data", se=0.0))
@@ -102,6 +149,54 @@ def test_components_by_model_are_what_a_loop_says() -> None:
                 assert found["seed_sd"][draw, model] == pytest.approx(seeds**0.5, rel=1e-12)
             assert found["boot_sd"][draw, model] == pytest.approx(boots**0.5, rel=1e-12)
             assert found["within_sd"][draw, model] == pytest.approx((seeds + boots) ** 0.5)
+
+
+def test_two_given_errors_of_a_test_set_add_up_by_model() -> None:
+    tree = make_tree(COMPLETE, chains=1, draws=2)
+    boot = np.linspace(0.1, 2.0, len(COMPLETE))
+    # The second model has no bootstraps, the third has neither.
+    model = tree["constant_data"]["model_index"].to_numpy()
+    boot[model > 0] = np.nan
+    se = np.where(model == 2, np.nan, np.linspace(0.1, 3.0, len(COMPLETE)))
+    tree = edit(tree, group="constant_data", boot_sd=("record", boot), se_sd=("record", se))
+    found = read_plan_variances(tree, fixed=(), seed=0).test_set
+    assert found is not None
+    both = (boot**2 + se**2)[model == 0].mean()
+    alone = (se**2)[model == 1].mean()
+    # A model that tells nothing has the mean of the others.
+    assert found[0] == pytest.approx([both, alone, (both + alone) / 2.0], rel=1e-12)
+
+
+def test_shared_test_sets_add_to_the_error_of_a_score() -> None:
+    tree = _said(make_tree(COMPLETE, se=True))
+    task = tree["constant_data"]["task_index"].to_numpy()
+    shared = np.array([1.5, 0.7])
+    tree = edit(
+        tree,
+        group="constant_data",
+        test_set_task_sd=("test_set_task", shared),
+        test_set_task_index=("record", task),
+    )
+    noise = read_noise(tree)
+    assert noise is not None
+    own = tree["constant_data"]["se"].to_numpy()
+    np.testing.assert_allclose(noise.mean_variance, [own**2 + shared[task] ** 2], rtol=1e-12)
+
+
+def test_effects_of_shared_test_sets_are_added_up_on_the_records() -> None:
+    tree = _said(make_tree(COMPLETE, se=True))
+    index = {f: tree["constant_data"][f"{f}_index"].to_numpy() for f in ("task", "language")}
+    rng = np.random.default_rng(6)
+    effect = {f: rng.normal(size=(2, 15, n)) for f, n in (("task", 2), ("language", 3))}
+    assert read_noise(tree).shared is None  # type: ignore[union-attr]
+    for factor, drawn in effect.items():
+        dim = f"test_set_{factor}"
+        tree = edit(tree, **{f"{dim}_effect": (("chain", "draw", dim), drawn)})
+        tree = edit(tree, group="constant_data", **{f"{dim}_index": ("record", index[factor])})
+    noise = read_noise(tree)
+    assert noise is not None
+    parts = [effect[f].reshape(30, -1)[:, index[f]] for f in effect]
+    np.testing.assert_allclose(noise.shared, parts[0] + parts[1], rtol=1e-12)
 
 
 def test_the_population_sd_is_a_scaled_inverse_chi() -> None:

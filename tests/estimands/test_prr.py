@@ -332,7 +332,10 @@ def test_block_size_does_not_change_the_numbers(spec):
     blocks = expected_scores(arrays, seed=6, max_bytes=7 * 8 * 200)
     assert len(list(blocks.blocks())) > 3
     cut = infer(blocks)
-    for name in ("standardised_score", "prr", "gap_sd_languages", "language_potential"):
+    for name in (
+        *("standardised_score", "prr", "gap_sd_languages", "cv_prr_languages"),
+        *("cv_prr_constant_gap", "worst_language_prr", "language_potential", "point_potential"),
+    ):
         np.testing.assert_allclose(getattr(cut, name), getattr(whole, name), rtol=1e-12)
     for name, summary in summaries_of(make_tree(**SPECS[spec]), seed=6).items():
         again = disparity_summaries(blocks, cut.point_potential)[name]

@@ -97,6 +97,13 @@ def test_probabilities_of_unranked_levels_and_point_estimates_are_missing():
     assert np.isnan(rank_probabilities(rank_draws(VALUES[:1], highest_first=True))).all()
 
 
+@pytest.mark.parametrize(("k", "column"), [(1, 0), (3, slice(None))])
+def test_p_top_k_takes_one_level_and_all(k, column):
+    ranks = rank_draws(VALUES, highest_first=True)
+    expected = rank_probabilities(ranks)[:, column].reshape(3, -1).sum(axis=1)
+    np.testing.assert_allclose(p_top_k(ranks, k), expected)
+
+
 @pytest.mark.parametrize("k", [0, 4])
 def test_p_top_k_refuses_impossible_k(k):
     with pytest.raises(InputError, match="k must lie between 1 and 3"):
@@ -178,7 +185,7 @@ def test_direction_of_every_quantity():
 
 @pytest.mark.parametrize("quantity", ["mean_prr", "cv_prr_latent_common", "std_prr"])
 def test_the_published_description_ranks_nobody(quantity):
-    with pytest.raises(InputError, match="takes its scores as exact, so it ranks nobody"):
+    with pytest.raises(InputError, match="takes its scores as exact, so it cannot be ranked"):
         higher_is_better(quantity)
 
 

@@ -65,11 +65,16 @@ def test_integral_and_simulation_agree() -> None:
 
 
 @pytest.mark.parametrize("chance", [False, True])
-@pytest.mark.parametrize("likelihood", ["binomial", "beta", "logit_normal"])
+@pytest.mark.parametrize("likelihood", ["binomial", "beta", "logit_normal", "mixed"])
 def test_potentials_are_expected_scores_of_new_models(likelihood: str, chance: bool) -> None:
+    mixed = {"t0": "logit_normal", "t1": "beta", "t2": "binomial"}
+    by_task = mixed if likelihood == "mixed" else dict.fromkeys(mixed, likelihood)
     arrays = read_arrays(
         tree_of(
-            likelihood=likelihood, chance=chance, interactions=["model:task"], population="models"
+            likelihood=by_task if likelihood == "mixed" else likelihood,
+            chance=chance,
+            interactions=["model:task"],
+            population="models",
         )
     )
     eta, potential = pair_predictor(arrays), pair_potential(arrays)
@@ -81,11 +86,11 @@ def test_potentials_are_expected_scores_of_new_models(likelihood: str, chance: b
         for pair in (0, 4, 8):
             c = floor[arrays.pairs.task[pair]]
             share = c + (1.0 - c) * special.expit(eta[draw, pair] + model_sd[draw] * models[:, 0])
-            if likelihood == "logit_normal":
+            if by_task[f"t{arrays.pairs.task[pair]}"] == "logit_normal":
                 noise = arrays.residual_sd[draw, 0] * models[:, 1]
                 share = special.expit(special.logit(share) + noise)
             error = 100.0 * share.std() / np.sqrt(len(share))
-            # 72 comparisons; and 1e-3 for sds above 3, which are not met in practice.
+            # 96 comparisons; and 1e-3 for sds above 3, which are not met in practice.
             assert abs(potential[draw, pair] - 100.0 * share.mean()) < 5.0 * error + 1e-3
     plugged = 100.0 * (floor + (1.0 - floor) * special.expit(eta[:, [0, 4, 8]]))
     assert np.abs(plugged - potential[:, [0, 4, 8]]).max() > 1.0
@@ -108,6 +113,18 @@ def test_language_potential_is_the_mean_over_all_tasks() -> None:
     # All nine pairs are in the table, sorted by language.
     expected = pair_potential(arrays).reshape(-1, 3, 3).mean(axis=2)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("population", ["observed", "models"])
+def test_blocks_of_draws_do_not_change_the_numbers(population: str) -> None:
+    spec = {"interactions": ["model:language"], "population": population}
+    arrays = read_arrays(tree_of(draws=12, likelihood="beta", **spec))
+    whole = infer(expected_scores(arrays, seed=0))
+    blocks = expected_scores(arrays, seed=0, max_bytes=1)
+    assert len(list(blocks.blocks())) == 12
+    cut = infer(blocks)
+    for name in ("standardised_score", "prr", "cv_prr_constant_gap", "language_potential"):
+        np.testing.assert_allclose(getattr(cut, name), getattr(whole, name), rtol=1e-12)
 
 
 def test_expected_scores_and_ratios_are_on_the_response_scale() -> None:
@@ -169,9 +186,12 @@ def test_replicated_scores_have_mean_and_spread_of_the_likelihood(likelihood: st
 
 
 def test_components_are_on_the_logit_scale_and_say_what_residual_there_is() -> None:
-    plain = variance_components(read_arrays(tree_of(likelihood="logit_normal")))
+    tree = tree_of(likelihood="logit_normal")
+    # Scores at the bounds have no logit: they are moved inwards.
+    tree["observed_data"]["score"].values[[0, 5]] = 0.0, 100.0
+    arrays = read_arrays(tree)
+    plain = variance_components(arrays)
     assert plain.labels == ("language", "task", "model", "residual")
-    arrays = read_arrays(tree_of(likelihood="logit_normal"))
     np.testing.assert_array_equal(plain.sd[:, -1], arrays.residual_sd[:, 0])
     share = np.clip(arrays.score / 100.0, 0.005, 0.995)
     residual = special.logit(share) - linear_predictor(arrays)

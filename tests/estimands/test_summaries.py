@@ -317,9 +317,9 @@ def test_estimands_group(tree):
     [
         (lambda t: disparity_table(t, flavour="latnt"), "did you mean 'latent'"),
         (lambda t: potential_table(t, ci_prob=95), "between 0 and 1"),
-        (lambda t: pairwise_table(t, ["language_potential"]), "pairs are formed of models"),
+        (lambda t: pairwise_table(t, ["language_potential"]), "pairs need a quantity of models"),
         (lambda t: pairwise_table(t, ["standardised_scor"]), "did you mean 'standardised_score'"),
-        (lambda t: pairwise_table(t, ["mean_prr"]), "ranks nobody"),
+        (lambda t: pairwise_table(t, ["mean_prr"]), "cannot be ranked"),
         (lambda t: disparity_table(t, support="common"), "take the flavour latent"),
         (lambda t: rank_table(t, "sd_model"), "cannot be ranked"),
         (lambda t: potential_table(make_tree()), "no 'language_potential'"),

@@ -173,9 +173,12 @@ def test_counts_without_items_are_their_expected_shares() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"scale": Parameter("b", {}, 1.0)}, "sd_residual is for scores and logits"),
-        ({"quantity": "share"}, "sd_residual is for scores and logits"),
-        ({"quantity": "logit"}, "for normal logits only"),
+        (
+            {"scale": Parameter("b", {}, 1.0)},
+            "scores and logits, and no others, have the scale sd_residual",
+        ),
+        ({"quantity": "share"}, "scores and logits, and no others, have the scale sd_residual"),
+        ({"quantity": "logit"}, "implemented for the kernel normal only"),
     ],
 )
 def test_what_the_other_rooms_rely_on_is_checked(wrong: dict[str, Any], message: str) -> None:

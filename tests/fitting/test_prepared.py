@@ -171,10 +171,10 @@ def test_a_fit_of_a_comparison_says_why_it_is_this_model(records: Records) -> No
     [
         (InputError, "margin must be a positive number of score units, got 0", {"margin": 0.0}),
         (InputError, "pairs: 'shred' is neither any nor shared", {"pairs": "shred"}),
-        (EngineError, "no engine 'margnal'", {"engine": "margnal"}),
+        (EngineError, "unknown engine 'margnal'", {"engine": "margnal"}),
         (
             EngineError,
-            "no closed form of left-out densities: .* not of student_t",
+            "left-out densities have no closed form: .* not of student_t",
             {"spec": "robust", "leave_out": ["record"]},
         ),
     ],

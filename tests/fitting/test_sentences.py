@@ -10,6 +10,7 @@ import pytest
 from bayeseval.fitting.report.sentences import (
     evenness_sentences,
     listed,
+    main_result,
     prediction_sentence,
     ranking_sentences,
     without_evenness,
@@ -99,6 +100,17 @@ def test_all_models_are_equal() -> None:
     ]
 
 
+def test_the_main_result_is_the_first_sentence_with_fewer_names() -> None:
+    p = {("A", "B"): 0.6, ("A", "C"): 0.9, ("B", "C"): 0.8, ("A", "D"): 0.7, ("A", "E"): 0.98}
+    made = tables(list("ABCDE"), p, p_best=[0.55, 0.35, 0.10, 0.0, 0.0], tiers=[1, 1, 1, 1, 2])
+    assert main_result(*made, most=1) == (
+        "A is ahead, and the best of the 5 models with probability 0.55; it cannot be told apart "
+        "from B and 2 others"
+    )
+    assert ranking_sentences(*made)[0] == f"{main_result(*made)}."
+    assert main_result(*tables(list("ABC"), NAN, p_best=[NAN] * 3, tiers=[None] * 3)) == ""
+
+
 @pytest.mark.parametrize(
     ("p", "within", "expected"),
     [
@@ -111,12 +123,12 @@ def test_all_models_are_equal() -> None:
                 "The difference is larger than the margin of 1 score point with probability 0.60.",
             ],
         ),
-        # Whichever is named first in the pair: the table says who is better.
+        # The probability of the pair says who is better, not the order of the ranking.
         (
             0.01,
             0.001,
             [
-                "A is better than B with probability 0.99.",
+                "B is better than A with probability 0.99.",
                 "The difference is larger than the margin of 1 score point.",
             ],
         ),
@@ -227,7 +239,7 @@ def test_what_was_predicted() -> None:
 
 
 def test_what_would_estimate_evenness() -> None:
-    assert without_evenness(15).endswith("try --model crossed.")
+    assert without_evenness(15).endswith("; the model crossed does.")
     # What auto left out is no advice.
     assert "--model" not in without_evenness(15, chosen=True)
     assert "more models, languages or tasks" in without_evenness(15, chosen=True)
@@ -235,7 +247,7 @@ def test_what_would_estimate_evenness() -> None:
     assert "--model" not in one
     assert "(n)" in one
     assert "(se)" in one
-    assert "Seeds alone do not tell" in one
+    assert "Seeds alone are not enough" in one
 
 
 def test_lists_of_names() -> None:

@@ -150,8 +150,8 @@ def test_average_rows_and_aliases(tmp_path: Path, small: Records) -> None:
     path = write(tmp_path / "x.csv", "language,m1,m2\nen,1,1\nswa,0.2,\nyue,0.3,0.5\nAverage,1,1\n")
     found = load_covariate(path, small, aliases={"zh": "yue"})
     np.testing.assert_array_equal(found.at(["en", "sw", "zh"])[0], [1.0, np.nan, 0.4])
-    assert "the row 'Average' was left out: it is no language that is known here" in found.notes
-    assert "'zh' was matched to 'yue': as it was asked for" in found.notes
+    assert "the row 'Average' was left out: it is not a known language" in found.notes
+    assert "'zh' was matched to 'yue': as requested" in found.notes
     assert "1 language lacks values of some models and counts as missing" in found.notes
     one = load_covariate(path, small, column="m1", aliases={"zh": "yue"})
     np.testing.assert_array_equal(one.at(["sw", "zh"])[0], [0.2, 0.3])

@@ -172,7 +172,7 @@ def test_overflow_is_a_note_and_a_gap(tmp_path: Path) -> None:
     assert "1 language has embeddings that are not finite (first: fra_Latn, layer 2)" in str(
         measured.notes
     )
-    assert "memory ran out, so batches were made smaller than --token-budget" in measured.notes
+    assert "memory ran out, so batches were made smaller than token_budget" in measured.notes
     last = measured.pooled().iloc[-1]
     assert (last["language"], np.isnan(last["alignment"])) == ("fra_Latn", True)
     text = format_alignment(measured.pooled(), measured.notes, pivot="eng_Latn")
@@ -210,6 +210,6 @@ def test_without_torch_the_extra_is_named(
     arguments = ["mexa", "--model", "x", "--parallel", str(tmp_path), "--out", out, "--quiet"]
     assert main(arguments) == 2
     assert capsys.readouterr().err == (
-        "error: torch is not installed; it comes with the extra 'mexa': pip install "
+        "error: torch is not installed; install it with the extra 'mexa': pip install "
         "'bayeseval[mexa]'\n"
     )

@@ -79,7 +79,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
         read_parallel(folder)
     outer = write(tmp_path / "b", {"x": "", "swh_Latn.txt": "a\n"})
     (outer / "devtest").mkdir()
-    with pytest.raises(InputError, match=r"\(there: swh_Latn; folders inside: devtest\)"):
+    with pytest.raises(InputError, match=r"\(available: swh_Latn; folders inside: devtest\)"):
         read_parallel(outer)
     alone = write(tmp_path / "c", {"eng_Latn.txt": "a\nb\n"})
     with pytest.raises(InputError, match="no language besides the pivot"):

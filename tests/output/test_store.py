@@ -105,7 +105,7 @@ def test_another_run_is_refused_unless_forced(
     other = {**RUN, key: value}
     expected = (
         f"{target} holds a run with {theirs}, this one has {ours}; "
-        "choose another --out or pass --force"
+        "choose another folder (--out) or overwrite it with force (--force)"
     )
     for attempt in (lambda: check_target(target, other), lambda: write(target, "new", other)):
         with pytest.raises(InputError) as caught:
@@ -156,7 +156,9 @@ def test_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("a file")
     with pytest.raises(InputError, match="run is a file, not a folder"):
         check_target(tmp_path / "run", RUN)
-    with pytest.raises(InputError, match=r"run is a file, not a folder; choose another --out"):
+    with pytest.raises(
+        InputError, match=r"run is a file, not a folder; choose another folder \(--out\)"
+    ):
         check_target(tmp_path / "run" / "below", RUN)
 
 
@@ -195,7 +197,7 @@ def test_a_place_that_takes_no_folder_is_refused_early(tmp_path: Path, below: st
         InputError, match=f"/proc/{below} cannot be written: /proc takes no new"
     ) as e:
         check_target(f"/proc/{below}", RUN)
-    assert str(e.value).endswith("choose another --out")
+    assert str(e.value).endswith("choose another folder (--out)")
     check_target(tmp_path / below, RUN)
     # Tried and taken away again.
     assert list(tmp_path.iterdir()) == []
@@ -242,7 +244,7 @@ def test_damaged_run_file(tmp_path: Path) -> None:
     write(target)
     (target / RUN_FILE).write_text('{"seed": ')
     with pytest.raises(
-        InputError, match=r"run\.json is damaged: not JSON .*; choose another --out"
+        InputError, match=r"run\.json is damaged: not JSON .*; choose another folder \(--out\)"
     ):
         check_target(target, RUN)
     (target / "notes.txt").write_text("mine")

@@ -73,7 +73,7 @@ def test_a_folder_with_both_reads_the_results_and_offers_the_items() -> None:
     assert records.replicate_columns == ()
     said = notes(records)
     assert "read as Every Eval Ever records (6 files)" in said
-    assert "6 files of Every Eval Ever samples not read; --format every-eval-samples" in said
+    assert "6 files of Every Eval Ever samples not read; format='every-eval-samples'" in said
     # The harness's own files, which the converter was given, say the same.
     direct = load(FIXTURES / "lm_eval" / "v0.4.13")
     ours = cells(records)
@@ -178,7 +178,7 @@ def test_scores_that_the_converter_made_up(tmp_path: Path) -> None:
     """Items of BLEU are texts: the converter writes 0 for their score, and what they are."""
     packed = {"metadata": {"lm_eval_metrics": json.dumps({"bleu": ["a", "b"]})}}
     made_up = [line(i, 0.0, evaluation_result_id=None, **packed) for i in range(2)]
-    with pytest.raises(InputError, match="no scores are in it"):
+    with pytest.raises(InputError, match="no scores to read"):
         load(write(tmp_path, made_up))
     real = {"metadata": {"lm_eval_metrics": json.dumps({"acc": 0.0})}}
     lines = [line(i, 0.0, evaluation_result_id=None, **real) for i in range(2)]
@@ -214,7 +214,7 @@ def test_epochs(tmp_path: Path) -> None:
     assert same.replicate_columns == ("item",)
     assert same.table["score"].tolist() == [0.5, 0.5]
     assert list(dropped(same).values()) == [2]
-    assert "the item's score once more" in next(iter(dropped(same)))
+    assert "repeated line of an item" in next(iter(dropped(same)))
 
 
 def test_other_scores_of_one_item_without_epochs_are_refused(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_without_results_beside_them(tmp_path: Path) -> None:
     path = write(tmp_path / "a", [line(i, i % 2) for i in range(4)])
     records = load(path)
     assert records.coords["task"] == ("xnli:acc",)
-    assert "1 file without the results they belong to" in notes(records)
+    assert "1 file without their results (<uuid>.json)" in notes(records)
     # Of another run: not what the lines refer to.
     path = write(tmp_path / "b", [line(0, 1.0, evaluation_id="else")], result("x_sw", "f1", "acc"))
     assert load(path).coords["task"] == ("xnli:acc",)

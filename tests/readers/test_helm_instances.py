@@ -52,7 +52,7 @@ def test_items_are_those_that_the_results_average() -> None:
     assert set(items.table["item"]) == {f"id{i}" for i in range(1, 6)}
     assert dropped(items) == {"of the split train": 4, "of a perturbed input": 8}
     said = notes(results)
-    assert "8 files of HELM instances not read; --format helm-instances reads them" in said
+    assert "8 files of HELM instances not read; format='helm-instances' (--format" in said
     assert "4 files of predictions for display not read" in notes(items)
     assert "also there: exact_match" in notes(items)
     whole = load(FOLDER, format=ITEMS, metric="exact_match")
@@ -155,7 +155,10 @@ def test_splits_and_sub_splits(tmp_path: Path) -> None:
             {"stats": [stat("exact_match", 1.0, split=[])]},
             "entry 1, statistic 1: split: expected text, got []",
         ),
-        ({"stats": [stat("runtime", 1.0)]}, "no item of the test splits has a metric of quality"),
+        (
+            {"stats": [stat("runtime", 1.0)]},
+            "no item of the splits test or valid has a quality metric",
+        ),
     ],
 )
 def test_wrong_types_are_named_with_their_entry(tmp_path: Path, change: Entry, phrase: str) -> None:
@@ -168,5 +171,5 @@ def test_wrong_types_are_named_with_their_entry(tmp_path: Path, change: Entry, p
 def test_a_run_without_its_specification(tmp_path: Path) -> None:
     path = run(tmp_path, [entry(0, stat("exact_match", 1.0))])
     (tmp_path / "run_spec.json").unlink()
-    with pytest.raises(InputError, match=r"no run_spec\.json beside it"):
+    with pytest.raises(InputError, match=r"no run_spec\.json in the same folder"):
         load(path)

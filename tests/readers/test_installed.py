@@ -89,8 +89,14 @@ def test_without_it_the_format_is_unknown(results: Path) -> None:
             "cannot be imported: ModuleNotFoundError: No module named 'no_such_module'",
         ),
         ("TOY = 3", "is 3, not a bayeseval.readers.base.Reader"),
-        (TOY.replace('Reader("toy"', 'Reader("mteb"'), "its format 'mteb' is one of bayeseval"),
-        (TOY.replace('Reader("toy"', 'Reader("table"'), "its format 'table' is one of bayeseval"),
+        (
+            TOY.replace('Reader("toy"', 'Reader("mteb"'),
+            "the format name 'mteb', which belongs to bayeseval",
+        ),
+        (
+            TOY.replace('Reader("toy"', 'Reader("table"'),
+            "the format name 'table', which belongs to bayeseval",
+        ),
         (TOY.replace('head.text.startswith("TOY 1")', "1 / 0"), "failed on .*a.toy: ZeroDivision"),
         (TOY.replace("scores = []", "raise OSError('a\\nb')"), "failed on .*a.toy: OSError: a b;"),
     ],
@@ -117,7 +123,7 @@ def test_a_broken_reader_is_not_asked_for_our_formats(install, tmp_path: Path) -
 def test_two_readers_of_one_format_are_refused(install, results: Path) -> None:
     install(TOY, name="first")
     install(TOY, name="second")
-    with pytest.raises(InputError, match="of the distribution second 1.0 .* of first 1.0 already"):
+    with pytest.raises(InputError, match="of the distribution second 1.0 .* belongs to first 1.0"):
         be.load(results)
 
 

@@ -54,7 +54,7 @@ def test_details_give_the_scores_of_the_results() -> None:
     assert means == pytest.approx(results.table.set_index(cell)["score"].to_dict())
     assert means["org-a/small", "eng_Latn", "belebele_mcf:acc"] == pytest.approx(0.55)
     assert any(
-        "12 files of lighteval details not read; --format lighteval-details" in note
+        "12 files of lighteval details not read; format='lighteval-details'" in note
         for note in results.report.notes
     )
 
@@ -171,7 +171,7 @@ def test_no_rows_no_task_and_no_metric(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"the task is neither in doc\.task_name nor"):
         load(unnamed)
     table = written(tmp_path / "b.parquet", [{"model": "a", "language": "en", "score": 1.0}])
-    with pytest.raises(InputError, match="no column 'metric' or 'metrics'"):
+    with pytest.raises(InputError, match="a column 'metric' or 'metrics', this file has neither"):
         load(table, format="lighteval-details")
     with pytest.raises(InputError, match="damaged Parquet file"):
         load(shutil.copy(__file__, tmp_path / "c.parquet"), format="lighteval-details")

@@ -121,7 +121,7 @@ def samples(tmp_path: Path, *lines: str) -> Path:
 def test_metrics_of_later_items_only_are_read(tmp_path: Path) -> None:
     more = SAMPLE | {"doc_id": 2, "metrics": ["acc", "f1"], "f1": 0.25}
     path = samples(tmp_path, json.dumps(more))
-    assert "(also there: f1;" in notes(load(path))
+    assert "(also there: f1);" in notes(load(path))
     assert load(path, metric="f1").table["score"].tolist() == [0.25]
     assert load(path).table["score"].tolist() == [1.0, 0.0, 1.0]
     other = SAMPLE | {"doc_id": 2, "metrics": None}
@@ -151,9 +151,11 @@ def test_samples_without_results_are_named_after_their_folder(tmp_path: Path) ->
     records = load(tmp_path)
     assert records.coords["model"] == ("org-b/larger", "results")
     said = notes(records)
-    assert f"no name of a model in 3 files, and the folder {tmp_path / 'results'} is not" in said
+    assert (
+        f"3 files without the name of a model, and the folder {tmp_path / 'results'} is not" in said
+    )
     assert "the model is called 'results'; put the files of each model into a folder" in said
-    assert "model taken from the folder's name in 3 files (org-b/larger; correct it" in said
+    assert "model taken from the folder's name in 3 files (org-b/larger); correct it" in said
 
 
 def test_samples_of_several_models_in_one_folder_have_the_models_of_their_results(
@@ -189,8 +191,8 @@ def test_a_result_that_says_no_model_is_named_after_its_folder(tmp_path: Path) -
         (tmp_path / name / "old.json").write_text(json.dumps(document), encoding="utf-8")
     records = load(tmp_path)
     assert records.coords["model"] == ("Output", "org/a")
-    assert "model taken from the folder's name in 1 file (org/a;" in notes(records)
-    assert "warning: no name of a model in 1 file" in notes(records)
+    assert "model taken from the folder's name in 1 file (org/a);" in notes(records)
+    assert "warning: 1 file without the name of a model" in notes(records)
 
 
 @pytest.mark.parametrize("version", [MIDDLE, OLD])
@@ -264,7 +266,7 @@ def test_unknown_names_are_listed_and_can_be_told(tmp_path: Path) -> None:
     assert records.coords["task"] == ("hella:acc", "mybench:acc", "xnli:acc")
     # Swahili and sw are one language; the dataset that comes first by name keeps its label.
     assert records.coords["language"] == ("Swahili", "en")
-    assert "left out as the table of task names says: arc_easy" in notes(records)
+    assert "left out by the table of task names: arc_easy" in notes(records)
 
 
 def test_a_pair_of_languages_is_neither_of_them(tmp_path: Path) -> None:
@@ -301,7 +303,7 @@ def test_a_card_beside_the_results_of_a_tool(tmp_path: Path) -> None:
         (("a", "sw", "mine:acc"), 0.5),
         (("b", "en", "xnli:f1"), 0.25),
     }
-    with pytest.raises(InputError, match="no MTEB results are in it"):
+    with pytest.raises(InputError, match="the folder holds no MTEB results"):
         load(folder, format="mteb")
 
 

@@ -122,7 +122,7 @@ def test_of_two_lines_of_euroeval_the_later_counts_and_two_files_have_no_order(
     assert sorted(zip(records.table["score"], records.table["se"], strict=True)) == want
     (group,) = records.report.dropped
     assert (group.reason, group.n_rows) == ("older run of the same cell", 1)
-    assert "means read of 3 results" in notes(records)
+    assert "the mean was read for 3 results" in notes(records)
     (tmp_path / "b.jsonl").write_text(json.dumps(again).replace("50.0", "40.0"), encoding="utf-8")
     with pytest.raises(InputError, match="duplicate of"):
         load(tmp_path)
@@ -361,7 +361,7 @@ def test_the_language_of_helm_may_stand_in_the_specification_only(tmp_path: Path
 def test_helm_needs_the_specification_of_the_run(tmp_path: Path) -> None:
     shutil.copytree(FIXTURES / "helm", tmp_path / "runs")
     next((tmp_path / "runs").rglob("run_spec.json")).unlink()
-    with pytest.raises(InputError, match=r"no run_spec\.json beside it"):
+    with pytest.raises(InputError, match=r"no run_spec\.json in the same folder"):
         load(tmp_path / "runs")
 
 

@@ -79,8 +79,8 @@ def test_typed_cells_give_what_python_cells_give(array: pa.Array, random: Any) -
         cells = object_array(column.objects())
         for work in (
             lambda c, t: empty_cells(c),
-            lambda c, t: parse_numbers(c, table=t, column="c", what="score"),
-            lambda c, t: clean_labels(c, table=t, column="c", what="model"),
+            lambda c, t: parse_numbers(c, table=t, column="c", name="score"),
+            lambda c, t: clean_labels(c, table=t, column="c", name="model"),
         ):
             assert _outcome(work, column) == _outcome(work, cells)
     assert typed[0] == array[0].as_py() or typed[0] != typed[0]

@@ -46,7 +46,7 @@ CASES: list[BrokenCase] = [
     # Broken structure.
     _case("ragged.csv", "line 4", "5 fields", "header has 4"),
     _case("open_quote.csv", "line 4", "quote opened here is never closed"),
-    _case("one_column.csv", "only one column", "commas, tabs or semicolons"),
+    _case("one_column.csv", "the only column is", "commas, tabs or semicolons"),
     _case("truncated.json", "line 21, character 20", "ends too early"),
     # Python 3.13 points at the comma, older ones at the bracket behind it.
     _case("trailing_comma.json", ", line ", "not valid JSON"),
@@ -62,7 +62,7 @@ CASES: list[BrokenCase] = [
     # Columns.
     _case("duplicate_header.csv", "two columns are named 'score'", "columns 3 and 4"),
     _case("misspelt_header.csv", "no column for 'language'", "did you mean 'lnaguage'?"),
-    _case("no_score.tsv", "no column for 'score'", "found: model, language, task, comment"),
+    _case("no_score.tsv", "no column for 'score'", "columns: model, language, task, comment"),
     _case("two_scores.csv", "'F1', 'acc'", "--columns score=F1 or --columns score=acc"),
     _case("two_languages.csv", "'lang', 'locale'", "--columns language=lang"),
     _case("task_against_dataset.csv", "'task' and 'dataset'", "'nli' holds 'xnli' and 'indicxnli'"),
@@ -106,6 +106,6 @@ CASES: list[BrokenCase] = [
     _case("negative_se.csv", "line 3, column 'stderr'", "se -1.4 is below 0"),
     # Cards.
     _case("folder_bad_card", "benchmark.yaml", "unknown key 'unit'", "did you mean 'units'?"),
-    _case("folder_wrong_file", "'record.csv' is not there", "did you mean 'records.csv'?"),
+    _case("folder_wrong_file", "'record.csv' does not exist", "did you mean 'records.csv'?"),
     _case("folder_wrong_task", "no task 'xnlii'", "did you mean 'xnli'?"),
 ]

@@ -10,8 +10,7 @@ import pytest
 
 from bayeseval.errors import InputError
 from bayeseval.records import Records, Units, load
-from bayeseval.records.registry import TableMapping
-from bayeseval.records.settings import Settings
+from bayeseval.records.settings import TableMapping, UnitsConfig
 
 ROWS = [
     ("gpt", "en", "xnli", "acc", 80.1),
@@ -414,28 +413,31 @@ def test_an_empty_optional_column_is_as_good_as_none(tmp_path: Path) -> None:
 
 def test_settings_merge_by_key_and_the_later_one_wins(tmp_path: Path) -> None:
     """The card, then the mapping file, then the arguments; what is not said changes nothing."""
-    bounds = (0.0, 1.0)
-    card = Settings(
+    bounds = {"lower": 0.0, "upper": 1.0}
+    card = TableMapping(
         columns={"score": "F1", "model": "name"},
         units=bounds,
+        missing=-1,
         mixed_scales="allow",
-        metrics={"*": "acc", "xnli": "f1"},
-        task_names=tmp_path / "a.csv",
-    )
-    assert card.merged(Settings()) == Settings().merged(card) == card
-    file = Settings.of(
-        TableMapping(columns={"score": None}, metric={"xnli": "em"}, task_names="b.csv"), tmp_path
-    )
-    assert (file.mixed_scales, file.diverged_runs) == (None, None)
+        metric={"*": "acc", "xnli": "f1"},
+        task_names="a.csv",
+    ).in_folder(tmp_path)
+    assert card.merged(TableMapping()) == TableMapping().merged(card) == card
+    file = TableMapping(
+        columns={"score": None}, missing=-9, metric={"xnli": "em"}, task_names="b.csv"
+    ).in_folder(tmp_path)
     both = card.merged(file)
-    assert both == Settings(
+    assert both == TableMapping(
         columns={"score": None, "model": "name"},
         units=bounds,
+        missing=[-1, -9],
         mixed_scales="allow",
-        metrics={"*": "acc", "xnli": "em"},
+        metric={"*": "acc", "xnli": "em"},
         task_names=tmp_path / "b.csv",
     )
-    refuse = Settings.of(TableMapping(mixed_scales="refuse"), tmp_path)
-    assert both.merged(refuse).mixed_scales == "refuse"
-    assert both.merged(Settings(units={"xnli": (0.0, 100.0)})).units == {"xnli": (0.0, 100.0)}
+    # A default that is written out counts, one that is not does not.
+    assert both.merged(TableMapping(mixed_scales="refuse")).mixed_scales == "refuse"
+    assert both.merged(TableMapping(metric="f1")).metrics == {"*": "f1", "xnli": "em"}
+    units = UnitsConfig.of({"xnli": (0.0, 100.0)})
+    assert both.merged(TableMapping(units=units)).units == units
     assert card.metrics == {"*": "acc", "xnli": "f1"}

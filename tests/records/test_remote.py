@@ -98,19 +98,21 @@ def test_a_remote_benchmark_is_fetched_once(
 
 def test_a_hash_that_is_not_stated_is_reported(tmp_path: Path, cache: Path, site: Site) -> None:
     notes = load(_card(tmp_path / "card", site.address, sha=None)).report.notes
-    assert f"data.jsonl has SHA-256 {SHA}; the benchmark states none to compare" in notes
+    assert f"data.jsonl has SHA-256 {SHA}; the benchmark states none to compare it with" in notes
 
 
 def test_another_file_than_expected_is_not_kept(tmp_path: Path, cache: Path, site: Site) -> None:
     card = _card(tmp_path / "card", site.address)
     site.answers["/some/data.jsonl"] = TABLE.replace(b"18.5", b"81.5")
-    with pytest.raises(InputError, match=rf"another SHA-256 than {SHA}.* it was not kept"):
+    with pytest.raises(
+        InputError, match=rf"does not have the expected SHA-256 {SHA}.* it was not kept"
+    ):
         load(card)
     assert not [path for path in cache.rglob("*") if path.is_file()]
     # The same for a file that was put there by hand, or changed later.
     target = cache / "benchmarks" / "far" / "data.jsonl"
     target.write_bytes(b"something else")
-    with pytest.raises(InputError, match="delete it, and it is downloaded again") as caught:
+    with pytest.raises(InputError, match="delete it to download it again") as caught:
         load(card)
     assert hashlib.sha256(b"something else").hexdigest() in str(caught.value)
     assert target.read_bytes() == b"something else"

@@ -415,7 +415,7 @@ def test_summaries_and_known_errors() -> None:
     assert table.notes == (
         "seed_sd taken as exact in 1 cell without n_seeds",
         "boot_sd taken as exact in 1 cell without n_boot",
-        "se not used in 1 cell whose boots say the same",
+        "se not used in 1 cell whose boots measure it already",
     )
     assert table.has_replicates
     for array in (table.mean, table.seed.df, table.codes["model"], table.se):

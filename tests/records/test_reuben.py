@@ -153,7 +153,7 @@ def test_constants_of_a_mapping_file(tmp_path: Path) -> None:
     assert records.coords["task"] == ("xquad:F1",)
     assert reduce_replicates(records).seed.df.tolist() == [4.0] * 4
     mapping.write_text("constants: {SD_seed: 5}\n")
-    with pytest.raises(InputError, match="'SD_seed' is given as a constant and is a column"):
+    with pytest.raises(InputError, match="'SD_seed' is both a constant and a column"):
         load(path, mapping_file=mapping)
     mapping.write_text("constants: {n_seed: 5}\n")
     with pytest.raises(InputError, match=r"unknown name 'n_seed'; did you mean 'n_seeds'\?"):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,8 +32,8 @@ def changed(value: float, *, top: float = 90.0, first: int = 0, n: int = 1) -> p
     return table
 
 
-def read(table: pd.DataFrame) -> Records:
-    return Records.from_frame(table, name="slips")
+def read(table: pd.DataFrame, **options: Any) -> Records:
+    return Records.from_frame(table, name="slips", **options)
 
 
 def warnings(table: pd.DataFrame) -> list[str]:
@@ -89,14 +91,16 @@ def test_both_ways_to_say_what_a_placeholder_is_work(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         read(table)
     text = str(caught.value)
-    advice = [part.split("'")[0] for part in text.split("'")[3::2]]
+    advice = re.findall(r"\(((?:missing|units): .+?) in a --mapping file\)", text)
     assert advice == ["missing: -1", "units: {lower: -1, upper: 100}"]
     left = followed(table, tmp_path, advice[0])
     assert left.coords["model"] == ("B", "C")
     (dropped,) = left.report.dropped
     assert (dropped.reason, dropped.counts) == ("score -1, which means missing", (("A", 8),))
     assert "no score left for 1 model: A" in left.report.notes
+    assert read(table, missing=-1).content_hash == left.content_hash
     kept = followed(table, tmp_path, advice[1])
+    assert read(table, units=(-1, 100)).content_hash == kept.content_hash
     assert kept.coords["model"] == ("A", "B", "C")
     assert kept.units == {"qa": Units(-1, 100), "nli": Units(-1, 100)}
     # Records that were read are not asked about again, also not their parts.
@@ -110,7 +114,7 @@ def test_missing_takes_several_numbers_and_says_when_there_are_none(tmp_path: Pa
     records = followed(table, tmp_path, "missing: [-1, 999, -7]")
     assert len(records) == len(CELLS) - 4
     assert records.report.n_rows_read == len(CELLS)
-    assert "no score is -7: 'missing: -7' leaves nothing out" in records.report.notes
+    assert "no score is -7, so missing=-7 leaves nothing out" in records.report.notes
     same = Records.from_frame(table, name="slips", missing=[-1, 999])
     assert same.content_hash == records.content_hash
 
@@ -246,7 +250,7 @@ def test_labels_that_no_registry_knows_are_named(tmp_path: Path) -> None:
     (warning,) = warnings(table)
     assert warning.startswith(
         "warning: language labels that no registry knows: 'Swahilli' (did you mean Swahili (sw)?),"
-        " 'xx-klingon'; correct them, or name them with language_names"
+        " 'xx-klingon'; correct or name them with language_names="
     )
     # Both pieces of advice.
     assert warnings(renamed(sw="Swahili", hi="tlh")) == []

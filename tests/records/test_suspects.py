@@ -42,9 +42,9 @@ def test_a_diverged_run_is_refused_with_its_row() -> None:
         _records(BAD)
     assert str(caught.value) == (
         "t, row 5, column 'score': score 0 looks like a diverged run: the other 2 seeds of this"
-        " model, language and task scored 60.5, 60; correct it, or write 'diverged_runs: drop'"
-        " (to leave such runs out) or 'diverged_runs: allow' (to keep them) in a YAML file and"
-        " give it with --mapping, or from Python as mapping_file"
+        " model, language and task scored 60.5, 60; correct it, or leave such runs out"
+        " with diverged_runs='drop' (diverged_runs: drop in a --mapping file), or keep them with"
+        " diverged_runs='allow' (diverged_runs: allow in a --mapping file)"
     )
 
 
@@ -95,7 +95,9 @@ def test_a_mapping_file_decides(tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_text("diverged_runs: drop\n")
     assert len(load(tmp_path / "t.csv", mapping_file=tmp_path / "m.yaml")) == 11
     assert len(load(tmp_path / "t.csv", diverged_runs="allow")) == 12
-    with pytest.raises(InputError, match="diverged_runs: 'ignore' is not known"):
+    with pytest.raises(
+        InputError, match="diverged_runs: expected 'refuse', 'allow' or 'drop', got 'ignore'"
+    ):
         load(tmp_path / "t.csv", diverged_runs="ignore")  # type: ignore[arg-type]
 
 
@@ -127,7 +129,7 @@ def test_a_units_slip_is_refused_with_its_row() -> None:
     message = str(caught.value)
     assert message.startswith("t, row 7, column 'score': task 'score' mixes scales: the scores of")
     assert "model clarus are all above 100 (here 5269.2)" in message
-    assert "about 76 times as high; bring them to one scale" in message
+    assert "about 76 times as high; convert the scores to one scale" in message
     allowed = Records.from_frame(SLIP, name="t", mixed_scales="allow")
     assert [n for n in allowed.report.notes if "mixes scales" in n]
 

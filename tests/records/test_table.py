@@ -326,7 +326,7 @@ def test_a_subset_keeps_what_was_said_of_the_whole() -> None:
         records.likelihoods,
         records.datasets,
     )
-    with pytest.raises(InputError, match="one true or false for each of the 4 records"):
+    with pytest.raises(InputError, match="an array of 4 booleans, one for each record"):
         records.subset([0, 1], name="some")
     with pytest.raises(InputError, match="no record is left"):
         records.subset([False] * 4, name="some")

@@ -1,7 +1,7 @@
 """Checks of a fitted model: how it fits the table, and how sensitive results are to its priors.
 
-The convergence gate asks whether a fit computed what the model says; these checks ask
-whether the model says anything about this table. None of them needs an engine.
+The convergence gate checks whether the draws are those of the posterior; these checks
+whether the model describes this table. None of them needs an engine.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ from bayeseval.estimands import read_arrays
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.frames import draws_of
 from bayeseval.estimands.predict import replicate_scores
+from bayeseval.output.language_names import name_and_code
 
 __all__ = ["Check", "Checks", "FitLabel", "predictive_groups", "run_checks"]
 
 Bounds = Mapping[str, tuple[float | None, float | None]]
 
-# Posterior draws at which residuals are looked at; half as many where scores have to be
-# replicated for it.
+# Number of posterior draws at which residuals are checked; half as many where this needs
+# replicated scores.
 _DRAWS = 40
 
 
@@ -51,29 +52,32 @@ def run_checks(
     benchmark: str = "TABLE",
     options: str = "",
     model: str = "additive",
+    language_names: Mapping[str, str] | None = None,
 ) -> Checks:
-    """Put all checks to a fit.
+    """Run all checks of a fit.
 
     Parameters
     ----------
     tree : xarray.DataTree
         All groups of a fit.
     design : Design or None
-        What was fitted; without it the checks of priors are not applicable.
+        Design of the fit; without it the checks of priors are not applicable.
     bounds : mapping of str to pair of float, optional
         Smallest and largest possible score by task; None where unbounded.
     seed : int
         The one seed.
     why_no_design : str
-        Said where `design` is None.
+        Reason why `design` is None.
     benchmark, options, model : str
-        What ``--benchmark``, further options on reading the table and ``--model`` were, for
-        the commands that are named.
+        Values of ``--benchmark``, of further options on reading the table, and of
+        ``--model``, for the recommended commands.
+    language_names : mapping of str to str, optional
+        Code to name, for sentences.
 
     Returns
     -------
     Checks
-        Cheap: about a second on 1,364 records.
+        Takes about a second on 1,364 records.
     """
     arrays = read_arrays(tree)
 
@@ -83,8 +87,12 @@ def run_checks(
     limits = _limits(arrays, bounds or {})
     n_draws = _DRAWS if has_exact_pit(arrays) else _DRAWS // 2
     draws = np.unique(np.linspace(0, arrays.n_samples - 1, n_draws).astype(int))
-    realised = Realised(arrays, draws, realised_pit(arrays, draws, rng("pit")), limits)
-    prior, sensitivity, table = _about_priors(tree, design, limits, rng("prior"), why_no_design)
+    languages = names_by_code(arrays, language_names)
+    pit = realised_pit(arrays, draws, rng("pit"))
+    realised = Realised(arrays, draws, pit, limits, languages)
+    prior, sensitivity, table = _prior_checks(
+        tree, design, limits, rng("prior"), why_no_design, languages
+    )
     loo = None
     if design is not None and why_no_closed_form(design) is None:
         posterior = tree["posterior"].to_dataset()
@@ -93,7 +101,7 @@ def run_checks(
         }
         loo = left_out(design, variables, rng("left out"))
     calibration, ecdf = calibration_check(loo, realised.pit, rng("calibration"))
-    influence, records, n_outliers = influence_check(tree, _labels(arrays), loo)
+    influence, records, n_outliers = influence_check(tree, _labels(arrays), loo, languages)
     ranges, sds = range_checks(realised, rng("replicates"))
     z = normal_scores(realised.pit)
     independence, alike = independence_check(z, arrays.index, arrays.levels)
@@ -121,7 +129,13 @@ def run_checks(
         independence,
         *effect_checks(realised),
         influence,
-        connection_check(arrays.index, arrays.levels),
+        connection_check(
+            arrays.index,
+            {
+                **arrays.levels,
+                names.LANGUAGE: tuple(languages[code] for code in arrays.levels[names.LANGUAGE]),
+            },
+        ),
     ]
     return Checks.of(
         [advised(check, situation) for check in checks],
@@ -129,25 +143,36 @@ def run_checks(
     )
 
 
-def _about_priors(
+def names_by_code(
+    arrays: PosteriorArrays, language_names: Mapping[str, str] | None
+) -> dict[str, str]:
+    """How sentences call each language of a fit: ``Hindi (hi)``."""
+    codes = arrays.levels[names.LANGUAGE]
+    return dict(zip(codes, name_and_code(codes, language_names), strict=True))
+
+
+def _prior_checks(
     tree: xr.DataTree,
     design: Design | None,
     limits: tuple[Floats, Floats] | None,
     rng: np.random.Generator,
     reason: str,
+    languages: Mapping[str, str],
 ) -> tuple[list[Check], Check, pd.DataFrame]:
+    """Checks of the priors, and the table of prior sensitivity."""
     if tree["posterior"].attrs.get("engine") == "ml":
-        design, reason = None, "maximum likelihood takes no priors"
+        design, reason = None, "maximum likelihood does not use priors"
     if design is not None:
         try:
-            return prior_checks(design, limits, rng), *sensitivity_check(tree, design, "")
+            sensitivity = sensitivity_check(tree, design, "", languages)
+            return prior_checks(design, limits, rng), *sensitivity
         except BayesevalError as error:
             reason = str(error)
-    sentence = f"Not looked at: {reason}."
+    sentence = f"Not checked: {reason}."
     prior = [
         Check(name, "not applicable", sentence=sentence) for name in ("prior_range", "prior_spread")
     ]
-    return prior, *sensitivity_check(tree, None, reason)
+    return prior, *sensitivity_check(tree, None, reason, languages)
 
 
 def _parameters(design: Design, posterior: xr.Dataset) -> list[str]:
@@ -164,8 +189,8 @@ def _limits(arrays: PosteriorArrays, bounds: Bounds) -> tuple[Floats, Floats] | 
     upper = np.array([np.inf if high is None else high for _, high in pairs])
     if np.isinf(lower).all() and np.isinf(upper).all():
         return None
-    of_record = arrays.index[names.TASK]
-    return lower[of_record], upper[of_record]
+    task_of_record = arrays.index[names.TASK]
+    return lower[task_of_record], upper[task_of_record]
 
 
 def _labels(arrays: PosteriorArrays) -> pd.DataFrame:
@@ -180,14 +205,14 @@ def _labels(arrays: PosteriorArrays) -> pd.DataFrame:
 def predictive_groups(
     tree: xr.DataTree, design: Design, *, draws: int, seed: int
 ) -> dict[str, xr.Dataset]:
-    """Prior draws, and tables of scores that prior and posterior predict.
+    """Draw from the prior, and predict tables of scores from prior and posterior.
 
     Parameters
     ----------
     tree : xarray.DataTree
         A fit.
     design : Design
-        What was fitted.
+        Design of the fit.
     draws : int
         Number of prior draws, and of posterior draws of each chain (evenly spaced).
     seed : int

@@ -1,4 +1,4 @@
-"""What a warning means for a reader's conclusions, and the command that goes on from it."""
+"""Meaning of a warning for a user's conclusions, and the recommended next command."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Situation", "advised"]
 
 # From the smallest model up.
 _FULLER: Final = ("interaction", "crossed", "dataset")
-_OF_SHIPPED: Final[Mapping[str, tuple[str, ...]]] = {
+_INTERACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "interaction": ("language:task",),
     "crossed": ("language:task", "model:task", "model:language"),
     "dataset": ("language:task", "model:task", "model:language", "model:language:dataset"),
@@ -27,14 +27,14 @@ _OF_SHIPPED: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class Situation:
-    """The fit that was checked, as far as the next step depends on it.
+    """Properties of the checked fit on which the recommended next step depends.
 
     Attributes
     ----------
     benchmark : str
-        What ``--benchmark`` was.
+        Value of ``--benchmark``.
     model : str
-        What ``--model`` was: a shipped name, ``auto``, or the name of a spec of one's own.
+        Value of ``--model``: a shipped name, ``auto``, or the name of the user's own spec.
     terms : tuple of str
         Its interactions.
     identified : tuple of str
@@ -46,9 +46,9 @@ class Situation:
     bounded : bool
         Whether the scores of all tasks have two bounds.
     alike : tuple of str
-        Kinds of cells whose residuals are alike.
+        Terms within whose cells residuals are correlated.
     outliers : int
-        Number of records that stand out.
+        Number of outlying records.
     options : str
         Further options on reading the table, as a shell takes them: ``--mapping units.yaml``.
     """
@@ -98,26 +98,26 @@ class Situation:
 
     def has(self, shipped: str) -> bool:
         """Whether a shipped model of these interactions can be fitted to the table."""
-        return set(_OF_SHIPPED[shipped]) <= set(self.identified)
+        return set(_INTERACTIONS[shipped]) <= set(self.identified)
 
     def fuller(self, wanted: Sequence[str] = ()) -> str | None:
-        """The smallest shipped model with all terms of this one, those wanted and one more."""
+        """The smallest shipped model with more terms than this one, including those wanted."""
         needed = {*self.terms, *wanted}
         return next(
             (
                 name
                 for name in _FULLER
-                if self.has(name) and needed <= set(_OF_SHIPPED[name]) != set(self.terms)
+                if self.has(name) and needed <= set(_INTERACTIONS[name]) != set(self.terms)
             ),
             None,
         )
 
     def next_model(self) -> str | None:
-        """The shipped model with more terms; with those that the residuals ask for."""
+        """The shipped model with more terms, if possible those that residuals indicate."""
         return self.fuller(self.alike) or self.fuller()
 
     def robust(self) -> str | None:
-        """The shipped model with heavy tails, where the table identifies it."""
+        """The shipped model with heavy tails, if the table identifies it."""
         return "robust" if self.likelihood == "normal" and self.has("crossed") else None
 
     def fit(self, model: str) -> str:
@@ -127,7 +127,7 @@ class Situation:
     def compare(self, *others: str | None) -> str:
         """Command that compares other models with this one; empty without others."""
         known = [name for name in others if name is not None and name != self.model]
-        if self.model in _named():
+        if self.model in _model_names():
             known = [self.model, *known]
         if len(known) == 1:
             return "" if known == [self.model] else self.fit(known[0])
@@ -136,18 +136,18 @@ class Situation:
 
     def sensitivity(self, drop: str) -> str:
         """Command that fits this model without a part of the table."""
-        model = self.model if self.model in _named() else (self.fuller() or "additive")
+        model = self.model if self.model in _model_names() else (self.fuller() or "additive")
         return f"bayeseval sensitivity {self.table} --model {model} --drop {drop}"
 
 
 @cache
-def _named() -> frozenset[str]:
-    """What ``--model`` takes by name."""
+def _model_names() -> frozenset[str]:
+    """Names that ``--model`` accepts."""
     return frozenset({AUTO, *list_models()})
 
 
 def advised(check: Check, fit: Situation) -> Check:
-    """A check that warns or fails, with its meaning and the next command."""
+    """Add meaning and next command to a check that warns or fails."""
     if check.status not in ("warn", "fail"):
         return check
     meaning, command = _advice(check, fit)
@@ -156,10 +156,10 @@ def advised(check: Check, fit: Situation) -> Check:
 
 def _advice(check: Check, fit: Situation) -> tuple[str, str]:
     name = check.name
-    if name in _ANY:
-        return _ANY[name], ""
+    if name in _WITHOUT_COMMAND:
+        return _WITHOUT_COMMAND[name], ""
     if name == "independence":
-        return _dependence(fit)
+        return _correlated_residuals(fit)
     if name == "calibration":
         return (
             "Intervals of single scores, such as predictions of untested pairs, have the wrong "
@@ -175,17 +175,17 @@ def _advice(check: Check, fit: Situation) -> tuple[str, str]:
         )
     if name == "sd_by_language":
         return (
-            "In some languages models differ more, or less, than the model says: intervals of "
+            "In some languages scores vary more, or less, than the model predicts: intervals of "
             "these languages' potentials are too narrow, or too wide.",
             fit.compare(fit.next_model(), fit.robust()),
         )
     if name == "outside_bounds":
-        near = (
-            "Near a bound the model predicts impossible scores, and differences between models "
-            "that the scale has no room for."
+        meaning = (
+            "Near a bound the model predicts impossible scores, and larger differences between "
+            "models than the scale allows."
         )
-        logit = fit.compare("logit", "bounded") if fit.bounded else ""
-        return near, logit
+        command = fit.compare("logit", "bounded") if fit.bounded else ""
+        return meaning, command
     if name == "residual_normality":
         return (
             "With tails this heavy, a few unusual records distort the numbers of their models and "
@@ -195,7 +195,7 @@ def _advice(check: Check, fit: Situation) -> tuple[str, str]:
             fit.compare(fit.robust(), fit.next_model()),
         )
     if name.startswith("equal_variance_"):
-        return _unequal(name.removeprefix("equal_variance_"), fit)
+        return _unequal_variance(name.removeprefix("equal_variance_"), fit)
     if name.startswith("normality_"):
         factor = name.removeprefix("normality_")
         return (
@@ -216,7 +216,7 @@ def _advice(check: Check, fit: Situation) -> tuple[str, str]:
     )
 
 
-_ANY: Final[Mapping[str, str]] = {
+_WITHOUT_COMMAND: Final[Mapping[str, str]] = {
     "prior_range": "The priors are far wider than the scale of the scores. With many records this "
     "has no effect; levels with few records get intervals that are too wide. Narrow the priors of "
     "the spec.",
@@ -229,12 +229,12 @@ _ANY: Final[Mapping[str, str]] = {
 }
 
 
-def _dependence(fit: Situation) -> tuple[str, str]:
-    of_models = any(names.MODEL in term.split(":") for term in fit.alike)
-    what = "scores and ranks of models" if of_models else "potentials of languages"
+def _correlated_residuals(fit: Situation) -> tuple[str, str]:
+    with_models = any(names.MODEL in term.split(":") for term in fit.alike)
+    quantities = "scores and ranks of models" if with_models else "potentials of languages"
     meaning = (
         "Correlated records are counted as independent evidence: intervals of "
-        f"{what} tend to be too narrow, and probabilities too close to 0 or 1."
+        f"{quantities} tend to be too narrow, and probabilities too close to 0 or 1."
     )
     if all(names.DATASET in term.split(":") for term in fit.alike):
         meaning = (
@@ -246,11 +246,11 @@ def _dependence(fit: Situation) -> tuple[str, str]:
     if fuller is not None:
         return meaning, fit.fit(fuller)
     missing = [term for term in fit.alike if term not in fit.terms]
-    few = [term for term in missing if term not in fit.identified]
-    if few:
+    unidentified = [term for term in missing if term not in fit.identified]
+    if unidentified:
         meaning += (
-            f" The table has too few records to estimate {' and '.join(few)}; more tasks, or "
-            "further metrics, would tell."
+            f" The table has too few records to estimate {' and '.join(unidentified)}; add "
+            "tasks or metrics."
         )
     elif missing:
         meaning += (
@@ -259,12 +259,13 @@ def _dependence(fit: Situation) -> tuple[str, str]:
     return meaning, fit.compare(fit.robust())
 
 
-def _unequal(factor: str, fit: Situation) -> tuple[str, str]:
+def _unequal_variance(factor: str, fit: Situation) -> tuple[str, str]:
     meaning = (
         f"One residual sd is used for every {factor}: intervals are too narrow for the {factor}s "
         "with the larger sds and too wide for the others."
         if fit.residual_by != factor
-        else f"Residual sds of single {factor}s are not enough: the residuals have another shape."
+        else f"Separate residual sds by {factor} do not explain this: the residuals have another "
+        "shape than the model's likelihood."
     )
     if factor == names.TASK and fit.residual_by != factor and fit.has("crossed"):
         return meaning, fit.compare("by_task", fit.robust())

@@ -1,10 +1,10 @@
 """Calibration of predictions, and the records that the model predicts worst.
 
 Where the model has a closed form, every score is predicted from all others (leave-one-out
-PIT), and the band comes from tables drawn from the model at posterior draws of its sds,
-each with its own leave-one-out PIT: these are dependent, and the band knows how. Elsewhere
-the PIT is taken at draws of the posterior (see :mod:`bayeseval.checks.realised`), where it
-is independent.
+PIT). The band comes from tables drawn from the model at posterior draws of its sds, each
+with its own leave-one-out PIT, so that it takes their dependence into account. For other
+models the PIT is computed at draws of the posterior (see
+:mod:`bayeseval.checks.realised`), where it is independent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["LeftOut", "calibration_check", "influence_check", "left_out"]
 
 
 _SIMULATED: Final = 999
-# Operations that the inverses of all points may take together.
+# Most operations of the matrix inverses of all points together.
 _OPERATIONS: Final = 3e9
 _MOST_POINTS, _LEAST_POINTS = 40, 3
 _SHOWN: Final = 10
@@ -42,7 +42,7 @@ class LeftOut:
     ----------
     pit : ndarray, shape (n_records,)
     expected, error : ndarray, shape (n_records,)
-        Predicted score, and observed less predicted in predictive sds.
+        Predicted score, and observed minus predicted score in predictive sds.
     simulated : ndarray, shape (999, 99)
         ECDFs of the PIT of tables drawn from the model.
     """
@@ -52,13 +52,16 @@ class LeftOut:
     ) -> None:
         errors, sds, simulated = [], [], []
         for number, point in enumerate(points):
-            at = LeaveOneOut(design, point)
-            errors.append(at.errors(design.score))
-            sds.append(1.0 / np.sqrt(at.precision))
+            leave_one_out = LeaveOneOut(design, point)
+            errors.append(leave_one_out.errors(design.score))
+            sds.append(1.0 / np.sqrt(leave_one_out.precision))
             n = len(range(number, _SIMULATED, len(points)))
-            simulated.append(counts(special.ndtr(at.errors(at.tables(n, rng)).T)))
+            simulated.append(
+                counts(special.ndtr(leave_one_out.errors(leave_one_out.tables(n, rng)).T))
+            )
         z, sd = np.stack(errors), np.stack(sds)
-        # Without record i the posterior of the sds is the one with it over p(y_i | y_-i, sds).
+        # The posterior of the sds without record i is proportional to the full one divided by
+        # p(y_i | y_-i, sds).
         log_weight = np.log(sd) + 0.5 * z**2
         weight = np.exp(log_weight - log_weight.max(axis=0))
         weight /= weight.sum(axis=0)
@@ -78,7 +81,7 @@ def left_out(design: Design, posterior: Mapping[str, Floats], rng: np.random.Gen
     posterior : dict of str to ndarray, shape (n_samples, ...)
         Draws.
     rng : numpy.random.Generator
-        Source of simulated tables.
+        Random generator of simulated tables.
     """
     p = 1 + sum(term.n_levels for term in design.terms)
     affordable = int(_OPERATIONS / (4.0 * p**3 + 100.0 * design.n_records))
@@ -94,18 +97,18 @@ def left_out(design: Design, posterior: Mapping[str, Floats], rng: np.random.Gen
 
 
 def calibration_check(
-    found: LeftOut | None, pit: Floats, rng: np.random.Generator
+    predictions: LeftOut | None, pit: Floats, rng: np.random.Generator
 ) -> tuple[Check, pd.DataFrame]:
     """Uniformity of the PIT: one p-value, and the ECDF with a 95 % simultaneous band.
 
     Parameters
     ----------
-    found : LeftOut or None
+    predictions : LeftOut or None
         Leave-one-out predictions where there is a closed form.
     pit : ndarray, shape (n_draws, n_records)
         PIT at draws of the posterior, used without one.
     rng : numpy.random.Generator
-        Source of simulated values.
+        Random generator of simulated values.
 
     Returns
     -------
@@ -114,11 +117,11 @@ def calibration_check(
         ``pit`` (the grid), ``ecdf``, ``lower``, ``upper`` and ``kind``.
     """
     n = pit.shape[1]
-    if found is None:
+    if predictions is None:
         observed, simulated = counts(pit), independent_counts(n, _SIMULATED, rng)
         kind = "PIT at draws of the posterior, independent under the model"
     else:
-        observed, simulated = counts(found.pit[None]), found.simulated
+        observed, simulated = counts(predictions.pit[None]), predictions.simulated
         kind = "leave-one-out PIT, band from tables drawn from the model"
     null = np.sort(distance(simulated, n))
     above = len(null) - np.searchsorted(null, distance(observed, n), side="left")
@@ -135,17 +138,17 @@ def calibration_check(
         }
     )
     middle = float(curve[74] - curve[24])
-    said = "as often as they should"
+    verdict = "as often as they should"
     if judge(p) != "pass":
         low_heavy = curve[GRID < 0.3].mean() > GRID[GRID < 0.3].mean()
         high_heavy = curve[GRID > 0.7].mean() < GRID[GRID > 0.7].mean()
-        said = (
+        verdict = (
             "more often than they should: predictions are too wide for most scores"
             if middle > 0.5
             else "less often than they should: predictions are too narrow"
         )
         if low_heavy != high_heavy and abs(middle - 0.5) < 0.02:
-            said = "as often, but predictions are off to one side"
+            verdict = "as often, but predictions are off to one side"
     return (
         Check(
             "calibration",
@@ -153,16 +156,19 @@ def calibration_check(
             value=middle,
             p=p,
             sentence=f"{100 * middle:.0f} % of scores fall into the middle half of their "
-            f"predictions, {said}: {p_text(p, simulated=len(null))}.",
+            f"predictions, {verdict}: {p_text(p, simulated=len(null))}.",
         ),
         table,
     )
 
 
 def influence_check(
-    tree: xr.DataTree, labels: pd.DataFrame, found: LeftOut | None
+    tree: xr.DataTree,
+    labels: pd.DataFrame,
+    predictions: LeftOut | None,
+    languages: Mapping[str, str] | None = None,
 ) -> tuple[Check, pd.DataFrame, int]:
-    """Name the records that the others predict worst, or that hold the posterior in place.
+    """Find the records that all others predict worst, or that the posterior depends on most.
 
     Parameters
     ----------
@@ -170,40 +176,46 @@ def influence_check(
         A fit.
     labels : pandas.DataFrame
         ``model``, ``language``, ``task`` and ``score`` of every record.
-    found : LeftOut or None
-        Leave-one-out predictions; without them the k-hats of PSIS-LOO are looked at.
+    predictions : LeftOut or None
+        Leave-one-out predictions; without them the k-hats of PSIS-LOO are used.
+    languages : mapping of str to str, optional
+        Code to label, for the sentence.
 
     Returns
     -------
     check : Check
     records : pandas.DataFrame
-        The ten records that stand out most, largest first: `labels`, and ``expected``,
+        The ten most extreme records, largest first: `labels`, and ``expected``,
         ``error_sds`` and ``p`` (two-sided, times the number of records), or ``k_hat``.
     n : int
-        How many records stand out.
+        Number of outlying records.
     """
-    if found is None:
-        return _by_k_hat(tree, labels)
-    p = np.minimum(1.0, 2.0 * np.minimum(found.pit, 1.0 - found.pit) * len(found.pit))
-    order = np.argsort(-np.abs(found.error), kind="stable")
-    table = labels.assign(expected=found.expected, error_sds=found.error, p=p)
+    if predictions is None:
+        return _by_k_hat(tree, labels, languages or {})
+    p = np.minimum(
+        1.0, 2.0 * np.minimum(predictions.pit, 1.0 - predictions.pit) * len(predictions.pit)
+    )
+    order = np.argsort(-np.abs(predictions.error), kind="stable")
+    table = labels.assign(expected=predictions.expected, error_sds=predictions.error, p=p)
     n, worst = int((p < WARN).sum()), table.iloc[order[0]]
     p_all = float(p.min())
     sentence = (
-        f"{n} of {len(p)} records are further from what the others predict than chance allows; "
+        f"{n} of {len(p)} records are further from their predictions from all other records than "
+        "expected by chance; "
         if n
-        else "No record is further from what the others predict than chance allows; "
+        else "No record is further from its prediction from all other records than expected by "
+        "chance; "
     )
     score, expected = two_numbers(float(worst[names.SCORE]), float(worst["expected"]))
     sentence += (
-        f"furthest is {_named(worst)}: {score} where {expected} is "
-        f"expected, {worst['error_sds']:+.1f} sds."
+        f"the largest error is that of {_described(worst, languages or {})}: {score}, predicted "
+        f"{expected} ({worst['error_sds']:+.1f} sds)."
     )
     return (
         Check(
             "influential_records",
             "warn" if n else "pass",
-            value=float(abs(found.error[order[0]])),
+            value=float(abs(predictions.error[order[0]])),
             p=p_all,
             sentence=sentence,
         ),
@@ -212,13 +224,15 @@ def influence_check(
     )
 
 
-def _by_k_hat(tree: xr.DataTree, labels: pd.DataFrame) -> tuple[Check, pd.DataFrame, int]:
+def _by_k_hat(
+    tree: xr.DataTree, labels: pd.DataFrame, languages: Mapping[str, str]
+) -> tuple[Check, pd.DataFrame, int]:
     if "log_likelihood" not in tree.children or tree["posterior"].sizes["draw"] < 100:
         return (
             Check(
                 "influential_records",
                 "not applicable",
-                sentence="No draws of the log likelihood to tell from.",
+                sentence="The fit has too few draws of the log likelihood.",
             ),
             pd.DataFrame(),
             0,
@@ -234,8 +248,9 @@ def _by_k_hat(tree: xr.DataTree, labels: pd.DataFrame) -> tuple[Check, pd.DataFr
             "influential_records",
             "warn" if n else "pass",
             value=float(k_hat.max()),
-            sentence=f"{some} a k-hat above {names.K_HAT_MAX:g} (the posterior without "
-            f"such a record differs much); largest for {_named(worst)} ({worst['k_hat']:.2f}).",
+            sentence=f"{some} a k-hat above {names.K_HAT_MAX:g} (without such a record the "
+            "posterior would be very different); it is largest for "
+            f"{_described(worst, languages)} ({worst['k_hat']:.2f}).",
         ),
         table.iloc[order[:_SHOWN]].reset_index(drop=True),
         n,
@@ -256,11 +271,12 @@ def _k_hats(tree: xr.DataTree) -> Floats:
         }
     )
     with warnings.catch_warnings():
-        # Of k-hats, which are what is asked for.
+        # loo warns of high k-hats, which are the result here.
         warnings.simplefilter("ignore")
-        found = loo(thinned, pointwise=True)
-    return np.asarray(found.pareto_k, dtype=np.float64)
+        result = loo(thinned, pointwise=True)
+    return np.asarray(result.pareto_k, dtype=np.float64)
 
 
-def _named(row: pd.Series) -> str:
-    return f"{row[names.MODEL]} in {row[names.LANGUAGE]} on {row[names.TASK]}"
+def _described(row: pd.Series, languages: Mapping[str, str]) -> str:
+    language = languages.get(row[names.LANGUAGE], row[names.LANGUAGE])
+    return f"{row[names.MODEL]} in {language} on {row[names.TASK]}"

@@ -1,4 +1,4 @@
-"""How well the table connects what is compared."""
+"""Check how well the table connects models, and find levels with a single record."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _NAMED = 3
 def connection_check(index: Mapping[str, Index], levels: Mapping[str, tuple[str, ...]]) -> Check:
     """Models without a common language-task pair, and levels with a single record.
 
-    A fit refuses tables that fall into parts. Within one part, models that share no pair
-    are compared through others only, and rest on the effects being additive.
+    A fit refuses unconnected tables. In a connected table, models without a common pair are
+    compared through other models only, which relies on additive effects.
 
     Parameters
     ----------
     index : mapping of str to ndarray of int, shape (n_records,)
         Level of every record under each factor.
     levels : mapping of str to tuple of str
-        Labels.
+        Labels for sentences.
     """
     n_tasks = len(levels[names.TASK])
     pair = index[names.LANGUAGE] * n_tasks + index[names.TASK]
@@ -43,21 +43,22 @@ def connection_check(index: Mapping[str, Index], levels: Mapping[str, tuple[str,
         for factor in names.FACTORS
         for i in np.flatnonzero(np.bincount(index[factor], minlength=len(levels[factor])) == 1)
     ]
-    apart = np.flatnonzero(common == 0)
-    said = []
-    if len(apart):
+    unconnected = np.flatnonzero(common == 0)
+    sentences = []
+    if len(unconnected):
         pairs = [
-            (levels[names.MODEL][upper[0][i]], levels[names.MODEL][upper[1][i]]) for i in apart
+            (levels[names.MODEL][upper[0][i]], levels[names.MODEL][upper[1][i]])
+            for i in unconnected
         ]
-        said.append(
-            f"{len(apart)} of {len(common)} pairs of models share no language-task pair and are "
-            f"compared through others: {_few([f'{a} and {b}' for a, b in pairs])}"
+        sentences.append(
+            f"{len(unconnected)} of {len(common)} pairs of models share no language-task pair "
+            f"and are compared through others: {_few([f'{a} and {b}' for a, b in pairs])}"
         )
     if single:
-        said.append(f"with a single record: {_few(single)}")
+        sentences.append(f"with a single record: {_few(single)}")
     value = float(common.min()) if len(common) else float("nan")
-    if said:
-        text = "; ".join(said)
+    if sentences:
+        text = "; ".join(sentences)
         return Check("connectivity", "warn", value=value, sentence=f"{text[0].upper()}{text[1:]}.")
     if not len(common):
         return Check("connectivity", "not applicable", sentence="There is one model.")

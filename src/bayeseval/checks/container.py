@@ -21,9 +21,9 @@ __all__ = ["FAIL", "WARN", "Check", "Checks", "FitLabel", "judge", "p_text", "tw
 Status = Literal["pass", "warn", "fail", "not applicable"]
 _STATUSES: Final = ("pass", "warn", "fail", "not applicable")
 
-# Of a true model one check in forty warns. A posterior predictive p-value is a mean over
-# draws, which keeps to twice this at most (Meng 1994, "Posterior predictive p-values",
-# Annals of Statistics 22) and mostly to less.
+# If the model is true, one check in forty warns. A posterior predictive p-value is a mean over
+# draws, for which the rate is at most twice this (Meng 1994, "Posterior predictive p-values",
+# Annals of Statistics 22), and usually lower.
 WARN: Final = 0.025
 FAIL: Final = 0.005
 
@@ -34,26 +34,27 @@ _HUGE: Final = 1e15
 
 @dataclass(frozen=True)
 class Check:
-    """One question put to a fit.
+    """Outcome of one check of a fit.
 
     Attributes
     ----------
     name : str
         For example ``calibration``.
     status : {"pass", "warn", "fail", "not applicable"}
-        ``not applicable`` comes with the reason.
+        With ``not applicable`` the sentence is the reason.
     value : float
-        What was measured; the sentence says what it is.
+        Test statistic; the sentence describes it.
     p : float
-        Probability of as much or more under the model; NaN where the check is a limit.
+        Probability of a value as extreme under the model; NaN for checks against a limit.
     p_classical : float
-        Of the textbook test on posterior-mean residuals or effects; NaN without one.
+        p-value of the classical test on posterior means of residuals or effects; NaN
+        without one.
     sentence : str
-        What was found, for a reader who knows no statistics.
+        The result in words.
     meaning : str
-        Of a warning or failure: what it does to the reader's conclusions.
+        Consequence of a warning or failure for the user's conclusions.
     command : str
-        Of a warning or failure: the next command; empty where there is none.
+        Recommended command after a warning or failure; empty where there is none.
     """
 
     name: str
@@ -68,7 +69,7 @@ class Check:
 
 @dataclass(frozen=True)
 class FitLabel:
-    """Which fit was checked, as figures say it.
+    """Labels of the checked fit, for figures.
 
     Attributes
     ----------
@@ -118,7 +119,13 @@ class Checks(Result):
         return cls(table.rename(columns={"name": "check"}), details)
 
     def status(self, check: str) -> str:
-        """Outcome of one check."""
+        """Outcome of one check.
+
+        Examples
+        --------
+        >>> checks.status("calibration") in ("pass", "warn", "fail")
+        True
+        """
         return str(self.table.set_index("check")["status"][check])
 
     @property
@@ -137,13 +144,23 @@ class Checks(Result):
         -------
         str
             What ``print`` shows.
+
+        Examples
+        --------
+        >>> checks.summary().splitlines()[0]
+        'Model checks: ...'
         """
         from bayeseval.checks.words import format_checks
 
         return format_checks(self.table, threshold=WARN)
 
-    def plot(self) -> Figure:
+    def plot(self, *, figsize: tuple[float, float] | None = None) -> Figure:
         """Draw calibration, and sds by language.
+
+        Parameters
+        ----------
+        figsize : tuple of float, optional
+            Width and height in inches; as the checks need when left out.
 
         Returns
         -------
@@ -162,6 +179,7 @@ class Checks(Result):
             subtitle=fit.subtitle,
             gate_status=fit.gate_status,
             unit=fit.unit,
+            figsize=figsize,
         )
 
     def figures(self) -> dict[str, Figure]:
@@ -171,14 +189,24 @@ class Checks(Result):
         -------
         dict of str to matplotlib.figure.Figure
             ``checks``.
+
+        Examples
+        --------
+        >>> list(checks.figures())
+        ['checks']
         """
         return {"checks": self.plot()}
 
-    def _headline(self) -> str:
+    def _title(self) -> str:
+        return self.fit.subtitle
+
+    def _main_result(self) -> str:
         counts = self.table["status"].value_counts()
-        said = ", ".join(f"{counts[status]} {status}" for status in _STATUSES if status in counts)
-        named = list(self.table.loc[self.table["status"].isin(("warn", "fail")), "check"])
-        return f"{said}{': ' * bool(named)}{', '.join(named)}"
+        counted = ", ".join(
+            f"{counts[status]} {status}" for status in _STATUSES if status in counts
+        )
+        warned = list(self.table.loc[self.table["status"].isin(("warn", "fail")), "check"])
+        return f"{counted}{': ' * bool(warned)}{', '.join(warned)}"
 
     def _main(self) -> pd.DataFrame:
         return self.table[["check", "status", "sentence"]]
@@ -209,10 +237,10 @@ def two_numbers(first: float, second: float) -> tuple[str, str]:
     >>> two_numbers(443213.0, 745812.0), two_numbers(0.50000044, 0.50000078)
     (('443,000', '746,000'), ('0.5000004', '0.5000008'))
     """
-    digits, apart = 3, abs(first - second)
+    digits, difference = 3, abs(first - second)
     while digits < _MOST_DIGITS:
         shown = abs(float(f"{first:.{digits}g}") - float(f"{second:.{digits}g}"))
-        if abs(shown - apart) <= apart / 3.0:
+        if abs(shown - difference) <= difference / 3.0:
             break
         digits += 1
     return _significant(first, digits), _significant(second, digits)

@@ -29,7 +29,12 @@ _FEW = 5
 
 @styled
 def checks_figure(
-    tables: Mapping[str, pd.DataFrame], *, subtitle: str, gate_status: str, unit: str = ""
+    tables: Mapping[str, pd.DataFrame],
+    *,
+    subtitle: str,
+    gate_status: str,
+    unit: str = "",
+    figsize: tuple[float, float] | None = None,
 ) -> Figure:
     """ECDF of the PIT with its band, and the sd of every language's scores.
 
@@ -41,6 +46,8 @@ def checks_figure(
         Which fit, and whether it converged.
     unit : str
         Unit of the scores; empty where it is not known.
+    figsize : tuple of float, optional
+        Width and height in inches.
     """
     ecdf, sds = tables["calibration"], tables.get("sd_by_language", pd.DataFrame())
     shown = _furthest(sds) if len(sds) else sds
@@ -71,6 +78,7 @@ def checks_figure(
             )
         ),
         gate_status=gate_status,
+        figsize=figsize,
     )
     grid = figure.add_gridspec(
         2 if below else 1,

@@ -3,8 +3,8 @@
 Given the sds the scores are jointly normal with covariance V = X D X' + R, and the score
 of record i given all others is normal with precision (V^-1)_ii around
 y_i - (V^-1 y)_i / (V^-1)_ii (Rasmussen and Williams 2006, section 5.4.2). The standardised
-errors of all records are one linear map of the scores, so that tables drawn from the model
-tell how they depend on each other.
+errors of all records are a linear map of the scores, so that tables drawn from the model
+show how they depend on each other.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from bayeseval.engines.base import residual_sd
 __all__ = ["LeaveOneOut", "why_no_closed_form"]
 
 
-# Beyond this many coefficients an inverse takes longer than the rest of the checks.
+# With more coefficients than this, the inverse takes longer than all other checks.
 _MOST_COEFFICIENTS = 2000
 
 
 def why_no_closed_form(design: Design) -> str | None:
-    """Reason why a design has none; None when it has."""
+    """Reason why leave-one-out predictions have no closed form; None when they have one."""
     if design.outcome.families != ("normal",):
         return f"the likelihood is {' and '.join(design.outcome.families)}"
     if design.priors[names.INTERCEPT].dist != "normal":
@@ -38,7 +38,7 @@ def why_no_closed_form(design: Design) -> str | None:
         known |= {names.source_model_sd(source.name), names.source_log_sd(source.name)}
     unknown = sorted(set(design.priors) - known)
     if unknown:
-        return f"it has no place for {', '.join(unknown)}"
+        return f"the model has {', '.join(unknown)}"
     if sum(term.n_levels for term in design.terms) > _MOST_COEFFICIENTS:
         return "the model has too many effects"
     return None
@@ -53,7 +53,7 @@ class LeaveOneOut:
         Normal likelihood; residual sds, known errors and replicate noise may differ by
         record.
     sds : dict of str to ndarray
-        One draw of every variable that is no effect.
+        One draw of every variable except the effects.
     """
 
     def __init__(self, design: Design, sds: Mapping[str, Floats]) -> None:
@@ -92,10 +92,10 @@ class LeaveOneOut:
 
     def _root(self, values: Floats) -> Floats:
         """S times a matrix: D = S S is the prior covariance of the coefficients."""
-        found = self.scale[:, None] * values
+        product = self.scale[:, None] * values
         for block in self.zero_sum:
-            found[block] -= found[block].mean(axis=0)
-        return found
+            product[block] -= product[block].mean(axis=0)
+        return product
 
     def errors(self, score: Floats) -> Floats:
         """Standardised leave-one-out errors.
@@ -112,8 +112,8 @@ class LeaveOneOut:
         scores = score.reshape(len(self.noise), -1) - self.loc
         weighted = scores / self.noise[:, None]
         fitted = self.x @ (self.covariance @ (self.x.T @ weighted))
-        pull = (scores - fitted) / self.noise[:, None]
-        return np.asarray((pull / np.sqrt(self.precision)[:, None]).reshape(score.shape))
+        residual = (scores - fitted) / self.noise[:, None]
+        return np.asarray((residual / np.sqrt(self.precision)[:, None]).reshape(score.shape))
 
     def tables(self, n: int, rng: np.random.Generator) -> Floats:
         """Tables drawn from the model at these sds, effects anew; shape (n_records, n)."""

@@ -1,4 +1,4 @@
-"""Residuals of records that share a cell: have they something in common beyond chance."""
+"""Check whether residuals of records in the same cell are correlated."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from bayeseval.checks.realised import between_groups
 __all__ = ["CELLS", "cell_codes", "independence_check"]
 
 
-#: Cells whose records are compared: those of the interactions that models may have, but for
-#: model:language:task, whose cells hold one record.
+#: Cells whose records are compared: those of all interactions except model:language:task,
+#: whose cells have one record.
 CELLS = ("language:task", "model:task", "model:language", "model:language:dataset")
 
 
@@ -42,7 +42,7 @@ def cell_codes(
 def independence_check(
     z: Floats, index: Mapping[str, Index], levels: Mapping[str, tuple[str, ...]]
 ) -> tuple[Check, tuple[str, ...]]:
-    """Whether records of one cell have residuals in common, for every kind of cell.
+    """Test whether residuals of records in the same cell are correlated, for all interactions.
 
     Parameters
     ----------
@@ -57,9 +57,9 @@ def independence_check(
     Returns
     -------
     check : Check
-        Its p-value is the smallest of all kinds of cells, times their number.
-    alike : tuple of str
-        Kinds of cells whose residuals are alike, smallest p-value first.
+        Its p-value is the smallest of all interactions, times their number.
+    correlated_terms : tuple of str
+        Interactions within whose cells residuals are correlated, smallest p-value first.
     """
     outcomes = []
     for term in CELLS:
@@ -74,20 +74,20 @@ def independence_check(
     ordered = sorted(outcomes)
     # The smallest of several p-values.
     adjusted = [min(1.0, len(ordered) * p) for p, _, _ in ordered]
-    found = [
+    correlated = [
         (term, -negative)
         for p, (_, negative, term) in zip(adjusted, ordered, strict=True)
         if judge(p) != "pass"
     ]
-    if found:
-        parts = [f"same {_in_words(term)} ({correlation:.2f})" for term, correlation in found]
+    if correlated:
+        parts = [f"same {_in_words(term)} ({correlation:.2f})" for term, correlation in correlated]
         listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-        sentence = f"Residuals of the {listed} are alike (correlation in brackets)"
+        sentence = f"Residuals of the {listed} are correlated (correlation in brackets)"
     else:
         sentence = (
             "Residuals of records in the same cell ("
             + "; ".join(_in_words(term) for term in CELLS if term in {o[2] for o in ordered})
-            + ") have no more in common than by chance"
+            + ") are not correlated more than by chance"
         )
     check = Check(
         "independence",
@@ -96,7 +96,7 @@ def independence_check(
         p=adjusted[0],
         sentence=f"{sentence}: {p_text(adjusted[0])}.",
     )
-    return check, tuple(term for term, _ in found)
+    return check, tuple(term for term, _ in correlated)
 
 
 def _in_words(term: str) -> str:

@@ -1,7 +1,7 @@
-"""Prior sensitivity of what is reported: potentials, PRR and ranks under power-scaled priors.
+"""Prior sensitivity of reported quantities: potentials, PRR and ranks under power-scaled priors.
 
 The prior of the parameters is raised to a power near one, the draws are reweighted
-(Pareto-smoothed), and the change of every reported quantity is the cumulative
+(Pareto-smoothed), and the change of every reported quantity is measured by the cumulative
 Jensen-Shannon distance per doubling of the prior's weight (Kallioinen, Paananen, Bürkner
 and Vehtari 2024, "Detecting and diagnosing prior and likelihood sensitivity with
 power-scaling", Statistics and Computing 34).
@@ -10,6 +10,7 @@ power-scaling", Statistics and Computing 34).
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -23,7 +24,7 @@ from bayeseval.design import Design
 
 __all__ = ["LIMIT", "sensitivity_check", "sensitivity_table"]
 
-#: ArviZ's rule: a distance above says that the prior matters.
+#: ArviZ's rule: above this distance a quantity is sensitive to the prior.
 LIMIT: Final = 0.05
 
 _FEWEST_DRAWS = 100
@@ -39,7 +40,7 @@ def sensitivity_table(tree: xr.DataTree, design: Design) -> pd.DataFrame:
     tree : xarray.DataTree
         A fit, with ``log_likelihood``.
     design : Design
-        Its priors.
+        Design of the fit.
 
     Returns
     -------
@@ -52,10 +53,10 @@ def sensitivity_table(tree: xr.DataTree, design: Design) -> pd.DataFrame:
     from arviz_stats import psense
 
     posterior = tree["posterior"].to_dataset()
-    looked_at = [name for name in _reported() if name in posterior]
-    looked_at += [str(name) for name in design.priors]
+    quantities = [name for name in _reported() if name in posterior]
+    quantities += [str(name) for name in design.priors]
     columns: dict[tuple[str, str], np.ndarray] = {}
-    for name in looked_at:
+    for name in quantities:
         variable = posterior[name]
         values = variable.to_numpy().reshape(*variable.shape[:2], -1)
         dims = [str(d) for d in variable.dims[2:]]
@@ -77,15 +78,15 @@ def sensitivity_table(tree: xr.DataTree, design: Design) -> pd.DataFrame:
             "log_likelihood": tree["log_likelihood"].to_dataset(),
         }
     )
-    found = {}
+    distances = {}
     with warnings.catch_warnings():
-        # Weights of a power near one; what they cannot carry shows as a distance.
+        # Warnings of unreliable weights: these show as a large distance.
         warnings.simplefilter("ignore")
         for group in ("prior", "likelihood"):
             result = psense(data, group=group, sample_dims=["chain", "draw"])
-            found[group] = np.asarray(result["reported"].values, dtype=np.float64)
+            distances[group] = np.asarray(result["reported"].values, dtype=np.float64)
     table = pd.DataFrame(list(columns), columns=["quantity", "level"])
-    for group, values in found.items():
+    for group, values in distances.items():
         known = dict(zip(varies, values, strict=True))
         table[group] = [known.get(key, np.nan) for key in columns]
     strong, data_too = table["prior"] > LIMIT, table["likelihood"] > LIMIT
@@ -102,7 +103,7 @@ def _reported() -> list[str]:
 
 
 def _varies(values: np.ndarray) -> bool:
-    """Whether there is a distribution to change: a rank that few draws change is noise."""
+    """Whether a quantity varies enough: a rank that differs in few draws is noise."""
     if not np.isfinite(values).all():
         return False
     _, number = np.unique(values, return_counts=True)
@@ -110,35 +111,42 @@ def _varies(values: np.ndarray) -> bool:
 
 
 def sensitivity_check(
-    tree: xr.DataTree, design: Design | None, reason: str
+    tree: xr.DataTree,
+    design: Design | None,
+    reason: str,
+    languages: Mapping[str, str] | None = None,
 ) -> tuple[Check, pd.DataFrame]:
-    """Whether any reported quantity is sensitive to the priors, and the table behind it."""
+    """Check whether any reported quantity is sensitive to the priors; with all sensitivities."""
     if design is not None:
         sizes = tree["posterior"].to_dataset().sizes
         if sizes["chain"] * sizes["draw"] < _FEWEST_DRAWS:
-            reason = f"fewer than {_FEWEST_DRAWS} draws say nothing of it"
+            reason = f"the fit has fewer than {_FEWEST_DRAWS} draws"
         elif "log_likelihood" not in tree.children:
-            reason = "the fit holds no log_likelihood"
+            reason = "the fit has no group log_likelihood"
         else:
             table = sensitivity_table(tree, design)
-            return _outcome(table), table
+            return _outcome(table, languages or {}), table
     return (
-        Check("prior_sensitivity", "not applicable", sentence=f"Not looked at: {reason}."),
+        Check("prior_sensitivity", "not applicable", sentence=f"Not checked: {reason}."),
         pd.DataFrame(),
     )
 
 
-def _outcome(table: pd.DataFrame) -> Check:
+def _outcome(table: pd.DataFrame, languages: Mapping[str, str]) -> Check:
     part = table[table["quantity"].isin(_reported()) & table["prior"].notna()]
     if part.empty:
         return Check("prior_sensitivity", "not applicable", sentence="No reported quantity varies.")
     worst = part.iloc[0]
+    of_languages = (names.LANGUAGE_POTENTIAL, names.rank_name(names.LANGUAGE_POTENTIAL))
+    level = worst["level"]
+    if worst["quantity"] in of_languages:
+        level = languages.get(level, level)
     many = part[part["prior"] > LIMIT]
     value = float(worst["prior"])
     if many.empty:
         sentence = (
             "No reported quantity or rank is sensitive to the priors: largest distance "
-            f"{value:.2f} ({worst['quantity']} of {worst['level']}; {LIMIT:g} is allowed)."
+            f"{value:.2f} ({worst['quantity']} of {level}; {LIMIT:g} is allowed)."
         )
         return Check("prior_sensitivity", "pass", value=value, sentence=sentence)
     kinds = ", ".join(
@@ -146,7 +154,7 @@ def _outcome(table: pd.DataFrame) -> Check:
         for name, count in many["quantity"].value_counts().items()
     )
     sentence = (
-        f"Sensitive to the priors: {kinds}; most {worst['quantity']} of {worst['level']} "
+        f"Sensitive to the priors: {kinds}; the most sensitive is {worst['quantity']} of {level} "
         f"(distance {value:.2f}, {LIMIT:g} is allowed)."
     )
     return Check("prior_sensitivity", "warn", value=value, sentence=sentence)

@@ -104,7 +104,7 @@ def draw_prior(design: Design, rng: np.random.Generator, n: int) -> dict[str, Fl
     """
     n_models = len(design.coords[names.MODEL])
     by_model = {names.source_model_sd(source.name) for source in design.sources}
-    found = {
+    draws = {
         name: prior_values(prior, (n, n_models) if name in by_model else (n,), rng)
         for name, prior in design.priors.items()
     }
@@ -113,24 +113,24 @@ def draw_prior(design: Design, rng: np.random.Generator, n: int) -> dict[str, Fl
         if term.zero_sum:
             # N(0, sd^2 (I - 11'/K)), as all engines have it.
             effect -= effect.mean(axis=1, keepdims=True)
-        sd = found[term.sd][:, None] if term.sd is not None else np.asarray(term.known_sd)
-        found[term.effect] = sd * effect
+        sd = draws[term.sd][:, None] if term.sd is not None else np.asarray(term.known_sd)
+        draws[term.effect] = sd * effect
     for slope in design.slopes:
         if slope.n_unknown:
             # Standardised values that are missing, or measured with error.
-            found[slope.drawn] = rng.standard_normal((n, slope.n_unknown))
+            draws[slope.drawn] = rng.standard_normal((n, slope.n_unknown))
     factor = design.spec.residual_by
     if factor is not None:
         spread = rng.standard_normal((n, len(design.coords[factor])))
-        spread *= found[names.SD_LOG_RESIDUAL][:, None]
+        spread *= draws[names.SD_LOG_RESIDUAL][:, None]
         for name in design.noise_scales:
-            found[names.level_name(name, factor)] = found[name][:, None] * np.exp(spread)
+            draws[names.level_name(name, factor)] = draws[name][:, None] * np.exp(spread)
     for source in design.sources:
-        typical = found[names.source_model_sd(source.name)][:, source.model]
-        differ = found[names.source_log_sd(source.name)][:, None]
+        typical = draws[names.source_model_sd(source.name)][:, source.model]
+        differ = draws[names.source_log_sd(source.name)][:, None]
         cells = rng.standard_normal((n, source.n_cells))
-        found[names.source_cell_sd(source.name)] = typical * np.exp(differ * cells)
-    return found
+        draws[names.source_cell_sd(source.name)] = typical * np.exp(differ * cells)
+    return draws
 
 
 def log_prior(design: Design, posterior: Mapping[str, Floats]) -> Floats:

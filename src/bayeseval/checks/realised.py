@@ -1,8 +1,8 @@
-"""Realised residuals: what the noise of every record was under one draw of the posterior.
+"""Realised residuals: the noise of every record under one draw of the posterior.
 
-Under the model, with proper priors, parameters drawn from the posterior of a table are to
-that table what the true ones are: its residuals at one such draw are independent and
-uniform (normal, as scores) without any correction for having been fitted (Johnson 2004;
+Under the model, with proper priors, the joint distribution of a table and a posterior draw
+is the same as that of the table and the true parameters: its residuals at one draw are
+independent and uniform (normal, as scores) without a correction for fitting (Johnson 2004;
 Gelman, Meng and Stern 1996). The p-value of a test at one draw is therefore exact, and its
 mean over draws is the posterior predictive p-value of the test's statistic.
 """

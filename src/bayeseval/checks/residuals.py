@@ -1,4 +1,4 @@
-"""Posterior predictive checks of residuals and effects, beside the tests of paper 000.
+"""Posterior predictive checks of residuals and effects, with the tests of paper 000.
 
 Paper 000, Appendix C, tests the residuals for normality (Shapiro-Wilk) and for equal
 variance across languages (Levene), and the model effects for normality.
@@ -6,7 +6,8 @@ variance across languages (Levene), and the model effects for normality.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -24,57 +25,61 @@ from bayeseval.estimands.predict import replicate_scores
 __all__ = ["Realised", "effect_checks", "range_checks", "residual_checks"]
 
 
-# Shapiro and Wilk's p-value is known up to here.
+# Largest sample for which SciPy's p-value of the Shapiro-Wilk test is accurate.
 _MOST_SHAPIRO = 5000
 _SIMULATED = 400
-# Too few to say how scores of a language spread.
+# Least number of records for the sd of a language's scores.
 _LEAST_RECORDS = 3
-# Shares of predicted scores that no score can have.
+# Shares of impossible predicted scores.
 _WARN_OUTSIDE = 0.01
 _FAIL_OUTSIDE = 0.05
 
 
 @dataclass(frozen=True, eq=False)
 class Realised:
-    """What the residual checks look at.
+    """Residuals at draws of the posterior.
 
     Attributes
     ----------
     arrays : PosteriorArrays
     draws : ndarray of int, shape (n_draws,)
-        Which of the flattened draws.
+        Positions of these draws among the flattened draws.
     pit : ndarray, shape (n_draws, n_records)
         From :func:`bayeseval.checks.realised.realised_pit`.
     bounds : pair of ndarray, shape (n_records,), or None
         Smallest and largest possible score of every record.
+    languages : mapping of str to str
+        Code to label, for sentences.
     """
 
     arrays: PosteriorArrays
     draws: Index
     pit: Floats
     bounds: tuple[Floats, Floats] | None
+    languages: Mapping[str, str] = field(default_factory=dict)
 
 
-def residual_checks(found: Realised, rng: np.random.Generator) -> list[Check]:
+def residual_checks(realised: Realised, rng: np.random.Generator) -> list[Check]:
     """Normality and equal variance of the residuals.
 
     Parameters
     ----------
-    found : Realised
+    realised : Realised
         Residuals at draws of the posterior.
     rng : numpy.random.Generator
-        Source of simulated residuals and, beyond 5,000 records, of the subset looked at.
+        Random generator of simulated residuals and, for more than 5,000 records, of the
+        subset that is tested.
     """
-    z, residual = normal_scores(found.pit), mean_residual(found.arrays)
+    z, residual = normal_scores(realised.pit), mean_residual(realised.arrays)
     rows = np.arange(z.shape[1])
     if len(rows) > _MOST_SHAPIRO:
         rows = rng.choice(len(rows), _MOST_SHAPIRO, replace=False)
     checks = [_normality(z[:, rows], residual[rows])]
     null = rng.standard_normal((_SIMULATED, z.shape[1]))
     for factor in names.FACTORS:
-        n = len(found.arrays.levels[factor])
+        n = len(realised.arrays.levels[factor])
         checks.append(
-            _equal_variance(z, null, residual, found.arrays, factor)
+            _equal_variance(z, null, residual, realised, factor)
             if n > 1
             else Check(
                 f"equal_variance_{factor}", "not applicable", sentence=f"There is one {factor}."
@@ -88,25 +93,27 @@ def _normality(z: Floats, residual: Floats) -> Check:
     classical = stats.shapiro(residual)
     excess = float(stats.kurtosis(z, axis=1).mean())
     status = judge(p)
-    said = "look like draws from the model's likelihood"
+    verdict = "look like draws from the model's likelihood"
     if status != "pass":
         tails = "heavier" if excess > 0 else "lighter"
-        said = f"have {tails} tails or another shape than the model's likelihood"
+        verdict = f"have {tails} tails or another shape than the model's likelihood"
     return Check(
         "residual_normality",
         status,
         value=float(classical.statistic),
         p=p,
         p_classical=float(classical.pvalue),
-        sentence=f"The residuals {said}: {p_text(p)}, excess kurtosis {excess:.1f}; "
+        sentence=f"The residuals {verdict}: {p_text(p)}, excess kurtosis {excess:.1f}; "
         f"Shapiro-Wilk of their means W = {classical.statistic:.3f}.",
     )
 
 
 def _equal_variance(
-    z: Floats, null: Floats, residual: Floats, arrays: PosteriorArrays, factor: str
+    z: Floats, null: Floats, residual: Floats, realised: Realised, factor: str
 ) -> Check:
-    group, labels = arrays.index[factor], arrays.levels[factor]
+    group, labels = realised.arrays.index[factor], realised.arrays.levels[factor]
+    if factor == names.LANGUAGE:
+        labels = tuple(realised.languages.get(label, label) for label in labels)
     observed, simulated = levene(z, group, len(labels)), np.sort(levene(null, group, len(labels)))
     if np.isnan(observed).any():
         return Check(
@@ -119,11 +126,11 @@ def _equal_variance(
     sds = pd.Series(residual).groupby(group).agg(["std", "size"])
     known = sds[sds["size"] >= _LEAST_RECORDS]["std"]
     groups = [residual[group == g] for g in range(len(labels)) if (group == g).any()]
-    status, said = judge(p), ""
+    status, extremes = judge(p), ""
     if status != "pass" and len(known) > 1:
         order = [labels[int(g)] for g in known.sort_values().index.to_numpy()]
         low, high = order[0], order[-1]
-        said = f"; sd {known.max():.3g} in {high}, {known.min():.3g} in {low}"
+        extremes = f"; sd {known.max():.3g} in {high}, {known.min():.3g} in {low}"
     classical = stats.levene(*groups, center="median")
     return Check(
         f"equal_variance_{factor}",
@@ -131,24 +138,24 @@ def _equal_variance(
         value=float(classical.statistic),
         p=p,
         p_classical=float(classical.pvalue),
-        sentence=f"Residuals spread {'alike' if status == 'pass' else 'differently'} from "
-        f"{factor} to {factor}: {p_text(p, simulated=len(simulated))}{said}.",
+        sentence=f"The residual sd {'does not differ' if status == 'pass' else 'differs'} between "
+        f"{factor}s: {p_text(p, simulated=len(simulated))}{extremes}.",
     )
 
 
-def effect_checks(found: Realised) -> list[Check]:
+def effect_checks(realised: Realised) -> list[Check]:
     """Normality of language, task and model effects.
 
-    Shapiro and Wilk's W does not change with location and scale, so that zero-sum effects
-    have the distribution of independent ones.
+    The Shapiro-Wilk statistic W does not depend on location and scale, so zero-sum effects
+    have the same distribution of W as independent ones.
     """
     checks = []
     for factor in names.FACTORS:
-        name, effects = f"normality_{factor}", found.arrays.main[factor]
+        name, effects = f"normality_{factor}", realised.arrays.main[factor]
         if effects.shape[1] < 4:
             checks.append(Check(name, "not applicable", sentence=f"Fewer than four {factor}s."))
             continue
-        drawn = effects[found.draws]
+        drawn = effects[realised.draws]
         p = float(np.mean([stats.shapiro(row).pvalue for row in drawn]))
         classical = stats.shapiro(effects.mean(axis=0))
         alike = "look normal" if judge(p) == "pass" else "do not look normal"
@@ -166,7 +173,7 @@ def effect_checks(found: Realised) -> list[Check]:
 
 
 def range_checks(
-    found: Realised, rng: np.random.Generator, n: int = _SIMULATED
+    realised: Realised, rng: np.random.Generator, n: int = _SIMULATED
 ) -> tuple[list[Check], pd.DataFrame]:
     """Extremes of the residuals, sds by language and the share of impossible predictions.
 
@@ -178,21 +185,21 @@ def range_checks(
         ``replicated_lower``, ``replicated_upper`` (95 %, equal-tailed) and ``p``
         (two-sided) of the sds of the scores of a language.
     """
-    arrays = found.arrays
-    checks = _extremes(found.pit)
-    # Evenly spaced; of few draws several times.
+    arrays = realised.arrays
+    checks = _extremes(realised.pit)
+    # Evenly spaced draws; each several times if there are few.
     step, times = -(-arrays.n_samples // n), -(-n // arrays.n_samples)
     replicated = np.concatenate(
         [replicate_scores(arrays, rng, slice(None, None, step)) for _ in range(times)]
     )
-    sds, check = _language_sds(arrays, replicated)
+    sds, check = _language_sds(arrays, replicated, realised.languages)
     checks.append(check)
-    if found.bounds is None:
+    if realised.bounds is None:
         checks.append(
             Check("outside_bounds", "not applicable", sentence="The scores have no known bounds.")
         )
         return checks, sds
-    share = outside_share(replicated, found.bounds)
+    share = outside_share(replicated, realised.bounds)
     status = "fail" if share > _FAIL_OUTSIDE else "warn" if share > _WARN_OUTSIDE else "pass"
     checks.append(
         Check(
@@ -228,7 +235,9 @@ def _extremes(pit: Floats) -> list[Check]:
     ]
 
 
-def _language_sds(arrays: PosteriorArrays, replicated: Floats) -> tuple[pd.DataFrame, Check]:
+def _language_sds(
+    arrays: PosteriorArrays, replicated: Floats, languages: Mapping[str, str]
+) -> tuple[pd.DataFrame, Check]:
     labels, group = arrays.levels[names.LANGUAGE], arrays.index[names.LANGUAGE]
     members = [np.flatnonzero(group == g) for g in range(len(labels))]
     kept = [g for g, rows in enumerate(members) if len(rows) >= _LEAST_RECORDS]
@@ -257,9 +266,11 @@ def _language_sds(arrays: PosteriorArrays, replicated: Floats) -> tuple[pd.DataF
     )
     outside = int(((observed < lower) | (observed > upper)).sum())
     odd = table.iloc[int(np.argmax(np.abs(observed - centre) / spread))]
-    found, expected = two_numbers(float(odd["observed"]), float(odd["replicated_mean"]))
-    said = (
-        f"; furthest off is {odd[names.LANGUAGE]}, {found} where the model expects {expected}"
+    observed_sd, predicted_sd = two_numbers(float(odd["observed"]), float(odd["replicated_mean"]))
+    language = languages.get(odd[names.LANGUAGE], odd[names.LANGUAGE])
+    largest = (
+        f"; the largest difference is in {language}, {observed_sd} observed and {predicted_sd} "
+        "predicted"
         if judge(p) != "pass"
         else ""
     )
@@ -269,5 +280,5 @@ def _language_sds(arrays: PosteriorArrays, replicated: Floats) -> tuple[pd.DataF
         value=outside / len(kept),
         p=p,
         sentence=f"In {outside} of {len(kept)} languages the sd of the scores is outside the 95 % "
-        f"interval of predicted tables: {p_text(p)}{said}.",
+        f"interval of predicted tables: {p_text(p)}{largest}.",
     )

@@ -1,4 +1,4 @@
-"""Are probability integral transforms uniform: the ECDF at a grid, and a band for all of it.
+"""Test whether probability integral transforms are uniform: ECDF on a grid, simultaneous band.
 
 The statistic is the largest distance of the ECDF from the diagonal over the grid, in
 standard deviations of independent values. Its distribution, and the simultaneous band of
@@ -15,7 +15,7 @@ from bayeseval._typing import Floats
 __all__ = ["GRID", "counts", "distance", "independent_counts"]
 
 
-#: Where the ECDF is looked at.
+#: Grid of the ECDF.
 GRID: Floats = np.linspace(0.01, 0.99, 99)
 
 
@@ -32,8 +32,8 @@ def counts(values: Floats) -> Floats:
     ndarray, shape (n_rows, 99)
     """
     ordered = np.sort(np.atleast_2d(values), axis=1)
-    found = [np.searchsorted(row, GRID, side="right") for row in ordered]
-    return np.asarray(np.array(found) / ordered.shape[1], dtype=np.float64)
+    below = [np.searchsorted(row, GRID, side="right") for row in ordered]
+    return np.asarray(np.array(below) / ordered.shape[1], dtype=np.float64)
 
 
 def independent_counts(n: int, n_rows: int, rng: np.random.Generator) -> Floats:

@@ -1,4 +1,4 @@
-"""Checks as text: one line each, those that pass in short."""
+"""Checks as text: a sentence for each warning and failure, a list of the others."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _WIDTH = 100
 
 
 def format_checks(table: pd.DataFrame, *, threshold: float) -> str:
-    """What warns or fails in sentences, with what it means and the next command.
+    """Describe warnings and failures in sentences, with their meaning and the next command.
 
     Checks that pass are listed by name, those that do not apply with the reason.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        Of :class:`bayeseval.checks.Checks`.
+        Table of :class:`bayeseval.checks.Checks`.
     threshold : float
         p-value below which a check warns.
     """
     count = table["status"].value_counts()
-    said = ", ".join(
+    counts = ", ".join(
         f"{count[status]} {word}"
         for status, word in (
             ("pass", "passed"),
@@ -34,7 +34,7 @@ def format_checks(table: pd.DataFrame, *, threshold: float) -> str:
         )
         if status in count
     )
-    lines = [f"Model checks: {said}"]
+    lines = [f"Model checks: {counts}"]
     n_p_values = int(table["p"].notna().sum())
     if n_p_values:
         lines += textwrap.wrap(
@@ -51,11 +51,14 @@ def format_checks(table: pd.DataFrame, *, threshold: float) -> str:
             indent = "        "
             meaning = f"Meaning: {row['meaning']}" if row["meaning"] else ""
             lines += textwrap.wrap(meaning, _WIDTH, initial_indent=indent, subsequent_indent=indent)
-            # A command is never broken, so that it can be copied.
+            # A command is not wrapped, so that it can be copied.
             lines += [f"{indent}Next: {row['command']}"] if row["command"] else []
     passed = ", ".join(_names(table[table["status"] == "pass"]))
-    unasked = _unasked(table[table["status"] == "not applicable"])
-    for text in (f"pass  {passed}" if passed else "", f"n/a   {unasked}" if unasked else ""):
+    not_applicable = _not_applicable(table[table["status"] == "not applicable"])
+    for text in (
+        f"pass  {passed}" if passed else "",
+        f"n/a   {not_applicable}" if not_applicable else "",
+    ):
         lines += textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="        ")
     return "\n".join(lines)
 
@@ -64,8 +67,8 @@ def _names(table: pd.DataFrame) -> list[str]:
     return [str(name).replace("_", " ") for name in table["check"]]
 
 
-def _unasked(table: pd.DataFrame) -> str:
-    """Checks that do not apply, those of one reason together, with the reason."""
+def _not_applicable(table: pd.DataFrame) -> str:
+    """Checks that do not apply, grouped by reason."""
     by_reason: dict[str, list[str]] = {}
     for name, sentence in zip(_names(table), table["sentence"], strict=True):
         by_reason.setdefault(str(sentence).rstrip("."), []).append(name)

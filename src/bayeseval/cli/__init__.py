@@ -10,9 +10,10 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from bayeseval._optional import versions
 from bayeseval.cli._shared import EXIT_BAD_INPUT, EXIT_INTERRUPTED, StoppedError
@@ -42,14 +43,37 @@ _UNSAVED: Final = "nothing was saved"
 # What the shell calls it; `python -m bayeseval` shows and completes the same name.
 _PROGRAM: Final = "bayeseval"
 
+
+class _Command(TyperCommand):
+    """A command whose flags are listed in `--help` without ``<bool>`` behind them."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_flag_types(super().get_params(ctx))
+
+
+class _Group(TyperGroup):
+    """The same for the options of `bayeseval` itself."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_flag_types(super().get_params(ctx))
+
+
+def _without_flag_types(params: list[Any]) -> list[Any]:
+    for param in params:
+        if getattr(param, "is_flag", False) and param.metavar is None:
+            param.metavar = ""
+    return params
+
+
 app = typer.Typer(
     name=_PROGRAM,
+    cls=_Group,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 for panel, commands in _PANELS.items():
     for name, command in commands.items():
-        app.command(name=name, rich_help_panel=panel)(command)
+        app.command(name=name, cls=_Command, rich_help_panel=panel)(command)
 
 
 def _print_version(asked: bool) -> None:
@@ -77,15 +101,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     try:
         code = _run(arguments)
-        # What is still in the buffer may find the pipe closed, too.
+        # Writing the rest of the buffer may fail on a closed pipe, too.
         sys.stdout.flush()
     except BrokenPipeError:
-        return _without_reader()
+        return _end_quietly()
     except SystemExit as stop:
         # Typer turns a closed pipe into exit code 1.
         if not isinstance(stop.__context__, BrokenPipeError):
             raise
-        return _without_reader()
+        return _end_quietly()
     return code
 
 
@@ -93,28 +117,28 @@ def _run(arguments: Sequence[str] | None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with warnings.catch_warnings():
-            # Every command says it in its text and with its exit code.
+            # Every command reports it in its text and by its exit code.
             warnings.simplefilter("ignore", ConvergenceWarning)
             code = app(args=words or ["--help"], prog_name=_PROGRAM, standalone_mode=False)
     except StoppedError as stop:
-        _complain(f"interrupted; {str(stop) or _UNSAVED}")
+        _print_error(f"interrupted; {str(stop) or _UNSAVED}")
         return EXIT_INTERRUPTED
     except BayesevalError as error:
-        _complain(str(error))
+        _print_error(str(error))
         return EXIT_BAD_INPUT
     except typer.TyperException as error:
-        _complain(_usage(error.format_message()))
+        _print_error(_usage_error(error.format_message()))
         return EXIT_BAD_INPUT
     # Typer turns Ctrl-C into this exit code.
     if code == EXIT_INTERRUPTED:
-        _complain(f"interrupted; {_UNSAVED}")
+        _print_error(f"interrupted; {_UNSAVED}")
     return code if isinstance(code, int) else 0
 
 
-def _without_reader() -> int:
-    """End quietly: the reader of our output went away (`| head`), and nothing is left to say.
+def _end_quietly() -> int:
+    """End without a message: the reader of the output has closed it (`| head`).
 
-    Python flushes both streams at exit and must not find a closed pipe again.
+    Python flushes both streams at exit; it must not fail on the closed pipe again.
     """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in filter(None, (sys.__stdout__, sys.__stderr__)):
@@ -125,7 +149,7 @@ def _without_reader() -> int:
     return 0
 
 
-def _usage(message: str) -> str:
+def _usage_error(message: str) -> str:
     words = message.split("'")
     if message.startswith("No such command") and len(words) > 1:
         commands = sorted(name for panel in _PANELS.values() for name in panel)
@@ -133,9 +157,9 @@ def _usage(message: str) -> str:
         problem = message.split(". ")[0].rstrip(".")
         hint = did_you_mean(words[1], commands)
         message = f"{problem} (commands: {', '.join(commands)}){hint}"
-    said = " ".join(message.split()).rstrip(".")
-    return f"{said}{'' if said.endswith('?') else '.'} Try 'bayeseval --help'."
+    text = " ".join(message.split()).rstrip(".")
+    return f"{text}{'' if text.endswith('?') else '.'} Try 'bayeseval --help'."
 
 
-def _complain(message: str) -> None:
+def _print_error(message: str) -> None:
     typer.echo(f"error: {' '.join(message.split())}", err=True)

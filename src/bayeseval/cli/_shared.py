@@ -1,12 +1,14 @@
-"""What the commands share: exit codes, common options, and how their texts are read."""
+"""What the commands share: exit codes, common options and the parsing of their values."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -25,38 +27,33 @@ __all__ = [
     "OUTPUT",
     "SAMPLING",
     "CiProb",
-    "Columns",
     "CommonPairs",
     "Engine",
     "EngineName",
     "FigureFormat",
     "Force",
-    "Format",
     "Grid",
     "LeftOut",
     "Listing",
-    "Mapping",
-    "Metric",
     "Model",
     "NoFigures",
     "Quiet",
     "Reading",
     "Seed",
-    "Source",
     "StoppedError",
-    "TaskNames",
     "complete_benchmarks",
     "complete_models",
-    "metrics",
-    "numbers",
-    "pairs",
-    "whole_numbers",
-    "words",
+    "parse_columns",
+    "parse_metrics",
+    "parse_names",
+    "parse_numbers",
+    "parse_whole_numbers",
+    "with_reading",
 ]
 
 
 class StoppedError(Exception):
-    """Ctrl-C; its text says what was saved and where, and is empty where nothing was."""
+    """Ctrl-C; the text says what was saved and where, and is empty if nothing was saved."""
 
 
 EXIT_BAD_INPUT = 2
@@ -70,13 +67,14 @@ SAMPLING = "Sampling"
 COMPARISON = "Comparison of models"
 OUTPUT = "Output"
 
+Command = Callable[..., None]
 EngineName = Literal["auto", "numpyro", "pymc", "marginal", "ml"]
 Listing = Literal["benchmarks", "models"]
 LeftOut = Literal["record", "language", "task", "model"]
 
 
 def complete_benchmarks(incomplete: str) -> list[str]:
-    """Shipped benchmarks for the shell; files are completed by the shell itself."""
+    """Shipped benchmarks for the shell, which completes files itself."""
     from bayeseval._resources import resource_names
 
     return [name for name in resource_names("benchmarks") if name.startswith(incomplete)]
@@ -145,7 +143,7 @@ TaskNames = Annotated[
     typer.Option(
         "--task-names",
         metavar="FILE",
-        help="CSV file task,dataset,language that translates a tool's task names.",
+        help="CSV file with the columns task, dataset and language, for a tool's task names.",
         rich_help_panel=DATA,
     ),
 ]
@@ -240,14 +238,14 @@ Grid = Annotated[
 
 @dataclass(frozen=True)
 class Reading:
-    """How a command reads its table: --benchmark, and the options on reading it."""
+    """The options of reading a table, which :func:`with_reading` gives to a command."""
 
-    benchmark: Sequence[str]
-    columns: Sequence[str] | None
-    mapping: Path | None
-    metric: Sequence[str] | None
-    task_names: Path | None
-    format: str | None
+    benchmark: Source
+    columns: Columns = None
+    mapping: Mapping = None
+    metric: Metric = None
+    task_names: TaskNames = None
+    format: Format = None
 
     def load(self, *, quiet: bool = False) -> Records:
         """Read the table."""
@@ -257,17 +255,17 @@ class Reading:
         with progress_bar(quiet=quiet) as progress:
             return load(
                 self.benchmark,
-                columns=pairs(self.columns or ()),
+                columns=parse_columns(self.columns or ()),
                 mapping_file=self.mapping,
                 format=self.format,
-                metric=metrics(self.metric or ()),
+                metric=parse_metrics(self.metric or ()),
                 task_names=self.task_names,
                 progress=progress,
             )
 
     @property
     def options(self) -> str:
-        """All that was given but the first source, as a shell takes it."""
+        """The options except the first benchmark, quoted for a shell."""
         words = [word for name in self.benchmark[1:] for word in ("--benchmark", name)]
         words += [word for text in self.columns or () for word in ("--columns", text)]
         words += [word for text in self.metric or () for word in ("--metric", text)]
@@ -280,51 +278,85 @@ class Reading:
         return shlex.join(words)
 
 
-def metrics(given: Sequence[str]) -> dict[str, str]:
+def with_reading(*, benchmark: Any = Source) -> Callable[[Command], Command]:
+    """Give a command the options of :class:`Reading`; it takes them as one, `reading`.
+
+    Typer makes options of the parameters of a function. Those of `Reading` stand in the
+    signature in place of `reading`, so that they are declared once for all commands.
+
+    Parameters
+    ----------
+    benchmark : type
+        How the command line takes the tables; :data:`Source` by default.
+    """
+
+    def decorate(command: Command) -> Command:
+        options = dict(inspect.signature(Reading, eval_str=True).parameters)
+        options["benchmark"] = options["benchmark"].replace(annotation=benchmark)
+
+        @functools.wraps(command)
+        def run(**values: Any) -> None:
+            reading = Reading(**{name: values.pop(name) for name in options})
+            command(reading=reading, **values)
+
+        command_parameters = inspect.signature(command, eval_str=True).parameters
+        parameters = [
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for name in command_parameters
+            for parameter in (options.values() if name == "reading" else [command_parameters[name]])
+        ]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        return run
+
+    return decorate
+
+
+def parse_metrics(texts: Sequence[str]) -> dict[str, str]:
     """Metrics given as METRIC (for all datasets) or DATASET=METRIC."""
-    found: dict[str, str] = {}
-    for text in given:
+    metrics: dict[str, str] = {}
+    for text in texts:
         dataset, equals, metric = text.rpartition("=")
         dataset = dataset if equals else "*"
         if not (dataset and metric):
             raise InputError(f"--metric takes METRIC or DATASET=METRIC, got {text!r}")
-        if dataset in found:
+        if dataset in metrics:
             raise InputError(f"--metric is given twice for {dataset!r}")
-        found[dataset] = metric
-    return found
+        metrics[dataset] = metric
+    return metrics
 
 
-def pairs(columns: Sequence[str]) -> dict[str, str | None]:
+def parse_columns(texts: Sequence[str]) -> dict[str, str | None]:
     """Columns given as OURS=THEIRS; an empty right side leaves a column out."""
-    found: dict[str, str | None] = {}
-    for text in columns:
+    columns: dict[str, str | None] = {}
+    for text in texts:
         ours, equals, theirs = text.partition("=")
         if not (ours and equals):
             raise InputError(f"--columns takes OURS=THEIRS, for example score=F1; got {text!r}")
-        if ours in found:
+        if ours in columns:
             raise InputError(f"--columns names {ours!r} twice")
-        found[ours] = theirs or None
-    return found
+        columns[ours] = theirs or None
+    return columns
 
 
-def numbers(option: str, text: str | None) -> list[float] | None:
-    """Numbers with commas between them; None stays None."""
+def parse_numbers(option: str, text: str | None) -> list[float] | None:
+    """Numbers separated by commas; None stays None."""
     if text is None:
         return None
     try:
         return [float(part) for part in text.split(",")]
     except ValueError as error:
         raise InputError(
-            f"{option} takes numbers with commas, as in 0.5,1,2; got {text!r}"
+            f"{option} takes numbers separated by commas, as in 0.5,1,2; got {text!r}"
         ) from error
 
 
-def words(text: str | None) -> list[str]:
-    """Names with commas between them, without the blanks around; empty for None."""
+def parse_names(text: str | None) -> list[str]:
+    """Names separated by commas, without surrounding blanks; empty for None."""
     return [part.strip() for part in (text or "").split(",") if part.strip()]
 
 
-def whole_numbers(option: str, text: str | None) -> list[int] | None:
+def parse_whole_numbers(option: str, text: str | None) -> list[int] | None:
     """Whole numbers with commas, and ranges such as 3-6; None stays None."""
     if text is None:
         return None

@@ -36,8 +36,8 @@ def mexa(
         Path,
         typer.Option(
             metavar="DIR",
-            help="Parallel text: one file per language (eng_Latn.txt), line i of each the same "
-            "sentence.",
+            help="Parallel text: one file per language (eng_Latn.txt), line i of every file "
+            "is the same sentence.",
             rich_help_panel=DATA,
         ),
     ],
@@ -58,13 +58,15 @@ def mexa(
     pooling: Annotated[
         Literal["mean", "max"],
         typer.Option(
-            metavar="mean|max", help="How to pool the scores of layers.", rich_help_panel=MODEL
+            metavar="mean|max", help="How to pool the scores over layers.", rich_help_panel=MODEL
         ),
     ] = "mean",
     sentences: Annotated[
         int,
         typer.Option(
-            metavar="N", help="Use the first N lines of every file; 0: all.", rich_help_panel=DATA
+            metavar="N",
+            help="Use the first N lines of every file; 0 uses all.",
+            rich_help_panel=DATA,
         ),
     ] = 100,
     device: Annotated[
@@ -152,7 +154,7 @@ def mexa(
                 progress=progress,
             )
     except KeyboardInterrupt as error:
-        kept = f"what is done is kept in {work}, and the same command goes on from there"
+        kept = f"finished work is kept in {work}; run the same command again to continue"
         raise StoppedError(kept if work.is_dir() else "") from error
     pooled = aligned.measured.pooled(pooling)
     write_alignment(

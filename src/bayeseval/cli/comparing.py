@@ -13,35 +13,31 @@ from bayeseval.cli._shared import (
     MODEL,
     OUTPUT,
     SAMPLING,
-    Columns,
     CommonPairs,
     Engine,
     FigureFormat,
     Force,
-    Format,
     LeftOut,
-    Mapping,
-    Metric,
     NoFigures,
     Quiet,
     Reading,
     Seed,
-    Source,
-    TaskNames,
     complete_models,
-    words,
+    parse_names,
+    with_reading,
 )
 
 __all__ = ["compare"]
 
 
+@with_reading()
 def compare(
-    benchmark: Source,
+    reading: Reading,
     models: Annotated[
         str,
         typer.Option(
             metavar="A,B,...",
-            help="Shipped models, auto or spec files, with commas between them.",
+            help="Shipped models, auto or spec files, separated by commas.",
             autocompletion=complete_models,
             rich_help_panel=MODEL,
         ),
@@ -50,7 +46,7 @@ def compare(
         LeftOut,
         typer.Option(
             metavar="WHAT",
-            help="What to leave out at a time: record (one score), or all scores of a language, "
+            help="What to leave out each time: record (one score), or all scores of a language, "
             "task or model.",
             rich_help_panel=COMPARISON,
         ),
@@ -62,7 +58,7 @@ def compare(
         int,
         typer.Option(
             metavar="N",
-            help="Refits per model at most, where left-out scores have no closed form.",
+            help="Maximum number of refits per model, where left-out scores have no closed form.",
             rich_help_panel=SAMPLING,
         ),
     ] = 20,
@@ -77,11 +73,6 @@ def compare(
     ] = None,
     no_figures: NoFigures = False,
     figure_format: FigureFormat = "png",
-    columns: Columns = None,
-    mapping: Mapping = None,
-    metric: Metric = None,
-    task_names: TaskNames = None,
-    format: Format = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -99,10 +90,9 @@ def compare(
     from bayeseval.comparison import find_fits, prepare_comparison
     from bayeseval.output.store import check_target
 
-    reading = Reading(benchmark, columns, mapping, metric, task_names, format)
     prepared = prepare_comparison(
         reading.load(quiet=quiet),
-        words(models),
+        parse_names(models),
         by=by,
         engine=engine,
         seed=seed,
@@ -112,10 +102,10 @@ def compare(
     folder = out or prepared.default_folder
     check_target(folder, prepared.identity, force=force)
     with progress_bar("", quiet=quiet) as progress:
-        found = prepared.run(ready=find_fits(prepared.fits), jobs=jobs, progress=progress)
-    # Said before it is saved: a folder that cannot be written by now does not cost the answer.
-    typer.echo(str(found))
-    found.save(folder, figures=False if no_figures else figure_format, force=force)
+        comparison = prepared.run(ready=find_fits(prepared.fits), jobs=jobs, progress=progress)
+    # Printed before it is saved: an error of writing the folder does not lose the results.
+    typer.echo(str(comparison))
+    comparison.save(folder, figures=False if no_figures else figure_format, force=force)
     typer.echo(f"\nResults: {folder}")
-    if any(one.gate.status == "fail" for one in found.fits.values()):
+    if any(one.gate.status == "fail" for one in comparison.fits.values()):
         raise typer.Exit(EXIT_GATE_FAILED)

@@ -17,23 +17,18 @@ from bayeseval.cli._shared import (
     OUTPUT,
     SAMPLING,
     CiProb,
-    Columns,
     CommonPairs,
     Engine,
     FigureFormat,
     Force,
-    Format,
-    Mapping,
-    Metric,
     Model,
     NoFigures,
     Quiet,
     Reading,
     Seed,
-    Source,
     StoppedError,
-    TaskNames,
-    words,
+    parse_names,
+    with_reading,
 )
 from bayeseval.errors import BayesevalError, InputError
 
@@ -45,8 +40,9 @@ if TYPE_CHECKING:
 __all__ = ["fit"]
 
 
+@with_reading()
 def fit(
-    benchmark: Source,
+    reading: Reading,
     model: Model = "auto",
     engine: Engine = "auto",
     draws: Annotated[
@@ -101,11 +97,6 @@ def fit(
         ),
     ] = None,
     ci_prob: CiProb = names.CI_PROB,
-    columns: Columns = None,
-    mapping: Mapping = None,
-    metric: Metric = None,
-    task_names: TaskNames = None,
-    format: Format = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -123,7 +114,7 @@ def fit(
         typer.Option(
             metavar="LIST",
             help="Store log densities of left-out scores for arviz_stats.compare: record, "
-            "language, task, model, or several with commas.",
+            "language, task, model, or several separated by commas.",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
@@ -161,19 +152,18 @@ def fit(
         target_accept=target_accept,
         nuts_sampler=nuts_sampler,
     )
-    # What is no spec is said before the table is read.
+    # An invalid spec is refused before the table is read.
     spec = model if model == AUTO else load_spec(model)
-    reading = Reading(benchmark, columns, mapping, metric, task_names, format)
     prepared = prepare(
         reading.load(quiet=quiet),
         spec,
         engine=engine,
         settings=settings,
-        leave_out=words(leave_out),
+        leave_out=parse_names(leave_out),
         covariate=covariate,
         pairs=pairs,
         margin=margin,
-        source=Origin(benchmark[0], reading.options),
+        source=Origin(reading.benchmark[0], reading.options),
     )
     folder = out or prepared.default_folder
     check_target(folder, prepared.identity, force=force)
@@ -182,8 +172,8 @@ def fit(
         saved = _save(
             fitted,
             folder,
-            checked=not no_checks,
-            reported=not no_report,
+            with_checks=not no_checks,
+            with_report=not no_report,
             ci_prob=ci_prob,
             figures=False if no_figures else figure_format,
             force=force,
@@ -194,7 +184,7 @@ def fit(
 
 @dataclass(frozen=True)
 class _Saved:
-    """What came of saving: checks and page if there are any, and what ended it."""
+    """The outcome of saving: checks and page, if any, and the error that ended it."""
 
     checks: Checks | None
     page: Path | None
@@ -205,36 +195,36 @@ def _save(
     fitted: Fit,
     folder: Path,
     *,
-    checked: bool,
-    reported: bool,
+    with_checks: bool,
+    with_report: bool,
     ci_prob: float,
     figures: Figures,
     force: bool,
     progress: Progress | None,
 ) -> _Saved:
-    made: list[Checks] = []
+    computed: list[Checks] = []
 
     def checks() -> Checks:
-        made.append(fitted.checks())
-        return made[0]
+        computed.append(fitted.checks())
+        return computed[0]
 
     page: Path | None = None
     problem: Exception | KeyboardInterrupt | None = None
     try:
         fitted.save(
             folder,
-            checks=checks if checked else None,
+            checks=checks if with_checks else None,
             ci_prob=ci_prob,
             figures=figures,
             force=force,
             progress=progress,
         )
-        if reported:
+        if with_report:
             page = _write_page(folder, progress)
     except (Exception, KeyboardInterrupt) as error:
-        # Raised again by the report: what was fitted is shown all the same.
+        # Raised again by the report, after the results of the fit are shown.
         problem = error
-    return _Saved(made[0] if made else None, page, problem)
+    return _Saved(computed[0] if computed else None, page, problem)
 
 
 def _write_page(folder: Path, progress: Progress | None) -> Path:

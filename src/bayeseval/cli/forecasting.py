@@ -17,7 +17,7 @@ from bayeseval.cli._shared import (
     NoFigures,
     Quiet,
     Seed,
-    words,
+    parse_names,
 )
 
 __all__ = ["forecast"]
@@ -39,7 +39,7 @@ def forecast(
         str | None,
         typer.Option(
             metavar="CODES",
-            help="Languages to print, with commas between them.",
+            help="Languages to print, separated by commas.",
             show_default="all",
             rich_help_panel=OUTPUT,
         ),
@@ -49,7 +49,7 @@ def forecast(
         bool,
         typer.Option(
             "--no-check",
-            help="Do not forecast left-out languages to measure the error.",
+            help="Skip the forecasts of left-out languages that measure the error.",
             rich_help_panel=OUTPUT,
         ),
     ] = False,
@@ -66,17 +66,17 @@ def forecast(
     fitted = Fit.open(folder)
     check_additions(folder)
     with progress_bar(f"Forecasts of {folder}", quiet=quiet) as progress:
-        found = make_forecast(
+        forecasts = make_forecast(
             fitted,
             covariate=covariate,
-            languages=words(languages) or None,
+            languages=parse_names(languages) or None,
             check=not no_check,
             seed=seed,
             ci_prob=ci_prob,
             progress=progress,
         )
-    found.save(folder, figures=False if no_figures else figure_format)
-    typer.echo(str(found))
+    forecasts.save(folder, figures=False if no_figures else figure_format)
+    typer.echo(str(forecasts))
     typer.echo(f"\nAll languages: {folder / 'tables' / 'forecast.csv'}")
     if fitted.gate.status == "fail":
         raise typer.Exit(EXIT_GATE_FAILED)

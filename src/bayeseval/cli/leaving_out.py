@@ -12,22 +12,17 @@ from bayeseval.cli._shared import (
     EXIT_GATE_FAILED,
     OUTPUT,
     SAMPLING,
-    Columns,
     CommonPairs,
     Engine,
     FigureFormat,
     Force,
-    Format,
-    Mapping,
-    Metric,
     Model,
     NoFigures,
     Quiet,
     Reading,
     Seed,
-    Source,
-    TaskNames,
-    words,
+    parse_names,
+    with_reading,
 )
 from bayeseval.errors import InputError
 
@@ -36,8 +31,9 @@ __all__ = ["sensitivity"]
 LEFT_OUT = "What to leave out"
 
 
+@with_reading()
 def sensitivity(
-    benchmark: Source,
+    reading: Reading,
     drop: Annotated[
         list[str] | None,
         typer.Option(
@@ -70,11 +66,6 @@ def sensitivity(
             rich_help_panel=SAMPLING,
         ),
     ] = None,
-    columns: Columns = None,
-    mapping: Mapping = None,
-    metric: Metric = None,
-    task_names: TaskNames = None,
-    format: Format = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -96,9 +87,8 @@ def sensitivity(
     from bayeseval.spec import AUTO, load_spec
 
     groups = _groups(drop_group or ())
-    # What is no spec is said before the table is read.
+    # An invalid spec is refused before the table is read.
     spec = model if model == AUTO else load_spec(model)
-    reading = Reading(benchmark, columns, mapping, metric, task_names, format)
     prepared = prepare_sensitivity(
         reading.load(quiet=quiet),
         spec,
@@ -111,12 +101,12 @@ def sensitivity(
     folder = out or prepared.default_folder
     check_target(folder, prepared.identity, force=force)
     with progress_bar("", quiet=quiet) as progress:
-        found = prepared.run(jobs=jobs, progress=progress)
-    # Said before it is saved: a folder that cannot be written by now does not cost the answer.
-    typer.echo(str(found))
-    found.save(folder, figures=False if no_figures else figure_format, force=force)
+        analysis = prepared.run(jobs=jobs, progress=progress)
+    # Printed before it is saved: an error of writing the folder does not lose the results.
+    typer.echo(str(analysis))
+    analysis.save(folder, figures=False if no_figures else figure_format, force=force)
     typer.echo(f"\nResults: {folder}")
-    if found.fit.gate.status == "fail":
+    if analysis.fit.gate.status == "fail":
         raise typer.Exit(EXIT_GATE_FAILED)
 
 
@@ -130,5 +120,5 @@ def _groups(texts: Sequence[str]) -> dict[str, list[str]]:
             )
         if name in groups:
             raise InputError(f"--drop-group names {name!r} twice")
-        groups[name] = words(levels)
+        groups[name] = parse_names(levels)
     return groups

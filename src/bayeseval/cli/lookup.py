@@ -1,4 +1,4 @@
-"""`bayeseval validate` and `bayeseval list`: what is there and what is understood."""
+"""`bayeseval validate` and `bayeseval list`: what is read of a table, and what is shipped."""
 
 from __future__ import annotations
 
@@ -10,33 +10,28 @@ import typer
 from bayeseval.cli._shared import (
     EXIT_BAD_INPUT,
     OUTPUT,
-    Columns,
-    Format,
     Listing,
-    Mapping,
-    Metric,
     Reading,
-    TaskNames,
     complete_benchmarks,
+    with_reading,
 )
 
 __all__ = ["list_", "validate"]
 
 
+Tables = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="PATH|NAME",
+        help="File, folder or shipped benchmark; or several.",
+        autocompletion=complete_benchmarks,
+    ),
+]
+
+
+@with_reading(benchmark=Tables)
 def validate(
-    path: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="PATH|NAME",
-            help="File, folder or shipped benchmark; or several.",
-            autocompletion=complete_benchmarks,
-        ),
-    ],
-    columns: Columns = None,
-    mapping: Mapping = None,
-    metric: Metric = None,
-    task_names: TaskNames = None,
-    format: Format = None,
+    reading: Reading,
     save_records: Annotated[
         Path | None,
         typer.Option(
@@ -55,7 +50,7 @@ def validate(
     from bayeseval.spec import AUTO
 
     try:
-        records = Reading(path, columns, mapping, metric, task_names, format).load()
+        records = reading.load()
     except TableError as refused:
         typer.echo(f"{format_refused(refused)}\n\n{Readiness(AUTO, str(refused))}")
         raise typer.Exit(EXIT_BAD_INPUT) from refused

@@ -14,8 +14,8 @@ from bayeseval.cli._shared import (
     FigureFormat,
     Grid,
     NoFigures,
-    numbers,
-    whole_numbers,
+    parse_numbers,
+    parse_whole_numbers,
 )
 
 __all__ = ["plan"]
@@ -72,7 +72,7 @@ def plan(
         float | None,
         typer.Option(
             metavar="COST",
-            help="Of one seed on one task, for all languages.",
+            help="Cost of one seed on one task, for all languages.",
             rich_help_panel=COSTS,
         ),
     ] = None,
@@ -80,18 +80,18 @@ def plan(
         float | None,
         typer.Option(
             metavar="COST",
-            help="Of one item, answered once; without --test-size, of a whole test set.",
+            help="Cost of one item, answered once; without --test-size, of a whole test set.",
             show_default="1 if no cost is given",
             rich_help_panel=COSTS,
         ),
     ] = None,
     cost_language: Annotated[
         float | None,
-        typer.Option(metavar="COST", help="Of adding one language.", rich_help_panel=COSTS),
+        typer.Option(metavar="COST", help="Cost of adding one language.", rich_help_panel=COSTS),
     ] = None,
     cost_task: Annotated[
         float | None,
-        typer.Option(metavar="COST", help="Of adding one task.", rich_help_panel=COSTS),
+        typer.Option(metavar="COST", help="Cost of adding one task.", rich_help_panel=COSTS),
     ] = None,
     ci_prob: CiProb = names.CI_PROB,
     no_figures: NoFigures = False,
@@ -101,14 +101,14 @@ def plan(
     from bayeseval.fitting.run import Fit
     from bayeseval.planning.run import plan as make_plan
 
-    found = make_plan(
+    study = make_plan(
         Fit.open(folder),
         target_sd=target_sd,
         target_probability=target_probability,
-        seeds=whole_numbers("--seeds", seeds),
-        items=numbers("--items", items),
-        languages=whole_numbers("--languages", languages),
-        tasks=whole_numbers("--tasks", tasks),
+        seeds=parse_whole_numbers("--seeds", seeds),
+        items=parse_numbers("--items", items),
+        languages=parse_whole_numbers("--languages", languages),
+        tasks=parse_whole_numbers("--tasks", tasks),
         test_size=test_size,
         fixed=fixed or (),
         cost_seed=cost_seed,
@@ -117,8 +117,8 @@ def plan(
         cost_task=cost_task,
         ci_prob=ci_prob,
     )
-    found.save(folder, figures=False if no_figures else figure_format)
-    typer.echo(str(found))
+    study.save(folder, figures=False if no_figures else figure_format)
+    typer.echo(str(study))
     typer.echo(f"All designs: {folder / 'tables' / 'plan.csv'}")
-    if found.fit.gate.status == "fail":
+    if study.fit.gate.status == "fail":
         raise typer.Exit(EXIT_GATE_FAILED)

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from bayeseval import names
+from bayeseval._text import counted
 from bayeseval.fitting.fitted import Fit
 from bayeseval.output.result import Result
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from bayeseval._typing import Figures
@@ -86,11 +88,22 @@ class Comparison(Result):
         ------
         InputError
             If the folder holds something else or cannot be written.
+
+        Examples
+        --------
+        >>> folder = comparison.save("results/comparison", figures=False)
+        >>> sorted(path.name for path in (folder / "tables").iterdir())
+        ['comparison.csv', 'k_hats.csv', 'moves.csv', 'pointwise.csv', 'routes.csv']
         """
         from bayeseval.comparison.report import write_comparison
 
         return write_comparison(
-            Path(folder), self.tables, run=self._run(), figures=figures, force=force
+            Path(folder),
+            self.tables,
+            run=self._run(),
+            subtitle=self._title(),
+            figures=figures,
+            force=force,
         )
 
     def _run(self) -> dict[str, Any]:
@@ -132,13 +145,25 @@ class Comparison(Result):
         -------
         str
             What ``print`` shows.
+
+        Examples
+        --------
+        >>> comparison.summary().splitlines()[0]
+        'Expected log predictive density (elpd), one record left out at a time (higher is better)'
         """
         from bayeseval.comparison.report import format_comparison
 
         return format_comparison(self.table, self.verdict, by=self.by)
 
-    def plot(self) -> Figure:
+    def plot(self, *, ax: Axes | None = None, figsize: tuple[float, float] | None = None) -> Figure:
         """Draw differences in elpd, and how far the order of levels is kept.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw the differences in elpd alone, without header and caption.
+        figsize : tuple of float, optional
+            Width and height in inches; as the table needs when left out.
 
         Returns
         -------
@@ -151,13 +176,14 @@ class Comparison(Result):
         """
         from bayeseval.comparison.figure import comparison_figure
 
-        n = len(self.table)
         return comparison_figure(
             self.table,
             self.moves,
             by=self.by,
-            subtitle=f"{self._run()['benchmark']}, {n} model{'s' * (n != 1)}",
+            subtitle=self._title(),
             gate_status="fail" if self._failed() else "pass",
+            ax=ax,
+            figsize=figsize,
         )
 
     def figures(self) -> dict[str, Figure]:
@@ -167,11 +193,19 @@ class Comparison(Result):
         -------
         dict of str to matplotlib.figure.Figure
             ``comparison``.
+
+        Examples
+        --------
+        >>> list(comparison.figures())
+        ['comparison']
         """
         return {"comparison": self.plot()}
 
-    def _headline(self) -> str:
-        return f"{self._run()['benchmark']}; {self.verdict[0].rstrip('.')}"
+    def _title(self) -> str:
+        return f"{self._run()['benchmark']}, {counted(len(self.table), 'model')}"
+
+    def _main_result(self) -> str:
+        return self.verdict[0].rstrip(".")
 
     def _main(self) -> pd.DataFrame:
         shown = ["spec", "elpd", "se", "elpd_diff", "diff_se", "n_bad_k", "gate"]

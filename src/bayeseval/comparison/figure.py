@@ -15,10 +15,12 @@ from bayeseval.output._style import (
     GREY,
     MAIN,
     WARNING,
+    mark_gate,
     new_figure,
     plain,
     shorten,
     styled,
+    whole_figure,
 )
 
 if TYPE_CHECKING:
@@ -38,21 +40,38 @@ _QUANTITIES: Final = (
 
 @styled
 def comparison_figure(
-    table: pd.DataFrame, moves: pd.DataFrame, *, by: str, subtitle: str, gate_status: str
+    table: pd.DataFrame,
+    moves: pd.DataFrame,
+    *,
+    by: str,
+    subtitle: str,
+    gate_status: str,
+    ax: Axes | None = None,
+    figsize: tuple[float, float] | None = None,
 ) -> Figure:
     """Elpd differences with their errors, and how far the order of levels is kept.
 
     Parameters
     ----------
     table, moves : pandas.DataFrame
-        Of :class:`bayeseval.compare.Comparison`.
+        Of :class:`bayeseval.comparison.container.Comparison`.
     by : str
         What was left out at a time.
     subtitle : str
         Which benchmark.
     gate_status : str
         ``fail`` stamps the figure.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw the differences alone, without header and caption.
+    figsize : tuple of float, optional
+        Width and height in inches.
     """
+    labels = [plain(shorten(str(name))) for name in table["spec"]]
+    if ax is not None:
+        _differences(ax, table)
+        label_rows(ax, labels, 9.0)
+        mark_gate(ax, gate_status)
+        return whole_figure(ax)
     # A single model has nobody to keep its order from.
     first = str(moves["against"].iloc[0]) if len(moves) else ""
     unknown = table.loc[table["elpd_diff"].isna(), "spec"]
@@ -61,7 +80,8 @@ def comparison_figure(
         f"{'Left: e' if first else 'E'}xpected log predictive density (elpd, natural log), one "
         f"{by} left out at a time, "
         "less that of the best model; thick bars: one standard error of the difference, thin bars: "
-        f"two. Grey band: differences under {names.LEAST_DIFFERENCE:g}, which say nothing."
+        f"two. Grey band: differences under {names.LEAST_DIFFERENCE:g}, too small to prefer a "
+        "model."
     )
     if first:
         caption += (
@@ -71,7 +91,7 @@ def comparison_figure(
     if len(bad):
         caption += (
             " Hollow points: some left-out densities are unreliable (Pareto k-hat above "
-            f"{names.K_HAT_MAX:g}, or a refit or bridge that does not carry)."
+            f"{names.K_HAT_MAX:g}, or chains of a refit or bridge that disagree)."
         )
     if len(unknown):
         caption += f" Not computed: {', '.join(str(name) for name in unknown)}."
@@ -82,8 +102,8 @@ def comparison_figure(
         subtitle=subtitle,
         caption=caption,
         gate_status=gate_status,
+        figsize=figsize,
     )
-    labels = [plain(shorten(str(name))) for name in table["spec"]]
     if not first:
         only = figure.add_subplot()
         _differences(only, table)

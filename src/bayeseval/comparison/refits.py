@@ -85,7 +85,7 @@ def refit_units(
     k_hat : ndarray, shape (n_units,)
         NaN for records, whose density is a plain mean over draws; for groups, that of
         the weights that integrate over their noise, or NaN after bridge sampling, which
-        has none. Infinite where chains disagree, or the bridge does not carry.
+        has none. Infinite where chains disagree, or the bridge is unreliable.
 
     Notes
     -----
@@ -133,9 +133,9 @@ def _group(
     if k_hat > names.K_HAT_MAX and task.whole is not None:
         records = np.flatnonzero(design.factor_index[by] == unit)
         density = pointwise_log_likelihood(design, flat)[:, records].sum(axis=1)
-        found = bridge(task.whole, density.reshape(shape))
-        if found.is_good or np.isnan(value):
-            value, k_hat = found.value, np.nan if found.is_good else np.inf
+        bridged = bridge(task.whole, density.reshape(shape))
+        if bridged.is_good or np.isnan(value):
+            value, k_hat = bridged.value, np.nan if bridged.is_good else np.inf
     return value, k_hat
 
 
@@ -147,6 +147,6 @@ def _rhat(design: Design, flat: dict[str, Floats], lp: npt.NDArray[np.generic]) 
     several.append(linear_predictor(design, flat).mean(axis=-1).reshape(*lp.shape, 1))
     several.append(np.asarray(lp, dtype=np.float64)[..., None])
     values = np.concatenate(several, axis=-1)
-    found = array_stats.rhat(np.moveaxis(values, -1, 0), chain_axis=1, draw_axis=2)
+    rhats = array_stats.rhat(np.moveaxis(values, -1, 0), chain_axis=1, draw_axis=2)
     # NaN must flag.
-    return float(np.where(np.isnan(found), np.inf, found).max())
+    return float(np.where(np.isnan(rhats), np.inf, rhats).max())

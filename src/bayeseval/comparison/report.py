@@ -35,6 +35,7 @@ def write_comparison(
     tables: Mapping[str, pd.DataFrame],
     *,
     run: Mapping[str, Any],
+    subtitle: str,
     figures: Figures = True,
     force: bool = False,
 ) -> Path:
@@ -49,13 +50,12 @@ def write_comparison(
         f"tables/{name}.csv": partial(write_csv, table) for name, table in tables.items()
     }
     formats = figure_formats(figures)
-    n = len(tables["comparison"])
     if formats:
         figure = comparison_figure(
             tables["comparison"],
             tables["moves"],
             by=str(run["by"]),
-            subtitle=f"{run['benchmark']}, {n} model{'s' * (n != 1)}",
+            subtitle=subtitle,
             gate_status="fail" if "fail" in run["gates"].values() else "pass",
         )
         writers |= figure_files("comparison", figure, formats)

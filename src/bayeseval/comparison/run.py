@@ -138,8 +138,11 @@ class PreparedComparison:
         made: Sequence[Fit] = ()
         if missing:
             made = run_all(_run_one, missing, jobs=at_once, stage="fitting", progress=tell)
-        found = {**ready, **{_name(one): fit for one, fit in zip(missing, made, strict=True)}}
-        return {_name(one): found[_name(one)] for one in self.fits}
+        fits_by_name = {
+            **ready,
+            **{_name(one): fit for one, fit in zip(missing, made, strict=True)},
+        }
+        return {_name(one): fits_by_name[_name(one)] for one in self.fits}
 
     def _scores(
         self, done: Mapping[str, Fit], *, jobs: int | None, tell: Progress
@@ -291,9 +294,9 @@ def compare(
         table, specs, by=by, engine=engine, seed=seed, pairs=pairs, refits=refits
     )
     with reporting(progress) as report:
-        found = prepared.run(ready=fits, jobs=jobs, progress=report)
-    warn_of_gates({name: one.gate for name, one in found.fits.items()}, stacklevel=2)
-    return found
+        comparison = prepared.run(ready=fits, jobs=jobs, progress=report)
+    warn_of_gates({name: one.gate for name, one in comparison.fits.items()}, stacklevel=2)
+    return comparison
 
 
 def _name(fit: Prepared) -> str:
@@ -368,7 +371,7 @@ def find_fits(wanted: Iterable[Prepared]) -> dict[str, Fit]:
         By name of the spec; only those of the same table, spec, engine, seed and pairs. The
         margin may be another: no comparison of models depends on it.
     """
-    found = {}
+    fits_by_name = {}
     for one in wanted:
         folder = one.default_folder
         if not (folder / "run.json").is_file():
@@ -376,5 +379,5 @@ def find_fits(wanted: Iterable[Prepared]) -> dict[str, Fit]:
         ready = Fit.open(folder)
         identity = {key: value for key, value in one.identity.items() if key != "margin"}
         if all(ready.run.get(key) == value for key, value in identity.items()):
-            found[_name(one)] = ready
-    return found
+            fits_by_name[_name(one)] = ready
+    return fits_by_name

@@ -85,8 +85,8 @@ def check_cost(design: Design, by: names.LeftOut, *, refits: int) -> None:
     if n > refits:
         raise InputError(
             f"{name} has no closed form of the density of a left-out {by} ({reason}): it takes "
-            f"{n} refits, more than --refits {refits}; allow them with --refits {n}, leave {name} "
-            "out, or compare by record"
+            f"{n} refits, more than the {refits} allowed; allow them with refits={n} "
+            f"(--refits {n}), leave {name} out, or compare by record"
         )
 
 
@@ -128,16 +128,16 @@ def score(
         joint = np.add.reduceat(joint[:, order], starts, axis=1)
         chains = tree["log_likelihood"].sizes["chain"]
         whole = joint.T.reshape(joint.shape[1], chains, -1)
-        found = _groups(design, fitted, by, whole, seed=seed, jobs=jobs, progress=progress)
-        return replace(found, lppd=_lppd(joint), notes=notes)
+        scores = _groups(design, fitted, by, whole, seed=seed, jobs=jobs, progress=progress)
+        return replace(scores, lppd=_lppd(joint), notes=notes)
     plain = _psis(tree)
     if why_not(design) is None:
-        found = _gaussian_records(design, fitted, seed=seed, progress=progress)
+        scores = _gaussian_records(design, fitted, seed=seed, progress=progress)
     else:
-        found = _other_records(
+        scores = _other_records(
             design, fitted, plain, seed=seed, refits=refits, jobs=jobs, progress=progress
         )
-    return replace(found, lppd=_lppd(joint), notes=(*notes, *found.notes), plain=plain)
+    return replace(scores, lppd=_lppd(joint), notes=(*notes, *scores.notes), plain=plain)
 
 
 def _gaussian_records(design: Design, fitted: Fit, *, seed: int, progress: Progress) -> Scores:
@@ -165,8 +165,8 @@ def _groups(
     # Normal noise has no weights either.
     own_weights = design.outcome.is_gaussian and why_no_mixture(design) is None
     bridged = 0 if own_weights else int(np.isnan(k_hat).sum())
-    said = f", {bridged} by bridge sampling" if bridged else ""
-    return Scores(elpd, k_hat, 0.0, f"refits without each {by}{said}")
+    bridge_note = f", {bridged} by bridge sampling" if bridged else ""
+    return Scores(elpd, k_hat, 0.0, f"refits without each {by}{bridge_note}")
 
 
 def _by_evidence(
@@ -189,7 +189,7 @@ def _by_evidence(
         by=by,
         units=bad.tolist(),
         seed=seed,
-        told=lambda done, total: progress(stage, done, total, ""),
+        progress=lambda done, total: progress(stage, done, total, ""),
     )
     elpd[bad], k_hat[bad] = exact.log_density, exact.k_hat
     return Scores(elpd, k_hat, 0.0, f"{EXACT}; {_counted(len(bad), by)} by marginal likelihoods")
@@ -237,7 +237,7 @@ def _other_records(
             f"{design.spec.name}: {_counted(len(left), 'left-out record')} of {len(elpd)} "
             f"{'have' if len(left) > 1 else 'has'} no reliable density (k-hat above "
             f"{names.K_HAT_MAX:g}) and {refits} refits were allowed, so its elpd was not computed; "
-            f"--refits {len(bad)} computes it"
+            f"refits={len(bad)} (--refits {len(bad)}) computes it"
         )
     return Scores(elpd, k_hat, 0.0, "; ".join(method), tuple(notes))
 
@@ -260,14 +260,14 @@ def _arrays(design: Design, posterior: xr.Dataset) -> dict[str, Floats]:
 
 def _tree(design: Design, posterior: xr.Dataset, density: Floats) -> xr.DataTree:
     shape = (posterior.sizes["chain"], posterior.sizes["draw"], design.n_records)
-    found = xr.Dataset(
+    dataset = xr.Dataset(
         {names.SCORE: (("chain", "draw", names.RECORD), density.reshape(shape))},
         coords={"chain": posterior["chain"], "draw": posterior["draw"]},
     )
     return xr.DataTree.from_dict(
         {
             "posterior": posterior[list(design.priors)].drop_attrs(),
-            "log_likelihood": found,
+            "log_likelihood": dataset,
             "observed_data": design.observed_data(),
         }
     )
@@ -328,5 +328,5 @@ def _psis(tree: xr.DataTree) -> tuple[Floats, Floats]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = loo(tree, pointwise=True)
-    return np.array(found.elpd_i, dtype=np.float64), np.array(found.pareto_k, dtype=np.float64)
+        result = loo(tree, pointwise=True)
+    return np.array(result.elpd_i, dtype=np.float64), np.array(result.pareto_k, dtype=np.float64)

@@ -102,14 +102,16 @@ def moves_table(fits: Mapping[str, Fit]) -> pd.DataFrame:
                     "quantity": quantity,
                     "spearman": spearman,
                     "kendall": kendall,
-                    "moved": most_moved(moved, language_names=_names_of(fits[first], quantity)),
+                    "moved": most_moved(
+                        moved, language_names=_language_names(fits[first], quantity)
+                    ),
                 }
             )
     columns = ["spec", "against", "quantity", "spearman", "kendall", "moved"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def _names_of(fit: Fit, quantity: str) -> Mapping[str, str] | None:
+def _language_names(fit: Fit, quantity: str) -> Mapping[str, str] | None:
     """Names of the levels of a quantity, where they are languages."""
     return fit.run.get("language_names") if quantity == names.LANGUAGE_POTENTIAL else None
 
@@ -119,7 +121,7 @@ def verdict(
 ) -> list[str]:
     """The answer in sentences."""
     known = table[table["elpd"].notna()]
-    alone = f"There is one model, {table['spec'].iloc[0]}, and nothing to compare it with."
+    alone = f"Only one model, {table['spec'].iloc[0]}, was given: there is no comparison."
     sentences = [alone] if len(table) == 1 else _winner(known, by)
     if len(known) and known["n"].iloc[0] < FEW_UNITS:
         sentences.append(
@@ -177,7 +179,7 @@ def _winner(known: pd.DataFrame, by: names.LeftOut) -> list[str]:
     best, second = known.iloc[0], known.iloc[1]
     lead, error = -float(second["elpd_diff"]), float(second["diff_se"])
     shaky = best["n_bad_k"] > 0 or second["n_bad_k"] > 0
-    said = f"{lead:.1f} (SE {error:.1f}) ahead of {second['spec']}"
+    lead_text = f"{lead:.1f} (SE {error:.1f}) ahead of {second['spec']}"
     sentences = []
     if _is_close(lead, error) or shaky:
         reason = (
@@ -187,9 +189,9 @@ def _winner(known: pd.DataFrame, by: names.LeftOut) -> list[str]:
             if lead < LEAST_RATIO * error
             else "but some left-out densities are unreliable"
         )
-        sentences.append(f"No clear winner: {best['spec']} is {said}, {reason}.")
+        sentences.append(f"No clear winner: {best['spec']} is {lead_text}, {reason}.")
     else:
-        sentences.append(f"{best['spec']} predicts a left-out {by} best: elpd {said}.")
+        sentences.append(f"{best['spec']} predicts a left-out {by} best: elpd {lead_text}.")
     tied = [
         f"{row['spec']} {-row['elpd_diff']:.1f} (SE {row['diff_se']:.1f})"
         for row in known.iloc[2:].to_dict("records")

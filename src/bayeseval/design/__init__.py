@@ -1,7 +1,7 @@
-"""What a table can tell about a spec: index arrays, coords, scaled priors.
+"""From records and a spec to a design: index arrays, coordinates, scaled priors.
 
 :func:`build_design` turns records and a spec into the frozen :class:`Design`
-that every engine reads, and refuses a model the data cannot identify.
+that every engine reads, and refuses a model that the data cannot identify.
 """
 
 from bayeseval.design.build import build_design

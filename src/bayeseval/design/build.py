@@ -1,4 +1,4 @@
-"""From records and a spec to a design."""
+"""Build the design of a spec on a table."""
 
 from __future__ import annotations
 
@@ -54,42 +54,44 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
     spec : ModelSpec
         The model.
     covariates : sequence of Covariate
-        Those that the spec names; others are not looked at.
+        Must hold those that the spec names; others are ignored.
 
     Raises
     ------
     DesignError
-        If a covariate that the spec names is not there, lacks values or says nothing of
-        these languages; if the table cannot identify the model: a disconnected or
-        confounded design, an interaction without replication, scores that do not vary, that
-        the terms reproduce exactly or that mix scales; if replicates do not go with the
-        likelihood or with ``replicates: {pool: false}``; or if a likelihood lacks bounds,
-        numbers of items or chance levels.
+        If a covariate of the spec is missing, lacks values or does not vary; if the table
+        cannot identify the model: a disconnected or confounded design, an interaction
+        without replication, scores that do not vary, that the terms reproduce exactly or
+        that mix scales; if replicates are incompatible with the likelihood or with
+        ``replicates: {pool: false}``; or if a likelihood lacks bounds, numbers of items or
+        chance levels.
     """
     _refuse_one_level(records)
-    spec = _from_card(records, spec)
+    spec = _with_card_likelihoods(records, spec)
     cells = reduce_replicates(records)
-    outcome, noise = _read_scores(records, spec, cells)
+    outcome, noise = _outcome_and_noise(records, spec, cells)
     notes = [*_unused_columns(records, outcome, noise), *noise.notes, *outcome.notes]
     coords, factor_index = _levels(records, spec, cells)
-    effects, skipped = _effects(
+    effects, omitted = _effects(
         records.name, spec, coords, factor_index, score_sd=float(outcome.linear.std(ddof=1))
     )
-    notes += skipped
+    notes += omitted
     noise, shared = _shared_test_sets(records, spec, cells, outcome, noise)
     if shared:
         notes.append(
-            "cells share test items: their means are taken to vary together, by "
+            "cells share test items: their correlated sampling errors are modelled by "
             + ", ".join(term.name for term in shared)
         )
-    # Where the noise is known, an effect of every record is not its residual.
-    n_records, by = len(cells), spec.residual_by
-    known = outcome.has_normal_scores and all_errors_known(noise, shared, n_records)
-    # Counts whose noise has no parameter: it follows from the numbers of items.
-    counted = not scale_names(outcome.families)
-    notes += check_interactions(records, effects, noise_is_known=known or counted)
-    residual_scale, held = (
-        known_residual(records.name, noise, effects, by, n_records) if known else (None, [])
+    # With known noise an interaction with one cell per record is not the residual.
+    n_records, residual_by = len(cells), spec.residual_by
+    errors_known = outcome.has_normal_scores and all_errors_known(noise, shared, n_records)
+    # The noise of counts without a scale parameter follows from the numbers of items.
+    noise_from_counts = not scale_names(outcome.families)
+    notes += check_interactions(records, effects, noise_is_known=errors_known or noise_from_counts)
+    residual_scale, residual_notes = (
+        known_residual(records.name, noise, effects, residual_by, n_records)
+        if errors_known
+        else (None, [])
     )
     slopes = build_slopes(spec, covariates, coords, factor_index, name=records.name)
     check_residual(
@@ -99,9 +101,9 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
         terms=[*effects, *shared],
         slopes=slopes,
         rounding=largest_rounding(outcome, cells.mean, factor_index[names.TASK]),
-        residual_by=by,
-        residual_index=None if by is None else factor_index[by],
-        residual_labels=() if by is None else coords[by],
+        residual_by=residual_by,
+        residual_index=None if residual_by is None else factor_index[residual_by],
+        residual_labels=() if residual_by is None else coords[residual_by],
     )
     return assemble(
         spec,
@@ -112,26 +114,28 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
         slopes=slopes,
         coords=coords,
         factor_index=factor_index,
-        notes=[*notes, *held, *(note for slope in slopes for note in slope.notes)],
+        notes=[*notes, *residual_notes, *(note for slope in slopes for note in slope.notes)],
         residual_scale=residual_scale,
     )
 
 
-def _read_scores(records: Records, spec: ModelSpec, cells: CellTable) -> tuple[Outcome, Noise]:
-    """What the cells' scores are to the likelihoods, and what is known of their errors."""
+def _outcome_and_noise(
+    records: Records, spec: ModelSpec, cells: CellTable
+) -> tuple[Outcome, Noise]:
+    """Scores of the cells as the likelihoods need them, and the noise of these scores."""
     noise = build_noise(cells, records.coords, pool=spec.replicates.pool, name=records.name)
-    of_task = task_families(spec, records.coords[names.TASK], records.name)
+    task_likelihoods = task_families(spec, records.coords[names.TASK], records.name)
     if noise.replicates is not None:
-        _check_replicates(records, of_task)
+        _check_replicates(records, task_likelihoods)
     score = cells.mean
     if np.ptp(score) == 0.0:
         raise DesignError(
-            f"{records.name}: all {len(score)} scores are {score[0]:g}; nothing varies, so nothing"
-            " can be compared: check that the right column is read as the score (--columns"
-            " score=NAME)"
+            f"{records.name}: all {len(score)} scores are {score[0]:g}, so nothing can be"
+            " compared; check that the right column is read as the score"
+            " (columns={'score': NAME}, --columns score=NAME)"
         )
     check_ranges(records)
-    outcome = _read_outcome(records, spec, cells, of_task)
+    outcome = _read_outcome(records, spec, cells, task_likelihoods)
     if outcome.link == "identity":
         noise = add_share_errors(noise, *share_errors(records, cells))
     _check_spread(records, score, outcome, spec)
@@ -139,7 +143,8 @@ def _read_scores(records: Records, spec: ModelSpec, cells: CellTable) -> tuple[O
     if spec.residual_by is not None and not scale_names(outcome.families):
         raise DesignError(
             f"{records.name}: residual_by {spec.residual_by}: all tasks are "
-            f"{' or '.join(outcome.families)}, which has no residual that could differ"
+            f"{' or '.join(outcome.families)}, which has no residual standard deviation; remove "
+            "residual_by"
         )
     return outcome, noise
 
@@ -147,17 +152,17 @@ def _read_scores(records: Records, spec: ModelSpec, cells: CellTable) -> tuple[O
 def _levels(
     records: Records, spec: ModelSpec, cells: CellTable
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, Index]]:
-    """Labels of the factors, and each cell's level; with datasets where tasks are metrics."""
+    """Labels of the factors and the level of each cell; also of datasets with several tasks."""
     factor_index: dict[str, Index] = {f: cells.codes[f] for f in names.FACTORS}
     coords: dict[str, tuple[str, ...]] = {f: records.coords[f] for f in names.FACTORS}
     check_main_effects(records, factor_index, {f: len(coords[f]) for f in names.FACTORS})
-    wanted = any(names.DATASET in term.split(":") for term in spec.interactions)
+    in_spec = any(names.DATASET in term.split(":") for term in spec.interactions)
     datasets = [records.datasets[task] for task in coords[names.TASK]]
-    if wanted or 1 < len(set(datasets)) < len(datasets):
-        # Also without a term: the checks ask whether the metrics of a dataset are alike.
+    if in_spec or 1 < len(set(datasets)) < len(datasets):
+        # Also without a term: the checks test whether metrics of a dataset are correlated.
         coords[names.DATASET] = tuple(sorted(set(datasets)))
-        place = np.array([coords[names.DATASET].index(dataset) for dataset in datasets])
-        factor_index[names.DATASET] = place[factor_index[names.TASK]]
+        dataset_of_task = np.array([coords[names.DATASET].index(dataset) for dataset in datasets])
+        factor_index[names.DATASET] = dataset_of_task[factor_index[names.TASK]]
     return coords, factor_index
 
 
@@ -169,7 +174,7 @@ def _effects(
     *,
     score_sd: float,
 ) -> tuple[list[Term], list[str]]:
-    """The spec's terms, and notes of those that a factor of one level leaves out."""
+    """Terms of the spec, and notes on those left out because a factor has one level."""
     terms, notes = list[Term](), list[str]()
     for term in spec.terms:
         factors = tuple(term.split(":"))
@@ -188,26 +193,26 @@ def _effects(
 def _shared_test_sets(
     records: Records, spec: ModelSpec, cells: CellTable, outcome: Outcome, noise: Noise
 ) -> tuple[Noise, list[Term]]:
-    """Noise of test sets that cells share, as terms of their own; normal scores only."""
+    """Noise of test sets that cells share, as separate terms; normal scores only."""
     items = item_variance(records, cells)
     if items is None or not outcome.has_normal_scores:
         return noise, []
     return add_test_sets(noise, items, cells, records.coords, pool=spec.replicates.pool)
 
 
-def _check_replicates(records: Records, of_task: Sequence[names.Likelihood]) -> None:
-    """Refuse likelihoods under which the noise of replicates and the residual look alike."""
+def _check_replicates(records: Records, task_likelihoods: Sequence[names.Likelihood]) -> None:
+    """Refuse likelihoods that cannot separate the noise of replicates from the residual."""
     normal = [f for f in of_quantity("score") if FAMILIES[f].kernel == "normal"]
-    other = next((family for family in of_task if family not in normal), None)
+    other = next((family for family in task_likelihoods if family not in normal), None)
     if other is not None:
         raise DesignError(
-            f"{records.name}: replicates need the likelihood {any_of(normal)}, not {other}; "
-            "their noise and the residual could not be told apart"
+            f"{records.name}: replicates need the likelihood {any_of(normal)}, not {other}, which "
+            "cannot separate their noise from the residual"
         )
 
 
 def _refuse_one_level(records: Records) -> None:
-    """A tool's results for one model can be looked at, but there is nothing to compare."""
+    """Refuse tables of one model or one language: there is nothing to compare."""
     for factor in ("model", "language"):
         if len(records.coords[factor]) < 2:
             raise DesignError(
@@ -229,7 +234,7 @@ def assemble(
     notes: Sequence[str] = (),
     residual_scale: float | None = None,
 ) -> Design:
-    """Forms of the terms, priors in the units of the scores, labels of interaction cells.
+    """Assemble a design: parametrisations, priors in score units, coordinates.
 
     Parameters
     ----------
@@ -238,9 +243,9 @@ def assemble(
     score : ndarray, shape (n_records,)
         Scores, or means of the cells' replicates.
     outcome : Outcome
-        What they are to the likelihoods.
+        The scores as the likelihoods need them.
     noise : Noise
-        What is known and unknown of their errors.
+        Known and unknown errors of the scores.
     terms : sequence of Term
         From :func:`build_term`.
     slopes : sequence of Slope
@@ -250,10 +255,10 @@ def assemble(
     factor_index : mapping of str to ndarray of int, shape (n_records,)
         Level of every record.
     notes : sequence of str
-        What a reader should know.
+        Remarks for the user.
     residual_scale : float or None
-        Where known errors leave no residual, the scale of its prior, unless the spec has
-        one of its own; score units.
+        Scale of the residual sd's prior where known errors leave no residual, score units;
+        a prior of the spec takes precedence.
     """
     shared = [term for term in terms if term.is_noise]
     terms = (
@@ -266,8 +271,8 @@ def assemble(
     if residual_scale is not None and names.SD_RESIDUAL not in spec.priors:
         priors[names.SD_RESIDUAL] = Prior(dist="half_normal", scale=residual_scale, relative=False)
     for source in sources:
-        asked = (names.source_model_sd(source.name), names.source_log_sd(source.name))
-        priors |= {key: spec.replicate_priors()[key] for key in asked}
+        parameters = (names.source_model_sd(source.name), names.source_log_sd(source.name))
+        priors |= {key: spec.replicate_priors()[key] for key in parameters}
     return Design(
         spec=spec,
         score=score,
@@ -300,63 +305,68 @@ def _absent_noise(outcome: Outcome) -> set[str]:
 
 
 def _in_units(name: str, prior: Prior, score: Floats, outcome: Outcome) -> Prior:
-    """Prior on the linear predictor's scale; the residual's on the scale that it lives on."""
-    own = _with_own_residual(score, outcome) if name == names.SD_RESIDUAL else outcome.linear
-    # A slope is counted from zero, not from the mean of the scores.
-    mean = float(own.mean()) if name == names.INTERCEPT else 0.0
-    return prior.in_units(mean=mean, sd=float(np.std(own, ddof=1)))
+    """Prior on the scale of the linear predictor; of the residual sd on the residual's scale."""
+    on_residual = name == names.SD_RESIDUAL
+    values = _scores_of_residual(score, outcome) if on_residual else outcome.linear
+    # The prior of a slope is centred at zero, not at the mean of the scores.
+    mean = float(values.mean()) if name == names.INTERCEPT else 0.0
+    return prior.in_units(mean=mean, sd=float(np.std(values, ddof=1)))
 
 
-def _with_own_residual(score: Floats, outcome: Outcome) -> Floats:
-    """Scores whose residual is in score units though the link is the logit; else all."""
+def _scores_of_residual(score: Floats, outcome: Outcome) -> Floats:
+    """Scores on the scale of the residual; under a logit link only those that have one."""
     if outcome.link == "identity" or outcome.has_logit_residual:
         return outcome.linear
     return np.asarray(score[outcome.rows_of("score")])
 
 
 def _check_spread(records: Records, score: Floats, outcome: Outcome, spec: ModelSpec) -> None:
-    """Refuse scores that do not vary as the likelihoods see them: priors scale with them."""
+    """Refuse scores without variance on the scale of the model: priors are relative to it."""
     if np.ptp(outcome.linear) == 0.0:
         raise DesignError(
-            f"{records.name}: all {len(score)} scores are nearer than {100 * spec.edge:g} % of the "
-            "range to the same bound; nothing varies (edge in the spec says how near counts)"
+            f"{records.name}: all {len(score)} scores lie within {100 * spec.edge:g} % of the "
+            "range of the same bound, so nothing can be compared (edge in the spec sets this "
+            "distance)"
         )
-    own = _with_own_residual(score, outcome)
-    if len(own) and np.ptp(own) == 0.0:
+    values = _scores_of_residual(score, outcome)
+    if len(values) and np.ptp(values) == 0.0:
         raise DesignError(
-            f"{records.name}: the {len(own)} scores with the likelihood "
+            f"{records.name}: the {len(values)} scores with the likelihood "
             f"{any_of(of_quantity('score'))} do "
             "not vary, so their residual has no scale; give these tasks another likelihood"
         )
 
 
-def _from_card(records: Records, spec: ModelSpec) -> ModelSpec:
-    """The spec with the card's likelihoods in the place of ``card``."""
+def _with_card_likelihoods(records: Records, spec: ModelSpec) -> ModelSpec:
+    """The spec, with the likelihoods of the benchmark's card in place of ``card``."""
     if spec.likelihood != "card":
         return spec
     tasks = records.coords[names.TASK]
-    said = {t: f for t, f in records.likelihoods.items() if t in (*tasks, "default")}
-    if not said:
+    by_task = {t: f for t, f in records.likelihoods.items() if t in (*tasks, "default")}
+    if not by_task:
         raise DesignError(
-            f"{records.name}: the spec takes the likelihoods from the benchmark's card, which has "
-            "none; add likelihoods to it, or name them in the spec"
+            f"{records.name}: the spec takes its likelihoods from the benchmark's card, which has "
+            "none; add likelihoods to the card, or name them in the spec"
         )
-    return load_spec({**spec.to_dict(), "likelihood": said})
+    return load_spec({**spec.to_dict(), "likelihood": by_task})
 
 
 def _read_outcome(
-    records: Records, spec: ModelSpec, cells: CellTable, of_task: tuple[names.Likelihood, ...]
+    records: Records,
+    spec: ModelSpec,
+    cells: CellTable,
+    task_likelihoods: tuple[names.Likelihood, ...],
 ) -> Outcome:
     task, tasks = cells.codes[names.TASK], records.coords[names.TASK]
-    if link(of_task) == "identity":
-        return identity_outcome(cells.mean, task, of_task)
+    if link(task_likelihoods) == "identity":
+        return identity_outcome(cells.mean, task, task_likelihoods)
     units = [records.units[label] for label in tasks]
     bounds = np.array([[u.lower, u.upper] for u in units], dtype=np.float64).T
     chance = np.full(len(tasks), np.nan)
     given = records.numbers("chance")
     known = np.isfinite(given)
     chance[records.codes(names.TASK)[known]] = given[known]
-    # The items of a cell of several rows are counted there; so are the correct ones.
+    # For cells of several rows, `cells` has the number of items, and the mean their share.
     k = np.where(cells.n_rows == 1, records.numbers("k")[cells.first], np.nan)
 
     def where(i: int) -> str:
@@ -369,7 +379,7 @@ def _read_outcome(
         score=cells.mean,
         task=task,
         tasks=tasks,
-        of_task=of_task,
+        task_likelihoods=task_likelihoods,
         bounds=(bounds[0], bounds[1]),
         chance=chance,
         n=cells.n_items,
@@ -380,7 +390,7 @@ def _read_outcome(
 
 
 def _check_errors(records: Records, cells: CellTable, outcome: Outcome, noise: Noise) -> None:
-    """Refuse known errors of scores whose likelihood has no place for them."""
+    """Refuse known errors of scores whose likelihood does not take them."""
     if noise.known_variance is None:
         return
     for family in outcome.families:
@@ -391,10 +401,11 @@ def _check_errors(records: Records, cells: CellTable, outcome: Outcome, noise: N
         others = any_of(of_quantity("score"))
         task = records.coords[names.TASK][cells.codes[names.TASK][known[0]]]
         why = (
-            "the noise of its test items would be counted twice; leave the errors out "
-            f"(columns: {{se: null}} in a --mapping file), or take {others}"
+            "the noise of its test items would be counted twice; ignore the errors "
+            "(columns={'se': None}, or columns: {se: null} in a --mapping file), or use "
+            f"{others}"
             if FAMILIES[family].quantity == "count"
-            else f"errors in score units have no place in {family}; take {others}"
+            else f"{family} does not take errors in score units; use {others}"
         )
         raise DesignError(
             f"{records.name}: task {task!r} has known standard errors and the likelihood {family}: "
@@ -420,7 +431,7 @@ def build_term(
     *,
     score_sd: float,
 ) -> Term:
-    """One term of the linear predictor: its levels, and which of them each record has.
+    """Build one term of the linear predictor: its levels, and the level of each record.
 
     Parameters
     ----------
@@ -433,7 +444,7 @@ def build_term(
     factor_index : mapping of str to ndarray of int, shape (n_records,)
         Level of every record.
     score_sd : float
-        Standard deviation of the scores, the unit of a fixed effect's scale.
+        Standard deviation of the scores, the unit of ``fixed_scale``.
     """
     factors = tuple(name.split(":"))
     if len(factors) == 1:

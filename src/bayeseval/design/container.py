@@ -1,4 +1,4 @@
-"""The frozen objects that engines read: terms of the linear predictor and the design."""
+"""`Term` and `Design`: the frozen objects that engines read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Term:
     index : ndarray of int, shape (n_records,)
         Level of each record.
     members : dict of str to ndarray of int, shape (n_levels,)
-        For each factor, which of its levels each level of the term belongs to.
+        For each factor, its level in each level of the term.
     known_sd : float, ndarray of float, shape (n_levels,), or None
         Standard deviation of a fixed effect, or of the levels of a test-set effect, in
         score units; None when pooled.
@@ -81,27 +81,27 @@ class Term:
 
     @property
     def is_noise(self) -> bool:
-        """Whether it is noise of shared test sets, not a part of expected scores."""
+        """Whether it is noise of shared test sets, which expected scores do not include."""
         return self.name.startswith(names.TEST_SET)
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Everything an engine needs, in arrays; scores stay in their own units.
+    """A model on a table, in arrays: all that an engine needs.
 
     Attributes
     ----------
     spec : ModelSpec
-        The model that was asked for.
+        The model.
     score : ndarray of float, shape (n_records,)
         Observed scores.
     outcome : Outcome
-        Their likelihoods, bounds and counts, and the link.
+        Likelihoods, bounds, counts and link of the scores.
     se : ndarray of float, shape (n_records,), or None
-        Known standard errors of the scores, added to the residual in quadrature;
-        known seed and test-set sds are in them.
+        Known standard errors of the scores, including known seed and test-set sds; added
+        to the residual in quadrature.
     terms : tuple of Term
-        Terms of the linear predictor beside the intercept. A factor with a
+        Terms of the linear predictor besides the intercept. A factor with a
         single level has none.
     slopes : tuple of Slope
         Covariates of the linear predictor.
@@ -114,15 +114,15 @@ class Design:
         Labels of every dimension: the three factors, the datasets where some have
         several tasks, then interaction cells.
     factor_index : dict of str to ndarray of int, shape (n_records,)
-        Level of each record under each factor, ``dataset`` among them where it has labels.
+        Level of each record under each factor, including ``dataset`` where it has labels.
     replicates : Replicates or None
-        Noise seen in replicates, with unknown sds. A record is then the mean of a
-        cell's replicates.
+        Noise of replicates, with unknown sds. A record is then the mean of a cell's
+        replicates.
     known_sds : dict of str to ndarray of float, shape (n_records,)
         Seed and test-set sds that are taken as known, by source, and standard errors
         given with the scores (``se``); NaN where there is none.
     notes : tuple of str
-        What a reader should know about how the table was read.
+        Remarks for the user on how the table was read.
     """
 
     spec: ModelSpec
@@ -146,7 +146,7 @@ class Design:
 
     @property
     def noise_scales(self) -> tuple[str, ...]:
-        """Parameters that say how far scores scatter, which ``residual_by`` lets differ."""
+        """Noise scales of the likelihoods, which differ by level under ``residual_by``."""
         return tuple(name for name in scale_names() if name in self.priors)
 
     @property
@@ -188,11 +188,11 @@ class Design:
         xarray.Dataset
             ``<factor>_index`` on ``record`` and ``<cell>_<factor>`` on each cell
             dimension; known standard errors as ``se``; for replicate noise the record
-            of every sd, ``<source>_cell_record``, what its replicates alone say of it,
-            ``<source>_cell_raw_sd``, the part of its variance that the record has,
+            of every sd, ``<source>_cell_record``, its estimate from the cell's own
+            replicates, ``<source>_cell_raw_sd``, the part of its variance in the record,
             ``<source>_share``, and known sds, ``<source>_sd``; for every effect of shared
             test sets the level of each record, ``<term>_index``, and the sds, ``<term>_sd``;
-            covariates as :meth:`Slope.constant_data` says.
+            covariates as in :meth:`Slope.constant_data`.
         """
         data: dict[str, tuple[str, npt.NDArray[np.generic]]] = {
             f"{factor}_index": (names.RECORD, index) for factor, index in self.factor_index.items()
@@ -231,7 +231,7 @@ class Design:
             },
             attrs={"population": self.spec.population, "likelihood": self._likelihood()}
             | ({"pool_replicates": pool} if self.known_sds or self.replicates else {})
-            | ({"edge": str(self.spec.edge)} if self.outcome.link == "logit" else {}),
+            | ({"edge": self.spec.edge} if self.outcome.link == "logit" else {}),
         )
 
     def _likelihood(self) -> str:

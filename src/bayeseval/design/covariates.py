@@ -1,4 +1,4 @@
-"""Covariates in the linear predictor: standardised values, and those that are not known."""
+"""Covariates in the linear predictor: standardised values, known and estimated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bayeseval.spec import CovariateTerm, ModelSpec
 __all__ = ["Slope", "build_slopes", "restore_slopes"]
 
 
-# A covariate whose sd is this small beside its values is a constant.
+# A covariate whose sd is this small relative to its values counts as constant.
 _CONSTANT = 1e-9
 
 
@@ -25,20 +25,20 @@ _CONSTANT = 1e-9
 class Slope:
     """One covariate: x_l theta, or x_ml theta.
 
-    Values are standardised over the cells of the benchmark that have one (languages, or
-    models x languages), so that theta is in score units per standard deviation and the
-    intercept stays the mean of the benchmark.
+    Values are standardised over the languages, or models x languages, of the benchmark that
+    have one, so that theta is in score units per standard deviation and the intercept stays
+    the mean of the benchmark.
 
     Attributes
     ----------
     name : str
-        As the spec says.
+        Name in the spec.
     by : {"language", "model:language"}
-        What has a value of its own.
+        Whether each language, or each pair of model and language, has a value.
     raw, raw_se : ndarray, shape (n_languages,) or (n_models, n_languages)
         Values and standard errors in the covariate's own units; NaN where missing.
     mean, sd : float
-        What was taken off the raw values, and what they were divided by (ddof 1).
+        Mean and standard deviation (ddof 1) that the raw values are standardised with.
     index : ndarray of int, shape (n_records,)
         Position of each record's value among the flattened values.
     unknown : ndarray of int, shape (n_unknown,)
@@ -46,7 +46,7 @@ class Slope:
     labels : tuple of str
         Their labels.
     notes : tuple of str
-        What a reader should know.
+        Remarks for the user.
     """
 
     name: str
@@ -94,7 +94,7 @@ class Slope:
 
     @property
     def with_error(self) -> Index:
-        """Which of the unknown values have a measurement."""
+        """Positions of the unknown values that have a measurement."""
         return np.flatnonzero(np.isfinite(self.raw.reshape(-1)[self.unknown]))
 
     @property
@@ -125,18 +125,18 @@ class Slope:
         return values
 
     def constant_data(self) -> dict[str, xr.Variable]:
-        """Standardised values and raw standard errors, and which values are unknown.
+        """Standardised values, raw standard errors and positions of unknown values.
 
         Returns
         -------
         dict of str to xarray.Variable
             ``<name>_standardised`` on (model,) language, NaN where missing; its
-            attributes ``mean`` and ``sd`` take it back to raw units: raw = mean + sd x.
+            attributes ``mean`` and ``sd`` convert it to raw units: raw = mean + sd x.
             ``<name>_se`` in raw units where there are errors; ``<name>_cell_index``, the
             flattened position of each unknown value.
         """
         dims = (names.MODEL, names.LANGUAGE) if self.raw.ndim == 2 else (names.LANGUAGE,)
-        found = {
+        data = {
             names.covariate_standardised(self.name): xr.Variable(
                 dims,
                 (self.raw - self.mean) / self.sd,
@@ -144,10 +144,10 @@ class Slope:
             )
         }
         if np.nan_to_num(self.raw_se).any():
-            found[f"{self.name}_se"] = xr.Variable(dims, self.raw_se)
+            data[f"{self.name}_se"] = xr.Variable(dims, self.raw_se)
         if self.n_unknown:
-            found[f"{self.dim}_index"] = xr.Variable((self.dim,), self.unknown)
-        return found
+            data[f"{self.dim}_index"] = xr.Variable((self.dim,), self.unknown)
+        return data
 
 
 def build_slopes(
@@ -165,30 +165,30 @@ def build_slopes(
     spec : ModelSpec
         The model.
     covariates : sequence of Covariate
-        What there is.
+        The covariates that are available.
     coords : mapping of str to tuple of str
         Labels of the factors.
     factor_index : mapping of str to ndarray of int, shape (n_records,)
         Level of every record.
     name : str
-        Of the table, for messages.
+        Name of the table, for messages.
 
     Raises
     ------
     DesignError
-        If a covariate is not there, lacks values, is a constant, or is told apart from
-        nothing because language effects are fixed.
+        If a covariate is missing, lacks values, does not vary, or is confounded with fixed
+        language effects.
     """
     by_name = {covariate.name: covariate for covariate in covariates}
     slopes = []
     for term in spec.covariates:
         if term.name not in by_name:
-            there = f" (there is: {', '.join(by_name)})" if by_name else ""
+            available = f" (available: {', '.join(by_name)})" if by_name else ""
             raise DesignError(
                 f"{name}: the model {spec.name} has the covariate {term.name!r}, which this table "
-                f"does not have{did_you_mean(term.name, by_name)}{there}; give a file with "
-                f"--covariate PATH (covariate= in Python), name it in the card (covariates: "
-                f"{{{term.name}: FILE}}), or take a model without it"
+                f"does not have{did_you_mean(term.name, by_name)}{available}; pass its file as "
+                f"covariate= (--covariate PATH), name it in the card (covariates: "
+                f"{{{term.name}: FILE}}), or choose a model without it"
             )
         slopes.append(_slope(spec, term, by_name[term.name], coords, factor_index, name=name))
     return slopes
@@ -205,34 +205,35 @@ def _slope(
 ) -> Slope:
     if covariate.by == "language" and spec.effects.language == "fixed":
         raise DesignError(
-            f"{name}: fixed language effects leave nothing for {term.name}, which has one value "
-            "per language; make language effects pooled"
+            f"{name}: {term.name} has one value per language and is confounded with fixed language "
+            "effects; make language effects pooled"
         )
     languages, models = coords[names.LANGUAGE], coords[names.MODEL]
     raw, se = covariate.at(languages, models)
     missing = np.argwhere(np.isnan(raw))
-    labels = [_label(at, languages, models) for at in missing]
+    labels = [_label(cell, languages, models) for cell in missing]
     if len(missing) and term.missing == "refuse":
         shown = ", ".join(labels[:8]) + (f" and {len(labels) - 8} more" if len(labels) > 8 else "")
         what = "languages" if raw.ndim == 1 else "pairs of model and language"
         raise DesignError(
             f"{name}: {term.name} has no value for {len(labels)} of {raw.size} {what} ({shown}); "
-            f"add them, or say covariates: [{{name: {term.name}, missing: model}}] in the spec"
+            f"add them, or set covariates: [{{name: {term.name}, missing: model}}] in the spec"
         )
-    there = raw[np.isfinite(raw)]
-    spread = float(there.std(ddof=1)) if len(there) > 1 else 0.0
-    if spread <= _CONSTANT * max(1.0, float(np.abs(there).max(initial=0.0))):
+    present = raw[np.isfinite(raw)]
+    spread = float(present.std(ddof=1)) if len(present) > 1 else 0.0
+    if spread <= _CONSTANT * max(1.0, float(np.abs(present).max(initial=0.0))):
         raise DesignError(
             f"{name}: {term.name} does not vary over the {len(languages)} languages "
-            f"({len(there)} with a value), so it has no slope; leave it out"
+            f"({len(present)} with a value), so its slope cannot be estimated; remove it from the "
+            "spec"
         )
     unknown = np.isnan(raw)
     notes = list(covariate.notes)
     if term.measurement_error:
         if covariate.se is None:
             raise DesignError(
-                f"{name}: {term.name} has no standard errors, so there is no measurement error "
-                "to model; leave measurement_error out"
+                f"{name}: {term.name} has no standard errors, which measurement_error needs; add "
+                "them to its file, or remove measurement_error"
             )
         unknown |= se > 0.0
     elif np.nan_to_num(se).any():
@@ -241,24 +242,24 @@ def _slope(
         )
     if labels:
         notes.append(f"{term.name}: {len(labels)} missing values are modelled as N(0, 1)")
-    places = np.argwhere(unknown)
+    unknown_cells = np.argwhere(unknown)
     return Slope(
         name=term.name,
         by=covariate.by,
         raw=raw,
         raw_se=se,
-        mean=float(there.mean()),
+        mean=float(present.mean()),
         sd=spread,
         index=_record_index(covariate.by, factor_index, len(languages)),
         unknown=np.flatnonzero(unknown).astype(np.int64),
-        labels=tuple(_label(at, languages, models) for at in places),
+        labels=tuple(_label(cell, languages, models) for cell in unknown_cells),
         notes=tuple(notes),
     )
 
 
-def _label(at: Index, languages: Sequence[str], models: Sequence[str]) -> str:
-    language: str = languages[int(at[-1])]
-    return language if len(at) == 1 else names.cell_label(models[int(at[0])], language)
+def _label(cell: Index, languages: Sequence[str], models: Sequence[str]) -> str:
+    language: str = languages[int(cell[-1])]
+    return language if len(cell) == 1 else names.cell_label(models[int(cell[0])], language)
 
 
 def _record_index(by: str, factor_index: Mapping[str, Index], n_languages: int) -> Index:

@@ -1,4 +1,4 @@
-"""Centred or non-centred: how samplers draw the effects of a term."""
+"""Choose the centred or non-centred parametrisation of each term."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from bayeseval.spec import ModelSpec
 __all__ = ["choose_forms"]
 
 
-# Centred where the table itself says that a term's levels differ, non-centred where
-# it does not (see `_spread`). The log ratio keeps a centred term out of the funnel at
-# sd = 0; F tells which form mixes better outside it. Smallest bulk ESS of 4,000 draws,
+# Centred where the data show that a term's levels differ, non-centred otherwise (see
+# `_spread`). The log ratio keeps a centred term out of the funnel at sd = 0; F predicts
+# which form mixes better outside it. Smallest bulk ESS of 4,000 draws,
 # centred against non-centred: MEGA additive (F 12 to 150) 2,064 against 464; MEGA
 # crossed language:task (F 2.3) 1,116 against 1,111; simulated interactions near zero
 # (F 1) 8 against 386. A weak effect of five tasks (F 1.5): 43 divergences against 6.
 _CENTRED_F = 3.0
 _CENTRED_LOG_RATIO = 10.0
 
-# Sweeps of alternating means: main effects of a connected table settle in a few.
+# Sweeps of alternating means: main effects of a connected table converge in a few.
 _SWEEPS = 30
 
 
 def choose_forms(terms: list[Term], spec: ModelSpec, score: Floats) -> list[Term]:
-    """Centred or non-centred, as the spec says or as the table suggests."""
+    """Set each term to centred or non-centred, by the spec or else by the data."""
     forms = {}
-    for name, (f, log_ratio) in _spread(terms, score).items():
-        told = spec.centring.get(name)
+    for name, (f_ratio, log_ratio) in _spread(terms, score).items():
+        requested = spec.centring.get(name)
         forms[name] = (
-            f >= _CENTRED_F and log_ratio >= _CENTRED_LOG_RATIO
-            if told is None
-            else told == "centred"
+            f_ratio >= _CENTRED_F and log_ratio >= _CENTRED_LOG_RATIO
+            if requested is None
+            else requested == "centred"
         )
     return [replace(term, centred=forms[term.name]) for term in terms]
 
 
 def _spread(terms: list[Term], score: Floats) -> dict[str, tuple[float, float]]:
-    """How clearly the levels of each term differ.
+    """Measure how clearly the levels of each term differ.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def _spread(terms: list[Term], score: Floats) -> dict[str, tuple[float, float]]:
                 effects[term.name] = _means(term.index, rest, term.n_levels)
                 rest = rest - effects[term.name][term.index]
 
-    found = {}
+    statistics = {}
     for term in terms:
         values = rest + effects[term.name][term.index] if term.name in effects else rest
         means = _means(term.index, values, term.n_levels)
@@ -71,16 +71,20 @@ def _spread(terms: list[Term], score: Floats) -> dict[str, tuple[float, float]]:
             level = np.zeros(len(sizes), dtype=np.int64)
             level[units] = term.index
             free = len(sizes) - term.n_levels
-            away = _means(units, values, len(sizes)) - means[level]
-            variance = float((away**2).sum()) / free if free > 0 else np.inf
+            deviations = _means(units, values, len(sizes)) - means[level]
+            variance = float((deviations**2).sum()) / free if free > 0 else np.inf
             shares = np.bincount(level, (sizes / counts[level]) ** 2, minlength=term.n_levels)
             error += variance * float(shares.mean())
         spread = float(means.var(ddof=1))
-        # Without any noise the table says most clearly that the levels differ.
-        f = spread / error if error > 0.0 else 1.0 / np.finfo(np.float64).eps
-        log_ratio = (term.n_levels - 1) / 2 * (f - 1.0 - float(np.log(f))) if f > 1.0 else 0.0
-        found[term.name] = (f, log_ratio)
-    return found
+        # Without noise any difference between levels is certain.
+        f_ratio = spread / error if error > 0.0 else 1.0 / np.finfo(np.float64).eps
+        log_ratio = (
+            (term.n_levels - 1) / 2 * (f_ratio - 1.0 - float(np.log(f_ratio)))
+            if f_ratio > 1.0
+            else 0.0
+        )
+        statistics[term.name] = (f_ratio, log_ratio)
+    return statistics
 
 
 def _means(index: Index, values: Floats, n_levels: int) -> Floats:

@@ -1,4 +1,4 @@
-"""What a table cannot identify is refused, with the levels that are to blame."""
+"""Refuse models that a table cannot identify, naming the levels responsible."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bayeseval.records import Records, connected_components
 __all__ = ["check_interactions", "check_main_effects"]
 
 
-# Labels of one line of advice; more are told by their number.
+# Most labels that a message lists; more are counted.
 _MOST_LISTED = 100
 # Groups of levels that a message names.
 _MOST_GROUPS = 3
@@ -27,7 +27,7 @@ _MOST_GROUPS = 3
 def check_main_effects(
     records: Records, factor_index: Mapping[str, Index], sizes: Mapping[str, int]
 ) -> None:
-    """Refuse a design in which main effects cannot be told apart."""
+    """Refuse a design in which main effects are confounded."""
     components = connected_components(records)
     if len(components) > 1:
         parts = "; ".join(
@@ -37,24 +37,24 @@ def check_main_effects(
             for component in components[:2]
         )
         raise DesignError(
-            f"{records.name}: the table falls into {len(components)} parts with nothing in common, "
+            f"{records.name}: the table falls into {len(components)} unconnected parts, "
             f"so levels of different parts cannot be compared ({parts}); add records that link them"
-            f"{_leaving_out(records)}"
+            f"{_advice_to_drop(records)}"
         )
     free: list[names.Factor] = [factor for factor in names.FACTORS if sizes[factor] > 1]
     index = {factor: factor_index[factor] for factor in free}
     if _are_identified(index, sizes):
         return
-    told = [text for pair in _pairs(free) if (text := _always_together(records, pair))]
-    linking = ", so that every group shares a level with another" if told else ""
-    if not told:
-        moved = _moving_together(index, sizes)
-        levels = {f: [records.coords[f][i] for i in levels] for f, levels in moved.items()}
+    confounded = [text for pair in _pairs(free) if (text := _describe_unlinked(records, pair))]
+    linking = ", so that every group shares a level with another" if confounded else ""
+    if not confounded:
+        null_levels = _levels_moving_together(index, sizes)
+        levels = {f: [records.coords[f][i] for i in levels] for f, levels in null_levels.items()}
         together = " and ".join(f"{f} {_first_few(labels)}" for f, labels in levels.items())
-        told = [f"{together} always occur together"]
+        confounded = [f"{together} always occur together"]
     raise DesignError(
-        f"{records.name}: {'; '.join(told)}, so their effects cannot be told apart; add records"
-        f" that cross them{linking}{_leaving_out(records)}"
+        f"{records.name}: {'; '.join(confounded)}, so their effects are confounded; add records"
+        f" that cross them{linking}{_advice_to_drop(records)}"
     )
 
 
@@ -62,11 +62,12 @@ def _pairs(factors: Sequence[names.Factor]) -> list[tuple[names.Factor, names.Fa
     return list(combinations(factors, 2))
 
 
-def _always_together(records: Records, pair: tuple[names.Factor, names.Factor]) -> str:
-    """Groups of levels of two factors without a record between groups; empty for one group.
+def _describe_unlinked(records: Records, pair: tuple[names.Factor, names.Factor]) -> str:
+    """Describe groups of levels of two factors that no record links; empty for one group.
 
-    What all first levels of a group gain, its second levels can lose, so every group but one
-    has a difference that the table does not show. All but the largest are told of.
+    Within a group, a constant can be moved from the effects of one factor to those of the
+    other, so every group but one has a contrast that is not identified. All but the largest
+    group are described.
     """
     codes = {factor: records.codes(factor) for factor in pair}
     group = _linked(codes, pair)
@@ -74,20 +75,20 @@ def _always_together(records: Records, pair: tuple[names.Factor, names.Factor]) 
     others = np.argsort(-sizes, kind="stable")[1:]
     if not others.size:
         return ""
-    shown = [
-        " and ".join(
-            f"{f} {_first_few([records.coords[f][i] for i in np.unique(codes[f][group == one])])}"
-            for f in pair
-        )
-        for one in map(int, others[:_MOST_GROUPS])
-    ]
+
+    def described(one: int) -> str:
+        levels = {f: np.unique(codes[f][group == one]) for f in pair}
+        labels = {f: [records.coords[f][i] for i in levels[f]] for f in pair}
+        return " and ".join(f"{f} {_first_few(labels[f])}" for f in pair)
+
+    shown = [described(int(one)) for one in others[:_MOST_GROUPS]]
     more = len(others) - len(shown)
     tail = f" and {counted(more, 'more group')} of a {pair[0]} and a {pair[1]}" if more else ""
     return f"{', '.join(shown)}{tail} always occur together"
 
 
 def _linked(codes: Mapping[names.Factor, Index], factors: Sequence[names.Factor]) -> Index:
-    """Group of every record: levels of these factors that records link are in one group."""
+    """Group of every record; records that share a level of these factors are in one group."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components as components
 
@@ -102,25 +103,25 @@ def _linked(codes: Mapping[names.Factor, Index], factors: Sequence[names.Factor]
     return np.unique(member[nodes[0]], return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
-def _levels_by(group: Index, level: Index) -> Index:
+def _levels_per_group(group: Index, level: Index) -> Index:
     """Number of levels in each group."""
     n_levels = int(level.max()) + 1
     return np.bincount(np.unique(group * n_levels + level) // n_levels)
 
 
-def _leaving_out(records: Records) -> str:
-    """What to leave out so that the rest can be fitted, as a piece of advice."""
+def _advice_to_drop(records: Records) -> str:
+    """Advice on the levels to drop so that the rest can be fitted."""
     codes = {factor: records.codes(factor) for factor in names.FACTORS}
     everything = np.ones(len(records), dtype=np.bool_)
     kept = _identified_rows(codes, records.scores, everything)
     if kept is not None:
-        said = f"'drop: {{{', '.join(_drops(records, codes, kept))}}}'"
+        entry = f"'drop: {{{', '.join(_drop_entries(records, codes, kept))}}}'"
         return (
-            f", or fit the largest part that is linked ({said} in a YAML file given with --mapping"
-            f" keeps {kept.sum():,} of {len(kept):,} records)"
+            f", or fit the largest part that is linked ({entry} in a YAML file passed as"
+            f" mapping_file (--mapping) keeps {kept.sum():,} of {len(kept):,} records)"
         )
     text = (
-        "; leaving levels out does not help, because no part with two models and two languages"
+        "; dropping levels does not help, because no part with two models and two languages"
         " could be fitted"
     )
     tasks_of = np.unique(np.stack([codes[names.LANGUAGE], codes[names.TASK]]), axis=1)
@@ -129,30 +130,30 @@ def _leaving_out(records: Records) -> str:
         one_task = {**codes, names.TASK: np.zeros_like(codes[names.TASK])}
         rest = _identified_rows(one_task, records.scores, everything)
         if rest is not None and rest.all():
-            text += (
-                "; if the tasks are one test under several names, give them one name in the table"
-            )
+            text += "; if the tasks are the same test under several names, give them one name"
     return text
 
 
-def _drops(records: Records, codes: Mapping[names.Factor, Index], kept: Bools) -> list[str]:
-    """Entries of ``drop:`` that leave these records: of one factor where that is enough."""
-    gone = {
+def _drop_entries(records: Records, codes: Mapping[names.Factor, Index], kept: Bools) -> list[str]:
+    """Entries of ``drop:`` that keep exactly these records, of as few factors as possible."""
+    dropped = {
         factor: np.setdiff1d(np.unique(codes[factor]), codes[factor][kept])
         for factor in names.FACTORS
     }
-    ways = [way for n in (1, 2, 3) for way in combinations(names.FACTORS, n)]
+    candidates = [factors for n in (1, 2, 3) for factors in combinations(names.FACTORS, n)]
 
-    def leaves_the_rest(way: Sequence[names.Factor]) -> bool:
-        left_out = np.any([np.isin(codes[f], gone[f]) for f in way], axis=0)
+    def leaves_the_rest(factors: Sequence[names.Factor]) -> bool:
+        left_out = np.any([np.isin(codes[f], dropped[f]) for f in factors], axis=0)
         return bool((left_out == ~kept).all())
 
-    enough = [way for way in ways if leaves_the_rest(way)]
-    # All three always are: a record was left out for one of its levels.
-    chosen = min(enough, key=lambda way: (len(way), sum(len(gone[f]) for f in way)))
+    sufficient = [factors for factors in candidates if leaves_the_rest(factors)]
+    # All three factors always suffice: a record was dropped for one of its levels.
+    chosen = min(
+        sufficient, key=lambda factors: (len(factors), sum(len(dropped[f]) for f in factors))
+    )
     entries = []
     for factor in chosen:
-        labels = [records.coords[factor][i] for i in gone[factor]]
+        labels = [records.coords[factor][i] for i in dropped[factor]]
         if len(labels) <= _MOST_LISTED:
             # Every text in double quotes is the same in JSON and in YAML.
             listed = ", ".join(json.dumps(label, ensure_ascii=False) for label in labels)
@@ -165,22 +166,22 @@ def _drops(records: Records, codes: Mapping[names.Factor, Index], kept: Bools) -
 def _identified_rows(
     codes: Mapping[names.Factor, Index], scores: Floats, rows: Bools
 ) -> Bools | None:
-    """Records of the largest parts whose main effects can be told apart; None without any.
+    """Records of the largest part whose main effects are identified; None without one.
 
-    Parts that share nothing, or no pair of two factors, are looked at largest first. Each
-    has to have two models, two languages and scores that vary.
+    Parts that are not connected, through all factors or through two, are tried largest
+    first. A part needs two models, two languages and scores that vary.
     """
-    few = any(len(np.unique(codes[f][rows])) < 2 for f in (names.MODEL, names.LANGUAGE))
-    if few or np.ptp(scores[rows]) == 0.0:
+    too_few = any(len(np.unique(codes[f][rows])) < 2 for f in (names.MODEL, names.LANGUAGE))
+    if too_few or np.ptp(scores[rows]) == 0.0:
         return None
     index: dict[names.Factor, Index] = {}
     for factor in names.FACTORS:
         index[factor] = np.unique(codes[factor][rows], return_inverse=True)[1].reshape(-1)
-    at = np.flatnonzero(rows)
+    positions = np.flatnonzero(rows)
 
     def only(chosen: Bools) -> Bools:
         part = np.zeros_like(rows)
-        part[at[chosen]] = True
+        part[positions[chosen]] = True
         return part
 
     free = [factor for factor in names.FACTORS if index[factor].max() > 0]
@@ -189,30 +190,34 @@ def _identified_rows(
         sizes = np.bincount(group)
         if len(sizes) < 2:
             continue
-        least = np.minimum(*(_levels_by(group, index[f]) for f in (names.MODEL, names.LANGUAGE)))
+        least = np.minimum(
+            *(_levels_per_group(group, index[f]) for f in (names.MODEL, names.LANGUAGE))
+        )
         order = np.argsort(-sizes, kind="stable")
-        for one in order[least[order] > 1]:
-            found = _identified_rows(codes, scores, only(group == one))
-            if found is not None:
-                return found
+        for member in order[least[order] > 1]:
+            identified = _identified_rows(codes, scores, only(group == member))
+            if identified is not None:
+                return identified
         return None
     number: dict[str, int] = {factor: int(index[factor].max()) + 1 for factor in free}
     index = {factor: index[factor] for factor in free}
     if _are_identified(index, number):
         return rows
-    moved = _moving_together(index, number)
-    for factor in sorted(moved, key=lambda f: len(moved[f])):
-        found = _identified_rows(codes, scores, only(~np.isin(index[factor], moved[factor])))
-        if found is not None:
-            return found
+    null_levels = _levels_moving_together(index, number)
+    for factor in sorted(null_levels, key=lambda f: len(null_levels[f])):
+        identified = _identified_rows(
+            codes, scores, only(~np.isin(index[factor], null_levels[factor]))
+        )
+        if identified is not None:
+            return identified
     return None
 
 
 def _are_identified(index: Mapping[names.Factor, Index], sizes: Mapping[str, int]) -> bool:
-    """Whether the effects of all factors can be told apart.
+    """Whether the effects of all factors are identified.
 
-    The block of the factor with the most levels is diagonal and goes first, so that
-    thousands of models cost no more than the other factors do.
+    The block of the factor with the most levels is diagonal and is eliminated first, so
+    that the cost depends on the other factors only.
     """
     if len(index) < 2:
         return True
@@ -230,7 +235,7 @@ def _are_identified(index: Mapping[names.Factor, Index], sizes: Mapping[str, int
     counts = np.bincount(index[largest], minlength=sizes[largest])
     values = np.linalg.eigvalsh(within - (between / counts) @ between.T)
     tolerance = within.max() * len(values) * np.finfo(np.float64).eps
-    # One direction per factor is always empty: a constant moved to another factor.
+    # One direction per factor is never identified: a constant moved to another factor.
     return int((values > tolerance).sum()) >= len(values) - len(rest)
 
 
@@ -255,17 +260,17 @@ def _cross_products(indices: list[Index], sizes: list[int]) -> Floats:
     return cross
 
 
-def _moving_together(
+def _levels_moving_together(
     index: Mapping[names.Factor, Index], sizes: Mapping[str, int]
 ) -> dict[names.Factor, list[int]]:
-    """Levels that move together in a direction the data cannot see, by factor."""
+    """Levels that move together in a direction that the data do not identify, by factor."""
     free = list(index)
     cross = _cross_products([index[f] for f in free], [sizes[f] for f in free])
     values, vectors = np.linalg.eigh(cross)
     tolerance = values[-1] * len(values) * np.finfo(np.float64).eps
     null = vectors[:, values <= tolerance]
     starts = np.concatenate([[1], 1 + np.cumsum([sizes[f] for f in free])])
-    # Take out the harmless directions (one constant per factor) first.
+    # First remove the directions that never matter (one constant per factor).
     centred = null.copy()
     centred[0] = 0.0
     for factor, start in zip(free, starts, strict=False):
@@ -273,56 +278,56 @@ def _moving_together(
         centred[block] -= centred[block].mean(axis=0)
     _, _, rotation = np.linalg.svd(centred, full_matrices=False)
     direction = centred @ rotation[0]
-    moved: dict[names.Factor, list[int]] = {}
+    by_factor: dict[names.Factor, list[int]] = {}
     sign = 0.0
     for factor, start in zip(free, starts, strict=False):
         block = direction[start : start + sizes[factor]]
         if np.abs(block).max() < 1e-6 * np.abs(direction).max():
             continue
-        # What one factor's levels gain the other's lose: take the opposite side.
+        # Where the levels of one factor gain, those of the other lose: take the opposite side.
         sign = -sign if sign else float(np.sign(block[np.abs(block).argmax()]))
         side = sign * block
-        moved[factor] = np.flatnonzero(side > 0.5 * side.max()).tolist()
-    return moved
+        by_factor[factor] = np.flatnonzero(side > 0.5 * side.max()).tolist()
+    return by_factor
 
 
 def check_interactions(
     records: Records, terms: list[Term], *, noise_is_known: bool = False
 ) -> list[str]:
-    """Refuse an interaction that is the residual, or another term, under a new name."""
+    """Refuse an interaction that is confounded with the residual or another term."""
     notes = []
     for term in terms:
         if len(term.factors) == 1:
             continue
         counts = np.bincount(term.index, minlength=term.n_levels)
         if names.DATASET in term.factors:
-            # Records of one cell that are of one task are no second metric.
+            # Several records of one cell and one task are not several metrics.
             task = next(other for other in terms if other.name == names.TASK)
             with_task = np.unique(term.index * task.n_levels + task.index) // task.n_levels
             counts = np.bincount(with_task, minlength=term.n_levels)
         if counts.max() < 2 and not noise_is_known:
-            rest = [factor for factor in names.FACTORS if factor not in term.factors]
-            unit = rest[0] if rest else "record"
+            others = [factor for factor in names.FACTORS if factor not in term.factors]
+            unit = others[0] if others else "record"
             raise DesignError(
                 f"{records.name}: {term.name} has one {unit} in each of its {term.n_levels} cells, "
-                "so it cannot be told apart from the residual; leave it out, or add replication"
+                "so it is confounded with the residual; remove it, or add replication"
             )
         for other in terms:
             if set(other.factors) < set(term.factors) and other.n_levels == term.n_levels:
                 raise DesignError(
                     f"{records.name}: {term.name} has as many cells as {other.name} has levels, so "
-                    "the two cannot be told apart; leave one out"
+                    "the two are confounded; remove one"
                 )
         single = int((counts == 1).sum())
         if names.DATASET in term.factors:
             notes.append(
                 f"{term.name}: {term.n_levels - single} of {term.n_levels} cells have two tasks "
-                f"or more, and {names.sd_name(term.name)} rests on these"
+                f"or more; {names.sd_name(term.name)} is estimated from these"
             )
         elif single > term.n_levels / 2 and not noise_is_known:
             notes.append(
-                f"{term.name}: {single} of {term.n_levels} cells have a single record, so "
-                f"{names.sd_name(term.name)} rests on the others"
+                f"{term.name}: {single} of {term.n_levels} cells have a single record; "
+                f"{names.sd_name(term.name)} is estimated from the others"
             )
     return notes
 

@@ -1,9 +1,9 @@
-"""What the scores are to a model: their likelihoods, bounds, counts and link.
+"""Scores as a model needs them: likelihoods, bounds, counts and link.
 
-One link serves a whole fit. With likelihoods of the scores themselves it is the identity,
-and expected scores are the linear predictor. As soon as one task has another likelihood it
-is the logit for all tasks: with p = expit(eta) and a chance level c (a share of the range,
-0 where none is modelled) a score's expectation, under normal logits its median, is
+A fit has one link. With likelihoods of the scores themselves it is the identity, and
+expected scores are the linear predictor. As soon as one task has another likelihood it is
+the logit for all tasks: with p = expit(eta) and a chance level c (a share of the range, 0
+where none is modelled) the expectation of a score, or its median under normal logits, is
 
     lower + (upper - lower) (c + (1 - c) p).
 """
@@ -46,31 +46,31 @@ class Outcome:
     ----------
     families : tuple of str
         Likelihoods that occur, in canonical order.
-    of_task : tuple of str
+    task_likelihoods : tuple of str
         Likelihood of each task.
     family : ndarray of int, shape (n_records,)
         Position of each record's likelihood in `families`.
     lower, upper : ndarray of float, shape (n_tasks,)
         Bounds of the scores; NaN where they are not needed.
     chance : ndarray of float, shape (n_tasks,), or None
-        Floor of expected scores as a share of the range; None when there is none.
+        Chance level as a share of the range; None when none is modelled.
     n, k : ndarray of float, shape (n_records,), or None
-        Items and correct ones; NaN for records that are no counts.
+        Numbers of items and of correct items; NaN for records that are not counts.
     share : ndarray of float, shape (n_records,)
-        Score as a share of the range, for likelihoods of it or of its logit moved off the
-        bounds. The score itself under the identity link.
+        Score as a share of the range; for likelihoods of the share or its logit, moved
+        away from the bounds. The score itself under the identity link.
     linear : ndarray of float, shape (n_records,)
-        The score as the linear predictor would have it: empirical logits, or the score
-        itself. Priors, starting points and forms are chosen by it.
+        Score on the scale of the linear predictor: empirical logits, or the score itself.
+        Determines scales of priors, starting points and parametrisations.
     log_units : ndarray of float, shape (n_records,)
-        What makes a log density of the modelled quantity (share, logit of it, count) one
-        of the score, in score units.
+        Log Jacobian that turns the log density of the modelled quantity (share, its logit,
+        or a count) into one of the score.
     notes : tuple of str
-        What was done to scores.
+        Changes made to scores.
     """
 
     families: tuple[names.Likelihood, ...]
-    of_task: tuple[names.Likelihood, ...]
+    task_likelihoods: tuple[names.Likelihood, ...]
     family: Index
     lower: Floats
     upper: Floats
@@ -89,7 +89,7 @@ class Outcome:
 
     @property
     def kernel(self) -> Kernel | None:
-        """How `linear` scatters around the linear predictor, where there is a closed form."""
+        """Distribution of `linear` around the linear predictor, if effects integrate out."""
         alone = len(self.families) == 1 and self.chance is None
         return FAMILIES[self.families[0]].kernel if alone else None
 
@@ -100,7 +100,7 @@ class Outcome:
 
     @property
     def has_normal_scores(self) -> bool:
-        """Whether the scores themselves are normal, so that further errors add to them."""
+        """Whether the scores themselves are normal, so that errors add in quadrature."""
         return self.link == "identity" and self.is_gaussian
 
     @property
@@ -121,27 +121,27 @@ class Outcome:
         return np.concatenate([np.zeros(0, dtype=np.int64), *rows])
 
     def take(self, rows: Index) -> Outcome:
-        """The same of some records only."""
+        """The outcome of these records only."""
 
-        def some(values: Floats | None) -> Floats | None:
+        def at_rows(values: Floats | None) -> Floats | None:
             return None if values is None else values[rows]
 
         return replace(
             self,
             family=self.family[rows],
-            n=some(self.n),
-            k=some(self.k),
+            n=at_rows(self.n),
+            k=at_rows(self.k),
             share=self.share[rows],
             linear=self.linear[rows],
             log_units=self.log_units[rows],
         )
 
     def constant_data(self) -> dict[str, tuple[str, npt.NDArray[Any]]]:
-        """What restoring the fit takes, beside the scores; nothing for plain scores."""
+        """Variables from which the outcome is restored; empty under one identity link."""
         if self.link == "identity" and len(self.families) == 1:
             return {}
         data: dict[str, tuple[str, npt.NDArray[Any]]] = {
-            "likelihood": (names.TASK, np.array(self.of_task, dtype=str)),
+            "likelihood": (names.TASK, np.array(self.task_likelihoods, dtype=str)),
             "score_lower": (names.TASK, self.lower),
             "score_upper": (names.TASK, self.upper),
         }
@@ -164,29 +164,30 @@ def task_families(spec: ModelSpec, tasks: Sequence[str], name: str) -> tuple[nam
         for task in spec.likelihood:
             if task not in (*tasks, "default"):
                 raise DesignError(
-                    f"{name}: likelihood names the task {task!r}, which the table does not have"
+                    f"{name}: likelihood: the table has no task {task!r}"
                     f"{did_you_mean(task, tasks)} (tasks: {', '.join(tasks)})"
                 )
-    found = []
+    families = []
     for task in tasks:
         family = spec.family(task)
         if family is None:
             raise DesignError(
-                f"{name}: the spec has no likelihood for the task {task!r}; name it, or give "
-                "default"
+                f"{name}: the spec has no likelihood for the task {task!r}; add it, or add default"
             )
-        found.append(family)
-    return tuple(found)
+        families.append(family)
+    return tuple(families)
 
 
-def identity_outcome(score: Floats, task: Index, of_task: tuple[names.Likelihood, ...]) -> Outcome:
-    """Scores that are modelled as they are."""
-    families = _present(of_task)
-    unknown = np.full(len(of_task), np.nan)
+def identity_outcome(
+    score: Floats, task: Index, task_likelihoods: tuple[names.Likelihood, ...]
+) -> Outcome:
+    """Build the outcome of scores under an identity link."""
+    families = _in_canonical_order(task_likelihoods)
+    unknown = np.full(len(task_likelihoods), np.nan)
     return Outcome(
         families=families,
-        of_task=of_task,
-        family=_positions(families, of_task)[task],
+        task_likelihoods=task_likelihoods,
+        family=_positions(families, task_likelihoods)[task],
         lower=unknown,
         upper=unknown,
         chance=None,
@@ -205,7 +206,7 @@ def build_outcome(
     score: Floats,
     task: Index,
     tasks: Sequence[str],
-    of_task: tuple[names.Likelihood, ...],
+    task_likelihoods: tuple[names.Likelihood, ...],
     bounds: tuple[Floats, Floats],
     chance: Floats | None,
     n: Floats | None,
@@ -213,59 +214,43 @@ def build_outcome(
     name: str,
     where: Callable[[int], str] = "record {}".format,
 ) -> Outcome:
-    """Scores on a logit link.
+    """Build the outcome of scores under a logit link.
 
     Parameters
     ----------
     spec : ModelSpec
-        For ``chance`` and ``edge``.
+        The model; gives ``chance`` and ``edge``.
     score : ndarray, shape (n_records,)
         In score units.
     task : ndarray of int, shape (n_records,)
         Task of each record.
     tasks : sequence of str
         Labels of the tasks.
-    of_task : tuple of str
+    task_likelihoods : tuple of str
         Likelihood of each task.
     bounds : pair of ndarray, shape (n_tasks,)
         Lower and upper bounds; NaN where unknown.
     chance : ndarray, shape (n_tasks,), or None
         Chance level in score units; NaN where unknown.
     n, k : ndarray, shape (n_records,), or None
-        Items and correct ones; NaN where unknown.
+        Numbers of items and of correct items; NaN where unknown.
     name : str
-        Of the table, for messages.
+        Name of the table, for messages.
     where : callable
-        Place of a record, for messages.
+        Description of a record, for messages.
 
     Raises
     ------
     DesignError
-        If bounds, numbers of items or chance levels are missing, or a score is no count.
+        If bounds, numbers of items or chance levels are missing, or a score is not a count.
     """
-    families = _present(of_task)
+    families = _in_canonical_order(task_likelihoods)
     if link(families) == "identity":
-        return identity_outcome(score, task, of_task)
+        return identity_outcome(score, task, task_likelihoods)
     lower, upper = bounds
-    open_ended = ~(np.isfinite(lower) & np.isfinite(upper))
-    for i, label in enumerate(tasks):
-        if open_ended[i]:
-            raise DesignError(
-                f"{name}: the bounds of the scores of task {label!r} are not known, which the "
-                f"likelihood {of_task[i]} (logit link) needs; declare the lowest and the highest "
-                f"score that is possible, for instance with '{_units(score[open_ended[task]])}', "
-                "in a YAML file given with --mapping (units=(lower, upper) in Python)"
-            )
     span = upper - lower
-    share = (score - lower[task]) / span[task]
-    outside = np.flatnonzero((share < 0.0) | (share > 1.0))
-    if outside.size:
-        i = int(outside[0])
-        raise DesignError(
-            f"{name}: {where(i)}: the score {score[i]:g} is outside its bounds "
-            f"{lower[task[i]]:g} to {upper[task[i]]:g}"
-        )
-    family = _positions(families, of_task)[task]
+    share = _shares(score, task, tasks, task_likelihoods, bounds, name, where)
+    family = _positions(families, task_likelihoods)[task]
     quantity = np.array([FAMILIES[name].quantity for name in families])[family]
     is_count = quantity == "count"
     counts = (
@@ -278,26 +263,19 @@ def build_outcome(
     moved = int((inside != share).sum())
     if moved:
         notes.append(
-            f"{moved} of {int(bounded.sum())} scores nearer than {100 * spec.edge:g} % of the "
-            "range to a bound count as that far from it (edge)"
+            f"{moved} of {int(bounded.sum())} scores closer to a bound than {100 * spec.edge:g} % "
+            "of the range were moved to this distance (edge)"
         )
     smooth = (
         inside
         if counts is None
         else np.where(is_count, (counts[1] + 0.5) / (counts[0] + 1.0), inside)
     )
-    own = smooth if floor is None else (smooth - floor[task]) / (1.0 - floor[task])
-    linear = logit(np.clip(own, spec.edge, 1.0 - spec.edge))
-
-    log_units = np.zeros(len(score))
-    log_units[bounded] = -np.log(span[task[bounded]])
-    logits = quantity == "logit"
-    log_units[logits] -= np.log(inside[logits]) + np.log1p(-inside[logits])
-    if counts is not None:
-        log_units[is_count] = np.log(counts[0][is_count] / span[task[is_count]])
+    above_chance = smooth if floor is None else (smooth - floor[task]) / (1.0 - floor[task])
+    linear = logit(np.clip(above_chance, spec.edge, 1.0 - spec.edge))
     return Outcome(
         families=families,
-        of_task=of_task,
+        task_likelihoods=task_likelihoods,
         family=family,
         lower=lower,
         upper=upper,
@@ -306,23 +284,74 @@ def build_outcome(
         k=None if counts is None else counts[1],
         share=inside,
         linear=linear,
-        log_units=log_units,
+        log_units=_log_units(inside, quantity, span[task], counts),
         notes=tuple(notes),
     )
 
 
-def _present(of_task: Sequence[names.Likelihood]) -> tuple[names.Likelihood, ...]:
-    return tuple(family for family in names.LIKELIHOODS if family in of_task)
+def _shares(
+    score: Floats,
+    task: Index,
+    tasks: Sequence[str],
+    task_likelihoods: Sequence[str],
+    bounds: tuple[Floats, Floats],
+    name: str,
+    where: Callable[[int], str],
+) -> Floats:
+    """Scores as shares of the range; refuse unknown bounds and scores outside them."""
+    lower, upper = bounds
+    open_ended = ~(np.isfinite(lower) & np.isfinite(upper))
+    for i, label in enumerate(tasks):
+        if open_ended[i]:
+            raise DesignError(
+                f"{name}: the bounds of the scores of task {label!r} are not known, which the "
+                f"likelihood {task_likelihoods[i]} (logit link) needs; declare the lowest and the "
+                "highest possible score with units=(lower, upper), or in a YAML file passed as "
+                f"mapping_file (--mapping), for example '{_units(score[open_ended[task]])}'"
+            )
+    share = (score - lower[task]) / (upper - lower)[task]
+    outside = np.flatnonzero((share < 0.0) | (share > 1.0))
+    if outside.size:
+        i = int(outside[0])
+        raise DesignError(
+            f"{name}: {where(i)}: the score {score[i]:g} is outside its bounds "
+            f"{lower[task[i]]:g} to {upper[task[i]]:g}"
+        )
+    return np.asarray(share)
 
 
-def _positions(families: Sequence[str], of_task: Sequence[str]) -> Index:
-    return np.array([list(families).index(family) for family in of_task], dtype=np.int64)
+def _log_units(
+    share: Floats,
+    quantity: npt.NDArray[np.str_],
+    span: Floats,
+    counts: tuple[Floats, Floats] | None,
+) -> Floats:
+    """Log Jacobian from the modelled quantity of every record to its score."""
+    values = np.zeros(len(share))
+    bounded = np.isin(quantity, ("logit", "share"))
+    values[bounded] = -np.log(span[bounded])
+    logits = quantity == "logit"
+    values[logits] -= np.log(share[logits]) + np.log1p(-share[logits])
+    if counts is not None:
+        is_count = quantity == "count"
+        values[is_count] = np.log(counts[0][is_count] / span[is_count])
+    return values
+
+
+def _in_canonical_order(
+    task_likelihoods: Sequence[names.Likelihood],
+) -> tuple[names.Likelihood, ...]:
+    return tuple(family for family in names.LIKELIHOODS if family in task_likelihoods)
+
+
+def _positions(families: Sequence[str], task_likelihoods: Sequence[str]) -> Index:
+    return np.array([list(families).index(family) for family in task_likelihoods], dtype=np.int64)
 
 
 def _units(scores: Floats) -> str:
-    """The line of a mapping file that declares a common range around the scores."""
+    """The line of a mapping file that declares a common range for the scores."""
     lowest, highest = float(scores.min(initial=0.0)), float(scores.max(initial=0.0))
-    # 1 and 100 are the usual bounds; beyond them a round number.
+    # 1 and 100 are the usual upper bounds; above them a round number.
     upper = next((top for top in (1.0, 100.0) if highest <= top), _round_up(highest))
     if lowest < 0.0:
         # -0.4 to 0.7 is a correlation's range, -3 to 50 one of percentages.
@@ -347,14 +376,14 @@ def _floors(
     tasks: Sequence[str],
     name: str,
 ) -> tuple[Floats | None, list[str]]:
-    """Chance levels as shares of the range, and what to say of tasks without."""
+    """Chance levels as shares of the range, and a note on tasks without one."""
     if not spec.chance:
         return None, []
     known = np.zeros(len(tasks), dtype=bool) if chance is None else np.isfinite(chance)
     if chance is None or not known.any():
         raise DesignError(
-            f"{name}: the spec asks for chance levels (chance: true) and the table has none; add a "
-            "column chance in score units, or leave chance out of the spec"
+            f"{name}: the spec has chance: true, and the table has no chance levels; add a column "
+            "chance in score units, or remove chance from the spec"
         )
     share = np.where(known, (np.where(known, chance, 0.0) - lower) / span, 0.0)
     for i in map(int, np.flatnonzero((share < 0.0) | (share >= 1.0))):
@@ -362,8 +391,9 @@ def _floors(
             f"{name}: the chance level {chance[i]:g} of task {tasks[i]!r} is not inside its "
             f"bounds, {lower[i]:g} to {lower[i] + span[i]:g}"
         )
-    without = [label for label, there in zip(tasks, known, strict=True) if not there]
-    return share, [f"no chance level, so no floor: {', '.join(without)}"] if without else []
+    without = [label for label, is_known in zip(tasks, known, strict=True) if not is_known]
+    note = f"no chance level, so expected scores go down to the lower bound: {', '.join(without)}"
+    return share, [note] if without else []
 
 
 def _counts(
@@ -377,36 +407,36 @@ def _counts(
     name: str,
     where: Callable[[int], str],
 ) -> tuple[Floats, Floats]:
-    """Items and correct ones of every count record; NaN elsewhere."""
+    """Numbers of items and of correct items of every count record; NaN elsewhere."""
     items = np.full(len(share), np.nan) if n is None else np.where(is_count, n, np.nan)
     missing = np.flatnonzero(is_count & ~(items >= 1.0))
     if missing.size:
         i = int(missing[0])
         raise DesignError(
-            f"{name}: {where(i)}: counts need the number of items, a column n; "
-            f"{len(missing)} records have none; take "
+            f"{name}: {where(i)}: likelihoods of counts need the number of items, a column n; "
+            f"{len(missing)} records have none; add it, or use "
             f"{any_of((*of_quantity('share'), *of_quantity('logit')))} where it is not known"
         )
     given = np.full(len(share), np.nan) if k is None else np.where(is_count, k, np.nan)
     exact = share * items
-    whole = np.where(np.isfinite(given), given, np.round(exact))
+    correct = np.where(np.isfinite(given), given, np.round(exact))
     # A printed score is right to half a unit of its last decimal.
     half = np.array([half_unit(score[(task == t) & is_count]) for t in range(len(span))])
     allowed = np.maximum(items * (half / span)[task] * 1.001, 1e-3)
-    off = np.flatnonzero(is_count & (np.abs(whole - exact) > allowed))
-    if off.size:
-        i = int(off[0])
-        said = f"k = {given[i]:g}" if np.isfinite(given[i]) else "a whole number of correct items"
+    mismatched = np.flatnonzero(is_count & (np.abs(correct - exact) > allowed))
+    if mismatched.size:
+        i = int(mismatched[0])
+        wanted = f"k = {given[i]:g}" if np.isfinite(given[i]) else "a whole number of correct items"
         raise DesignError(
             f"{name}: {where(i)}: the score {score[i]:g} is {exact[i]:.2f} of {items[i]:g} items, "
-            f"not {said}; counts are for scores that are shares of correct items, "
-            f"{any_of(of_quantity('share'))} for others"
+            f"not {wanted}; likelihoods of counts need scores that are shares of correct items; "
+            f"use {any_of(of_quantity('share'))} for other scores"
         )
-    return items, np.where(is_count, whole, np.nan)
+    return items, np.where(is_count, correct, np.nan)
 
 
 def half_unit(score: Floats) -> float:
-    """Half a unit of the last decimal that scores are printed with; 0 when they are exact."""
+    """Half a unit of the last decimal that scores are printed with; 0 if they are not rounded."""
     for decimals in range(_MOST_DECIMALS):
         if np.abs(score - np.round(score, decimals)).max(initial=0.0) < 1e-9:
             return float(0.5 * 10.0**-decimals)
@@ -414,12 +444,12 @@ def half_unit(score: Floats) -> float:
 
 
 def largest_rounding(outcome: Outcome, score: Floats, task: Index) -> Floats:
-    """How far printing may have moved each value of the linear predictor's scale.
+    """Largest rounding error of each score, on the scale of the linear predictor.
 
     Parameters
     ----------
     outcome : Outcome
-        What the scores are to the likelihoods.
+        The scores as the likelihoods need them.
     score : ndarray, shape (n_records,)
         In score units.
     task : ndarray of int, shape (n_records,)
@@ -428,10 +458,12 @@ def largest_rounding(outcome: Outcome, score: Floats, task: Index) -> Floats:
     Returns
     -------
     ndarray, shape (n_records,)
-        Half a unit of the last decimal of the record's task, moved to the scale of
-        `outcome.linear`; 0 where scores have all their digits.
+        Half a unit of the last decimal of the record's task, converted to the scale of
+        `outcome.linear`; 0 where scores are not rounded.
     """
-    half = np.array([half_unit(score[task == t]) for t in range(len(outcome.of_task))])[task]
+    half = np.array([half_unit(score[task == t]) for t in range(len(outcome.task_likelihoods))])[
+        task
+    ]
     if outcome.link == "identity":
         return half
     span = (outcome.upper - outcome.lower)[task]

@@ -1,4 +1,4 @@
-"""Tasks on unlike ranges are refused: their effects, and their expected scores, are added up."""
+"""Refuse tasks with different ranges: their effects and expected scores could not be added."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from bayeseval.records import Records, Units
 __all__ = ["check_ranges"]
 
 
-# Twice the range is still one scale (-100 to 100 beside 0 to 100); a larger ratio is another unit.
+# Ranges up to a factor of two count as one scale (-100 to 100 and 0 to 100).
 _MAX_RATIO = 2.0
-# Scores of either sign on an unknown scale may stay within a tenth of it.
-_HIDDEN = 10.0
+# Scores of both signs on an unknown scale may cover only a tenth of it.
+_MAX_SIGNED_FACTOR = 10.0
 _PERCENT = 100.0
-_TYPICAL = 0.9
+_QUANTILE = 0.9
 
 
 def check_ranges(records: Records) -> None:
     """Refuse tasks whose ranges differ by more than a factor of two.
 
-    A task's range is the distance between its bounds, declared or guessed. Where they are
-    not known, what the scores leave open counts. It is at least what nine in ten absolute
-    scores stay below. It is at most 100 when no score is negative (BLEU below 20 goes with
-    percentages), or the least where that is more, and at most ten times the least when some
-    are. Two tasks of unknown range with negative scores are never refused.
+    The range of a task is the distance between its bounds, declared or guessed. Where they
+    are not known, the scores give an interval for the range. Its lower end is the 0.9
+    quantile of the absolute scores. Its upper end is 100 if no score is negative (BLEU below
+    20 may be a percentage), or the lower end if that is larger, and ten times the lower end
+    if some scores are negative. Two tasks of unknown range with negative scores are never
+    refused.
 
     Raises
     ------
     DesignError
-        Naming the two tasks furthest apart, and what to do.
+        Names the two tasks with the largest ratio of ranges.
     """
     tasks = records.coords[names.TASK]
     if len(tasks) < 2:
@@ -56,22 +57,22 @@ def check_ranges(records: Records) -> None:
     raise DesignError(
         f"{records.name}: task {small} has {_described(records, int(low))} and {large}"
         f" {_described(records, int(high))}, so their scores cannot be added up or averaged"
-        f" (ranges may differ by a factor of {_MAX_RATIO:g}); multiply or divide the scores of one"
-        " of them, so that all tasks have one scale, or, if they have one already, declare it"
-        f" with 'units: {{lower: {lowest:.10g}, upper: {highest:.10g}}}' in a YAML file given with"
-        " --mapping"
+        f" (ranges may differ by a factor of {_MAX_RATIO:g}); rescale the scores of one of them,"
+        " so that all tasks have one scale, or, if they have one already, declare it with"
+        f" units=({lowest:.10g}, {highest:.10g}), or with 'units: {{lower: {lowest:.10g}, upper:"
+        f" {highest:.10g}}}' in a YAML file passed as mapping_file (--mapping)"
     )
 
 
 def _span(units: Units, scores: Floats) -> tuple[float, float, bool]:
-    """Least and largest possible range, and whether only negative scores speak for it."""
+    """Smallest and largest possible range, and whether it is guessed from scores of both signs."""
     if units.upper is not None and units.lower is not None:
         return units.upper - units.lower, units.upper - units.lower, False
-    # One wrong score is no scale: it is warned of, and does not decide.
-    size = float(np.quantile(np.abs(scores), _TYPICAL, method="lower"))
+    # A quantile, so that a single wrong score (which has its own warning) does not decide.
+    size = float(np.quantile(np.abs(scores), _QUANTILE, method="lower"))
     if scores.min() < 0.0:
-        return size, _HIDDEN * size, True
-    # Zeros alone are on any scale.
+        return size, _MAX_SIGNED_FACTOR * size, True
+    # Scores that are all zero fit any scale.
     return size, max(size, _PERCENT) if size > 0.0 else np.inf, False
 
 
@@ -81,4 +82,4 @@ def _described(records: Records, task: int) -> str:
     if units.upper is not None and units.lower is not None:
         return f"the range {units}"
     scores = records.scores[records.codes(names.TASK) == task]
-    return f"scores from {scores.min():.4g} to {scores.max():.4g} on a scale that is not known"
+    return f"scores from {scores.min():.4g} to {scores.max():.4g} on an unknown scale"

@@ -1,4 +1,4 @@
-"""Whether a table can be fitted: what `fit` would refuse, before anything is fitted."""
+"""Check whether a table can be fitted with a model, without fitting it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bayeseval._text import Caution
 from bayeseval.design.build import build_design
 from bayeseval.design.choose import choose_model
 from bayeseval.errors import BayesevalError
-from bayeseval.records import WARNING, Records, choose_pairs, warn_of_sole_pairs
+from bayeseval.records import Records, choose_pairs, warn_of_sole_pairs
 from bayeseval.spec import AUTO, ModelSpec
 
 __all__ = ["Readiness", "check_ready"]
@@ -18,25 +19,25 @@ __all__ = ["Readiness", "check_ready"]
 
 @dataclass(frozen=True)
 class Readiness:
-    """What became of the attempt to put a model on a table.
+    """Whether a model can be fitted to a table.
 
     Attributes
     ----------
     model : str
-        Name of the model, chosen where ``auto`` was asked for.
+        Name of the model; with ``auto``, of the chosen one.
     reason : str or None
-        Why the table cannot be fitted with it; None when it can.
-    warnings : tuple of str
-        What a fit would warn of, beside the table's own report.
+        Why the model cannot be fitted; None when it can.
+    warnings : tuple of Caution
+        Warnings of a fit, besides those of the load report.
     """
 
     model: str
     reason: str | None
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Caution, ...] = ()
 
     @property
     def is_ready(self) -> bool:
-        """Whether `fit` would take the table."""
+        """Whether the model can be fitted."""
         return self.reason is None
 
     def __str__(self) -> str:
@@ -48,24 +49,22 @@ class Readiness:
 def check_ready(
     records: Records, model: str | Path | ModelSpec | Mapping[str, Any] = AUTO
 ) -> Readiness:
-    """Build the design that a fit would build; its refusal is the reason.
+    """Try to build the design of a fit.
 
     Parameters
     ----------
     records : Records
         The table.
     model : str, Path, ModelSpec or mapping
-        What ``fit`` takes; by default its default.
+        As for :func:`bayeseval.fit`.
     """
     spec = None
     try:
-        spec = choose_model(model, records).spec
-        design = build_design(records, spec)
+        chosen = choose_model(model, records)
+        spec = chosen.spec
+        if chosen.design is None:
+            build_design(records, spec)
     except BayesevalError as problem:
         name = str(model) if spec is None else spec.name
         return Readiness(name, str(problem).removeprefix(f"{records.name}: "))
-    warnings = (
-        *(note for note in design.notes if note.startswith(WARNING)),
-        *warn_of_sole_pairs(records, choose_pairs(records)),
-    )
-    return Readiness(spec.name, None, warnings)
+    return Readiness(spec.name, None, warn_of_sole_pairs(records, choose_pairs(records)))

@@ -1,4 +1,4 @@
-"""Noise seen in replicates: which standard deviations there are, and what tells of them.
+"""Noise of replicates: known and unknown standard deviations, and the data on them.
 
 A run of seed s has the score mean + e_s + t + w_s on the test set at hand, with the sds
 sigma (seed), tau (boot: the test set) and omega (seed_boot: their interaction). The test
@@ -12,13 +12,13 @@ chi-square with the expectation
 so that the density of thousands of replicates costs three gamma densities (balanced
 two-way layout: Searle, Casella and McCulloch 1992, "Variance components", chapter 4).
 The mean of all bootstrapped scores has the variance (sigma^2 + omega^2 (1 + 1 / B)) / S
-+ tau^2 (1 + 1 / B) about the expected score; a score on the test set itself (a published
-one with sds beside it, or items) that with B infinite. Bootstrapping tells how much a
-test set matters; it does not average that away.
++ tau^2 (1 + 1 / B) around the expected score; a score on the test set itself (a published
+one with sds, or one from items) has this variance with B infinite. Bootstrapping estimates
+the noise of the test set; it does not average it away.
 
 Cells in which pairs are missing have the density of all contrasts among their rows. Their
-mean counts every seed alike. It has its exact variance here, and is taken as independent
-of the contrasts, though the best weights would follow the variances.
+mean weights all seeds equally. Its variance here is exact, and it is taken as independent
+of the contrasts, although optimal weights would depend on the variances.
 """
 
 from __future__ import annotations
@@ -37,45 +37,45 @@ from bayeseval.records import CellTable, Stratum, Unbalanced
 __all__ = ["Noise", "Replicates", "Source", "build_noise", "note_of_upper_bounds"]
 
 
-# Samplers draw the cells' log sds themselves where these differ clearly, and unit-scale
-# offsets where they hardly do: the variance of the observed log sds within models over
-# that of their errors, as for the effects (`forms`).
+# Samplers draw the cells' log sds directly where these differ clearly, and unit-scale
+# offsets otherwise. The criterion is the variance of the observed log sds within models
+# over that of their errors, as for effects (:mod:`bayeseval.design.forms`).
 _CENTRED_F = 3.0
 
-# Replicates that are all equal (greedy decoding, a coarse metric) have no log sd. They
-# count as this small against the others.
+# Replicates that are all equal (greedy decoding, a coarse metric) have no log sd. Their sd
+# counts as this share of the median one.
 _LEAST_RATIO = 0.01
 
-# Equal scores have means that differ by rounding: sds this small against the score are 0.
+# Means of equal scores differ by rounding: an sd this small relative to the score is 0.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """One source of replicate noise and the cells that tell about it.
+    """One source of replicate noise, and the cells with an unknown sd of it.
 
     Attributes
     ----------
     name : {"seed", "boot", "seed_boot"}
     record : ndarray of int, shape (n_cells,)
-        Record, that is cell mean, of each sd.
+        Record (cell mean) of each sd.
     model : ndarray of int, shape (n_cells,)
         Model of each sd.
     labels : tuple of str
         ``language|task|model``, the coordinate of :attr:`dim`.
     of_record : ndarray of int, shape (n_records,)
-        Sd of each record; 0 where it has none, which `share` says.
+        Position of each record's sd; 0 for records without one, whose `share` is 0.
     share : ndarray of float, shape (n_records,)
-        Part of this variance that the record's mean has: 1/S for seeds, 1 for test sets
-        and 1/S for the interaction, the last two times 1 + 1/B where the mean is that of
-        B bootstraps; 0 for a record that has no such sd.
+        Coefficient of this variance in the variance of the record's mean: 1/S for seeds, 1
+        for test sets and 1/S for the interaction, the last two times 1 + 1/B where the mean
+        is that of B bootstraps; 0 for a record without such an sd.
     raw_sd : ndarray of float, shape (n_cells,)
-        What the cells' own replicates say; NaN where some pairs of seed and test set
+        Estimate from the cell's own replicates; NaN where some pairs of seed and test set
         are missing.
     log_sd : ndarray of float, shape (n_cells,)
-        What the cells' own replicates suggest: where samplers start.
+        Start values of samplers, from the cells' own replicates.
     typical_df : float
-        Degrees of freedom behind a typical sd.
+        Median degrees of freedom of an sd.
     centred : bool
         Whether samplers draw the log sds themselves or unit-scale offsets.
     """
@@ -98,7 +98,7 @@ class Source:
 
     @property
     def drawn(self) -> str:
-        """Variable that samplers draw for the cells: log sds or their offsets."""
+        """Name of the variable that samplers draw: log sds or their offsets."""
         return f"{names.source_cell_sd(self.name)}_{'log' if self.centred else 'offset'}"
 
     @property
@@ -109,7 +109,7 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Replicates:
-    """What replicates tell, in arrays.
+    """Sums of squares of replicates, and the sds in their expectations.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class Replicates:
     df : ndarray of float, shape (n_squares,)
         Their degrees of freedom.
     cell : dict of str to ndarray of int, shape (n_squares,)
-        By source: which of its sds is in the expected mean square.
+        By source: position of the sd in the expected mean square.
     weight : dict of str to ndarray of float, shape (n_squares,)
         By source: coefficient of its variance in the expected mean square.
     unbalanced : Unbalanced or None
@@ -139,7 +139,7 @@ class Replicates:
     unbalanced_cell: Mapping[str, Index]
 
     def take(self, kept: Bools) -> Replicates:
-        """The same with the means of some records only; all sds and sums of squares stay."""
+        """Keep the means of some records only, with all sds and sums of squares."""
         sources = tuple(
             replace(source, of_record=source.of_record[kept], share=source.share[kept])
             for source in self.sources
@@ -149,7 +149,7 @@ class Replicates:
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """Unknown and known noise of the cells' means.
+    """Unknown and known noise of the cell means.
 
     Attributes
     ----------
@@ -161,6 +161,7 @@ class Noise:
         Known sds of one run by source, and given standard errors as ``se``; NaN where
         there are none.
     notes : tuple of str
+        Remarks for the user.
     from_items : bool
         Whether some known standard errors are computed from numbers of test items.
     """
@@ -175,7 +176,7 @@ class Noise:
 def build_noise(
     cells: CellTable, coords: Mapping[str, tuple[str, ...]], *, pool: bool, name: str
 ) -> Noise:
-    """Sort the cells' replicates into unknown and known standard deviations.
+    """Find the unknown and known standard deviations of the cells' replicates.
 
     Parameters
     ----------
@@ -184,14 +185,14 @@ def build_noise(
     coords : dict of str to tuple of str
         Labels of the three factors.
     pool : bool
-        False: all sds are known, from the cell's own replicates.
+        False: all sds are taken as known, from the cell's own replicates.
     name : str
-        The table, for messages.
+        Name of the table, for messages.
 
     Raises
     ------
     DesignError
-        If sds are to be taken from cells in which pairs of seed and test set are missing.
+        If `pool` is false and cells lack pairs of seed and test set.
     """
     strata: dict[names.Source, Stratum] = {
         "seed": _without_rounding(cells.seed, cells.mean),
@@ -200,9 +201,9 @@ def build_noise(
     }
     if cells.unbalanced is not None and not pool:
         raise DesignError(
-            f"{name}: {len(cells.unbalanced)} cells lack some pairs of seed and test set, from "
-            "which no sd of their own can be read off; leave out replicates: {pool: false}, or "
-            "complete the replicates"
+            f"{name}: {len(cells.unbalanced)} cells lack some pairs of seed and test set, so their "
+            "own sds cannot be computed; remove replicates: {pool: false} from the spec, or add "
+            "the missing pairs"
         )
     notes = list(cells.notes)
     cells = replace(cells, unbalanced=_with_least_squares(cells.unbalanced, notes))
@@ -210,21 +211,22 @@ def build_noise(
     if cells.unbalanced is not None:
         incomplete[cells.unbalanced.cell] = True
     of_test_set = (cells.boot.df > 0) | np.isfinite(cells.se)
-    both = (cells.seed.df > 0) & of_test_set & ~(cells.cross.df > 0) & ~incomplete
-    if both.any():
-        notes.append(note_of_upper_bounds(int(both.sum())))
+    unseparated = (cells.seed.df > 0) & of_test_set & ~(cells.cross.df > 0) & ~incomplete
+    if unseparated.any():
+        notes.append(note_of_upper_bounds(int(unseparated.sum())))
     unknown = {
-        source: (np.isfinite(s.df) & (s.df > 0) & pool) | incomplete for source, s in strata.items()
+        source: (np.isfinite(stratum.df) & (stratum.df > 0) & pool) | incomplete
+        for source, stratum in strata.items()
     }
-    for source, s in strata.items():
-        if unknown[source].any() and _floor(s, cells.unbalanced) == 0.0:
+    for source, stratum in strata.items():
+        if unknown[source].any() and _floor(stratum, cells.unbalanced) == 0.0:
             unknown[source] = np.zeros_like(incomplete)
-            notes.append(f"{source}: the replicates of all cells are equal; their sd counts as 0")
+            notes.append(f"{source}: the replicates of every cell are equal; their sd is set to 0")
     known: dict[str, Floats] = {
         source: np.sqrt(
-            np.where((s.df > 0) & ~unknown[source], _own_variance(strata, source), np.nan)
+            np.where((stratum.df > 0) & ~unknown[source], _own_variance(strata, source), np.nan)
         )
-        for source, s in strata.items()
+        for source, stratum in strata.items()
     }
     known = {source: sd for source, sd in known.items() if not np.isnan(sd).all()}
     share = _shares(cells)
@@ -241,18 +243,18 @@ def build_noise(
 
 
 def note_of_upper_bounds(n_cells: int) -> str:
-    """What to say of cells whose interaction of seeds and test sets is not known apart."""
+    """Note on cells whose seed x test-set interaction cannot be separated."""
     return (
-        f"sds of seeds and of test sets both hold what a seed does to one test set in {n_cells} "
-        "cells, so the noise of one run and of means is an upper bound there, and what is left for "
-        "other terms a lower one"
+        f"in {n_cells} cells the sds of seeds and of test sets both include the seed x test-set "
+        "interaction, so the noise of one run and of means is an upper bound there, and the "
+        "variance left for other terms a lower bound"
     )
 
 
 def _shares(cells: CellTable) -> dict[str, Floats]:
-    """Part of each source's variance that a cell's mean has."""
+    """Coefficient of each source's variance in the variance of a cell's mean."""
     seed = 1.0 / np.maximum(cells.n_seeds, 1.0)
-    # A standard error given with the mean holds what its seeds and test set do together.
+    # A standard error given with the mean already includes the interaction.
     interaction = np.where(np.isfinite(cells.se), 0.0, seed + cells.pair_square)
     return {"seed": seed, "boot": 1.0 + cells.boot_square, "seed_boot": interaction}
 
@@ -290,21 +292,21 @@ def _replicates(
     def stacked(part: Callable[[names.Source, Index], Floats]) -> Floats:
         return np.concatenate([part(name, record) for name, record in blocks.items()])
 
-    def weight(of: Source) -> Floats:
-        # Where the interaction has no sd of its own its variance is in that of seeds and test sets.
-        there = unknown[of.name].astype(np.float64)
+    def weight(source: Source) -> Floats:
+        # Without an sd of its own, the interaction's variance is part of the other two.
+        has_sd = unknown[source.name].astype(np.float64)
         zero = np.zeros(len(model))
         return stacked(
             lambda name, record: (
-                there
-                if name == of.name
-                else there * strata[name].interaction
-                if of.name == "seed_boot"
+                has_sd
+                if name == source.name
+                else has_sd * strata[name].interaction
+                if source.name == "seed_boot"
                 else zero
             )[record]
         )
 
-    lost = cells.unbalanced
+    unbalanced = cells.unbalanced
     return Replicates(
         sources=tuple(sources),
         squares=stacked(
@@ -318,8 +320,10 @@ def _replicates(
             for s in sources
         },
         weight={s.name: weight(s) for s in sources},
-        unbalanced=lost,
-        unbalanced_cell={} if lost is None else {s.name: s.of_record[lost.cell] for s in sources},
+        unbalanced=unbalanced,
+        unbalanced_cell={}
+        if unbalanced is None
+        else {s.name: s.of_record[unbalanced.cell] for s in sources},
     )
 
 
@@ -333,20 +337,20 @@ def _source(
     share: Mapping[str, Floats],
     notes: list[str],
 ) -> Source:
-    """The unknown sds of one source, with start values whose variance is at least `least`."""
+    """Unknown sds of one source, with start values whose variance is at least `least`."""
     model = cells.codes[names.MODEL]
     record = np.flatnonzero(unknown)
     df = strata[source].df[record]
     own = _own_variance(strata, source)[record]
     variance = np.maximum(own, least)
     if (df == 0).any() and cells.unbalanced is not None:
-        there = variance[df > 0]
-        variance[df == 0] = np.median(there) if len(there) else _spread(cells.unbalanced)
+        estimated = variance[df > 0]
+        variance[df == 0] = np.median(estimated) if len(estimated) else _spread(cells.unbalanced)
     tiny = int(((df > 0) & (strata[source].mean_square[record] < least)).sum())
     if tiny:
         notes.append(
             f"{source}: the replicates of {tiny} of {len(record)} cells are equal or nearly "
-            f"so; their sd counts as {_LEAST_RATIO:g} of the median one"
+            f"equal; their sd is set to {_LEAST_RATIO:g} times the median one"
         )
     of_record = np.zeros(len(model), dtype=np.int64)
     of_record[record] = np.arange(len(record))
@@ -368,41 +372,41 @@ def _source(
 
 
 def _without_rounding(stratum: Stratum, mean: Floats) -> Stratum:
-    """Mean squares of equal scores are zero."""
+    """Set mean squares that are rounding errors of equal scores to zero."""
     rounding = stratum.mean_square < (_ROUNDING * mean) ** 2
     return replace(stratum, mean_square=np.where(rounding, 0.0, stratum.mean_square))
 
 
-def _floor(stratum: Stratum, lost: Unbalanced | None) -> float:
-    """Least mean square that counts; 0 when no cell has one above zero."""
+def _floor(stratum: Stratum, unbalanced: Unbalanced | None) -> float:
+    """Least mean square that is used; 0 when no cell has one above zero."""
     positive = stratum.mean_square[(stratum.df > 0) & (stratum.mean_square > 0.0)]
     if len(positive):
         return float(_LEAST_RATIO**2 * np.median(positive))
-    return 0.0 if lost is None else _LEAST_RATIO**2 * _spread(lost)
+    return 0.0 if unbalanced is None else _LEAST_RATIO**2 * _spread(unbalanced)
 
 
-def _spread(lost: Unbalanced) -> float:
+def _spread(unbalanced: Unbalanced) -> float:
     """Mean variance of the replicates of incomplete cells."""
-    return float((lost.square / lost.n_pairs).mean())
+    return float((unbalanced.square / unbalanced.n_pairs).mean())
 
 
-def _with_least_squares(lost: Unbalanced | None, notes: list[str]) -> Unbalanced | None:
-    """Incomplete cells with the least sum of squares that counts; None when all have none."""
-    if lost is None:
+def _with_least_squares(unbalanced: Unbalanced | None, notes: list[str]) -> Unbalanced | None:
+    """Raise sums of squares of incomplete cells to the least one used; None if all are zero."""
+    if unbalanced is None:
         return None
-    variance = lost.square / lost.n_pairs
-    variance[variance < (_ROUNDING * lost.centre) ** 2] = 0.0
+    variance = unbalanced.square / unbalanced.n_pairs
+    variance[variance < (_ROUNDING * unbalanced.centre) ** 2] = 0.0
     if not (variance > 0.0).any():
-        notes.append(f"the replicates of all {len(lost)} cells that lack some are equal")
+        notes.append(f"the replicates of all {len(unbalanced)} incomplete cells are equal")
         return None
     least = _LEAST_RATIO**2 * float(np.median(variance[variance > 0.0]))
     tiny = int((variance < least).sum())
     if tiny:
         notes.append(
-            f"the replicates of {tiny} of {len(lost)} cells that lack some are equal or nearly "
-            f"so; their sd counts as {_LEAST_RATIO:g} of the median one"
+            f"the replicates of {tiny} of {len(unbalanced)} incomplete cells are equal or nearly "
+            f"equal; their sd is set to {_LEAST_RATIO:g} times the median one"
         )
-    return replace(lost, square=np.maximum(lost.square, least * lost.n_pairs))
+    return replace(unbalanced, square=np.maximum(unbalanced.square, least * unbalanced.n_pairs))
 
 
 def _clearly_differ(log_sd: Floats, df: Floats, model: Index) -> bool:
@@ -413,6 +417,6 @@ def _clearly_differ(log_sd: Floats, df: Floats, model: Index) -> bool:
         return False
     means = np.bincount(model, log_sd) / np.maximum(counts, 1)
     variance = float(((log_sd - means[model]) ** 2).sum()) / free
-    # Variance of half the log of a chi-square.
+    # Variance of half the log of a chi-square variable.
     error = float((polygamma(1, df / 2.0) / 4.0).mean())
     return variance >= _CENTRED_F * error

@@ -1,4 +1,4 @@
-"""From a saved result back to the design it was fitted with."""
+"""Restore the design of a saved result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["restore_design"]
 
 
 def restore_design(tree: xr.DataTree, spec: ModelSpec) -> Design:
-    """Design of a fit, from its data alone; the records need not be read again.
+    """Restore the design of a fit from its data, without the records.
 
     Parameters
     ----------
@@ -33,13 +33,13 @@ def restore_design(tree: xr.DataTree, spec: ModelSpec) -> Design:
     Returns
     -------
     Design
-        Equal to the one :func:`bayeseval.design.build_design` made, without notes.
+        Equal to that of :func:`bayeseval.design.build_design`, without notes.
 
     Raises
     ------
     DesignError
-        If sds of replicates were sampled or cells share test items: not all that takes
-        is in the result.
+        If sds of replicates were sampled or cells share test items: the result does not
+        hold all of their data.
     """
     constant = tree["constant_data"].to_dataset()
     score = tree["observed_data"][names.SCORE].to_numpy().astype(np.float64)
@@ -82,9 +82,9 @@ def _outcome(
     factor_index: dict[str, Index],
 ) -> Outcome:
     task, tasks = factor_index[names.TASK], coords[names.TASK]
-    of_task = task_families(spec, tasks, "the fit")
+    task_likelihoods = task_families(spec, tasks, "the fit")
     if "likelihood" not in constant:
-        return identity_outcome(score, task, of_task)
+        return identity_outcome(score, task, task_likelihoods)
 
     def numbers(name: str) -> Floats | None:
         return constant[name].to_numpy().astype(np.float64) if name in constant else None
@@ -96,7 +96,7 @@ def _outcome(
         score=score,
         task=task,
         tasks=tasks,
-        of_task=of_task,
+        task_likelihoods=task_likelihoods,
         bounds=(lower, upper),
         chance=None if chance is None else lower + (upper - lower) * chance,
         n=numbers("n_items"),
@@ -109,8 +109,8 @@ def _noise(constant: xr.Dataset) -> Noise:
     shares = [f"{source}_share" for source in names.SOURCES]
     if any(str(v) in shares or str(v).startswith(names.TEST_SET) for v in constant.data_vars):
         raise DesignError(
-            "the fit has noise of replicates or of shared test items, of which not all is part "
-            "of the result; fit again from the records"
+            "the fit has noise of replicates or of shared test items, which the result does not "
+            "hold completely; fit again from the records"
         )
     known = [name for name in (*names.SOURCES, "se") if f"{name}_sd" in constant]
     return Noise(

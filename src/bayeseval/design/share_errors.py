@@ -1,18 +1,19 @@
-"""Scores that are shares of n test items: their binomial standard errors, as known ones.
+"""Binomial standard errors of scores that are shares of n test items.
 
 A share p of n items that are right or wrong has the variance p (1 - p) / n over test sets
-of that size, whatever makes items hard. For p stands (k + 1/2) / (n + 1), the mean of
-Jeffreys' posterior of k right ones: the plain estimate would call 0 and 100 % exact.
+of that size, whatever makes items hard. p is estimated by (k + 1/2) / (n + 1), the mean of
+the posterior under Jeffreys' prior given k correct items: with the plain estimate, 0 and
+100 % would have a standard error of zero.
 
-Whether a score is such a share is asked of the scores, not only of the column n, which
-also counts documents behind BLEU or questions behind F1: score times n has to be a whole
-number as far as the printed digits tell.
+The column n alone does not show that a score is such a share: it may also count documents
+of BLEU or questions of F1. Score times n has to be a whole number, up to the precision of
+the printed digits.
 
-Of one run, p (1 - p) / n is tau^2 + omega^2 (see :mod:`bayeseval.design.replicates`), and
+For one run, p (1 - p) / n is tau^2 + omega^2 (see :mod:`bayeseval.design.replicates`), and
 the mean square M of S seeds on that test set is sigma^2 + omega^2. So the mean of the
 seeds has the variance M / S + p (1 - p) / n - omega^2, and one run M + p (1 - p) / n -
-omega^2. Shares say nothing of omega^2 but that it is at most M and at most p (1 - p) / n;
-it is left in both parts, as with a published sd of test sets: an upper bound.
+omega^2. Shares only bound omega^2, by M and by p (1 - p) / n; it is kept in both parts, as
+with a published sd of test sets, which gives an upper bound.
 """
 
 from __future__ import annotations
@@ -35,37 +36,39 @@ from bayeseval.records import CellTable, Records
 __all__ = ["add_share_errors", "all_errors_known", "known_residual", "share_errors"]
 
 
-# Metrics whose items are right or wrong. Where the printed digits are too few to see whole
+# Metrics whose items are right or wrong. Where scores have too few digits to recognise whole
 # numbers, the name decides.
-_RIGHT_OR_WRONG: Final = frozenset(["acc", "acc_norm", "accuracy", "em", "exact_match"])
-# Whole numbers of a task's scores are no accident when fewer than one in a thousand sets of
-# arbitrary numbers would look as whole.
+_ACCURACY_METRICS: Final = frozenset(["acc", "acc_norm", "accuracy", "em", "exact_match"])
+# Whole numbers are not taken for chance when fewer than one in a thousand sets of arbitrary
+# scores would all be as close to whole numbers.
 _BY_CHANCE: Final = 1e-3
-_OFF: Final = "columns: {n: null} in a --mapping file leaves it out"
+_HOW_TO_IGNORE_N: Final = (
+    "columns={'n': None}, or columns: {n: null} in a --mapping file, ignores n"
+)
 
 
 def share_errors(records: Records, cells: CellTable) -> tuple[Floats, list[str]]:
-    """Binomial standard errors of one run in the cells that are shares of their n items.
+    """Binomial standard errors of one run, for cells whose scores are shares of n items.
 
     Parameters
     ----------
     records : Records
         The table.
     cells : CellTable
-        Of the same records. Where standard errors, bootstraps or items tell of a cell's
-        test set, it is left alone.
+        Cells of the same records. Cells with standard errors, bootstraps or items, which
+        already include the noise of the test set, are skipped.
 
     Returns
     -------
     se : ndarray, shape (n_cells,)
-        Score units; NaN where nothing is to be added.
+        Score units; NaN where n is not used.
     notes : list of str
         Tasks where n was used, and those where it was not, with the reason.
     """
     se = np.full(len(cells), np.nan)
-    candidate = (cells.n_items >= 1.0) & ~_told(records, cells)
+    candidate = (cells.n_items >= 1.0) & ~_has_known_error(records, cells)
     averaged = (cells.n_seeds > 1) & ~(cells.seed.df > 0)
-    runs = _Runs.of(records, cells)
+    runs = _Runs.from_records(records, cells)
     used: list[str] = []
     reasons: dict[str, list[str]] = {}
     task = cells.codes[names.TASK]
@@ -75,30 +78,30 @@ def share_errors(records: Records, cells: CellTable) -> tuple[Floats, list[str]]
         if unit.lower != 0.0 or unit.upper not in (1.0, 100.0):
             reasons.setdefault("scores are not declared to lie in 0-1 or 0-100", []).append(label)
             continue
-        own = candidate & (task == code)
-        if (own & averaged).any():
-            why = "scores that are means of seeds have no seed_sd"
-            reasons.setdefault(why, []).append(label)
-            own &= ~averaged
-            if not own.any():
+        rows_of_task = candidate & (task == code)
+        if (rows_of_task & averaged).any():
+            reason = "scores are means of seeds without seed_sd"
+            reasons.setdefault(reason, []).append(label)
+            rows_of_task &= ~averaged
+            if not rows_of_task.any():
                 continue
-        rows = np.flatnonzero(own[runs.cell])
+        rows = np.flatnonzero(rows_of_task[runs.cell])
         right, reason = _right_items(
             runs.score[rows], runs.n[rows], runs.k[rows], label, upper=unit.upper
         )
         if reason:
             reasons.setdefault(reason, []).append(label)
             continue
-        share = np.bincount(runs.cell[rows], right / runs.n[rows], len(cells))[own]
-        n = cells.n_items[own]
-        smooth = (share / cells.n_rows[own] * n + 0.5) / (n + 1.0)
-        se[own] = unit.upper * np.sqrt(smooth * (1.0 - smooth) / n)
+        share = np.bincount(runs.cell[rows], right / runs.n[rows], len(cells))[rows_of_task]
+        n = cells.n_items[rows_of_task]
+        smooth = (share / cells.n_rows[rows_of_task] * n + 0.5) / (n + 1.0)
+        se[rows_of_task] = unit.upper * np.sqrt(smooth * (1.0 - smooth) / n)
         used.append(label)
     notes = []
     if used:
         notes.append(
             f"n: {int(np.isfinite(se).sum()):,} scores of {shorten(used)} are shares of n items, "
-            f"so their binomial standard errors are known; {_OFF}"
+            f"so they have known binomial standard errors; {_HOW_TO_IGNORE_N}"
         )
     both = np.isfinite(se) & (cells.seed.df > 0)
     if both.any():
@@ -107,14 +110,14 @@ def share_errors(records: Records, cells: CellTable) -> tuple[Floats, list[str]]
     return se, notes
 
 
-def _told(records: Records, cells: CellTable) -> Bools:
-    """Cells of whose test sets something else tells: it would be counted twice."""
-    told = np.isfinite(cells.se) | (cells.boot.df > 0) | (cells.n_boot > 0)
+def _has_known_error(records: Records, cells: CellTable) -> Bools:
+    """Cells whose test-set noise is already known or estimated in another way."""
+    known = np.isfinite(cells.se) | (cells.boot.df > 0) | (cells.n_boot > 0)
     if cells.unbalanced is not None:
-        told[cells.unbalanced.cell] = True
+        known[cells.unbalanced.cell] = True
     item = records.replicate_codes("item") >= 0
-    told[_cell_of_record(cells)[item]] = True
-    return told
+    known[_cell_of_record(cells)[item]] = True
+    return known
 
 
 def _cell_of_record(cells: CellTable) -> Index:
@@ -123,9 +126,9 @@ def _cell_of_record(cells: CellTable) -> Index:
 
 @dataclass(frozen=True, eq=False)
 class _Runs:
-    """Scores in which right items are counted: of one run, or the mean of several.
+    """Scores of one run, or means of several, with numbers of answers and correct ones.
 
-    `n` counts the answers behind a score: the items, times the seeds of a mean.
+    `n` is the number of answers of a score: the items, times the seeds of a mean.
     """
 
     cell: Index
@@ -134,12 +137,12 @@ class _Runs:
     k: Floats
 
     @classmethod
-    def of(cls, records: Records, cells: CellTable) -> _Runs:
+    def from_records(cls, records: Records, cells: CellTable) -> _Runs:
         cell = _cell_of_record(cells)
         averaged = np.where(cells.n_rows == 1, np.maximum(cells.n_seeds, 1.0), 1.0)[cell]
         given = records.numbers("n")
         n = np.where(np.isfinite(given), given, cells.n_items[cell])
-        # A k beside the mean of several runs may be that of one run or of all.
+        # A k given with the mean of several runs may be that of one run or of all.
         k = np.where(averaged == 1.0, records.numbers("k"), np.nan)
         return cls(cell, records.scores, n * averaged, k)
 
@@ -147,28 +150,28 @@ class _Runs:
 def _right_items(
     score: Floats, n: Floats, k: Floats, label: str, *, upper: float
 ) -> tuple[Floats, str]:
-    """Numbers of right items, and why they are none (empty when they are)."""
+    """Numbers of correct items, and why they cannot be used (empty when they can)."""
     exact = score / upper * n
     stated = np.isfinite(k)
-    whole = np.where(stated, k, np.round(exact))
+    correct = np.where(stated, k, np.round(exact))
     # A printed score is right to half a unit of its last decimal.
     allowed = np.maximum(n * half_unit(score) / upper * 1.001, 1e-3)
-    if (np.abs(whole - exact) > allowed).any():
-        return whole, "score times n is no whole number, so scores are no shares of n items"
-    between = (exact > allowed) & (exact < n - allowed)
-    by_chance = float(np.minimum(2.0 * allowed[between & ~stated], 1.0).prod())
+    if (np.abs(correct - exact) > allowed).any():
+        return correct, "score times n is not a whole number, so scores are not shares of n items"
+    inside = (exact > allowed) & (exact < n - allowed)
+    by_chance = float(np.minimum(2.0 * allowed[inside & ~stated], 1.0).prod())
     metric = label.rsplit(":", 1)[-1].split(",")[0].strip().casefold()
-    named = metric.replace(" ", "_").replace("-", "_") in _RIGHT_OR_WRONG
+    named = metric.replace(" ", "_").replace("-", "_") in _ACCURACY_METRICS
     if by_chance > _BY_CHANCE and not named and not stated.all():
-        return whole, (
-            "the printed digits are too few to tell whether score times n is a whole number; "
-            "give k or se, or name the metric accuracy"
+        return correct, (
+            "scores have too few digits to check that score times n is a whole number; add k or "
+            "se, or call the metric accuracy"
         )
-    return whole, ""
+    return correct, ""
 
 
 def add_share_errors(noise: Noise, se: Floats, notes: Sequence[str]) -> Noise:
-    """The noise with such errors among the given ones."""
+    """Add binomial standard errors to the known errors."""
     if not notes:
         return noise
     use = np.isfinite(se)
@@ -186,7 +189,7 @@ def add_share_errors(noise: Noise, se: Floats, notes: Sequence[str]) -> Noise:
 
 
 def all_errors_known(noise: Noise, shared: Sequence[Term], n_records: int) -> bool:
-    """Whether the table tells, for every record, how far another test set would move it."""
+    """Whether the test-set noise of every record is known or estimated."""
     known = np.zeros(n_records, dtype=np.bool_)
     for name in ("boot", "se"):
         known |= np.nan_to_num(noise.known_sds.get(name, known.astype(np.float64))) > 0.0
@@ -201,40 +204,41 @@ def all_errors_known(noise: Noise, shared: Sequence[Term], n_records: int) -> bo
 def known_residual(
     name: str, noise: Noise, terms: Sequence[Term], residual_by: str | None, n_records: int
 ) -> tuple[float | None, list[str]]:
-    """Scale of the residual's prior where an interaction has a cell for every record.
+    """Scale of the residual sd's prior where an interaction has a cell for every record.
 
-    With all errors known, what is left beside them is that interaction: a residual of its
-    own could not be told apart, and is held at a hundredth of a typical error.
+    With all errors known, the variation beyond them is that interaction. A residual would
+    be confounded with it and is held at a hundredth of a typical error.
 
     Returns
     -------
     scale : float or None
-        Score units; None where no interaction is that full.
+        Score units; None if there is no such interaction.
     notes : list of str
+        Remarks for the user.
 
     Raises
     ------
     DesignError
-        If the residual is also to differ by level.
+        If the spec also has ``residual_by``.
     """
-    full = [term for term in terms if len(term.factors) > 1 and term.n_levels == n_records]
-    if not full:
+    saturated = [term for term in terms if len(term.factors) > 1 and term.n_levels == n_records]
+    if not saturated:
         return None, []
     if residual_by is not None:
         raise DesignError(
-            f"{name}: {full[0].name} has a cell for every record, so it is the residual beyond the "
-            f"known errors, and residual_by: {residual_by} asks for another; leave one out"
+            f"{name}: {saturated[0].name} has a cell for every record, so it is the residual "
+            f"beyond the known errors and confounded with residual_by: {residual_by}; remove one "
+            "of them"
         )
     scale = 0.01 * float(np.sqrt(np.median(_typical_variance(noise, n_records))))
     return scale, [
-        f"{full[0].name} has a cell for every record, and all errors are known: it is what the "
-        f"records differ by beyond these, and {names.SD_RESIDUAL} is held near 0 "
-        f"({scale:.2g})"
+        f"{saturated[0].name} has a cell for every record, and all errors are known: it models the "
+        f"variation beyond them, and {names.SD_RESIDUAL} is held near 0 (scale {scale:.2g})"
     ]
 
 
 def _typical_variance(noise: Noise, n_records: int) -> Floats:
-    """Of the scores about the cells' means: known parts, and what replicates suggest."""
+    """Noise variance of each record: known parts, and estimates from replicates."""
     total = np.zeros(n_records) if noise.known_variance is None else noise.known_variance.copy()
     for source in () if noise.replicates is None else noise.replicates.sources:
         total += source.share * np.exp(2.0 * source.log_sd)[source.of_record]

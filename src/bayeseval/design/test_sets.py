@@ -1,10 +1,10 @@
 """Test items that cells share: effects of test sets with known standard deviations.
 
-Two models that are scored on the same items are right and wrong together, which makes
-their difference more certain than their scores. In the linear predictor that is an effect
-of the test set that the cells have in common: for all cells of a task, for those of one
-language and for those of one model (a generalisability study of items, see
-:func:`bayeseval.records.item_variance`). Their sds are known from the items.
+Scores of two models on the same items have correlated errors, so their difference is more
+precise than the scores. The linear predictor has an effect of the test set that cells have
+in common: for all cells of a task, for those of one language and for those of one model (a
+generalisability study of items, see :func:`bayeseval.records.item_variance`). Their sds are
+known from the items.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from bayeseval.records import CellTable, ItemVariance
 __all__ = ["add_test_sets"]
 
 
-# Part of the decomposition, and the factors whose cells share it.
+# Part of the decomposition of variance, and the factors whose cells share it.
 _SHARED: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("task", ("task",)),
     ("language_task", ("language", "task")),
     ("model_task", ("model", "task")),
 )
-# From what is the cells' own to what most cells share.
+# From the part that fewest cells share to the one that most share.
 _PARTS = ("model_task", "language_task", "task")
 
 
@@ -41,40 +41,40 @@ def add_test_sets(
     *,
     pool: bool,
 ) -> tuple[Noise, list[Term]]:
-    """Noise by test items, in cells whose test sets were not bootstrapped.
+    """Add the noise of test items, for cells whose test sets were not bootstrapped.
 
     Parameters
     ----------
     noise : Noise
-        What replicates and standard errors say.
+        Noise known from replicates and standard errors.
     items : ItemVariance
         From :func:`bayeseval.records.item_variance`.
     cells : CellTable
-        Of the same records.
+        Cells of the same records.
     coords : dict of str to tuple of str
         Labels of the three factors.
     pool : bool
-        False: every cell's own standard error, and nothing shared.
+        False: use the standard error of each cell, without shared effects.
 
     Returns
     -------
     noise : Noise
-        With the part that each cell has alone; ``boot`` among the known sds is what its
-        items do to all runs alike.
+        With the part that no other cell shares; ``boot`` among the known sds is the noise
+        of the items that all runs of a cell have in common.
     terms : list of Term
         Effects of shared test sets, ``known_sd`` by level.
 
     Notes
     -----
-    A standard error from the averages of S seeds holds omega^2 / S, the seed x test-set
-    interaction, which the mean squares of seeds and items tell apart: it is taken off
-    here, from the part that a cell has alone and, where that is smaller, from what the
-    cells of a model, of a language and of the task share.
+    A standard error from the averages of S seeds includes omega^2 / S of the seed x test-set
+    interaction, which the mean squares of seeds and items estimate separately. It is
+    subtracted here, from the part that no other cell shares and, where that is smaller, from
+    the parts that the cells of a model, of a language and of the task share.
     """
-    told = np.isfinite(cells.se) | (cells.boot.df > 0)
+    has_error = np.isfinite(cells.se) | (cells.boot.df > 0)
     if cells.unbalanced is not None:
-        told[cells.unbalanced.cell] = True
-    use = np.isfinite(items.se) & ~told
+        has_error[cells.unbalanced.cell] = True
+    use = np.isfinite(items.se) & ~has_error
     if not use.any():
         return noise, []
     task = cells.codes[names.TASK]
@@ -82,16 +82,16 @@ def add_test_sets(
     interaction = np.where(crossed, cells.cross.mean_square / np.maximum(cells.n_seeds, 1.0), 0.0)
     own = np.maximum(items.se**2 - interaction, 0.0)
     shared = {part: np.nan_to_num(getattr(items, part)) for part in ("record", *_PARTS)}
-    alone = own
+    unshared = own
     if pool:
         record = shared["record"]
-        shared = _without(shared, _mean_by_task(interaction, task, use, len(record)))
-        alone = np.where(crossed, shared["record"][task], record[task])
+        shared = _subtract(shared, _mean_by_task(interaction, task, use, len(record)))
+        unshared = np.where(crossed, shared["record"][task], record[task])
     variance = np.zeros(len(cells)) if noise.known_variance is None else noise.known_variance
     boot = noise.known_sds.get("boot", np.full(len(cells), np.nan))
     noise = replace(
         noise,
-        known_variance=variance + np.where(use, alone, 0.0),
+        known_variance=variance + np.where(use, unshared, 0.0),
         known_sds={**noise.known_sds, "boot": np.where(use, np.sqrt(own), boot)},
     )
     if not pool:
@@ -111,13 +111,13 @@ def _mean_by_task(values: Floats, task: Index, use: Bools, n_tasks: int) -> Floa
     return np.asarray(np.bincount(task[use], values[use], n_tasks) / np.maximum(count, 1))
 
 
-def _without(parts: Mapping[str, Floats], taken: Floats) -> dict[str, Floats]:
-    """Variances by task less `taken`, part after part, none below zero."""
-    left = {}
+def _subtract(parts: Mapping[str, Floats], total: Floats) -> dict[str, Floats]:
+    """Subtract `total` from the variances by task, part after part, none below zero."""
+    rest = {}
     for name in ("record", *_PARTS):
-        off = np.minimum(parts[name], taken)
-        left[name], taken = parts[name] - off, taken - off
-    return left
+        amount = np.minimum(parts[name], total)
+        rest[name], total = parts[name] - amount, total - amount
+    return rest
 
 
 def _term(
@@ -137,7 +137,7 @@ def _term(
         ),
         index=index.reshape(-1).astype(np.int64),
         members={f: row.astype(np.int64) for f, row in zip(factors, levels, strict=True)},
-        # A task without items has no such effect; an sd of nothing is no density.
+        # A task without items has no such effect, but a density needs an sd above zero.
         known_sd=np.sqrt(np.maximum(variance[levels[-1]], 1e-12 * variance.max())),
         zero_sum=False,
         centred=True,

@@ -1,9 +1,8 @@
-"""Engines: ways to the posterior of a design, found by name.
+"""Engines: methods that draw from the posterior of a design, chosen by name.
 
 ``numpyro`` and ``pymc`` sample the joint density with NUTS, ``marginal`` integrates the
-effects out of a normal likelihood, ``ml`` is the published maximum-likelihood
-procedure. Each lives in a module of its own that is
-imported when it is asked for, so that naming an engine loads no PPL.
+effects out of a normal likelihood, ``ml`` is the published maximum-likelihood procedure.
+Each is a module that is imported when it is used, so that naming an engine loads no PPL.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ __all__ = [
 
 ENGINES = ("numpyro", "pymc", "marginal", "ml")
 
-# Most of their few seconds are the work of one thread.
+# Engines that mostly use a single thread.
 _ONE_CORE: Final = ("marginal", "ml")
-# Unless asked otherwise.
+# Default number of chains of the others, which run in parallel.
 _NUTS_CHAINS: Final = 4
 
 _NOTHING_SET = SamplerSettings()
@@ -40,14 +39,14 @@ _NOTHING_SET = SamplerSettings()
 
 @dataclass(frozen=True)
 class Choice:
-    """An engine, and how it came to be this one.
+    """An engine, and why it was chosen.
 
     Attributes
     ----------
     name : str
         One of :data:`ENGINES`.
     reason : str
-        Why ``auto`` took it; empty when it was asked for by name.
+        Why ``auto`` chose it; empty when it was requested by name.
     """
 
     name: str
@@ -61,8 +60,8 @@ class Choice:
 def choose_engine(name: str, design: Design, settings: SamplerSettings = _NOTHING_SET) -> Choice:
     """Resolve ``auto`` to the engine that suits the design and the settings.
 
-    ``marginal`` where the likelihood is Gaussian, ``numpyro`` elsewhere, and where
-    settings of a warm-up are given, which ``marginal`` does not have.
+    ``marginal`` for Gaussian likelihoods; ``numpyro`` for others, and where settings of a
+    warm-up are given, which ``marginal`` does not have.
 
     Parameters
     ----------
@@ -83,17 +82,17 @@ def choose_engine(name: str, design: Design, settings: SamplerSettings = _NOTHIN
             return Choice(name)
         allowed = ("auto", *ENGINES)
         raise EngineError(
-            f"no engine {name!r}{did_you_mean(name, allowed)} (there are: {', '.join(allowed)})"
+            f"unknown engine {name!r}{did_you_mean(name, allowed)} (allowed: {', '.join(allowed)})"
         )
     if settings.nuts_sampler is not None:
         raise EngineError(
-            f"nuts_sampler {settings.nuts_sampler} goes with the engine pymc; ask for that engine"
+            f"nuts_sampler {settings.nuts_sampler} needs the engine pymc; set engine='pymc'"
         )
     given = [key for key in ("tune", "target_accept") if getattr(settings, key) is not None]
     if given:
-        verb = "belongs" if len(given) == 1 else "belong"
-        return Choice("numpyro", f"{' and '.join(given)} {verb} to NUTS")
-    # Here, not above: naming an engine loads none.
+        verb = "is a setting" if len(given) == 1 else "are settings"
+        return Choice("numpyro", f"{' and '.join(given)} {verb} of NUTS")
+    # Imported here, so that importing this module loads no engine.
     from bayeseval.engines.marginal import why_not
 
     reason = why_not(design)
@@ -103,7 +102,7 @@ def choose_engine(name: str, design: Design, settings: SamplerSettings = _NOTHIN
 
 
 def cores_of(engine: str) -> int:
-    """Cores that one fit of an engine keeps busy: NUTS runs its chains side by side.
+    """Number of cores that one fit of an engine uses: NUTS runs its chains in parallel.
 
     Parameters
     ----------

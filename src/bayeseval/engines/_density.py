@@ -1,9 +1,8 @@
-"""What the joint density is made of, without any PPL: names, shapes, start values.
+"""Variables of the joint density, independent of any PPL: names, shapes, start values.
 
-Both NUTS engines sample the variables listed here and turn them into the
-posterior by the same function, so that they cannot disagree about what is drawn.
-A term in its centred form is sampled as it is; a non-centred term is sampled as
-unit-scale offsets, which never leave the engines.
+Both NUTS engines sample the variables listed here and convert them to the posterior
+with the same function. The effects of a centred term are sampled directly; those of a
+non-centred term as unit-scale offsets, which are not part of the result.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ __all__ = [
 ]
 
 
-# An effect's part of sd(score), and the noise's, before anything has been fitted.
-# They only shape the first warm-up window, which learns better values.
+# Assumed sd of effects and of noise, as a share of sd(score), before fitting. It only
+# affects the first warm-up window, which adapts it.
 _TYPICAL_SHARE: Final = 0.5
 
 
@@ -46,7 +45,7 @@ class Variable:
     Attributes
     ----------
     name : str
-        As in the posterior, or the name of unit-scale offsets.
+        Name in the posterior, or of the unit-scale offsets.
     size : int or None
         Number of levels; None for a scalar.
     zero_sum : bool
@@ -67,7 +66,7 @@ class Variable:
 
     @property
     def n_free(self) -> int:
-        """Number of unconstrained values that a sampler moves."""
+        """Number of unconstrained values."""
         return 1 if self.size is None else self.size - self.zero_sum
 
 
@@ -88,44 +87,46 @@ def sampled_variables(design: Design) -> dict[str, Variable]:
     Returns
     -------
     dict of str to Variable
-        Parameters with priors of their own, then effects or offsets of every term,
-        then unknown values of covariates, the offsets of the residual's log sds and, for
-        every source of replicate noise, log sds or offsets of the cells.
+        Scalar parameters, then effects or offsets of every term, then unknown values of
+        covariates, the offsets of the residual's log sds and, for every source of replicate
+        noise, log sds or offsets of the cells.
     """
     n_models = len(design.coords[names.MODEL])
     sizes = {names.source_model_sd(source.name): n_models for source in design.sources}
-    found = [
+    variables = [
         Variable(name, size=sizes.get(name), zero_sum=False, low=lower_bound(prior))
         for name, prior in design.priors.items()
     ]
-    found += [
-        Variable(_drawn(term), size=term.n_levels, zero_sum=term.zero_sum, low=None)
+    variables += [
+        Variable(_sampled_name(term), size=term.n_levels, zero_sum=term.zero_sum, low=None)
         for term in design.terms
     ]
-    found += [
+    variables += [
         Variable(slope.drawn, size=slope.n_unknown, zero_sum=False, low=None)
         for slope in design.slopes
         if slope.n_unknown
     ]
     offset, factor = residual_offset(design), design.spec.residual_by
     if offset is not None and factor is not None:
-        found.append(Variable(offset, size=len(design.coords[factor]), zero_sum=False, low=None))
+        variables.append(
+            Variable(offset, size=len(design.coords[factor]), zero_sum=False, low=None)
+        )
     for source in design.sources:
-        found.append(Variable(source.drawn, size=source.n_cells, zero_sum=False, low=None))
-    return {variable.name: variable for variable in found}
+        variables.append(Variable(source.drawn, size=source.n_cells, zero_sum=False, low=None))
+    return {variable.name: variable for variable in variables}
 
 
-def _drawn(term: Term) -> str:
+def _sampled_name(term: Term) -> str:
     return term.effect if term.centred else term.offset
 
 
 def to_posterior(design: Design, drawn: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Posterior variables of what a sampler drew.
+    """Convert the variables of a sampler to those of the posterior.
 
     Parameters
     ----------
     design : Design
-        What was fitted.
+        The fitted design.
     drawn : dict of str to ndarray, shape (..., levels)
         Every variable of :func:`sampled_variables`, with the same leading axes.
 
@@ -137,7 +138,7 @@ def to_posterior(design: Design, drawn: Mapping[str, Floats]) -> dict[str, Float
     """
     posterior = {name: np.asarray(drawn[name], dtype=np.float64) for name in design.priors}
     for term in design.terms:
-        values = np.asarray(drawn[_drawn(term)], dtype=np.float64)
+        values = np.asarray(drawn[_sampled_name(term)], dtype=np.float64)
         if not term.centred:
             sd = np.asarray(term.known_sd if term.sd is None else posterior[term.sd])
             values = sd[..., None] * values
@@ -165,7 +166,7 @@ def log_tail(prior: Prior) -> float:
     Returns
     -------
     float
-        What the truncated log density is smaller by; 0 without truncation.
+        To be subtracted from the log density without truncation; 0 if not truncated.
     """
     low = prior.low or 0.0
     if low == 0.0:
@@ -191,14 +192,14 @@ def _typical(prior: Prior) -> float:
 
 
 def start_point(design: Design, rng: np.random.Generator) -> dict[str, Floats]:
-    """Where a chain starts: near the mean of the scores, effects near zero, jittered.
+    """Draw the starting point of a chain: intercept near the mean score, effects near zero.
 
     Parameters
     ----------
     design : Design
-        What is fitted.
+        The design to fit.
     rng : numpy.random.Generator
-        The chain's own.
+        Random generator of the chain.
 
     Returns
     -------
@@ -206,8 +207,8 @@ def start_point(design: Design, rng: np.random.Generator) -> dict[str, Floats]:
         A value of every variable of :func:`sampled_variables`, inside its support.
     """
     mean, sd = float(design.outcome.linear.mean()), float(design.outcome.linear.std())
-    own = _own_log_sds(design)
-    shapes = {parameter.name for parameter in extra_parameters(design.outcome.families)}
+    raw_log_sds = _own_log_sds(design)
+    extra_names = {parameter.name for parameter in extra_parameters(design.outcome.families)}
     typical = {
         names.source_model_sd(s.name): float(np.exp(s.log_sd.mean())) for s in design.sources
     }
@@ -215,8 +216,8 @@ def start_point(design: Design, rng: np.random.Generator) -> dict[str, Floats]:
     for variable in sampled_variables(design).values():
         prior = design.priors.get(variable.name)
         noise = rng.normal(size=variable.shape)
-        if variable.name in own:
-            value = own[variable.name] + 0.1 * noise
+        if variable.name in raw_log_sds:
+            value = raw_log_sds[variable.name] + 0.1 * noise
         elif prior is None:
             unit = sd if _is_effect(design, variable) else 1.0
             value = 0.1 * unit * (noise - noise.mean() if variable.zero_sum else noise)
@@ -226,10 +227,10 @@ def start_point(design: Design, rng: np.random.Generator) -> dict[str, Floats]:
             middle = _typical(prior)
             if variable.name in typical:
                 middle = max(typical[variable.name], 1.5 * variable.low)
-            elif variable.name not in shapes:
-                # A prior much wider than the scores vary is a poor guess.
-                most = _score_sd(design) if variable.name == names.SD_RESIDUAL else sd
-                middle = max(min(middle, most), 1.5 * variable.low)
+            elif variable.name not in extra_names:
+                # The middle of a very wide prior would be a poor start: bound it by sd(score).
+                bound = _score_sd(design) if variable.name == names.SD_RESIDUAL else sd
+                middle = max(min(middle, bound), 1.5 * variable.low)
             value = variable.low + (middle - variable.low) * np.exp(0.3 * noise)
         point[variable.name] = np.asarray(value, dtype=np.float64)
     return point
@@ -238,9 +239,9 @@ def start_point(design: Design, rng: np.random.Generator) -> dict[str, Floats]:
 def inverse_mass(design: Design) -> dict[str, float]:
     """Rough posterior variance of every variable on the samplers' unconstrained scale.
 
-    From the number of records behind each level alone. A first guess of this kind
-    spares the first warm-up window its very long trajectories: with 500 warm-up
-    iterations of `additive` on MEGA, their mean length falls from 153 steps to 29.
+    Computed from the number of records of each level alone. This first guess avoids very
+    long trajectories in the first warm-up window: with 500 warm-up iterations of `additive`
+    on MEGA, their mean length falls from 153 steps to 29.
 
     Returns
     -------
@@ -275,7 +276,7 @@ def inverse_mass(design: Design) -> dict[str, float]:
         share = float(np.mean(1.0 / (counts / noise**2 + 1.0 / effect**2)))
         known = term.known_sd if isinstance(term.known_sd, float) else effect
         unit = 1.0 if term.centred else known
-        guess[_drawn(term)] = share / unit**2
+        guess[_sampled_name(term)] = share / unit**2
     for slope in design.slopes:
         if slope.n_unknown:
             guess[slope.drawn] = 0.5
@@ -288,7 +289,7 @@ def inverse_mass(design: Design) -> dict[str, float]:
 
 
 def random_point(design: Design, rng: np.random.Generator) -> dict[str, Floats]:
-    """A random point of the constrained space, spread about as wide as the scores are.
+    """Draw a random point of the constrained space, with about the spread of the scores.
 
     Parameters
     ----------
@@ -304,12 +305,12 @@ def random_point(design: Design, rng: np.random.Generator) -> dict[str, Floats]:
         their support, zero-sum effects summing to zero.
     """
     mean, sd = float(design.outcome.linear.mean()), float(design.outcome.linear.std())
-    own = _own_log_sds(design)
+    raw_log_sds = _own_log_sds(design)
     point: dict[str, Floats] = {}
     for variable in sampled_variables(design).values():
         noise = rng.normal(size=variable.shape)
-        if variable.name in own:
-            value = own[variable.name] + 0.5 * noise
+        if variable.name in raw_log_sds:
+            value = raw_log_sds[variable.name] + 0.5 * noise
         elif variable.name not in design.priors:
             value = (noise - noise.mean()) if variable.zero_sum else noise
             value = value * (0.5 * sd if _is_effect(design, variable) else 1.0)
@@ -322,12 +323,12 @@ def random_point(design: Design, rng: np.random.Generator) -> dict[str, Floats]:
 
 
 def _own_log_sds(design: Design) -> dict[str, Floats]:
-    """Log sds that cells' own replicates suggest, for those that are sampled as such."""
+    """Estimates of cells' log sds from their own replicates, where log sds are sampled."""
     return {source.drawn: source.log_sd for source in design.sources if source.centred}
 
 
 def _score_sd(design: Design) -> float:
-    """Standard deviation of the scores on the scale that residuals live on."""
+    """Standard deviation of the scores on the scale of the residuals."""
     outcome = design.outcome
     return float(outcome.linear.std() if outcome.has_logit_residual else design.score.std())
 

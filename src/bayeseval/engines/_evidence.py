@@ -1,7 +1,7 @@
-"""Marginal likelihoods, and left-out groups as ratios of two of them.
+"""Marginal likelihoods, and densities of left-out groups as ratios of two of them.
 
-``log p(y_g | y_-g) = log p(y) - log p(y_-g)``, and each term is the normalising
-constant that importance sampling of the few sds yields on the way.
+``log p(y_g | y_-g) = log p(y) - log p(y_-g)``, where each term is a normalising
+constant that importance sampling of the sds estimates.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ __all__ = [
 ]
 
 
-# Degrees of freedom of the proposal along an axis: light tails waste fewer points,
-# heavy ones get through where the data hardly tell an sd from zero. Efficiency on
+# Degrees of freedom of the proposal along an axis: light tails waste fewer points, heavy
+# ones cover sds that the data barely distinguish from zero. Efficiency on
 # MEGA is 0.66 to 0.79 with 4, 0.84 to 0.90 with 8.
 _DF: Final = 8.0
 
-# Sds to start from, in units of sd(score): alike, and with little but noise.
+# Starting values of all sds, in units of sd(score): as large as the residual's, and small.
 _STARTS: Final = (0.5, 0.1)
 _START_RESIDUAL: Final = 0.5
 
-# Points per evidence, and the share of them that has to be effective. On MEGA the
-# standard error is 0.03 (`crossed`) or less.
+# Points per marginal likelihood, and the share of them that has to be effective. On MEGA
+# the standard error is 0.03 (`crossed`) or less.
 _N_POINTS: Final = 256
 _LEAST_EFFICIENCY: Final = 0.2
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Log marginal likelihood of a table, all parameters integrated out.
+    """Log marginal likelihood of a table, with all parameters integrated out.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Evidence:
     se : float
         Monte-Carlo standard error.
     k_hat : float
-        Of the importance weights; above 0.7 neither number is to be relied on.
+        Pareto k-hat of the importance weights; above 0.7 both numbers are unreliable.
     """
 
     log: float
@@ -73,10 +73,10 @@ class GroupDensities:
     log_density : ndarray, shape (n_units,)
         log p(y_g | y_-g), natural log, score scale.
     se : ndarray, shape (n_units,)
-        Monte-Carlo standard errors. That of the whole table's evidence is a part of
-        each, and they share it.
+        Monte-Carlo standard errors. Each includes the error of the whole table's marginal
+        likelihood, which all have in common.
     k_hat : ndarray, shape (n_units,)
-        The worse of the two k-hats behind each unit.
+        The larger k-hat of the two marginal likelihoods of each unit.
     """
 
     log_density: Floats
@@ -94,7 +94,7 @@ def scale_proposal(
     marginal : Marginal
         The density.
     design : Design
-        What it is the density of.
+        Its design.
     start : ndarray, shape (n,), optional
         A point near the mode, where one is known.
     """
@@ -107,7 +107,7 @@ def scale_proposal(
     return _importance.fit_proposal(
         marginal.log_posterior,
         np.atleast_2d(start),
-        # A log-sd with n known deviations behind it has this variance.
+        # Variance of a log-sd that is estimated from n observed deviations.
         variances=0.5 / np.array(counts, dtype=np.float64),
         df=_DF,
     )
@@ -121,11 +121,11 @@ def log_evidence(
     Parameters
     ----------
     design : Design
-        One that `marginal.why_not` has nothing against.
+        A design for which `marginal.why_not` is None.
     seed : int
-        Of the quasi-random points.
+        Seed of the quasi-random points.
     n_points : int
-        A power of two.
+        Number of points, a power of two.
     start : ndarray, shape (n,), optional
         A point near the mode of the log-sds, where one is known.
     """
@@ -146,8 +146,10 @@ def _log_evidence(
         seed=seed,
         least_ess=_LEAST_EFFICIENCY * n_points,
     )
-    found = adapted.weighted
-    evidence = Evidence(log=found.log_evidence, se=found.log_evidence_se, k_hat=found.k_hat)
+    weighted = adapted.weighted
+    evidence = Evidence(
+        log=weighted.log_evidence, se=weighted.log_evidence_se, k_hat=weighted.k_hat
+    )
     return evidence, proposal.mode
 
 
@@ -158,60 +160,60 @@ def leave_group_out(
     units: Sequence[int] | None = None,
     seed: int = 0,
     n_points: int = _N_POINTS,
-    told: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> GroupDensities:
     """Leave out one record, or all records of one level, at a time, and predict them.
 
     Parameters
     ----------
     design : Design
-        One that `marginal.why_not` has nothing against.
+        A design for which `marginal.why_not` is None.
     by : {"record", "language", "task", "model"}
-        What is left out. A left-out level's own effects come from their prior, and the
-        priors stay those of the whole table.
+        What is left out at a time. The effects of a left-out level have their prior; the
+        priors are those of the whole table.
     units : sequence of int, optional
-        Which records or levels; all when left out.
+        The records or levels to leave out; all by default.
     seed : int
-        Of the quasi-random points. A unit's points do not depend on which others are
-        asked for.
+        Seed of the quasi-random points. The points of a unit do not depend on the other
+        units.
     n_points : int
         Points per unit, a power of two.
-    told : callable, optional
-        Called as ``told(done, total)`` after every unit.
+    progress : callable, optional
+        Called as ``progress(done, total)`` after every unit.
 
     Returns
     -------
     GroupDensities
-        Of the units, in their order.
+        Densities of the units, in their order.
 
     Notes
     -----
     Leaving out a task or a model moves the posterior of the sds so far that PSIS
     over their draws breaks down (k-hat up to 2 on MEGA, `leave_out_log_density`).
-    This costs one importance-sampling run per unit, and has no such trouble.
+    This takes one importance-sampling run per unit and does not use PSIS.
     """
     n_units = design.n_records if by == names.RECORD else len(design.coords[by])
     seeds = stream(seed, f"evidence-{by}").spawn(1 + n_units)
     chosen = range(n_units) if units is None else units
-    rest = []
+    partial = []
     with one_thread_per_call():
-        whole, mode = _log_evidence(design, seeds[0], n_points, None)
+        full, mode = _log_evidence(design, seeds[0], n_points, None)
         for done, unit in enumerate(chosen, start=1):
-            left = without(design, by=by, unit=unit)
-            rest.append(_log_evidence(left, seeds[1 + unit], n_points, mode)[0])
-            if told is not None:
-                told(done, len(chosen))
+            remaining = without(design, by=by, unit=unit)
+            partial.append(_log_evidence(remaining, seeds[1 + unit], n_points, mode)[0])
+            if progress is not None:
+                progress(done, len(chosen))
     return GroupDensities(
-        log_density=np.array([whole.log - part.log for part in rest]),
-        se=np.array([np.hypot(whole.se, part.se) for part in rest]),
-        k_hat=np.array([max(whole.k_hat, part.k_hat) for part in rest]),
+        log_density=np.array([full.log - part.log for part in partial]),
+        se=np.array([np.hypot(full.se, part.se) for part in partial]),
+        k_hat=np.array([max(full.k_hat, part.k_hat) for part in partial]),
     )
 
 
 def without(design: Design, *, by: names.LeftOut, unit: int) -> Design:
-    """Return the design without one record, or those of one level; levels and priors stay.
+    """Return the design without one record, or those of one level; keep levels and priors.
 
-    What replicates tell of the noise of cells stays too: left out are the cells' means.
+    Sums of squares of replicates are kept as well: only the cells' means are left out.
 
     Parameters
     ----------

@@ -1,10 +1,10 @@
 """Importance sampling of a smooth density in a few dimensions.
 
-The mode, the curvature there, a heavy-tailed proposal fitted to both, quasi-random
-points, and weights smoothed and judged by Pareto-smoothed importance sampling
+A heavy-tailed proposal is fitted to the mode and the curvature there; the weights of
+quasi-random points are smoothed and checked by Pareto-smoothed importance sampling
 (Vehtari et al. 2024, "Pareto smoothed importance sampling", JMLR 25(72)).
 
-Nothing here knows what the density is of.
+This module works for any density.
 """
 
 from __future__ import annotations
@@ -37,45 +37,45 @@ __all__ = [
 LogDensity = Callable[[Floats], Floats]
 T = TypeVar("T")
 
-# Up to it the weights have a variance, and the plain estimates a central limit theorem.
-# A first proposal above it is refitted, at the price of one more set of points: on
+# Up to this k-hat the weights have a finite variance, and a central limit theorem holds.
+# A first proposal above it is refitted, at the cost of one more set of points: on
 # tables simulated without three of seven terms k-hat fell from 0.60-0.80 to 0.15-0.41
 # and the efficiency rose from 0.20-0.33 to 0.45-0.49.
 _K_HAT_GOOD: Final = 0.5
 
-# Proposals that are tried. On 120 tables simulated with up to three of seven terms
-# absent the first one fell short on a third; one table needed more than two.
+# Most proposals that are tried. On 120 tables simulated with up to three of seven terms
+# absent the first one was not good enough on a third; one table needed more than two.
 TRIES: Final = 4
 
-# Steps of finite differences. The densities are exact to about 1e-9 and change over
-# distances of 0.02 and more. Forward differences leave the mode off by half a step.
+# Steps of finite differences. The densities have errors of about 1e-9 and change over
+# distances of 0.02 and more. Forward differences shift the mode by half a step.
 _GRADIENT_STEP: Final = 1e-4
 _CURVATURE_STEP: Final = 1e-2
 
-# How far out, in standard deviations of the curvature, the proposal is fitted to the
-# density, and how much wider or narrower it may become there. A log-sd that the data
-# hardly tell from zero falls off like exp(phi): its lower side is several times as
-# wide as the curvature at the mode says.
+# Distance from the mode, in standard deviations by the curvature, at which the proposal is
+# fitted to the density, and the range of its stretch factors. The density of a log-sd that
+# the data barely distinguish from zero falls off like exp(phi): its lower side is several
+# times as wide as the curvature at the mode suggests.
 _REACH: Final = 3.0
 _STRETCH: Final = (0.5, 5.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Proposal:
-    """Independent Student-t along an axis per parameter, with a width on each side.
+    """Independent Student-t distributions along one axis per parameter, each with two widths.
 
-    Independent ones, because the tails of a multivariate Student-t get lighter along
-    an axis as the dimension grows.
+    They are independent because the tails of a multivariate Student-t along an axis get
+    lighter as the dimension grows.
 
     Attributes
     ----------
     mode : ndarray, shape (n,)
-        Where the density is highest.
+        Mode of the density.
     axes : ndarray, shape (n, n)
         Directions as columns, one standard deviation long: the symmetric root of the
-        covariance. Each stays as near to one parameter as it can, and it is single
-        parameters whose posteriors are skewed. (Principal axes mix them where two
-        are equally uncertain: efficiency 0.2 instead of 0.4 with two absent terms.)
+        covariance. Each axis is as close to one parameter as possible, because the
+        posteriors of single parameters are skewed. (Principal axes mix parameters with
+        equal uncertainty: efficiency 0.2 instead of 0.4 with two absent terms.)
     stretch : ndarray, shape (2, n)
         Factors on the negative and the positive side of every axis.
     df : float
@@ -106,13 +106,15 @@ class Proposal:
         below, above = self.stretch
         split = below / (below + above)
         left = uniform < split
-        # Both halves as upper tails of one Student-t.
+        # Treat both halves as upper tails of one Student-t distribution.
         share = np.where(left, uniform / split, (1.0 - uniform) / (1.0 - split))
         df = self.df
         radius = -special.stdtrit(df, 0.5 * share)
         along = np.where(left, -below, above) * radius
-        each = math.lgamma(0.5 * (df + 1.0)) - math.lgamma(0.5 * df) - 0.5 * math.log(df * math.pi)
-        log_density = (each - 0.5 * (df + 1.0) * np.log1p(radius**2 / df)).sum(axis=1)
+        log_constant = (
+            math.lgamma(0.5 * (df + 1.0)) - math.lgamma(0.5 * df) - 0.5 * math.log(df * math.pi)
+        )
+        log_density = (log_constant - 0.5 * (df + 1.0) * np.log1p(radius**2 / df)).sum(axis=1)
         log_density -= np.linalg.slogdet(self.axes)[1] + np.log(0.5 * (below + above)).sum()
         return self.mode + along @ self.axes.T, log_density
 
@@ -120,24 +122,24 @@ class Proposal:
 def fit_proposal(
     log_density: LogDensity, starts: Floats, *, variances: Floats, df: float
 ) -> Proposal:
-    """Proposal at the best mode that is reached from several starts.
+    """Fit a proposal at the best mode that is found from several starting points.
 
     Parameters
     ----------
     log_density : callable
         From points (b, n) to values (b,); it may be -inf.
     starts : ndarray, shape (s, n)
-        Where to start from.
+        Starting points.
     variances : ndarray, shape (n,)
-        A rough guess of the variances, which spares the first steps of the search.
+        A rough guess of the variances, which saves the first steps of the search.
     df : float
         Degrees of freedom of the Student-t.
     """
-    found = [_climb(log_density, start, variances) for start in starts]
-    mode = max(found, key=lambda pair: pair[1])[0]
+    modes = [_climb(log_density, start, variances) for start in starts]
+    mode = max(modes, key=lambda pair: pair[1])[0]
     n = len(mode)
     curvature, vectors = np.linalg.eigh(-_hessian(log_density, mode))
-    # A direction that is flat at the mode still has a prior: its sd is of order one.
+    # In a direction that is flat at the mode the prior gives an sd of order one.
     axes = vectors / np.sqrt(np.maximum(curvature, 0.05)) @ vectors.T
     steps = _REACH * np.concatenate([-axes.T, axes.T])
     values = log_density(np.concatenate([mode[None], mode + steps]))
@@ -157,7 +159,7 @@ def _climb(log_density: LogDensity, start: Floats, variances: Floats) -> tuple[F
             return np.inf, np.zeros(n)
         return -float(values[0]), (values[0] - values[1:]) / _GRADIENT_STEP
 
-    # The mode only has to be good to a small part of a standard deviation.
+    # The mode is only needed to a fraction of a standard deviation.
     result = optimize.minimize(
         negative,
         start,
@@ -169,7 +171,7 @@ def _climb(log_density: LogDensity, start: Floats, variances: Floats) -> tuple[F
 
 
 def _near(point: Floats, start: Floats) -> bool:
-    # A line search may try anything; a factor of exp(40) has lost its way.
+    # A line search may try extreme points; a factor of exp(40) is never near the mode.
     return bool(np.abs(point - start).max() < 40.0)
 
 
@@ -196,9 +198,9 @@ class Weighted:
     points : ndarray, shape (chains, m, n)
         Independent sets of quasi-random points, one for every chain.
     log_weights : ndarray, shape (chains, m)
-        Smoothed, normalised over all points.
+        Smoothed log weights, normalised over all points.
     k_hat : float
-        Shape of the tail of the raw weights.
+        Pareto shape of the tail of the raw weights.
     ess : float
         Effective number of points, (sum w)^2 / sum w^2 of the smoothed weights.
     log_evidence, log_evidence_se : float
@@ -227,16 +229,16 @@ def quasi_random(n_points: int, dimension: int, seeds: list[np.random.SeedSequen
     n_points : int
         Points in a set, a power of two.
     dimension : int
-        Of the cube.
+        Dimension of the cube.
     seeds : list of SeedSequence
-        One per set.
+        One seed per set.
 
     Returns
     -------
     ndarray, shape (len(seeds) * n_points, dimension)
     """
-    # Scrambling spawns from the seed it is given; a copy keeps the caller's as it was,
-    # so that the same seed gives the same points again.
+    # Scrambling spawns from its seed; a copy leaves the caller's unchanged, so that the
+    # same seed gives the same points again.
     copies = [np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key) for seed in seeds]
     sets = [
         qmc.Sobol(dimension, scramble=True, rng=np.random.default_rng(seed)).random(n_points)
@@ -251,15 +253,15 @@ def weigh(points: Floats, log_ratio: Floats, *, chains: int) -> Weighted:
     Parameters
     ----------
     points : ndarray, shape (chains * m, n)
-        Set after set.
+        Points, one set after the other.
     log_ratio : ndarray, shape (chains * m,)
-        Log density less that of the proposal.
+        Log density minus that of the proposal.
     chains : int
         Number of sets.
     """
     from arviz_stats.base import array_stats
 
-    # A density of zero is as good as one that is too small to count.
+    # Replace densities of zero by ones that are negligible.
     log_ratio = np.maximum(log_ratio, log_ratio.max() - 700.0)
     # psislw takes log likelihoods, whose negatives are the log ratios.
     smooth, k_hat = array_stats.psislw(-log_ratio)
@@ -276,17 +278,17 @@ def weigh(points: Floats, log_ratio: Floats, *, chains: int) -> Weighted:
 
 
 def refit_proposal(proposal: Proposal, weighted: Weighted) -> Proposal:
-    """Proposal with the second moments of weighted points on each side of the mode.
+    """Refit the proposal to the second moments of weighted points on each side of the mode.
 
-    For densities whose shape far from the mode is not what the curvature says: the
-    points of a first proposal, badly weighted as they may be, have seen it.
+    For densities whose shape far from the mode differs from the curvature at the mode: the
+    points of a first proposal reflect it, even with poor weights.
 
     Parameters
     ----------
     proposal : Proposal
-        The first one.
+        The first proposal.
     weighted : Weighted
-        Its points.
+        Points drawn from it.
     """
     n = len(proposal.mode)
     weights = np.exp(weighted.log_weights.reshape(-1))
@@ -311,9 +313,9 @@ class Adapted(Generic[T]):
     weighted : Weighted
         Points of the best try.
     kept : object
-        What was kept of their evaluation.
+        Further results of their evaluation.
     proposal : Proposal
-        Where they came from.
+        The proposal that they were drawn from.
     """
 
     weighted: Weighted
@@ -331,27 +333,26 @@ def sample_adaptively(
     least_ess: float,
     tries: int = TRIES,
 ) -> Adapted[T]:
-    """Weighted points, from proposals refitted until the weights can be relied on.
+    """Draw weighted points, refitting the proposal until the weights are reliable.
 
     Parameters
     ----------
     evaluate : callable
-        From points (b, n) and a source of randomness to log densities (b,) and
-        whatever else is worth keeping of the points.
+        From points (b, n) and a seed to log densities (b,) and further results to keep.
     proposal : Proposal
-        The first one.
+        The first proposal.
     n_points : int
         Points per chain, a power of two.
     chains : int
         Number of independent sets of points.
     seed : SeedSequence
-        Source of randomness. Every try has new points, so that fitting a proposal to
-        the points of the last one does not bias the weights.
+        Seed. Every try draws new points, so that fitting a proposal to the points of the
+        previous try does not bias the weights.
     least_ess : float
-        Effective points that are wanted; every further try that lacks them has twice
-        as many.
+        Required number of effective points; after a try with fewer, the number of points
+        is doubled.
     tries : int
-        After so many the best one is returned, whatever it is worth.
+        Most tries; the best one is returned, even if its weights are unreliable.
     """
     best: Adapted[T] | None = None
     for child in seed.spawn(tries):
@@ -373,7 +374,7 @@ def sample_adaptively(
 
 
 def _merit(weighted: Weighted) -> tuple[bool, float]:
-    """Effective points where the weights can be relied on, else how near they come to it."""
+    """Sort key of tries: reliable weights first, then effective points, or the lower k-hat."""
     reliable = weighted.k_hat <= K_HAT_MAX
     return reliable, weighted.ess if reliable else -weighted.k_hat
 
@@ -384,24 +385,23 @@ def resample(log_weights: Floats, n_draws: int, rng: np.random.Generator) -> tup
     Parameters
     ----------
     log_weights : ndarray, shape (m,)
-        Of one chain's points.
+        Log weights of one chain's points.
     n_draws : int
         Number of draws.
     rng : Generator
-        For the offset and the order.
+        Random generator of the offset and the order.
 
     Returns
     -------
     chosen : ndarray of int, shape (k,)
-        Points that are drawn at all, in random order.
+        Points that are drawn at least once, in random order.
     repeat : ndarray of int, shape (k,)
         How often each is drawn; adds up to `n_draws`.
 
     Notes
     -----
-    Draws of one point are meant to stand next to each other in the chain: an
-    effective sample size computed from autocorrelations then counts points, and is
-    not taken in by duplicates.
+    Draws of the same point should be adjacent in the chain: an effective sample size
+    computed from autocorrelations then counts distinct points.
     """
     weights = np.exp(log_weights - special.logsumexp(log_weights))
     edges = np.concatenate([[0.0], np.cumsum(weights)]) / weights.sum()

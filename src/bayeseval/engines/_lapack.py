@@ -1,10 +1,9 @@
-"""Two LAPACK routines, in place and without holding Python's lock.
+"""Two LAPACK routines that work in place and release the global interpreter lock.
 
-`numpy.linalg.cholesky` returns a new array each time, and fresh memory costs as much
-as the factor of a matrix of a few hundred rows; the wrappers in `scipy.linalg.lapack`
-work in place, but one thread at a time. Both matter when thousands of factors are
-wanted on several cores. SciPy publishes the routines themselves for such callers, in
-`scipy.linalg.cython_lapack`.
+`numpy.linalg.cholesky` returns a new array each time, and allocating memory costs as much
+as factorising a matrix of a few hundred rows; the wrappers in `scipy.linalg.lapack` work in
+place, but hold the lock. Both matter for thousands of factors on several cores. SciPy
+exports the routines themselves in `scipy.linalg.cython_lapack`.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Predictive densities of left-out records and groups, in closed form.
 
-Given the sds the scores are jointly normal with covariance V, so that the density of
-some of them given all others is a matter of the blocks of V^-1, and
+Given the sds the scores are jointly normal with covariance V, so the density of some of
+them given all others follows from blocks of V^-1, and
 
     V^-1 = R^-1 - R^-1 C R^-1,   C the posterior covariance of the expected scores.
 
-Nothing is refitted, and importance sampling is left with the few sds: with
-``log p(y_i | y_-i, sds)`` in the place of a log likelihood, PSIS-LOO estimates
-``log p(y_i | y_-i)``, because the posterior without record i is the one with it
-divided by just that density. The same holds for groups of records.
+Nothing is refitted, and importance sampling is needed for the sds only: with
+``log p(y_i | y_-i, sds)`` in place of a log likelihood, PSIS-LOO estimates
+``log p(y_i | y_-i)``, because the posterior without record i is proportional to the full
+posterior divided by this density. The same holds for groups of records.
 
 One record: Rasmussen and Williams (2006), "Gaussian processes for machine learning",
 section 5.4.2. Groups: the same with blocks.
@@ -47,7 +47,7 @@ __all__ = [
 
 _LOG_2_PI: Final = float(np.log(2.0 * np.pi))
 
-# Cells whose rows are held at once.
+# Most cells whose rows are in memory at the same time.
 _CHUNK: Final = 2048
 
 
@@ -64,11 +64,11 @@ def leave_out_log_density(
     design : Design
         Gaussian, with one residual sd (see `marginal.why_not`).
     posterior : dict of str to ndarray, shape (...)
-        Draws of the standard deviations, from any engine; other variables are not
-        looked at. Draws that are equal cost nothing.
+        Draws of the standard deviations, from any engine; other variables are ignored.
+        Equal draws are computed once.
     by : {"record", "language", "task", "model"}
-        Leave out one record, or all records of one level together: the level's own
-        effects are then drawn from their prior.
+        Leave out one record, or all records of one level together: the effects of the
+        level then have their prior.
 
     Returns
     -------
@@ -77,12 +77,12 @@ def leave_out_log_density(
 
     Notes
     -----
-    Look at PSIS's k-hat of every group: a large one can move the sds too far. Then
-    `leave_group_out` in `_evidence` is the way.
+    Check the k-hat of PSIS for every group: leaving out a large one can move the sds too
+    far. Then use `leave_group_out` in `_evidence`.
     """
     marginal = build_marginal(design)
     sds = np.stack([np.asarray(posterior[name]) for name in marginal.scales.names], axis=-1)
-    points, which = np.unique(sds.reshape(-1, marginal.scales.n), axis=0, return_inverse=True)
+    points, index = np.unique(sds.reshape(-1, marginal.scales.n), axis=0, return_inverse=True)
     phi = marginal.scales.unconstrained(points)
     groups = None if by == names.RECORD else _groups(design, marginal, by)
 
@@ -92,33 +92,33 @@ def leave_out_log_density(
 
     with one_thread_per_call():
         values = np.stack(in_parallel(work, list(phi))) + _log_units(design, by)
-    return values[which.reshape(-1)].reshape(*sds.shape[:-1], values.shape[-1])
+    return values[index.reshape(-1)].reshape(*sds.shape[:-1], values.shape[-1])
 
 
 def _log_units(design: Design, by: str) -> Floats:
-    """What makes densities of logits densities of scores; zero under the identity link."""
-    own = design.outcome.log_units
+    """Log Jacobian from logits to scores, by record or level; zero under the identity link."""
+    by_record = design.outcome.log_units
     if by == names.RECORD:
-        return own
+        return by_record
     return np.asarray(
-        np.bincount(design.factor_index[by], weights=own, minlength=len(design.coords[by]))
+        np.bincount(design.factor_index[by], weights=by_record, minlength=len(design.coords[by]))
     )
 
 
 def check_leave_out(design: Design, by: str) -> None:
-    """Refuse what has no closed form: EngineError with the reason."""
+    """Raise EngineError if left-out densities have no closed form."""
     from bayeseval.engines.marginal import why_not
 
     reason = why_not(design)
     if reason is not None:
         raise EngineError(
-            f"no closed form of left-out densities: {reason}; "
+            f"left-out densities have no closed form: {reason}; "
             "use the group log_likelihood of the fit"
         )
     if by not in get_args(LeftOut):
         raise EngineError(
             f"cannot leave out one {by!r} at a time{did_you_mean(by, get_args(LeftOut))} "
-            f"(it is one of: {', '.join(get_args(LeftOut))})"
+            f"(allowed: {', '.join(get_args(LeftOut))})"
         )
 
 
@@ -129,7 +129,7 @@ def leave_out_tree(
     by: str = "record",
     draws: int | None = None,
 ) -> xr.DataTree:
-    """Left-out densities in the place of a log likelihood, for ArviZ's ``loo`` and ``compare``.
+    """Left-out densities in place of a log likelihood, for ArviZ's ``loo`` and ``compare``.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def leave_out_tree(
     by : {"record", "language", "task", "model"}
         What is left out at a time.
     draws : int, optional
-        Draws of each chain to use, evenly spaced; all when left out.
+        Number of draws of each chain to use, evenly spaced; all by default.
 
     Returns
     -------
@@ -152,7 +152,7 @@ def leave_out_tree(
     Raises
     ------
     EngineError
-        If the likelihood is not Gaussian, or `by` or `draws` make no sense.
+        If the likelihood is not Gaussian, or `by` or `draws` is not allowed.
     """
     check_leave_out(design, by)
     if draws is not None:
@@ -174,7 +174,7 @@ def leave_out_tree(
 def stored_leave_out_tree(
     design: Design, posterior: xr.Dataset, density: xr.Dataset, *, by: str
 ) -> xr.DataTree:
-    """:func:`leave_out_tree` from its group ``log_likelihood``, kept with the fit."""
+    """Rebuild the tree of :func:`leave_out_tree` from its stored group ``log_likelihood``."""
     return _tree(design, _sds(design, posterior).sel(draw=density["draw"]), density, by=by)
 
 
@@ -206,7 +206,7 @@ class Point:
         self.inverse = 1.0 / factor.diagonal[0]
         self.eliminated_variance = factor.eliminated_sd[0] ** 2
 
-        # Eliminated coefficients given the kept ones: what one unit of each moves.
+        # Derivatives of the eliminated coefficients' means with respect to the kept ones.
         link = marginal.schur.link(factor.precision[0]).toarray()[:, :-1]
         self.slope = factor.ratio[0] * self.inverse[:, None] * link
         if self.eliminated.zero_sum:
@@ -225,7 +225,7 @@ class Point:
             self.mean += block.weight * kept[0, block.columns][block.index]
 
     def roots(self, cells: Index) -> Floats:
-        """Rows whose products are the covariances that come from the kept coefficients.
+        """Rows whose inner products are the covariances due to the kept coefficients.
 
         Returns
         -------
@@ -241,12 +241,12 @@ class Point:
         return rows[:, :-1]
 
     def without_own(self, score: Floats) -> tuple[Floats, Floats]:
-        """What all other records say of each record's expected score.
+        """Predict each record's expected score from all other records.
 
         Returns
         -------
         error : ndarray, shape (n_records,)
-            Score less the mean of its expected score, given all other records.
+            Score minus the mean of its expected score, given all other records.
         variance : ndarray, shape (n_records,)
             Variance of its expected score, given all other records.
         """
@@ -257,7 +257,7 @@ class Point:
         inverse = self.inverse[self.eliminated.index]
         own = inverse - inverse**2 / self.inverse.sum() if self.eliminated.zero_sum else inverse
         variance += self.eliminated_variance * own
-        # Share of its own prediction that a record does not determine.
+        # Share of its own prediction that a record does not contribute itself.
         free = 1.0 - self.precision * variance
         error = score - self.cells.centre - self.mean[self.cells.record]
         return error / free[self.cells.record], (variance / free)[self.cells.record]
@@ -276,7 +276,7 @@ class Point:
         return np.array([self._group(cells, self.roots(cells)) for cells in groups])
 
     def covariance(self, cells: Index, roots: Floats | None = None) -> Floats:
-        """Covariance of the expected scores of cells; `roots` of them, where known."""
+        """Covariance of the expected scores of cells, from their `roots` if given."""
         rows = self.roots(cells) if roots is None else roots
         level = self.eliminated.index[cells]
         inverse = self.inverse[level]
@@ -295,7 +295,7 @@ class Point:
         error = (root * (self.cells.mean[cells] - self.mean[cells]))[None]
         solve_in_place(free[None], error, np.ones(1, dtype=np.int64))
         value = np.log(np.diagonal(free)).sum() + np.log(root).sum() - 0.5 * (error**2).sum()
-        # Records of a cell around their mean: their density knows the noise only.
+        # The density of a cell's records around their mean depends on the noise only.
         value += 0.5 * ((count - 1.0) * np.log(precision) - np.log(count)).sum()
         value -= 0.5 * (precision * self.cells.within[cells]).sum()
         return float(value - 0.5 * _LOG_2_PI * count.sum())

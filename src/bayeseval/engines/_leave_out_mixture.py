@@ -1,19 +1,19 @@
 """Left-out densities where the residual variance is a parameter of every record.
 
-Student-t noise is normal noise whose precision has a factor of its own,
+Student-t noise is normal noise with a random factor in the precision of each record,
 
     y_i = eta_i + s_i / sqrt(lambda_i) e_i,   lambda_i ~ Gamma(nu / 2, nu / 2)
 
-(Andrews and Mallows 1974), and given the effects these factors are gamma distributed:
-every posterior draw is completed by a draw of all of them, and then the model is normal
-with known residual variances. The effects are integrated out in closed form, and of the
-left-out record its own factor too:
+(Andrews and Mallows 1974). Given the effects, these factors are gamma distributed: every
+posterior draw is augmented by a draw of all of them, and then the model is normal with
+known residual variances. The effects are integrated out in closed form, as is the factor
+of the left-out record:
 
     p(y_i | y_-i, sds, nu, lambda_-i) = int N(eta_i; m_-i, v_-i) t_nu(y_i; eta_i, s_i) d eta_i.
 
-PSIS is left with the sds, nu and the other records' factors, of which the left-out
-record moves little, in the place of all effects. The same serves normal noise with sds that
-differ by a factor's levels or by cells.
+PSIS then only has to correct the sds, nu and the other records' factors, which the
+left-out record affects little, instead of all effects. The same method works for normal
+noise with sds that differ by the levels of a factor or by cells.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ __all__ = ["group_log_density", "leave_out_mixture", "log_convolution", "why_no_
 
 _LOG_2_PI: Final = float(np.log(2.0 * np.pi))
 
-# Nodes on the log of a record's own precision factor, and the mass left out at either
-# end. Against adaptive quadrature the log density is right to six digits.
+# Quadrature nodes on the log of a record's precision factor, and the probability cut off at
+# either end. Compared with adaptive quadrature, six digits of the log density are correct.
 _NODES: Final = 64
 _TAIL: Final = 1e-7
 
-# Rounds of the mean-field approximation for a group's factors, and draws from it per
+# Iterations of the mean-field approximation of a group's factors, and draws from it for each
 # draw of the parameters.
 _STEPS: Final = 12
 _DRAWS_PER_POINT: Final = 8
 
 
 def why_no_mixture(design: Design) -> str | None:
-    """Reason why the effects of a design cannot be integrated out given the noise.
+    """Reason why the effects of a design cannot be integrated out given the noise, or None.
 
     Parameters
     ----------
@@ -67,8 +67,10 @@ def why_no_mixture(design: Design) -> str | None:
     outcome, prior = design.outcome, design.priors[names.INTERCEPT]
     if outcome.kernel is None:
         several = len(outcome.families) > 1
-        said = f"its likelihood{'s are' if several else ' is'} {' and '.join(outcome.families)}"
-        return said if outcome.chance is None else f"{said} with chance levels"
+        likelihood = (
+            f"its likelihood{'s are' if several else ' is'} {' and '.join(outcome.families)}"
+        )
+        return likelihood if outcome.chance is None else f"{likelihood} with chance levels"
     if prior.dist != "normal":
         return f"the intercept's prior is {prior.dist}"
     reason = why_not_slopes(design)
@@ -88,11 +90,11 @@ def leave_out_mixture(design: Design, posterior: Mapping[str, Floats], *, seed: 
     Parameters
     ----------
     design : Design
-        One that :func:`why_no_mixture` has nothing against.
+        A design for which :func:`why_no_mixture` is None.
     posterior : dict of str to ndarray, shape (n_samples, ...)
         Draws of all parameters and effects, from any engine.
     seed : int
-        Of the draws of the precision factors.
+        Seed of the draws of the precision factors.
 
     Returns
     -------
@@ -138,7 +140,7 @@ def group_log_density(
     Parameters
     ----------
     design : Design
-        The whole table; :func:`why_no_mixture` has nothing against it.
+        Design of the whole table, for which :func:`why_no_mixture` is None.
     posterior : dict of str to ndarray, shape (n_samples, ...)
         Draws of all parameters and effects given the other records.
     by : {"language", "task", "model"}
@@ -146,15 +148,15 @@ def group_log_density(
     level : int
         Position of the level in ``design.coords[by]``.
     seed : int
-        Of the draws of the precision factors.
+        Seed of the draws of the precision factors.
 
     Returns
     -------
     log_density : float
         log p(y_g | y_-g), natural log, score units.
     k_hat : float
-        Of the weights that integrate over the group's precision factors; NaN for
-        normal noise, which has none.
+        Pareto k-hat of the weights that integrate over the group's precision factors; NaN
+        for normal noise, which has none.
 
     Notes
     -----
@@ -194,7 +196,7 @@ def group_log_density(
         return log_density, float("nan")
     from arviz_stats.base import array_stats
 
-    # Of log likelihoods, whose negatives are the log weights.
+    # psislw takes log likelihoods, whose negatives are the log weights.
     return log_density, float(array_stats.psislw(-values)[1])
 
 
@@ -214,9 +216,9 @@ def _weights(
     for _ in range(_STEPS):
         noise = scale**2 * rate / shape
         gain = np.linalg.solve(covariance + np.diag(noise), covariance).T
-        left = error - gain @ error
+        residual = error - gain @ error
         spread = np.diagonal(covariance - gain @ covariance)
-        rate = 0.5 * (nu + (left**2 + spread) / scale**2)
+        rate = 0.5 * (nu + (residual**2 + spread) / scale**2)
     values = np.empty(_DRAWS_PER_POINT)
     for j in range(_DRAWS_PER_POINT):
         factor = rng.standard_gamma(shape) / rate
@@ -238,19 +240,19 @@ def log_convolution(error: Floats, variance: Floats, scale: Floats, nu: float) -
     Parameters
     ----------
     error : ndarray, shape (n,)
-        Where.
+        Points at which the density is evaluated.
     variance : ndarray, shape (n,)
-        Of the normal part.
+        Variance of the normal part.
     scale : ndarray, shape (n,)
-        Of the Student-t part.
+        Scale of the Student-t part.
     nu : float
-        Its degrees of freedom.
+        Degrees of freedom of the Student-t part.
 
     Notes
     -----
-    The trapezoidal rule over the log of the precision factor, between quantiles of
-    its distributions without and with the record: the integrand is smooth and falls off
-    exponentially on either side, where this rule has no better.
+    Computed by the trapezoidal rule over the log of the precision factor, between quantiles
+    of its distributions without and with the record. The integrand is smooth and falls off
+    exponentially on either side, for which this rule converges fast.
     """
     half = nu / 2.0
     top = np.log(_quantile(half, 1.0 - _TAIL) / half)
@@ -269,14 +271,14 @@ def log_convolution(error: Floats, variance: Floats, scale: Floats, nu: float) -
 
 
 def _quantile(shape: float, probability: float) -> float:
-    """Of the gamma distribution with rate one; never zero."""
+    """Quantile of the gamma distribution with rate one; never zero."""
     return max(float(gammaincinv(shape, probability)), 1e-300)
 
 
 def _precision_factors(
     design: Design, posterior: Mapping[str, Floats], sd: Floats, seed: int
 ) -> tuple[Floats | None, Floats]:
-    """Degrees of freedom, and draws of every record's factor given all effects."""
+    """Draws of nu, and draws of every record's precision factor given all effects."""
     if design.outcome.is_gaussian:
         return None, np.ones(sd.shape)
     nu = posterior[names.NU]
@@ -287,11 +289,11 @@ def _precision_factors(
 
 
 def _marginal(design: Design) -> Marginal:
-    """Statistics with a noise class for every record, in their order."""
-    own = np.arange(1.0, design.n_records + 1.0)
+    """The marginal density with a noise class for every record, in their order."""
+    distinct = np.arange(1.0, design.n_records + 1.0)
     coefficients = {names.INTERCEPT, *(slope.slope for slope in design.slopes)}
     priors = {k: v for k, v in design.priors.items() if k in coefficients or v.positive}
-    return build_marginal(replace(design, se=own, priors=priors))
+    return build_marginal(replace(design, se=distinct, priors=priors))
 
 
 def _prior_sds(marginal: Marginal, posterior: Mapping[str, Floats]) -> tuple[Floats, Floats]:

@@ -1,9 +1,9 @@
-"""Densities of scores under every likelihood, in NumPy: what is stored record by record.
+"""Pointwise log densities of scores under every likelihood, in NumPy.
 
 Every density is one of the score in score units, so that models with different
-likelihoods can be compared: scores that are modelled as shares or logits of shares bring
-the Jacobian, and a count k of n items has its probability spread over the scores that
-are nearest to it, (upper - lower) / n wide (`Outcome.log_units`).
+likelihoods can be compared: those of shares, or of logits of shares, include the Jacobian,
+and the probability of a count k of n items is spread over the interval of scores nearest
+to it, of width (upper - lower) / n (`Outcome.log_units`).
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def score_site(design: Design, likelihood: str) -> str:
 
 
 def with_units(design: Design, parts: Mapping[str, float]) -> dict[str, float]:
-    """Log densities of the parts of a model, with one of the scores in score units.
+    """Replace the log densities of the observed variables by one of the scores in score units.
 
     Parameters
     ----------
     design : Design
         The model and its table.
     parts : dict of str to float
-        Under the names of the variables; the scores as the model has them.
+        Log densities by variable, those of the observed ones as the model has them.
     """
     sites = {score_site(design, family) for family in design.outcome.families}
     others = {name: value for name, value in parts.items() if name not in sites}
@@ -61,7 +61,7 @@ def linear_predictor(design: Design, posterior: Mapping[str, Floats]) -> Floats:
     Parameters
     ----------
     design : Design
-        Which levels each record has.
+        The model and its table.
     posterior : dict of str to ndarray, shape (..., levels)
         ``intercept`` and every term's effects with the same leading axes.
 
@@ -100,12 +100,12 @@ def logit_mean(design: Design, eta: Floats) -> Floats:
 
 
 def log_floor(chance: Floats) -> Floats:
-    """Log chance levels; without a floor finite, so that gradients are, and below any predictor."""
+    """Log chance levels; without one a finite value below any predictor, for finite gradients."""
     return np.where(chance > 0.0, np.log(np.where(chance > 0.0, chance, 1.0)), -1e4)
 
 
 def noise_scale(design: Design, posterior: Mapping[str, Floats], name: str, rows: Index) -> Floats:
-    """A parameter of the noise for some records, by level where ``residual_by`` says so.
+    """A noise parameter for some records, by level under ``residual_by``.
 
     Returns
     -------
@@ -129,25 +129,25 @@ def residual_sd(
     posterior : dict of str to ndarray, shape (..., levels)
         The sds with the same leading axes.
     rows : ndarray of int, optional
-        Which records; all when left out.
+        The records; all by default.
 
     Returns
     -------
     ndarray, shape (..., n_records) or (..., 1)
         In the units of the score; on the logit scale for normal logits.
     """
-    chosen = np.arange(design.n_records) if rows is None else rows
-    sd = noise_scale(design, posterior, names.SD_RESIDUAL, chosen)
+    at_rows = np.arange(design.n_records) if rows is None else rows
+    sd = noise_scale(design, posterior, names.SD_RESIDUAL, at_rows)
     if design.se is None and design.replicates is None:
         return sd
-    known = 0.0 if design.se is None else design.se[chosen] ** 2
+    known = 0.0 if design.se is None else design.se[at_rows] ** 2
     if design.replicates is not None:
-        known = known + noise_variance(design, posterior)[..., chosen]
+        known = known + noise_variance(design, posterior)[..., at_rows]
     return np.asarray(np.sqrt(sd**2 + known))
 
 
 def noise_variance(design: Design, posterior: Mapping[str, Floats]) -> Floats:
-    """Variance that seeds and test sets with unknown sds give the mean of every record.
+    """Variance of every record's mean due to seeds and test sets with unknown sds.
 
     Returns
     -------
@@ -175,13 +175,13 @@ def pointwise_log_likelihood(design: Design, posterior: Mapping[str, Floats]) ->
     centre = eta if outcome.link == "identity" else logit_mean(design, eta)
     if len(outcome.families) == 1:
         rows = np.arange(design.n_records)
-        found = _one_family(design, posterior, outcome.families[0], rows, centre)
-        return np.asarray(found + outcome.log_units)
-    found = np.empty_like(eta)
+        values = _one_family(design, posterior, outcome.families[0], rows, centre)
+        return np.asarray(values + outcome.log_units)
+    values = np.empty_like(eta)
     for family in outcome.families:
         rows = outcome.rows(family)
-        found[..., rows] = _one_family(design, posterior, family, rows, centre[..., rows])
-    return np.asarray(found + outcome.log_units)
+        values[..., rows] = _one_family(design, posterior, family, rows, centre[..., rows])
+    return np.asarray(values + outcome.log_units)
 
 
 def _one_family(
@@ -208,7 +208,7 @@ def _one_family(
 
 
 def observed(design: Design, likelihood: str) -> Floats:
-    """What the density of a likelihood is one of: scores, logits of shares, shares or counts.
+    """Observed values of a likelihood: scores, logits of shares, shares or counts.
 
     Returns
     -------
@@ -219,7 +219,7 @@ def observed(design: Design, likelihood: str) -> Floats:
     if quantity == "score":
         return design.score[rows]
     if quantity == "count":
-        return _given(outcome.k)[rows]
+        return _not_none(outcome.k)[rows]
     share = outcome.share[rows]
     return np.log(share) - np.log1p(-share) if quantity == "logit" else share
 
@@ -228,10 +228,10 @@ def items(design: Design, likelihood: str) -> Floats | None:
     """Items behind each record of a likelihood of counts; None for the others."""
     if FAMILIES[likelihood].quantity != "count":
         return None
-    return _given(design.outcome.n)[design.outcome.rows(likelihood)]
+    return _not_none(design.outcome.n)[design.outcome.rows(likelihood)]
 
 
-def _given(values: Floats | None) -> Floats:
+def _not_none(values: Floats | None) -> Floats:
     if values is None:  # Outcome has items and counts where a likelihood is one of counts.
         raise AssertionError("counts without items")
     return values

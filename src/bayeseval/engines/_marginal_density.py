@@ -1,4 +1,4 @@
-"""log p(y | sds) with every effect integrated out, and the effects given the sds.
+"""log p(y | sds) with all effects integrated out, and draws of the effects given the sds.
 
 With ``A = I + D^1/2 X'R^-1 X D^1/2`` for D the prior variances of the coefficients
 and R the residual variances,
@@ -11,16 +11,16 @@ Four devices make this cheap and keep it exact, also when an sd is zero:
 - Zero-sum coefficients are ``sd (I - 11'/K) u`` with standard normal u, which is
   N(0, sd^2) on K - 1 orthonormal contrasts: cross-products are centred in the term.
 - The block of A of the eliminated term is diagonal (on the contrasts, when its
-  coefficients sum to zero), so it leaves by a Schur complement: a sum over its
+  coefficients sum to zero), so it is eliminated by a Schur complement: a sum over its
   levels of small sparse products that do not depend on the sds. Levels with the same
-  count enter together.
+  count are summed together.
 - The scores are one more column beside the kept ones. The Cholesky factor of the
-  bordered matrix has log|A| on its diagonal, L^-1 r in its last row, and the root of
-  the whole quadratic form in its last corner.
-- Memory is reused, and points are shared out among threads.
+  bordered matrix has log|A| on its diagonal, L^-1 r in its last row, and the square root
+  of the quadratic form in its last corner.
+- Memory is reused, and points are distributed among threads.
 
-A JAX version of the same density serves NUTS (`_marginal_jax`); here compiling would
-take longer than the few thousand factors that are wanted.
+NUTS uses a JAX version of the same density (`_marginal_nuts`); here compiling would
+take longer than the few thousand factorisations.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ Part = TypeVar("Part")
 Result = TypeVar("Result")
 Scalar = TypeVar("Scalar", np.float64, np.int64)
 
-# Bordered matrices worked on at once are kept to about this many bytes, which stay
-# in a core's cache.
+# Bordered matrices of a batch take about this many bytes, so that they stay in a core's
+# cache.
 _BATCH_BYTES: Final = 1_500_000
 
 _LOG_2_PI: Final = float(np.log(2.0 * np.pi))
@@ -71,9 +71,9 @@ _LOG_2_PI: Final = float(np.log(2.0 * np.pi))
 
 @contextmanager
 def one_thread_per_call() -> Iterator[None]:
-    """Let BLAS use one thread per call: many small factors run side by side instead.
+    """Let BLAS use one thread per call, as many small factorisations run in parallel.
 
-    Threads of BLAS on matrices of this size wait for each other more than they work.
+    On matrices of this size the threads of BLAS mostly wait for each other.
     """
     from threadpoolctl import threadpool_limits
 
@@ -97,8 +97,8 @@ class Factor:
     Attributes
     ----------
     lower : ndarray, shape (b, p + 1, p + 1)
-        Cholesky factors of the kept coefficients bordered by the scores; what is
-        above their diagonals has no meaning.
+        Cholesky factors of the kept coefficients bordered by the scores; entries above
+        their diagonals are undefined.
     precision : ndarray, shape (b, n_classes)
         Residual precision of every noise class.
     kept_sd : ndarray, shape (b, p)
@@ -106,7 +106,7 @@ class Factor:
     eliminated_sd : ndarray, shape (b,)
         Prior sd of the eliminated coefficients.
     ratio : ndarray, shape (b,)
-        Its square, over the residual variance where that is one number.
+        Its square, divided by the residual variance if there is one noise class.
     diagonal : ndarray, shape (b, n_levels)
         Diagonal of the eliminated block of A.
     """
@@ -128,9 +128,9 @@ class Marginal:
     Attributes
     ----------
     statistics : Statistics
-        Of the table.
+        Sufficient statistics of the table.
     scales : Scales
-        The parameters that are left.
+        The parameters that are not integrated out.
     """
 
     statistics: Statistics
@@ -138,7 +138,7 @@ class Marginal:
 
     @property
     def batch(self) -> int:
-        """How many points are worked on at once."""
+        """Number of points in a batch."""
         return max(1, _BATCH_BYTES // (8 * (self.statistics.n_kept + 1) ** 2))
 
     def log_posterior(self, phi: Floats) -> Floats:
@@ -148,23 +148,23 @@ class Marginal:
     def log_likelihood(self, phi: Floats) -> Floats:
         """Log p(y | phi) of points (b, n), shape (b,).
 
-        It is -inf at points so extreme that floating point cannot tell.
+        It is -inf at points so extreme that the factorisation fails numerically.
         """
         return np.concatenate(in_parallel(self._log_likelihood, self._parts(phi)))
 
     def log_posterior_and_effects(
         self, phi: Floats, repeat: int, *, seed: np.random.SeedSequence
     ) -> tuple[Floats, dict[str, Floats]]:
-        """Both at once, for one factorisation per point.
+        """Log posterior and draws of the effects, from one factorisation per point.
 
         Parameters
         ----------
         phi : ndarray, shape (b, n)
             Points.
         repeat : int
-            How many draws of the effects at each.
+            Number of draws of the effects at each point.
         seed : SeedSequence
-            Source of the standard normal numbers.
+            Seed of the standard normal numbers.
 
         Returns
         -------
@@ -200,14 +200,14 @@ class Marginal:
         phi : ndarray, shape (b, n)
             Points.
         repeat : ndarray of int, shape (b,)
-            How many draws at each.
+            Number of draws at each point.
         seed : SeedSequence
-            Source of the standard normal numbers.
+            Seed of the standard normal numbers.
 
         Returns
         -------
         dict of str to ndarray, shape (repeat.sum(), n_levels)
-            Coefficients by term, ``intercept`` among them (one level), score units.
+            Coefficients by term, including ``intercept`` (one level), score units.
         """
         parts = self._parts(phi)
         seeds = seed.spawn(len(parts))
@@ -287,7 +287,7 @@ class Marginal:
         )
 
     def centred(self, kept: Floats) -> Floats:
-        """Kept coefficients (..., p) with the means of zero-sum terms taken off."""
+        """Subtract the means of zero-sum terms from kept coefficients (..., p)."""
         result = kept.copy()
         for block in self.statistics.kept:
             if block.zero_sum:
@@ -299,7 +299,7 @@ class Marginal:
 
     @cached_property
     def schur(self) -> OneClass | ManyClasses:
-        """How the eliminated term is taken out."""
+        """Elimination of the eliminated term, by the number of noise classes."""
         if self.statistics.n_classes == 1:
             return one_class(self.statistics)
         return ManyClasses(self.statistics, meeting_links(self.statistics))
@@ -348,7 +348,7 @@ class Marginal:
     ) -> dict[str, Floats]:
         statistics = self.statistics
         point = np.repeat(np.arange(len(repeat)), repeat)
-        # A zero against the border's corner leaves L'u = L^-1 r + noise.
+        # With a zero in the border's corner the system is L'u = L^-1 r + noise.
         target = rng.standard_normal((len(point), statistics.n_kept + 1))
         target += factor.lower[point, -1]
         target[:, -1] = 0.0
@@ -367,22 +367,22 @@ class Marginal:
         return drawn | {statistics.eliminated.name: eliminated}
 
     def eliminated_mean(self, factor: Factor, kept: Floats, point: Index) -> Floats:
-        """Mean of the eliminated coefficients given the kept ones, before any zero-sum.
+        """Mean of the eliminated coefficients given the kept ones, without a zero-sum constraint.
 
         Parameters
         ----------
         factor : Factor
-            At a batch of points.
+            Factors at a batch of points.
         kept : ndarray, shape (m, p)
-            Kept coefficients, the intercept less `Cells.centre`.
+            Kept coefficients, the intercept minus `Cells.centre`.
         point : ndarray of int, shape (m,)
-            Which point of the batch each belongs to, in ascending order.
+            Point of the batch that each belongs to, in ascending order.
 
         Returns
         -------
         ndarray, shape (m, n_levels)
         """
-        # What the scores leave: the border less the kept columns' part.
+        # Residuals of the scores: the border minus the contribution of the kept columns.
         contrast = np.concatenate([-kept, np.ones((len(kept), 1))], axis=1)
         weight = factor.ratio[:, None] / factor.diagonal
         if isinstance(self.schur, OneClass):

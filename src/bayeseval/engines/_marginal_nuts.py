@@ -1,6 +1,6 @@
-"""NUTS on the log-sds, for posteriors that importance sampling does not fit.
+"""NUTS on the log-sds, for posteriors where importance sampling fails.
 
-The density of `_marginal_density` once more, in JAX, with its gradient.
+The density is that of `_marginal_density`, in JAX, with its gradient.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from bayeseval.engines._marginal_schur import OneClass, meeting_links
 __all__ = ["TARGET_ACCEPT", "TUNE", "log_posterior_function", "sample_scales"]
 
 
-# Seven smooth dimensions at most: short warm-up, and smaller steps than usual, for
-# the densities that end here fall off like exp(phi) on one side.
+# At most seven smooth dimensions need a short warm-up only. Steps are smaller than usual
+# because densities that importance sampling fails on fall off like exp(phi) on one side.
 TUNE: Final = 500
 TARGET_ACCEPT: Final = 0.95
 
 
-# Entries of a matrix that is worth multiplying instead of adding up what is not zero.
+# Most entries of a matrix that is stored as dense, to multiply instead of scattering.
 _DENSE: Final = 2_000_000
 
 
 @jax.custom_vjp
 def _log_determinant_and_quadratic(bordered: Any) -> tuple[Any, Any]:
-    """Of ``[[S, r], [r', c]]``: log|S| and c - r'S^-1 r."""
+    """Compute log|S| and c - r'S^-1 r of ``[[S, r], [r', c]]``."""
     return _forward(bordered)[0]
 
 
@@ -48,7 +48,7 @@ def _forward(bordered: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
 
 
 def _backward(saved: tuple[Any, Any], cotangent: tuple[Any, Any]) -> tuple[Any]:
-    # The derivatives are the inverse of S, and (x, -1)(x, -1)' with x = S^-1 r: far
+    # The derivatives are the inverse of S, and (x, -1)(x, -1)' with x = S^-1 r. This is far
     # cheaper to compile and to run than differentiating through the factorisation.
     lower, solution = saved
     n = len(solution)
@@ -71,7 +71,7 @@ def log_posterior_function(marginal: Marginal) -> Callable[[Any], Any]:
 
     Notes
     -----
-    log p(y | phi) + log p(phi), both normalised. To be called with 64-bit floats enabled.
+    log p(y | phi) + log p(phi), both normalised. Call it with 64-bit floats enabled.
     """
     statistics, scales = marginal.statistics, marginal.scales
     cells, width = statistics.cells, statistics.n_kept + 1
@@ -79,28 +79,10 @@ def log_posterior_function(marginal: Marginal) -> Callable[[Any], Any]:
         m.tocoo() for m in (statistics.cross_map, statistics.link_map, statistics.count_map)
     )
     row, level = statistics.link_row, statistics.link_level
-    meeting = meeting_links(statistics)
     blocks = (*statistics.kept, statistics.eliminated)
     residual = scales.names.index(names.SD_RESIDUAL)
     n_levels, zero_sum = statistics.eliminated.size, statistics.eliminated.zero_sum
-
-    def summed(matrix: Any, weights: Any) -> Any:
-        values = matrix.data * weights[matrix.col]
-        return jnp.zeros(matrix.shape[0]).at[matrix.row].add(values)
-
-    # With one noise class the products of links are constants: worth having as a
-    # matrix where it is small, because scattered additions are slow in XLA.
-    constant = marginal.schur if isinstance(marginal.schur, OneClass) else None
-    if constant is not None and math.prod(constant.products.shape) > _DENSE:
-        constant = None
-    products = None if constant is None else constant.products.toarray()
-
-    def taken_out(precision: Any, links: Any, divided: Any, variance: Any) -> Any:
-        if constant is None:
-            pairs = divided[meeting.first] * links[meeting.second]
-            return jnp.zeros(width * width).at[meeting.target[meeting.place]].add(pairs)
-        inverse = precision[0] ** 2 / (1.0 + variance * precision[0] * constant.counts)
-        return jnp.zeros(width * width).at[constant.target].add(products @ inverse)
+    eliminated_products = _eliminated_products(marginal)
 
     def log_posterior(phi: Any) -> Any:
         natural = scales.natural(phi, jnp)
@@ -111,11 +93,11 @@ def log_posterior_function(marginal: Marginal) -> Callable[[Any], Any]:
             else natural[scales.names.index(block.sd)]
             for block in blocks
         ]
-        diagonal = 1.0 + sds[-1] ** 2 * summed(count, precision)
-        links = summed(link, precision)
+        diagonal = 1.0 + sds[-1] ** 2 * _summed(count, precision)
+        links = _summed(link, precision)
         divided = links / diagonal[level]
-        taken = taken_out(precision, links, divided, sds[-1] ** 2)
-        bordered = (summed(cross, precision) - sds[-1] ** 2 * taken).reshape(width, width)
+        products = eliminated_products(precision, links, divided, sds[-1] ** 2)
+        bordered = (_summed(cross, precision) - sds[-1] ** 2 * products).reshape(width, width)
         log_determinant = jnp.sum(jnp.log(diagonal))
         if zero_sum:
             total = jnp.zeros(width).at[row].add(divided)
@@ -125,10 +107,10 @@ def log_posterior_function(marginal: Marginal) -> Callable[[Any], Any]:
         scale = []
         for block, sd in zip(statistics.kept, sds, strict=False):
             if block.zero_sum:
-                here = block.columns
-                bordered = bordered.at[here].add(-bordered[here].mean(axis=0))
-                mean = bordered[:, here].mean(axis=1, keepdims=True)
-                bordered = bordered.at[:, here].add(-mean)
+                columns = block.columns
+                bordered = bordered.at[columns].add(-bordered[columns].mean(axis=0))
+                mean = bordered[:, columns].mean(axis=1, keepdims=True)
+                bordered = bordered.at[:, columns].add(-mean)
             scale.append(jnp.broadcast_to(sd, block.size))
         border = jnp.concatenate([*scale, jnp.ones(1)])
         bordered = bordered * border[:, None] * border
@@ -141,6 +123,38 @@ def log_posterior_function(marginal: Marginal) -> Callable[[Any], Any]:
     return log_posterior
 
 
+def _summed(matrix: Any, weights: Any) -> Any:
+    """Product of a sparse matrix and a vector."""
+    values = matrix.data * weights[matrix.col]
+    return jnp.zeros(matrix.shape[0]).at[matrix.row].add(values)
+
+
+def _eliminated_products(marginal: Marginal) -> Callable[[Any, Any, Any, Any], Any]:
+    """Sums over the levels of the eliminated term of products of links, as a function.
+
+    It takes the precisions of the noise classes, the links, these divided by the diagonal
+    of the eliminated block, and the prior variance; it returns flattened cross-products.
+    """
+    statistics = marginal.statistics
+    meeting, size = meeting_links(statistics), (statistics.n_kept + 1) ** 2
+
+    # With one noise class the products of links are constants. A small matrix of them is
+    # stored, because scattered additions are slow in XLA.
+    constant = marginal.schur if isinstance(marginal.schur, OneClass) else None
+    if constant is not None and math.prod(constant.products.shape) > _DENSE:
+        constant = None
+    products = None if constant is None else constant.products.toarray()
+
+    def summed_products(precision: Any, links: Any, divided: Any, variance: Any) -> Any:
+        if constant is None:
+            pairs = divided[meeting.first] * links[meeting.second]
+            return jnp.zeros(size).at[meeting.target[meeting.place]].add(pairs)
+        inverse = precision[0] ** 2 / (1.0 + variance * precision[0] * constant.counts)
+        return jnp.zeros(size).at[constant.target].add(products @ inverse)
+
+    return summed_products
+
+
 def sample_scales(
     marginal: Marginal, starts: Floats, *, draws: int, seed: np.random.SeedSequence
 ) -> tuple[Floats, dict[str, npt.NDArray[np.generic]]]:
@@ -151,11 +165,11 @@ def sample_scales(
     marginal : Marginal
         The density.
     starts : ndarray, shape (chains, n)
-        Where the chains start.
+        Starting points of the chains.
     draws : int
         Kept draws per chain.
     seed : SeedSequence
-        Source of randomness.
+        Seed of the chains.
 
     Returns
     -------

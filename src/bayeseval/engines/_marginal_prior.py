@@ -1,4 +1,4 @@
-"""The few parameters that are left: log standard deviations and their prior."""
+"""The parameters that are not integrated out: log standard deviations, and their prior."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Taking the eliminated term out of the cross-products.
+"""Schur complement: eliminate one term from the cross-products.
 
-The eliminated block of ``A`` is diagonal, so what it takes away from the kept block
-is a sum over its levels, each a product of the few links that meet in the level.
+The eliminated block of ``A`` is diagonal, so the correction of the kept block is a sum
+over its levels, each a product of the few links that meet in the level.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["ManyClasses", "Meeting", "OneClass", "meeting_links", "one_class"]
 
 @dataclass(frozen=True, eq=False)
 class Meeting:
-    """Pairs of links that meet in a level, and where their products are added up.
+    """Pairs of links that meet in a level, and the entries that their products add to.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class Meeting:
     target : ndarray of int, shape (n_targets,)
         Entries of the flattened (p + 1, p + 1) cross-products that have pairs.
     place : ndarray of int, shape (n_pairs,)
-        Which of the targets each pair is added to.
+        Position of each pair's entry among the targets.
     """
 
     first: Index
@@ -61,21 +61,21 @@ def _link_matrix(statistics: Statistics, values: Floats) -> sparse.csr_array:
 
 @dataclass(frozen=True, eq=False)
 class OneClass:
-    """All residual precisions are one number, and a factor of everything.
+    """Elimination with one noise class: the residual precision is a common factor.
 
-    Levels of the eliminated term with the same count act as one group; the products
-    of links that meet in a level are added up by group once and for all.
+    Levels of the eliminated term with the same count form a group; the products of links
+    that meet in a level are summed by group once.
 
     Attributes
     ----------
     cross : ndarray, shape ((p + 1)**2,)
-        Cross-products before, without the precision.
+        Cross-products before the elimination, without the precision.
     counts : ndarray, shape (n_groups,)
         Count of each group.
     group : ndarray of int, shape (n_levels,)
         Group of each level.
     target : ndarray of int, shape (n_targets,)
-        Where the products go, see `Meeting`.
+        Entries that the products add to, see `Meeting`.
     products : csr_array, shape (n_targets, n_groups)
         Sums of products.
     sums : csr_array, shape (p + 1, n_groups)
@@ -96,16 +96,16 @@ class OneClass:
     zero_sum: bool
 
     def reduce(self, ratio: Floats, precision: Floats, *, out: Floats) -> Floats:
-        """Cross-products less the eliminated term, at a batch of points.
+        """Compute the Schur complements at a batch of points.
 
         Parameters
         ----------
         ratio : ndarray, shape (b,)
             Prior variance of the eliminated coefficients times the precision.
         precision : ndarray, shape (b, 1)
-            Not needed here.
+            Not used here.
         out : ndarray, shape (b, p + 1, p + 1)
-            Where to put them; still without the precision.
+            Array for the results, which are without the precision.
 
         Returns
         -------
@@ -113,13 +113,13 @@ class OneClass:
             Diagonal of the eliminated block of A.
         """
         diagonal = 1.0 + ratio[:, None] * self.counts
-        taken = (self.products @ (ratio[:, None] / diagonal).T).T
-        for flat, values in zip(out.reshape(len(out), -1), taken, strict=True):
+        correction = (self.products @ (ratio[:, None] / diagonal).T).T
+        for flat, values in zip(out.reshape(len(out), -1), correction, strict=True):
             flat[:] = self.cross
             flat[self.target] -= values
         by_level = diagonal[:, self.group]
         if self.zero_sum:
-            # On the contrasts the inverse of the block is less by a rank-one matrix.
+            # On the contrasts the inverse of the block is smaller by a rank-one matrix.
             total = (self.sums @ (1.0 / diagonal).T).T
             share = ratio / (1.0 / by_level).sum(axis=1)
             out += share[:, None, None] * total[:, :, None] * total[:, None, :]
@@ -132,13 +132,13 @@ class OneClass:
 
 @dataclass(frozen=True, eq=False)
 class ManyClasses:
-    """Residual precisions differ: every point needs its own sums."""
+    """Elimination with several noise classes: every point needs its own sums."""
 
     statistics: Statistics
     meeting: Meeting
 
     def reduce(self, ratio: Floats, precision: Floats, *, out: Floats) -> Floats:
-        """Cross-products less the eliminated term, at a batch of points.
+        """Compute the Schur complements at a batch of points.
 
         Parameters
         ----------
@@ -147,7 +147,7 @@ class ManyClasses:
         precision : ndarray, shape (b, n_classes)
             Residual precisions.
         out : ndarray, shape (b, p + 1, p + 1)
-            Where to put them.
+            Array for the results.
 
         Returns
         -------
@@ -176,7 +176,7 @@ class ManyClasses:
 
 
 def one_class(statistics: Statistics) -> OneClass:
-    """What is constant when there is one noise class."""
+    """Precompute the elimination of a table with one noise class."""
     width = statistics.n_kept + 1
     counts, group = np.unique(statistics.count_map.toarray()[:, 0], return_inverse=True)
     groups = group[statistics.link_level]

@@ -1,15 +1,15 @@
-"""What a Gaussian likelihood needs of a table, computed once.
+"""Sufficient statistics of a table under a Gaussian likelihood.
 
-Records that share language, task, model and known standard error are first put
-together in *cells*: a count, a mean and a sum of squares say all that a normal
-likelihood can learn from them. From there on the number of records plays no part.
+Records that share language, task, model and known standard error are first aggregated to
+*cells*: their count, mean and sum of squares are sufficient for a normal likelihood. From
+then on the cost does not depend on the number of records.
 
 The coefficients are split in two. Those of the term with the most levels are
 *eliminated*: given the others they are independent of each other, because every
 record has one level of the term. The others are *kept*. The cross-products of the
 kept columns, with the scores as one more column at the end, and their products with
-the eliminated columns are sparse and never leave that form: no array with a row for
-each record and a column for each coefficient is ever made.
+the eliminated columns are kept sparse: no array with a row for each record and a column
+for each coefficient is created.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from bayeseval.design import Design, Slope, Term
 __all__ = ["Block", "Cells", "Statistics", "aggregate", "build_statistics"]
 
 
-# Up to this many possible combinations, a table of all of them beats sorting.
+# Up to this many possible combinations, a lookup table is faster than sorting.
 _TABLE_SIZE: Final = 10_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Records put together by language, task, model and noise class.
+    """Records aggregated by language, task, model and noise class.
 
     Attributes
     ----------
     count : ndarray of float, shape (n_cells,)
         Number of records.
     mean : ndarray of float, shape (n_cells,)
-        Mean score less `centre`.
+        Mean score minus `centre`.
     within : ndarray of float, shape (n_cells,)
         Sum of squared deviations from that mean.
     factors : dict of str to ndarray of int, shape (n_cells,)
@@ -49,14 +49,13 @@ class Cells:
     noise : ndarray of int, shape (n_cells,)
         Noise class: cells of one class have the same residual variance.
     known : ndarray of float, shape (n_classes,)
-        Squared known standard error of each class; zero without.
+        Squared known standard error of each class; zero without one.
     record : ndarray of int, shape (n_records,)
         Cell of each record.
     centre : float
-        Prior mean of the intercept, taken off the scores.
+        Prior mean of the intercept, subtracted from the scores.
     log_units : float
-        What makes the log density of all scores on the linear predictor's scale one in
-        score units.
+        Log Jacobian of all scores, from the scale of the linear predictor to score units.
     """
 
     count: Floats
@@ -91,11 +90,11 @@ class Block:
     name : str
         Term, or ``intercept``.
     columns : slice
-        Place among the kept coefficients; of the eliminated term, all of its own.
+        Position among the kept coefficients; all levels for the eliminated term.
     index : ndarray of int, shape (n_cells,)
         Level of each cell.
     weight : ndarray of float, shape (n_cells,)
-        What the coefficient is multiplied by: a covariate's value, and one elsewhere.
+        Value of a covariate for its slope; one for other terms.
     zero_sum : bool
         Whether the coefficients sum to zero.
     sd : str or None
@@ -122,13 +121,13 @@ class Block:
 class Statistics:
     """Sufficient statistics, as linear maps from the noise classes' precisions.
 
-    With one noise class the precision is a common factor and everything here is a
-    constant. The scores are the last column beside the ``p`` kept coefficients.
+    With one noise class the precision is a common factor and all statistics are
+    constants. The scores are the last column, after those of the ``p`` kept coefficients.
 
     Attributes
     ----------
     cells : Cells
-        The table they summarise.
+        The aggregated records.
     kept : tuple of Block
         Intercept first.
     eliminated : Block
@@ -164,20 +163,20 @@ class Statistics:
 
 
 def aggregate(design: Design, *, centre: float) -> Cells:
-    """Put together the records that differ in their score only.
+    """Aggregate records that differ in their score only.
 
     Parameters
     ----------
     design : Design
-        The table's index arrays and scores.
+        The design, with its scores.
     centre : float
-        Taken off the scores, which keeps cross-products small.
+        Subtracted from the scores, which keeps cross-products small.
 
     Notes
     -----
     Without known standard errors there are at most languages x tasks x models
-    cells. A known standard error splits cells by its value: errors that all differ
-    leave every record on its own, and what follows is then linear in the records.
+    cells. Known standard errors split cells by their value: if all differ, every record is
+    a cell, and the cost is linear in the number of records.
     """
     known, noise = np.zeros(1), np.zeros(design.n_records, dtype=np.int64)
     if design.se is not None:
@@ -223,12 +222,12 @@ def build_statistics(design: Design, *, eliminate: str | None = None) -> Statist
     design : Design
         With a normal prior on the intercept.
     eliminate : str, optional
-        Term to eliminate; the one with the most levels when left out. The density
-        does not depend on it, the cost does.
+        Term to eliminate; by default the one with the most levels. The density does not
+        depend on it, only the cost.
     """
     prior = design.priors[names.INTERCEPT]
     cells = aggregate(design, centre=float(prior.loc or 0.0))
-    chosen = (
+    eliminated_term = (
         max(design.terms, key=lambda term: term.n_levels)
         if eliminate is None
         else design.term(eliminate)
@@ -248,9 +247,9 @@ def build_statistics(design: Design, *, eliminate: str | None = None) -> Statist
     for slope in design.slopes:
         kept.append(_slope_block(design, slope, cells, start=kept[-1].columns.stop))
     for term in design.terms:
-        if term is not chosen:
+        if term is not eliminated_term:
             kept.append(_block(term, index[term.name], start=kept[-1].columns.stop))
-    eliminated = _block(chosen, index[chosen.name], start=0)
+    eliminated = _block(eliminated_term, index[eliminated_term.name], start=0)
 
     n_kept = kept[-1].columns.stop
     width, n_classes = n_kept + 1, len(cells.known)
@@ -258,22 +257,22 @@ def build_statistics(design: Design, *, eliminate: str | None = None) -> Statist
     weights = cells.count
     targets, values = [], []
     multiples = [block.weight for block in kept]
-    for one, weight in zip(columns, multiples, strict=True):
-        for other, other_weight in zip(columns, multiples, strict=True):
-            targets.append(one * width + other)
+    for column, weight in zip(columns, multiples, strict=True):
+        for other_column, other_weight in zip(columns, multiples, strict=True):
+            targets.append(column * width + other_column)
             values.append(weights * weight * other_weight)
-        for target in (one * width + n_kept, n_kept * width + one):
+        for target in (column * width + n_kept, n_kept * width + column):
             targets.append(target)
             values.append(weights * weight * cells.mean)
     targets.append(np.full(cells.n_cells, width * width - 1))
     values.append(weights * cells.mean**2 + cells.within)
     cross_map = _sum_by(targets, values, cells.noise, (width * width, n_classes))
 
-    link_targets = [eliminated.index * width + one for one in columns]
+    link_targets = [eliminated.index * width + column for column in columns]
     link_targets.append(eliminated.index * width + n_kept)
     link_values = [*(weights * weight for weight in multiples), weights * cells.mean]
-    links, place = np.unique(np.stack(link_targets), return_inverse=True)
-    link_map = _sum_by(list(place.reshape(len(link_targets), -1)), link_values, cells.noise,
+    links, position = np.unique(np.stack(link_targets), return_inverse=True)
+    link_map = _sum_by(list(position.reshape(len(link_targets), -1)), link_values, cells.noise,
                        (len(links), n_classes))  # fmt: skip
     return Statistics(
         cells=cells,
@@ -324,7 +323,7 @@ def _cell_level(term: Term, cells: Cells) -> Index:
 def _sum_by(
     rows: list[Index], values: list[Floats], columns: Index, shape: tuple[int, int]
 ) -> sparse.csr_array:
-    """Sparse matrix with `values` added up at (row, class of the cell)."""
+    """Sparse matrix of the sums of `values` at (row, class of the cell)."""
     entries = sparse.coo_array(
         (np.concatenate(values), (np.concatenate(rows), np.tile(columns, len(rows)))), shape=shape
     )

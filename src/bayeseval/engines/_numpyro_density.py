@@ -1,8 +1,8 @@
 """The joint density in NumPyro: one function of a hashable structure and of arrays.
 
-Everything that a refit may change (scores, indices, known errors, the numbers in
-the priors) is an array; what shapes the program (terms, their levels, likelihood,
-kinds of priors) is a small hashable :class:`Structure`.
+Everything that may change in a refit (scores, indices, known errors, the numbers in
+the priors) is an array; what determines the compiled program (terms, their levels,
+likelihood, kinds of priors) is a small hashable :class:`Structure`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True)
 class _TermShape:
-    """What of a term shapes the program; `shifted` terms are sampled plus the intercept."""
+    """Static part of a term; effects of `shifted` terms are sampled plus the intercept."""
 
     effect: str
     offset: str
@@ -55,7 +55,7 @@ class _TermShape:
 
 @dataclass(frozen=True)
 class _SourceShape:
-    """What of a source of replicate noise shapes the program."""
+    """Static part of a source of replicate noise."""
 
     name: names.Source
     drawn: str
@@ -66,7 +66,7 @@ class _SourceShape:
 
 @dataclass(frozen=True)
 class _SlopeShape:
-    """What of a covariate shapes the program."""
+    """Static part of a covariate."""
 
     slope: str
     drawn: str
@@ -77,7 +77,7 @@ class _SlopeShape:
 
 @dataclass(frozen=True)
 class Structure:
-    """What shapes the compiled program: equal structures share one."""
+    """Static part of a design: designs with equal structures share a compiled program."""
 
     priors: tuple[tuple[str, str, bool], ...]
     terms: tuple[_TermShape, ...]
@@ -92,7 +92,7 @@ class Structure:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Lengths of those parameters with a prior of their own that are vectors."""
+        """Lengths of the parameters of `priors` that are vectors."""
         return {names.source_model_sd(s.name): s.n_models for s in self.sources}
 
 
@@ -136,7 +136,7 @@ def structure_of(design: Design) -> Structure:
 
 
 def data_of(design: Design) -> Tree:
-    """Everything a refit may change, as arrays: the program's argument."""
+    """Everything that may change in a refit, as arrays: the argument of the program."""
     data: Tree = {
         "families": [_family_data(design, family) for family in design.outcome.families],
         "priors": {name: _numbers(prior) for name, prior in design.priors.items()},
@@ -169,15 +169,15 @@ def data_of(design: Design) -> Tree:
             }
             for s in design.sources
         ]
-        lost = design.replicates.unbalanced
-        if lost is not None:
-            data["unbalanced"] = dict(vars(lost))
+        unbalanced = design.replicates.unbalanced
+        if unbalanced is not None:
+            data["unbalanced"] = dict(vars(unbalanced))
             data["unbalanced_cell"] = dict(design.replicates.unbalanced_cell)
     return data
 
 
 def _family_data(design: Design, family: str) -> Tree:
-    """Records of one likelihood: what is observed of them, bounds, floors, known errors."""
+    """Records of one likelihood: observed values, bounds, chance levels, known errors."""
     outcome, rows = design.outcome, design.outcome.rows(family)
     task = design.factor_index[names.TASK][rows]
     data: Tree = {"rows": rows}
@@ -229,7 +229,7 @@ def _prior(kind: str, truncated: bool, p: Mapping[str, Any]) -> Any:
     if kind == "half_normal":
         base = dist.HalfNormal(p["scale"])
     elif kind == "half_student_t":
-        # Half of a symmetric density, doubled: the part above zero has mass 1/2.
+        # The part above zero of a symmetric density has mass 1/2, hence the factor of 2.
         base = _Tail(dist.StudentT(p["df"], 0.0, p["scale"]), 0.0, -np.log(2.0))
     elif kind == "exponential":
         base = dist.Exponential(1.0 / p["scale"])
@@ -273,46 +273,46 @@ def joint_density(structure: Structure, data: Tree) -> None:
         offset = numpyro.sample(structure.residual[0], _levels(1.0, structure.residual[1], False))
         spread = jnp.exp(value[names.SD_LOG_RESIDUAL] * offset)
     added = _replicates(structure, data, value) if structure.sources else 0.0
-    for family, own in zip(structure.families, data["families"], strict=True):
+    for family, arrays in zip(structure.families, data["families"], strict=True):
         single = len(structure.families) == 1
-        centre = eta if single else eta[own["rows"]]
+        centre = eta if single else eta[arrays["rows"]]
         if structure.chance:
-            centre = jnp.logaddexp(centre, own["log_chance"]) - own["log_rest"]
-        score = _score(structure, family, own, value, spread, centre, added)
+            centre = jnp.logaddexp(centre, arrays["log_chance"]) - arrays["log_rest"]
+        score = _score(structure, family, arrays, value, spread, centre, added)
         site = names.SCORE if single else f"{names.SCORE}_{family}"
-        numpyro.sample(site, score.to_event(1), obs=own["observed"])
+        numpyro.sample(site, score.to_event(1), obs=arrays["observed"])
 
 
 def _score(
     structure: Structure,
     family: str,
-    own: Tree,
+    arrays: Tree,
     value: Mapping[str, Any],
     spread: Any,
     centre: Any,
     added: Any,
 ) -> Any:
-    """Distribution of what is observed of the records of one likelihood."""
+    """Distribution of the observed values of one likelihood."""
 
     def scale(name: str) -> Any:
         if structure.residual is None:
             return value[name]
-        return (value[name] * spread)[own["level"]]
+        return (value[name] * spread)[arrays["level"]]
 
     kind = FAMILIES[family]
     sd: Any = None if kind.scale is None else scale(kind.scale.name)
     if kind.quantity == "score":
         if structure.logit:
-            centre = own["lower"] + own["span"] * jax.nn.sigmoid(centre)
+            centre = arrays["lower"] + arrays["span"] * jax.nn.sigmoid(centre)
         if structure.known_se or structure.sources:
-            known = own["se"] ** 2 if structure.known_se else 0.0
+            known = arrays["se"] ** 2 if structure.known_se else 0.0
             sd = jnp.sqrt(sd**2 + (known + added))
     extra = {parameter.name: value[parameter.name] for parameter in kind.extra}
-    return kind.numpyro(At(centre, sd, extra=extra, items=own.get("n")))
+    return kind.numpyro(At(centre, sd, extra=extra, items=arrays.get("n")))
 
 
 def _covariate(slope: _SlopeShape, arrays: Mapping[str, Any]) -> Any:
-    """Standardised values; unknown ones are N(0, 1), with measurements where there are any."""
+    """Standardised values; unknown ones are N(0, 1), with their measurements if any."""
     if not slope.n_unknown:
         return arrays["known"]
     unknown = numpyro.sample(slope.drawn, _levels(1.0, slope.n_unknown, False))

@@ -1,8 +1,8 @@
-"""What every engine shares: settings in, draws out, one canonical DataTree.
+"""Interface of all engines: settings in, draws out, one canonical DataTree.
 
 An engine is a function from a design and sampler settings to :class:`Draws`.
-:func:`to_tree` gives the draws of any engine the same names, dimensions,
-coordinates and log likelihood, so nothing downstream knows who drew them.
+:func:`to_tree` gives the draws of all engines the same names, dimensions,
+coordinates and log likelihood, so that later steps do not depend on the engine.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class SamplerSettings:
-    """How long and how carefully to sample.
+    """Settings of a sampler.
 
     Attributes
     ----------
@@ -62,8 +62,8 @@ class SamplerSettings:
 
     Notes
     -----
-    None means the engine's default. What an engine has no use for is refused
-    when given, never ignored.
+    None means the engine's default. A setting that the engine does not have is refused,
+    never ignored.
     """
 
     draws: int | None = None
@@ -91,14 +91,14 @@ class SamplerSettings:
 def resolve_settings(
     settings: SamplerSettings, *, engine: str, defaults: Mapping[str, Any]
 ) -> SamplerSettings:
-    """Fill in an engine's defaults; refuse what the engine has no use for.
+    """Fill in an engine's defaults; refuse settings that the engine does not have.
 
     Parameters
     ----------
     settings : SamplerSettings
-        As the user gave them, None for what was left out.
+        As the user gave them; None where not given.
     engine : str
-        Named in the message.
+        Name of the engine, for messages.
     defaults : dict
         Default of every setting the engine uses.
 
@@ -114,8 +114,8 @@ def resolve_settings(
     }
     surplus = sorted(given - set(defaults))
     if surplus:
-        used = ", ".join(defaults) if defaults else "none of them"
-        raise EngineError(f"engine {engine} has no use for {', '.join(surplus)} (it takes: {used})")
+        used = ", ".join(["seed", *defaults])
+        raise EngineError(f"engine {engine} does not take {', '.join(surplus)} (it takes: {used})")
     return replace(settings, **{k: v for k, v in defaults.items() if k not in given})
 
 
@@ -135,17 +135,17 @@ class Draws:
     settings : SamplerSettings
         With the defaults filled in.
     attrs : dict
-        What else a reader should know: library and version, path taken.
+        Attributes of the result, texts and numbers: library and version, diagnostics.
     """
 
     posterior: Mapping[str, Floats]
     sample_stats: Mapping[str, npt.NDArray[np.generic]]
     settings: SamplerSettings
-    attrs: Mapping[str, str] = field(default_factory=dict)
+    attrs: Mapping[str, str | float] = field(default_factory=dict)
 
 
 class Engine(Protocol):
-    """A way to the posterior of a design."""
+    """A function that draws from the posterior of a design."""
 
     def __call__(
         self, design: Design, settings: SamplerSettings, *, progress: Progress | None = None
@@ -154,18 +154,18 @@ class Engine(Protocol):
 
 
 def unstored_notes(design: Design, settings: SamplerSettings) -> list[str]:
-    """What is left out of a result for its size, as notes."""
+    """Notes on variables that are not stored because of their size."""
     values = design.n_records * (settings.draws or 1) * (settings.chains or 1)
     if values <= names.MOST_POINTWISE:
         return []
     return [
         f"log_likelihood and prr are not stored record by record: {values:.3g} values, more than "
-        f"{names.MOST_POINTWISE:.3g}; take fewer draws, or leave_out for comparisons"
+        f"{names.MOST_POINTWISE:.3g}; use fewer draws, or leave_out for comparisons"
     ]
 
 
 def to_tree(design: Design, draws: Draws, *, engine: str) -> xr.DataTree:
-    """Draws of any engine as the one canonical DataTree.
+    """Convert the draws of any engine to the canonical DataTree.
 
     Returns
     -------
@@ -178,7 +178,7 @@ def to_tree(design: Design, draws: Draws, *, engine: str) -> xr.DataTree:
     Raises
     ------
     EngineError
-        If the engine left out a variable or returned one the design does not know.
+        If the engine did not return a variable, or returned one that the design does not have.
     """
     posterior = dict(draws.posterior)
     shape = posterior[names.INTERCEPT].shape
@@ -191,12 +191,12 @@ def to_tree(design: Design, draws: Draws, *, engine: str) -> xr.DataTree:
     for name in posterior:
         if name not in expected:
             raise EngineError(
-                f"engine {engine} returned {name!r}, which the design does not know"
+                f"engine {engine} returned {name!r}, which the design does not have"
                 f"{did_you_mean(name, expected)}"
             )
     missing = [name for name in expected if name not in posterior]
     if missing:
-        raise EngineError(f"engine {engine} returned no {', '.join(missing)}")
+        raise EngineError(f"engine {engine} did not return {', '.join(missing)}")
 
     coords: dict[str, Any] = {
         "chain": np.arange(shape[0]),

@@ -1,11 +1,11 @@
 """The marginal engine: with a normal likelihood only the sds need sampling.
 
-Given the standard deviations everything else is jointly normal, so that effects are
-integrated out and drawn back exactly (`_marginal_density`). What is left has two to
-seven dimensions, few enough for importance sampling with quasi-random points
-(`_importance`): no warm-up, no autocorrelation, and the marginal likelihood on the
-way. Where Pareto-smoothed importance sampling says that the weights cannot be relied
-on, NUTS draws the log-sds instead (`_marginal_nuts`).
+Given the standard deviations everything else is jointly normal, so effects are integrated
+out, and drawn exactly afterwards (`_marginal_density`). Two to seven dimensions remain, few
+enough for importance sampling with quasi-random points (`_importance`): without warm-up
+and autocorrelation, and with an estimate of the marginal likelihood. Where Pareto-smoothed
+importance sampling finds the weights unreliable, NUTS draws the log-sds instead
+(`_marginal_nuts`).
 """
 
 from __future__ import annotations
@@ -31,24 +31,23 @@ __all__ = ["MOST_KEPT", "sample", "why_not", "why_not_slopes"]
 
 _DEFAULTS: Final = {"draws": 1000, "chains": 4}
 
-# Floating-point operations of Cholesky factors that may be spent on points before a
-# point is made to serve several draws, and how many draws it may serve. The draws
-# of the effects are exact whatever the number of points; that of the sds is limited
-# by it.
+# Floating-point operations of Cholesky factors that may be spent on points before a point
+# is used for several draws, and the most draws of a point. Draws of the effects are exact
+# whatever the number of points; the number of points limits that of distinct sds.
 _OPERATIONS: Final = 2.5e10
 _DRAWS_PER_POINT: Final = 4
 _LEAST_POINTS: Final = 128
 
-# Effective points per chain that are wanted: the convergence gate asks for 100.
+# Required effective points per chain: the convergence gate requires 100.
 _ESS_PER_CHAIN: Final = 125.0
 
-# Beyond this many coefficients a factor takes longer than a gradient of the joint
-# density, and NUTS on everything is the better engine.
+# With more coefficients than this, a factorisation takes longer than a gradient of the
+# joint density, and NUTS on all parameters is the better engine.
 MOST_KEPT: Final = 2000
 
 
 def why_not(design: Design) -> str | None:
-    """Reason why this engine cannot serve a design; None when it can.
+    """Reason why this engine cannot fit a design; None when it can.
 
     Parameters
     ----------
@@ -59,12 +58,12 @@ def why_not(design: Design) -> str | None:
     if not design.outcome.is_gaussian:
         families = design.outcome.families
         if all(FAMILIES[family].quantity == "logit" for family in families):
-            return "it integrates effects out of normal logits, which have no chance level as floor"
+            return "it cannot integrate effects out of normal logits with chance levels"
         return f"it integrates effects out of a normal likelihood, not of {' and '.join(families)}"
     if spec.residual_by is not None:
-        # Measured on MEGA: 18 to 58 dimensions, k-hat 1.0 to 4.6, and NUTS in so
-        # many costs more with factors than with the joint density.
-        return f"residual sds by {spec.residual_by} are too many to sample by importance"
+        # Measured on MEGA: 18 to 58 dimensions, k-hat 1.0 to 4.6; in so many dimensions NUTS
+        # on the marginal density costs more than on the joint density.
+        return f"residual sds by {spec.residual_by} are too many for importance sampling"
     if prior.dist != "normal":
         return f"the intercept's prior must be normal, not {prior.dist}"
     reason = why_not_slopes(design)
@@ -74,9 +73,9 @@ def why_not(design: Design) -> str | None:
     known |= {slope.slope for slope in design.slopes}
     unknown = sorted(set(design.priors) - known)
     if unknown:
-        return f"it has no place for {', '.join(unknown)}"
+        return f"it does not support {', '.join(unknown)}"
     if any(term.is_noise for term in design.terms):
-        return "test items that cells share are effects with an sd for every task"
+        return "effects of shared test items have a different sd for every task"
     levels = [term.n_levels for term in design.terms]
     if sum(levels) - max(levels) > MOST_KEPT:
         return f"{sum(levels)} effects are too many to integrate out at once"
@@ -87,7 +86,7 @@ def why_not_slopes(design: Design) -> str | None:
     """Reason why slopes cannot be integrated out like effects; None when they can."""
     for slope in design.slopes:
         if slope.n_unknown:
-            return f"{slope.n_unknown} unknown values of {slope.name} are multiplied by its slope"
+            return f"{slope.n_unknown} unknown values of {slope.name} have to be sampled"
         prior = design.priors[slope.slope]
         if prior.dist != "normal" or prior.loc:
             return f"the prior of {slope.slope} must be normal around zero, not {prior}"
@@ -95,7 +94,7 @@ def why_not_slopes(design: Design) -> str | None:
 
 
 def sample(design: Design, settings: SamplerSettings, *, progress: Progress | None = None) -> Draws:
-    """Draw from the posterior, all effects integrated out and drawn back exactly.
+    """Draw from the posterior, with effects integrated out and then drawn exactly.
 
     Parameters
     ----------
@@ -103,7 +102,7 @@ def sample(design: Design, settings: SamplerSettings, *, progress: Progress | No
         Normal likelihood, normal prior on the intercept, one residual sd; known
         standard errors may differ by record.
     settings : SamplerSettings
-        ``draws``, ``chains`` and ``seed``; the rest is refused, there is no warm-up.
+        ``draws``, ``chains`` and ``seed``; others are refused, as there is no warm-up.
         The defaults are 1000, 4 and 0.
     progress : callable, optional
         Called as ``progress(stage, done, total, remark)``.
@@ -111,26 +110,25 @@ def sample(design: Design, settings: SamplerSettings, *, progress: Progress | No
     Returns
     -------
     Draws
-        Score scale. ``attrs`` say which ``path`` was taken (``importance`` or
-        ``nuts``) and why, and carry ``k_hat``, ``importance_ess``,
-        ``importance_efficiency``, ``n_points``, and on the first path
-        ``log_marginal_likelihood`` with its standard error.
+        Score scale. ``attrs`` hold the ``path`` (``importance`` or ``nuts``) and its
+        reason, ``k_hat``, ``importance_ess``, ``importance_efficiency``, ``n_points``, and
+        for ``importance`` also ``log_marginal_likelihood`` with its standard error.
 
     Raises
     ------
     EngineError
-        If the model is not Gaussian throughout, or a setting is of no use here.
+        If the model is not Gaussian, or a setting is given that the engine does not have.
 
     Notes
     -----
-    Chains are independent: each resamples a randomisation of the quasi-random
-    points of its own. The draws of a chain that share a point stand next to each
-    other, so that effective sample sizes count an sd once per point. Several draws
-    of the effects at one point are independent given the sds.
+    Chains are independent: each resamples its own randomisation of the quasi-random
+    points. The draws of a chain that share a point are adjacent, so that effective sample
+    sizes count an sd once per point. Several draws of the effects at one point are
+    independent given the sds.
 
     Without known standard errors, or with equal ones, the cost does not depend on
-    the number of records beyond one pass to sum them up. Otherwise it is linear in
-    the number of (language, task, model, error) combinations that differ.
+    the number of records, apart from one pass to aggregate them. Otherwise it is linear in
+    the number of distinct combinations of language, task, model and error.
     """
     settings = resolve_settings(settings, engine="marginal", defaults=_DEFAULTS)
     reason = why_not(design)
@@ -141,24 +139,24 @@ def sample(design: Design, settings: SamplerSettings, *, progress: Progress | No
 
 
 class _Run:
-    """One run: the density, the settings, and the steps from one to the other."""
+    """One run of the engine: importance sampling, then resampling or NUTS."""
 
     def __init__(
         self, design: Design, settings: SamplerSettings, progress: Progress | None
     ) -> None:
         self.design, self.settings = design, settings
         self.n_draws, self.chains = settings.draws or 0, settings.chains or 0
-        self.tell = progress or (lambda stage, done, total, remark: None)
+        self.report = progress or (lambda stage, done, total, remark: None)
         self.marginal = build_marginal(design)
 
     def draws(self) -> Draws:
-        """Importance sampling, or NUTS if its weights cannot be relied on."""
-        self.tell("finding the mode", 0, 1, "")
+        """Importance sampling, or NUTS if its weights are unreliable."""
+        self.report("finding the mode", 0, 1, "")
         proposal = scale_proposal(self.marginal, self.design)
-        self.tell("finding the mode", 1, 1, "")
+        self.report("finding the mode", 1, 1, "")
         for_points, for_resampling, _ = self._seeds("importance")
         n_points = self.n_points()
-        found = _importance.sample_adaptively(
+        adapted = _importance.sample_adaptively(
             self._evaluate,
             proposal,
             n_points=n_points,
@@ -166,26 +164,26 @@ class _Run:
             seed=for_points,
             least_ess=self.chains * min(_ESS_PER_CHAIN, 0.5 * n_points),
         )
-        weighted = found.weighted
-        attrs = {
-            "k_hat": repr(weighted.k_hat),
-            "importance_ess": repr(weighted.ess),
-            "importance_efficiency": repr(weighted.efficiency),
-            "n_points": str(weighted.log_weights.size),
+        weighted = adapted.weighted
+        attrs: dict[str, str | float] = {
+            "k_hat": weighted.k_hat,
+            "importance_ess": weighted.ess,
+            "importance_efficiency": weighted.efficiency,
+            "n_points": weighted.log_weights.size,
         }
         if weighted.k_hat <= _importance.K_HAT_MAX:
-            return self._resampled(weighted, found.kept, for_resampling, attrs)
-        return self._nuts(found.proposal, attrs)
+            return self._resampled(weighted, adapted.kept, for_resampling, attrs)
+        return self._nuts(adapted.proposal, attrs)
 
     def _evaluate(
         self, points: Floats, seed: np.random.SeedSequence
     ) -> tuple[Floats, dict[str, Floats]]:
-        """Log posterior of points, and at each as many effects as it is likely to need."""
-        self.tell("importance sampling", 0, len(points), "")
-        likely = 1 + -(-self.n_draws * self.chains // len(points))
-        found = self.marginal.log_posterior_and_effects(points, likely, seed=seed)
-        self.tell("importance sampling", len(points), len(points), "")
-        return found
+        """Log posterior of points, and as many draws of the effects as each will likely need."""
+        self.report("importance sampling", 0, len(points), "")
+        n_effects = 1 + -(-self.n_draws * self.chains // len(points))
+        result = self.marginal.log_posterior_and_effects(points, n_effects, seed=seed)
+        self.report("importance sampling", len(points), len(points), "")
+        return result
 
     def _seeds(self, path: str) -> list[np.random.SeedSequence]:
         return stream(self.settings.seed, f"marginal-{path}").spawn(3)
@@ -202,24 +200,24 @@ class _Run:
         weighted: _importance.Weighted,
         effects: dict[str, Floats],
         seed: np.random.SeedSequence,
-        attrs: dict[str, str],
+        attrs: dict[str, str | float],
     ) -> Draws:
-        rng, for_more = np.random.default_rng(seed), seed.spawn(1)[0]
+        rng, for_further = np.random.default_rng(seed), seed.spawn(1)[0]
         chains, m, n = weighted.points.shape
-        picked = [
+        resampled = [
             _importance.resample(log_weights, self.n_draws, rng)
             for log_weights in weighted.log_weights
         ]
-        point = np.concatenate([chain * m + chosen for chain, (chosen, _) in enumerate(picked)])
-        repeat = np.concatenate([repeat for _, repeat in picked])
+        point = np.concatenate([chain * m + chosen for chain, (chosen, _) in enumerate(resampled)])
+        repeat = np.concatenate([repeat for _, repeat in resampled])
         phi = weighted.points.reshape(-1, n)
-        drawn = _take(self.marginal, phi, effects, point, repeat, seed=for_more)
+        drawn = _take(self.marginal, phi, effects, point, repeat, seed=for_further)
         index = np.repeat(point, repeat)
         attrs = attrs | {
             "path": "importance",
             "path_reason": f"k-hat {weighted.k_hat:.2f} is at most {_importance.K_HAT_MAX:g}",
-            "log_marginal_likelihood": repr(weighted.log_evidence),
-            "log_marginal_likelihood_se": repr(weighted.log_evidence_se),
+            "log_marginal_likelihood": weighted.log_evidence,
+            "log_marginal_likelihood_se": weighted.log_evidence_se,
         }
         shape = (chains, self.n_draws)
         stats = {
@@ -228,10 +226,10 @@ class _Run:
         }
         return self._finish(phi[index], drawn, stats, attrs)
 
-    def _nuts(self, proposal: _importance.Proposal, attrs: dict[str, str]) -> Draws:
+    def _nuts(self, proposal: _importance.Proposal, attrs: dict[str, str | float]) -> Draws:
         from bayeseval.engines import _marginal_nuts
 
-        self.tell("NUTS", 0, 1, f"importance weights have k-hat {float(attrs['k_hat']):.2f}")
+        self.report("NUTS", 0, 1, f"importance weights have k-hat {float(attrs['k_hat']):.2f}")
         for_starts, for_nuts, for_effects = self._seeds("nuts")
         uniform = np.random.default_rng(for_starts).uniform(
             0.1, 0.9, (self.chains, len(proposal.mode))
@@ -240,7 +238,7 @@ class _Run:
         phi, stats = _marginal_nuts.sample_scales(
             self.marginal, starts, draws=self.n_draws, seed=for_nuts
         )
-        self.tell("NUTS", 1, 1, "")
+        self.report("NUTS", 1, 1, "")
         phi = phi.reshape(-1, self.marginal.scales.n)
         drawn = self.marginal.effects(phi, np.ones(len(phi), dtype=np.int64), seed=for_effects)
         attrs = attrs | {
@@ -249,8 +247,8 @@ class _Run:
                 f"k-hat {float(attrs['k_hat']):.2f} of the importance weights is above "
                 f"{_importance.K_HAT_MAX:g}"
             ),
-            "tune": str(_marginal_nuts.TUNE),
-            "target_accept": str(_marginal_nuts.TARGET_ACCEPT),
+            "tune": _marginal_nuts.TUNE,
+            "target_accept": _marginal_nuts.TARGET_ACCEPT,
         }
         return self._finish(phi, drawn, stats, attrs)
 
@@ -259,7 +257,7 @@ class _Run:
         phi: Floats,
         effects: dict[str, Floats],
         stats: dict[str, npt.NDArray[Any]],
-        attrs: dict[str, str],
+        attrs: dict[str, str | float],
     ) -> Draws:
         shape = (self.chains, self.n_draws)
         sds = self.marginal.scales.natural(phi)
@@ -282,22 +280,24 @@ def _take(
     *,
     seed: np.random.SeedSequence,
 ) -> dict[str, Floats]:
-    """`repeat` draws of the effects at each `point`: those prepared, and more where they end.
+    """`repeat` draws of the effects at each `point`: prepared ones, then further ones.
 
     Returns
     -------
     dict of str to ndarray, shape (repeat.sum(), n_levels)
     """
-    ready = next(iter(prepared.values())).shape[1]
+    n_prepared = next(iter(prepared.values())).shape[1]
     index = np.repeat(point, repeat)
-    turn = np.arange(len(index)) - np.repeat(np.cumsum(repeat) - repeat, repeat)
-    more = np.maximum(repeat - ready, 0)
-    drawn = {name: values[index, np.minimum(turn, ready - 1)] for name, values in prepared.items()}
-    if more.any():
-        short = more > 0
-        extra = marginal.effects(phi[point[short]], more[short], seed=seed)
+    rank = np.arange(len(index)) - np.repeat(np.cumsum(repeat) - repeat, repeat)
+    n_further = np.maximum(repeat - n_prepared, 0)
+    drawn = {
+        name: values[index, np.minimum(rank, n_prepared - 1)] for name, values in prepared.items()
+    }
+    if n_further.any():
+        needs_more = n_further > 0
+        extra = marginal.effects(phi[point[needs_more]], n_further[needs_more], seed=seed)
         for name, values in extra.items():
-            drawn[name][turn >= ready] = values
+            drawn[name][rank >= n_prepared] = values
     return drawn
 
 

@@ -2,14 +2,13 @@
 
 Paper 000 fits Eq. 1 by maximum likelihood with fixed language and task effects
 and a random intercept per model. :func:`sample` does the same and returns the
-estimate as one chain of one draw, so that every view of a posterior reads it too.
+estimate as one chain of one draw, so that all views of a posterior can read it.
 
-The likelihood, with everything else profiled out, is a curve in one variable: the
-ratio var(model) / var(residual). statsmodels walks it with a general optimiser and
-at times stops at a ratio of zero, far from the maximum, with no more than a warning
-(release 0.15 with ``lbfgs``, the call printed in the paper, does so on MEGA). Hence
-two optimisers must agree, and the whole curve is looked at, before a number is
-returned.
+The profile likelihood is a function of one variable: the ratio var(model) /
+var(residual). statsmodels maximises it with a general optimiser and sometimes stops at a
+ratio of zero, far from the maximum, with no more than a warning (release 0.15 with
+``lbfgs``, the call printed in the paper, does so on MEGA). Therefore two optimisers must
+agree, and the whole profile is checked, before an estimate is returned.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ from bayeseval.errors import EngineError
 __all__ = ["published_reference", "published_shift", "sample"]
 
 
-# In this order, until two agree. Their default tolerances stop at a gradient that
-# leaves 3e-4 relative error in var(model) on MEGA; these leave 1e-9.
+# Tried in this order, until two agree. With their default tolerances var(model) has a
+# relative error of 3e-4 on MEGA; with these 1e-9.
 _OPTIMISERS: Final[tuple[tuple[str, Mapping[str, float]], ...]] = (
     ("bfgs", {"gtol": 1e-8}),
     ("powell", {"ftol": 1e-12}),
@@ -41,30 +40,30 @@ _OPTIMISERS: Final[tuple[tuple[str, Mapping[str, float]], ...]] = (
     ("lbfgs", {}),
 )
 
-# A log likelihood this much lower is as good: it is one seventieth of a standard
+# A log likelihood this much lower counts as equal: it is one seventieth of a standard
 # error away from the maximum (half the squared distance in standard errors).
 _SAME_LOG_LIKELIHOOD: Final = 1e-4
 
-# Slope of the log likelihood in log(ratio). The curvature there is of the order of
-# half the number of models, so the ratio is right to about this relative size.
+# Largest slope of the log likelihood in log(ratio) at a maximum. The curvature there is of
+# the order of half the number of models, so the ratio has about this relative error.
 _FLAT_SLOPE: Final = 1e-3
 
-# statsmodels calls a variance below 0.01 a boundary, in absolute units. Scores are
-# brought to this sd first, which makes the limit one millionth of their variance
-# whatever their units.
+# statsmodels treats a variance below 0.01, in absolute units, as a boundary. Scores are
+# scaled to this sd first, so that the limit is one millionth of their variance whatever
+# their units.
 _WORKING_SD: Final = 100.0
 
-# Where the profile likelihood is looked at: from no model effect at all to no
-# residual, in steps of half a decade.
+# Ratios at which the profile likelihood is checked: from no model effect to no residual, in
+# steps of half a decade.
 _RATIOS: Final = np.logspace(-8.0, 8.0, 33)
 
 # A residual variance below this share of the scores' variance is rounding error.
 _NO_RESIDUAL: Final = 1e-16
 
-_WAY_OUT: Final = "fit the spec 'paper' with the engine numpyro instead"
+_WAY_OUT: Final = "fit the model paper with the engine numpyro instead"
 _NO_RESIDUAL_LEFT: Final = (
-    "maximum likelihood has no solution on this table: with model effects the scores are fitted "
-    f"without a residual, var(residual) goes to zero; {_WAY_OUT}"
+    "maximum likelihood has no solution on this table: the model effects fit the scores without "
+    f"a residual, so var(residual) goes to zero; {_WAY_OUT}"
 )
 
 
@@ -73,8 +72,8 @@ def sample(design: Design, settings: SamplerSettings, *, progress: Progress | No
 
     ``score = mu + a_l + b_t + u_m + e`` with fixed ``a`` and ``b``,
     ``u_m ~ N(0, sd_model**2)`` and ``e ~ N(0, sd_residual**2)``, fitted by
-    ``statsmodels.MixedLM`` with ``reml=False``. The priors and `fixed_scale` of the
-    spec play no part in a maximum-likelihood fit.
+    ``statsmodels.MixedLM`` with ``reml=False``. Maximum likelihood does not use the priors
+    and `fixed_scale` of the spec.
 
     Parameters
     ----------
@@ -83,19 +82,19 @@ def sample(design: Design, settings: SamplerSettings, *, progress: Progress | No
         population ``models``, no interactions and one normal residual sd: the
         shipped spec ``paper``.
     settings : SamplerSettings
-        Nothing is sampled: anything but the seed is refused.
+        Nothing is sampled: all settings but the seed are refused.
     progress : callable, optional
-        Told when the fit starts and ends.
+        Called as ``progress(stage, done, total, remark)`` when the fit starts and ends.
 
     Returns
     -------
     Draws
         One chain, one draw, score units. ``language_effect`` and ``task_effect``
-        are the treatment-coded estimates turned into zero-sum contrasts, the
-        intercept taking up their means, so that every ``mu + a_l + b_t`` is
-        unchanged. ``model_effect`` holds the best linear unbiased predictions.
-        ``attrs["published_shift"]`` is what the published language potentials
-        have on top of Eq. 3, see :func:`published_shift`.
+        are the treatment-coded estimates converted to zero-sum contrasts, with their
+        means added to the intercept, so that every ``mu + a_l + b_t`` is unchanged.
+        ``model_effect`` holds the best linear unbiased predictions.
+        ``attrs["published_shift"]`` is the difference of the published language
+        potentials from Eq. 3, see :func:`published_shift`.
 
     Raises
     ------
@@ -150,17 +149,15 @@ def sample(design: Design, settings: SamplerSettings, *, progress: Progress | No
             "priors": "not used: maximum likelihood ignores the spec's priors and fixed_scale",
             "library": f"statsmodels {_statsmodels_version()}",
             "optimiser": f"{estimate.method}, confirmed by {confirmed_by}",
-            "log_likelihood": repr(
-                float(estimate.log_likelihood - design.n_records * np.log(unit))
-            ),
+            "log_likelihood": float(estimate.log_likelihood - design.n_records * np.log(unit)),
             "published_reference": labels[reference],
-            "published_shift": repr(shift),
+            "published_shift": shift,
         },
     )
 
 
 def published_reference(tasks: Sequence[str]) -> int:
-    """Position of the task that the published code takes as its reference.
+    """Position of the task that is the reference level in the published code.
 
     It is the alphabetically first one among labels written ``dataset_metric``; ours
     are written ``dataset:metric``, and the two orders differ for some names, because
@@ -175,32 +172,31 @@ def published_reference(tasks: Sequence[str]) -> int:
 
 
 def published_shift(task_effect: Floats, *, reference: int = 0) -> float:
-    """How far the published language potentials lie above Eq. 3 of paper 000.
+    """Difference of the published language potentials from Eq. 3 of paper 000.
 
     Eq. 3 averages ``mu + a_l + b_t`` over all K tasks. The published code averages
-    the treatment-coded task effects it finds in the fit; the effect of the
-    reference task r is zero by construction and not among them, so its mean is over
-    the other K - 1. With ``d_t = b_t - b_r`` the difference is, for every language,
+    the treatment-coded task effects of the fit, which do not include the effect of the
+    reference task r (zero by construction), so its mean is over the other K - 1. With
+    ``d_t = b_t - b_r`` the difference is, for every language,
 
     ``sum(d) / (K - 1) - sum(d) / K = mean(d) / (K - 1) = (mean(b) - b_r) / (K - 1)``
 
-    and for zero-sum effects ``-b_r / (K - 1)``. It depends on which task happens to
-    be first in the alphabet, and moves no rank. PRR uses the potential of each task
-    and does not have it.
+    and for zero-sum effects ``-b_r / (K - 1)``. It depends on which task is first in the
+    alphabet, and does not change ranks. PRR uses the potential of each task and is not
+    affected.
 
     Parameters
     ----------
     task_effect : ndarray, shape (n_tasks,)
-        Task effects in score units; zero-sum or in any other coding, a constant in
-        all of them cancels.
+        Task effects in score units, in any coding: a constant in all of them cancels.
     reference : int
         Position of the reference task, see :func:`published_reference`.
 
     Returns
     -------
     float
-        Score units: published potential = Eq. 3 + shift. NaN for a single task,
-        for which the published code takes the mean of nothing.
+        Score units: published potential = Eq. 3 + shift. NaN for a single task, for which
+        the published code averages over no task.
     """
     effect = np.asarray(task_effect, dtype=np.float64)
     if len(effect) < 2:
@@ -209,32 +205,33 @@ def published_shift(task_effect: Floats, *, reference: int = 0) -> float:
 
 
 def _check_form(design: Design) -> None:
-    """Refuse what the published model does not have."""
+    """Refuse specs and tables that the published model does not cover."""
     spec = design.spec
-    other = [
-        f"{wrong} {factor} effects"
-        for factor, wrong in (("language", "pooled"), ("task", "pooled"), ("model", "fixed"))
-        if getattr(spec.effects, factor) == wrong
+    unsupported = [
+        f"{excluded} {factor} effects"
+        for factor, excluded in (("language", "pooled"), ("task", "pooled"), ("model", "fixed"))
+        if getattr(spec.effects, factor) == excluded
     ]
     if spec.population != "models":
-        other.append(f"population {spec.population!r}")
-    other += [f"the interaction {term}" for term in spec.interactions]
-    other += [f"the covariate {covariate.name}" for covariate in spec.covariates]
-    other += [f"the likelihood {f}" for f in design.outcome.families if f != "normal"]
+        unsupported.append(f"population {spec.population!r}")
+    unsupported += [f"the interaction {term}" for term in spec.interactions]
+    unsupported += [f"the covariate {covariate.name}" for covariate in spec.covariates]
+    unsupported += [f"the likelihood {f}" for f in design.outcome.families if f != "normal"]
     if spec.residual_by is not None:
-        other.append(f"residual sds by {spec.residual_by}")
-    if other:
+        unsupported.append(f"residual sds by {spec.residual_by}")
+    if unsupported:
         raise EngineError(
-            f"engine ml fits the published model only, and {spec.name!r} has {', '.join(other)}; "
-            'use the spec "paper"'
+            f"engine ml fits the published model only, and {spec.name!r} has "
+            f"{', '.join(unsupported)}; "
+            "use the model paper"
         )
     if design.se is not None:
         raise EngineError(
             "engine ml fits the published model only, which has no known standard errors; "
-            "leave the column se out, or use another engine"
+            "ignore the column se, or use another engine"
         )
     if all(term.name != names.MODEL for term in design.terms):
-        raise EngineError("engine ml needs at least two models to estimate how they differ")
+        raise EngineError("engine ml needs at least two models to estimate var(model)")
 
 
 def _treatment_columns(n_records: int, factors: Sequence[tuple[Index, int]]) -> Floats:
@@ -246,7 +243,7 @@ def _treatment_columns(n_records: int, factors: Sequence[tuple[Index, int]]) -> 
 
 @dataclass(frozen=True, eq=False)
 class _Estimate:
-    """A maximum of the likelihood as one optimiser found it, in working units."""
+    """Estimate of one optimiser, in working units."""
 
     method: str
     log_likelihood: float
@@ -257,42 +254,42 @@ class _Estimate:
 
 
 class _FitError(Exception):
-    """One optimiser did not get to an estimate; the message says why."""
+    """One optimiser found no estimate; the message is the reason."""
 
 
 def _maximise(score: Floats, exog: Floats, model: Index) -> tuple[_Estimate, str]:
-    """Best of the optimisers, and the name of the one that confirms it.
+    """Best estimate of the optimisers, and the name of the one that confirms it.
 
     Raises
     ------
     EngineError
-        If no two agree, or what they agree on is no interior maximum.
+        If no two agree, or they do not agree on an interior maximum.
     """
     from statsmodels.regression.mixed_linear_model import MixedLM
 
     # A random intercept per group is what MixedLM takes by default.
     mixed = MixedLM(score, exog, groups=model)
-    found: list[_Estimate] = []
-    failed: list[str] = []
+    estimates: list[_Estimate] = []
+    failures: list[str] = []
     for method, options in _OPTIMISERS:
         try:
-            found.append(_fit(mixed, method, options))
+            estimates.append(_fit(mixed, method, options))
         except _FitError as failure:
-            failed.append(f"{method}: {failure}")
+            failures.append(f"{method}: {failure}")
             continue
-        best = max(estimate.log_likelihood for estimate in found)
-        agreed = [e for e in found if _as_good(e.log_likelihood, best)]
+        best = max(estimate.log_likelihood for estimate in estimates)
+        agreed = [e for e in estimates if _as_good(e.log_likelihood, best)]
         if len(agreed) > 1:
-            # Near the maximum the slope tells them apart long after the log
-            # likelihood has lost itself in rounding.
+            # Near the maximum the slope is more precise than the log likelihood, whose
+            # differences are rounding errors there.
             agreed.sort(key=lambda estimate: abs(_slope(mixed, estimate.ratio)))
             _check_maximum(mixed, agreed[0])
             return agreed[0], agreed[1].method
     _check_curve(_curve(mixed))
-    said = failed + [f"{e.method}: log likelihood {e.log_likelihood:.6g}" for e in found]
+    details = failures + [f"{e.method}: log likelihood {e.log_likelihood:.6g}" for e in estimates]
     raise EngineError(
-        f"maximum likelihood failed on these {len(score)} records, no two optimisers agree "
-        f"({'; '.join(said)}); {_WAY_OUT}"
+        f"maximum likelihood failed on these {len(score)} records: no two optimisers agree "
+        f"({'; '.join(details)}); {_WAY_OUT}"
     )
 
 
@@ -301,7 +298,7 @@ def _as_good(log_likelihood: float, best: float) -> bool:
 
 
 def _fit(mixed: Any, method: str, options: Mapping[str, float]) -> _Estimate:
-    """One run of statsmodels; anything it warns of is a failure.
+    """Run one optimiser of statsmodels; a warning counts as a failure.
 
     Raises
     ------
@@ -336,20 +333,20 @@ def _fit(mixed: Any, method: str, options: Mapping[str, float]) -> _Estimate:
 
 
 def _check_maximum(mixed: Any, estimate: _Estimate) -> None:
-    """Look at the whole profile likelihood before believing its maximum.
+    """Check a maximum against the whole profile likelihood.
 
     Raises
     ------
     EngineError
-        If it cannot be computed, is higher elsewhere, not flat at the estimate, or
-        highest where the model variance or the residual variance vanishes.
+        If the profile cannot be computed, is higher elsewhere, not flat at the estimate,
+        or highest where the model variance or the residual variance vanishes.
     """
     curve = _curve(mixed)
     best = int(np.argmax(curve))
     if not _as_good(estimate.log_likelihood, curve[best]):
         _check_curve(curve)
         raise EngineError(
-            f"maximum likelihood stopped short: at var(model) / var(residual) = "
+            f"maximum likelihood stopped early: at var(model) / var(residual) = "
             f"{estimate.ratio:.3g} the log likelihood is "
             f"{curve[best] - estimate.log_likelihood:.3g} lower than at {_RATIOS[best]:.3g} "
             f"({estimate.method}); {_WAY_OUT}"
@@ -360,7 +357,7 @@ def _check_maximum(mixed: Any, estimate: _Estimate) -> None:
     slope = _slope(mixed, estimate.ratio)
     if not abs(slope) < _FLAT_SLOPE:
         raise EngineError(
-            f"maximum likelihood stopped short: the log likelihood still changes by {slope:.3g} "
+            f"maximum likelihood stopped early: the log likelihood still changes by {slope:.3g} "
             f"per unit of log(var(model) / var(residual)) ({estimate.method}); {_WAY_OUT}"
         )
 
@@ -375,8 +372,9 @@ def _check_curve(log_likelihood: Floats) -> None:
     best = log_likelihood.max()
     if _as_good(log_likelihood[0], best):
         raise EngineError(
-            "the maximum-likelihood estimate of var(model) is zero: beyond the noise the models "
-            f"of this table do not differ, and the published model does not apply; {_WAY_OUT}"
+            "the maximum-likelihood estimate of var(model) is zero: the models of this table "
+            "differ no more than the noise explains, so the published model does not apply; "
+            f"{_WAY_OUT}"
         )
     if _as_good(log_likelihood[len(_RATIOS) - 1], best):
         raise EngineError(_NO_RESIDUAL_LEFT)
@@ -384,7 +382,7 @@ def _check_curve(log_likelihood: Floats) -> None:
 
 def _curve(mixed: Any) -> Floats:
     """Profile log likelihood at `_RATIOS`."""
-    # statsmodels' variable is the square root of the ratio.
+    # The parameter of statsmodels is the square root of the ratio.
     return np.array([_evaluate(mixed.loglike, root) for root in np.sqrt(_RATIOS)])
 
 
@@ -410,7 +408,7 @@ def _one_line(error: BaseException) -> str:
 
 @contextmanager
 def _warnings_are_errors() -> Iterator[None]:
-    """Raise what statsmodels and NumPy would only warn of; leave other warnings be."""
+    """Turn warnings of statsmodels and NumPy into errors; leave others unchanged."""
     from statsmodels.tools.sm_exceptions import ModelWarning
 
     with warnings.catch_warnings():

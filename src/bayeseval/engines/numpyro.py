@@ -1,11 +1,11 @@
 """NumPyro engine: NUTS in float64, one compiled program for tables of one structure.
 
-Everything that a refit may change (scores, indices, known errors, the numbers in
-the priors) is an argument of the compiled program; what shapes it (terms, their
-levels, likelihood, kinds of priors, warm-up length) is a small hashable
+Everything that may change in a refit (scores, indices, known errors, the numbers in
+the priors) is an argument of the compiled program; what determines the program (terms,
+their levels, likelihood, kinds of priors, warm-up length) is a small hashable
 :class:`Structure`. A second table of the same structure is not compiled again.
 
-Chains run in blocks of iterations. Between blocks Python reports progress and can
+Chains run in blocks of iterations. Between blocks, progress is reported and the run can
 be interrupted.
 """
 
@@ -52,8 +52,8 @@ __all__ = ["log_density", "sample"]
 
 _DEFAULTS: Final = {"draws": 1000, "tune": 1000, "chains": 4, "target_accept": 0.9}
 
-# Iterations per call of the compiled program: a fraction of a second on MEGA, so
-# that progress moves and Ctrl-C works, and long enough for the call to cost nothing.
+# Iterations per call of the compiled program: a fraction of a second on MEGA, short enough
+# for progress and Ctrl-C, long enough to make the overhead of the call negligible.
 _BLOCK: Final = 50
 
 _FIRST_STEP_SIZE: Final = 0.5
@@ -79,19 +79,10 @@ class _Program:
 @lru_cache(maxsize=32)
 def _program(structure: Structure, tune: int, target_accept: float, vectorised: bool) -> _Program:
     empty = {n: np.zeros(() if k is None else k) for n, k in free_sizes(structure).items()}
-    # One flat vector instead of a dozen arrays: the tree building works on every
-    # array apart, and its cost is the number of operations.
+    # One flat vector instead of a dozen arrays: building the tree of NUTS has a cost per
+    # array.
     _, unflatten = ravel_pytree(empty)
-
-    # The scores say nothing about how a constant is split between the intercept and
-    # effects that need not sum to zero: each is known to sd_model / sqrt(13) on MEGA,
-    # their sum ten times better. Sampling the sums instead straightens that ridge;
-    # the density is the same, the map has a Jacobian of one.
-    shifted = [term.effect for term in structure.terms if term.shifted]
-
-    def shift(values: Tree, sign: float) -> Tree:
-        moved = {name: values[name] + sign * values[names.INTERCEPT] for name in shifted}
-        return values | moved
+    shift = _intercept_shift(structure)
 
     def to_free(flat: Any) -> Tree:
         return shift(unflatten(flat), -1.0)
@@ -144,6 +135,21 @@ def _program(structure: Structure, tune: int, target_accept: float, vectorised: 
     return _Program(start=jax.jit(start), advance=jax.jit(advance))
 
 
+def _intercept_shift(structure: Structure) -> Callable[[Tree, float], Tree]:
+    """Add (sign 1) the intercept to effects that need not sum to zero, or subtract it (-1).
+
+    The scores do not identify how a constant is split between the intercept and such
+    effects: each has a posterior sd of sd_model / sqrt(13) on MEGA, their sum a tenth of it.
+    Sampling the sums removes this correlation; the map has a Jacobian of one.
+    """
+    shifted = [term.effect for term in structure.terms if term.shifted]
+
+    def shift(values: Tree, sign: float) -> Tree:
+        return values | {name: values[name] + sign * values[names.INTERCEPT] for name in shifted}
+
+    return shift
+
+
 def sample(design: Design, settings: SamplerSettings, *, progress: Progress | None = None) -> Draws:
     """Draw from the posterior with NumPyro's NUTS.
 
@@ -152,7 +158,7 @@ def sample(design: Design, settings: SamplerSettings, *, progress: Progress | No
     design : Design
         The model and its table.
     settings : SamplerSettings
-        ``draws``, ``tune``, ``chains``, ``seed`` and ``target_accept``; the rest is
+        ``draws``, ``tune``, ``chains``, ``seed`` and ``target_accept``; others are
         refused. The defaults are 1000, 1000, 4, 0 and 0.9.
     progress : callable, optional
         Called between blocks of iterations as ``progress(stage, done, total, remark)``;
@@ -161,24 +167,24 @@ def sample(design: Design, settings: SamplerSettings, *, progress: Progress | No
     Returns
     -------
     Draws
-        Score scale. The same seed gives the same numbers, whatever the number of
-        cores; more chains leave the first ones as they were.
+        Score scale. The same seed gives the same numbers, whatever the number of cores;
+        adding chains does not change the first ones.
 
     Raises
     ------
     EngineError
-        If a setting is given that the engine has no use for.
+        If a setting is given that the engine does not have.
 
     Notes
     -----
-    On a CPU every chain is a run of its own of the one compiled program, in as many
-    threads as there are cores: in lockstep all chains would wait for the longest
-    trajectory (on MEGA with `crossed` and two cores, 35 s against 14 s). On an
-    accelerator the chains are vectorised.
+    On a CPU every chain is a separate run of the same compiled program, in as many threads
+    as there are cores: vectorised chains would all wait for the longest trajectory (on MEGA
+    with `crossed` and two cores, 35 s against 14 s). On an accelerator the chains are
+    vectorised.
     """
     settings = resolve_settings(settings, engine="numpyro", defaults=_DEFAULTS)
     vectorised = jax.default_backend() != "cpu"
-    # float64 inside this block, and in this thread, only: the user's JAX stays as it is.
+    # Enable float64 for this block and thread only: the user's JAX is not changed.
     with jax.enable_x64(True):
         drawn, stats = _run(design, settings, vectorised=vectorised, progress=progress)
     stats["tree_depth"] = np.floor(np.log2(stats["n_steps"])).astype(np.int64) + 1
@@ -199,18 +205,18 @@ def _run(
     design: Design, settings: SamplerSettings, *, vectorised: bool, progress: Progress | None
 ) -> tuple[dict[str, Floats], dict[str, npt.NDArray[np.generic]]]:
     """Draws and statistics, each (chain, draw, ...)."""
-    tell = progress or (lambda stage, done, total, remark: None)
+    report = progress or (lambda stage, done, total, remark: None)
     draws, tune, chains = settings.draws or 0, settings.tune or 0, settings.chains or 0
     program = _program(structure_of(design), tune, settings.target_accept or 0.0, vectorised)
     data, mass = jax.device_put((data_of(design), inverse_mass(design)))
 
-    tell("compiling", 0, 1, "")
+    report("compiling", 0, 1, "")
     groups = []
     for key, point in _starts(design, settings.seed, chains=chains, vectorised=vectorised):
         groups.append(_Group(program, program.start(key, point, mass, data), data))
-    # Compiles the program before several threads would do so at once.
+    # Compile the program first, so that not several threads do so at the same time.
     groups[0].advance(0)
-    tell("compiling", 1, 1, "")
+    report("compiling", 1, 1, "")
 
     kept: list[list[Tree]] = []
     divergences = 0
@@ -224,11 +230,11 @@ def _run(
                     kept.append(blocks)
                     divergences += sum(int(b["stats"]["diverging"].sum()) for b in blocks)
                     remark = f"{divergences} divergences"
-                tell(stage, done + n, total, remark)
+                report(stage, done + n, total, remark)
 
     def join(*leaves: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-        # Leaves come group by group within a block, block by block; groups of a
-        # vectorised run carry their chains in front.
+        # Leaves are ordered by block, then by group; in a vectorised run the first axis
+        # is the chain.
         rows = [leaves[i :: len(groups)] for i in range(len(groups))]
         axis = 1 if vectorised else 0
         joined = [np.concatenate(parts, axis=axis) for parts in rows]

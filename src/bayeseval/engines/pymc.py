@@ -1,7 +1,7 @@
-"""PyMC engine: the reference model, for any spec, readable and extensible.
+"""PyMC engine: the reference implementation, for any spec, readable and extensible.
 
 :func:`build` returns the model itself, with the names and coordinates of the
-posterior, so that it can be inspected or taken further in PyMC.
+posterior, so that it can be inspected or extended in PyMC.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pymc as pm
 import pytensor.tensor as pt
+import xarray as xr
 
 from bayeseval import names
 from bayeseval._compat import nuts_arguments, to_datatree
@@ -44,10 +46,10 @@ _DEFAULTS: Final = {
     "nuts_sampler": "pymc",
 }
 
-# Draws of all chains between two reports.
-_TELL_EVERY: Final = 100
+# Draws of all chains between two progress reports.
+_REPORT_EVERY: Final = 100
 
-# What each NUTS implementation calls the statistics that the gate looks at.
+# Names of the statistics of the convergence gate in each NUTS implementation, and ours.
 _STATS: Final = {
     "diverging": "diverging",
     "energy": "energy",
@@ -74,9 +76,9 @@ def build(design: Design) -> pm.Model:
     -------
     pymc.Model
         Free variables are those of ``sampled_variables``; effects of non-centred
-        terms and noise by level are deterministic. The observed variable is ``score``:
-        scores, their logits, shares of the range, or counts, as the likelihood has it; of
-        several likelihoods ``score_<likelihood>``.
+        terms and noise by level are deterministic. The observed variable is ``score``
+        (scores, their logits, shares of the range, or counts, depending on the likelihood);
+        with several likelihoods ``score_<likelihood>``.
     """
     coords: dict[str, Any] = {dim: list(labels) for dim, labels in design.coords.items()}
     coords[names.RECORD] = list(range(design.n_records))
@@ -106,7 +108,7 @@ def build(design: Design) -> pm.Model:
 
 
 def _covariate(slope: Slope) -> Any:
-    """Standardised values; unknown ones are N(0, 1), with measurements where there are any."""
+    """Standardised values; unknown ones are N(0, 1), with their measurements if any."""
     if not slope.n_unknown:
         return slope.known
     unknown = pm.Normal(slope.drawn, dims=slope.dim)
@@ -117,7 +119,7 @@ def _covariate(slope: Slope) -> Any:
 
 
 def _spread(design: Design, value: Mapping[str, Any]) -> Any:
-    """What the noise of each level is multiplied by; None with the same noise everywhere."""
+    """Factors of the noise of each level; None if it does not differ by level."""
     offset, factor = residual_offset(design), design.spec.residual_by
     if offset is None or factor is None:
         return None
@@ -196,7 +198,7 @@ def _replicates(replicates: Replicates, value: Mapping[str, Any]) -> Any:
 
 
 def _prior(name: str, prior: Prior, *, dims: str | None) -> Any:
-    # As float64: PyTensor takes a Python 0.5 for single precision, and its log with it.
+    # As float64: PyTensor would compute with a Python 0.5 in single precision.
     low, loc, scale, df, shape, rate = (
         np.float64(getattr(prior, key) or 0.0)
         for key in ("low", "loc", "scale", "df", "shape", "rate")
@@ -212,7 +214,7 @@ def _prior(name: str, prior: Prior, *, dims: str | None) -> Any:
     if prior.dist == "half_student_t":
         if low == 0.0:
             return pm.HalfStudentT(name, nu=df, sigma=scale, dims=dims)
-        # A symmetric density cut above zero: the half and the cut in one.
+        # Truncating the symmetric density above zero is the same as truncating its half.
         whole = pm.StudentT.dist(nu=df, mu=0.0, sigma=scale)
         return pm.Truncated(name, whole, lower=low, dims=dims)
     if prior.dist == "exponential":
@@ -235,7 +237,7 @@ def density_function(design: Design) -> Callable[[Mapping[str, Floats]], dict[st
     Returns
     -------
     callable
-        What :func:`log_density` is, for this design.
+        From a point to its log densities, as :func:`log_density` returns them.
     """
     from pymc.model.transform.conditioning import remove_value_transforms
 
@@ -286,8 +288,7 @@ def sample(design: Design, settings: SamplerSettings, *, progress: Progress | No
         4 chains, a target acceptance of 0.9 and PyMC's own NUTS.
     progress : callable, optional
         Called as ``progress(stage, done, total, remark)``, counting the iterations of
-        all chains; during the run by PyMC's own NUTS only, the others tell nothing
-        until they are done.
+        all chains; only PyMC's own NUTS reports progress during the run.
 
     Returns
     -------
@@ -297,7 +298,7 @@ def sample(design: Design, settings: SamplerSettings, *, progress: Progress | No
     Raises
     ------
     EngineError
-        If there is no NUTS implementation of that name.
+        If the NUTS implementation is unknown.
     MissingDependencyError
         If it is not installed.
     """
@@ -305,8 +306,8 @@ def sample(design: Design, settings: SamplerSettings, *, progress: Progress | No
     nuts = str(settings.nuts_sampler)
     if nuts not in NUTS_SAMPLERS:
         raise EngineError(
-            f"no NUTS sampler {nuts!r}{did_you_mean(nuts, NUTS_SAMPLERS)} "
-            f"(there are: {', '.join(NUTS_SAMPLERS)})"
+            f"unknown nuts_sampler {nuts!r}{did_you_mean(nuts, NUTS_SAMPLERS)} "
+            f"(allowed: {', '.join(NUTS_SAMPLERS)})"
         )
     if nuts in ("nutpie", "blackjax"):
         require(nuts, nuts)
@@ -317,46 +318,35 @@ def sample(design: Design, settings: SamplerSettings, *, progress: Progress | No
         "chains": settings.chains,
         "random_seed": int(seed),
         "target_accept": settings.target_accept,
-        # Always said: PyMC 6 would take nutpie where it is installed.
+        # Always passed: the default of PyMC 6 is nutpie where that is installed.
         "nuts_sampler": nuts,
-        # Progress, messages and the convergence gate are ours.
+        # This package has its own progress, messages and convergence gate.
         "progressbar": False,
         "quiet": True,
         "compute_convergence_checks": False,
         **nuts_arguments(nuts),
     }
-    tell = _Teller(progress, settings, nuts)
+    reporter = _ProgressReporter(progress, settings, nuts)
     if nuts == "pymc":
-        arguments["callback"] = tell
-        # One process per chain, by fork; a process that has loaded JAX runs its
-        # threads and must not be forked. The draws are the same either way.
+        arguments["callback"] = reporter
+        # PyMC forks one process per chain; a process that has loaded JAX has threads and
+        # must not be forked. The draws are the same either way.
         arguments["cores"] = 1 if "jax" in sys.modules else None
     on_jax = nuts in ("numpyro", "blackjax")
-    tell.begin()
-    with build(design), _quietly(), _jax_as_it_was() if on_jax else contextlib.nullcontext():
+    reporter.begin()
+    with build(design), _quietly(), _jax_restored() if on_jax else contextlib.nullcontext():
         tree = to_datatree(pm.sample(**arguments))
-    tell.end()
+    reporter.end()
 
     posterior = tree["posterior"].to_dataset()
     drawn = {
         name: posterior[name].transpose("chain", "draw", ...).to_numpy()
         for name in sampled_variables(design)
     }
-    found = tree["sample_stats"].to_dataset()
-    stats = {
-        ours: found[theirs].transpose("chain", "draw").to_numpy()
-        for theirs, ours in _STATS.items()
-        if theirs in found
-    }
-    if nuts == "numpyro":
-        # PyMC hands on the potential energy, which is minus the log density.
-        stats["lp"] = -stats["lp"]
-    for count in ("n_steps", "tree_depth"):
-        stats[count] = stats[count].astype(np.int64)
     library = pm if nuts == "pymc" else sys.modules[nuts]
     return Draws(
         posterior=to_posterior(design, drawn),
-        sample_stats=stats,
+        sample_stats=_sample_stats(tree["sample_stats"].to_dataset(), nuts),
         settings=settings,
         attrs={
             "inference_library": nuts,
@@ -366,8 +356,23 @@ def sample(design: Design, settings: SamplerSettings, *, progress: Progress | No
     )
 
 
-class _Teller:
-    """PyMC's callback after every draw, as progress in blocks of iterations."""
+def _sample_stats(stats: xr.Dataset, nuts: str) -> dict[str, npt.NDArray[np.generic]]:
+    """Statistics of a NUTS implementation under our names, each (chain, draw)."""
+    values = {
+        ours: stats[theirs].transpose("chain", "draw").to_numpy()
+        for theirs, ours in _STATS.items()
+        if theirs in stats
+    }
+    if nuts == "numpyro":
+        # PyMC returns the potential energy, which is minus the log density.
+        values["lp"] = -values["lp"]
+    for count in ("n_steps", "tree_depth"):
+        values[count] = values[count].astype(np.int64)
+    return values
+
+
+class _ProgressReporter:
+    """PyMC's callback after every draw, which reports progress in blocks of iterations."""
 
     def __init__(self, progress: Progress | None, settings: SamplerSettings, nuts: str) -> None:
         self.progress, self.nuts = progress, nuts
@@ -378,7 +383,7 @@ class _Teller:
         self.divergences = 0
 
     def begin(self) -> None:
-        """Say that compilation begins."""
+        """Report that compilation begins."""
         if self.progress is not None:
             self.progress("compiling", 0, 1, f"PyMC, {self.nuts}")
 
@@ -388,15 +393,15 @@ class _Teller:
         self.done[stage] += 1
         if stage == "sampling":
             self.divergences += sum(bool(stat["diverging"]) for stat in draw.stats)
-        if self.done[stage] % _TELL_EVERY == 0:
-            self._tell(stage)
+        if self.done[stage] % _REPORT_EVERY == 0:
+            self._report(stage)
 
     def end(self) -> None:
-        """Say that all draws are there."""
+        """Report that all draws are complete."""
         self.done["sampling"] = self.sizes["sampling"]
-        self._tell("sampling")
+        self._report("sampling")
 
-    def _tell(self, stage: str) -> None:
+    def _report(self, stage: str) -> None:
         if self.progress is not None:
             remark = f"{self.divergences} divergences" if self.nuts == "pymc" else ""
             self.progress(stage, self.done[stage], self.sizes[stage], remark)
@@ -404,27 +409,27 @@ class _Teller:
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    """Silence remarks that tell the user nothing about the fit."""
+    """Ignore warnings that do not concern the fit."""
     with warnings.catch_warnings():
-        # A BLAS is for matrix products, of which the model has none.
+        # The model has no matrix products, which BLAS would be used for.
         warnings.filterwarnings("ignore", "PyTensor could not link to a BLAS")
-        # PyMC's conversion of JAX draws offers XLA buffers that it cannot reuse.
+        # PyMC's conversion of JAX draws donates buffers that XLA cannot reuse.
         warnings.filterwarnings("ignore", "Some donated buffers were not usable")
-        # PyMC forks its worker processes by default; JAX is not loaded when it does.
+        # PyMC forks its worker processes by default; JAX is not loaded then.
         warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)
         yield
 
 
 @contextlib.contextmanager
-def _jax_as_it_was() -> Iterator[None]:
-    """Sample in float64 and leave the user's JAX and environment as they were.
+def _jax_restored() -> Iterator[None]:
+    """Sample in float64, then restore the user's JAX settings and environment.
 
-    PyMC's JAX samplers turn float64 on for the whole process, once, when they are
-    imported, and ask XLA for a hundred devices in an environment variable.
+    When they are imported, PyMC's JAX samplers enable float64 for the whole process and
+    request a hundred XLA devices in an environment variable.
     """
     import jax
 
-    jax.devices()  # starts JAX before PyMC can change how many devices it has
+    jax.devices()  # starts JAX before PyMC can change its number of devices
     flags, wide = os.environ.get("XLA_FLAGS"), jax.numpy.result_type(float) == np.float64
     try:
         with jax.enable_x64(True):

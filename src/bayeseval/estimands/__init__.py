@@ -15,6 +15,7 @@ from bayeseval.estimands.inference import infer
 from bayeseval.estimands.model_tables import (
     disparity_table,
     model_language_table,
+    ranking_probabilities,
     ranking_table,
 )
 from bayeseval.estimands.predictor import expected_score, mean_residual
@@ -74,6 +75,7 @@ __all__ = [
     "rank_probability_table",
     "rank_sets",
     "rank_table",
+    "ranking_probabilities",
     "ranking_table",
     "read_arrays",
     "record_prr",

@@ -69,7 +69,7 @@ def aggregate(kind: Aggregate, values: Floats) -> Floats:
     if kind == "geometric_mean":
         positive = np.where(values > 0.0, values, np.nan)
         return np.asarray(np.exp(np.log(positive).mean(axis=-1)))
-    raise InputError(f"no aggregate {kind!r} (there are: {', '.join(AGGREGATES)})")
+    raise InputError(f"unknown aggregate {kind!r} (allowed: {', '.join(AGGREGATES)})")
 
 
 def default_subset(n_languages: int) -> int:
@@ -80,18 +80,19 @@ def default_subset(n_languages: int) -> int:
 def choose_languages(
     values: Floats, population: Population, *, rng: np.random.Generator, k: int | None = None
 ) -> Floats:
-    """Languages of a population, drawn anew in every draw and the same for all models.
+    """Select the languages of a population, anew in every draw and the same for all models.
 
     Parameters
     ----------
     values : ndarray, shape (n_samples, n_models, n_languages)
         Scores by language.
     population : {"fixed", "resampled", "subset"}
-        The languages at hand; as many drawn from them with replacement, which stands
-        for new languages of the same kind; `k` of them without replacement.
+        The observed languages; as many drawn from them with replacement, which represents
+        new languages of the same kind; `k` of them without replacement.
     rng : numpy.random.Generator
+        Random generator.
     k : int, optional
-        Size of the subset; half of the languages when left out.
+        Size of the subset; half of the languages by default.
 
     Returns
     -------
@@ -110,6 +111,6 @@ def choose_languages(
     else:
         size = default_subset(n_languages) if k is None else k
         if not 1 <= size <= n_languages:
-            raise InputError(f"a subset takes 1 to {n_languages} languages, not {size}")
+            raise InputError(f"k must be between 1 and {n_languages} languages, got {size}")
         chosen = np.argsort(rng.random((n_samples, n_languages)), axis=1)[:, :size]
     return np.take_along_axis(values, chosen[:, None, :], axis=2)

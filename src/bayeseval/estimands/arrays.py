@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 
-#: A quantity that is meaningless in more than this share of its draws is not reported.
+#: A quantity that is undefined in more than this share of its draws is not reported.
 GUARD_LIMIT = 0.01
 
 
@@ -43,7 +43,7 @@ def interval_summary(draws: Floats, *, ci_prob: float) -> Interval:
     Parameters
     ----------
     draws : ndarray, shape (n_samples, ...)
-        NaN draws are left out; a quantity without any other draw is NaN.
+        NaN draws are ignored; a quantity with no other draws is NaN.
     ci_prob : float
         Probability inside the interval.
 
@@ -79,8 +79,8 @@ def _summary(
     shape = values.shape[1:]
     columns = values.reshape(len(values), -1)
     result = np.full((5, columns.shape[1]), np.nan)
-    # Columns lose different draws to the guard, if any: group the complete ones
-    # (nearly always all) and treat the others one by one.
+    # Undefined draws differ between columns: summarise the complete columns (nearly always
+    # all) together and the others one by one.
     complete = ~np.isnan(columns).any(axis=0)
     groups = [np.flatnonzero(complete), *np.flatnonzero(~complete)[:, None]]
     for members in groups:
@@ -124,7 +124,7 @@ def finite_sd(effects: Floats) -> Floats:
 
 
 def root_mean_square(values: Floats) -> Floats:
-    """Root mean square of each draw: the sd about zero of what no constraint ties together.
+    """Root mean square of each draw: the sd around zero of values without a constraint.
 
     Parameters
     ----------
@@ -140,12 +140,12 @@ def root_mean_square(values: Floats) -> Floats:
 
 
 def drop_meaningless(values: Floats, *, limit: float = GUARD_LIMIT) -> tuple[Floats, Index, Bools]:
-    """Make a quantity NaN altogether when too many of its draws are.
+    """Set a quantity to NaN in all draws when it is undefined in too many.
 
     Parameters
     ----------
     values : ndarray, shape (n_samples, n_quantities)
-        NaN marks a draw in which the quantity has no meaning.
+        NaN in a draw in which the quantity is undefined.
     limit : float
         Largest share of such draws that a reported quantity may have.
 
@@ -154,9 +154,9 @@ def drop_meaningless(values: Floats, *, limit: float = GUARD_LIMIT) -> tuple[Flo
     guarded : ndarray, shape (n_samples, n_quantities)
         A copy; dropped columns are NaN throughout.
     excluded : ndarray of int, shape (n_quantities,)
-        Number of draws without meaning.
+        Number of undefined draws.
     dropped : ndarray of bool, shape (n_quantities,)
-        Which quantities are not reported.
+        Whether a quantity is not reported.
     """
     excluded = np.isnan(values).sum(axis=0)
     dropped = excluded > limit * len(values)

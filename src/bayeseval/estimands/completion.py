@@ -1,4 +1,4 @@
-"""Interactions on cells that nobody was tested on, and scores predicted there."""
+"""Interactions and predicted scores of unobserved cells."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class ModelRecords:
 
 def model_records(arrays: PosteriorArrays, model: int) -> ModelRecords:
     """Records of the model at a position among the levels."""
-    of_record = arrays.pairs.of_record
+    pair_of_record = arrays.pairs.of_record
     rows = np.flatnonzero(arrays.index[names.MODEL] == model)
-    rows = rows[np.lexsort((arrays.score[rows], of_record[rows]))]
-    pairs = of_record[rows]
+    rows = rows[np.lexsort((arrays.score[rows], pair_of_record[rows]))]
+    pairs = pair_of_record[rows]
     count = np.bincount(pairs, minlength=arrays.n_pairs)
     return ModelRecords(rows, pairs, count > 0)
 
@@ -79,7 +79,7 @@ class CompletedTerm:
             tuple(arrays.levels[f][i] for f, i in zip(self._factors, place, strict=True))
             for place in np.ndindex(*self._shape)
         ]
-        # Drawn in label order: the order of the levels does not move the numbers.
+        # Drawn in label order, so that the numbers do not depend on the order of the levels.
         self._by_label = np.array(sorted(range(len(labels)), key=labels.__getitem__))
         self._key_of_cell = np.ravel_multi_index(
             tuple(cells.members[f] for f in self._factors), self._shape
@@ -93,21 +93,21 @@ class CompletedTerm:
         """Effects on every key, of one model where the term has models; shape (n, n_keys)."""
         cells = self._cells
         if names.MODEL in cells.members:
-            own = np.flatnonzero(cells.members[names.MODEL] == model)
+            cells_of_model = np.flatnonzero(cells.members[names.MODEL] == model)
         else:
-            own = np.arange(cells.effect.shape[1])
-        missing = self._by_label[~np.isin(self._by_label, self._key_of_cell[own])]
+            cells_of_model = np.arange(cells.effect.shape[1])
+        missing = self._by_label[~np.isin(self._by_label, self._key_of_cell[cells_of_model])]
         sd = cells.sd[draws]
         values = np.empty((len(sd), len(self._by_label)))
-        values[:, self._key_of_cell[own]] = cells.effect[draws][:, own]
+        values[:, self._key_of_cell[cells_of_model]] = cells.effect[draws][:, cells_of_model]
         values[:, missing] = sd[:, None] * rng.standard_normal((len(sd), len(missing)))
         return values
 
     def mean_over_new(self) -> float:
         """Variance of the mean over all tasks in a language without records, in units of sd**2.
 
-        The mean over models is divided by their number in addition. A term without the
-        language is shared by all languages and adds nothing of a new one's own.
+        For a mean over models, divide also by their number. A term without the language is
+        the same for all languages and adds no variance for a new one.
         """
         if names.LANGUAGE not in self._factors:
             return 0.0
@@ -130,9 +130,9 @@ class CompletedTerm:
 
 def _dataset_of_task(arrays: PosteriorArrays) -> Index:
     """Dataset of each task: every task has a pair, and a task is of one dataset."""
-    of_task = np.zeros(len(arrays.levels[names.TASK]), dtype=np.int64)
-    of_task[arrays.pairs.task] = arrays.pairs.levels[names.DATASET]
-    return of_task
+    dataset = np.zeros(len(arrays.levels[names.TASK]), dtype=np.int64)
+    dataset[arrays.pairs.task] = arrays.pairs.levels[names.DATASET]
+    return dataset
 
 
 def model_cells(arrays: PosteriorArrays) -> tuple[Cells, ...]:
@@ -180,11 +180,11 @@ def residual_draws(
     return sd * standard_noise(arrays, arrays.pairs.task[pairs], draws, rng, len(sd))
 
 
-def missing_pairs(arrays: PosteriorArrays, own: ModelRecords) -> Index:
+def missing_pairs(arrays: PosteriorArrays, records: ModelRecords) -> Index:
     """Pairs a model has no record on, in label order."""
     languages, tasks = arrays.levels[names.LANGUAGE], arrays.levels[names.TASK]
     missing = sorted(
-        np.flatnonzero(~own.has_pair),
+        np.flatnonzero(~records.has_pair),
         key=lambda p: (languages[arrays.pairs.language[p]], tasks[arrays.pairs.task[p]]),
     )
     return np.array(missing, dtype=np.int64)
@@ -220,15 +220,15 @@ def language_scores(arrays: PosteriorArrays, cell_mean: Floats, *, seed: int) ->
     for draws in draw_blocks(arrays.n_samples, 6 * arrays.n_pairs):
         base = pair_predictor(arrays, draws)
         for model in range(len(models)):
-            own = model_records(arrays, model)
+            records = model_records(arrays, model)
             # Mean over the records of each pair: rows come in pair order.
-            starts = np.flatnonzero(np.diff(own.pairs, prepend=-1))
-            counts = np.diff(starts, append=len(own.pairs))
+            starts = np.flatnonzero(np.diff(records.pairs, prepend=-1))
+            counts = np.diff(starts, append=len(records.pairs))
             scores = np.empty_like(base)
-            scores[:, own.pairs[starts]] = (
-                np.add.reduceat(cell_mean[draws][:, own.rows], starts, axis=1) / counts
+            scores[:, records.pairs[starts]] = (
+                np.add.reduceat(cell_mean[draws][:, records.rows], starts, axis=1) / counts
             )
-            new = missing_pairs(arrays, own)
+            new = missing_pairs(arrays, records)
             if len(new):
                 expected = base + np.take(arrays.model_part(model, draws), pairs.language, axis=1)
                 for term in terms:

@@ -1,4 +1,4 @@
-"""Variance components: how much each part of the model makes scores differ."""
+"""Variance components: the variation of scores due to each part of the model."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Components:
         Main effects, covariates, interactions, then ``residual`` and, with known standard
         errors, ``known_se``, or ``replicates`` when seeds and test sets add to them.
     kind : tuple of str
-        What `sd` is. ``pooled``: the super-population parameter. ``fixed``: the
+        Definition of `sd`. ``pooled``: the super-population parameter. ``fixed``: the
         finite-population sd, as fixed effects have no parameter. ``covariate``: root mean
         square of x theta over the languages, or models and languages. ``realised``:
         the root mean square of the residuals of the records. ``known``: given
@@ -55,7 +55,7 @@ class Components:
 def realised_residual_sd(arrays: PosteriorArrays, *, max_bytes: int = 300_000_000) -> Floats:
     """Root mean square residual of the records; shape (n_samples,).
 
-    Score less linear predictor, or its logit less linear predictor.
+    Score minus linear predictor, or logit of the score minus linear predictor.
     """
     score = arrays.score
     if arrays.response.link == "logit":

@@ -1,4 +1,4 @@
-"""A posterior as plain arrays, draw by draw: what every estimand is computed from."""
+"""A posterior as plain arrays, draw by draw: the input of all estimands."""
 
 from __future__ import annotations
 
@@ -100,16 +100,16 @@ class CommonPairs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampledErrors:
-    """What replicates of one source, seeds or test sets, add to the errors of records.
+    """Errors of records due to replicates of one source (seeds or test sets).
 
     Attributes
     ----------
     record : ndarray of int, shape (n_cells,)
         Record of each cell; others have no such noise.
     share : ndarray, shape (n_cells,)
-        What one replicate's variance is multiplied by to be that of the record.
+        Coefficient of a replicate's variance in the variance of the record.
     sd : ndarray, shape (n_samples, n_cells)
-        Of one replicate, score units.
+        Sd of one replicate, score units.
     """
 
     record: Index
@@ -128,14 +128,14 @@ class Response:
     Attributes
     ----------
     link : {"identity", "logit"}
-    of_task : tuple of str
+    task_likelihoods : tuple of str
         Likelihood of each task.
     lower, upper : ndarray, shape (n_tasks,)
         Bounds of the scores; NaN under the identity link.
     chance : ndarray, shape (n_tasks,), or None
-        Floor of expected scores, as a share of the range.
+        Chance level, as a share of the range.
     edge : float
-        How close scores come to a bound, as a share of the range.
+        Least distance of scores from a bound, as a share of the range.
     n_items : ndarray, shape (n_records,), or None
         Items of the records that are counts.
     dispersion : dict of str to ndarray, shape (n_samples, 1) or (n_samples, n_levels)
@@ -143,7 +143,7 @@ class Response:
     """
 
     link: Literal["identity", "logit"]
-    of_task: tuple[str, ...]
+    task_likelihoods: tuple[str, ...]
     lower: Floats
     upper: Floats
     chance: Floats | None
@@ -153,7 +153,7 @@ class Response:
 
     def tasks_with(self, *likelihoods: str) -> Bools:
         """Which tasks have one of these likelihoods, shape (n_tasks,)."""
-        return np.isin(np.array(self.of_task, dtype=str), likelihoods)
+        return np.isin(np.array(self.task_likelihoods, dtype=str), likelihoods)
 
     def tasks_of(self, *quantities: Quantity) -> Bools:
         """Which tasks have a likelihood of one of these quantities, shape (n_tasks,)."""
@@ -203,13 +203,13 @@ class PosteriorArrays:
     response : Response
         Likelihood of each task, link, bounds and counts.
     common : CommonPairs
-        The language-task pairs that all models are asked about.
+        The language-task pairs that all models are compared on.
     bounds : ndarray, shape (2, n_tasks)
         Lowest and highest possible score by task; NaN where not known.
     margin : float
-        Difference of two models that is too small to matter, score units: what was asked
-        for, else 1 % of the widest declared range, or NaN where a range is unknown or all
-        scores lie within that 1 % of each other.
+        Difference of two models that is too small to matter, score units: the user's, or
+        by default 1 % of the widest declared range; NaN where a range is unknown or all
+        scores lie within this distance of each other.
     """
 
     n_chains: int
@@ -244,7 +244,7 @@ class PosteriorArrays:
     @property
     def residual_is_sd(self) -> bool:
         """Whether the residual scale of scores is their sd: all such likelihoods are normal."""
-        families = [FAMILIES[family] for family in self.response.of_task]
+        families = [FAMILIES[family] for family in self.response.task_likelihoods]
         return all(f.kernel == "normal" for f in families if f.quantity == "score")
 
     @property

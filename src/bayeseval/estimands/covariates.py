@@ -1,4 +1,4 @@
-"""What covariates add to expected scores, and how much of the languages they explain."""
+"""Contributions of covariates to expected scores, and the variance that they explain."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ class SlopeDraws:
         """Whether models have values of their own."""
         return self.standardised.ndim == 3
 
-    def _at(self, draws: slice) -> Floats:
+    def _values(self, draws: slice) -> Floats:
         return self.standardised if len(self.standardised) == 1 else self.standardised[draws]
 
     def of_languages(self, draws: slice = slice(None)) -> Floats:
         """What the covariate adds to a language, models averaged; (n_samples, n_languages)."""
-        values = self._at(draws)
+        values = self._values(draws)
         mean = values.mean(axis=1) if self.by_model else values
         return np.asarray(self.slope[draws, None] * mean)
 
     def of_model(self, model: int, draws: slice = slice(None)) -> Floats:
         """What it adds for one model beyond that; shape (n_samples, n_languages)."""
-        values = self._at(draws)
+        values = self._values(draws)
         return np.asarray(self.slope[draws, None] * (values[:, model] - values.mean(axis=1)))
 
 
@@ -96,15 +96,15 @@ def read_slopes(posterior: xr.Dataset, constant: xr.Dataset) -> tuple[SlopeDraws
         If there is a slope without values.
     """
     ending = names.slope_name("")
-    found = []
+    slopes = []
     for variable in map(str, posterior.data_vars):
         name = variable.removesuffix(ending)
         if name == variable:
             continue
         if names.covariate_standardised(name) not in constant:
             raise InputError(
-                f"the fit has the slope {variable!r}, but not the covariate's values, "
-                f"{names.covariate_standardised(name)!r}"
+                f"the fit has the slope {variable!r}, but constant_data has no values of the "
+                f"covariate ({names.covariate_standardised(name)!r}); fit again"
             )
         known = constant[names.covariate_standardised(name)]
         slope = posterior[variable].transpose("chain", "draw").to_numpy().reshape(-1)
@@ -113,10 +113,10 @@ def read_slopes(posterior: xr.Dataset, constant: xr.Dataset) -> tuple[SlopeDraws
             dim = names.covariate_cell_dim(name)
             drawn = posterior[names.covariate_unknown(name)].transpose("chain", "draw", dim)
             flat = np.repeat(values.reshape(1, -1), len(slope), axis=0)
-            place = constant[f"{dim}_index"].to_numpy()
-            flat[:, place] = drawn.to_numpy().reshape(len(slope), -1)
+            unknown_positions = constant[f"{dim}_index"].to_numpy()
+            flat[:, unknown_positions] = drawn.to_numpy().reshape(len(slope), -1)
             values = flat.reshape(len(slope), *values.shape[1:])
-        found.append(
+        slopes.append(
             SlopeDraws(
                 name=name,
                 slope=slope.astype(np.float64),
@@ -125,7 +125,7 @@ def read_slopes(posterior: xr.Dataset, constant: xr.Dataset) -> tuple[SlopeDraws
                 sd=float(known.attrs["sd"]),
             )
         )
-    return tuple(found)
+    return tuple(slopes)
 
 
 def explained(by_covariate: Floats, effect: Floats, sd_language: Floats) -> Explained:
@@ -174,16 +174,18 @@ def covariates_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd
     """
     posterior, constant = tree["posterior"].to_dataset(), tree["constant_data"].to_dataset()
     rows = []
-    for one in read_slopes(posterior, constant):
-        by_language = one.of_languages()
+    for slope in read_slopes(posterior, constant):
+        by_language = slope.of_languages()
         row: dict[str, object] = {
-            "covariate": one.name,
-            "by": "model:language" if one.by_model else "language",
+            "covariate": slope.name,
+            "by": "model:language" if slope.by_model else "language",
         }
-        row |= summary_columns("slope", interval_summary(one.slope, ci_prob=ci_prob))
-        row |= summary_columns("raw_slope", interval_summary(one.slope / one.sd, ci_prob=ci_prob))
-        row["p_positive"] = float(np.mean(one.slope > 0.0))
-        spread = interval_summary(component_sd(one), ci_prob=ci_prob)
+        row |= summary_columns("slope", interval_summary(slope.slope, ci_prob=ci_prob))
+        row |= summary_columns(
+            "raw_slope", interval_summary(slope.slope / slope.sd, ci_prob=ci_prob)
+        )
+        row["p_positive"] = float(np.mean(slope.slope > 0.0))
+        spread = interval_summary(component_sd(slope), ci_prob=ci_prob)
         row |= summary_columns("sd", spread)
         if names.sd_name(names.LANGUAGE) in posterior:
             effect = posterior[names.effect_name(names.LANGUAGE)].transpose(
@@ -191,7 +193,7 @@ def covariates_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd
             )
             share = explained(
                 by_language,
-                effect.to_numpy().reshape(len(one.slope), -1),
+                effect.to_numpy().reshape(len(slope.slope), -1),
                 posterior[names.sd_name(names.LANGUAGE)].to_numpy().reshape(-1),
             )
             for key, values in (
@@ -199,7 +201,7 @@ def covariates_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd
                 ("explained_finite", share.finite),
             ):
                 row |= summary_columns(key, interval_summary(values, ci_prob=ci_prob), sd=False)
-        row |= {"covariate_mean": one.mean, "covariate_sd": one.sd}
+        row |= {"covariate_mean": slope.mean, "covariate_sd": slope.sd}
         rows.append(row)
     return finish(pd.DataFrame(rows), ci_prob)
 

@@ -100,14 +100,14 @@ def derive(tree: xr.DataTree, *, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
     units = str(score.attrs.get("units", "score points"))
 
     expected = expected_scores(arrays, seed=seed)
-    found = infer(expected)
-    left_out = pairs_left_out(arrays, found.point_potential)[: arrays.n_pairs]
-    additions = _inference_additions(arrays, found, units=units)
-    additions |= _descriptions(arrays, expected, found, left_out)
-    estimands = _point_estimands(arrays, found, left_out, units=units)
+    inference = infer(expected)
+    left_out = pairs_left_out(arrays, inference.point_potential)[: arrays.n_pairs]
+    additions = _inference_variables(arrays, inference, units=units)
+    additions |= _descriptions(arrays, expected, inference, left_out)
+    estimands = _point_estimands(arrays, inference, left_out, units=units)
     noise = read_noise(tree) if arrays.likelihood == "normal" else None
     if noise is not None:
-        within, cells = _replicate_additions(arrays, noise, seed=seed, units=units)
+        within, cells = _replicate_variables(arrays, noise, seed=seed, units=units)
         additions |= within
         estimands |= cells
     record = score.coords.get(names.RECORD, np.arange(len(arrays.score)))
@@ -132,7 +132,7 @@ def derive(tree: xr.DataTree, *, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
 
 
 def _descriptions(
-    arrays: PosteriorArrays, expected: ExpectedScores, found: Inference, left_out: Bools
+    arrays: PosteriorArrays, expected: ExpectedScores, inference: Inference, left_out: Bools
 ) -> dict[str, xr.Variable]:
     """Mean-, Std- and CV-PRR, which describe the languages at hand."""
     return {
@@ -146,16 +146,16 @@ def _descriptions(
             left_out=_json_labels(arrays.pairs.labels, left_out),
             note=json.dumps(dict(summary.notes), ensure_ascii=False),
         )
-        for name, summary in disparity_summaries(expected, found.point_potential).items()
+        for name, summary in disparity_summaries(expected, inference.point_potential).items()
     }
 
 
 def _point_estimands(
-    arrays: PosteriorArrays, found: Inference, left_out: Bools, *, units: str
+    arrays: PosteriorArrays, inference: Inference, left_out: Bools, *, units: str
 ) -> dict[str, xr.Variable]:
     """Potential of every pair that occurs, PRR of every record, and what is by model only."""
     labels = (*arrays.levels[names.LANGUAGE], "")
-    potential = found.point_potential[:, : arrays.n_pairs]
+    potential = inference.point_potential[:, : arrays.n_pairs]
     estimands = {
         "potential": _labelled(
             arrays,
@@ -168,12 +168,12 @@ def _point_estimands(
         ),
         "cv_prr_constant_gap": xr.Variable(
             (names.MODEL,),
-            found.cv_prr_constant_gap,
+            inference.cv_prr_constant_gap,
             attrs={"definition": "posterior mean of cv_prr_languages, were all gaps the same"},
         ),
         "worst_language": xr.Variable(
             (names.MODEL,),
-            np.array([labels[i] for i in found.worst_language], dtype=str),
+            np.array([labels[i] for i in inference.worst_language], dtype=str),
             attrs={"definition": "measured language with the lowest mean gap"},
         ),
     }
@@ -191,7 +191,7 @@ def _point_estimands(
     return estimands
 
 
-def _replicate_additions(
+def _replicate_variables(
     arrays: PosteriorArrays, noise: CellNoise, *, seed: int, units: str
 ) -> tuple[dict[str, xr.Variable], dict[str, xr.Variable]]:
     """Components by model and aggregates over languages; cell means and sds of one run."""
@@ -219,18 +219,20 @@ def _replicate_additions(
         "run": language_scores(arrays, one_run, seed=seed),
     }
     components = model_components(arrays, noise, scores["expected"], rng=rng("languages"))
-    found = {name: by_model(values, _COMPONENT_TEXT[name]) for name, values in components.items()}
+    variables = {
+        name: by_model(values, _COMPONENT_TEXT[name]) for name, values in components.items()
+    }
     for name, kind, population, of in aggregate_variants():
         # The same languages for all three aggregates, so that they can be compared.
         chosen = choose_languages(scores[of], population, rng=rng(f"{population} languages"))
         guarded, excluded, _ = drop_meaningless(aggregate(kind, chosen))
-        found[name] = by_model(
+        variables[name] = by_model(
             guarded, f"{kind.replace('_', ' ')} over languages ({population}) of {_OF_TEXT[of]}"
         )
-        found[name].attrs["excluded_draws"] = _json_counts(arrays.levels[names.MODEL], excluded)
+        variables[name].attrs["excluded_draws"] = _json_counts(arrays.levels[names.MODEL], excluded)
         ranks = rank_draws(guarded, highest_first=True)
-        found[names.rank_name(name)] = by_model(ranks, f"rank of {name}, 1 = highest")
-        found[names.rank_name(name)].attrs["units"] = "rank"
+        variables[names.rank_name(name)] = by_model(ranks, f"rank of {name}, 1 = highest")
+        variables[names.rank_name(name)].attrs["units"] = "rank"
     shape = (arrays.n_chains, arrays.n_draws, *scores["expected"].shape[1:])
     cells = {
         "cell_mean": _labelled(
@@ -252,17 +254,17 @@ def _replicate_additions(
             },
         ),
     }
-    return found, cells
+    return variables, cells
 
 
-def _inference_additions(
-    arrays: PosteriorArrays, found: Inference, *, units: str
+def _inference_variables(
+    arrays: PosteriorArrays, inference: Inference, *, units: str
 ) -> dict[str, xr.Variable]:
     """Language potential and what models are compared by, with ranks where there are any."""
     result = {
         names.LANGUAGE_POTENTIAL: _labelled(
             arrays,
-            found.language_potential,
+            inference.language_potential,
             names.LANGUAGE,
             units=units,
             definition="mean over all tasks of the potential of the language",
@@ -270,20 +272,20 @@ def _inference_additions(
             population=arrays.population,
         )
     }
-    for name, (own_units, definition) in _INFERENCE_TEXT.items():
+    for name, (specific_units, definition) in _INFERENCE_TEXT.items():
         result[name] = _labelled(
             arrays,
-            getattr(found, name),
+            getattr(inference, name),
             names.MODEL,
-            units=own_units or units,
+            units=specific_units or units,
             definition=definition,
             source="expected scores on common pairs",
             population=arrays.population,
             pairs=arrays.common.choice,
-            note=found.reasons.get(name, ""),
+            note=inference.reasons.get(name, ""),
         )
     result[names.CV_PRR_LANGUAGES].attrs["left_out"] = _json_labels(
-        arrays.levels[names.LANGUAGE], found.left_out
+        arrays.levels[names.LANGUAGE], inference.left_out
     )
     # One draw is a point estimate, which ranks nobody.
     ranked = names.REPORTED if arrays.n_samples > 1 else ()

@@ -54,7 +54,10 @@ def new_potential(
             f"({', '.join(of_quantity('score'))}); this fit has a logit link"
         )
     if names.LANGUAGE not in arrays.main_sd:
-        raise InputError("fixed language effects say nothing of further languages; pool them")
+        raise InputError(
+            "fixed language effects do not predict further languages; fit a spec with pooled "
+            "language effects"
+        )
     n_languages, n_tasks = (len(arrays.levels[f]) for f in (names.LANGUAGE, names.TASK))
     variance = arrays.main_sd[names.LANGUAGE] ** 2 * (1.0 + 1.0 / n_languages)
     cells = arrays.term("language:task")

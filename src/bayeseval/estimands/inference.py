@@ -1,7 +1,7 @@
-"""What may be concluded of models and languages: from expected scores on common pairs.
+"""Inference on models and languages, from expected scores on common pairs.
 
-All models are asked the same questions, so that ranks and differences mean something; see
-`prr` for the published ratios of observed scores, which describe a table and rank nobody.
+All models are compared on the same pairs, so that ranks and differences are meaningful; see
+`prr` for the published ratios of observed scores, which describe a table but rank no models.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ __all__ = [
     "why_no_ratio",
 ]
 
-# The mean of 1 / x exceeds 1 over the mean of x by a share of about 1 / z**2, for a normal x
-# that is z sds from zero: 4 % here, and more the nearer it is.
+# For a normal x that is z sds from zero, the mean of 1 / x exceeds 1 / mean(x) by a share of
+# about 1 / z**2: 4 % here, and more closer to zero.
 _SDS_FROM_ZERO: Final = 5.0
 # Of the mean potential of all pairs: P(mean <= 0) is at most 0.13 %.
 _SDS_OF_MEAN: Final = 3.0
@@ -42,20 +42,20 @@ NO_GAP: Final = "not estimated by this model: it has no model:language term"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inference:
-    """Joint draws of what models are compared by.
+    """Joint draws of the quantities that models are compared by.
 
     Attributes
     ----------
     standardised_score : ndarray, shape (n_samples, n_models)
         Mean expected score over the common pairs, score units.
     prr : ndarray, shape (n_samples, n_models)
-        Sum of expected scores over sum of potentials; NaN where `reasons` says why.
+        Sum of expected scores over sum of potentials; NaN where `reasons` has a reason.
     gap_sd_languages : ndarray, shape (n_samples, n_models)
         Sd (ddof 1) over languages of the mean expected score less the language potential.
     cv_prr_languages : ndarray, shape (n_samples, n_models)
         Coefficient of variation over languages of the PRR in a language.
     cv_prr_constant_gap : ndarray, shape (n_models,)
-        Its posterior mean, were the gap of the model the same in all languages.
+        Its posterior mean if the gap of the model were the same in all languages.
     worst_language_prr : ndarray, shape (n_samples, n_models)
         PRR in the worst measured language.
     worst_language : ndarray of int, shape (n_models,)
@@ -84,11 +84,11 @@ class Inference:
 
 
 def may_be_zero(arrays: PosteriorArrays, values: Floats, *, sds: float = _SDS_FROM_ZERO) -> Bools:
-    """Which potentials cannot be divided by.
+    """Whether potentials are too close to zero to divide by.
 
-    Those within `sds` posterior sds of zero, or below it in a draw. Under a logit link
-    potentials stay above the lower bound of the scores, and their logarithms have the tails of
-    a normal distribution, so that only the second part counts.
+    These are potentials within `sds` posterior sds of zero, or at most zero in a draw. Under a
+    logit link potentials stay above the lower bound of the scores, and their logarithms have
+    the tails of a normal distribution, so only the second criterion applies.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def may_be_zero(arrays: PosteriorArrays, values: Floats, *, sds: float = _SDS_FR
     values : ndarray, shape (n_samples, n)
         Draws of potentials.
     sds : float
-        Distance from zero that is asked for.
+        Required distance from zero.
     """
     below = np.asarray((values <= 0.0).any(axis=0))
     if arrays.response.link == "logit":
@@ -107,16 +107,16 @@ def may_be_zero(arrays: PosteriorArrays, values: Floats, *, sds: float = _SDS_FR
 
 
 def why_no_ratio(arrays: PosteriorArrays) -> str:
-    """Reason why zero does not mean that nothing was achieved; empty where it does."""
+    """Reason why ratios of scores are undefined, as zero is not the lowest score; else empty."""
     lower, tasks = arrays.bounds[0], arrays.levels[names.TASK]
     other = np.flatnonzero(np.isfinite(lower) & (lower != 0.0))
     if other.size:
         return (
-            f"the scores of {tasks[other[0]]} start at {lower[other[0]]:g}, so that a ratio of "
-            "scores has no meaning"
+            f"the scores of {tasks[other[0]]} start at {lower[other[0]]:g}, so ratios of scores "
+            "have no meaning"
         )
     if (arrays.score < 0.0).any():
-        return "some scores are negative, so that a ratio of scores has no meaning"
+        return "some scores are negative, so ratios of scores have no meaning"
     return ""
 
 
@@ -154,23 +154,25 @@ def infer(expected: ExpectedScores) -> Inference:
         mean_gap += gap.sum(axis=0) / arrays.n_samples
     reasons: dict[str, str] = {}
     prr = np.full_like(score, np.nan)
-    why = why_no_ratio(arrays)
-    if not why and may_be_zero(arrays, total[:, None], sds=_SDS_OF_MEAN)[0]:
-        why = "the mean potential of the common pairs may be zero"
-    if why:
-        reasons[names.PRR] = why
+    no_ratio = why_no_ratio(arrays)
+    if not no_ratio and may_be_zero(arrays, total[:, None], sds=_SDS_OF_MEAN)[0]:
+        no_ratio = "the mean potential of the common pairs may be zero"
+    if no_ratio:
+        reasons[names.PRR] = no_ratio
     else:
         prr = score / total[:, None]
     left_out = np.ones(n_languages, bool) if why_no_ratio(arrays) else may_be_zero(arrays, language)
     worst = np.full(n_models, -1)
     if gap_is_estimated(arrays):
-        there = np.where(measured_languages(arrays), mean_gap, np.inf)
-        worst = np.where(np.isfinite(there).any(axis=1), there.argmin(axis=1), -1)
+        measured_gap = np.where(measured_languages(arrays), mean_gap, np.inf)
+        worst = np.where(np.isfinite(measured_gap).any(axis=1), measured_gap.argmin(axis=1), -1)
     else:
         gap_sd = np.full_like(score, np.nan)
         reasons |= dict.fromkeys((names.GAP_SD, names.CV_PRR_LANGUAGES), NO_GAP)
     if (~left_out).sum() < 2:
-        reasons.setdefault(names.CV_PRR_LANGUAGES, why or "fewer than two languages have a PRR")
+        reasons.setdefault(
+            names.CV_PRR_LANGUAGES, no_ratio or "fewer than two languages have a PRR"
+        )
     cv, constant, worst_prr = _by_language(
         expected, left_out, worst, reported=names.CV_PRR_LANGUAGES not in reasons
     )
@@ -190,7 +192,7 @@ def infer(expected: ExpectedScores) -> Inference:
 
 
 def gap_is_estimated(arrays: PosteriorArrays) -> bool:
-    """Whether the gap of a model may differ between languages by more than assumption."""
+    """Whether the model has terms by which the gap of a model differs between languages."""
     terms = {cells.term for cells in arrays.cells} & set(_GAP_TERMS)
     return bool(terms) or any(slope.by_model for slope in arrays.slopes)
 
@@ -222,7 +224,7 @@ def _by_language(
 
 
 def _variation(ratio: Floats) -> Floats:
-    """Coefficient of variation over languages, the last axis; NaN about a mean of nothing."""
+    """Coefficient of variation over languages, the last axis; NaN if the mean is not positive."""
     mean = ratio.mean(axis=2)
     return np.asarray(ratio.std(axis=2, ddof=1) / np.where(mean > 0.0, mean, np.nan))
 
@@ -239,7 +241,7 @@ def language_gaps(
     left_out : ndarray of bool, shape (n_languages,)
         Languages without a PRR.
     max_values : int
-        As many numbers are held at a time; models that do not fit come in further groups.
+        Most numbers in memory at a time; models that do not fit are in further groups.
 
     Yields
     ------
@@ -257,7 +259,7 @@ def language_gaps(
         models = np.arange(start, min(start + size, n_models))
         gap, ratio = np.empty((2, arrays.n_samples, len(models), n_languages))
         for block in expected.blocks():
-            own, potential = block.languages[:, models], block.language_potential[:, None]
-            gap[block.draws] = own - potential
-            ratio[block.draws] = own / np.where(left_out, np.nan, potential)
+            scores, potential = block.languages[:, models], block.language_potential[:, None]
+            gap[block.draws] = scores - potential
+            ratio[block.draws] = scores / np.where(left_out, np.nan, potential)
         yield models, gap, ratio

@@ -60,7 +60,7 @@ class CellNoise:
 
 
 def read_noise(tree: xr.DataTree) -> CellNoise | None:
-    """Noise of a fit; None when its table told nothing about noise.
+    """Noise of a fit; None when its table has no replicates and no standard errors.
 
     Parameters
     ----------
@@ -107,13 +107,13 @@ def shared_item_variances(constant: xr.Dataset) -> dict[str, Floats]:
     dict of str to ndarray, shape (n_records,)
         ``task``, ``language_task`` and ``model_task`` as far as there are such effects.
     """
-    found: dict[str, Floats] = {}
+    variances: dict[str, Floats] = {}
     for part in ("task", "language_task", "model_task"):
         name = names.term_dim(f"{names.TEST_SET}:{part}")
         if f"{name}_sd" in constant:
             sd = constant[f"{name}_sd"].to_numpy()[constant[f"{name}_index"].to_numpy()]
-            found[part] = np.asarray(sd**2, dtype=np.float64)
-    return found
+            variances[part] = np.asarray(sd**2, dtype=np.float64)
+    return variances
 
 
 def _mean_variance(posterior: xr.Dataset, constant: xr.Dataset) -> Floats:
@@ -226,7 +226,7 @@ def model_components(
     n_languages = language_score.shape[2]
     between = language_score.std(axis=2, ddof=1)
     chi2 = rng.chisquare(n_languages - 1, size=between.shape)
-    found = {
+    variances = {
         "between_sd": between,
         "between_sd_population": between * np.sqrt((n_languages - 1) / chi2),
     }
@@ -237,6 +237,6 @@ def model_components(
             own = (arrays.index[names.MODEL] == model) & ~np.isnan(sd[0])
             if own.any():
                 variance[:, model] = (sd[:, own] ** 2).mean(axis=1)
-        found[f"{source}_sd"] = np.sqrt(variance)
+        variances[f"{source}_sd"] = np.sqrt(variance)
         within += np.nan_to_num(variance)
-    return found | {"within_sd": np.sqrt(within)}
+    return variances | {"within_sd": np.sqrt(within)}

@@ -189,8 +189,8 @@ def _residual(arrays: PosteriorArrays, pooled: Floats) -> Floats:
 def _by_model(arrays: PosteriorArrays, noise: CellNoise, shared: Floats) -> dict[str, Floats]:
     """Mean variance by source over each model's cells; a given error is one of the test set.
 
-    What a test set does to all cells that share it is taken off. A model without cells of
-    its own that tell gets the mean of the others.
+    The effect of a test set on all cells that share it is subtracted. A model without such
+    cells has the mean of the others.
     """
     squared = {source: sd**2 for source, sd in noise.sd.items()}
     given = [squared.pop(source) for source in ("boot", "se") if source in squared]
@@ -201,7 +201,7 @@ def _by_model(arrays: PosteriorArrays, noise: CellNoise, shared: Floats) -> dict
             total = total + np.nan_to_num(values)
         squared["test_set"] = np.where(unknown, np.nan, np.maximum(total - shared, 0.0))
     n_models = len(arrays.levels[names.MODEL])
-    found = {}
+    variances = {}
     for source, values in squared.items():
         variance = np.full((arrays.n_samples, n_models), np.nan)
         for model in range(n_models):
@@ -209,8 +209,8 @@ def _by_model(arrays: PosteriorArrays, noise: CellNoise, shared: Floats) -> dict
             if own.any():
                 variance[:, model] = values[:, own].mean(axis=1)
         mean = np.nanmean(variance, axis=1, keepdims=True)
-        found[source] = np.where(np.isnan(variance), mean, variance)
-    return found
+        variances[source] = np.where(np.isnan(variance), mean, variance)
+    return variances
 
 
 def _true_scores(
@@ -268,7 +268,7 @@ def _notes(
         )
     for facet, term in (("language", _MODEL_LANGUAGE), ("task", _MODEL_TASK)):
         if len(arrays.levels[facet]) == 1:
-            notes.append(f"{facet}s: the fit has a single {facet}, and the plan is for that one")
+            notes.append(f"{facet}s: the fit has a single {facet}, which the plan keeps fixed")
         elif arrays.term(term) is None and not _is_residual(arrays, facet):
             notes.append(
                 f"{facet}s: the model has no term {term}, so models are taken to differ by the "
@@ -315,9 +315,11 @@ def _typical_seeds(constant: xr.Dataset) -> float:
             if f"{source}_sd" in constant
         }
         by_seed = squared["seed"] + squared.get("seed_boot", 0.0)
-        rest = constant["se"].to_numpy() ** 2
-        rest = rest - squared.get("boot", 0.0) - squared.get("se", 0.0)
-        told = (by_seed > 0.0) & (rest > 0.0)
-        counts.append(by_seed[told] / rest[told])
+        seed_variance_of_mean = constant["se"].to_numpy() ** 2
+        seed_variance_of_mean = (
+            seed_variance_of_mean - squared.get("boot", 0.0) - squared.get("se", 0.0)
+        )
+        informative = (by_seed > 0.0) & (seed_variance_of_mean > 0.0)
+        counts.append(by_seed[informative] / seed_variance_of_mean[informative])
     known = np.concatenate(counts)
     return float(max(1.0, np.rint(np.median(known)))) if len(known) else 1.0

@@ -170,7 +170,7 @@ def study_table(
     Parameters
     ----------
     variances : PlanVariances
-        From :func:`read_plan_variances`.
+        From :func:`bayeseval.estimands.plan_variances.read_plan_variances`.
     studies : sequence of Study
     ci_prob : float
         Probability inside the equal-tailed intervals.

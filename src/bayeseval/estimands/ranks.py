@@ -45,8 +45,8 @@ def higher_is_better(quantity: str) -> bool:
     """
     if quantity.startswith(names.DISPARITY):
         raise InputError(
-            f"{quantity} describes a table and takes its scores as exact, so it ranks nobody; "
-            f"take {names.STANDARDISED_SCORE} or {names.GAP_SD}"
+            f"{quantity} describes a table and takes its scores as exact, so it cannot be ranked; "
+            f"use {names.STANDARDISED_SCORE} or {names.GAP_SD}"
         )
     if quantity not in _RANKABLE:
         raise InputError(

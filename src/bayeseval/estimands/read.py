@@ -1,4 +1,4 @@
-"""From the labelled tree to plain arrays: the only reader of the input container."""
+"""Read the labelled tree of a fit into plain arrays."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
         None,
     )
     response = _read_response(posterior, constant, len(levels[names.TASK]), by)
-    families = set(response.of_task)
+    families = set(response.task_likelihoods)
     pairs, bounds = _pairs(index, levels), _bounds(constant, len(levels[names.TASK]))
     score = _vector(group(tree, "observed_data"), names.SCORE)
     residual = np.zeros((len(intercept), 1 if by is None else len(levels[by])))
@@ -133,7 +133,7 @@ def _common_pairs(constant: xr.Dataset, pairs: Pairs) -> CommonPairs:
 
 
 def _bounds(constant: xr.Dataset, n_tasks: int) -> Floats:
-    """What the benchmark declares; a result of an older version does not say."""
+    """Declared bounds of the scores; NaN in results of earlier versions."""
     sides = ("declared_lower", "declared_upper")
     return np.stack(
         [_vector(constant, s) if s in constant else np.full(n_tasks, np.nan) for s in sides]
@@ -150,31 +150,33 @@ def _noise_scale(posterior: xr.Dataset, name: str, by: str | None) -> Floats:
 def _read_response(
     posterior: xr.Dataset, constant: xr.Dataset, n_tasks: int, by: str | None
 ) -> Response:
-    said = str(constant.attrs.get("likelihood", "normal"))
-    of_task = (said,) * n_tasks
+    common_likelihood = str(constant.attrs.get("likelihood", "normal"))
+    task_likelihoods = (common_likelihood,) * n_tasks
     if "likelihood" in constant:
-        of_task = tuple(str(family) for family in constant["likelihood"].values)
-    unknown = [family for family in of_task if family not in FAMILIES]
+        task_likelihoods = tuple(str(family) for family in constant["likelihood"].values)
+    unknown = [family for family in task_likelihoods if family not in FAMILIES]
     if unknown:
         raise InputError(
-            f"the fit has the likelihood {unknown[0]!r}, which the estimands do not know"
-            f"{did_you_mean(unknown[0], FAMILIES)} (they know: {', '.join(FAMILIES)})"
+            f"the fit has the unknown likelihood {unknown[0]!r}"
+            f"{did_you_mean(unknown[0], FAMILIES)} (known: {', '.join(FAMILIES)})"
         )
-    logit = link(of_task) == "logit"
-    nothing = np.full(n_tasks, np.nan)
+    logit = link(task_likelihoods) == "logit"
+    unknown_bounds = np.full(n_tasks, np.nan)
     return Response(
         link="logit" if logit else "identity",
-        of_task=of_task,
-        lower=_vector(constant, "score_lower") if logit else nothing,
-        upper=_vector(constant, "score_upper") if logit else nothing,
+        task_likelihoods=task_likelihoods,
+        lower=_vector(constant, "score_lower") if logit else unknown_bounds,
+        upper=_vector(constant, "score_upper") if logit else unknown_bounds,
         chance=_vector(constant, "chance_share") if "chance_share" in constant else None,
         edge=float(constant.attrs.get("edge", 0.0)),
-        n_items=_vector(constant, "n_items") if set(of_task) & set(of_quantity("count")) else None,
+        n_items=_vector(constant, "n_items")
+        if set(task_likelihoods) & set(of_quantity("count"))
+        else None,
         dispersion={
             family: _noise_scale(posterior, name, by)
             for family in of_quantity("share", "count")
             for name in scale_names([family])
-            if family in of_task
+            if family in task_likelihoods
         },
     )
 
@@ -232,13 +234,13 @@ def _labels(posterior: xr.Dataset, constant: xr.Dataset, factor: str) -> tuple[s
     for dataset in (posterior, constant):
         if factor in dataset.coords:
             return tuple(str(label) for label in dataset.coords[factor].values)
-    raise InputError(f"the fit does not say which levels the dimension {factor!r} has")
+    raise InputError(f"the fit has no coordinate with the levels of the dimension {factor!r}")
 
 
 def _positions(constant: xr.Dataset, name: str, n_levels: int) -> Index:
     values = np.asarray(_variable(constant, name).values, dtype=np.int64)
     if values.size and (values.min() < 0 or values.max() >= n_levels):
-        raise InputError(f"{name} points outside the {n_levels} levels of its factor")
+        raise InputError(f"{name} has positions outside the {n_levels} levels of its factor")
     return values
 
 
@@ -247,12 +249,12 @@ def _pairs(index: Mapping[str, Index], levels: Mapping[str, tuple[str, ...]]) ->
     _, first, of_record = np.unique(
         index[names.LANGUAGE] * n_tasks + index[names.TASK], return_index=True, return_inverse=True
     )
-    of_pair = {f: values[first] for f, values in index.items() if f != names.MODEL}
+    levels_of_pair = {f: values[first] for f, values in index.items() if f != names.MODEL}
     labels = tuple(
         names.cell_label(levels[names.LANGUAGE][i], levels[names.TASK][j])
-        for i, j in zip(of_pair[names.LANGUAGE], of_pair[names.TASK], strict=True)
+        for i, j in zip(levels_of_pair[names.LANGUAGE], levels_of_pair[names.TASK], strict=True)
     )
-    return Pairs(of_pair, labels, of_record.reshape(-1).astype(np.int64))
+    return Pairs(levels_of_pair, labels, of_record.reshape(-1).astype(np.int64))
 
 
 def _read_cells(
@@ -268,11 +270,11 @@ def _read_cells(
     cell_codes = np.ravel_multi_index(tuple(members[f] for f in factors), shape)
     record_codes = np.ravel_multi_index(tuple(index[f] for f in factors), shape)
     order = np.argsort(cell_codes)
-    place = np.searchsorted(cell_codes[order], record_codes).clip(max=len(order) - 1)
-    of_record = order[place]
+    position = np.searchsorted(cell_codes[order], record_codes).clip(max=len(order) - 1)
+    of_record = order[position]
     stray = np.flatnonzero(cell_codes[of_record] != record_codes)
     if stray.size:
-        raise InputError(f"record {stray[0]} belongs to none of the {len(order)} {dim} cells")
+        raise InputError(f"record {stray[0]} is in none of the {len(order)} {dim} cells")
     return Cells(
         term=term,
         members=members,

@@ -238,7 +238,7 @@ def standard_noise(
     standard = np.zeros((n_draws, len(task)))
     noise, normal = standard, np.ones(len(task), dtype=np.bool_)
     for family in of_quantity("score"):
-        if FAMILIES[family].kernel == "normal" or family not in arrays.response.of_task:
+        if FAMILIES[family].kernel == "normal" or family not in arrays.response.task_likelihoods:
             continue
         own = arrays.response.tasks_with(family)[task]
         at = At(standard, 1.0, extra=_extra(arrays, family, draws))

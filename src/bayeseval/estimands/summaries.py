@@ -143,7 +143,7 @@ def pairwise_table(
         highest_first = higher_is_better(quantity)
         dim = quantity_variable(tree, quantity).dims[-1]
         if dim != names.MODEL:
-            raise InputError(f"{quantity} is about {dim}s; pairs are formed of models")
+            raise InputError(f"{quantity} is a quantity of {dim}s; pairs need a quantity of models")
         models = np.array(quantity_labels(tree, quantity), dtype=object)
         pairs = pairwise_differences(
             quantity_draws(tree, quantity),

@@ -1,4 +1,4 @@
-"""Likelihood families: one object each, which all other rooms ask what they need to know."""
+"""Likelihood families: one object for each, with all that other folders need of it."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ FAMILIES: dict[str, Family] = {
 
 
 def link(families: Iterable[str]) -> Literal["identity", "logit"]:
-    """Link of a fit with these likelihoods: one that needs bounds makes it the logit."""
-    plain = all(FAMILIES[family].quantity == "score" for family in families)
-    return "identity" if plain else "logit"
+    """Link of a fit with these likelihoods: the logit as soon as one of them needs bounds."""
+    unbounded = all(FAMILIES[family].quantity == "score" for family in families)
+    return "identity" if unbounded else "logit"
 
 
 def of_quantity(*quantities: Quantity) -> tuple[names.Likelihood, ...]:
@@ -48,8 +48,8 @@ def of_quantity(*quantities: Quantity) -> tuple[names.Likelihood, ...]:
 
 def scale_parameters(families: Iterable[str] | None = None) -> tuple[Parameter, ...]:
     """Noise scales of some likelihoods, or of all, each once, in canonical order."""
-    scales = [family.scale for family in _chosen(families) if family.scale is not None]
-    return _once(scales)
+    scales = [family.scale for family in _families(families) if family.scale is not None]
+    return _unique_by_name(scales)
 
 
 def scale_names(families: Iterable[str] | None = None) -> tuple[str, ...]:
@@ -59,15 +59,18 @@ def scale_names(families: Iterable[str] | None = None) -> tuple[str, ...]:
 
 def extra_parameters(families: Iterable[str] | None = None) -> tuple[Parameter, ...]:
     """Further parameters of some likelihoods, or of all, each once, in canonical order."""
-    return _once([parameter for family in _chosen(families) for parameter in family.extra])
+    return _unique_by_name(
+        [parameter for family in _families(families) for parameter in family.extra]
+    )
 
 
-def _chosen(families: Iterable[str] | None) -> list[Family]:
-    wanted = set(FAMILIES if families is None else families)
+def _families(likelihoods: Iterable[str] | None) -> list[Family]:
+    """Objects of these likelihoods, or of all, in canonical order."""
+    wanted = set(FAMILIES if likelihoods is None else likelihoods)
     return [family for name, family in FAMILIES.items() if name in wanted]
 
 
-def _once(parameters: Iterable[Parameter]) -> tuple[Parameter, ...]:
+def _unique_by_name(parameters: Iterable[Parameter]) -> tuple[Parameter, ...]:
     first: dict[str, Parameter] = {}
     for parameter in parameters:
         first.setdefault(parameter.name, parameter)

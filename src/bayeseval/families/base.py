@@ -13,11 +13,11 @@ from bayeseval._typing import Floats
 
 __all__ = ["SD_RESIDUAL_PRIOR", "At", "Family", "Kernel", "Parameter", "Quantity"]
 
-#: What the density is one of: the score itself, the logit of its share of the range, that
+#: Quantity that a density is of: the score itself, the logit of its share of the range, that
 #: share, or the number of correct items.
 Quantity = Literal["score", "logit", "share", "count"]
 
-#: How the modelled quantity scatters, where effects can be integrated out: ``normal``, or
+#: Distribution of the modelled quantity, where effects can be integrated out: ``normal``, or
 #: ``student_t``, a normal whose precision has a gamma-distributed factor in every record.
 Kernel = Literal["normal", "student_t"]
 
@@ -31,11 +31,11 @@ class Parameter:
     Attributes
     ----------
     name : str
-        In the posterior and in the priors of a spec.
+        Name in the posterior and in the priors of a spec.
     prior : dict
-        Keys of a :class:`bayeseval.spec.Prior`, where the spec has none of its own.
+        Default prior, as keys of a :class:`bayeseval.spec.Prior`.
     typical : float
-        Value in simulated tables: on a scale of 0 to 100 for scores, else as it is.
+        Value in simulated tables; for scores on a scale of 0 to 100.
     """
 
     name: str
@@ -53,8 +53,8 @@ class At:
         ``score``: location, score units. ``logit``: location. ``share`` and ``count``: for
         densities the logit of the expected share of the range, for draws the share.
     scale : array
-        Value of ``Family.scale``, for ``score`` with known errors added in quadrature. Not
-        read by a family without one.
+        Value of ``Family.scale``, for ``score`` with known errors added in quadrature; unused
+        by a family without a scale.
     extra : dict of str to array
         Values of ``Family.extra``, by name.
     items : array or None
@@ -69,29 +69,29 @@ class At:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Family:
-    """One likelihood: all that the package knows about it.
+    """One likelihood, with its parameters, densities and draws.
 
-    What follows from the quantity is not said again. ``score`` makes the link the identity
-    unless another task needs bounds; it takes known standard errors. All others have a logit
-    link and need the bounds of the scores; ``count`` needs the number of items too. The
-    expectation of ``score``, ``share`` and ``count`` is the centre; ``logit`` has it as the
-    median, and its scatter is integrated out as a normal one.
+    The quantity determines the rest. ``score`` has an identity link unless another task
+    needs bounds, and takes known standard errors. All others have a logit link and need the
+    bounds of the scores; ``count`` also needs the number of items. The centre is the
+    expectation of ``score``, ``share`` and ``count``, and the median of ``logit``, whose
+    expectation is computed by integrating over its normal noise.
 
     Attributes
     ----------
     name : str
         As in ``names.LIKELIHOODS``.
     quantity : {"score", "logit", "share", "count"}
-        What is modelled.
+        The quantity that has the density.
     scale : Parameter or None
-        How far scores scatter, which ``residual_by`` lets differ. The residual sd for
-        ``score``, which is a location plus the scale times noise, and for ``logit``.
+        Noise scale, which may differ by level under ``residual_by``: the residual sd for
+        ``score`` and ``logit``, a dispersion for others.
     extra : tuple of Parameter
         Further parameters, one value for all records.
     kernel : {"normal", "student_t"} or None
-        None where there is no closed form.
+        Its distribution, where effects can be integrated out in closed form; else None.
     log_density : callable
-        ``log_density(observed, at)`` in NumPy: of the modelled quantity.
+        ``log_density(observed, at)`` of the modelled quantity, in NumPy.
     numpyro : callable
         ``numpyro(at)``: the distribution of the modelled quantity.
     pymc : callable
@@ -117,9 +117,14 @@ class Family:
     def __post_init__(self) -> None:
         has_residual = self.scale is not None and self.scale.name == names.SD_RESIDUAL
         if has_residual != (self.quantity in ("score", "logit")):
-            raise ValueError(f"{self.name}: {names.SD_RESIDUAL} is for scores and logits")
+            raise ValueError(
+                f"{self.name}: families of scores and logits, and no others, have the scale "
+                f"{names.SD_RESIDUAL}"
+            )
         if self.quantity == "logit" and self.kernel != "normal":
-            raise ValueError(f"{self.name}: expected scores are known for normal logits only")
+            raise ValueError(
+                f"{self.name}: expected scores of logits are implemented for the kernel normal only"
+            )
 
     @property
     def has_residual(self) -> bool:

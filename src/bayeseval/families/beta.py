@@ -1,6 +1,6 @@
-"""Beta-distributed shares of the range, and the shapes that beta-binomial counts share.
+"""Beta-distributed shares of the range; beta-binomial counts use the same shape parameters.
 
-The dispersion is 1 / sqrt(precision), which is zero without any noise.
+The dispersion is 1 / sqrt(precision), which is zero without noise.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
     "shapes_in_pytensor",
 ]
 
-#: A dispersion of 0.5 is a precision of 4: scores about 50 % then have a sd of 22 %.
+#: A dispersion of 0.5 is a precision of 4: scores around 50 % then have an sd of 22 %.
 DISPERSION_PRIOR: Final[Mapping[str, Any]] = {
     "dist": "half_normal",
     "scale": 0.5,
@@ -54,9 +54,9 @@ def shapes_in_pytensor(at: At) -> tuple[Any, Any]:
 
 
 def draw_shares(rng: np.random.Generator, at: At) -> Floats:
-    """Shares about the expected shares ``at.centre``."""
+    """Draw shares whose expectation is ``at.centre``."""
     precision = at.scale**-2
-    # Shapes of zero, by underflow of extreme shares, are none.
+    # Extreme shares underflow to a shape of zero, which NumPy refuses.
     tiny = np.finfo(np.float64).tiny
     a = np.maximum(at.centre * precision, tiny)
     return np.asarray(rng.beta(a, np.maximum((1.0 - at.centre) * precision, tiny)))

@@ -1,4 +1,4 @@
-"""Beta-binomial counts of correct items: binomial about shares that are beta-distributed."""
+"""Beta-binomial counts of correct items: binomial counts whose share is beta-distributed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _log_density(observed: Floats, at: At) -> Floats:
 
 @cache
 def _accurate() -> Any:
-    """NumPyro's distribution by log gamma functions; JAX's ``betaln`` is good to some 1e-7 only."""
+    """NumPyro's distribution by log gamma functions: JAX's ``betaln`` has errors of about 1e-7."""
     import numpyro.distributions as dist
     from jax.scipy.special import gammaln as ln
 

@@ -19,7 +19,7 @@ def log_ways(n: Floats, k: Floats) -> Floats:
 
 
 def draw_counts(rng: np.random.Generator, share: Floats, items: Floats | None) -> Floats:
-    """Shares of correct items about the expected shares; these themselves without items."""
+    """Draw shares of correct items; without numbers of items, return the expected shares."""
     if items is None:
         return share
     return np.asarray(rng.binomial(np.asarray(items).astype(np.int64), share) / items)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import stats
 from scipy.special import gammaln
 
 from bayeseval import names
@@ -39,6 +38,9 @@ def _draw(rng: np.random.Generator, at: At) -> Floats:
 
 
 def _cdf(error: Floats, at: At) -> Floats:
+    # scipy.stats is slow to import, and only this function needs it.
+    from scipy import stats
+
     return np.asarray(stats.t.cdf(error, at.extra[names.NU]))
 
 

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayeseval import names
+from bayeseval._progress import reporting
+from bayeseval._resources import resource_names
 from bayeseval.design import restore_design
 from bayeseval.errors import DesignError, InputError
 from bayeseval.fitting.plots import Plots
+from bayeseval.fitting.report import run_title
 from bayeseval.fitting.views import Views
 from bayeseval.output.result import Result
 from bayeseval.spec import AUTO, ModelSpec, load_spec
@@ -33,6 +36,8 @@ __all__ = ["LEAVE_OUT_DRAWS", "Fit", "check_fit"]
 LEAVE_OUT_DRAWS = 250
 
 _GATE_WORDS = {"pass": "passed", "fail": "failed", "not applicable": "not applicable"}
+# Models that the short form of a fit names beside the leading one; the rest is counted.
+_NAMED = 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,7 +62,7 @@ class Fit(Views, Plots, Result):
     >>> import bayeseval as be
     >>> fit = be.fit(df, "additive", draws=400, chains=2)
     >>> fit
-    Fit(table; model additive; engine marginal; 50 records, ...; gate passed)
+    Fit(table, model additive, engine marginal; 50 records, gate passed; m... is ...)
     >>> fit.data["posterior"]["language_potential"].dims
     ('chain', 'draw', 'language')
     """
@@ -104,19 +109,19 @@ class Fit(Views, Plots, Result):
 
         return format_results(self.data, self.run, ci_prob=ci_prob)
 
-    def _headline(self) -> str:
-        run, levels = self.run, self.run["levels"]
-        counts = [f"{run['n_records']:,} records"]
-        counts += [f"{levels[factor]:,} {factor}s" for factor in names.FACTORS]
-        return "; ".join(
-            [
-                str(run["benchmark"]),
-                f"model {run['spec']['name']}",
-                f"engine {run['engine']}",
-                ", ".join(counts),
-                f"gate {_GATE_WORDS[self.gate.status]}",
-            ]
-        )
+    def _title(self) -> str:
+        counts = f"{self.run['n_records']:,} records"
+        return f"{run_title(self.run)}; {counts}, gate {_GATE_WORDS[self.gate.status]}"
+
+    def _main_result(self) -> str:
+        from bayeseval.estimands import ranking_probabilities
+        from bayeseval.fitting.report.sentences import main_result
+
+        ranking, pairs = ranking_probabilities(self.data)
+        if self.gate.status == "not applicable" and len(ranking) > 1:
+            first = ranking[names.MODEL].iloc[0]
+            return f"{first} has the highest score; a point estimate has no probabilities"
+        return main_result(ranking, pairs, most=_NAMED)
 
     def _main(self) -> pd.DataFrame:
         return self.ranking()
@@ -205,8 +210,9 @@ class Fit(Views, Plots, Result):
         except DesignError as error:
             reason = str(error)
         bounds, seed = self.run.get("bounds"), int(self.run["seed"])
-        # A model that auto put together has no file that a command could name.
-        chosen = str(self.run["spec"].get("summary", "")).startswith("Chosen by auto")
+        # A command cannot name a model that auto assembled and that is not shipped.
+        model = str(self.run["spec"]["name"])
+        is_assembled = bool(self.run.get("model_reasons")) and model not in resource_names("models")
         made = run_checks(
             self.data,
             design,
@@ -216,10 +222,11 @@ class Fit(Views, Plots, Result):
             # Results of earlier versions do not have the source.
             benchmark=str(self.run.get("source", self.run["benchmark"])),
             options=str(self.run.get("source_options", "")),
-            model=AUTO if chosen else str(self.run["spec"]["name"]),
+            model=AUTO if is_assembled else model,
+            language_names=self.run.get("language_names"),
         )
         label = FitLabel(
-            **self._which(),
+            **self._label(),
             unit=self._unit(),
             exponent=shown_exponent(self.data),
             language_names=self.run.get("language_names") or {},
@@ -268,7 +275,7 @@ class Fit(Views, Plots, Result):
         ci_prob: float = names.CI_PROB,
         figures: Figures = True,
         force: bool = False,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
     ) -> Path:
         """Write the result folder: posterior, provenance and tables, then checks, then figures.
 
@@ -287,8 +294,9 @@ class Fit(Views, Plots, Result):
             png (the default), pdf or svg, or several of them ("png,pdf").
         force : bool
             Overwrite the results of a different run.
-        progress : callable, optional
-            Called as ``progress(stage, done, total, remark)``.
+        progress : bool or callable, optional
+            True shows progress on stderr; a callable is called as
+            ``progress(stage, done, total, remark)``.
 
         Returns
         -------
@@ -312,16 +320,17 @@ class Fit(Views, Plots, Result):
             made = checks() if callable(checks) else checks
             return {} if made is None else {"checks": made.table, **made.details}
 
-        return write_results(
-            self.data,
-            self.run,
-            Path(folder),
-            checks=None if checks is None else check_tables,
-            ci_prob=ci_prob,
-            figures=figures,
-            force=force,
-            progress=progress,
-        )
+        with reporting(progress) as report:
+            return write_results(
+                self.data,
+                self.run,
+                Path(folder),
+                checks=None if checks is None else check_tables,
+                ci_prob=ci_prob,
+                figures=figures,
+                force=force,
+                progress=report,
+            )
 
     @classmethod
     def open(cls, folder: str | Path) -> Fit:

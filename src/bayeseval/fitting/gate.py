@@ -256,7 +256,7 @@ def format_gate(gate: Gate) -> str:
             f"{_WORDS.get(check.name, check.name)} {_number(check)}" for check in gate.checks
         )
         return f"Convergence gate: passed, {gate.n_quantities} quantities\n  worst {worst}"
-    lines = ["Convergence gate: FAILED, the results below are not to be relied on"]
+    lines = ["Convergence gate: FAILED; do not rely on the results below"]
     return "\n".join([*lines, *(f"  {failure}" for failure in _failures(gate))])
 
 
@@ -275,18 +275,18 @@ def warn_of_gates(gates: Mapping[str, Gate], *, stacklevel: int) -> None:
     ConvergenceWarning
         What failed, and what to do.
     """
-    found = [
+    failed_fits = [
         f"{name}: {', '.join(_failures(gate))}" if name else ", ".join(_failures(gate))
         for name, gate in gates.items()
         if gate.status == "fail"
     ]
-    if not found:
+    if not failed_fits:
         return
-    rest = len(found) - _MOST_NAMED
+    rest = len(failed_fits) - _MOST_NAMED
     more = [f"and {rest} more fit{'s' * (rest > 1)}"] if rest > 0 else []
     warnings.warn(
         f"the convergence gate failed, do not rely on these results: "
-        f"{'; '.join(found[:_MOST_NAMED] + more)}. "
+        f"{'; '.join(failed_fits[:_MOST_NAMED] + more)}. "
         "Fit again with more draws, or with a simpler model.",
         ConvergenceWarning,
         stacklevel=stacklevel + 1,
@@ -298,7 +298,7 @@ def _failures(gate: Gate) -> list[str]:
     at_most = ("r_hat", "divergences", "k_hat")
     return [
         f"{_WORDS.get(check.name, check.name)} {_number(check)} at {check.where}"
-        f" ({'at most' if check.name in at_most else 'at least'} {check.limit:g} is asked)"
+        f" ({'at most' if check.name in at_most else 'at least'} {check.limit:g} is required)"
         for check in gate.checks
         if not check.passed
     ]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bayeseval import names
+from bayeseval.fitting.report import run_title
 from bayeseval.output.numbers import in_units, score_unit
 
 if TYPE_CHECKING:
@@ -21,29 +23,33 @@ __all__ = ["Plots"]
 Size = tuple[float, float]
 
 
-class Plots:
+class Plots(ABC):
     """The figures of a fit; nothing is shown or written, and pyplot is not touched."""
 
     data: xr.DataTree
     run: Mapping[str, Any]
 
-    def _drawn(self, name: str, ci_prob: float) -> pd.DataFrame:
-        """A table of the result folder in the units of the figures."""
+    @abstractmethod
+    def checks(self) -> Checks:
+        """Ask whether the model fits the table."""
+
+    def _drawn_tables(self, ci_prob: float = names.CI_PROB) -> dict[str, pd.DataFrame]:
+        """All tables of the result folder by path, in the units of the figures."""
         from bayeseval.fitting.report.model_tables import shown_exponent
         from bayeseval.fitting.report.tables import result_tables
 
-        known = self.run.get("language_names")
-        status = self.run["gate"]["status"]
-        tables = result_tables(self.data, gate_status=status, ci_prob=ci_prob, language_names=known)
-        return in_units(tables[f"tables/{name}.csv"], shown_exponent(self.data))
+        exponent = shown_exponent(self.data)
+        tables = result_tables(
+            self.data,
+            gate_status=self.run["gate"]["status"],
+            ci_prob=ci_prob,
+            language_names=self.run.get("language_names"),
+        )
+        return {path: in_units(table, exponent) for path, table in tables.items()}
 
-    def _which(self) -> dict[str, str]:
-        """What stands in every figure: which fit, whether it converged."""
-        run = self.run
-        return {
-            "subtitle": f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}",
-            "gate_status": str(run["gate"]["status"]),
-        }
+    def _label(self) -> dict[str, str]:
+        """What stands in every figure: title of the fit, outcome of its convergence gate."""
+        return {"subtitle": run_title(self.run), "gate_status": str(self.run["gate"]["status"])}
 
     def _unit(self) -> str:
         from bayeseval.fitting.report.model_tables import shown_exponent
@@ -81,8 +87,8 @@ class Plots:
         """
         from bayeseval.fitting.report.model_figures import models_figure
 
-        table = self._drawn("model_ranking", ci_prob)
-        return models_figure(table, **self._which(), unit=self._unit(), ax=ax, figsize=figsize)
+        table = self._drawn_tables(ci_prob)["tables/model_ranking.csv"]
+        return models_figure(table, **self._label(), unit=self._unit(), ax=ax, figsize=figsize)
 
     def plot_potential(
         self,
@@ -114,16 +120,22 @@ class Plots:
         """
         from bayeseval.fitting.report.potential_figure import potential_figure
 
-        table = self._drawn("language_potential", ci_prob)
-        return potential_figure(table, **self._which(), unit=self._unit(), ax=ax, figsize=figsize)
+        table = self._drawn_tables(ci_prob)["tables/language_potential.csv"]
+        return potential_figure(table, **self._label(), unit=self._unit(), ax=ax, figsize=figsize)
 
     def plot_disparity(
-        self, *, figsize: Size | None = None, ci_prob: float = names.CI_PROB
+        self,
+        *,
+        ax: Axes | None = None,
+        figsize: Size | None = None,
+        ci_prob: float = names.CI_PROB,
     ) -> Figure:
         """Draw the published description: Mean-PRR against CV-PRR.
 
         Parameters
         ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw, without header, caption and key of many models.
         figsize : tuple of float, optional
             Width and height in inches; as the table needs when left out.
         ci_prob : float
@@ -140,16 +152,22 @@ class Plots:
         """
         from bayeseval.fitting.report.figures import disparity_figure
 
-        table = self._drawn("model_disparity", ci_prob)
-        return disparity_figure(table, **self._which(), figsize=figsize)
+        table = self._drawn_tables(ci_prob)["tables/model_disparity.csv"]
+        return disparity_figure(table, **self._label(), ax=ax, figsize=figsize)
 
     def plot_components(
-        self, *, figsize: Size | None = None, ci_prob: float = names.CI_PROB
+        self,
+        *,
+        ax: Axes | None = None,
+        figsize: Size | None = None,
+        ci_prob: float = names.CI_PROB,
     ) -> Figure:
         """Draw variance components and their shares of the variance.
 
         Parameters
         ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw the standard deviations alone, without header and caption.
         figsize : tuple of float, optional
             Width and height in inches; as the table needs when left out.
         ci_prob : float
@@ -167,11 +185,18 @@ class Plots:
         """
         from bayeseval.fitting.report.figures import components_figure
 
-        table = self._drawn("variance_components", ci_prob)
-        return components_figure(table, **self._which(), unit=self._unit(), figsize=figsize)
+        table = self._drawn_tables(ci_prob)["tables/variance_components.csv"]
+        return components_figure(table, **self._label(), unit=self._unit(), ax=ax, figsize=figsize)
 
-    def plot_ranks(self) -> Figure:
+    def plot_ranks(self, *, ax: Axes | None = None, figsize: Size | None = None) -> Figure:
         """Draw the probability of every rank of the models.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw the ranks by expected score alone, without header and caption.
+        figsize : tuple of float, optional
+            Width and height in inches; as the table needs when left out.
 
         Returns
         -------
@@ -190,19 +215,22 @@ class Plots:
         from bayeseval.errors import InputError
         from bayeseval.fitting.report.model_figures import ranks_figure
 
-        ranking = self._drawn("model_ranking", names.CI_PROB)
+        tables = self._drawn_tables()
+        ranking = tables["tables/model_ranking.csv"]
         if ranking["rank_mean"].isna().all():
             raise InputError("a point estimate (engine ml) has no ranks to draw")
-        probabilities = self._drawn("rank_probabilities", names.CI_PROB)
-        return ranks_figure(probabilities, ranking, **self._which())
+        probabilities = tables["tables/rank_probabilities.csv"]
+        return ranks_figure(probabilities, ranking, **self._label(), ax=ax, figsize=figsize)
 
-    def plot_checks(self, checks: Checks | None = None) -> Figure:
+    def plot_checks(self, checks: Checks | None = None, *, figsize: Size | None = None) -> Figure:
         """Draw the checks of the model: calibration, and sds by language.
 
         Parameters
         ----------
         checks : Checks, optional
-            Of :meth:`Fit.checks`, which is asked when they are left out.
+            Of :meth:`Fit.checks`, which is called when they are left out.
+        figsize : tuple of float, optional
+            Width and height in inches; as the checks need when left out.
 
         Returns
         -------
@@ -213,11 +241,7 @@ class Plots:
         --------
         >>> figure = fit.plot_checks()
         """
-        return (self.checks() if checks is None else checks).plot()
-
-    def checks(self) -> Checks:
-        """Ask whether the model fits; see :meth:`Fit.checks`."""
-        raise NotImplementedError
+        return (self.checks() if checks is None else checks).plot(figsize=figsize)
 
     def figures(self, *, ci_prob: float = names.CI_PROB) -> dict[str, Figure]:
         """Draw the figures of the result folder but the checks, which :meth:`plot_checks` draws.
@@ -238,17 +262,12 @@ class Plots:
         ['components', 'models', 'potential', 'ranks']
         """
         from bayeseval.fitting.report.figures import result_figures
-        from bayeseval.fitting.report.model_tables import describes, shown_exponent
-        from bayeseval.fitting.report.tables import result_tables
+        from bayeseval.fitting.report.model_tables import describes
 
-        exponent = shown_exponent(self.data)
-        status = self.run["gate"]["status"]
-        known = self.run.get("language_names")
-        tables = result_tables(self.data, gate_status=status, ci_prob=ci_prob, language_names=known)
         made = result_figures(
-            {path: in_units(table, exponent) for path, table in tables.items()},
-            subtitle=self._which()["subtitle"],
-            gate_status=status,
+            self._drawn_tables(ci_prob),
+            subtitle=run_title(self.run),
+            gate_status=self.run["gate"]["status"],
             unit=self._unit(),
             description=describes(self.run),
         )

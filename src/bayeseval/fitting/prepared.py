@@ -233,7 +233,7 @@ class Prepared:
             engine=self.engine.name,
             settings=used,
         )
-        run["notes"] += warn_of_sole_pairs(self.records, self.pairs)
+        run["notes"] += map(str, warn_of_sole_pairs(self.records, self.pairs))
         return run | {
             "model_reasons": list(self.model.reasons),
             "engine_reason": self.engine.reason,
@@ -294,7 +294,8 @@ def prepare(
     """
     model = choose_model(spec, records, covariates=covariate_names(covariate), engine=engine)
     covariates = find_covariates(records, model.spec, covariate)
-    design = build_design(records, model.spec, covariates)
+    # To choose the model, `auto` has built its design already.
+    design = model.design or build_design(records, model.spec, covariates)
     common = choose_pairs(records, pairs)
     if margin is not None and not 0.0 < margin < np.inf:
         raise InputError(f"margin must be a positive number of score units, got {margin:g}")

@@ -123,7 +123,7 @@ def _potentials(design: Design, draws: int, seed: int) -> tuple[Floats, float]:
     from bayeseval.engines import to_tree
     from bayeseval.engines.marginal import sample
 
-    found = sample(design, SamplerSettings(draws=draws, chains=2, seed=seed))
-    arrays = read_arrays(to_tree(design, found, engine="marginal"))
+    sampled = sample(design, SamplerSettings(draws=draws, chains=2, seed=seed))
+    arrays = read_arrays(to_tree(design, sampled, engine="marginal"))
     values = language_potential(arrays, seed=seed)
-    return values, float(found.attrs.get("log_marginal_likelihood", "nan"))
+    return values, float(sampled.attrs.get("log_marginal_likelihood", "nan"))

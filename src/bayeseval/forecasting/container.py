@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
 from bayeseval import names
 from bayeseval._typing import Figures
+from bayeseval.fitting.fitted import Fit
+from bayeseval.fitting.report import run_title
+from bayeseval.fitting.report.model_tables import shown_exponent
+from bayeseval.output._style import figure_formats
+from bayeseval.output.numbers import in_units, score_unit
 from bayeseval.output.result import Result
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["Forecast"]
+
+# Columns in score units: of the table and the line, and of the check.
+_POTENTIALS: Final = tuple(f"potential_{part}" for part in ("mean", "lower", "upper"))
+_CHECKED: Final = ("error", "crps")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,34 +48,29 @@ class Forecast(Result):
         ``covariate``, ``potential_{mean,lower,upper}``: the expected potential over the
         covariate's range, without a language's own effect.
     covariate : str
-    subtitle : str
-        Which fit.
-    gate : str
     notes : tuple of str
+    fit : Fit
     languages : tuple of str
         Those that were asked for, as in the table: printed, and marked in the figures.
         Empty when all were.
-    unit : str
-        Unit of the scores; empty where it is not known.
     """
 
     table: pd.DataFrame
     check: pd.DataFrame
     line: pd.DataFrame
     covariate: str
-    subtitle: str
-    gate: str
     notes: tuple[str, ...]
+    fit: Fit
     languages: tuple[str, ...] = ()
-    unit: str = ""
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
         """The tables of the folder with the gate of the fit."""
-        tables = {"forecast": self.table.assign(gate=self.gate)}
-        return tables | (
-            {"forecast_check": self.check.assign(gate=self.gate)} if len(self.check) else {}
-        )
+        tables = {"forecast": self.table}
+        if len(self.check):
+            tables["forecast_check"] = self.check
+        gate = self.fit.gate.status
+        return {name: table.assign(gate=gate) for name, table in tables.items()}
 
     def summary(self) -> str:
         """Forecasts and how such forecasts did, in text.
@@ -74,50 +79,81 @@ class Forecast(Result):
         -------
         str
             What ``print`` shows.
+
+        Examples
+        --------
+        >>> forecast.summary().splitlines()[3]
+        'Forecast potential, score points (2 languages without records)'
         """
         from bayeseval.forecasting.report import format_forecast
 
         return format_forecast(
-            self.table,
-            self.check,
+            self._shown(),
+            in_units(self.check, self._exponent, [c for c in _CHECKED if c in self.check]),
             self.covariate,
-            self.subtitle,
+            run_title(self.fit.run),
             self.notes,
             languages=self.languages,
-            unit=self.unit,
+            unit=score_unit(self.fit.run.get("bounds"), self._exponent),
         )
 
     def save(self, folder: str | Path, *, figures: Figures = True) -> Path:
-        """Add tables and figures (or ``figures="pdf"``) to the result folder of the fit."""
+        """Add the tables and figures to the result folder of the fit.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The result folder; its other files stay as they are.
+        figures : bool, str or sequence of str
+            Whether to draw the figures, or in which formats ("pdf", "png,svg").
+
+        Returns
+        -------
+        Path
+            The folder.
+
+        Raises
+        ------
+        InputError
+            If it is not a result folder or cannot be written.
+
+        Examples
+        --------
+        >>> folder = forecast.save(forecast.fit.save("results/new", figures=False), figures=False)
+        >>> (folder / "tables" / "forecast.csv").is_file()
+        True
+        """
         from bayeseval.forecasting.report import write_forecast
 
-        return write_forecast(
-            folder,
-            self.table,
-            self.check,
-            self.line,
-            covariate=self.covariate,
-            subtitle=self.subtitle,
-            gate_status=self.gate,
-            languages=self.languages,
-            figures=figures,
-            unit=self.unit,
-        )
+        formats = figure_formats(figures)
+        return write_forecast(folder, self.tables, self.figures() if formats else {}, formats)
 
-    def _drawn(self) -> dict[str, Any]:
+    @property
+    def _exponent(self) -> int:
+        """Power of ten that scores are shown in, that of the fit."""
+        return shown_exponent(self.fit.data)
+
+    def _shown(self) -> pd.DataFrame:
+        """The table in the units that are shown."""
+        return in_units(self.table, self._exponent, _POTENTIALS)
+
+    def _label(self) -> dict[str, Any]:
+        """What all figures say: covariate, fit, gate, unit, and the languages to mark."""
         return {
             "covariate": self.covariate,
-            "subtitle": self.subtitle,
-            "gate_status": self.gate,
+            "subtitle": run_title(self.fit.run),
+            "gate_status": self.fit.gate.status,
             "languages": self.languages,
-            "unit": self.unit,
+            "unit": score_unit(self.fit.run.get("bounds"), self._exponent),
         }
 
-    def plot(self, *, figsize: tuple[float, float] | None = None) -> Figure:
+    def plot(self, *, ax: Axes | None = None, figsize: tuple[float, float] | None = None) -> Figure:
         """Draw potentials against the covariate.
 
         Parameters
         ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw, without header and caption.
         figsize : tuple of float, optional
             Width and height in inches.
 
@@ -132,10 +168,16 @@ class Forecast(Result):
         """
         from bayeseval.forecasting.report import forecast_figure
 
-        return forecast_figure(self.table, self.line, **self._drawn(), figsize=figsize)
+        line = in_units(self.line, self._exponent, [c for c in _POTENTIALS if c in self.line])
+        return forecast_figure(self._shown(), line, **self._label(), ax=ax, figsize=figsize)
 
-    def plot_map(self) -> Figure | None:
+    def plot_map(self, *, figsize: tuple[float, float] | None = None) -> Figure | None:
         """Draw potentials where languages are spoken.
+
+        Parameters
+        ----------
+        figsize : tuple of float, optional
+            Width and height in inches.
 
         Returns
         -------
@@ -148,7 +190,7 @@ class Forecast(Result):
         """
         from bayeseval.forecasting.map import map_figure
 
-        return map_figure(self.table, **self._drawn())
+        return map_figure(self._shown(), **self._label(), figsize=figsize)
 
     def figures(self) -> dict[str, Figure]:
         """Draw the figures of the folder.
@@ -157,19 +199,29 @@ class Forecast(Result):
         -------
         dict of str to matplotlib.figure.Figure
             ``forecast``, ``forecast_by_script`` and, where places are known, ``forecast_map``.
+
+        Examples
+        --------
+        >>> list(forecast.figures())[:2]
+        ['forecast', 'forecast_by_script']
         """
         from bayeseval.forecasting.report import script_figure
 
         made = {
             "forecast": self.plot(),
-            "forecast_by_script": script_figure(self.table, **self._drawn()),
+            "forecast_by_script": script_figure(self._shown(), **self._label()),
             "forecast_map": self.plot_map(),
         }
         return {name: figure for name, figure in made.items() if figure is not None}
 
-    def _headline(self) -> str:
-        new = int((~self.table["observed"].astype(bool)).sum())
-        return f"{self.subtitle}; {new} languages without records forecast from {self.covariate}"
+    def _title(self) -> str:
+        return run_title(self.fit.run)
+
+    def _main_result(self) -> str:
+        from bayeseval.forecasting.report import main_result
+
+        unit = score_unit(self.fit.run.get("bounds"), self._exponent) if self._exponent else ""
+        return main_result(self._shown(), self.covariate, unit)
 
     def _main(self) -> pd.DataFrame:
         table = self.table
@@ -185,4 +237,4 @@ class Forecast(Result):
         return rows[[name for name in shown if name in rows]]
 
     def _failed(self) -> bool:
-        return self.gate == "fail"
+        return self.fit.gate.status == "fail"

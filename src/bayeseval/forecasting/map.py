@@ -70,8 +70,8 @@ def place(labels: Iterable[str]) -> pd.DataFrame:
         not understood or its language has no place.
     """
     codes = [getattr(understand(label), "standard", "") for label in labels]
-    found = [places().get(code, (np.nan, np.nan)) for code in codes]
-    return pd.DataFrame(found, columns=["latitude", "longitude"], dtype=float)
+    coordinates = [places().get(code, (np.nan, np.nan)) for code in codes]
+    return pd.DataFrame(coordinates, columns=["latitude", "longitude"], dtype=float)
 
 
 @lru_cache(maxsize=1)
@@ -91,13 +91,16 @@ def map_figure(
     gate_status: str,
     languages: Sequence[str] = (),
     unit: str = "",
+    figsize: tuple[float, float] | None = None,
 ) -> Figure | None:
     """Potentials where languages are spoken, crowded parts enlarged; None if nothing has a place.
 
     Parameters
     ----------
     table, covariate, subtitle, gate_status, languages, unit
-        See :func:`bayeseval.forecasting.report.write_forecast`.
+        See :func:`bayeseval.forecasting.report.forecast_figure`.
+    figsize : tuple of float, optional
+        Width and height in inches.
     """
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
@@ -120,6 +123,7 @@ def map_figure(
         subtitle=subtitle,
         caption=_caption(table, nowhere, covariate, asked=bool(languages)),
         gate_status=gate_status,
+        figsize=figsize,
     )
     ends = shown["potential_mean"].agg(["min", "max"])
     colours = ScalarMappable(Normalize(*ends), cmap="viridis")

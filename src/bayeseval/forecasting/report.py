@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
 
 from bayeseval import names
-from bayeseval._typing import Figures
-from bayeseval.forecasting.map import map_figure
+from bayeseval._text import counted
 from bayeseval.output._parts import language_labels
 from bayeseval.output._style import (
     ACCENT,
@@ -21,10 +20,11 @@ from bayeseval.output._style import (
     GREY,
     MAIN,
     figure_files,
-    figure_formats,
     figure_names,
+    mark_gate,
     new_figure,
     styled,
+    whole_figure,
 )
 from bayeseval.output.language_names import LANGUAGE_NAME, name_and_code
 from bayeseval.output.numbers import (
@@ -38,21 +38,20 @@ from bayeseval.output.store import Writer, add_files, write_csv
 from bayeseval.output.text import text_table
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = [
     "forecast_figure",
     "format_check",
     "format_forecast",
+    "main_result",
     "script_figure",
     "write_forecast",
 ]
 
-_TABLE: Final = "tables/forecast.csv"
 _CHECK: Final = "tables/forecast_check.csv"
-_FIGURE: Final = "forecast"
-_SCRIPTS: Final = "forecast_by_script"
-_MAP: Final = "forecast_map"
+_FIGURES: Final = ("forecast", "forecast_by_script", "forecast_map")
 _ENDS: Final = 8
 _WIDTH: Final = 7.0
 _COLUMNS: Final = 100
@@ -61,61 +60,34 @@ _FILLED: Final = " Orange and filled: the languages that were asked for."
 
 def write_forecast(
     folder: str | Path,
-    table: pd.DataFrame,
-    check: pd.DataFrame,
-    line: pd.DataFrame,
-    *,
-    covariate: str,
-    subtitle: str,
-    gate_status: str,
-    languages: Sequence[str] = (),
-    figures: Figures,
-    unit: str = "",
+    tables: Mapping[str, pd.DataFrame],
+    figures: Mapping[str, Figure],
+    formats: Sequence[str],
 ) -> Path:
-    """Add ``tables/forecast.csv``, ``tables/forecast_check.csv`` and figures to a result folder.
+    """Add the tables and figures of a forecast to a result folder.
 
     Parameters
     ----------
     folder : str or Path
         A result folder; its other files stay as they are.
-    table, check, line, covariate, subtitle : object
-        Of :class:`bayeseval.forecast.Forecast`.
-    gate_status : str
-        The column ``gate``; ``fail`` stamps the figures.
-    languages : sequence of str
-        Marked in the figures.
-    figures : bool, str or sequence of str
-        Formats as for :func:`bayeseval.output._style.figure_formats`; False deletes the figures
-        of an earlier forecast. There is no map when the table has no language with a known
-        place.
-    unit : str
-        Unit of the scores; empty where it is not known.
+    tables : mapping of str to pandas.DataFrame
+        ``forecast`` and, where forecasts were checked, ``forecast_check``.
+    figures : mapping of str to matplotlib.figure.Figure
+        By name; those of an earlier forecast that are missing here are deleted.
+    formats : sequence of str
+        Formats of the figures.
 
     Raises
     ------
     InputError
         If it is not a result folder or cannot be written.
     """
-    formats = figure_formats(figures)
-    writers: dict[str, Writer] = {_TABLE: partial(write_csv, table.assign(gate=gate_status))}
-    if len(check):
-        writers[_CHECK] = partial(write_csv, check.assign(gate=gate_status))
-    if formats:
-        said: dict[str, Any] = {
-            "covariate": covariate,
-            "subtitle": subtitle,
-            "gate_status": gate_status,
-            "unit": unit,
-        }
-        drawn = forecast_figure(table, line, **said, languages=languages)
-        writers |= figure_files(_FIGURE, drawn, formats)
-        by_script = script_figure(table, **said, languages=languages)
-        writers |= figure_files(_SCRIPTS, by_script, formats)
-        placed = map_figure(table, **said, languages=languages)
-        if placed is not None:
-            writers |= figure_files(_MAP, placed, formats)
-    without = (*figure_names(_FIGURE, _SCRIPTS, _MAP), _CHECK)
-    return add_files(folder, writers, without=without)
+    writers: dict[str, Writer] = {
+        f"tables/{name}.csv": partial(write_csv, table) for name, table in tables.items()
+    }
+    for name, figure in figures.items():
+        writers |= figure_files(name, figure, formats)
+    return add_files(folder, writers, without=(*figure_names(*_FIGURES), _CHECK))
 
 
 @styled
@@ -128,19 +100,34 @@ def forecast_figure(
     gate_status: str,
     languages: Sequence[str] = (),
     unit: str = "",
+    ax: Axes | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Figure:
     """Potential against the covariate: line with band, languages with records and without.
 
     Parameters
     ----------
-    table, line, covariate, subtitle, gate_status, languages, unit
-        See :func:`write_forecast`.
+    table, line : pandas.DataFrame
+        Of :class:`bayeseval.forecasting.Forecast`.
+    covariate : str
+        Name of the covariate.
+    subtitle : str
+        Title of the fit.
+    gate_status : str
+        ``fail`` stamps the figure.
+    languages : sequence of str
+        Those that are marked.
+    unit : str
+        Unit of the scores; empty where it is not known.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw, without header and caption.
     figsize : tuple of float, optional
         Width and height in inches.
     """
-    from bayeseval.output._labels import place_labels
-
+    if ax is not None:
+        _draw_forecast(ax, table, line, covariate, languages, unit)
+        mark_gate(ax, gate_status)
+        return whole_figure(ax)
     percent = f"{100 * float(table['ci_prob'].iloc[0]):.4g} %" if len(table) else ""
     figure = new_figure(
         _WIDTH,
@@ -156,7 +143,20 @@ def forecast_figure(
         gate_status=gate_status,
         figsize=figsize,
     )
-    axes = figure.add_subplot()
+    _draw_forecast(figure.add_subplot(), table, line, covariate, languages, unit)
+    return figure
+
+
+def _draw_forecast(
+    axes: Axes,
+    table: pd.DataFrame,
+    line: pd.DataFrame,
+    covariate: str,
+    languages: Sequence[str],
+    unit: str,
+) -> None:
+    from bayeseval.output._labels import place_labels
+
     x = line["covariate"]
     axes.fill_between(x, line["potential_lower"], line["potential_upper"], color=FAINT, linewidth=0)
     axes.plot(x, line["potential_mean"], color=GREY, linewidth=1.2)
@@ -182,7 +182,8 @@ def forecast_figure(
     axes.plot(asked[covariate], asked["potential_mean"], "o", color=ACCENT, ms=4.5, ls="")
     axes.set_xlabel(covariate)
     axes.set_ylabel(axis_label("Language potential", unit))
-    figure.canvas.draw()
+    # Labels are placed in pixels, which the layout decides.
+    whole_figure(axes).draw_without_rendering()
     named = table[table["observed"] | table[names.LANGUAGE].isin(languages)]
     place_labels(
         axes,
@@ -193,7 +194,6 @@ def forecast_figure(
         size=6.5,
         colour=MAIN,
     )
-    return figure
 
 
 @styled
@@ -211,7 +211,7 @@ def script_figure(
     Parameters
     ----------
     table, covariate, subtitle, gate_status, languages, unit
-        See :func:`write_forecast`.
+        See :func:`forecast_figure`.
     """
     script = table["source_label"].astype("str").str.partition("_")[2].replace("", "unknown")
     counts = script.value_counts()
@@ -263,20 +263,22 @@ def format_forecast(
     Parameters
     ----------
     table, check, covariate, subtitle, notes, languages, unit
-        Of :class:`bayeseval.forecast.Forecast`; all rows of `languages` are shown, or the
-        ends of the table.
+        Of :class:`bayeseval.forecasting.container.Forecast`; all rows of `languages` are shown,
+        or the ends of the table.
     """
     new = table[~table["observed"]]
     percent = 100 * float(table["ci_prob"].iloc[0])
     shown = new if len(new) <= 2 * _ENDS else pd.concat([new.head(_ENDS), new.tail(_ENDS)])
-    which = f"{len(new)} languages without records"
-    which += "" if shown is new else f", first and last {_ENDS}"
+    rows = f"{len(new)} languages without records"
+    rows += "" if shown is new else f", first and last {_ENDS}"
     if languages:
         shown = table[table[names.LANGUAGE].isin(languages)]
-        which = f"{len(shown)} of {len(table)} languages"
-        which += "; + has records" if shown["observed"].any() else ""
-    title = f"Forecast potential{unit_text(unit, before=', ')}"
-    heading = f"{title} ({which}; * outside the observed range)"
+        rows = f"{len(shown)} of {len(table)} languages"
+    heading = f"Forecast potential{unit_text(unit, before=', ')} ({rows})"
+    if shown["extrapolation"].any():
+        heading += f"\n  *: {covariate} outside the range of the languages with records"
+    if shown["observed"].any():
+        heading += "\n  +: with records"
     called = dict(zip(shown["source_label"], shown[LANGUAGE_NAME], strict=True))
     labels = name_and_code(shown["source_label"], called)
     columns = {
@@ -303,7 +305,7 @@ def format_forecast(
     if int(new["extrapolation"].sum()):
         parts.append(
             f"{int(new['extrapolation'].sum())} of the {len(new)} forecasts are extrapolations: "
-            f"no language with records has a {covariate} as low or as high."
+            f"their {covariate} is outside the range of the languages with records."
         )
     if len(check):
         parts.append(format_check(check))
@@ -312,6 +314,34 @@ def format_forecast(
         for note in notes
     ]
     return "\n\n".join(parts)
+
+
+def main_result(table: pd.DataFrame, covariate: str, unit: str = "") -> str:
+    """Say how many languages were forecast, and which has the highest and lowest potential.
+
+    Parameters
+    ----------
+    table, covariate
+        Of :class:`bayeseval.forecasting.Forecast`.
+    unit : str
+        Follows the potentials; empty for none.
+
+    Returns
+    -------
+    str
+        One sentence without its full stop.
+    """
+    new = table[~table["observed"].astype(bool)].reset_index(drop=True)
+    labels = name_and_code(
+        new["source_label"], dict(zip(new["source_label"], new[LANGUAGE_NAME], strict=True))
+    )
+    potential = interval_texts(new, "potential")
+    text = f"{counted(len(new), 'language')} without records forecast from {covariate}: "
+    if len(new) == 1:
+        text += f"{labels[0]} {potential[0]}"
+    else:
+        text += f"highest {labels[0]} {potential[0]}, lowest {labels[-1]} {potential[-1]}"
+    return text + unit_text(unit, before=" ")
 
 
 def format_check(check: pd.DataFrame) -> str:
@@ -323,13 +353,13 @@ def format_check(check: pd.DataFrame) -> str:
         Of :func:`bayeseval.forecasting.check.check_forecasts`.
     """
     lines = [
-        f"Each of the {check[names.LANGUAGE].nunique()} languages left out and forecast "
-        "(target: its unpooled potential):"
+        f"Check: each of the {check[names.LANGUAGE].nunique()} languages with records left out and "
+        "forecast (target: its unpooled potential)"
     ]
-    for with_it, part in check.groupby("with_covariate", sort=False):
-        what = "with the covariate   " if with_it else "without the covariate"
+    for with_covariate, part in check.groupby("with_covariate", sort=False):
+        model = "with the covariate   " if with_covariate else "without the covariate"
         lines.append(
-            f"  {what}  RMSE {np.sqrt((part['error'] ** 2).mean()):.1f}, "
+            f"  {model}  RMSE {np.sqrt((part['error'] ** 2).mean()):.1f}, "
             f"CRPS {part['crps'].mean():.2f}, 90 % intervals cover "
             f"{100 * part['covered_90'].mean():.0f} %, 95 % {100 * part['covered_95'].mean():.0f} %"
             f", elpd {part['elpd'].sum():.1f}"

@@ -27,7 +27,6 @@ from bayeseval.forecasting.check import check_forecasts
 from bayeseval.forecasting.container import Forecast
 from bayeseval.languages.matching import understand
 from bayeseval.output.language_names import add_language_names
-from bayeseval.output.numbers import score_unit
 from bayeseval.records import Covariate, Records
 from bayeseval.spec import CovariateTerm, ModelSpec
 
@@ -128,7 +127,7 @@ def forecast(
     chosen = _chosen(table, languages)
     if covariate is not None:
         own_values = _over_models(values.at(own, models)[0])
-        notes += _apart((own_values - observed) / slope.sd, term.name)
+        notes += _scale_notes((own_values - observed) / slope.sd, term.name)
     failed = [GATE_FAILED] if fit.gate.status == "fail" else []
     checked, notes = pd.DataFrame(), [*failed, *values.notes, *notes]
     if check:
@@ -143,11 +142,9 @@ def forecast(
         check=checked,
         line=_line(arrays, all_values, ci_prob),
         covariate=term.name,
-        subtitle=f"{fit.run['benchmark']}, model {fit.spec.name}, engine {fit.run['engine']}",
-        gate=fit.gate.status,
         notes=tuple(notes),
+        fit=fit,
         languages=chosen,
-        unit=score_unit(fit.run.get("bounds")),
     )
 
 
@@ -200,23 +197,23 @@ def _covariate(fit: Fit, term: CovariateTerm, given: CovariateSource) -> Covaria
     records = _records(fit)
     if given is not None:
         return find_covariates(records, fit.spec, given)[0]
-    said = fit.run["covariates"][term.name]
-    if said["source"] and Path(said["source"]).exists():
-        (found,) = find_covariates(records, fit.spec, said["source"])
-        if found.content_hash == said["hash"]:
-            return found
+    stored = fit.run["covariates"][term.name]
+    if stored["source"] and Path(stored["source"]).exists():
+        (covariate,) = find_covariates(records, fit.spec, stored["source"])
+        if covariate.content_hash == stored["hash"]:
+            return covariate
         raise InputError(
-            f"{said['source']} has changed since the fit; fit again, or give the values as "
+            f"{stored['source']} has changed since the fit; fit again, or give the values as "
             "covariate= (--covariate)"
         )
-    shipped = _shipped(fit, said["source"])
+    shipped = _shipped(fit, stored["source"])
     if shipped is not None:
-        (found,) = find_covariates(records, fit.spec, shipped)
-        if found.content_hash == said["hash"]:
-            return found
+        (covariate,) = find_covariates(records, fit.spec, shipped)
+        if covariate.content_hash == stored["hash"]:
+            return covariate
     raise InputError(
         f"the values of {term.name} that the fit was made with are not at "
-        f"{said['source'] or 'any file'}; give them as covariate= (--covariate)"
+        f"{stored['source'] or 'any file'}; give them as covariate= (--covariate)"
     )
 
 
@@ -257,14 +254,16 @@ def _languages(
     whole = np.isfinite(_over_models(values.at(new, models)[0]))
     known = [label for label, there in zip(new, whole, strict=True) if there]
     if not known:
-        raise InputError(f"{values.name} knows no language beyond the {len(own)} of the table")
+        raise InputError(
+            f"{values.name} has values for no language beyond the {len(own)} of the table"
+        )
     partly = [label for label in new if label not in known]
     lacking = f"{', '.join(partly[:3])}{', ...' if len(partly) > 3 else ''}"
     note = f"not forecast, because {values.name} is missing for some models: {lacking}"
     return known, [note] if partly else []
 
 
-def _apart(difference: Floats, name: str) -> list[str]:
+def _scale_notes(difference: Floats, name: str) -> list[str]:
     """What is to be said of given values that are not those of the fit.
 
     Parameters
@@ -272,17 +271,17 @@ def _apart(difference: Floats, name: str) -> list[str]:
     difference : ndarray, shape (n_languages,)
         In standard deviations of the covariate, languages with records; NaN where not given.
     """
-    there = difference[np.isfinite(difference)]
-    if not len(there):
+    known = difference[np.isfinite(difference)]
+    if not len(known):
         return [
-            f"the given {name} knows no language with records, so nothing shows that it is on the "
-            "scale that the model was fitted to"
+            f"the given {name} has no value for a language with records, so its scale cannot be "
+            "compared with the one that the model was fitted to"
         ]
-    apart = float(np.sqrt(np.mean(there**2)))
-    if apart < _ALIKE:
+    rms = float(np.sqrt(np.mean(known**2)))
+    if rms < _ALIKE:
         return []
     return [
-        f"for languages with records the given {name} is {apart:.1f} sd away from the values that "
+        f"for languages with records the given {name} is {rms:.1f} sd away from the values that "
         "the model was fitted to (root mean square); if it was measured in another way, fit with "
         "it too"
     ]

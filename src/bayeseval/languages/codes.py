@@ -20,7 +20,7 @@ __all__ = [
     "variant_name",
 ]
 
-# Codes that do not exist, or exist and mean something else than those who write them think.
+# Codes that do not exist, or that mean another language than their writers intend.
 _MISTAKES: Mapping[str, str] = {
     "cn": "zh",
     "cz": "cs",
@@ -146,7 +146,7 @@ _NAMES: Mapping[str, str] = {
     "standard malay": "zsm",
 }
 # English names that say less, or something else, in CLDR.
-_SHOWN_AS: Mapping[str, str] = {"hbs": "Serbo-Croatian", "prs": "Dari"}
+_DISPLAY_NAMES: Mapping[str, str] = {"hbs": "Serbo-Croatian", "prs": "Dari"}
 # What CLDR adds to the standard variety where the macro language has the same name.
 _INDIVIDUAL = " (individual language)"
 _NOT_LANGUAGES = ("mis", "mul", "und", "zxx")
@@ -191,7 +191,7 @@ class Language:
 
 @lru_cache(maxsize=4096)
 def understand(label: str) -> Language | None:
-    """As :func:`resolve`, with None for what is no language: nothing near is looked for."""
+    """As :func:`resolve`, but None for what is not a language."""
     text = " ".join(str(label).split())
     tag = _as_tag(text)
     if tag is None:
@@ -216,7 +216,7 @@ def resolve(label: str) -> Language:
     Raises
     ------
     InputError
-        If the label is no language that this knows; with the nearest one.
+        If the label is not a known language; the message names the nearest one.
 
     Examples
     --------
@@ -225,14 +225,14 @@ def resolve(label: str) -> Language:
     >>> resolve("zh").script, resolve("zh-TW").script
     ('Hans', 'Hant')
     """
-    found = understand(label)
-    if found is None:
+    language = understand(label)
+    if language is None:
         near = _nearest(" ".join(str(label).split()))
         raise InputError(
-            f"{label!r} is no language that is known here{near}; allowed are ISO 639 "
+            f"{label!r} is not a known language{near}; allowed are ISO 639 "
             "codes, BCP-47 tags, FLORES codes such as zho_Hans, and English names"
         )
-    return found
+    return language
 
 
 def _as_tag(text: str) -> tuple[str, str | None, str | None] | None:
@@ -280,35 +280,35 @@ def _as_name(text: str) -> tuple[str, str | None, str | None] | None:
     """Language, script and territory of an English name, or None when it is none."""
     words = [word for word in re.split(r"[\s_(),]+", text.casefold()) if word]
     name = " ".join(word for word in words if word not in ("script", "language"))
-    found = _exact_name(name)
-    if found is not None:
-        return found
+    parsed = _exact_name(name)
+    if parsed is not None:
+        return parsed
     outside, _, inside = (part.strip(" )").casefold() for part in text.partition("("))
     if inside:
-        return _explained(outside, inside)
+        return _name_with_brackets(outside, inside)
     scripts = [word for word in words if word in _SCRIPT_WORDS]
     if scripts:
-        found = _exact_name(" ".join(word for word in name.split() if word not in scripts))
-    return None if found is None else (found[0], _SCRIPT_WORDS[scripts[0]], found[2])
+        parsed = _exact_name(" ".join(word for word in name.split() if word not in scripts))
+    return None if parsed is None else (parsed[0], _SCRIPT_WORDS[scripts[0]], parsed[2])
 
 
-def _explained(outside: str, inside: str) -> tuple[str, str | None, str | None] | None:
+def _name_with_brackets(outside: str, inside: str) -> tuple[str, str | None, str | None] | None:
     """A name with a script, a territory or another name in brackets behind it."""
     import langcodes
 
-    found = _exact_name(outside)
-    if found is None:
+    parsed = _exact_name(outside)
+    if parsed is None:
         return None
     for word in (inside, inside.removesuffix(" script")):
         if word in _SCRIPT_WORDS:
-            return found[0], _SCRIPT_WORDS[word], found[2]
-    if _exact_name(inside) == found:
-        return found
+            return parsed[0], _SCRIPT_WORDS[word], parsed[2]
+    if _exact_name(inside) == parsed:
+        return parsed
     try:
         territory = langcodes.Language.find_name("territory", inside, "en")
     except LookupError:
         return None
-    return found[0], found[1], territory.territory
+    return parsed[0], parsed[1], territory.territory
 
 
 def _exact_name(name: str) -> tuple[str, str | None, str | None] | None:
@@ -318,13 +318,13 @@ def _exact_name(name: str) -> tuple[str, str | None, str | None] | None:
     if name in _NAMES:
         return _as_tag(_NAMES[name])
     try:
-        found = langcodes.find(name, "en")
+        tag = langcodes.find(name, "en")
     except LookupError:
         return None
     # `find` also takes the first word of a name ("Hindi and English" would be Hindi);
     # the table that it has looked in by now says whether the whole name is there.
     whole = normalize_name(name) in TRIES["en/name_to_language"]
-    return _as_tag(str(found)) if whole else None
+    return _as_tag(str(tag)) if whole else None
 
 
 def _language(label: str, code: str, script: str | None, territory: str | None) -> Language:
@@ -337,7 +337,9 @@ def _language(label: str, code: str, script: str | None, territory: str | None) 
     if script is None and usual != _usual_script(code, None):
         script = usual
     short = {three: two for two, three in LANGUAGE_ALPHA3.items()}.get(code, code)
-    name = _SHOWN_AS.get(code) or langcodes.Language.get(short, normalize=False).display_name("en")
+    name = _DISPLAY_NAMES.get(code) or langcodes.Language.get(short, normalize=False).display_name(
+        "en"
+    )
     return Language(
         label=label,
         code=code,
@@ -375,10 +377,10 @@ def variant_name(label: str) -> str:
     import langcodes
     from langcodes.data_dicts import LANGUAGE_ALPHA3
 
-    one = resolve(label)
-    short = {three: two for two, three in LANGUAGE_ALPHA3.items()}.get(one.code, one.code)
-    script = one.script if one.script_given and not one.territory else None
-    full = langcodes.Language.make(language=short, script=script, territory=one.territory)
+    language = resolve(label)
+    short = {three: two for two, three in LANGUAGE_ALPHA3.items()}.get(language.code, language.code)
+    script = language.script if language.script_given and not language.territory else None
+    full = langcodes.Language.make(language=short, script=script, territory=language.territory)
     return full.display_name("en").removesuffix(_INDIVIDUAL)
 
 

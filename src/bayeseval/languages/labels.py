@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from bayeseval._text import shorten, show
+from bayeseval._text import Caution, Note, shorten, show
 from bayeseval.languages.codes import is_code, nearest_name, understand, variant_name
 
 __all__ = ["names_of", "same_language", "unknown_labels"]
 
 _SHOWN = 4
 # Shorter labels are near to something by chance.
-_LONG_ENOUGH = 5
+_MIN_LENGTH = 5
 
 
 def names_of(labels: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
@@ -29,21 +29,21 @@ def names_of(labels: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
     given : mapping of str to str
         Names that the user or the card states; they win. Other labels are left aside.
     """
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for label in labels:
         parts = [understand(part) if is_code(part) else None for part in label.split("+")]
         if all(part is not None for part in parts):
-            found[label] = " + ".join(part.name for part in parts if part is not None)
-    for same in _sharing(found):
-        found |= {label: variant_name(label) for label in same}
-    for same in _sharing(found):
+            names[label] = " + ".join(part.name for part in parts if part is not None)
+    for same in _with_shared_name(names):
+        names |= {label: variant_name(label) for label in same}
+    for same in _with_shared_name(names):
         for label in same:
-            del found[label]
+            del names[label]
     known = {label: name for label, name in given.items() if label in set(labels)}
-    return {**found, **known}
+    return {**names, **known}
 
 
-def _sharing(names: Mapping[str, str]) -> list[list[str]]:
+def _with_shared_name(names: Mapping[str, str]) -> list[list[str]]:
     by_name: dict[str, list[str]] = defaultdict(list)
     for label, name in names.items():
         by_name[name].append(label)
@@ -70,31 +70,31 @@ def same_language(
         From each text to the one label that it means; texts that mean none, or several, are
         left out.
     """
-    own = set(labels)
+    table_labels = set(labels)
     by_name: dict[str, list[str]] = defaultdict(list)
     by_language: dict[tuple[str, str, str | None], list[str]] = defaultdict(list)
-    found: dict[str, str] = {}
+    meaning: dict[str, str] = {}
     for label in labels:
         by_name[named.get(label, label).casefold()].append(label)
-    rest = [text for text in asked if text not in own]
+    rest = [text for text in asked if text not in table_labels]
     for label in labels if rest else ():
         one = understand(label)
         if one is not None:
             by_language[one.code, one.script, one.territory].append(label)
     for text in rest:
-        meant = by_name.get(text.casefold(), [])
-        one = None if meant else understand(text)
+        candidates = by_name.get(text.casefold(), [])
+        one = None if candidates else understand(text)
         if one is not None:
-            meant = by_language.get((one.code, one.script, one.territory), [])
-        if len(meant) == 1:
-            found[text] = meant[0]
-    return found
+            candidates = by_language.get((one.code, one.script, one.territory), [])
+        if len(candidates) == 1:
+            meaning[text] = candidates[0]
+    return meaning
 
 
-def unknown_labels(labels: Iterable[str], named: Iterable[str]) -> list[str]:
+def unknown_labels(labels: Iterable[str], named: Iterable[str]) -> list[Note]:
     """Warn of labels that no registry of languages knows and that the user has not named.
 
-    A table that uses no registered label at all has labels of its own: that is a note.
+    Where no label of a table is registered, a single note says so instead.
 
     Parameters
     ----------
@@ -103,25 +103,28 @@ def unknown_labels(labels: Iterable[str], named: Iterable[str]) -> list[str]:
     named : iterable of str
         Labels that the user or the card names.
     """
-    every, own = list(labels), set(named)
+    every, user_named = list(labels), set(named)
     unknown = [
         label
         for label in every
-        if label not in own and any(understand(part) is None for part in label.split("+"))
+        if label not in user_named and any(understand(part) is None for part in label.split("+"))
     ]
     if not unknown:
         return []
-    near = {label: nearest_name(label) for label in unknown if len(label) >= _LONG_ENOUGH}
-    suggested = [label for label in unknown if near.get(label)]
+    nearest = {label: nearest_name(label) for label in unknown if len(label) >= _MIN_LENGTH}
+    suggested = [label for label in unknown if nearest.get(label)]
     if len(unknown) == len(every) and not suggested:
         return [
             f"no language label is in the registry ({shorten(map(show, unknown), limit=_SHOWN)}):"
-            " there are no names of languages; give them with language_names in a mapping file"
+            " languages have no names; give names with language_names= (language_names in a"
+            " --mapping file)"
         ]
     others = [label for label in unknown if label not in suggested]
-    listed = [f"{show(label)} (did you mean {near[label]}?)" for label in suggested]
+    listed = [f"{show(label)} (did you mean {nearest[label]}?)" for label in suggested]
     listed += [show(label) for label in others]
     return [
-        f"warning: language labels that no registry knows: {shorten(listed, limit=_SHOWN)}; correct"
-        " them, or name them with language_names in a YAML file given with --mapping"
+        Caution(
+            f"language labels that no registry knows: {shorten(listed, limit=_SHOWN)}; correct or"
+            " name them with language_names= (language_names in a --mapping file)"
+        )
     ]

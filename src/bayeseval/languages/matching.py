@@ -126,41 +126,41 @@ def match(
     for label, target in aliases.items():
         if target not in theirs:
             raise InputError(
-                f"{label!r} cannot be matched to {target!r}, which is not there"
+                f"{label!r} cannot be matched to {target!r}, which the other table lacks"
                 f"{did_you_mean(target, theirs)}"
             )
     pairs: list[Pair] = []
     ambiguous: list[Ambiguous] = []
     unmatched: list[Unmatched] = []
     for label in ours:
-        found = (
-            Pair(label, aliases[label], "as it was asked for")
+        outcome = (
+            Pair(label, aliases[label], "as requested")
             if label in aliases
-            else _partner(label, theirs, known)
+            else _match_one(label, theirs, known)
         )
-        if isinstance(found, Pair):
-            pairs.append(found)
-        elif isinstance(found, Ambiguous):
-            ambiguous.append(found)
+        if isinstance(outcome, Pair):
+            pairs.append(outcome)
+        elif isinstance(outcome, Ambiguous):
+            ambiguous.append(outcome)
         else:
-            unmatched.append(found)
+            unmatched.append(outcome)
     used = {pair.b for pair in pairs}
     unused = tuple(label for label in theirs if label not in used)
     return Matches(tuple(pairs), tuple(ambiguous), tuple(unmatched), unused)
 
 
-def _partner(
+def _match_one(
     label: str, theirs: list[str], known: Mapping[str, Language]
 ) -> Pair | Ambiguous | Unmatched:
     if label in theirs:
         return Pair(label, label)
     mine = understand(label)
     if mine is None:
-        return Unmatched(label, "it is no language that is known here")
+        return Unmatched(label, "it is not a known language")
     family = [one for one in known.values() if one.macro == mine.macro]
     if not family:
         return Unmatched(label, f"there is no {mine.name} in the other table")
-    agreeing = [one for one in family if _agree(mine, one)]
+    agreeing = [one for one in family if _compatible(mine, one)]
     if not agreeing:
         return Ambiguous(
             label,
@@ -172,10 +172,10 @@ def _partner(
         return Ambiguous(
             label, tuple(one.label for one in best), f"it could be any of {_listed(best)}"
         )
-    return Pair(label, best[0].label, _how(mine, best[0], family))
+    return Pair(label, best[0].label, _remarks(mine, best[0], family))
 
 
-def _agree(mine: Language, other: Language) -> bool:
+def _compatible(mine: Language, other: Language) -> bool:
     """Whether what both labels say is the same."""
     if mine.standard != other.standard:
         return False
@@ -192,21 +192,21 @@ def _best(mine: Language, agreeing: list[Language]) -> list[Language]:
     return agreeing
 
 
-def _how(mine: Language, other: Language, family: list[Language]) -> str:
-    said = []
+def _remarks(mine: Language, other: Language, family: list[Language]) -> str:
+    remarks = []
     if mine.code != other.code:
         whole, part = (mine, other) if mine.code in STANDARD else (other, mine)
         # Two names of one thing (Swahili, Tagalog and Filipino) are no choice.
         if part.name != whole.name and part.standard != "tgl":
-            said.append(f"{whole.name} is read as {part.name}")
+            remarks.append(f"{whole.name} is read as {part.name}")
     same = [one for one in family if one.standard == mine.standard]
-    elsewhere = [one for one in same if one.script != other.script]
-    if elsewhere and not mine.script_given:
-        there = f"{_listed(elsewhere)} {'is' if len(elsewhere) == 1 else 'are'} there too"
-        said.append(f"{other.script} is its usual script ({there})")
+    other_scripts = [one for one in same if one.script != other.script]
+    if other_scripts and not mine.script_given:
+        listed = f"{_listed(other_scripts)} {'is' if len(other_scripts) == 1 else 'are'} there too"
+        remarks.append(f"{other.script} is its usual script ({listed})")
     if mine.territory != other.territory:
-        said.append(f"{mine.territory or other.territory} is left aside")
-    return "; ".join(said)
+        remarks.append(f"{mine.territory or other.territory} is ignored")
+    return "; ".join(remarks)
 
 
 def _listed(languages: Iterable[Language]) -> str:

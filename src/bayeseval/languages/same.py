@@ -1,4 +1,4 @@
-"""One label per language where datasets write it in different codes."""
+"""One label per language where datasets use different codes for it."""
 
 from __future__ import annotations
 
@@ -37,29 +37,29 @@ def one_label_each(
     labels: dict[tuple[str, str], str] = {}
     known: dict[str, None] = {}
     matched: dict[str, dict[str, None]] = {}
-    apart: dict[str, None] = {}
+    kept_apart: dict[str, None] = {}
     for dataset in sorted(of_dataset, key=lambda name: (-len(of_dataset[name]), name)):
         languages = of_dataset[dataset]
         new = [language for language in languages if language not in known]
-        found = match(new, known) if known and new else Matches((), (), ())
+        matches = match(new, known) if known and new else Matches((), (), ())
         # Two labels of a dataset are two languages there, whatever they mean elsewhere.
-        taken = set(languages) & set(known)
+        used = set(languages) & set(known)
         for language in languages:
-            target = found.mapping.get(language, language)
-            if target != language and target in taken:
-                apart.setdefault(f"{language} of {dataset} and {target}")
+            target = matches.mapping.get(language, language)
+            if target != language and target in used:
+                kept_apart.setdefault(f"{language} of {dataset} and {target}")
                 target = language
             elif target != language:
-                taken.add(target)
+                used.add(target)
                 matched.setdefault(target, {}).setdefault(language)
             labels[dataset, language] = target
-        for one in found.ambiguous:
-            apart.setdefault(f"{one.label} of {dataset} and {', '.join(one.candidates[:3])}")
+        for one in matches.ambiguous:
+            kept_apart.setdefault(f"{one.label} of {dataset} and {', '.join(one.candidates[:3])}")
         known.update(dict.fromkeys(labels[dataset, language] for language in languages))
     notes = []
     if matched:
         pairs = [f"{', '.join(theirs)} as {ours}" for ours, theirs in matched.items()]
         notes.append(f"one language under several codes: {shorten(pairs, limit=12)}")
-    if apart:
-        notes.append(f"near, but kept apart: {shorten(apart, limit=6)}")
+    if kept_apart:
+        notes.append(f"near, but kept apart: {shorten(kept_apart, limit=6)}")
     return labels, notes

@@ -14,9 +14,11 @@ from bayeseval.errors import InputError
 from bayeseval.estimands.moves import level_moves, read_quantity, reported_quantities
 from bayeseval.fitting.fitted import Fit
 from bayeseval.fitting.gate import GATE_FAILED, Gate
+from bayeseval.fitting.report import run_title
 from bayeseval.output.result import Result
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from bayeseval._typing import Figures
@@ -93,6 +95,12 @@ class Sensitivity(Result):
         ------
         InputError
             If the folder holds something else or cannot be written.
+
+        Examples
+        --------
+        >>> folder = sensitivity.save("results/without", figures=False)
+        >>> sorted(path.name for path in (folder / "tables").iterdir())
+        ['moves.csv', 'sensitivity.csv']
         """
         from bayeseval.leaving_out.report import write_sensitivity
 
@@ -101,6 +109,7 @@ class Sensitivity(Result):
             self.tables,
             ranks=self._ranks() if self._is_posterior() else None,
             run=self._run(),
+            subtitle=run_title(self.fit.run),
             language_names=self.fit.run.get("language_names"),
             figures=figures,
             force=force,
@@ -150,6 +159,11 @@ class Sensitivity(Result):
         -------
         str
             What ``print`` shows.
+
+        Examples
+        --------
+        >>> sensitivity.summary().splitlines()[0]
+        'Refits against the fit to all records: ...'
         """
         from bayeseval.leaving_out.report import format_sensitivity
 
@@ -160,8 +174,15 @@ class Sensitivity(Result):
             language_names=self.fit.run.get("language_names"),
         )
 
-    def plot(self) -> Figure:
+    def plot(self, *, ax: Axes | None = None, figsize: tuple[float, float] | None = None) -> Figure:
         """Draw ranks in the fit to all records, and where the refits put them.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw the ranks of the models alone, without header and caption.
+        figsize : tuple of float, optional
+            Width and height in inches; as the table needs when left out.
 
         Returns
         -------
@@ -181,14 +202,16 @@ class Sensitivity(Result):
 
         if not self._is_posterior():
             raise InputError("a point estimate (engine ml) has no ranks to draw")
-        run, tables = self.fit.run, self.tables
+        tables = self.tables
         return sensitivity_figure(
             self._ranks(),
             tables["moves"],
             tables["sensitivity"],
-            subtitle=f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}",
+            subtitle=run_title(self.fit.run),
             gate_status=self.fit.gate.status,
-            language_names=run.get("language_names"),
+            language_names=self.fit.run.get("language_names"),
+            ax=ax,
+            figsize=figsize,
         )
 
     def figures(self) -> dict[str, Figure]:
@@ -198,16 +221,24 @@ class Sensitivity(Result):
         -------
         dict of str to matplotlib.figure.Figure
             ``sensitivity``; empty for point estimates.
+
+        Examples
+        --------
+        >>> list(sensitivity.figures())
+        ['sensitivity']
         """
         return {"sensitivity": self.plot()} if self._is_posterior() else {}
 
     def _is_posterior(self) -> bool:
         return bool(self.fit.run["engine"] != "ml")
 
-    def _headline(self) -> str:
-        n = len(self.table[["drop", "without"]].drop_duplicates())
-        run = self.fit.run
-        return f"{run['benchmark']}; model {run['spec']['name']}; {n} refit{'s' * (n != 1)}"
+    def _title(self) -> str:
+        return run_title(self.fit.run)
+
+    def _main_result(self) -> str:
+        from bayeseval.leaving_out.report import main_result
+
+        return main_result(self.table)
 
     def _main(self) -> pd.DataFrame:
         shown = ["without", "n_dropped", "status", "quantity", "spearman", "kendall"]
@@ -227,10 +258,10 @@ def identity(
 ) -> dict[str, Any]:
     """What makes two analyses the same: that of the fit to all records, and what is left out."""
     dropped = "|".join(sorted(set(asked)))
-    said = f"{run['spec_hash']}{run['engine']}{dropped}{_sorted(groups) or ''}"
+    content = f"{run['spec_hash']}{run['engine']}{dropped}{_sorted(groups) or ''}"
     return {
         "data_hash": run["data_hash"],
-        "spec_hash": hashlib.sha256(said.encode()).hexdigest(),
+        "spec_hash": hashlib.sha256(content.encode()).hexdigest(),
         "engine": "sensitivity",
         "seed": run["seed"],
         "pairs_hash": run["pairs_hash"],

@@ -84,8 +84,8 @@ def all_moves(done: Iterable[tuple[Part, Refit]]) -> pd.DataFrame:
         moved.rename_axis("level")
         .reset_index()
         .assign(drop=part.drop, without=part.label, quantity=name)
-        for part, found in done
-        for name, moved in found.moves.items()
+        for part, outcome in done
+        for name, moved in outcome.moves.items()
     ]
     return pd.concat(tables or [pd.DataFrame()], ignore_index=True)
 
@@ -108,7 +108,7 @@ def _left(pairs: pd.DataFrame, rest: Records) -> PairSource:
     return left if len(left) else "any"
 
 
-def refit_rows(table: Records, part: Part, found: Refit) -> Iterator[dict[str, Any]]:
+def refit_rows(table: Records, part: Part, outcome: Refit) -> Iterator[dict[str, Any]]:
     """Rows of :attr:`Sensitivity.table` for one refit: one per quantity, or one without."""
     n_kept = int(part.keep.sum())
     shared = {
@@ -116,12 +116,12 @@ def refit_rows(table: Records, part: Part, found: Refit) -> Iterator[dict[str, A
         "without": part.label,
         "n_dropped": len(table) - n_kept,
         "n_records": n_kept,
-        "status": found.status,
-        "reason": found.reason,
+        "status": outcome.status,
+        "reason": outcome.reason,
     }
-    if not found.moves:
+    if not outcome.moves:
         yield shared | {"quantity": ""}
-    for name, moved in found.moves.items():
+    for name, moved in outcome.moves.items():
         spearman, kendall = agreement(moved)
         change = moved["mean_after"] - moved["mean_before"]
         shift = float(change.mean())

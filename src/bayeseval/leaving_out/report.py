@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
+from bayeseval._text import counted
 from bayeseval._typing import Figures
 from bayeseval.output._parts import label_rows, language_labels
 from bayeseval.output._style import (
@@ -20,10 +21,12 @@ from bayeseval.output._style import (
     MAIN,
     figure_files,
     figure_formats,
+    mark_gate,
     new_figure,
     plain,
     shorten,
     styled,
+    whole_figure,
 )
 from bayeseval.output.language_names import add_language_names, name_and_code
 from bayeseval.output.numbers import value_digits, value_texts
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "format_sensitivity",
+    "main_result",
     "sensitivity_figure",
     "sensitivity_sentences",
     "write_sensitivity",
@@ -59,6 +63,7 @@ def write_sensitivity(
     *,
     ranks: pd.DataFrame | None,
     run: Mapping[str, Any],
+    subtitle: str,
     language_names: Mapping[str, str] | None = None,
     figures: Figures = True,
     force: bool = False,
@@ -76,6 +81,8 @@ def write_sensitivity(
         Ranks in the fit to all records, for the figure; None draws none.
     run : mapping
         Provenance.
+    subtitle : str
+        Title of the fit to all records, for the figure.
     language_names : mapping of str to str, optional
         Code to name, for the figure.
     figures : bool, str or sequence of str
@@ -97,8 +104,7 @@ def write_sensitivity(
             ranks,
             tables["moves"],
             tables["sensitivity"],
-            subtitle=f"{run['benchmark']}, model {run['spec']['name']}, "
-            f"engine {run['fitted_with']}",
+            subtitle=subtitle,
             gate_status=run["gate"]["status"],
             language_names=language_names,
         )
@@ -183,7 +189,7 @@ def sensitivity_sentences(table: pd.DataFrame) -> list[str]:
     Parameters
     ----------
     table : pandas.DataFrame
-        Of :class:`bayeseval.sensitivity.Sensitivity`.
+        Of :class:`bayeseval.leaving_out.container.Sensitivity`.
     """
     sentences = []
     for label, part in _blocks(table):
@@ -193,12 +199,14 @@ def sensitivity_sentences(table: pd.DataFrame) -> list[str]:
             rows = done[(done["quantity"] == quantity) & done["kendall"].notna()]
             if len(rows):
                 sentences.append(
-                    _one(rows.iloc[0], words) if what in _SEVERAL else _all(rows, what, words)
+                    _refit_sentence(rows.iloc[0], words)
+                    if what in _SEVERAL
+                    else _factor_sentence(rows, what, words)
                 )
         for row in part[part["status"].isin(_FAILED)].to_dict("records"):
-            said = str(row["reason"]).rstrip(".")
+            reason_text = str(row["reason"]).rstrip(".")
             hint = " Name one of them in the group as well." if what == "group" else ""
-            sentences.append(f"Without {row['without']} there is no fit: {said}.{hint}")
+            sentences.append(f"Without {row['without']} there is no fit: {reason_text}.{hint}")
         failed = sorted(set(part.loc[part["status"] == "gate failed", "without"]))
         if failed:
             sentences.append(f"Not converged, do not rely on: without {', '.join(failed)}.")
@@ -217,28 +225,61 @@ def sensitivity_sentences(table: pd.DataFrame) -> list[str]:
     return sentences
 
 
-def _one(row: pd.Series, words: str) -> str:
-    text = f"Without {row['without']} ({row['n_dropped']} records), {words}"
+def main_result(table: pd.DataFrame) -> str:
+    """Say how far the order of the models is kept, and how many refits there are not.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Of :class:`bayeseval.leaving_out.Sensitivity`.
+
+    Returns
+    -------
+    str
+        One sentence without its full stop.
+    """
+    refits = table.drop_duplicates(["drop", "without"])
+    fitted = table[table["status"] == "fitted"]
+    rows = fitted[(fitted["quantity"] == names.STANDARDISED_SCORE) & fitted["kendall"].notna()]
+    parts = []
+    if len(rows):
+        words = _WORDS[names.STANDARDISED_SCORE]
+        parts.append(f"in {counted(len(rows), 'refit')} {_order_kept(rows, words)}")
+    for statuses, words in ((_FAILED, "not fitted"), (("gate failed",), "not converged")):
+        n = int(refits["status"].isin(statuses).sum())
+        if n:
+            parts.append(f"{counted(n, 'refit')} {words}")
+    return "; ".join(parts)
+
+
+def _order_kept(rows: pd.DataFrame, words: str) -> str:
+    """Lowest rank correlations of several refits with the fit to all records."""
+    return (
+        f"ranks by {words} agree with those of all records: Spearman at least "
+        f"{rows['spearman'].min():.3f}, Kendall at least {rows['kendall'].min():.3f}"
+    )
+
+
+def _refit_sentence(row: pd.Series, words: str) -> str:
+    text = f"Without {row['without']} ({counted(row['n_dropped'], 'record')}), "
     if np.isnan(row["n_rank_changes"]):
         return (
-            f"{text}: Spearman {row['spearman']:.3f} and Kendall {row['kendall']:.3f} with the fit "
-            "to all records; point estimates have no ranks."
+            f"{text}{words} correlates with that of all records: Spearman {row['spearman']:.3f}, "
+            f"Kendall {row['kendall']:.3f}; point estimates have no ranks."
         )
     if row["n_rank_changes"] == 0:
-        return f"{text} has the same ranking."
+        return f"{text}the ranking by {words} does not change."
     n = int(row["n_rank_changes"])
-    text += f": {n} of {row['n_levels']:.0f} median ranks change (Kendall {row['kendall']:.2f})"
+    text += f"{n} of {row['n_levels']:.0f} median ranks by {words} change "
+    text += f"(Kendall {row['kendall']:.2f})"
     return f"{text}; largest rank changes: {row['moved']}."
 
 
-def _all(rows: pd.DataFrame, what: str, words: str) -> str:
+def _factor_sentence(rows: pd.DataFrame, what: str, words: str) -> str:
     worst = rows.iloc[int(rows["kendall"].argmin())]
-    text = (
-        f"Without any one {what}, {words} keeps its order with Spearman at least "
-        f"{rows['spearman'].min():.3f} and Kendall at least {worst['kendall']:.3f}"
-    )
+    text = f"Without any one {what}, {_order_kept(rows, words)}"
     if worst["moved"]:
-        text += f"; without {worst['without']} these move most: {worst['moved']}"
+        text += f"; largest rank changes without {worst['without']}: {worst['moved']}"
     sds = rows["largest_change_sd"].abs()
     if sds.notna().any():
         most = rows.iloc[int(sds.argmax())]
@@ -258,6 +299,8 @@ def sensitivity_figure(
     subtitle: str,
     gate_status: str,
     language_names: Mapping[str, str] | None = None,
+    ax: Axes | None = None,
+    figsize: tuple[float, float] | None = None,
 ) -> Figure:
     """Ranks of all records with their intervals, and where the refits put them.
 
@@ -268,12 +311,20 @@ def sensitivity_figure(
     moves : pandas.DataFrame
         ``quantity``, ``level``, ``median_before``, ``median_after`` of every refit.
     table : pandas.DataFrame
-        Of :class:`bayeseval.sensitivity.Sensitivity`.
+        Of :class:`bayeseval.leaving_out.container.Sensitivity`.
     subtitle, gate_status : str
         Which fit, and whether it converged.
     language_names : mapping of str to str, optional
         Code to name.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw the ranks of the models alone, without header and caption.
+    figsize : tuple of float, optional
+        Width and height in inches.
     """
+    if ax is not None:
+        _panel(ax, ranks, moves, names.STANDARDISED_SCORE)
+        mark_gate(ax, gate_status)
+        return whole_figure(ax)
     sizes = {q: n for q in _WORDS if (n := int((ranks["quantity"] == q).sum()))}
     rows = max(min(sizes[names.LANGUAGE_POTENTIAL], _MANY), 2 * sizes[names.STANDARDISED_SCORE] + 4)
     failed = sorted(set(table.loc[table["status"].isin(_FAILED), "without"]))
@@ -295,24 +346,29 @@ def sensitivity_figure(
             + (f" No fit without {', '.join(failed)}." if failed else "")
         ),
         gate_status=gate_status,
+        figsize=figsize,
     )
     grid = figure.add_gridspec(max(len(sizes) - 1, 1), 2)
     places = [grid[:, 0], *(grid[i, 1] for i in range(len(sizes) - 1))]
     for place, quantity in zip(places, sizes, strict=True):
         axes, words = figure.add_subplot(place), _WORDS[quantity]
         axes.set_title(words[0].upper() + words[1:], size=9, loc="left")
-        part = ranks[ranks["quantity"] == quantity]
-        changed = moves[moves["quantity"] == quantity] if len(moves) else moves
-        _panel(axes, part, changed, language_names or {})
+        _panel(axes, ranks, moves, quantity, language_names)
     return figure
 
 
 def _panel(
-    axes: Axes, ranks: pd.DataFrame, moves: pd.DataFrame, language_names: Mapping[str, str]
+    axes: Axes,
+    ranks: pd.DataFrame,
+    moves: pd.DataFrame,
+    quantity: str,
+    language_names: Mapping[str, str] | None = None,
 ) -> None:
+    """Ranks of the levels of one quantity, and where the refits put them."""
     from matplotlib.ticker import MaxNLocator
 
-    known = ranks.dropna(subset=["median"])
+    moves = moves[moves["quantity"] == quantity] if len(moves) else moves
+    known = ranks[ranks["quantity"] == quantity].dropna(subset=["median"])
     known = known.sort_values(["median", "lower", "upper"]).head(_MANY).reset_index(drop=True)
     place = {label: i for i, label in enumerate(known["level"])}
     y = np.arange(len(known), dtype=float)
@@ -332,7 +388,7 @@ def _panel(
     axes.scatter(known["median"], y, s=14, color=MAIN, zorder=3, linewidths=0).set_gid("points")
     levels = [str(label) for label in known["level"]]
     labels = [plain(shorten(label, 24)) for label in levels]
-    if len(known) and (known["quantity"] == names.LANGUAGE_POTENTIAL).all():
+    if quantity == names.LANGUAGE_POTENTIAL:
         named = pd.DataFrame({names.LANGUAGE: levels})
         labels = language_labels(add_language_names(named, language_names))
     label_rows(axes, labels, 7.0)

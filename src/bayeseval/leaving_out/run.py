@@ -242,6 +242,6 @@ def sensitivity(
         table, spec, drop=drop, groups=groups, engine=engine, seed=seed, pairs=pairs
     )
     with reporting(progress) as report:
-        found = prepared.run(jobs=jobs, progress=report)
-    warn_of_gates(found.gates, stacklevel=2)
-    return found
+        result = prepared.run(jobs=jobs, progress=report)
+    warn_of_gates(result.gates, stacklevel=2)
+    return result

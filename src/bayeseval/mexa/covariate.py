@@ -163,29 +163,29 @@ def _raw(table: AlignmentTable, pivot: str | None) -> AlignmentTable:
 
 
 def _pivot_row(table: AlignmentTable, pivot: str | None) -> int | None:
-    found = match([pivot or "eng_Latn"], table.labels).mapping
-    return table.labels.index(next(iter(found.values()))) if found else None
+    mapping = match([pivot or "eng_Latn"], table.labels).mapping
+    return table.labels.index(next(iter(mapping.values()))) if mapping else None
 
 
 def _match(records: Records, theirs: Sequence[str], aliases: Mapping[str, str] | None) -> Matches:
-    """Match labels; by the language's name where the label itself says nothing."""
+    """Match labels of languages, by the name of the language where the label has no match."""
     ours = records.coords["language"]
     strays = [label for label in aliases or {} if label not in ours]
     if strays:
         raise InputError(
             f"{strays[0]!r} is no language of {records.name}{did_you_mean(strays[0], ours)}"
         )
-    found = match(ours, theirs, aliases=aliases)
+    matches = match(ours, theirs, aliases=aliases)
     names = records.language_names
-    retry = {one.label: names[one.label] for one in found.unmatched if one.label in names}
+    retry = {other.label: names[other.label] for other in matches.unmatched if other.label in names}
     by_name = match(retry.values(), theirs).mapping
     added = [Pair(label, by_name[text]) for label, text in retry.items() if text in by_name]
-    done = {pair.a for pair in added}
+    matched = {pair.a for pair in added}
     return replace(
-        found,
-        pairs=(*found.pairs, *added),
-        unmatched=tuple(one for one in found.unmatched if one.label not in done),
-        unused=tuple(label for label in found.unused if label not in {pair.b for pair in added}),
+        matches,
+        pairs=(*matches.pairs, *added),
+        unmatched=tuple(other for other in matches.unmatched if other.label not in matched),
+        unused=tuple(label for label in matches.unused if label not in {pair.b for pair in added}),
     )
 
 
@@ -199,7 +199,7 @@ def _labels(
     notes = []
     for label in matches.unused:
         if understand(label) is None:
-            notes.append(f"the row {label!r} was left out: it is no language that is known here")
+            notes.append(f"the row {label!r} was left out: it is not a known language")
         elif label in taken:
             notes.append(f"the row {label!r} was left out: that label belongs to another row")
         else:
@@ -232,28 +232,28 @@ def _level(
 
 
 def _models(table: AlignmentTable, models: Sequence[str]) -> dict[str, int]:
-    """Where each of some models stands: under its own name, else after an ORG/ of the Hub."""
-    places: dict[str, list[int]] = {}
+    """Position of each model in the table, by its name or by that without ORG/."""
+    positions: dict[str, list[int]] = {}
     for i, model in enumerate(table.models):
         for name in {model.casefold(), model.casefold().rpartition("/")[2]} - {""}:
-            places.setdefault(name, []).append(i)
+            positions.setdefault(name, []).append(i)
     chosen = {}
     for model in models:
-        found = places.get(model.casefold(), [])
-        exact = [i for i in found if table.models[i].casefold() == model.casefold()]
-        if len(exact or found) > 1:
-            both = " and ".join(repr(table.models[i]) for i in (exact or found)[:2])
+        candidates = positions.get(model.casefold(), [])
+        exact = [i for i in candidates if table.models[i].casefold() == model.casefold()]
+        if len(exact or candidates) > 1:
+            both = " and ".join(repr(table.models[i]) for i in (exact or candidates)[:2])
             raise InputError(
                 f"{table.source}: {both} could both be the model {model!r} of the records; take "
                 "one of them out, name it as the records do, or average with by=language"
             )
-        if found:
-            chosen[model] = (exact or found)[0]
+        if candidates:
+            chosen[model] = (exact or candidates)[0]
     return chosen
 
 
 def _average(values: Floats) -> tuple[Floats, list[str]]:
-    """Mean over models; a language without some of them is missing, not another mixture."""
+    """Mean over models; NaN for languages that lack values of some models."""
     partly = np.isnan(values).any(axis=0) & ~np.isnan(values).all(axis=0)
     count = int(partly.sum())
     lacking = "1 language lacks" if count == 1 else f"{count} languages lack"

@@ -146,7 +146,8 @@ def load_encoder(
         if not _is_memory(torch, error):
             raise
         raise InputError(
-            f"{name}: the model does not fit on {device}; choose --device auto or --dtype bfloat16"
+            f"{name}: the model does not fit on {device}; choose device auto (--device) or dtype "
+            "bfloat16 (--dtype)"
         ) from error
     finally:
         log.set_verbosity(verbosity)
@@ -227,7 +228,8 @@ def embed(
             if len(chosen) == 1:
                 raise InputError(
                     f"{encoder.name}: one sentence of {length} tokens does not fit into memory on "
-                    f"{encoder.device}; choose another --device or a --dtype of half precision"
+                    f"{encoder.device}; choose another device (--device) or a dtype of half "
+                    "precision (--dtype)"
                 )
             budget = length * (len(chosen) // 2)
             continue

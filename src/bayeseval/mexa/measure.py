@@ -190,37 +190,40 @@ def measure(
 
     def embeddings_of(label: str) -> Embedded:
         nonlocal embedded, budget
-        found = embedder(
+        encoded = embedder(
             encoder,
             parallel.texts[label],
             embedding=embedding,
             token_budget=budget,
             beat=lambda: report("scoring languages", len(done), len(labels), label),
         )
-        embedded, budget = embedded + found.tokens, min(budget, found.budget)
-        return found
+        embedded, budget = (
+            embedded + encoded.tokens,
+            min(budget, encoded.budget),
+        )
+        return encoded
 
     if left:
         pivot = embeddings_of(parallel.pivot)
         for label in left:
-            found = pivot if label == parallel.pivot else embeddings_of(label)
-            scores = score(found.vectors, pivot.vectors)
+            encoded = pivot if label == parallel.pivot else embeddings_of(label)
+            scores = score(encoded.vectors, pivot.vectors)
             if save is not None:
-                save(label, found)
+                save(label, encoded)
             done[label] = {
                 "key": _hash(key),
                 "text": text_hash(parallel.texts[label]),
                 "alignment": scores.alignment.tolist(),
                 "cosine": scores.cosine.tolist(),
                 "cosine_other": scores.cosine_other.tolist(),
-                "tokens": found.tokens,
-                "cut": found.cut,
+                "tokens": encoded.tokens,
+                "cut": encoded.cut,
             }
             if parts is not None:
                 parts.mkdir(parents=True, exist_ok=True)
                 replace_json(done[label], parts / f"{label}.json")
             # Gone before the next language's are made.
-            del found
+            del encoded
             report(
                 "scoring languages",
                 len(done),
@@ -293,8 +296,8 @@ def _notes(
         notes.append(
             f"{'1 language has' if count == 1 else f'{count} languages have'} embeddings that are "
             f"not finite (first: {first}, layer {layer}), so scores are missing; in float16 that "
-            "is overflow: choose --dtype bfloat16 or float32"
+            "is overflow: choose dtype bfloat16 or float32 (--dtype)"
         )
     if halved:
-        notes.append("memory ran out, so batches were made smaller than --token-budget")
+        notes.append("memory ran out, so batches were made smaller than token_budget")
     return notes

@@ -96,7 +96,7 @@ def read_parallel(
             raise InputError(
                 f"{files[short]}: it ends after line {lengths[short]}, but {files[full].name} has "
                 f"{lengths[full]}{' or more' if lengths[full] == sentences else ''}; line i must "
-                "be the same sentence in every file, or pass a smaller --sentences"
+                "be the same sentence in every file, or use fewer sentences (--sentences)"
             )
     if n < 2:
         raise InputError(f"{files[pivot]}: at least 2 sentences are compared; it has {n}")
@@ -109,7 +109,7 @@ def read_parallel(
 
 
 def _files(root: Path, pivot: str) -> tuple[dict[str, Path], list[str]]:
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     strays: list[str] = []
     for path in sorted(root.iterdir()):
         if path.name.startswith(".") or not path.is_file():
@@ -117,21 +117,21 @@ def _files(root: Path, pivot: str) -> tuple[dict[str, Path], list[str]]:
         label = path.name.partition(".")[0]
         if label != pivot and understand(label) is None:
             strays.append(path.name)
-        elif label in found:
-            raise InputError(f"{found[label]} and {path.name} are both of {label!r}; keep one")
+        elif label in files:
+            raise InputError(f"{files[label]} and {path.name} are both of {label!r}; keep one")
         else:
-            found[label] = path
-    if pivot not in found:
+            files[label] = path
+    if pivot not in files:
         inside = [one.name for one in sorted(root.iterdir()) if one.is_dir()]
         hint = f"; folders inside: {_few(inside)}" if inside else ""
         raise InputError(
-            f"{root}: no file of the pivot {pivot!r}{did_you_mean(pivot, found)}"
-            f" (there: {_few(found) or 'none'}{hint}); choose one with --pivot"
+            f"{root}: no file of the pivot {pivot!r}{did_you_mean(pivot, files)}"
+            f" (available: {_few(files) or 'none'}{hint}); choose another pivot (--pivot)"
         )
-    if len(found) == 1:
+    if len(files) == 1:
         raise InputError(f"{root}: no language besides the pivot {pivot!r}")
     notes = [f"left out, because not named after a language: {_few(strays)}"] if strays else []
-    return dict(sorted(found.items())), notes
+    return dict(sorted(files.items())), notes
 
 
 def _few(texts: Iterable[str]) -> str:
@@ -173,7 +173,7 @@ def _refuse_blank(files: Mapping[str, Path], lines: Mapping[str, Sequence[str]])
         others = f" ({len(blank) - 1} more in these files)" if len(blank) > 1 else ""
         raise InputError(
             f"{files[label]}, line {number}: blank{others}; a sentence that is not there cannot "
-            "score, --keep-blank counts it against its language"
+            "score; keep_blank=True (--keep-blank) counts it against its language"
         )
 
 

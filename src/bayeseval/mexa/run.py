@@ -173,8 +173,8 @@ def _check_model(folder: Path, key: Mapping[str, Any]) -> None:
         for run in (previous, key)
     )
     raise InputError(
-        f"{folder} holds a run of {theirs}, this one is of {ours}; choose another --out or pass "
-        "--force"
+        f"{folder} holds a run of {theirs}, this one is of {ours}; choose another folder (--out) "
+        "or overwrite it (--force)"
     )
 
 
@@ -183,9 +183,9 @@ def _saver(files: Mapping[str, Path], key: Mapping[str, Any]) -> Callable[[str, 
         path = files[label]
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}.part")
-        about = {name: str(value) for name, value in {**key, "language": label}.items()}
+        metadata = {name: str(value) for name, value in {**key, "language": label}.items()}
         require("safetensors.numpy", "mexa").save_file(
-            {"embeddings": embedded.vectors}, part, metadata=about
+            {"embeddings": embedded.vectors}, part, metadata=metadata
         )
         part.replace(path)
 

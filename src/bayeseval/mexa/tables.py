@@ -117,7 +117,7 @@ def read_alignment(
 
 
 def _texts(table: RawTable, column: str, what: str) -> list[str]:
-    cells = clean_labels(table.columns[column], table=table, column=column, what=what).values
+    cells = clean_labels(table.columns[column], table=table, column=column, name=what).values
     return [cells[row] for row in range(len(cells))]
 
 
@@ -156,7 +156,7 @@ def _is_number(cell: object) -> bool:
 
 
 def _numbers(table: RawTable, name: str) -> Floats:
-    return parse_numbers(table.columns[name], table=table, column=name, what="the value")
+    return parse_numbers(table.columns[name], table=table, column=name, name="the value")
 
 
 def _counts(table: RawTable, name: str) -> Floats:
@@ -212,19 +212,19 @@ def _tidy(
         _check_layers(table, cells)
         notes.append(f"layers were pooled by their {'mean' if pooling == 'mean' else 'maximum'}")
     order = [list(dict.fromkeys(key[k] for key in cells)) for k in (0, 1)]
-    found = np.full((len(order[0]), len(order[1])), np.nan)
-    counts = np.full_like(found, np.nan)
+    pooled = np.full((len(order[0]), len(order[1])), np.nan)
+    counts = np.full_like(pooled, np.nan)
     for (model, label), layered in cells.items():
         place = order[0].index(model), order[1].index(label)
         chosen = [layered[layer] for layer in sorted(layered)]
-        found[place] = pool(values[chosen], pooling)
+        pooled[place] = pool(values[chosen], pooling)
         if sentences is not None:
             counts[place] = np.min(sentences[chosen])
     return AlignmentTable(
         table.source,
         tuple(order[0]),
         tuple(order[1]),
-        found,
+        pooled,
         counts if sentences is not None else None,
         tuple(notes),
     )

@@ -110,12 +110,12 @@ def flush_tree(folder: Path, *, folders_only: bool = False) -> None:
 
 def leaves(folder: Path, prefix: str = "") -> list[str]:
     """Files, links and empty folders below a folder, as relative names."""
-    found = []
+    relative = []
     for entry in sorted(os.scandir(folder), key=lambda e: e.name):
         name = prefix + entry.name
         inner = leaves(Path(entry.path), f"{name}/") if entry.is_dir(follow_symlinks=False) else []
-        found += inner or [name]
-    return found
+        relative += inner or [name]
+    return relative
 
 
 def duplicate(source: Path, copy: Path) -> None:

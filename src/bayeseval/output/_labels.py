@@ -73,7 +73,7 @@ def place_labels(
         ]
     )
     marker = _MARKER * per_point
-    taken = np.column_stack([points - marker, points + marker])
+    occupied = np.column_stack([points - marker, points + marker])
     distance = np.hypot(*(points[:, None] - points[None]).transpose(2, 0, 1))
     order = np.argsort(-(distance < 60.0 * per_point).sum(axis=1), kind="stable")
 
@@ -92,20 +92,20 @@ def place_labels(
         text.set_in_layout(False)
         extent = text.get_window_extent()
         half = np.array([extent.width, extent.height]) / 2.0 + per_point
-        offset = _best_offset(points[i], half, taken, strokes, frame, per_point)
+        offset = _best_offset(points[i], half, occupied, strokes, frame, per_point)
         if offset is None:
             text.remove()
             left_out.append(labels[i])
             continue
         centre = points[i] + offset
-        taken = np.vstack([taken, [*(centre - half), *(centre + half)]])
+        occupied = np.vstack([occupied, [*(centre - half), *(centre + half)]])
         text.set_position(tuple(offset / per_point))
         _draw_leader(axes, points[i], centre, half, per_point, colour)
     return left_out
 
 
 def _best_offset(
-    point: Floats, half: Floats, taken: Floats, strokes: Floats, frame: Any, per_point: float
+    point: Floats, half: Floats, occupied: Floats, strokes: Floats, frame: Any, per_point: float
 ) -> Floats | None:
     """Pixels from a point to the centre of its label, or None when all is taken."""
     best, least = None, np.inf
@@ -120,7 +120,7 @@ def _best_offset(
             outside = (
                 low[0] < frame.x0 or low[1] < frame.y0 or high[0] > frame.x1 or high[1] > frame.y1
             )
-            if outside or _overlaps(low, high, taken):
+            if outside or _overlaps(low, high, occupied):
                 continue
             cost = step + 0.05 * turn + 2.5 * _overlaps(low, high, strokes)
             if cost < least:

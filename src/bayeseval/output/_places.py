@@ -23,17 +23,19 @@ def check_place(folder: str | Path, target: Path) -> None:
     if os.path.ismount(target):
         raise InputError(
             f"{folder} is a mount point and cannot be replaced as a whole; "
-            "choose a folder inside it as --out"
+            "choose a folder inside it (--out)"
         )
     # Whoever stands in a folder that is replaced is left in the old, deleted one.
     if _current_folder().is_relative_to(target):
         raise InputError(
             f"{folder} is the current folder or above it and cannot be replaced as a whole; "
-            "choose a folder inside it as --out, or change to another folder first"
+            "choose a folder inside it (--out), or change to another folder first"
         )
     nearest = _nearest(target)
     if not nearest.is_dir():
-        raise InputError(f"{folder}: {nearest} is a file, not a folder; choose another --out")
+        raise InputError(
+            f"{folder}: {nearest} is a file, not a folder; choose another folder (--out)"
+        )
     check_permission(folder, target)
 
 
@@ -50,7 +52,7 @@ def check_permission(folder: str | Path, target: Path) -> None:
         if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
             raise InputError(
                 f"{folder} cannot be written: no permission to read and write {place}; "
-                "choose another --out"
+                "choose another folder (--out)"
             )
 
 
@@ -75,7 +77,7 @@ def check_writable(folder: str | Path, target: Path, *, longest: str) -> None:
     except OSError as error:
         raise InputError(
             f"{folder} cannot be written: {nearest} takes no new folder ({error.strerror}); "
-            "choose another --out"
+            "choose another folder (--out)"
         ) from error
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial, wraps
 from pathlib import Path
@@ -177,44 +177,49 @@ def new_figure(
 
     top = total - _MARGIN
     if gate_status == "fail":
-        figure.text(
-            0.5,
-            (top - _STAMP_HEIGHT / 2) / total,
-            _STAMP,
-            color="white",
-            weight="bold",
-            ha="center",
-            va="center",
-            bbox={"boxstyle": "square,pad=0.4", "facecolor": WARNING, "edgecolor": "none"},
-        )
+        _stamp(figure, (top - _STAMP_HEIGHT / 2) / total)
         top -= _STAMP_HEIGHT + _MARGIN / 2
-    for lines, (size, step, _), colour, weight in (
-        (title_lines, _TITLE, "black", "bold"),
-        (subtitle_lines, _SUBTITLE, GREY, "normal"),
-    ):
-        for line in lines:
-            figure.text(
-                _MARGIN / width,
-                top / total,
-                plain(line),
-                size=size,
-                color=colour,
-                weight=weight,
-                va="top",
-            )
-            top -= step
-    bottom = footer - _MARGIN / 2
-    for line in caption_lines:
+    _write_lines(figure, title_lines, top, _TITLE, weight="bold")
+    top -= len(title_lines) * _TITLE[1]
+    _write_lines(figure, subtitle_lines, top, _SUBTITLE, color=GREY)
+    _write_lines(figure, caption_lines, footer - _MARGIN / 2, _CAPTION, color=GREY)
+    return figure
+
+
+def _stamp(figure: Figure, y: float) -> None:
+    """Say across the figure that the gate failed, at a height from 0 to 1."""
+    figure.text(
+        0.5,
+        y,
+        _STAMP,
+        color="white",
+        weight="bold",
+        ha="center",
+        va="center",
+        bbox={"boxstyle": "square,pad=0.4", "facecolor": WARNING, "edgecolor": "none"},
+    )
+
+
+def _write_lines(
+    figure: Figure,
+    lines: Sequence[str],
+    top: float,
+    form: tuple[float, float, float],
+    **style: Any,
+) -> None:
+    """Write lines downwards from `top`, in inches; `form` is size, step and characters."""
+    width, height = figure.get_size_inches()
+    size, step, _ = form
+    for line in lines:
         figure.text(
             _MARGIN / width,
-            bottom / total,
+            top / height,
             plain(line),
-            size=_CAPTION[0],
-            color=GREY,
+            size=size,
             va="top",
+            **{"color": "black"} | style,
         )
-        bottom -= _CAPTION[1]
-    return figure
+        top -= step
 
 
 def figure_formats(figures: Figures) -> tuple[str, ...]:

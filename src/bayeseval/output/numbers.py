@@ -12,6 +12,7 @@ import pandas as pd
 __all__ = [
     "axis_label",
     "column_digits",
+    "in_unit",
     "in_units",
     "interval_texts",
     "number_text",
@@ -225,7 +226,21 @@ def score_exponent(scores: Iterable[float]) -> int:
     return 3 * int(np.floor(np.log10(largest) / 3.0))
 
 
-def in_units(table: pd.DataFrame, exponent: int) -> pd.DataFrame:
+def in_unit(value: float, exponent: int) -> float:
+    """A score in units of 10^exponent.
+
+    Examples
+    --------
+    >>> in_unit(3e-6, -6), in_unit(2.5e6, 6)
+    (3.0, 2.5)
+    """
+    # A multiplication by 10 ** 6 is exact where a division by 10 ** -6 is not.
+    return value * 10.0**-exponent if exponent < 0 else value / 10.0**exponent
+
+
+def in_units(
+    table: pd.DataFrame, exponent: int, columns: Iterable[str] | None = None
+) -> pd.DataFrame:
     """A table of a result with its columns of scores, sds and differences in units of 10^exponent.
 
     Parameters
@@ -234,15 +249,19 @@ def in_units(table: pd.DataFrame, exponent: int) -> pd.DataFrame:
         One of :func:`bayeseval.fitting.report.tables.result_tables`.
     exponent : int
         From :func:`score_exponent`.
+    columns : iterable of str, optional
+        Columns in score units; left out, those that tables of a fit have.
     """
     if exponent == 0:
         return table
     attrs = dict(table.attrs)
-    columns = [c for c in table if _IN_SCORE_UNITS.fullmatch(str(c))]
+    if columns is None:
+        columns = [str(c) for c in table if _IN_SCORE_UNITS.fullmatch(str(c))]
+    columns = list(columns)
     # A multiplication by 10 ** 6 is exact where a division by 10 ** -6 is not.
     scaled = table[columns].astype(float)
     scaled = scaled * 10.0**-exponent if exponent < 0 else scaled / 10.0**exponent
-    table = table.assign(**{str(c): scaled[c] for c in columns})
+    table = table.assign(**{c: scaled[c] for c in columns})
     if "margin" in attrs:
         attrs["margin"] = float(attrs["margin"]) * 10.0**-exponent
     table.attrs = attrs

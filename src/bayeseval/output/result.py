@@ -47,8 +47,12 @@ class Result(ABC):
         """Draw all figures, by the names that they have in a folder."""
 
     @abstractmethod
-    def _headline(self) -> str:
-        """The answer in one line."""
+    def _title(self) -> str:
+        """Say what was analysed, and by which model."""
+
+    @abstractmethod
+    def _main_result(self) -> str:
+        """Say the main result, without a full stop; empty where there is none."""
 
     @abstractmethod
     def _main(self) -> pd.DataFrame:
@@ -60,6 +64,11 @@ class Result(ABC):
 
     def __str__(self) -> str:
         return self.summary()
+
+    def _headline(self) -> str:
+        """What was analysed, and the main result unless a convergence gate failed."""
+        parts = [self._title(), "" if self._failed() else self._main_result()]
+        return "; ".join(part for part in parts if part)
 
     def __repr__(self) -> str:
         mark = f"{NOT_CONVERGED}; " if self._failed() else ""

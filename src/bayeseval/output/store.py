@@ -56,7 +56,7 @@ RUN_FILE = "run.json"
 RUN_ID = ("data_hash", "spec_hash", "engine", "seed", "pairs_hash", "margin")
 
 _ID_WORDS = {"data_hash": "data", "spec_hash": "spec", "pairs_hash": "pairs"}
-_WAY_OUT = "choose another --out or pass --force"
+_WAY_OUT = "choose another folder (--out) or overwrite it with force (--force)"
 # Enough of a SHA-256 to tell two apart by eye.
 _HASH_SHOWN = 12
 
@@ -110,7 +110,7 @@ def check_additions(folder: str | Path) -> None:
 
 def _check_target(folder: str | Path, target: Path, run: Mapping[str, Any], *, force: bool) -> None:
     if target.exists() and not target.is_dir():
-        raise InputError(f"{folder} is a file, not a folder; choose another --out")
+        raise InputError(f"{folder} is a file, not a folder; choose another folder (--out)")
     check_place(folder, target)
     _restore(folder, target)
     if _is_absent(target):
@@ -118,7 +118,7 @@ def _check_target(folder: str | Path, target: Path, run: Mapping[str, Any], *, f
     if not (target / RUN_FILE).is_file():
         raise InputError(
             f"{folder} is not empty and holds no {RUN_FILE}, so it is not a result folder; "
-            "choose another --out"
+            "choose another folder (--out)"
         )
     if force:
         return
@@ -128,7 +128,9 @@ def _check_target(folder: str | Path, target: Path, run: Mapping[str, Any], *, f
         raise InputError(f"{error}; {_WAY_OUT}") from error
     differing = [key for key in RUN_ID if key in run and previous.get(key) != run[key]]
     if differing:
-        theirs, ours = (", ".join(_said(key, one) for key in differing) for one in (previous, run))
+        theirs, ours = (
+            ", ".join(_identity_text(key, one) for key in differing) for one in (previous, run)
+        )
         raise InputError(f"{folder} holds a run with {theirs}, this one has {ours}; {_WAY_OUT}")
 
 
@@ -367,7 +369,7 @@ def _is_absent(target: Path) -> bool:
     return not target.exists() or not any(target.iterdir())
 
 
-def _said(key: str, run: Mapping[str, Any]) -> str:
+def _identity_text(key: str, run: Mapping[str, Any]) -> str:
     value = run.get(key)
     # None is a margin that was not given; anything else was not written down.
     text = ("default" if key == "margin" else "unknown") if value is None else str(value)
@@ -402,9 +404,9 @@ def _siblings(target: Path, kind: str) -> list[Path]:
     pattern = re.compile(re.escape(f".{target.name}.{kind}-") + r"\d+-[0-9a-f]{8}")
     if not target.parent.is_dir():
         return []
-    found = [path for path in target.parent.iterdir() if pattern.fullmatch(path.name)]
+    siblings = [path for path in target.parent.iterdir() if pattern.fullmatch(path.name)]
     return sorted(
-        (path for path in found if path.is_dir()), key=lambda p: p.lstat().st_mtime, reverse=True
+        (path for path in siblings if path.is_dir()), key=lambda p: p.lstat().st_mtime, reverse=True
     )
 
 

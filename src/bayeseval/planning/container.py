@@ -11,18 +11,25 @@ import numpy as np
 
 from bayeseval.estimands.plan_variances import Study
 from bayeseval.fitting.fitted import Fit
+from bayeseval.fitting.report import run_title
+from bayeseval.fitting.report.model_tables import shown_exponent
+from bayeseval.output._style import figure_formats
+from bayeseval.output.numbers import in_unit, in_units, score_unit
 from bayeseval.output.result import Result
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from bayeseval._typing import Figures
 
-__all__ = ["FACETS", "Costs", "Plan"]
+__all__ = ["FACETS", "SCORE_COLUMNS", "Costs", "Plan"]
 
 #: What a design has a number of.
 FACETS: Final = ("seeds", "items", "languages", "tasks")
+#: Columns of a plan's table in score units.
+SCORE_COLUMNS: Final = tuple(f"sd_difference_{end}" for end in ("mean", "lower", "upper"))
 # Rows that the terminal shows besides the present design.
 _SHOWN = 6
 
@@ -66,6 +73,14 @@ class Costs:
             What is not known of it counts once.
         test_size : float, optional
             Items in a test set of the present size.
+
+        Examples
+        --------
+        >>> import bayeseval as be
+        >>> from bayeseval.estimands.plan_variances import Study
+        >>> study = Study(seeds=2.0, items=1.0, languages=10.0, tasks=3.0)
+        >>> be.Costs(seed=10.0, item=0.5).of(study)
+        90.0
         """
         seeds = 1.0 if math.isnan(study.seeds) else study.seeds
         items = (1.0 if math.isnan(study.items) else study.items) * (test_size or 1.0)
@@ -112,8 +127,13 @@ class Plan(Result):
 
     @property
     def _best_row(self) -> int | None:
-        found = np.flatnonzero(self.table["best"])
-        return int(found[0]) if len(found) else None
+        rows = np.flatnonzero(self.table["best"])
+        return int(rows[0]) if len(rows) else None
+
+    @property
+    def _exponent(self) -> int:
+        """Power of ten that scores are shown in, that of the fit."""
+        return shown_exponent(self.fit.data)
 
     def save(self, folder: str | Path, *, figures: Figures = True) -> Path:
         """Add ``tables/plan.csv`` and ``figures/plan.png`` to the fit's result folder.
@@ -134,31 +154,30 @@ class Plan(Result):
         ------
         InputError
             If it is not a result folder or cannot be written.
+
+        Examples
+        --------
+        >>> folder = plan.save(fit.save("results/planned", figures=False), figures=False)
+        >>> (folder / "tables" / "plan.csv").is_file()
+        True
         """
-        from bayeseval.output.numbers import score_unit
         from bayeseval.planning.report import write_plan
 
-        return write_plan(
-            folder,
-            self.table,
-            best=self._best_row,
-            target_sd=self.target_sd,
-            subtitle=_which(self.fit),
-            gate_status=self.fit.gate.status,
-            figures=figures,
-            unit=score_unit(self.fit.run.get("bounds")),
-        )
+        formats = figure_formats(figures)
+        return write_plan(folder, self.tables, self.figures() if formats else {}, formats)
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
         """The table of designs as ``plan``, with the gate of the fit."""
         return {"plan": self.table.assign(gate=self.fit.gate.status)}
 
-    def plot(self, *, figsize: tuple[float, float] | None = None) -> Figure:
+    def plot(self, *, ax: Axes | None = None, figsize: tuple[float, float] | None = None) -> Figure:
         """Draw the sd of a difference over the facets that vary most.
 
         Parameters
         ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw, without header and caption.
         figsize : tuple of float, optional
             Width and height in inches.
 
@@ -171,16 +190,17 @@ class Plan(Result):
         --------
         >>> figure = plan.plot(figsize=(6.0, 5.0))
         """
-        from bayeseval.output.numbers import score_unit
         from bayeseval.planning.report import plan_figure
 
+        target = self.target_sd
         return plan_figure(
-            self.table,
+            in_units(self.table, self._exponent, SCORE_COLUMNS),
             best=self._best_row,
-            target_sd=self.target_sd,
-            subtitle=_which(self.fit),
+            target_sd=None if target is None else in_unit(target, self._exponent),
+            subtitle=run_title(self.fit.run),
             gate_status=self.fit.gate.status,
-            unit=score_unit(self.fit.run.get("bounds")),
+            unit=score_unit(self.fit.run.get("bounds"), self._exponent),
+            ax=ax,
             figsize=figsize,
         )
 
@@ -191,11 +211,19 @@ class Plan(Result):
         -------
         dict of str to matplotlib.figure.Figure
             ``plan``.
+
+        Examples
+        --------
+        >>> list(plan.figures())
+        ['plan']
         """
         return {"plan": self.plot()}
 
-    def _headline(self) -> str:
-        return f"{_which(self.fit)}; {self.sentence.rstrip('.')}"
+    def _title(self) -> str:
+        return run_title(self.fit.run)
+
+    def _main_result(self) -> str:
+        return self.sentence.rstrip(".")
 
     def _main(self) -> pd.DataFrame:
         rows = self.table.loc[_shown_rows(self.table, targeted=_targeted(self))]
@@ -214,18 +242,22 @@ class Plan(Result):
         -------
         str
             What ``print`` shows.
+
+        Examples
+        --------
+        >>> plan.summary().splitlines()[0]
+        'table, model additive, engine marginal'
         """
-        from bayeseval.output.numbers import score_unit
         from bayeseval.planning.report import format_plan
 
         return format_plan(
-            self.table,
+            in_units(self.table, self._exponent, SCORE_COLUMNS),
             rows=_shown_rows(self.table, targeted=_targeted(self)),
             sentence=self.sentence,
             notes=self.notes,
-            heading=_which(self.fit),
+            heading=run_title(self.fit.run),
             test_size=self.test_size,
-            unit=score_unit(self.fit.run.get("bounds")),
+            unit=score_unit(self.fit.run.get("bounds"), self._exponent),
         )
 
 
@@ -248,8 +280,3 @@ def _shown_rows(table: pd.DataFrame, *, targeted: bool) -> list[int]:
         part = grid[(values[:, known] != present[known]).sum(axis=1) == 1]
         return [0, *part.index]
     return [0, *part.index[:_SHOWN]]
-
-
-def _which(fit: Fit) -> str:
-    run = fit.run
-    return f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}"

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from bayeseval._typing import Figures
 from bayeseval.output._style import (
     ACCENT,
     FAINT,
     GREY,
     MAIN,
     figure_files,
-    figure_formats,
     figure_names,
+    mark_gate,
     new_figure,
     styled,
+    whole_figure,
 )
 from bayeseval.output.numbers import axis_label, interval_texts, unit_text, value_texts
 from bayeseval.output.store import Writer, add_files, write_csv
@@ -31,10 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["PLAN_TABLE", "format_plan", "plan_figure", "write_plan"]
+__all__ = ["format_plan", "plan_figure", "write_plan"]
 
-PLAN_TABLE: Final = "tables/plan.csv"
-_FIGURE: Final = "plan"
 
 _FACETS: Final[Mapping[str, str]] = {
     "languages": "Languages",
@@ -50,56 +48,35 @@ _COLUMNS = 100
 
 def write_plan(
     folder: str | Path,
-    table: pd.DataFrame,
-    *,
-    best: int | None,
-    target_sd: float | None,
-    subtitle: str,
-    gate_status: str,
-    figures: Figures,
-    unit: str = "",
+    tables: Mapping[str, pd.DataFrame],
+    figures: Mapping[str, Figure],
+    formats: Sequence[str],
 ) -> Path:
-    """Add ``tables/plan.csv`` and ``figures/plan.png`` to a result folder.
+    """Add the table and the figure of a plan to a result folder.
 
     Parameters
     ----------
     folder : str or Path
         A result folder; its other files stay as they are, but for the list of files in
         ``run.json``.
-    table : pandas.DataFrame
-        Of :class:`bayeseval.plan.Plan`.
-    best : int or None
-        Row of the cheapest design.
-    target_sd : float or None
-        Drawn as a line.
-    subtitle : str
-        Which fit.
-    gate_status : str
-        The column ``gate``; ``fail`` stamps the figure.
-    figures : bool, str or sequence of str
-        Formats as for :func:`bayeseval.output._style.figure_formats`; False deletes the figure of
-        an earlier plan.
-    unit : str
-        Unit of the scores; empty where it is not known.
+    tables : mapping of str to pandas.DataFrame
+        ``plan``.
+    figures : mapping of str to matplotlib.figure.Figure
+        ``plan``; empty deletes the figure of an earlier plan.
+    formats : sequence of str
+        Formats of the figure.
 
     Raises
     ------
     InputError
         If it is not a result folder or cannot be written.
     """
-    formats = figure_formats(figures)
-    writers: dict[str, Writer] = {PLAN_TABLE: partial(write_csv, table.assign(gate=gate_status))}
-    if formats:
-        figure = plan_figure(
-            table,
-            best=best,
-            target_sd=target_sd,
-            subtitle=subtitle,
-            gate_status=gate_status,
-            unit=unit,
-        )
-        writers |= figure_files(_FIGURE, figure, formats)
-    return add_files(folder, writers, without=figure_names(_FIGURE))
+    writers: dict[str, Writer] = {
+        f"tables/{name}.csv": partial(write_csv, table) for name, table in tables.items()
+    }
+    for name, figure in figures.items():
+        writers |= figure_files(name, figure, formats)
+    return add_files(folder, writers, without=figure_names("plan"))
 
 
 @styled
@@ -111,14 +88,27 @@ def plan_figure(
     subtitle: str,
     gate_status: str,
     unit: str = "",
+    ax: Axes | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Figure:
     """Sd of the difference of two models over the two facets that vary most.
 
     Parameters
     ----------
-    table, best, target_sd, subtitle, gate_status, unit
-        See :func:`write_plan`.
+    table : pandas.DataFrame
+        Of :class:`bayeseval.planning.Plan`.
+    best : int or None
+        Row of the cheapest design.
+    target_sd : float or None
+        Drawn as a line.
+    subtitle : str
+        Title of the fit.
+    gate_status : str
+        ``fail`` stamps the figure.
+    unit : str
+        Unit of the scores; empty where it is not known.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw, without header and caption.
     figsize : tuple of float, optional
         Width and height in inches.
     """
@@ -130,16 +120,21 @@ def plan_figure(
     shown = sorted(varied, key=lambda f: -grid[f].nunique())[:2]
     held = [f for f in _FACETS if f not in shown and not np.isnan(anchor[f])]
     part = grid[[bool((row[held] == anchor[held]).all()) for _, row in grid.iterrows()]]
+    marks = [(present, "X", GREY)] + ([(anchor, "*", ACCENT)] if best is not None else [])
+    if ax is not None:
+        _draw_designs(ax, part, shown, marks, target_sd, unit)
+        mark_gate(ax, gate_status)
+        return whole_figure(ax)
     kept = ", ".join(f"{anchor[f]:g} {_unit(f, anchor[f])}" for f in held)
     bounds = part["sd_difference_lower"].notna().all()
     interval = f" and {100 * float(table['ci_prob'].iloc[0]):.4g} % interval" if bounds else ""
     figure = new_figure(
         _WIDTH,
         4.2,
-        title="Decision study: SD of the difference of two models",
+        title="Decision study: sd of the difference between two models",
         subtitle=subtitle,
         caption=(
-            "Chance difference between the means of two equal models"
+            "Sd of the difference by chance between the means of two equal models"
             f"{unit_text(unit, before=', ')}, posterior mean"
             f"{interval if len(shown) < 2 else ''}; every task in every language. "
             f"{f'Held at {kept}. ' if kept else ''}Dots: the designs of the grid. "
@@ -149,23 +144,33 @@ def plan_figure(
         gate_status=gate_status,
         figsize=figsize,
     )
-    axes = figure.add_subplot()
-    if len(shown) == 2:
-        _contours(figure, axes, part, shown, target_sd, unit)
+    _draw_designs(figure.add_subplot(), part, shown, marks, target_sd, unit)
+    return figure
+
+
+def _draw_designs(
+    axes: Axes,
+    part: pd.DataFrame,
+    facets: Sequence[str],
+    marks: Sequence[tuple[pd.Series, str, str]],
+    target_sd: float | None,
+    unit: str,
+) -> None:
+    """Contours over two facets or a line over one, with marks (design, marker and colour)."""
+    if len(facets) == 2:
+        _contours(axes, part, facets, target_sd, unit)
     else:
-        _line(axes, part, shown[0] if shown else "languages", target_sd, unit)
-    marks = [(present, "X", GREY)] + ([(anchor, "*", ACCENT)] if best is not None else [])
+        facets = facets or ["languages"]
+        _line(axes, part, facets[0], target_sd, unit)
     for row, marker, colour in marks:
-        facets = shown or ["languages"]
-        there = len(shown) < 2 or all(
+        inside = len(facets) < 2 or all(
             part[f].min() <= row[f] <= part[f].max() for f in facets if not np.isnan(row[f])
         )
-        y = row[facets[1]] if len(shown) == 2 else row["sd_difference_mean"]
-        if there and not np.isnan(row[facets[0]]):
+        y = row[facets[1]] if len(facets) == 2 else row["sd_difference_mean"]
+        if inside and not np.isnan(row[facets[0]]):
             axes.plot(
                 row[facets[0]], y, marker, color=colour, markersize=12, zorder=5, clip_on=False
             )
-    return figure
 
 
 def _anchor(grid: pd.DataFrame, present: pd.Series) -> pd.Series:
@@ -183,7 +188,6 @@ def _unit(facet: str, number: float) -> str:
 
 
 def _contours(
-    figure: Figure,
     axes: Axes,
     part: pd.DataFrame,
     facets: Sequence[str],
@@ -201,8 +205,8 @@ def _contours(
         line = axes.contour(across, up, z, levels=[target], colors=[ACCENT], linewidths=1.6)
         axes.clabel(line, fmt=f"target {target:g}")
     axes.scatter(part[x], part[y], s=6, color=GREY, zorder=4)
-    bar = figure.colorbar(filled, ax=axes, format="%.2g")
-    bar.set_label(axis_label("SD of a difference", unit))
+    bar = whole_figure(axes).colorbar(filled, ax=axes, format="%.2g")
+    bar.set_label(axis_label("Sd of a difference", unit))
     _log_axis(axes, "x", x, across)
     _log_axis(axes, "y", y, up)
 
@@ -217,19 +221,19 @@ def _line(axes: Axes, part: pd.DataFrame, facet: str, target: float | None, unit
     if target is not None:
         axes.axhline(target, color=ACCENT, linewidth=1.2)
     axes.set_ylim(bottom=0.0)
-    axes.set_ylabel(axis_label("SD of a difference", unit))
+    axes.set_ylabel(axis_label("Sd of a difference", unit))
     _log_axis(axes, "x", facet, x)
 
 
-def _log_axis(axes: Axes, which: str, facet: str, values: np.ndarray) -> None:
+def _log_axis(axes: Axes, direction: str, facet: str, values: np.ndarray) -> None:
     from matplotlib.ticker import NullLocator
 
-    axis = axes.xaxis if which == "x" else axes.yaxis
-    (axes.set_xscale if which == "x" else axes.set_yscale)("log")
+    axis = axes.xaxis if direction == "x" else axes.yaxis
+    (axes.set_xscale if direction == "x" else axes.set_yscale)("log")
     axis.set_ticks(list(values), labels=[f"{value:g}" for value in values])
     axis.set_minor_locator(NullLocator())
     text = _FACETS[facet] + (" (1: as now)" if facet == "items" else "")
-    (axes.set_xlabel if which == "x" else axes.set_ylabel)(text)
+    (axes.set_xlabel if direction == "x" else axes.set_ylabel)(text)
 
 
 def format_plan(
@@ -247,7 +251,7 @@ def format_plan(
     Parameters
     ----------
     table : pandas.DataFrame
-        Of :class:`bayeseval.plan.Plan`.
+        Of :class:`bayeseval.planning.container.Plan`.
     rows : sequence of int
         The rows to show, in order.
     sentence : str
@@ -277,7 +281,7 @@ def format_plan(
         "gen. coef.": value_texts(part["generalisability_mean"], 3),
     }
     title = (
-        "Decision study (sd: of the difference of two models by chance"
+        "Decision study (sd: of the difference between two equal models"
         f"{unit_text(unit, before=', ')};\n"
         "P(order): of the right order of two models; gen. coef.: generalisability coefficient)"
     )

@@ -31,7 +31,9 @@ from bayeseval.estimands.planning import (
 )
 from bayeseval.fitting.fitted import Fit, check_fit
 from bayeseval.fitting.gate import GATE_FAILED, warn_of_gates
-from bayeseval.planning.container import FACETS, Costs, Plan
+from bayeseval.fitting.report.model_tables import shown_exponent
+from bayeseval.output.numbers import in_unit, in_units, score_unit, unit_text
+from bayeseval.planning.container import FACETS, SCORE_COLUMNS, Costs, Plan
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -154,11 +156,18 @@ def plan(
         if row is None
         else {c: float(table[c].iloc[row]) for c in numeric if table[c].dtype.kind == "f"}
     )
+    exponent = shown_exponent(fit.data)
     return Plan(
         table=table,
         best=best,
         sentence=_sentence(
-            table, row, target_sd, target_probability, variances=variances, test_size=test_size
+            in_units(table, exponent, SCORE_COLUMNS),
+            row,
+            None if target_sd is None else in_unit(target_sd, exponent),
+            target_probability,
+            variances=variances,
+            test_size=test_size,
+            exponent=exponent,
         ),
         notes=((GATE_FAILED,) if fit.gate.status == "fail" else ()) + variances.notes,
         target_sd=target_sd,
@@ -233,12 +242,12 @@ def _grid(
         if math.isnan(here):
             what = "replicates by seed" if facet == "seeds" else "test-set noise"
             raise InputError(
-                f"{facet} cannot be planned: the table of this fit tells nothing of {what}"
+                f"{facet} cannot be planned: the table of this fit has no information on {what}"
             )
         if facet in ("languages", "tasks") and here == 1.0 and levels[facet] != [1.0]:
             raise InputError(
-                f"{facet} cannot be planned: this fit has a single {facet[:-1]}, so what others "
-                "would add is not known"
+                f"{facet} cannot be planned: this fit has a single {facet[:-1]}, so the effect of "
+                "others is not known"
             )
     number = math.prod(len(values) for values in levels.values())
     if number > _MAX_STUDIES:
@@ -264,7 +273,7 @@ def _around(
     return sorted({float(max(1, round(step * here))) for step in _STEPS})
 
 
-def _words(row: pd.Series, test_size: float | None) -> str:
+def _design(row: pd.Series, test_size: float | None) -> str:
     texts = []
     for facet in ("languages", "tasks", "seeds"):
         if not math.isnan(row[facet]):
@@ -283,9 +292,9 @@ def _number(row: pd.Series, name: str) -> str:
     return f"{mean:.3g}" + ("" if math.isnan(lower) else f" [{lower:.3g}, {upper:.3g}]")
 
 
-def _precision(row: pd.Series) -> str:
+def _precision(row: pd.Series, unit: str) -> str:
     return (
-        f"sd of a difference {_number(row, 'sd_difference')}, "
+        f"sd of the difference {_number(row, 'sd_difference')}{unit}, "
         f"P(right order) {_number(row, 'p_correct')}"
     )
 
@@ -298,37 +307,42 @@ def _sentence(
     *,
     variances: PlanVariances,
     test_size: float | None,
+    exponent: int,
 ) -> str:
-    wanted = [] if target_sd is None else [f"an sd of a difference of at most {target_sd:g}"]
+    """The answer; table and target are in units of 10^exponent."""
+    unit = unit_text(score_unit(None, exponent), before=" ")
+    wanted = (
+        [] if target_sd is None else [f"an sd of the difference of at most {target_sd:g}{unit}"]
+    )
     if target_probability is not None:
         wanted.append(f"a probability of the right order of at least {target_probability:g}")
-    limit = _limit(table, variances)
+    limit = _limit(table, variances, exponent)
     if not wanted:
         row = table.iloc[0]
-        return f"Present design: {_words(row, test_size)}; {_precision(row)}.{limit}"
+        return f"Present design: {_design(row, test_size)}; {_precision(row, unit)}.{limit}"
     goal = " and ".join(wanted)
     if best is not None:
         row = table.iloc[best]
         return (
-            f"Cheapest design with {goal}: {_words(row, test_size)}; {_precision(row)}; "
+            f"Cheapest design with {goal}: {_design(row, test_size)}; {_precision(row, unit)}; "
             f"cost {row['cost']:g}."
         )
     grid = table[table["in_grid"]]
     row = grid.iloc[int(np.argmin(grid["sd_difference_mean"]))]
     short = []
     if target_sd is not None and row["sd_difference_mean"] > target_sd:
-        short.append(f"{row['sd_difference_mean'] - target_sd:.3g} above the sd asked for")
+        short.append(f"{row['sd_difference_mean'] - target_sd:.3g} above the target sd")
     if target_probability is not None and row["p_correct_mean"] < target_probability:
         missing = target_probability - row["p_correct_mean"]
-        short.append(f"{missing:.3g} below the probability asked for")
+        short.append(f"{missing:.3g} below the target probability")
     return (
-        f"No design of the grid has {goal}. The most precise one is {_words(row, test_size)}; "
-        f"{_precision(row)}: {' and '.join(short)}.{limit}"
+        f"No design of the grid reaches {goal}. The most precise one is {_design(row, test_size)}; "
+        f"{_precision(row, unit)}: {' and '.join(short)}.{limit}"
     )
 
 
-def _limit(table: pd.DataFrame, variances: PlanVariances) -> str:
-    """What seeds and items without end would leave."""
+def _limit(table: pd.DataFrame, variances: PlanVariances, exponent: int) -> str:
+    """The sd of a difference that unlimited seeds and items would leave."""
     known = [
         word
         for word, values in (("seeds", variances.seed), ("items", variances.test_set))
@@ -340,6 +354,7 @@ def _limit(table: pd.DataFrame, variances: PlanVariances) -> str:
     endless = Study(math.inf, math.inf, languages, tasks)
     left = np.sqrt(2.0 * error_variance(variances, endless).mean(axis=1)).mean()
     return (
-        f" With the present numbers of languages and tasks, {' and '.join(known)} without end "
-        f"leave an sd of {left:.3g}."
+        f" With the present numbers of languages and tasks, unlimited "
+        f"{' and '.join(known)} would leave an sd of "
+        f"{in_unit(left, exponent):.3g}{unit_text(score_unit(None, exponent), before=' ')}."
     )

@@ -16,7 +16,7 @@ __all__ = ["refuse_zip_bomb"]
 
 _ZSTD: Final = 93
 _CHUNK: Final = 1 << 20
-# Of a member: its signature, and the lengths of its name and of what else there is to say.
+# Local header of a member: its signature, and the lengths of its name and of its extra field.
 _HEADER: Final = struct.Struct("<4s22xHH")
 
 
@@ -31,12 +31,12 @@ def refuse_zip_bomb(path: Path, *, limit: int = MAX_BYTES, unpack: bool = False)
     InputError
         If it is too large, or no archive.
     """
-    bad = None
+    mismatch = None
     try:
         with zipfile.ZipFile(path) as archive:
             size = sum(entry.file_size for entry in archive.infolist())
             if unpack and size <= limit:
-                bad = _differs(path, archive)
+                mismatch = _first_mismatch(path, archive)
     except (
         *(zipfile.BadZipFile, zlib.error, OSError, ValueError, EOFError),
         *(NotImplementedError, RuntimeError, struct.error),
@@ -44,24 +44,26 @@ def refuse_zip_bomb(path: Path, *, limit: int = MAX_BYTES, unpack: bool = False)
         raise InputError(f"{path}: damaged ZIP archive: {plain(str(problem))[:200]}") from problem
     if size > limit:
         raise InputError(
-            f"{path}: unpacked, the file has {size / 1e9:.1f} GB; at most {limit / 1e9:.1f} GB"
+            f"{path}: the unpacked file has {size / 1e9:.1f} GB; at most {limit / 1e9:.1f} GB"
             " are read"
         )
-    if bad is not None:
-        raise InputError(f"{path}: damaged ZIP archive: {plain(bad)} is not what its entry says")
+    if mismatch is not None:
+        raise InputError(
+            f"{path}: damaged ZIP archive: the size of {plain(mismatch)} is not the one it states"
+        )
 
 
-def _differs(path: Path, archive: zipfile.ZipFile) -> str | None:
-    """The first member that is not what its entry says."""
+def _first_mismatch(path: Path, archive: zipfile.ZipFile) -> str | None:
+    """Name of the first member whose size is not the one that the archive states."""
     for entry in archive.infolist():
         # Python knows zstd from 3.14 on.
-        size = _unpacked_zstd if entry.compress_type == _ZSTD else _unpacked
+        size = _unpacked_size_zstd if entry.compress_type == _ZSTD else _unpacked_size
         if size(path, archive, entry) != entry.file_size:
             return entry.filename
     return None
 
 
-def _unpacked(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> int:
+def _unpacked_size(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> int:
     """The size of a member; one that goes on has another checksum, and counts as -1."""
     size = 0
     try:
@@ -73,8 +75,8 @@ def _unpacked(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> i
     return size
 
 
-def _unpacked_zstd(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> int:
-    """The size of a member, or something above what its entry says."""
+def _unpacked_size_zstd(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> int:
+    """The size of a member, or some number above the size that the archive states."""
     import pyarrow as pa
 
     with pa.memory_map(str(path)) as file:

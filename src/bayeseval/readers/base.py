@@ -1,4 +1,4 @@
-"""What readers share: what they are asked and hand back, and reading files within bounds.
+"""What readers share: their options, what they return, and reading files within size limits.
 
 A reader is a pair of functions. ``sniff(path, head)`` says from the first bytes of a
 file whether it is of the format; ``read(paths, options)`` turns all such files into
@@ -20,7 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from bayeseval._text import counted, plain, show
+from bayeseval._text import Note, counted, plain, show
 from bayeseval._typing import Progress
 from bayeseval.errors import InputError, not_utf8
 from bayeseval.readers.raw import RawTable
@@ -51,11 +51,11 @@ MAX_BYTES: Final = 1 << 30
 _MAX_UNPACKED: Final = 4 * MAX_BYTES
 _MAX_LINE: Final = 1 << 24
 _HEAD_BYTES: Final = 1 << 14
-_EARLY: Final = 1 << 10
+_START_BYTES: Final = 1 << 10
 _CHUNK: Final = 1 << 20
-_MANY: Final = 100
+_MANY_FILES: Final = 100
 _GZIP: Final = b"\x1f\x8b"
-_FOREIGN: Final = {
+_OTHER_FORMATS: Final = {
     b"PK\x05\x06": "an empty ZIP archive",
     b"PK\x03\x04": "a ZIP archive or an Excel workbook",
     _GZIP: "gzip-compressed",
@@ -73,7 +73,7 @@ _TOKEN: Final = re.compile(r'"((?:[^"\\]|\\.)*)"(\s*:)?|[{}\[\]]')
 
 @dataclass(frozen=True)
 class Options:
-    """What the user chose about results of evaluation tools.
+    """How the user wants results of evaluation tools to be read.
 
     Parameters
     ----------
@@ -91,9 +91,9 @@ class Options:
 
     def each(self, paths: Sequence[Path]) -> Iterator[Path]:
         """The paths, one after the other, with a report now and then if they are many."""
-        report = self.progress if len(paths) >= _MANY else None
+        report = self.progress if len(paths) >= _MANY_FILES else None
         for done, path in enumerate(paths):
-            if report is not None and done % (_MANY // 2) == 0:
+            if report is not None and done % (_MANY_FILES // 2) == 0:
                 report("reading files", done, len(paths), path.name)
             yield path
         if report is not None:
@@ -102,10 +102,10 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a reader made of its files."""
+    """What a reader read: tables, and notes for the load report."""
 
     tables: tuple[RawTable, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,8 @@ class Head:
         return _keys(self.text)
 
     @cached_property
-    def _early(self) -> tuple[str, ...]:
-        return _keys(self.text[:_EARLY])
+    def _start_keys(self) -> tuple[str, ...]:
+        return _keys(self.text[:_START_BYTES])
 
     def has(self, *keys: str) -> bool:
         """Whether the first JSON object has all these keys."""
@@ -157,7 +157,7 @@ class Head:
         # in their first lines.
         if not all(f'"{key}"'.encode() in self.data for key in keys):
             return False
-        return set(keys) <= set(self._early) or set(keys) <= set(self.keys)
+        return set(keys) <= set(self._start_keys) or set(keys) <= set(self.keys)
 
 
 def _keys(text: str) -> tuple[str, ...]:
@@ -166,7 +166,7 @@ def _keys(text: str) -> tuple[str, ...]:
         text = text[1:].lstrip()
     if text[:1] != "{":
         return ()
-    found = []
+    keys = []
     depth = 0
     for token in _TOKEN.finditer(text):
         mark = token[0]
@@ -177,8 +177,8 @@ def _keys(text: str) -> tuple[str, ...]:
             if not depth:
                 break
         elif depth == 1 and token[2]:
-            found.append(token[1])
-    return tuple(found)
+            keys.append(token[1])
+    return tuple(keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +188,9 @@ class Reader:
     Parameters
     ----------
     name : str
-        For ``--format``.
+        The format's name, as ``format=`` (``--format``) takes it.
     title : str
-        What a person calls such files.
+        What messages call such files.
     sniff : callable
         ``sniff(path, head) -> bool``: whether a file is of the format.
     read : callable
@@ -245,9 +245,9 @@ def decode(data: bytes, source: str, *, expected: str) -> str:
     InputError
         If it is something else: what, and at which byte.
     """
-    for magic, what in _FOREIGN.items():
+    for magic, kind in _OTHER_FORMATS.items():
         if data.startswith(magic):
-            raise InputError(f"{source}: this is {what}; {expected}")
+            raise InputError(f"{source}: this is {kind}; {expected}")
     if data.startswith(_UTF16):
         raise InputError(f"{source}: the text is UTF-16; save the file as UTF-8")
     try:
@@ -263,7 +263,7 @@ def decode(data: bytes, source: str, *, expected: str) -> str:
     return text
 
 
-class _TwiceError(ValueError):
+class _DuplicateKeyError(ValueError):
     """A key of an object is given twice."""
 
 
@@ -271,8 +271,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Object hook: json.loads alone would silently keep the last of equal keys."""
     record = dict(pairs)
     if len(record) < len(pairs):
-        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise _TwiceError(f"key {plain(twice)!r} is given twice")
+        duplicate = next(
+            key for key, count in Counter(key for key, _ in pairs).items() if count > 1
+        )
+        raise _DuplicateKeyError(f"key {plain(duplicate)!r} is given twice")
     return record
 
 
@@ -284,7 +286,7 @@ def json_problem(problem: Exception) -> str:
         return f"{message[0].lower()}{message[1:]}"
     if isinstance(problem, RecursionError):
         return "nested too deeply"
-    if isinstance(problem, _TwiceError):
+    if isinstance(problem, _DuplicateKeyError):
         return str(problem)
     # The only other ValueError of the json module: Python's limit on digits of a number.
     return "a number has too many digits"
@@ -303,10 +305,10 @@ def read_json(path: Path) -> Any:
         return json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as problem:
         # No text goes over a line's end, so an open one ends with the file.
-        early = problem.pos >= len(text.rstrip()) or problem.msg.startswith("Unterminated")
-        what = "the JSON ends too early" if early else "not valid JSON"
+        is_cut = problem.pos >= len(text.rstrip()) or problem.msg.startswith("Unterminated")
+        fault = "the JSON ends too early" if is_cut else "not valid JSON"
         raise InputError(
-            f"{path}, line {problem.lineno}, character {problem.colno}: {what}:"
+            f"{path}, line {problem.lineno}, character {problem.colno}: {fault}:"
             f" {json_problem(problem)}"
         ) from problem
     except (ValueError, RecursionError) as problem:
@@ -325,9 +327,9 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
     for number, data in enumerate(_byte_lines(path), start=1):
         if number == 1:
             data = data.removeprefix(b"\xef\xbb\xbf")
-            for magic, what in _FOREIGN.items():
+            for magic, kind in _OTHER_FORMATS.items():
                 if data.startswith(magic):
-                    raise InputError(f"{path}: this is {what}; expected lines of JSON")
+                    raise InputError(f"{path}: this is {kind}; expected lines of JSON")
         if not data.strip():
             continue
         try:
@@ -341,22 +343,22 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _byte_lines(path: Path) -> Iterator[bytes]:
-    rest: list[bytes] = []
-    waiting = 0
+    pieces: list[bytes] = []
+    length = 0
     for chunk in _chunks(path):
         first, *lines = chunk.split(b"\n")
-        rest.append(first)
-        waiting += len(first)
-        if waiting > _MAX_LINE:
+        pieces.append(first)
+        length += len(first)
+        if length > _MAX_LINE:
             raise InputError(
                 f"{path}: a line is longer than {_MAX_LINE >> 20} MiB; expected one record per line"
             )
         if lines:
-            yield b"".join(rest)
+            yield b"".join(pieces)
             yield from lines[:-1]
-            rest, waiting = [lines[-1]], len(lines[-1])
-    if waiting:
-        yield b"".join(rest)
+            pieces, length = [lines[-1]], len(lines[-1])
+    if length:
+        yield b"".join(pieces)
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
@@ -364,7 +366,9 @@ def _chunks(path: Path) -> Iterator[bytes]:
     total = 0
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"{path}: the file has more than {MAX_BYTES / 1e9:.1f} GB")
+            raise InputError(
+                f"{path}: the file is larger than {MAX_BYTES / 1e9:.1f} GB, the most that is read"
+            )
         with path.open("rb") as file:
             packed = file.peek(2).startswith(_GZIP)
             source = gzip.GzipFile(fileobj=file) if packed else file
@@ -372,7 +376,8 @@ def _chunks(path: Path) -> Iterator[bytes]:
                 total += len(chunk)
                 if total > _MAX_UNPACKED:
                     raise InputError(
-                        f"{path}: unpacked, the file has more than {_MAX_UNPACKED / 1e9:.1f} GB"
+                        f"{path}: the unpacked file is larger than {_MAX_UNPACKED / 1e9:.1f} GB,"
+                        " the most that is read"
                     )
                 yield chunk
     except (zlib.error, EOFError, gzip.BadGzipFile) as problem:

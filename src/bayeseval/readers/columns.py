@@ -1,4 +1,4 @@
-"""Which column of a file is which of ours; ambiguity is refused with the choices."""
+"""Match a file's columns with those of a table; an ambiguous match is refused."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ __all__ = [
     "REPLICATES",
     "TABLE_COLUMNS",
     "ColumnMap",
+    "columns_argument",
     "resolve_columns",
 ]
 
@@ -93,8 +94,8 @@ _SYNONYMS: Final[Mapping[str, frozenset[str]]] = {
 }
 OUR_COLUMNS: Final = tuple(_SYNONYMS)
 
-# What a column named after the score's says of it: "bleu_seed_sd" beside "bleu_mean".
-_OF_THE_SCORE: Final = ("se", "seed_sd", "boot_sd")
+# Columns that may be named after the score column: "bleu_seed_sd" beside "bleu_mean".
+_SPREADS: Final = ("se", "seed_sd", "boot_sd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,26 +150,28 @@ def resolve_columns(
                 f" (allowed: {', '.join(OUR_COLUMNS)})"
             )
         if theirs is not None:
-            chosen[our] = _find(theirs, names, source=source, our=our)
+            chosen[our] = _find_column(theirs, names, source=source, our=our)
     _refuse_shared(chosen, source)
-    taken = set(chosen.values())
-    free = [name for name in names if name not in taken]
+    used = set(chosen.values())
+    free = [name for name in names if name not in used]
     for our in OUR_COLUMNS:
         if our not in explicit:
-            match = _match(our, free, source)
+            match = _match_column(our, free, source)
             if match is not None:
                 chosen[our] = match
     if "score" in chosen:
-        stem = _fold(_without_mean(chosen["score"]))
-        for our in _OF_THE_SCORE:
+        score_name = _fold(_without_mean(chosen["score"]))
+        for our in _SPREADS:
             if our not in explicit:
                 endings = {_fold(our), *_SYNONYMS[our]}
-                own = [n for n in free if _fold(n) in {stem + ending for ending in endings}]
+                after_score = [
+                    n for n in free if _fold(n) in {score_name + ending for ending in endings}
+                ]
                 # Nearer than a column for the table as a whole.
-                chosen |= {our: own[0]} if len(own) == 1 else {}
+                chosen |= {our: after_score[0]} if len(after_score) == 1 else {}
     missing = [our for our in ("model", "language", "score") if our not in chosen]
     if missing:
-        raise InputError(_missing(missing, names, free, source))
+        raise InputError(_missing_message(missing, names, free, source))
     metric = _without_mean(chosen["score"])
     return ColumnMap(
         ours=chosen,
@@ -186,15 +189,15 @@ def _fold(name: str) -> str:
     return re.sub(r"[\s_\-.]+", "", unicodedata.normalize("NFKC", name).casefold())
 
 
-def _find(theirs: str, names: Sequence[str], *, source: str, our: str) -> str:
+def _find_column(theirs: str, names: Sequence[str], *, source: str, our: str) -> str:
     if theirs in names:
         return theirs
-    alike = [name for name in names if _fold(name) == _fold(theirs)]
-    if len(alike) == 1:
-        return alike[0]
+    similar = [name for name in names if _fold(name) == _fold(theirs)]
+    if len(similar) == 1:
+        return similar[0]
     raise InputError(
         f"{source}: no column {theirs!r}, which was given for {our!r}"
-        f"{did_you_mean(theirs, names)} (found: {shorten(map(plain, names), limit=12)})"
+        f"{did_you_mean(theirs, names)} (columns: {shorten(map(plain, names), limit=12)})"
     )
 
 
@@ -208,27 +211,40 @@ def _refuse_shared(chosen: Mapping[str, str], source: str) -> None:
         users[theirs] = our
 
 
-def _match(our: str, names: Sequence[str], source: str) -> str | None:
-    own = [name for name in names if _fold(name) == _fold(our)]
-    candidates = own or [name for name in names if _fold(name) in _SYNONYMS[our]]
+def _match_column(our: str, names: Sequence[str], source: str) -> str | None:
+    same_name = [name for name in names if _fold(name) == _fold(our)]
+    candidates = same_name or [name for name in names if _fold(name) in _SYNONYMS[our]]
     if len(candidates) > 1:
-        choices = " or ".join(f"--columns {our}={_quoted(name)}" for name in candidates)
         listed = ", ".join(repr(name) for name in candidates)
-        raise InputError(
-            f"{source}: {listed} could each be the {our} column; choose with {choices}"
-        )
+        choices = columns_argument(*((our, name) for name in candidates))
+        raise InputError(f"{source}: {listed} could each be the {our} column; choose {choices}")
     return candidates[0] if candidates else None
+
+
+def columns_argument(*choices: tuple[str, str | None]) -> str:
+    """Choices of a column as Python and the command line take them, for messages.
+
+    Parameters
+    ----------
+    *choices : (str, str or None)
+        Our column and the file's; None leaves our column out.
+    """
+    python = " or ".join(f"columns={{{our!r}: {theirs!r}}}" for our, theirs in choices)
+    options = " or ".join(f"--columns {our}={_quoted(theirs or '')}" for our, theirs in choices)
+    return f"{python} ({options})"
 
 
 def _quoted(name: str) -> str:
     return f"'{plain(name)}'" if re.search(r"\s", name) else plain(name)
 
 
-def _missing(missing: Sequence[str], names: Sequence[str], free: Sequence[str], source: str) -> str:
+def _missing_message(
+    missing: Sequence[str], names: Sequence[str], free: Sequence[str], source: str
+) -> str:
     listed = " and ".join(repr(our) for our in missing)
     if len(names) == 1:
         return (
-            f"{source}: no column for {listed}: only one column was found, {names[0]!r};"
+            f"{source}: no column for {listed}: the only column is {names[0]!r};"
             " separate columns by commas, tabs or semicolons"
         )
     hint = ""
@@ -237,6 +253,7 @@ def _missing(missing: Sequence[str], names: Sequence[str], free: Sequence[str], 
         near = did_you_mean(our, [*options.values()])
         hint = hint or near
     return (
-        f"{source}: no column for {listed}{hint} (found: {shorten(map(plain, names), limit=12)});"
-        f" name it with --columns {missing[0]}=NAME"
+        f"{source}: no column for {listed}{hint}"
+        f" (columns: {shorten(map(plain, names), limit=12)});"
+        f" name it with {columns_argument((missing[0], 'NAME'))}"
     )

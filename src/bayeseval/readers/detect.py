@@ -1,4 +1,4 @@
-"""Which reader a file or folder is for, by content: all files of one kind, or a refusal."""
+"""Detect the format of a file or folder by content; folders of several formats are refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from bayeseval.readers.mteb import MTEB
 from bayeseval.readers.tabular import TABULAR_SUFFIXES
 from bayeseval.readers.wide import WIDE
 
-__all__ = ["READERS", "TABLE", "Found", "detect", "read_results"]
+__all__ = ["READERS", "TABLE", "Detected", "detect", "read_results"]
 
 READERS: Final[tuple[Reader, ...]] = (
     LM_EVAL,
@@ -55,7 +55,7 @@ _SUFFIXES: Final = (".json", ".jsonl", ".gz", ".eval", ".parquet", *GRID_SUFFIXE
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Detected:
     """The files of one format, those that hold its details, and the others of the folder."""
 
     reader: Reader
@@ -64,7 +64,7 @@ class Found:
     others: Sequence[Path] = ()
 
 
-def detect(path: Path, *, format: str | None = None) -> Found | None:
+def detect(path: Path, *, format: str | None = None) -> Detected | None:
     """The tool's format of a file or folder; None for a table.
 
     Parameters
@@ -98,12 +98,12 @@ def detect(path: Path, *, format: str | None = None) -> Found | None:
     by_name = {reader.name: reader for reader in readers}
     if format is not None:
         if path.is_file():
-            return Found(by_name[format], [path])
+            return Detected(by_name[format], [path])
         chosen = by_name[format]
         if chosen.files_of in groups:
             groups = {**groups, format: groups.pop(chosen.files_of)}
         if format not in groups:
-            raise InputError(f"{path}: no {chosen.title} are in it")
+            raise InputError(f"{path}: the folder holds no {chosen.title}")
     else:
         kinds = [by_name[name] for name in groups if name != TABLE]
         kinds = [kind for kind in kinds if not set(kind.after) & set(groups)]
@@ -116,54 +116,57 @@ def detect(path: Path, *, format: str | None = None) -> Found | None:
         for name, paths in groups.items()
         if name != TABLE and chosen.name in by_name[name].after
     }
-    taken = {file for reader in (chosen, *details) for file in groups[reader.name]}
-    others = [file for file in files if file not in taken]
-    return Found(chosen, groups[chosen.name], details, others)
+    chosen_files = {file for reader in (chosen, *details) for file in groups[reader.name]}
+    others = [file for file in files if file not in chosen_files]
+    return Detected(chosen, groups[chosen.name], details, others)
 
 
 def _refuse_mixture(path: Path, kinds: Sequence[Reader], groups: dict[str, list[Path]]) -> None:
-    beside = {name for kind in kinds for name in kind.beside}
+    auxiliary = {name for kind in kinds for name in kind.beside}
     tables = [
         file
         for file in groups.get(TABLE, [])
         if file.parent == path
         and file.suffix.casefold() in TABULAR_SUFFIXES
-        and file.name not in beside
+        and file.name not in auxiliary
     ]
-    parts = [(kind.title, kind.name, groups[kind.name]) for kind in kinds]
-    parts += [("tables", TABLE, tables)] if tables else []
-    if len(parts) > 1:
+    candidates = [(kind.title, kind.name, groups[kind.name]) for kind in kinds]
+    candidates += [("tables", TABLE, tables)] if tables else []
+    if len(candidates) > 1:
         listed = " and ".join(
-            f"{t} ({shorten([f.name for f in fs], limit=2)})" for t, _, fs in parts
+            f"{t} ({shorten([f.name for f in fs], limit=2)})" for t, _, fs in candidates
         )
-        choices = " or ".join(f"--format {name}" for _, name, _ in parts)
-        raise InputError(f"{path}: the folder holds {listed}; choose with {choices}")
+        python = " or ".join(f"format={name!r}" for _, name, _ in candidates)
+        options = " or ".join(f"--format {name}" for _, name, _ in candidates)
+        raise InputError(f"{path}: the folder holds {listed}; choose {python} ({options})")
 
 
-def read_results(found: Found, options: Options) -> Reading:
-    """Read what :func:`detect` found; the report says what it was taken for."""
-    reading = found.reader.read(found.paths, options)
+def read_results(detected: Detected, options: Options) -> Reading:
+    """Read the files that :func:`detect` returned, with a note on their format."""
+    reading = detected.reader.read(detected.paths, options)
     notes = [
-        f"read as {found.reader.title} ({counted(len(found.paths), 'file')});"
-        f" --format {TABLE} reads a plain table"
+        f"read as {detected.reader.title} ({counted(len(detected.paths), 'file')});"
+        f" format={TABLE!r} (--format {TABLE}) reads a plain table"
     ]
-    for reader, number in found.details.items():
+    for reader, number in detected.details.items():
         notes.append(
-            f"{counted(number, 'file')} of {reader.title} not read; --format {reader.name} reads"
-            " them instead"
+            f"{counted(number, 'file')} of {reader.title} not read;"
+            f" format={reader.name!r} (--format {reader.name}) reads them instead"
         )
-    if found.others:
-        names = shorten([file.name for file in found.others], limit=4)
-        notes.append(f"{counted(len(found.others), 'other file')} in the folder not read: {names}")
+    if detected.others:
+        names = shorten([file.name for file in detected.others], limit=4)
+        notes.append(
+            f"{counted(len(detected.others), 'other file')} in the folder not read: {names}"
+        )
     return Reading(reading.tables, (*notes, *reading.notes))
 
 
 def _readers(format: str | None) -> tuple[Reader, ...]:
     """Our readers, then those of other distributions, unless a format of ours is asked for."""
-    ours = [reader.name for reader in READERS]
-    if format in (*ours, TABLE):
+    own_formats = [reader.name for reader in READERS]
+    if format in (*own_formats, TABLE):
         return READERS
-    return (*READERS, *installed_readers([*ours, TABLE]))
+    return (*READERS, *installed_readers([*own_formats, TABLE]))
 
 
 def _reader_of(path: Path, readers: Sequence[Reader]) -> Reader | None:
@@ -197,5 +200,7 @@ def _files(folder: Path) -> Iterator[Path]:
             if not name.startswith(".") and path.is_file():
                 count += 1
                 if count > _MAX_FILES:
-                    raise InputError(f"{folder}: more than {_MAX_FILES:,} files")
+                    raise InputError(
+                        f"{folder}: more than {_MAX_FILES:,} files; give a folder inside it"
+                    )
                 yield path

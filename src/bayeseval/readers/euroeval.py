@@ -33,15 +33,15 @@ from bayeseval.readers.base import (
 from bayeseval.readers.lm_eval import common_folder
 from bayeseval.readers.scores import Score, settle
 
-__all__ = ["EUROEVAL", "Evaluated", "spread"]
+__all__ = ["EUROEVAL", "Evaluated", "euroeval_scores"]
 
 _NORMAL_95: Final = 1.96
 # A macro language beside its varieties, which EuroEval lists together.
-_FAMILIES: Final = {
+_VARIETIES: Final = {
     "no": frozenset(["no", "nb", "nn"]),
     "pt": frozenset(["pt", "pt-pt", "pt-br"]),
 }
-_AS_PRINTED: Final = 1e-6
+_TOLERANCE: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Evaluated:
         Means and their half intervals.
     where : str
     run : str
-        Sorts runs of one cell by their time.
+        Sorts the runs of one cell from old to new.
     variant : str
         How the model was prompted.
     """
@@ -82,7 +82,7 @@ def _sniff(path: Path, head: Head) -> bool:
 
 def _read(paths: Sequence[Path], options: Options) -> Reading:
     lines = [line for path in options.each(paths) for line in _newest_last(list(_lines(path)))]
-    scores, notes = spread(lines)
+    scores, notes = euroeval_scores(lines)
     return settle(scores, source=common_folder(paths), options=options, notes=notes)
 
 
@@ -127,11 +127,11 @@ def variant_of(settings: Mapping[str, Any]) -> str:
         {"true": True, "false": False}.get(str(settings.get(name)).casefold())
         for name in ("few_shot", "validation_split")
     )
-    said = [] if few is None else ["few-shot" if few else "zero-shot"]
-    return ", ".join([*said, "validation split"] if validation else said)
+    shots = [] if few is None else ["few-shot" if few else "zero-shot"]
+    return ", ".join([*shots, "validation split"] if validation else shots)
 
 
-def spread(lines: Sequence[Evaluated]) -> tuple[list[Score], list[str]]:
+def euroeval_scores(lines: Sequence[Evaluated]) -> tuple[list[Score], list[str]]:
     """Scores of all lines, one for each bootstrap iteration where all have them, and notes.
 
     EuroEval's task (``sentiment-classification``) is what languages share and becomes
@@ -142,31 +142,39 @@ def spread(lines: Sequence[Evaluated]) -> tuple[list[Score], list[str]]:
     datasets: dict[tuple[str, str], set[str]] = defaultdict(set)
     for line in lines:
         datasets[line.task, _language(line)].add(line.dataset)
-    apart = {task for (task, _), found in datasets.items() if len(found) > 1}
-    found: list[tuple[Score, list[Score]]] = []
+    several_datasets = {task for (task, _), names in datasets.items() if len(names) > 1}
+    results: list[tuple[Score, list[Score]]] = []
     for line in lines:
-        name = f"{line.task}/{_stem(line)}" if line.task in apart else line.task
-        found += list(_means_and_iterations(line, name))
+        name = (
+            f"{line.task}/{_dataset_without_language(line)}"
+            if line.task in several_datasets
+            else line.task
+        )
+        results += list(_means_and_iterations(line, name))
     # The records of a task are all replicated, or none is.
-    lacking = {(mean.dataset, mean.metric) for mean, iterations in found if not iterations}
+    without_iterations = {
+        (mean.dataset, mean.metric) for mean, iterations in results if not iterations
+    }
     scores: list[Score] = []
-    for mean, iterations in found:
-        scores += [mean] if (mean.dataset, mean.metric) in lacking else iterations
-    notes = ["EuroEval's tasks are the datasets here: languages share them"]
-    if apart:
-        notes.append(f"several datasets of one language kept apart for {shorten(sorted(apart))}")
+    for mean, iterations in results:
+        scores += [mean] if (mean.dataset, mean.metric) in without_iterations else iterations
+    notes = ["EuroEval's tasks are read as datasets, because languages share them"]
+    if several_datasets:
+        notes.append(
+            f"several datasets of one language kept apart for {shorten(sorted(several_datasets))}"
+        )
     if any(score.boot is not None for score in scores):
         notes.append("raw scores of the bootstrap iterations read as boot, in percent")
-    if lacking:
+    if without_iterations:
         means = len({score.where for score in scores if score.boot is None})
         notes.append(
-            f"means read of {counted(means, 'result')}, because their datasets do not have all raw"
-            f" scores: se is the file's _se over {_NORMAL_95}, because that is 1.96 standard errors"
+            f"the mean was read for {counted(means, 'result')} of datasets without all raw scores:"
+            f" se is the file's _se divided by {_NORMAL_95}, because _se is 1.96 standard errors"
         )
     return scores, notes
 
 
-def _stem(line: Evaluated) -> str:
+def _dataset_without_language(line: Evaluated) -> str:
     """The dataset's name without a language at its end: scala of scala-nb."""
     head, dash, end = line.dataset.rpartition("-")
     return head if dash and end in line.languages else line.dataset
@@ -174,12 +182,12 @@ def _stem(line: Evaluated) -> str:
 
 def _language(line: Evaluated) -> str:
     codes = list(dict.fromkeys(code.casefold() for code in line.languages))
-    for macro, family in _FAMILIES.items():
+    for macro, family in _VARIETIES.items():
         if set(codes) <= family and len(codes) > 1:
             varieties = [code for code in codes if code != macro]
             return varieties[0] if len(varieties) == 1 else macro
     if not codes:
-        raise InputError(f"{line.where}: no language is named")
+        raise InputError(f"{line.where}: the list of languages is empty")
     return joined_languages(line.languages)
 
 
@@ -231,14 +239,14 @@ def _iterations(line: Evaluated, metric: str, total: float | None) -> list[float
         where = f"{line.where}: results: raw: {i}"
         if not isinstance(entry, dict):
             raise InputError(f"{where}: expected an object with metrics, got {show(entry)}")
-        found = next((entry[n] for n in (metric, f"test_{metric}") if n in entry), None)
-        values.append(as_number(found, f"{where}: {metric}"))
+        score = next((entry[n] for n in (metric, f"test_{metric}") if n in entry), None)
+        values.append(as_number(score, f"{where}: {metric}"))
     known = [value for value in values if value is not None]
     if total is None or len(known) < 2 or len(known) < len(values):
         return None
     mean = math.fsum(known) / len(known)
     for factor in (100.0, 1.0):
-        if math.isclose(factor * mean, total, rel_tol=_AS_PRINTED, abs_tol=_AS_PRINTED):
+        if math.isclose(factor * mean, total, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
             return [factor * value for value in known]
     return None
 

@@ -32,7 +32,7 @@ from bayeseval.readers.base import (
     json_problem,
     read_json,
 )
-from bayeseval.readers.euroeval import Evaluated, spread, variant_of
+from bayeseval.readers.euroeval import Evaluated, euroeval_scores, variant_of
 from bayeseval.readers.helm import scenario_language
 from bayeseval.readers.lm_eval import common_folder, name_notes
 from bayeseval.readers.raw import Dropped
@@ -41,7 +41,7 @@ from bayeseval.readers.task_names import NamedTask, TaskNames, read_task_names
 
 __all__ = [
     "EVERY_EVAL",
-    "NOT_THE_TEST",
+    "NOT_TEST_SCORES",
     "Entry",
     "entries",
     "name_entries",
@@ -50,7 +50,7 @@ __all__ = [
     "without_filter",
 ]
 
-NOT_THE_TEST: Final = "of perturbed inputs or training examples"
+NOT_TEST_SCORES: Final = "of perturbed inputs or training examples"
 
 _LANGUAGE_KEYS: Final = ("language", "languages", "lang", "language_code")
 
@@ -64,18 +64,18 @@ def _sniff(path: Path, head: Head) -> bool:
 def _read(paths: Sequence[Path], options: Options) -> Reading:
     names = read_task_names(options.task_names)
     source = common_folder(paths)
-    european: list[Evaluated] = []
-    found: list[Entry] = []
+    euroeval_lines: list[Evaluated] = []
+    evaluations: list[Entry] = []
     for path in options.each(paths):
         for where, record in _records(path):
             lines = list(_euroeval(record, where))
-            european += lines
+            euroeval_lines += lines
             if not lines:
-                found += entries(record, where)
-    several = several_results(found)
-    kept = [entry.told_apart(several) for entry in found if not entry.left_out]
+                evaluations += entries(record, where)
+    several = several_results(evaluations)
+    kept = [entry.with_distinct_selector(several) for entry in evaluations if not entry.left_out]
     named = name_entries(kept, names, source)
-    scores, notes = spread(european)
+    scores, notes = euroeval_scores(euroeval_lines)
     scores += [score for entry in kept for score in entry.scores(named)]
     by_name = {entry.task: named[entry.task] for entry in kept if entry.task in named}
     return settle(
@@ -84,7 +84,7 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
         options=options,
         place="evaluation",
         notes=[*notes, *name_notes(by_name)],
-        dropped=_perturbed(found),
+        dropped=_perturbed(evaluations),
     )
 
 
@@ -149,14 +149,14 @@ class Entry:
         """
         name = as_text(entry.get("evaluation_name"), f"{where}: evaluation_name")
         where = f"{where}, evaluation {name!r}"
-        data = _object(entry.get("source_data"))
+        data = _mapping_or_empty(entry.get("source_data"))
         dataset = data.get("dataset_name")
         details = as_mapping(entry.get("score_details"), f"{where}: score_details")
         config = as_mapping(entry.get("metric_config"), f"{where}: metric_config")
-        stated = entry.get("evaluation_result_id")
-        result_id = stated if isinstance(stated, str) and stated else None
+        stated_id = entry.get("evaluation_result_id")
+        result_id = stated_id if isinstance(stated_id, str) and stated_id else None
         task, selector = without_filter(name, result_id)
-        said = _object(details.get("details"))
+        result_details = _mapping_or_empty(details.get("details"))
         return cls(
             model=model,
             run=run,
@@ -168,8 +168,8 @@ class Entry:
             selector=selector,
             dataset=dataset if isinstance(dataset, str) and dataset.strip() else name,
             language=_stated_language(data, config, details),
-            split=str(said.get("split") or ""),
-            perturbation=str(said.get("perturbation") or ""),
+            split=str(result_details.get("split") or ""),
+            perturbation=str(result_details.get("perturbation") or ""),
             config=config,
             details=details,
         )
@@ -184,7 +184,7 @@ class Entry:
         """Task, metric, selector and split: where one record should have one result."""
         return self.task, self.metric, self.selector, self.split
 
-    def told_apart(self, several: Collection[tuple[str, ...]]) -> Entry:
+    def with_distinct_selector(self, several: Collection[tuple[str, ...]]) -> Entry:
         """With what ``evaluation_result_id`` says beside the metric, if `several` has its place."""
         if self.left_out or self.place not in several:
             return self
@@ -207,7 +207,7 @@ class Entry:
         unknown = self.config.get("has_unknown_level") is True and number == -1
         return None if unknown else number
 
-    def named(self, named: Mapping[str, NamedTask | None]) -> NamedTask | None:
+    def named_task(self, named: Mapping[str, NamedTask | None]) -> NamedTask | None:
         """Dataset and language; None for a task to leave out."""
         if self.language is not None:
             return NamedTask(self.dataset, self.language)
@@ -217,10 +217,10 @@ class Entry:
 
     def scores(self, named: Mapping[str, NamedTask | None]) -> Iterator[Score]:
         """The score, unless its task is to be left out."""
-        task = self.named(named)
+        task = self.named_task(named)
         if task is None:
             return
-        uncertainty = _object(self.details.get("uncertainty"))
+        uncertainty = _mapping_or_empty(self.details.get("uncertainty"))
         error = uncertainty.get("standard_error")
         error = error.get("value") if isinstance(error, dict) else error
         lower, upper = (self._bound(name) for name in ("min_score", "max_score"))
@@ -257,22 +257,22 @@ def without_filter(name: str, result_id: str | None) -> tuple[str, str]:
     return name, ""
 
 
-def several_results(found: Iterable[Entry]) -> set[tuple[str, ...]]:
-    """Places at which some record has more than one result, for `Entry.told_apart`."""
-    counts = Counter((e.place, e.model, e.where) for e in found if not e.left_out)
+def several_results(evaluations: Iterable[Entry]) -> set[tuple[str, ...]]:
+    """Places at which some record has more than one result, for `Entry.with_distinct_selector`."""
+    counts = Counter((e.place, e.model, e.where) for e in evaluations if not e.left_out)
     return {place for (place, _, _), number in counts.items() if number > 1}
 
 
-def _perturbed(found: Iterable[Entry]) -> list[Dropped]:
-    """What is left out, as it is of HELM's own results."""
-    gone = [entry for entry in found if entry.left_out]
-    if not gone:
+def _perturbed(evaluations: Iterable[Entry]) -> list[Dropped]:
+    """Evaluations left out, as the reader of HELM's own results leaves them out."""
+    excluded = [entry for entry in evaluations if entry.left_out]
+    if not excluded:
         return []
-    labels = Counter(f"{entry.model}, {entry.task}" for entry in gone)
-    return [Dropped(NOT_THE_TEST, tuple(sorted(labels.items())), gone[0].where)]
+    labels = Counter(f"{entry.model}, {entry.task}" for entry in excluded)
+    return [Dropped(NOT_TEST_SCORES, tuple(sorted(labels.items())), excluded[0].where)]
 
 
-def _object(value: Any) -> Mapping[str, Any]:
+def _mapping_or_empty(value: Any) -> Mapping[str, Any]:
     """A JSON object that may be missing."""
     return value if isinstance(value, dict) else {}
 
@@ -281,18 +281,18 @@ def _stated_language(*holders: Mapping[str, Any]) -> str | None:
     """The language where some ``additional_details`` say it."""
     for holder in holders:
         for place in ("additional_details", "details"):
-            found = _object(holder.get(place))
+            details = _mapping_or_empty(holder.get(place))
             for key in _LANGUAGE_KEYS:
-                languages = _as_languages(found.get(key))
+                languages = _as_languages(details.get(key))
                 if languages:
                     return joined_languages(languages)
-            language = _of_scenario(found.get("scenario_args"))
+            language = _scenario_arguments_language(details.get("scenario_args"))
             if language is not None:
                 return language
     return None
 
 
-def _of_scenario(value: Any) -> str | None:
+def _scenario_arguments_language(value: Any) -> str | None:
     """The language among a HELM scenario's arguments, which are JSON within a text."""
     if not isinstance(value, str) or not value.lstrip().startswith("{"):
         return None
@@ -307,10 +307,14 @@ def _of_scenario(value: Any) -> str | None:
 
 def _metric(config: Mapping[str, Any], result_id: str | None = None) -> str:
     """The metric's name, in the tool's own words where results are referred to in these."""
-    own = config.get("metric_name")
+    metric_name = config.get("metric_name")
     # Converters refer to results by the tool's own name: exact_match where the id is exact-match.
-    if isinstance(own, str) and own.strip() and own in (result_id or "").split(":"):
-        return own
+    if (
+        isinstance(metric_name, str)
+        and metric_name.strip()
+        and metric_name in (result_id or "").split(":")
+    ):
+        return metric_name
     for key in ("metric_id", "metric_name", "metric_kind"):
         name = config.get(key)
         if isinstance(name, str) and name.strip():
@@ -320,16 +324,16 @@ def _metric(config: Mapping[str, Any], result_id: str | None = None) -> str:
 
 
 def name_entries(
-    found: Sequence[Entry], names: TaskNames, source: str
+    evaluations: Sequence[Entry], names: TaskNames, source: str
 ) -> dict[str, NamedTask | None]:
-    """What the names of evaluations say, those that are languages themselves first.
+    """Dataset and language of evaluations by name; a name may be a language itself.
 
     Raises
     ------
     InputError
-        With the names that say no language.
+        If names do not give a language; the message lists them.
     """
-    return name_evaluations((e.task for e in found if e.language is None), names, source)
+    return name_evaluations((e.task for e in evaluations if e.language is None), names, source)
 
 
 def name_evaluations(

@@ -33,7 +33,7 @@ from bayeseval.readers.base import (
     read_json,
 )
 from bayeseval.readers.every_eval import (
-    NOT_THE_TEST,
+    NOT_TEST_SCORES,
     Entry,
     entries,
     name_evaluations,
@@ -52,31 +52,33 @@ _END: Final = re.compile(r"_samples\.jsonl(\.gz)?$")
 _LANGUAGE_KEYS: Final = ("language", "lang", "language_code")
 _FAILED: Final = "the item ended in an error"
 _NO_RESULT: Final = "the line names no result that its score belongs to"
-_AGAIN: Final = "the item's score once more (epochs that were averaged have one score)"
+_REPEATED: Final = "repeated line of an item, with the same score (averaged epochs have one score)"
 _Line = tuple[int, str, str, float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Beside:
+class _ResultRecord:
     """The record that a file's lines refer to."""
 
     evaluation_id: str | None
     entries: Sequence[Entry]
 
-    def told_apart(self, several: Collection[tuple[str, ...]]) -> _Beside:
-        return replace(self, entries=[entry.told_apart(several) for entry in self.entries])
+    def with_distinct_selector(self, several: Collection[tuple[str, ...]]) -> _ResultRecord:
+        return replace(
+            self, entries=[entry.with_distinct_selector(several) for entry in self.entries]
+        )
 
-    def alike(self, of: _Of) -> list[Entry]:
+    def candidates(self, key: _SampleKey) -> list[Entry]:
         """The results that lines may belong to."""
-        found = [entry for entry in self.entries if entry.result_id == of.result_id]
-        if of.result_id is not None and len(found) == 1:
-            return found
-        return [entry for entry in found if entry.name == of.name]
+        matches = [entry for entry in self.entries if entry.result_id == key.result_id]
+        if key.result_id is not None and len(matches) == 1:
+            return matches
+        return [entry for entry in matches if entry.name == key.name]
 
 
 @dataclass(frozen=True, slots=True)
-class _Of:
-    """What a line is about: lines that agree in all of it are items of one test set."""
+class _SampleKey:
+    """What identifies the test set of a line: lines that agree in all of it are its items."""
 
     model: str
     name: str
@@ -85,7 +87,7 @@ class _Of:
     linked: bool
 
 
-class _Lost:
+class _DroppedLines:
     """Lines that are left out, by reason."""
 
     def __init__(self) -> None:
@@ -103,14 +105,14 @@ class _Lost:
         ]
 
 
-class _Names:
+class _LanguageInNames:
     """Whether a task's name says its language, looked up once for each."""
 
     def __init__(self, names: TaskNames) -> None:
         self.names = names
         self.known: dict[str, bool] = {}
 
-    def say(self, task: str) -> bool:
+    def has_language(self, task: str) -> bool:
         if task not in self.known:
             try:
                 self.known[task] = understand(task) is not None or bool(self.names.parse(task))
@@ -130,37 +132,43 @@ def _sniff(path: Path, head: Head) -> bool:
 def _read(paths: Sequence[Path], options: Options) -> Reading:
     names = read_task_names(options.task_names)
     source = common_folder(paths)
-    beside = {path: _beside(path) for path in paths}
-    several = several_results(e for found in beside.values() if found for e in found.entries)
-    beside = {path: found and found.told_apart(several) for path, found in beside.items()}
-    lost, known = _Lost(), _Names(names)
-    files = {path: _lines(path, beside[path], known, lost) for path in options.each(paths)}
+    results = {path: _result_record(path) for path in paths}
+    ambiguous = several_results(e for record in results.values() if record for e in record.entries)
+    results = {
+        path: record and record.with_distinct_selector(ambiguous)
+        for path, record in results.items()
+    }
+    dropped_lines, language_in_names = _DroppedLines(), _LanguageInNames(names)
+    files = {
+        path: _lines(path, results[path], language_in_names, dropped_lines)
+        for path in options.each(paths)
+    }
     tests = [
-        _Test.found(path, of, beside[path], lines)
+        _TestSet.of_lines(path, key, results[path], lines)
         for path, groups in files.items()
-        for of, lines in groups.items()
+        for key, lines in groups.items()
     ]
     tests = _with_metrics(tests)
     for test in tests:
         if test.entry is not None and test.entry.left_out:
-            lost.add(NOT_THE_TEST, test.label, test.first, len(test.lines))
+            dropped_lines.add(NOT_TEST_SCORES, test.label, test.first, len(test.lines))
     tests = [test for test in tests if test.entry is None or not test.entry.left_out]
     named = name_evaluations((t.task for t in tests if t.language is None), names, source)
     read: dict[str, dict[str, Items]] = defaultdict(dict)
     heads: list[Score] = []
     for test, place in _places(tests):
-        name = test.named(named)
+        name = test.named_task(named)
         if name is None:
             continue
         head = test.head(name, place)
-        read[place][head.key] = test.items(lost)
+        read[place][head.key] = test.items(dropped_lines)
         heads.append(head)
     notes = name_notes({t.task: named[t.task] for t in tests if t.task in named})
-    alone = sum(not any(of.linked for of in groups) for groups in files.values())
-    if alone:
+    without_results = sum(not any(key.linked for key in groups) for groups in files.values())
+    if without_results:
         notes.append(
-            f"{counted(alone, 'file')} without the results they belong to beside them"
-            " (<uuid>.json): dataset and metric are named after the lines alone"
+            f"{counted(without_results, 'file')} without their results (<uuid>.json) in the same"
+            " folder: dataset and metric are taken from the lines alone"
         )
     return settle_items(
         heads,
@@ -169,11 +177,11 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
         options=options,
         place="line",
         notes=notes,
-        dropped=lost.dropped(),
+        dropped=dropped_lines.dropped(),
     )
 
 
-def _beside(path: Path) -> _Beside | None:
+def _result_record(path: Path) -> _ResultRecord | None:
     """The record whose name is that of the samples."""
     if not _END.search(path.name):
         return None
@@ -181,23 +189,23 @@ def _beside(path: Path) -> _Beside | None:
     if not results.is_file():
         return None
     record = as_mapping(read_json(results), str(results))
-    stated = record.get("evaluation_id")
-    found = entries(record, str(results))
-    return _Beside(stated if isinstance(stated, str) else None, found)
+    evaluation_id = record.get("evaluation_id")
+    evaluations = entries(record, str(results))
+    return _ResultRecord(evaluation_id if isinstance(evaluation_id, str) else None, evaluations)
 
 
 def _lines(
-    path: Path, beside: _Beside | None, names: _Names, lost: _Lost
-) -> dict[_Of, list[_Line]]:
-    """The items of a file by what they are about.
+    path: Path, results: _ResultRecord | None, names: _LanguageInNames, dropped_lines: _DroppedLines
+) -> dict[_SampleKey, list[_Line]]:
+    """The items of a file by the test set that they belong to.
 
     Raises
     ------
     InputError
         At the first line that is not as the schema has it.
     """
-    found: dict[_Of, list[_Line]] = defaultdict(list)
-    with_ids = beside is not None and any(e.result_id is not None for e in beside.entries)
+    groups: dict[_SampleKey, list[_Line]] = defaultdict(list)
+    with_ids = results is not None and any(e.result_id is not None for e in results.entries)
     for number, record in json_lines(path):
         where = f"{path}, line {number}"
         model = as_text(record.get("model_id"), f"{where}: model_id")
@@ -208,25 +216,25 @@ def _lines(
         result_id = record.get("evaluation_result_id")
         if not isinstance(result_id, str | None):
             raise InputError(f"{where}: evaluation_result_id: expected text, got {show(result_id)}")
-        said = as_mapping(record.get("evaluation"), f"{where}: evaluation")
-        value = said.get("score")
+        evaluation = as_mapping(record.get("evaluation"), f"{where}: evaluation")
+        value = evaluation.get("score")
         value = float(value) if isinstance(value, bool) else value
         score = as_number(value, f"{where}: evaluation: score")
         metadata = record.get("metadata")
         metadata = metadata if isinstance(metadata, dict) else {}
-        linked = beside is not None and record.get("evaluation_id") == beside.evaluation_id
+        linked = results is not None and record.get("evaluation_id") == results.evaluation_id
         task, _ = without_filter(name, result_id)
         label = f"{model}, {task}"
         if record.get("error"):
-            lost.add(_FAILED, label, where)
+            dropped_lines.add(_FAILED, label, where)
             continue
         if result_id is None and ((linked and with_ids) or _no_number(metadata)):
-            lost.add(_NO_RESULT, label, where)
+            dropped_lines.add(_NO_RESULT, label, where)
             continue
-        language = None if names.say(task) else _language(metadata)
-        of = _Of(model, name, result_id or None, language, linked)
-        found[of].append((number, str(item), str(metadata.get("epoch") or "1"), score))
-    return found
+        language = None if names.has_language(task) else _language(metadata)
+        key = _SampleKey(model, name, result_id or None, language, linked)
+        groups[key].append((number, str(item), str(metadata.get("epoch") or "1"), score))
+    return groups
 
 
 def _no_number(metadata: Mapping[str, Any]) -> bool:
@@ -248,7 +256,7 @@ def _no_number(metadata: Mapping[str, Any]) -> bool:
 
 
 def _language(metadata: Mapping[str, Any]) -> str | None:
-    """The language in what else is said about an item, if it is one (``python`` is none)."""
+    """The language in the metadata of an item, if it names one (``python`` is none)."""
     for key in _LANGUAGE_KEYS:
         value = metadata.get(key)
         if isinstance(value, str) and value.strip() and understand(value.strip()) is not None:
@@ -257,58 +265,60 @@ def _language(metadata: Mapping[str, Any]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Test:
+class _TestSet:
     """The items of one model under one result.
 
     Parameters
     ----------
     path : Path
-    of : _Of
+    key : _SampleKey
     lines : sequence of _Line
     task, metric, selector : str
     higher : bool or None
     entry : Entry or None
         The result that the scores belong to; None where it is not known.
-    about : Entry or None
+    source_entry : Entry or None
         One that says dataset and language, the same in all that it could be.
     """
 
     path: Path
-    of: _Of
+    key: _SampleKey
     lines: Sequence[_Line]
     task: str
     metric: str
     selector: str
     higher: bool | None
     entry: Entry | None
-    about: Entry | None
+    source_entry: Entry | None
 
     @classmethod
-    def found(cls, path: Path, of: _Of, beside: _Beside | None, lines: Sequence[_Line]) -> _Test:
+    def of_lines(
+        cls, path: Path, key: _SampleKey, results: _ResultRecord | None, lines: Sequence[_Line]
+    ) -> _TestSet:
         """With what the record beside the lines says of them."""
-        alike = beside.alike(of) if beside is not None and of.linked else []
+        candidates = results.candidates(key) if results is not None and key.linked else []
         # Several: old versions have one line per item and do not say for which metric.
-        entry = alike[0] if len(alike) == 1 else None
-        task, selector = without_filter(of.name, of.result_id)
-        known = {one.higher for one in alike}
+        entry = candidates[0] if len(candidates) == 1 else None
+        task, selector = without_filter(key.name, key.result_id)
+        known = {one.higher for one in candidates}
         higher = known.pop() if len(known) == 1 else None
-        if not alike and any(map(lower_is_better, (of.result_id or "").split(":"))):
+        if not candidates and any(map(lower_is_better, (key.result_id or "").split(":"))):
             higher = False
         return cls(
             path=path,
-            of=of,
+            key=key,
             lines=lines,
             task=task,
             metric="score" if entry is None else entry.metric,
             selector=selector if entry is None else entry.selector,
             higher=higher,
             entry=entry,
-            about=alike[0] if alike else None,
+            source_entry=candidates[0] if candidates else None,
         )
 
     @property
     def label(self) -> str:
-        return f"{self.of.model}, {self.task}"
+        return f"{self.key.model}, {self.task}"
 
     @property
     def first(self) -> str:
@@ -316,12 +326,12 @@ class _Test:
 
     @property
     def language(self) -> str | None:
-        stated = self.about.language if self.about is not None else None
-        return stated or self.of.language
+        stated = self.source_entry.language if self.source_entry is not None else None
+        return stated or self.key.language
 
-    def named(self, named: Mapping[str, NamedTask | None]) -> NamedTask | None:
+    def named_task(self, named: Mapping[str, NamedTask | None]) -> NamedTask | None:
         """Dataset and language; None for a task to leave out."""
-        dataset = self.about.dataset if self.about is not None else ""
+        dataset = self.source_entry.dataset if self.source_entry is not None else ""
         if self.language is not None:
             bare = re.sub(rf"[_-]{re.escape(self.language)}$", "", self.task)
             return NamedTask(dataset or bare or self.task, self.language)
@@ -333,7 +343,7 @@ class _Test:
 
     def head(self, name: NamedTask, place: str) -> Score:
         return Score(
-            model=self.of.model,
+            model=self.key.model,
             dataset=name.dataset,
             language=name.language,
             metric=self.metric,
@@ -342,10 +352,10 @@ class _Test:
             where=place,
             higher=self.higher,
             variant=self.entry.split if self.entry is not None else "",
-            run=self.about.run if self.about is not None else "",
+            run=self.source_entry.run if self.source_entry is not None else "",
         )
 
-    def items(self, lost: _Lost) -> Items:
+    def items(self, dropped_lines: _DroppedLines) -> Items:
         """The items, each once unless its scores differ."""
         scores: dict[str, set[float | None]] = defaultdict(set)
         for _, item, _, value in self.lines:
@@ -353,9 +363,9 @@ class _Test:
         kept = self.lines
         if len(scores) < len(kept) and all(len(values) == 1 for values in scores.values()):
             once = {line[1]: line for line in reversed(kept)}
-            gone = next(line for line in kept if once[line[1]] is not line)
-            where = f"{self.path}, line {gone[0]}"
-            lost.add(_AGAIN, self.label, where, len(kept) - len(once))
+            repeated = next(line for line in kept if once[line[1]] is not line)
+            where = f"{self.path}, line {repeated[0]}"
+            dropped_lines.add(_REPEATED, self.label, where, len(kept) - len(once))
             kept = sorted(once.values())
         value_of = self.entry.value if self.entry is not None else lambda number: number
         return Items(
@@ -366,22 +376,22 @@ class _Test:
         )
 
 
-def _with_metrics(tests: Sequence[_Test]) -> list[_Test]:
-    """Metrics of lines without results, named by their ``evaluation_result_id``.
+def _with_metrics(tests: Sequence[_TestSet]) -> list[_TestSet]:
+    """Name the metrics of lines without results by their ``evaluation_result_id``.
 
     It may be anything, the language included; it is taken for the metric where it cannot
     be: all lines have the same, or the items of one task have several.
     """
-    alone = [test for test in tests if test.about is None]
-    ids = {(t.path, t.of.model, t.task, t.selector): set[str]() for t in alone}
-    for t in alone:
-        ids[t.path, t.of.model, t.task, t.selector].add(t.of.result_id or "")
-    several = any(len(found) > 1 for found in ids.values())
-    one = len({t.of.result_id for t in alone}) == 1
+    without_results = [test for test in tests if test.source_entry is None]
+    ids = {(t.path, t.key.model, t.task, t.selector): set[str]() for t in without_results}
+    for t in without_results:
+        ids[t.path, t.key.model, t.task, t.selector].add(t.key.result_id or "")
+    several = any(len(result_ids) > 1 for result_ids in ids.values())
+    one = len({t.key.result_id for t in without_results}) == 1
 
-    def metric(test: _Test) -> str:
-        result_id = test.of.result_id
-        if test.about is not None or result_id is None:
+    def metric(test: _TestSet) -> str:
+        result_id = test.key.result_id
+        if test.source_entry is not None or result_id is None:
             return test.metric
         if test.selector:
             return result_id.removesuffix(f":{test.selector}")
@@ -390,13 +400,13 @@ def _with_metrics(tests: Sequence[_Test]) -> list[_Test]:
     return [replace(test, metric=metric(test)) for test in tests]
 
 
-def _places(tests: Sequence[_Test]) -> Iterator[tuple[_Test, str]]:
+def _places(tests: Sequence[_TestSet]) -> Iterator[tuple[_TestSet, str]]:
     """Each test with its file, and its task where the file holds several."""
     places: dict[Path, set[tuple[str, ...]]] = defaultdict(set)
 
-    def place(test: _Test) -> tuple[str, ...]:
+    def place(test: _TestSet) -> tuple[str, ...]:
         split = test.entry.split if test.entry is not None else ""
-        return tuple(filter(None, (test.of.model, test.task, split, test.of.language)))
+        return tuple(filter(None, (test.key.model, test.task, split, test.key.language)))
 
     for test in tests:
         places[test.path].add(place(test))

@@ -102,8 +102,8 @@ def grids_of(path: Path) -> list[Grid]:
 
 def first_rows(path: Path, text: str, *, whole: bool) -> list[list[str]]:
     """The first rows of a text file, of which the end may be missing."""
-    found = _grids_of_text(text, path, whole=whole)
-    return found[0].rows if found else []
+    grids = _grids_of_text(text, path, whole=whole)
+    return grids[0].rows if grids else []
 
 
 def _grids_of_text(text: str, path: Path, *, whole: bool = True) -> list[Grid]:
@@ -145,7 +145,7 @@ def _grid(name: str, place: str, rows: list[list[str]], numbers: list[int]) -> l
 
 def _markdown(text: str, path: Path) -> Iterator[Grid]:
     lines = text.splitlines()
-    found: list[tuple[list[list[str]], list[int], str]] = []
+    tables: list[tuple[list[list[str]], list[int], str]] = []
     heading = ""
     rows: list[list[str]] = []
     numbers: list[int] = []
@@ -158,13 +158,13 @@ def _markdown(text: str, path: Path) -> Iterator[Grid]:
                 numbers.append(number)
             continue
         if rows:
-            found.append((rows, numbers, heading))
+            tables.append((rows, numbers, heading))
             rows, numbers = [], []
         if line.startswith("#"):
             heading = line.lstrip("# ").strip()
-    for rows, numbers, name in found:
+    for rows, numbers, name in tables:
         yield from _grid(
-            name if len(found) > 1 and name else path.stem, f"{path}, line", rows, numbers
+            name if len(tables) > 1 and name else path.stem, f"{path}, line", rows, numbers
         )
 
 
@@ -173,11 +173,11 @@ def _plain_cell(cell: str) -> str:
 
 
 def _latex(text: str, path: Path) -> Iterator[Grid]:
-    without = re.sub(r"(?<!\\)%[^\n]*", "", text)
-    found = list(_TABULAR.finditer(without))
-    for match in found:
-        line = without[: match.start(2)].count("\n") + 1
-        body = _after_columns(match[2], match[1])
+    uncommented = re.sub(r"(?<!\\)%[^\n]*", "", text)
+    tables = list(_TABULAR.finditer(uncommented))
+    for match in tables:
+        line = uncommented[: match.start(2)].count("\n") + 1
+        body = _without_column_spec(match[2], match[1])
         line += match[2][: len(match[2]) - len(body)].count("\n")
         rows: list[list[str]] = []
         numbers: list[int] = []
@@ -188,12 +188,14 @@ def _latex(text: str, path: Path) -> Iterator[Grid]:
                 rows.append(cells)
                 numbers.append(line + piece[:lead].count("\n"))
             line += piece.count("\n")
-        caption = re.search(r"\\label\{(?:tab(?:le)?:)?([^{}]+)\}", without[match.end() :][:400])
-        name = caption[1] if caption and len(found) > 1 else path.stem
+        caption = re.search(
+            r"\\label\{(?:tab(?:le)?:)?([^{}]+)\}", uncommented[match.end() :][:400]
+        )
+        name = caption[1] if caption and len(tables) > 1 else path.stem
         yield from _grid(name, f"{path}, line", rows, numbers)
 
 
-def _after_columns(body: str, environment: str) -> str:
+def _without_column_spec(body: str, environment: str) -> str:
     """The body behind the column specification ``{l|rr}``, which may have braces in it."""
     rest = re.sub(r"^\s*\[[^\]]*\]", "", body)
     for _ in range(2 if environment in ("tabularx", "tabular*") else 1):

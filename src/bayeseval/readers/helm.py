@@ -32,7 +32,7 @@ from bayeseval.readers.scores import Score, settle
 from bayeseval.readers.task_names import NamedTask, TaskNames, read_task_names
 
 __all__ = [
-    "BESIDE",
+    "AUXILIARY_FILES",
     "HELM",
     "QUALITY",
     "SPLITS",
@@ -44,7 +44,7 @@ __all__ = [
 
 SPLITS: Final = ("test", "valid")
 # Arguments of a run that say how it was run, not what was asked.
-_MACHINERY: Final = frozenset(
+_EXECUTION_KEYS: Final = frozenset(
     [
         *("model", "model_deployment", "method", "data_augmentation", "max_train_instances"),
         *("num_train_trials", "max_eval_instances", "stop", "temperature", "num_outputs"),
@@ -116,7 +116,7 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
         score
         for run in runs
         if (task := named[run.name]) is not None
-        for score in _scores(run, task, every=bool(options.metrics))
+        for score in _scores(run, task, all_metrics=bool(options.metrics))
     ]
     return settle(
         scores, source=source, options=options, place="statistic", notes=name_notes(named)
@@ -129,18 +129,18 @@ def name_runs(runs: Sequence[Run], names: TaskNames, source: str) -> dict[str, N
     Raises
     ------
     InputError
-        With the runs that say no language.
+        If runs do not give a language; the message lists them.
     """
     stated = {
         run.name: NamedTask(run.dataset, run.language) for run in runs if run.language is not None
     }
-    own = {
+    user_named = {
         run.name: names.parse(run.name)
         for run in runs
         if any(pattern.fullmatch(run.name) for pattern, _, _ in names.lines)
     }
-    rest = [run.name for run in runs if run.name not in stated | own]
-    return {**stated, **names.parse_all(rest, source), **own}
+    rest = [run.name for run in runs if run.name not in stated | user_named]
+    return {**stated, **names.parse_all(rest, source), **user_named}
 
 
 def read_run(path: Path) -> Run:
@@ -151,40 +151,43 @@ def read_run(path: Path) -> Run:
     InputError
         If there is none, or either is not as HELM writes it.
     """
-    beside = path.parent / "run_spec.json"
-    if not beside.is_file():
-        raise InputError(f"{path}: no run_spec.json beside it, which says the model and scenario")
-    spec = as_mapping(read_json(beside), str(beside))
-    name = as_text(spec.get("name"), f"{beside}: name")
+    spec_path = path.parent / "run_spec.json"
+    if not spec_path.is_file():
+        raise InputError(
+            f"{path}: no run_spec.json in the same folder; it names the model and the scenario"
+        )
+    spec = as_mapping(read_json(spec_path), str(spec_path))
+    name = as_text(spec.get("name"), f"{spec_path}: name")
     scenario, _, text = name.partition(":")
     arguments = dict(_pairs(text))
     adapter = spec.get("adapter_spec")
     model = adapter.get("model") if isinstance(adapter, dict) else None
-    given = spec.get("scenario_spec")
-    given = given.get("args") if isinstance(given, dict) else None
-    known = (
-        {k: v for k, v in (given or {}).items() if isinstance(v, str)}
-        if isinstance(given, dict)
-        else {}
-    )
-    language, saying = scenario_language(known | arguments)
-    told = {key: value for key, value in arguments.items() if key not in _MACHINERY}
+    scenario_spec = spec.get("scenario_spec")
+    args = scenario_spec.get("args") if isinstance(scenario_spec, dict) else None
+    args = args if isinstance(args, dict) else {}
+    known = {key: value for key, value in args.items() if isinstance(value, str)}
+    language, language_keys = scenario_language(known | arguments)
+    settings = {key: value for key, value in arguments.items() if key not in _EXECUTION_KEYS}
     # Runs that differ in the language only need other names, also where these do not say it.
-    unsaid = {} if set(saying) & set(arguments) else {k: known[k] for k in saying if k in known}
+    unnamed = (
+        {}
+        if set(language_keys) & set(arguments)
+        else {k: known[k] for k in language_keys if k in known}
+    )
     return Run(
         path=path,
         # Without the model: runs of several models are one task.
-        name=_named(scenario, told | unsaid),
-        model=as_text(model or arguments.get("model"), f"{beside}: adapter_spec: model"),
-        dataset=_named(scenario, {k: v for k, v in told.items() if k not in saying}),
+        name=_run_name(scenario, settings | unnamed),
+        model=as_text(model or arguments.get("model"), f"{spec_path}: adapter_spec: model"),
+        dataset=_run_name(scenario, {k: v for k, v in settings.items() if k not in language_keys}),
         language=language,
         content=as_list(read_json(path), str(path)),
     )
 
 
-def _named(scenario: str, arguments: Mapping[str, str]) -> str:
-    said = ",".join(f"{key}={value}" for key, value in arguments.items())
-    return f"{scenario}:{said}" if said else scenario
+def _run_name(scenario: str, arguments: Mapping[str, str]) -> str:
+    listed = ",".join(f"{key}={value}" for key, value in arguments.items())
+    return f"{scenario}:{listed}" if listed else scenario
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
@@ -211,7 +214,7 @@ def scenario_language(arguments: Mapping[str, str]) -> tuple[str | None, Sequenc
     return None, []
 
 
-def _scores(run: Run, task: NamedTask, *, every: bool) -> Iterator[Score]:
+def _scores(run: Run, task: NamedTask, *, all_metrics: bool) -> Iterator[Score]:
     wanted: list[tuple[str, str, float | None]] = []
     items: dict[str, float | None] = {}
     for i, entry in enumerate(run.content, start=1):
@@ -225,7 +228,7 @@ def _scores(run: Run, task: NamedTask, *, every: bool) -> Iterator[Score]:
         mean = as_number(stat.get("mean"), f"{where}: mean")
         if metric == "num_instances":
             items[str(split)] = mean
-        elif every or metric in QUALITY:
+        elif all_metrics or metric in QUALITY:
             wanted.append((metric, str(split), mean))
     for metric, split, mean in wanted:
         yield Score(
@@ -241,8 +244,8 @@ def _scores(run: Run, task: NamedTask, *, every: bool) -> Iterator[Score]:
         )
 
 
-BESIDE: Final = (
+AUXILIARY_FILES: Final = (
     *("run_spec.json", "scenario.json", "scenario_state.json", "instances.json"),
     "display_requests.json",
 )
-HELM: Final = Reader("helm", "HELM runs", _sniff, _read, beside=BESIDE)
+HELM: Final = Reader("helm", "HELM runs", _sniff, _read, beside=AUXILIARY_FILES)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from bayeseval._text import counted, plain, show
+from bayeseval._text import any_of, counted, plain, show
 from bayeseval.errors import InputError
 from bayeseval.readers.base import (
     Head,
@@ -30,7 +30,7 @@ from bayeseval.readers.base import (
     as_text,
     read_json,
 )
-from bayeseval.readers.helm import BESIDE, QUALITY, SPLITS, Run, name_runs, read_run
+from bayeseval.readers.helm import AUXILIARY_FILES, QUALITY, SPLITS, Run, name_runs, read_run
 from bayeseval.readers.items import Items, settle_items
 from bayeseval.readers.lm_eval import common_folder, name_notes
 from bayeseval.readers.raw import Dropped, object_array
@@ -72,7 +72,7 @@ class _Instance:
 
 
 @dataclass(slots=True)
-class _Found:
+class _MetricRows:
     """Items of a run and split under one metric, and those that have no value."""
 
     rows: list[tuple[int, str, str, float | None]] = field(default_factory=list)
@@ -94,8 +94,8 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     source = common_folder(paths)
     display = {path for path in paths if _is_display(Head.of(path))}
     with_stats = {path.parent for path in paths if path not in display}
-    twice = [path for path in display if path.parent in with_stats]
-    runs = [read_run(path) for path in options.each([p for p in paths if p not in twice])]
+    redundant = [path for path in display if path.parent in with_stats]
+    runs = [read_run(path) for path in options.each([p for p in paths if p not in redundant])]
     named = name_runs(runs, names, source)
     read: dict[str, dict[str, Items]] = {}
     heads: list[Score] = []
@@ -109,9 +109,9 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
         for reason, where, number in _left_out(run, instances):
             dropped[reason][f"{run.model}, {name.dataset}, {name.language}"] += number
             first.setdefault(reason, where)
-        found = _by_split(instances, every=bool(options.metrics))
-        for split, metrics in found.items():
-            where = str(run.path) if len(found) == 1 else f"{run.path} ({split})"
+        by_split = _by_split(instances, all_metrics=bool(options.metrics))
+        for split, metrics in by_split.items():
+            where = str(run.path) if len(by_split) == 1 else f"{run.path} ({split})"
             read[where] = metrics
             heads += [
                 Score(
@@ -127,13 +127,16 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
                 for metric in metrics
             ]
     notes = name_notes(named)
-    if twice:
+    if redundant:
         notes.append(
-            f"{counted(len(twice), 'file')} of predictions for display not read:"
-            " per_instance_stats.json beside them has the same items"
+            f"{counted(len(redundant), 'file')} of predictions for display not read:"
+            " per_instance_stats.json in the same folder has the same items"
         )
     if not heads:
-        raise InputError(f"{source}: no item of the test splits has a metric of quality")
+        raise InputError(
+            f"{source}: no item of the splits {any_of(SPLITS)} has a quality metric; name one with"
+            " metric= (--metric)"
+        )
     return settle_items(
         heads,
         read,
@@ -199,15 +202,15 @@ def _splits(path: Path) -> dict[str, tuple[str, str | None]]:
     """Split and sub-split of the items; perturbed copies have the same ones."""
     if not path.is_file():
         return {}
-    found: dict[str, tuple[str, str | None]] = {}
+    splits: dict[str, tuple[str, str | None]] = {}
     for number, one in enumerate(as_list(read_json(path), str(path)), start=1):
         where = f"{path}, instance {number}"
         instance = as_mapping(one, where)
         split, sub_split = instance.get("split"), instance.get("sub_split")
         if not isinstance(split, str | None) or not isinstance(sub_split, str | None):
             raise InputError(f"{where}: split: expected text, got {show(split)}")
-        found[str(instance.get("id"))] = split or "", sub_split
-    return found
+        splits[str(instance.get("id"))] = split or "", sub_split
+    return splits
 
 
 def _reason(split: str, sub_split: Any, perturbation: Any) -> str:
@@ -220,39 +223,43 @@ def _reason(split: str, sub_split: Any, perturbation: Any) -> str:
 
 def _left_out(run: Run, instances: Sequence[_Instance]) -> Iterator[tuple[str, str, int]]:
     """Reasons with the first place and the number of items, each counted once."""
-    gone: dict[str, dict[tuple[str, str, str], int]] = defaultdict(dict)
+    excluded: dict[str, dict[tuple[str, str, str], int]] = defaultdict(dict)
     for one in instances:
         if one.reason:
-            gone[one.reason].setdefault((one.item, one.trial, one.copy), one.number)
-    for reason, items in gone.items():
+            excluded[one.reason].setdefault((one.item, one.trial, one.copy), one.number)
+    for reason, items in excluded.items():
         yield reason, f"{run.path}, entry {min(items.values())}", len(items)
 
 
-def _by_split(instances: Sequence[_Instance], *, every: bool) -> Mapping[str, dict[str, Items]]:
+def _by_split(
+    instances: Sequence[_Instance], *, all_metrics: bool
+) -> Mapping[str, dict[str, Items]]:
     """Items by split and metric; an item without a metric of its split has no score."""
-    found: dict[str, dict[str, _Found]] = defaultdict(lambda: defaultdict(_Found))
-    known: dict[str, dict[tuple[str, str], int]] = defaultdict(dict)
+    by_split: dict[str, dict[str, _MetricRows]] = defaultdict(lambda: defaultdict(_MetricRows))
+    first_number: dict[str, dict[tuple[str, str], int]] = defaultdict(dict)
     for one in instances:
         if one.reason:
             continue
-        known[one.split].setdefault((one.item, one.trial), one.number)
+        first_number[one.split].setdefault((one.item, one.trial), one.number)
         for metric, value in one.scores:
-            if not every and metric not in QUALITY:
+            if not all_metrics and metric not in QUALITY:
                 continue
-            of = found[one.split][metric]
+            metric_rows = by_split[one.split][metric]
             # HELM names one metric of an item in several places: the same number counts once.
-            if (one.item, one.trial, value) not in of.seen:
-                of.seen.add((one.item, one.trial, value))
-                of.rows.append((one.number, one.item, one.trial, value))
-    for split, metrics in found.items():
-        for of in metrics.values():
-            there = {(item, trial) for _, item, trial, _ in of.rows}
-            of.rows += [
-                (number, *key, None) for key, number in known[split].items() if key not in there
+            if (one.item, one.trial, value) not in metric_rows.seen:
+                metric_rows.seen.add((one.item, one.trial, value))
+                metric_rows.rows.append((one.number, one.item, one.trial, value))
+    for split, metrics in by_split.items():
+        for metric_rows in metrics.values():
+            scored = {(item, trial) for _, item, trial, _ in metric_rows.rows}
+            metric_rows.rows += [
+                (number, *key, None)
+                for key, number in first_number[split].items()
+                if key not in scored
             ]
     return {
-        split: {metric: _items(of.rows) for metric, of in metrics.items()}
-        for split, metrics in found.items()
+        split: {metric: _items(metric_rows.rows) for metric, metric_rows in metrics.items()}
+        for split, metrics in by_split.items()
     }
 
 
@@ -266,5 +273,5 @@ def _items(rows: Sequence[tuple[int, str, str, float | None]]) -> Items:
 
 
 HELM_INSTANCES: Final = Reader(
-    "helm-instances", "HELM instances", _sniff, _read, after=("helm",), beside=BESIDE
+    "helm-instances", "HELM instances", _sniff, _read, after=("helm",), beside=AUXILIARY_FILES
 )

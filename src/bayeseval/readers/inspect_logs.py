@@ -23,7 +23,7 @@ from bayeseval.errors import InputError
 from bayeseval.readers.archives import refuse_zip_bomb
 from bayeseval.readers.base import MAX_BYTES, Head, Options, Reader, Reading
 from bayeseval.readers.items import Items, settle_items
-from bayeseval.readers.lm_eval import common_folder, differences, name_notes, stated
+from bayeseval.readers.lm_eval import common_folder, differences, format_settings, name_notes
 from bayeseval.readers.raw import Dropped, object_array
 from bayeseval.readers.scores import Score, settle
 from bayeseval.readers.task_names import NamedTask, TaskNames, read_task_names
@@ -40,8 +40,8 @@ _LANGUAGE: Final = (
 _VALUES: Final = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 _UNCERTAINTY: Final = ("stderr", "std", "var", "bootstrap_stderr", "hierarchical_stderr")
 _SOLVER: Final = ("solver", "solver_args")
-# How the provider was asked, not what the model was told to do.
-_MACHINERY: Final = frozenset(
+# How requests were sent to the provider, not how the model was prompted.
+_EXECUTION_KEYS: Final = frozenset(
     [
         *("adaptive_connections", "attempt_timeout", "batch", "cache", "cache_prompt"),
         *("extra_headers", "logprobs", "max_connections", "max_retries", "num_choices", "seed"),
@@ -71,10 +71,10 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     source = common_folder(paths)
     logs = _frame("evals_df", paths, options)
     names = read_task_names(options.task_names)
-    good, dropped = _successful(logs)
-    named = _named(good, names, source)
-    cells = [(row, name) for row in good if (name := _named_row(row, named)) is not None]
-    labels, notes = _told_apart(cells)
+    successful, dropped = _successful(logs)
+    named = _named(successful, names, source)
+    cells = [(row, name) for row in successful if (name := _named_row(row, named)) is not None]
+    labels, notes = _distinct_labels(cells)
     scores = [
         score
         for (row, name), label in zip(cells, labels, strict=True)
@@ -97,7 +97,9 @@ def _frame(kind: str, paths: Sequence[Path], options: Options) -> pd.DataFrame:
             # Inspect unpacks on past the size that an entry states.
             refuse_zip_bomb(path, unpack=True)
         elif path.stat().st_size > MAX_BYTES:
-            raise InputError(f"{path}: the log has more than {MAX_BYTES / 1e9:.1f} GB")
+            raise InputError(
+                f"{path}: the log is larger than {MAX_BYTES / 1e9:.1f} GB, the most that is read"
+            )
     require("inspect_ai", "inspect")
     analysis = require("inspect_ai.analysis", "inspect")
     try:
@@ -112,11 +114,11 @@ def _frame(kind: str, paths: Sequence[Path], options: Options) -> pd.DataFrame:
             f"{common_folder(paths)}: Inspect cannot read the log: {reason}"
         ) from problem
     if len(frame) < len(paths) and kind == "evals_df":
-        taken = {Path(str(log)).name for log in frame["log"]} if "log" in frame else set()
-        left = next((path for path in paths if path.name not in taken), paths[0])
+        read_names = {Path(str(log)).name for log in frame["log"]} if "log" in frame else set()
+        unread = next((path for path in paths if path.name not in read_names), paths[0])
         raise InputError(
-            f"{left}: Inspect does not take this for a log; it knows JSON logs by their names,"
-            " which begin with the time (2026-03-01T10-00-00...): give the file its name back"
+            f"{unread}: Inspect does not recognise this file as a log; the name of a JSON log must"
+            " begin with the time (2026-03-01T10-00-00...): restore the file's original name"
         )
     return frame
 
@@ -135,23 +137,23 @@ def _rows(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 def _successful(logs: pd.DataFrame) -> tuple[list[dict[str, Any]], list[Dropped]]:
     rows = list(_rows(logs))
-    good = [row for row in rows if row.get("status") == "success"]
+    successful = [row for row in rows if row.get("status") == "success"]
     failed = [row for row in rows if row.get("status") != "success"]
     if not failed:
-        return good, []
+        return successful, []
     counts: dict[str, int] = {}
     for row in failed:
         label = f"{row.get('model')}, {row.get('task_name')}"
         counts[label] = counts.get(label, 0) + 1
     first = Path(str(failed[0].get("log"))).name
-    return good, [Dropped(_FAILED, tuple(sorted(counts.items())), first)]
+    return successful, [Dropped(_FAILED, tuple(sorted(counts.items())), first)]
 
 
 def _named(
     rows: Sequence[Mapping[str, Any]], names: TaskNames, source: str
 ) -> dict[str, NamedTask | None]:
     """What the names of tasks say, without the package before them."""
-    tasks = {_task(row) for row in rows if _stated(row) is None}
+    tasks = {_task(row) for row in rows if _stated_language(row) is None}
     return names.parse_all(sorted(tasks), source)
 
 
@@ -159,7 +161,7 @@ def _task(row: Mapping[str, Any]) -> str:
     return str(row.get("task_name") or row.get("dataset_name") or "").rpartition("/")[2]
 
 
-def _stated(row: Mapping[str, Any]) -> str | None:
+def _stated_language(row: Mapping[str, Any]) -> str | None:
     """The language in a sample's metadata or a task's arguments."""
     for name in _LANGUAGE:
         value = row.get(name)
@@ -169,7 +171,7 @@ def _stated(row: Mapping[str, Any]) -> str | None:
 
 
 def _named_row(row: Mapping[str, Any], named: Mapping[str, NamedTask | None]) -> NamedTask | None:
-    language = _stated(row)
+    language = _stated_language(row)
     if language is None:
         return named[_task(row)]
     task = _task(row)
@@ -177,34 +179,34 @@ def _named_row(row: Mapping[str, Any], named: Mapping[str, NamedTask | None]) ->
     return NamedTask(re.sub(rf"[_-]{re.escape(language)}$", "", task) or task, language)
 
 
-def _told_apart(
+def _distinct_labels(
     cells: Sequence[tuple[Mapping[str, Any], NamedTask]],
 ) -> tuple[list[tuple[str, str]], list[str]]:
     """Model and variant of each log, with the settings in which logs of one cell differ; notes.
 
     Only within a cell: an argument that goes with the language tells no tasks apart.
     """
-    found = [(_task_settings(row), _model_settings(row)) for row, _ in cells]
-    alike: dict[tuple[str, NamedTask], list[int]] = defaultdict(list)
+    settings = [(_task_settings(row), _model_settings(row)) for row, _ in cells]
+    same_cell: dict[tuple[str, NamedTask], list[int]] = defaultdict(list)
     for i, (row, name) in enumerate(cells):
-        alike[str(row.get("model")), name].append(i)
-    of_dataset: dict[str, set[str]] = defaultdict(set)
-    of_model: dict[str, set[str]] = defaultdict(set)
-    for (model, name), members in alike.items():
-        of_dataset[name.dataset].update(differences(found[i][0] for i in members))
-        of_model[model].update(differences(found[i][1] for i in members))
+        same_cell[str(row.get("model")), name].append(i)
+    task_differences: dict[str, set[str]] = defaultdict(set)
+    model_differences: dict[str, set[str]] = defaultdict(set)
+    for (model, name), members in same_cell.items():
+        task_differences[name.dataset].update(differences(settings[i][0] for i in members))
+        model_differences[model].update(differences(settings[i][1] for i in members))
     labels = []
-    for (row, name), (of_task, of_run) in zip(cells, found, strict=True):
+    for (row, name), (task_settings, model_settings) in zip(cells, settings, strict=True):
         model = str(row.get("model"))
-        said = stated(of_run, sorted(of_model[model]))
-        variant = stated(of_task, sorted(of_dataset[name.dataset]))
-        labels.append((f"{model} ({said})" if said else model, variant))
+        listed = format_settings(model_settings, sorted(model_differences[model]))
+        variant = format_settings(task_settings, sorted(task_differences[name.dataset]))
+        labels.append((f"{model} ({listed})" if listed else model, variant))
     return labels, [
-        f"logs of one cell with other {what} are {whose} of their own: "
+        f"logs of the same cell that differ in {what} are read as separate {whose}: "
         + shorten(f"{name} ({', '.join(sorted(keys))})" for name, keys in differing if keys)
         for what, whose, differing in (
-            ("task arguments", "tasks", of_dataset.items()),
-            ("settings of the model", "models", of_model.items()),
+            ("task arguments", "tasks", task_differences.items()),
+            ("settings of the model", "models", model_differences.items()),
         )
         if any(keys for _, keys in differing)
     ]
@@ -217,11 +219,11 @@ def _task_settings(row: Mapping[str, Any]) -> dict[str, str]:
         for column, value in row.items()
         if value is not None and (column.startswith("task_arg_") or column in _SOLVER)
     }
-    return {key: value for key, value in settings.items() if key not in _MACHINERY}
+    return {key: value for key, value in settings.items() if key not in _EXECUTION_KEYS}
 
 
 def _model_settings(row: Mapping[str, Any]) -> dict[str, str]:
-    """How the model was told to generate: temperature, effort of reasoning, ..."""
+    """Settings of generation: temperature, reasoning effort, ..."""
     config = row.get("model_generate_config")
     if isinstance(config, str):
         try:
@@ -233,7 +235,7 @@ def _model_settings(row: Mapping[str, Any]) -> dict[str, str]:
     return {
         str(key): _text(value)
         for key, value in config.items()
-        if value is not None and key not in _MACHINERY
+        if value is not None and key not in _EXECUTION_KEYS
     }
 
 
@@ -249,10 +251,10 @@ def _log_scores(
     items = _number(row.get("total_samples"), f"{where}: total_samples")
     epochs = _number(row.get("epochs"), f"{where}: epochs") or 1.0
     for column, value in row.items():
-        found = re.fullmatch(r"score_(.+)_([^_]+)", column)
-        if found is None or found[1] == "headline" or value is None:
+        match = re.fullmatch(r"score_(.+)_([^_]+)", column)
+        if match is None or match[1] == "headline" or value is None:
             continue
-        scorer, metric = found[1], found[2]
+        scorer, metric = match[1], match[2]
         if column.endswith(_UNCERTAINTY):
             continue
         yield Score(
@@ -290,15 +292,15 @@ def _number(value: Any, where: str) -> float | None:
 
 def _read_samples(paths: Sequence[Path], options: Options) -> Reading:
     source = common_folder(paths)
-    good, dropped = _successful(_frame("evals_df", paths, options))
-    by_log = {str(row.get("log")): row for row in good}
-    every = list(_rows(_frame("samples_df", paths, options)))
-    of_good = [row for row in every if str(row.get("log")) in by_log]
-    rows = [{**by_log[str(row["log"])], **row} for row in of_good if not row.get("error")]
-    if len(rows) < len(of_good):
-        first = next(row for row in of_good if row.get("error"))
+    successful, dropped = _successful(_frame("evals_df", paths, options))
+    by_log = {str(row.get("log")): row for row in successful}
+    samples = list(_rows(_frame("samples_df", paths, options)))
+    of_successful = [row for row in samples if str(row.get("log")) in by_log]
+    rows = [{**by_log[str(row["log"])], **row} for row in of_successful if not row.get("error")]
+    if len(rows) < len(of_successful):
+        first = next(row for row in of_successful if row.get("error"))
         where = f"{Path(str(first['log'])).name}, sample {first.get('id')}"
-        dropped.append(Dropped(_ERROR, ((_ERROR, len(of_good) - len(rows)),), where))
+        dropped.append(Dropped(_ERROR, ((_ERROR, len(of_successful) - len(rows)),), where))
     named = _named(rows, read_task_names(options.task_names), source)
     groups: dict[tuple[str, NamedTask], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
@@ -307,7 +309,7 @@ def _read_samples(paths: Sequence[Path], options: Options) -> Reading:
             groups[str(row["log"]), name].append(row)
     read: dict[str, dict[str, Items]] = {}
     heads: list[Score] = []
-    labels, notes = _told_apart([(group[0], name) for (_, name), group in groups.items()])
+    labels, notes = _distinct_labels([(group[0], name) for (_, name), group in groups.items()])
     for ((log, name), group), (model, variant) in zip(groups.items(), labels, strict=True):
         # The samples of one log may be in several languages.
         where = f"{Path(log).name}, {name.dataset}, {name.language}"
@@ -341,7 +343,7 @@ def _read_samples(paths: Sequence[Path], options: Options) -> Reading:
 
 def _items(rows: Sequence[Mapping[str, Any]], where: str, headline: Any) -> dict[str, Items]:
     """The samples of a log by scorer; without those, but the headline's, that give no numbers."""
-    found: dict[str, Items] = {}
+    by_scorer: dict[str, Items] = {}
     for column in _scorers(rows[0]):
         scorer = column.removeprefix("score_")
         try:
@@ -351,13 +353,13 @@ def _items(rows: Sequence[Mapping[str, Any]], where: str, headline: Any) -> dict
                 raise
             continue
         if any(value is not None for value in values):
-            found[scorer] = Items(
+            by_scorer[scorer] = Items(
                 np.arange(1, len(rows) + 1),
                 object_array(str(row.get("id")) for row in rows),
                 object_array(values),
                 object_array(str(row.get("epoch")) for row in rows),
             )
-    return found
+    return by_scorer
 
 
 def _scorers(names: Iterable[str]) -> list[str]:

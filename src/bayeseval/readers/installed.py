@@ -22,34 +22,34 @@ GROUP: Final = "bayeseval.readers"
 _Result = TypeVar("_Result")
 
 
-def installed_readers(taken: Sequence[str]) -> tuple[Reader, ...]:
+def installed_readers(reserved: Sequence[str]) -> tuple[Reader, ...]:
     """Readers that other installed distributions bring, by name of the entry point.
 
     Parameters
     ----------
-    taken : sequence of str
-        Names of formats that are there already.
+    reserved : sequence of str
+        Names of formats that bayeseval itself has.
 
     Raises
     ------
     InputError
         If one cannot be imported, is no reader, or takes the name of another format.
     """
-    return _found(tuple(taken), tuple(sys.path))
+    return _discover(tuple(reserved), tuple(sys.path))
 
 
 @cache
-def _found(taken: tuple[str, ...], path: tuple[str, ...]) -> tuple[Reader, ...]:
+def _discover(reserved: tuple[str, ...], path: tuple[str, ...]) -> tuple[Reader, ...]:
     """Look once for a search path: `path` is only what the answer depends on."""
     # The same distribution may be found twice, as when the path lists its folder twice.
     points = {(_distribution(p), p.name, p.value): p for p in entry_points(group=GROUP)}
-    owner = dict.fromkeys(taken, "bayeseval")
+    owner = dict.fromkeys(reserved, "bayeseval")
     readers = []
     for point in sorted(points.values(), key=lambda p: (p.name, _distribution(p))):
         reader = _load(point)
         if reader.name in owner:
             raise _refusal(
-                point, f"its format {reader.name!r} is one of {owner[reader.name]} already"
+                point, f"has the format name {reader.name!r}, which belongs to {owner[reader.name]}"
             )
         owner[reader.name] = _distribution(point)
         readers.append(_guarded(point, reader))
@@ -67,7 +67,7 @@ def _load(point: EntryPoint) -> Reader:
 
 
 def _guarded(point: EntryPoint, reader: Reader) -> Reader:
-    """The reader, with errors of its own code told as such."""
+    """The reader, with errors in its code reported under its distribution's name."""
 
     def guard(work: Callable[[], _Result], where: Path) -> _Result:
         try:
@@ -89,8 +89,8 @@ def _guarded(point: EntryPoint, reader: Reader) -> Reader:
 def _refusal(point: EntryPoint, problem: str) -> InputError:
     return InputError(
         f"the reader {point.name!r} ({point.value}) of the distribution {_distribution(point)} "
-        f"{problem}; upgrade or uninstall that distribution, or name a format that bayeseval "
-        "brings (--format)"
+        f"{problem}; upgrade or uninstall that distribution, or choose one of bayeseval's own "
+        "formats with format= (--format)"
     )
 
 

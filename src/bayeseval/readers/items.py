@@ -1,4 +1,4 @@
-"""Results item by item: one metric per dataset and one table per file, from what readers found."""
+"""Results item by item: one metric per dataset and one table per file."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from bayeseval._text import shorten
+from bayeseval._text import Note, shorten
 from bayeseval.errors import InputError
 from bayeseval.languages.same import one_label_each
 from bayeseval.readers.base import Options, Reading
 from bayeseval.readers.raw import Cells, Dropped, RawTable, object_array
-from bayeseval.readers.scores import Score, choose
+from bayeseval.readers.scores import METRIC_ARGUMENT, Score, choose
 
 __all__ = ["Items", "settle_items"]
 
@@ -57,7 +57,7 @@ def settle_items(
     source: str,
     options: Options,
     place: str,
-    notes: Sequence[str] = (),
+    notes: Sequence[Note] = (),
     dropped: Sequence[Dropped] = (),
 ) -> Reading:
     """Tables of the items under the metrics that are chosen.
@@ -76,25 +76,27 @@ def settle_items(
     place : str
         What an item's place in its file is called: ``line`` or ``row``.
     notes : sequence of str
-        What the reader has to report itself.
+        Notes of the reader itself.
     dropped : sequence of Dropped
         Items that the reader left out itself.
 
     Raises
     ------
     InputError
-        If there is nothing, a metric asked for is not there, or one is better when lower.
+        If there are no scores, a requested metric is missing, or lower is better for one.
     """
-    said, left_out = list(notes), list(dropped)
-    counted = [replace(head, rows=len(read[head.where][head.key].numbers)) for head in heads]
-    chosen = choose(counted, source, options, said, left_out)
-    down = sorted({f"{score.dataset} ({score.key})" for score in chosen if not score.higher})
-    if down:
+    all_notes, left_out = list(notes), list(dropped)
+    with_rows = [replace(head, rows=len(read[head.where][head.key].numbers)) for head in heads]
+    chosen = choose(with_rows, source, options, all_notes, left_out)
+    lower_is_better = sorted(
+        {f"{score.dataset} ({score.key})" for score in chosen if not score.higher}
+    )
+    if lower_is_better:
         raise InputError(
-            f"{source}: lower is better for {shorten(down)}; choose another metric with"
-            " --metric DATASET=METRIC"
+            f"{source}: lower is better for {shorten(lower_is_better)}; choose another metric with"
+            f" {METRIC_ARGUMENT}"
         )
-    labels, matched = one_label_each((score.dataset, score.language) for score in chosen)
+    labels, label_notes = one_label_each((score.dataset, score.language) for score in chosen)
     repeated = {s.dataset for s in chosen if _several_seeds(read[s.where][s.key])}
     tables = [
         _table(
@@ -107,7 +109,7 @@ def settle_items(
         for score in chosen
     ]
     tables[0] = replace(tables[0], dropped=tuple(left_out))
-    return Reading(tuple(tables), (*said, *matched))
+    return Reading(tuple(tables), (*all_notes, *label_notes))
 
 
 def _several_seeds(items: Items) -> bool:
@@ -115,14 +117,14 @@ def _several_seeds(items: Items) -> bool:
 
 
 def _table(score: Score, language: str, items: Items, place: str, *, with_seeds: bool) -> RawTable:
-    same = {
+    constants = {
         "model": score.model,
         "language": language,
         "dataset": score.dataset,
         "metric": score.key,
     }
     columns: dict[str, Cells] = {
-        **{name: object_array([text] * len(items.numbers)) for name, text in same.items()},
+        **{name: object_array([text] * len(items.numbers)) for name, text in constants.items()},
         "score": items.values,
         "item": items.items,
     }

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bayeseval._text import counted
+from bayeseval._text import Note, counted
 from bayeseval.readers.base import Head, Options, Reader, Reading, as_mapping, as_number, read_json
 from bayeseval.readers.lm_eval import (
     ModelName,
@@ -63,11 +63,14 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     averages: list[str] = []
     tasks = [task for path in options.each(paths) for task in _tasks(path, averages)]
     named = names.parse_all((task.name for task in tasks), source)
-    notes = [*name_notes(named), *folder_notes({task.path: task.model for task in tasks})]
+    notes: list[Note] = [
+        *name_notes(named),
+        *folder_notes({task.path: task.model for task in tasks}),
+    ]
     notes += no_number_notes(task.values for task in tasks)
     if averages:
         notes.append(
-            f"{counted(len(averages), 'average')} left out (all, ..._average): the tasks are read"
+            f"{counted(len(averages), 'average')} left out (all, ..._average): their tasks are read"
         )
     scores = [
         score
@@ -112,8 +115,8 @@ def task_and_shots(key: str) -> tuple[str, str]:
         # suite|task|shots|truncation, suite|task|shots, task|shots
         at = 1 if len(parts) > 2 else 0
         return parts[at], parts[at + 1]
-    found = re.fullmatch(r"(.+?):(\d+)(?::[01])?", key)
-    return (found[1], found[2]) if found else (key, "")
+    match = re.fullmatch(r"(.+?):(\d+)(?::[01])?", key)
+    return (match[1], match[2]) if match else (key, "")
 
 
 def _scores(task: _Task, name: NamedTask) -> Iterator[Score]:

@@ -102,8 +102,8 @@ def _rows(path: Path) -> dict[str, list[Any]]:
             metric = next((name for name in _METRICS if name in columns), None)
             if metric is None:
                 raise InputError(
-                    f"{path}: no column 'metric' or 'metrics', which lighteval's details have"
-                    f" (found: {shorten(map(plain, columns), limit=8)})"
+                    f"{path}: lighteval's details have a column 'metric' or 'metrics', this file"
+                    f" has neither (columns: {shorten(map(plain, columns), limit=8)})"
                 )
             doc = next((name for name in _DOCS if name in columns), None)
             wanted = [metric, *((f"{doc}.id", f"{doc}.task_name") if doc else ())]
@@ -124,19 +124,19 @@ def _rows(path: Path) -> dict[str, list[Any]]:
 
 def _key_and_time(path: Path, rows: dict[str, list[Any]]) -> tuple[str, str]:
     """Task with subset and shots as lighteval writes it, and the time of the run."""
-    found = _NAME.fullmatch(path.name)
-    time = found["time"] if found else ""
+    match = _NAME.fullmatch(path.name)
+    time = match["time"] if match else ""
     stated = {str(task) for task in rows["task"] if task is not None and str(task).strip()}
     if len(stated) > 1:
         raise InputError(f"{path}: items of several tasks: {shorten(sorted(map(plain, stated)))}")
     if stated:
         return stated.pop(), time
-    if found is None:
+    if match is None:
         raise InputError(
             f"{path}: the task is neither in doc.task_name nor in the file's name; expected"
             " details_TASK_TIME.parquet, as lighteval writes it"
         )
-    return found["task"], time
+    return match["task"], time
 
 
 def _model(path: Path) -> ModelName:
@@ -158,15 +158,15 @@ def _items(path: Path, rows: dict[str, list[Any]]) -> dict[str, Items]:
     # Without names, the order of the rows says which item is which.
     named = all(item is not None and str(item).strip() for item in ids)
     labels = [str(item) for item in ids] if named else [str(i) for i in range(len(ids))]
-    found: dict[str, list[tuple[int, str, float | None]]] = {}
+    by_metric: dict[str, list[tuple[int, str, float | None]]] = {}
     for number, (label, cell) in enumerate(zip(labels, rows["metric"], strict=True), start=1):
         for metric, value in _scores(cell, f"{path}, row {number}"):
-            found.setdefault(metric, []).append((number, label, value))
+            by_metric.setdefault(metric, []).append((number, label, value))
     # What no item of the file has is not one of its metrics.
-    found = {m: kept for m, kept in found.items() if any(v is not None for _, _, v in kept)}
-    if not found:
+    by_metric = {m: kept for m, kept in by_metric.items() if any(v is not None for _, _, v in kept)}
+    if not by_metric:
         raise InputError(f"{path}: no item has a score of its own")
-    return {metric: Items.of(kept) for metric, kept in found.items()}
+    return {metric: Items.of(kept) for metric, kept in by_metric.items()}
 
 
 def _scores(cell: Any, where: str) -> Iterator[tuple[str, float | None]]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bayeseval._text import counted, shorten, show
+from bayeseval._text import Caution, Note, counted, shorten, show
 from bayeseval.errors import InputError
 from bayeseval.readers.base import Head, Options, Reader, Reading, as_mapping, as_number, read_json
 from bayeseval.readers.scores import Score, settle
@@ -29,19 +29,19 @@ __all__ = [
     "common_folder",
     "differences",
     "folder_notes",
+    "format_settings",
     "model_name",
+    "models_of_runs",
     "name_notes",
     "no_number_notes",
-    "runs_beside",
-    "stated",
 ]
 
 _STDERR: Final = re.compile(r'"\w+_stderr(?:,[^"]*)?"\s*:|"alias"\s*:')
 _TIME: Final = re.compile(r"(\d{4}-\d{2}-\d{2}T\d{2}[-:]\d{2}[-:]\d{2}(?:\.\d+)?)")
 # Keys of a task's results that are no metric.
 _NOT_METRICS: Final = frozenset(["alias", "name", "sample_len", "sample_count", "samples"])
-# How a model was run, not which model it is.
-_MACHINERY: Final = frozenset(
+# How a model was run, not what distinguishes it from others.
+_EXECUTION_KEYS: Final = frozenset(
     [
         *("batch_size", "data_parallel_size", "device", "device_map", "device_map_option"),
         *("gpu_memory_utilization", "max_batch_size", "max_cpu_memory", "max_memory_per_gpu"),
@@ -51,7 +51,7 @@ _MACHINERY: Final = frozenset(
     ]
 )
 # Folders that are named after what is in them, not after a model.
-_NO_MODEL: Final = frozenset(
+_GENERIC_FOLDERS: Final = frozenset(
     [
         *("", ".", "data", "details", "downloads", "eval", "evals", "evaluation", "evaluations"),
         *("lm-eval", "lm_eval", "lm-eval-results", "log", "logs", "out", "output", "outputs"),
@@ -62,13 +62,13 @@ _NO_MODEL: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ModelName:
-    """What a run's model is called.
+    """The name of a run's model.
 
     Parameters
     ----------
     label : str
     folder : Path or None
-        The folder whose name it is; None where the run says its model.
+        The folder that the name is taken from; None where the run names its model.
     """
 
     label: str
@@ -105,8 +105,8 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     runs = [_run(path) for path in options.each(paths)]
     source = common_folder(paths)
     named = names.parse_all((task for run in runs for task in run.tasks), source)
-    labels = _told_apart(runs)
-    notes = [*name_notes(named), *folder_notes({run.path: run.model for run in runs})]
+    labels = _distinct_labels(runs)
+    notes: list[Note] = [*name_notes(named), *folder_notes({run.path: run.model for run in runs})]
     notes += no_number_notes(values for run in runs for values in run.tasks.values())
     averages = sum(run.n_averages for run in runs)
     if averages:
@@ -142,26 +142,26 @@ def name_notes(named: Mapping[str, NamedTask | None]) -> list[str]:
         by_dataset.setdefault(name.dataset, f"{task}: {name.language}")
     notes = [
         f"language taken from {counted(len(read), 'task name')}"
-        f" ({shorten(by_dataset.values(), limit=4)}; correct it with --task-names)"
+        f" ({shorten(by_dataset.values(), limit=4)}); correct it with task_names= (--task-names)"
     ]
     skipped = sorted(task for task, name in named.items() if name is None)
     if skipped:
-        notes.append(f"left out as the table of task names says: {shorten(skipped)}")
+        notes.append(f"left out by the table of task names: {shorten(skipped)}")
     return notes if read else notes[1:]
 
 
 def no_number_notes(tasks: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What is left out of the values of tasks, because lists and objects are no scores."""
-    found = Counter(
+    """A note on lists and objects among the values of tasks, which are no scores."""
+    counts = Counter(
         key.partition(",")[0]
         for values in tasks
         for key, value in values.items()
         if isinstance(value, dict | list)
     )
-    if not found:
+    if not counts:
         return []
-    number = counted(sum(found.values()), "list or table", "lists and tables")
-    return [f"{number} beside the scores left out: {shorten(sorted(found))}"]
+    number = counted(sum(counts.values()), "list or table", "lists and tables")
+    return [f"{number} beside the scores left out: {shorten(sorted(counts))}"]
 
 
 def _run(path: Path) -> _Run:
@@ -182,7 +182,7 @@ def _run(path: Path) -> _Run:
     return _Run(
         path=path,
         model=model_name(document.get("model_name"), config.get("model"), settings, path),
-        settings={k: v for k, v in settings.items() if k not in _MACHINERY},
+        settings={k: v for k, v in settings.items() if k not in _EXECUTION_KEYS},
         # Both sort by time; the name's stamp is later than the run's date by its duration.
         time=stamp[1] if stamp else f"{date:.3f}" if isinstance(date, float) else "",
         tasks=tasks,
@@ -208,13 +208,13 @@ def _averages(document: Mapping[str, Any], results: Mapping[str, Any], path: Pat
     return {name for name in results if name in parents | set(_optional(document, "groups", path))}
 
 
-def _arguments(given: Any) -> dict[str, str]:
+def _arguments(model_args: Any) -> dict[str, str]:
     """``model_args`` as a mapping: text up to 0.4.8, an object in later versions."""
-    if isinstance(given, dict):
-        return {str(key): str(value) for key, value in given.items() if value is not None}
-    if not isinstance(given, str):
+    if isinstance(model_args, dict):
+        return {str(key): str(value) for key, value in model_args.items() if value is not None}
+    if not isinstance(model_args, str):
         return {}
-    pairs = (part.partition("=") for part in given.split(",") if "=" in part)
+    pairs = (part.partition("=") for part in model_args.split(",") if "=" in part)
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
@@ -230,16 +230,18 @@ def model_name(name: Any, kind: Any, settings: Mapping[str, str], path: Path) ->
     return ModelName(folder.name.replace("__", "/"), folder)
 
 
-def folder_notes(models: Mapping[Path, ModelName]) -> list[str]:
-    """Which models of files are named after folders, and how to name them otherwise."""
+def folder_notes(models: Mapping[Path, ModelName]) -> list[Note]:
+    """Notes on models that are named after folders, and how to name them otherwise."""
     files = Counter(model for model in models.values() if model.folder is not None)
     doubtful = {
-        m: n for m, n in files.items() if m.label.rpartition("/")[2].casefold() in _NO_MODEL
+        m: n for m, n in files.items() if m.label.rpartition("/")[2].casefold() in _GENERIC_FOLDERS
     }
-    notes = [
-        f"warning: no name of a model in {counted(number, 'file')}, and the folder"
-        f" {model.folder} is not named after one: the model is called {model.label!r}; put the"
-        " files of each model into a folder with its name (org__model)"
+    notes: list[Note] = [
+        Caution(
+            f"{counted(number, 'file')} without the name of a model, and the folder {model.folder}"
+            f" is not named after one: the model is called {model.label!r}; put the files of each"
+            " model into a folder with its name (org__model)"
+        )
         for model, number in sorted(doubtful.items(), key=lambda pair: pair[0].label)
     ]
     named = sorted({model.label for model in files if model not in doubtful})
@@ -247,12 +249,12 @@ def folder_notes(models: Mapping[Path, ModelName]) -> list[str]:
         number = sum(files.values()) - sum(doubtful.values())
         notes.append(
             f"model taken from the folder's name in {counted(number, 'file')}"
-            f" ({shorten(named, limit=4)}; correct it by renaming the folder)"
+            f" ({shorten(named, limit=4)}); correct it by renaming the folder"
         )
     return notes
 
 
-def runs_beside(runs: Iterable[tuple[Path, str]]) -> dict[tuple[Path, str], str]:
+def models_of_runs(runs: Iterable[tuple[Path, str]]) -> dict[tuple[Path, str], str]:
     """Models of runs whose results lie in a folder, by this folder and the time of the run.
 
     The harness gives the files of a run the same time; with ``--output_path x.json`` there
@@ -267,11 +269,11 @@ def runs_beside(runs: Iterable[tuple[Path, str]]) -> dict[tuple[Path, str], str]
                 results[folder, stamp[1]].append(path)
     # Two results of one time may be of two models that were run at once.
     read = {key: _run(paths[0]) for key, paths in results.items() if len(paths) == 1}
-    found = {key: run for key, run in read.items() if run.model.folder is None}
-    return dict(zip(found, _told_apart(list(found.values())), strict=True))
+    named = {key: run for key, run in read.items() if run.model.folder is None}
+    return dict(zip(named, _distinct_labels(list(named.values())), strict=True))
 
 
-def _told_apart(runs: Sequence[_Run]) -> list[str]:
+def _distinct_labels(runs: Sequence[_Run]) -> list[str]:
     """Labels of the runs' models, with the arguments in which runs of one name differ."""
     by_name: dict[str, list[_Run]] = defaultdict(list)
     for run in runs:
@@ -280,8 +282,8 @@ def _told_apart(runs: Sequence[_Run]) -> list[str]:
         name: differences(run.settings for run in group) for name, group in by_name.items()
     }
     return [
-        f"{run.model.label} ({said})"
-        if (said := stated(run.settings, differing[run.model.label]))
+        f"{run.model.label} ({listed})"
+        if (listed := format_settings(run.settings, differing[run.model.label]))
         else run.model.label
         for run in runs
     ]
@@ -294,8 +296,8 @@ def differences(settings: Iterable[Mapping[str, str]]) -> list[str]:
     return [key for key in keys if len({run.get(key) for run in runs}) > 1]
 
 
-def stated(settings: Mapping[str, str], keys: Iterable[str]) -> str:
-    """``revision=step0, dtype=float16``: what a run says of the settings `keys`."""
+def format_settings(settings: Mapping[str, str], keys: Iterable[str]) -> str:
+    """``revision=step0, dtype=float16``: those of the settings that `keys` names."""
     return ", ".join(f"{key}={settings[key]}" for key in keys if key in settings)
 
 

@@ -33,8 +33,8 @@ from bayeseval.readers.lm_eval import (
     common_folder,
     folder_notes,
     model_name,
+    models_of_runs,
     name_notes,
-    runs_beside,
 )
 from bayeseval.readers.raw import object_array
 from bayeseval.readers.scores import Score
@@ -49,7 +49,7 @@ _NAME: Final = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d{2}-\d{2}T[\d.
 
 
 # Above this, a file is read line by line rather than held as a whole.
-_QUICK: Final = 1 << 29
+_MAX_IN_MEMORY: Final = 1 << 29
 
 
 def _sniff(path: Path, head: Head) -> bool:
@@ -61,7 +61,7 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     source = common_folder(paths)
     stems = {path: _task_and_time(path) for path in paths}
     named = names.parse_all((task for task, _ in stems.values()), source)
-    beside = runs_beside((path.parent, time) for path, (_, time) in stems.items())
+    models_in_results = models_of_runs((path.parent, time) for path, (_, time) in stems.items())
     models: dict[Path, ModelName] = {}
     read: dict[str, dict[str, Items]] = {}
     heads: list[Score] = []
@@ -70,8 +70,8 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
         name = named[task]
         if name is None:
             continue
-        stated = beside.get((path.parent, time))
-        models[path] = model_name(stated, None, {}, path)
+        name_in_results = models_in_results.get((path.parent, time))
+        models[path] = model_name(name_in_results, None, {}, path)
         read[str(path)] = _items_of(path)
         heads += [
             Score(
@@ -93,22 +93,22 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
 def _task_and_time(path: Path) -> tuple[str, str]:
     """Task and time of ``samples_xnli_sw_2026-03-01T10-00-00.000000.jsonl``."""
     name = path.name.removesuffix(".gz")
-    found = _NAME.fullmatch(name)
-    if found is not None:
-        return found["task"], found["time"]
+    match = _NAME.fullmatch(name)
+    if match is not None:
+        return match["task"], match["time"]
     if name.endswith(".jsonl") and name.startswith("samples_"):
         return name.removeprefix("samples_").removesuffix(".jsonl"), ""
     raise InputError(
-        f"{path}: samples say their task in the file's name only; expected"
-        " samples_TASK_TIME.jsonl, as the harness writes it"
+        f"{path}: only the name of a file of samples gives the task; expected"
+        " samples_TASK_TIME.jsonl, as the harness names it"
     )
 
 
 def _items_of(path: Path) -> dict[str, Items]:
-    return _quick(path) or _careful(path)
+    return _read_with_arrow(path) or _read_by_line(path)
 
 
-def _quick(path: Path) -> dict[str, Items] | None:
+def _read_with_arrow(path: Path) -> dict[str, Items] | None:
     """Only the columns that are needed, by pyarrow; None for what has to be explained.
 
     That is also the case when lines have other metrics than the first, or one of these
@@ -117,7 +117,7 @@ def _quick(path: Path) -> dict[str, Items] | None:
     import pyarrow as pa
     import pyarrow.json as pj
 
-    data = unpacked(path, limit=_QUICK)
+    data = unpacked(path, limit=_MAX_IN_MEMORY)
     if data is None:
         return None
     first, _, _ = data.partition(b"\n")
@@ -140,27 +140,27 @@ def _quick(path: Path) -> dict[str, Items] | None:
         return None
     if table.num_columns != len(fields) or table["doc_id"].null_count or not table.num_rows:
         return None
-    if not _all_are(table["metrics"], names):
+    if not _all_equal(table["metrics"], names):
         return None
     filters = table["filter"].fill_null("none").to_pandas().to_numpy()
     filters = np.where(filters == "", "none", filters)
     items = table["doc_id"].to_numpy()
-    found = {}
+    by_key = {}
     for selector in dict.fromkeys(filters):
         rows = np.flatnonzero(filters == selector)
         for name in dict.fromkeys(names):
             values = table[name].to_numpy()[rows]
             if np.isnan(values).any() or np.isinf(values).any():
                 return None
-            found[_key(name, selector)] = Items(
+            by_key[_key(name, selector)] = Items(
                 rows + 1,
                 object_array(map(str, items[rows].tolist())),
                 object_array(values.tolist()),
             )
-    return found
+    return by_key
 
 
-def _all_are(cells: pa.ChunkedArray, names: Sequence[str]) -> bool:
+def _all_equal(cells: pa.ChunkedArray, names: Sequence[str]) -> bool:
     """Whether all cells of a column hold these names."""
     import pyarrow.compute as pc
 
@@ -171,17 +171,17 @@ def _all_are(cells: pa.ChunkedArray, names: Sequence[str]) -> bool:
         or not pc.all(pc.equal(pc.list_value_length(cells), len(names))).as_py()
     ):
         return False
-    found = pc.list_flatten(cells).to_numpy().reshape(-1, len(names))
-    return bool((found == np.array(names, dtype=object)).all())
+    cell_names = pc.list_flatten(cells).to_numpy().reshape(-1, len(names))
+    return bool((cell_names == np.array(names, dtype=object)).all())
 
 
-def _careful(path: Path) -> dict[str, Items]:
+def _read_by_line(path: Path) -> dict[str, Items]:
     """Line by line, with a message for the first that is not as it should be."""
     rows: dict[str, list[tuple[int, Any, float | None]]] = {}
     for number, record in json_lines(path):
         where = f"{path}, line {number}"
         if "doc_id" not in record or "metrics" not in record:
-            raise InputError(f"{where}: no doc_id and metrics, which samples have")
+            raise InputError(f"{where}: expected a sample with the keys doc_id and metrics")
         item = record["doc_id"]
         if isinstance(item, bool) or not isinstance(item, int | str):
             raise InputError(f"{where}: doc_id: expected a number or text, got {show(item)}")
@@ -200,7 +200,7 @@ def _careful(path: Path) -> dict[str, Items]:
             rows.setdefault(_key(name, selector), []).append(row)
     if not rows:
         raise InputError(f"{path}: no item has a score of its own")
-    return {key: Items.of(found) for key, found in rows.items()}
+    return {key: Items.of(kept) for key, kept in rows.items()}
 
 
 def _key(metric: str, selector: str) -> str:

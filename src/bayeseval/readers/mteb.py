@@ -41,14 +41,16 @@ def _sniff(path: Path, head: Head) -> bool:
 
 
 def _read(paths: Sequence[Path], options: Options) -> Reading:
-    found: list[tuple[str, Score]] = []
+    scored: list[tuple[str, Score]] = []
     mixed: list[Score] = []
     names = _models(paths)
     for path in options.each(paths):
         document = as_mapping(read_json(path), str(path))
-        for subset, score in _scores(document, names[path], path, every=bool(options.metrics)):
+        for subset, score in _scores(
+            document, names[path], path, all_metrics=bool(options.metrics)
+        ):
             if score.language:
-                found.append((subset, score))
+                scored.append((subset, score))
             else:
                 mixed.append(score)
     counts: dict[str, int] = defaultdict(int)
@@ -56,11 +58,11 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
         counts[f"{score.model}, {score.dataset}"] += 1
     dropped = [Dropped(_MIXED, tuple(sorted(counts.items())), mixed[0].where)] if mixed else []
     return settle(
-        _subsets_apart(found),
+        _name_subsets(scored),
         source=common_folder(paths),
         options=options,
         place="subset",
-        notes=["main_score taken; other metrics are there with --metric"]
+        notes=["main_score taken; choose another metric with metric= (--metric)"]
         if not options.metrics
         else [],
         dropped=dropped,
@@ -95,25 +97,25 @@ def _name(folder: Path) -> str:
     return folder.parent.name.replace("__", "/")
 
 
-def _subsets_apart(found: Sequence[tuple[str, Score]]) -> list[Score]:
+def _name_subsets(scored: Sequence[tuple[str, Score]]) -> list[Score]:
     """Of several subsets of one language, all but that of the shortest name are variants.
 
     The choice is the same for all models, whichever subsets each was evaluated on.
     """
     subsets: dict[tuple[str, str, str], set[str]] = defaultdict(set)
-    for subset, score in found:
+    for subset, score in scored:
         subsets[score.dataset, score.variant, score.language].add(subset)
     main = {key: min(names, key=lambda name: (len(name), name)) for key, names in subsets.items()}
     return [
         score
         if subset == main[score.dataset, score.variant, score.language]
         else replace(score, variant=f"{score.variant}, {subset}")
-        for subset, score in found
+        for subset, score in scored
     ]
 
 
 def _scores(
-    document: dict[str, Any], model: str, path: Path, *, every: bool
+    document: dict[str, Any], model: str, path: Path, *, all_metrics: bool
 ) -> Iterator[tuple[str, Score]]:
     """Every score with the name of its subset."""
     task = as_text(document.get("task_name"), f"{path}: task_name")
@@ -129,7 +131,7 @@ def _scores(
             subset = str(values.get("hf_subset"))
             label = _language(languages)
             for metric, value in values.items():
-                if metric != _MAIN and not (every and isinstance(value, int | float)):
+                if metric != _MAIN and not (all_metrics and isinstance(value, int | float)):
                     continue
                 if isinstance(value, bool) and metric != _MAIN:
                     continue

@@ -1,4 +1,4 @@
-"""A table as a reader hands it over: untouched cells, and where each row stands."""
+"""A table as a reader returns it: untouched cells, and the place of each row."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """A list or an object where one value was expected; `why` says what is wrong."""
+    """A list or an object where one value was expected; `problem` says what is wrong."""
 
-    why: str
+    problem: str
 
     def __repr__(self) -> str:
-        return self.why
+        return self.problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +153,11 @@ def with_constants(table: RawTable, constants: Mapping[str, Any]) -> RawTable:
     InputError
         If the table has a column of that name already.
     """
-    both = [name for name in constants if name in table.columns]
-    if both:
+    duplicates = [name for name in constants if name in table.columns]
+    if duplicates:
         raise InputError(
-            f"{table.source}: {both[0]!r} is given as a constant and is a column of the table"
+            f"{table.source}: {duplicates[0]!r} is both a constant and a column of the table;"
+            " leave the constant out"
         )
     added = {name: object_array([value] * len(table)) for name, value in constants.items()}
     return replace(table, columns={**table.columns, **added})

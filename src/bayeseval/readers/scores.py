@@ -1,8 +1,8 @@
-"""From all numbers that a tool wrote to one score per cell: metric, direction, re-runs.
+"""Reduce the numbers that a tool wrote to one score per cell: metric, direction, re-runs.
 
 Evaluation tools write several metrics per task, some of which are better when lower,
-and a folder often holds several runs. What is chosen and what is left out is said in
-the load report.
+and a folder often holds several runs. The load report names what was chosen and what
+was left out.
 """
 
 from __future__ import annotations
@@ -15,21 +15,24 @@ from typing import Final
 
 import numpy as np
 
-from bayeseval._text import counted, shorten
+from bayeseval._text import Note, counted, shorten
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.languages.same import one_label_each
 from bayeseval.readers.base import Options, Reading
 from bayeseval.readers.raw import Column, Dropped, RawTable, object_array
 
-__all__ = ["Score", "choose", "lower_is_better", "settle"]
+__all__ = ["METRIC_ARGUMENT", "Score", "choose", "lower_is_better", "settle"]
+
+METRIC_ARGUMENT: Final = "metric={DATASET: METRIC} (--metric DATASET=METRIC)"
+"""How messages name the choice of a metric for one dataset."""
 
 # In this order where a task has several; what is not listed comes after, as the files have it.
-_MAIN: Final = (
+_METRIC_ORDER: Final = (
     *("acc", "accuracy", "exact_match", "em", "macro_f1", "f1", "mcc", "ndcg_at_10", "main_score"),
     *("chrf++", "chrf", "comet", "bleu", "rougeL", "acc_norm"),
 )
 _FILTERS: Final = ("none", "", "strict-match", "flexible-extract")
-_LOWER: Final = frozenset(
+_LOWER_IS_BETTER: Final = frozenset(
     [
         *("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "bpb", "ppl"),
         *("ter", "wer", "cer", "brier_score", "ece", "loss", "mse", "mae", "rmse", "error"),
@@ -39,7 +42,7 @@ _LOWER: Final = frozenset(
 # Metrics of items that are right or wrong, for cells where no standard error can show it.
 _RIGHT_OR_WRONG: Final = frozenset(["acc", "acc_norm", "accuracy", "exact_match", "em"])
 # Standard errors are written with 16 digits, scores that were rounded with fewer.
-_EXACT: Final = 1e-9
+_TOLERANCE: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class Score:
     where : str
         File and place, for messages.
     selector : str
-        What else tells the tool's keys apart: the filter of lm-evaluation-harness.
+        What else is in the tool's key beside the metric: the filter of lm-evaluation-harness.
     se, n, k : float or None
         Standard error, number of items, number of right ones.
     higher : bool or None
@@ -64,13 +67,13 @@ class Score:
     variant : str
         A setting such as ``5-shot`` that makes another task of the dataset.
     run : str
-        Sorts runs of one cell by their time.
+        Sorts the runs of one cell from old to new.
     boot : str or None
         Name of the bootstrap test set.
     rank : int
         Place among the task's metrics where the tool has an order of its own.
     rows : int
-        Rows of the table that it stands for, to count what is left out.
+        Rows of the table that it represents, to count what is left out.
     """
 
     model: str
@@ -101,7 +104,7 @@ class Score:
 
 def lower_is_better(metric: str) -> bool:
     """Whether a metric of this name is an error or a loss."""
-    return metric.casefold() in _LOWER
+    return metric.casefold() in _LOWER_IS_BETTER
 
 
 def settle(
@@ -110,7 +113,7 @@ def settle(
     source: str,
     options: Options,
     place: str = "score",
-    notes: Sequence[str] = (),
+    notes: Sequence[Note] = (),
     dropped: Sequence[Dropped] = (),
 ) -> Reading:
     """One table from all that was read.
@@ -125,49 +128,49 @@ def settle(
     place : str
         What one score is called in messages.
     notes, dropped
-        What the reader has to report itself.
+        Notes and omissions of the reader itself.
 
     Raises
     ------
     InputError
-        If there is nothing, a metric asked for is not there, or one that is better when
-        lower has no bounds.
+        If there are no scores, a requested metric is missing, or a metric for which lower
+        is better has no bounds.
     """
-    said = list(notes)
+    all_notes = list(notes)
     left_out = list(dropped)
-    found = choose(scores, source, options, said, left_out)
-    found = _upwards(found, source, said)
-    found = _counted_items(found, said)
-    labels, matched = one_label_each((score.dataset, score.language) for score in found)
-    said += matched
-    return Reading((_table(found, labels, source, place, left_out),), tuple(said))
+    chosen = choose(scores, source, options, all_notes, left_out)
+    chosen = _mirror_lower_is_better(chosen, source, all_notes)
+    chosen = _with_item_counts(chosen, all_notes)
+    labels, label_notes = one_label_each((score.dataset, score.language) for score in chosen)
+    all_notes += label_notes
+    return Reading((_table(chosen, labels, source, place, left_out),), tuple(all_notes))
 
 
 def choose(
     scores: Iterable[Score],
     source: str,
     options: Options,
-    said: list[str],
+    notes: list[Note],
     left_out: list[Dropped],
 ) -> list[Score]:
     """Scores of one metric per dataset and of the newest run per cell.
 
-    What was chosen goes to `said`, what was left out to `left_out`.
+    What was chosen goes to `notes`, what was left out to `left_out`.
 
     Raises
     ------
     InputError
-        If there are no scores, or a metric asked for is not there.
+        If there are no scores, or a requested metric is missing.
     """
-    found = [_directed(score) for score in scores]
-    if not found:
-        raise InputError(f"{source}: no scores are in it")
-    found = _named_variants(found)
-    found = _chosen_metric(found, source, options, said, left_out)
-    return _newest(found, left_out)
+    chosen = [_with_direction(score) for score in scores]
+    if not chosen:
+        raise InputError(f"{source}: no scores to read")
+    chosen = _named_variants(chosen)
+    chosen = _chosen_metric(chosen, source, options, notes, left_out)
+    return _newest(chosen, left_out)
 
 
-def _directed(score: Score) -> Score:
+def _with_direction(score: Score) -> Score:
     if score.higher is None:
         return replace(score, higher=not lower_is_better(score.metric))
     return score
@@ -178,7 +181,7 @@ def _named_variants(scores: list[Score]) -> list[Score]:
     variants: dict[str, set[str]] = defaultdict(set)
     for score in scores:
         variants[score.dataset].add(score.variant)
-    several = {dataset for dataset, found in variants.items() if len(found) > 1}
+    several = {dataset for dataset, names in variants.items() if len(names) > 1}
     if not several:
         return scores
     return [
@@ -193,7 +196,7 @@ def _chosen_metric(
     scores: list[Score],
     source: str,
     options: Options,
-    said: list[str],
+    notes: list[Note],
     left_out: list[Dropped],
 ) -> list[Score]:
     by_dataset: dict[str, list[Score]] = defaultdict(list)
@@ -203,42 +206,46 @@ def _chosen_metric(
     if unused:
         name = min(unused)
         raise InputError(
-            f"{source}: --metric names the dataset {name!r}, which is not there"
+            f"{source}: metric= (--metric) names the dataset {name!r}, which the results lack"
             f"{did_you_mean(name, by_dataset)} (datasets: {shorten(sorted(by_dataset), limit=12)})"
         )
     kept: list[Score] = []
     choices: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for dataset, group in by_dataset.items():
         keys = list(dict.fromkeys(score.key for score in group))
-        asked = options.metrics.get(dataset) or options.metrics.get("*")
-        chosen = _asked(asked, keys, dataset, source) if asked else _main(group)
+        requested = options.metrics.get(dataset) or options.metrics.get("*")
+        chosen = (
+            _requested_metric(requested, keys, dataset, source)
+            if requested
+            else _main_metric(group)
+        )
         kept += [score for score in group if score.key == chosen]
         if len(keys) > 1:
             choices[chosen, tuple(sorted(set(keys) - {chosen}))].append(dataset)
-        left_out += _without(group, chosen)
+        left_out += _cells_without(group, chosen)
     for (chosen, others), datasets in choices.items():
-        said.append(
+        notes.append(
             f"metric {chosen} taken for {shorten(datasets, limit=6)}"
-            f" (also there: {shorten(others, limit=6)}; choose with --metric)"
+            f" (also there: {shorten(others, limit=6)}); choose another with metric= (--metric)"
         )
     return kept
 
 
-def _asked(asked: str, keys: Sequence[str], dataset: str, source: str) -> str:
-    wanted = asked.removesuffix(",none")
-    alike = [key for key in keys if key == wanted] or [
+def _requested_metric(requested: str, keys: Sequence[str], dataset: str, source: str) -> str:
+    wanted = requested.removesuffix(",none")
+    matching = [key for key in keys if key == wanted] or [
         key for key in keys if key.partition(",")[0] == wanted
     ]
-    if not alike:
+    if not matching:
         raise InputError(
-            f"{source}: dataset {dataset!r} has no metric {asked!r}{did_you_mean(asked, keys)}"
-            f" (it has {shorten(sorted(keys), limit=12)}); choose per dataset with"
-            f" --metric {dataset}=METRIC"
+            f"{source}: dataset {dataset!r} has no metric {requested!r}"
+            f"{did_you_mean(requested, keys)} (metrics: {shorten(sorted(keys), limit=12)});"
+            f" choose one for it with metric={{{dataset!r}: METRIC}} (--metric {dataset}=METRIC)"
         )
-    return min(alike, key=lambda key: _place(_FILTERS, key.partition(",")[2]))
+    return min(matching, key=lambda key: _rank_in(_FILTERS, key.partition(",")[2]))
 
 
-def _main(scores: Sequence[Score]) -> str:
+def _main_metric(scores: Sequence[Score]) -> str:
     """The metric that most cells have, higher-is-better first, then in our order."""
     cells: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for score in scores:
@@ -251,18 +258,18 @@ def _main(scores: Sequence[Score]) -> str:
             not score.higher,
             -len(cells[key]),
             score.rank,
-            _place(_MAIN, score.metric),
-            _place(_FILTERS, score.selector),
+            _rank_in(_METRIC_ORDER, score.metric),
+            _rank_in(_FILTERS, score.selector),
         )
 
     return min(cells, key=order)
 
 
-def _place(order: Sequence[str], name: str) -> int:
+def _rank_in(order: Sequence[str], name: str) -> int:
     return order.index(name) if name in order else len(order)
 
 
-def _without(scores: Sequence[Score], chosen: str) -> list[Dropped]:
+def _cells_without(scores: Sequence[Score], chosen: str) -> list[Dropped]:
     """Cells that have other metrics only."""
     cell = {(s.model, s.language): s for s in reversed(scores)}
     for score in scores:
@@ -280,25 +287,25 @@ def _dropped(reason: str, scores: Sequence[Score]) -> Dropped:
     return Dropped(reason, tuple(sorted(counts.items())), scores[0].where)
 
 
-def _upwards(scores: list[Score], source: str, said: list[str]) -> list[Score]:
+def _mirror_lower_is_better(scores: list[Score], source: str, notes: list[Note]) -> list[Score]:
     """Scores that are better when lower, mirrored in their bounds."""
-    down = [score for score in scores if not score.higher]
-    if not down:
+    lower_is_better = [score for score in scores if not score.higher]
+    if not lower_is_better:
         return scores
     unbounded = {
         f"{score.dataset} ({score.key})"
-        for score in down
+        for score in lower_is_better
         if score.lower_bound is None or score.upper_bound is None
     }
     if unbounded:
         raise InputError(
-            f"{source}: lower is better for {shorten(sorted(unbounded))} and no bounds are known"
-            " in which to turn it round; choose another metric with --metric DATASET=METRIC, or"
-            " leave the task out"
+            f"{source}: lower is better for {shorten(sorted(unbounded))}, and the scores cannot be"
+            f" turned round without bounds; choose another metric with {METRIC_ARGUMENT}, or leave"
+            " the task out"
         )
-    said.append(
+    notes.append(
         "turned round, because lower is better (score = lower bound + upper bound - value): "
-        + shorten(sorted({f"{score.dataset}:{score.key}" for score in down}))
+        + shorten(sorted({f"{score.dataset}:{score.key}" for score in lower_is_better}))
     )
     return [score if score.higher else _mirrored(score) for score in scores]
 
@@ -327,39 +334,39 @@ def _newest(scores: list[Score], left_out: list[Dropped]) -> list[Score]:
     return kept
 
 
-def _counted_items(scores: list[Score], said: list[str]) -> list[Score]:
+def _with_item_counts(scores: list[Score], notes: list[Note]) -> list[Score]:
     """Number of items and of right ones, where the numbers leave no other possibility."""
-    found = [_with_items(score) for score in scores]
+    with_items = [_with_items(score) for score in scores]
     # One cell whose items were not all right or wrong speaks for its whole dataset.
-    shown: set[tuple[str, str]] = set()
+    confirmed: set[tuple[str, str]] = set()
     refuted: set[tuple[str, str]] = set()
-    for score in found:
+    for score in with_items:
         share = _share(score)
         if share is not None and 0.0 < share < 1.0:
-            (refuted if score.k is None else shown).add((score.dataset, score.key))
+            (refuted if score.k is None else confirmed).add((score.dataset, score.key))
     binary = {
         (s.dataset, s.key)
-        for s in found
-        if s.metric in _RIGHT_OR_WRONG or (s.dataset, s.key) in shown
+        for s in with_items
+        if s.metric in _RIGHT_OR_WRONG or (s.dataset, s.key) in confirmed
     } - refuted
-    result = [s if (s.dataset, s.key) in binary else replace(s, k=None) for s in found]
-    certain = sum(map(_certain, result))
+    result = [s if (s.dataset, s.key) in binary else replace(s, k=None) for s in with_items]
+    certain = sum(map(_has_no_spread, result))
     if certain:
-        said.append(
+        notes.append(
             f"a standard error of 0 was not used in {counted(certain, 'cell')} where all items"
-            " are right or all are wrong: it says nothing of how certain the score is"
+            " are right or all are wrong: it does not measure the uncertainty of the score"
         )
-        result = [replace(s, se=None) if _certain(s) else s for s in result]
+        result = [replace(s, se=None) if _has_no_spread(s) else s for s in result]
     with_k = sum(s.k is not None for s in result)
     if with_k and any(a.k is None and b.k is not None for a, b in zip(scores, result, strict=True)):
-        said.append(
-            f"numbers of items and of right ones recovered for {counted(with_k, 'cell')}: exact,"
-            " because scores, standard errors and the metric leave no other possibility"
+        notes.append(
+            f"numbers of items and of right answers recovered for {counted(with_k, 'cell')}: exact,"
+            " because the scores, standard errors and metrics allow no others"
         )
     return result
 
 
-def _width(score: Score) -> float:
+def _scale_width(score: Score) -> float:
     """What a score of 1 is in the score's own units: 100 where the tool says 0 to 100."""
     upper = score.upper_bound if score.lower_bound == 0.0 else None
     return 1.0 if upper is None or upper <= 0.0 else upper
@@ -367,11 +374,11 @@ def _width(score: Score) -> float:
 
 def _share(score: Score) -> float | None:
     """The share of right items that a score would be; None if it can be none."""
-    share = None if score.value is None else score.value / _width(score)
+    share = None if score.value is None else score.value / _scale_width(score)
     return share if share is not None and 0.0 <= share <= 1.0 else None
 
 
-def _certain(score: Score) -> bool:
+def _has_no_spread(score: Score) -> bool:
     """Whether the error is zero only because all items are right, or all are wrong."""
     return score.se == 0 and (_share(score) in (0.0, 1.0) or score.value == 100.0)
 
@@ -384,7 +391,7 @@ def _with_items(score: Score) -> Score:
     mean have a smaller one. So an equal one shows that all items were right or wrong.
     """
     p, n = _share(score), score.n
-    se = None if score.se is None else score.se / _width(score)
+    se = None if score.se is None else score.se / _scale_width(score)
     if score.k is not None or p is None:
         return score
     if p in (0.0, 1.0):
@@ -392,7 +399,7 @@ def _with_items(score: Score) -> Score:
     right = round(p * n) if n is not None else 0
     if se is None and n is not None and score.metric in _RIGHT_OR_WRONG:
         # Nothing to check it with but the name; at least it has to be a whole number.
-        return replace(score, k=float(right)) if abs(right - p * n) <= _EXACT * n else score
+        return replace(score, k=float(right)) if abs(right - p * n) <= _TOLERANCE * n else score
     if se is None or not se > 0.0:
         return score
     # Divided twice: the square of an absurd error is out of a number's range.
@@ -404,7 +411,7 @@ def _with_items(score: Score) -> Score:
     fits = (
         math.isclose(implied, items, rel_tol=1e-6)
         and items >= 2
-        and abs(right - p * items) <= _EXACT * items
+        and abs(right - p * items) <= _TOLERANCE * items
     )
     return replace(score, n=items, k=float(right)) if fits else score
 

@@ -32,7 +32,7 @@ _ARCHIVES = {".xlsx": "an Excel workbook", ".eval": "a log of Inspect"}
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 _DELIMITERS = ("\t", ",", ";", "|")
 _EXPECTED = "expected CSV, TSV, JSON, JSONL or Parquet"
-# Characters from which the quick way is worth its checks.
+# Characters from which reading with pyarrow is worth its checks.
 _LARGE: Final = 1_000_000
 
 
@@ -68,7 +68,7 @@ def read_table(path: Path) -> RawTable:
     if data.startswith(b"PK\x03\x04") and suffix in _ARCHIVES:
         # What is whole has been recognised before.
         raise InputError(
-            f"{source}: not {_ARCHIVES[suffix]}, or a damaged one; was it copied whole?"
+            f"{source}: not {_ARCHIVES[suffix]}, or a damaged one; check that the copy is complete"
         )
     text = decode(data, source, expected=_EXPECTED)
     stripped = text.lstrip()
@@ -90,9 +90,9 @@ def _read_delimited(text: str, source: str, suffix: str) -> RawTable:
     first = next(line for line in lines if line.strip())
     delimiter = _delimiter(first, suffix)
     if len(text) > _LARGE:
-        quick = _read_plain(text, first, source, delimiter)
-        if quick is not None:
-            return quick
+        unquoted = _read_unquoted(text, first, source, delimiter)
+        if unquoted is not None:
+            return unquoted
     lines.seek(0)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     rows: list[list[str]] = []
@@ -115,19 +115,19 @@ def _read_delimited(text: str, source: str, suffix: str) -> RawTable:
     if not body:
         raise InputError(f"{source}: the file has a header line and no data")
     lengths = np.fromiter(map(len, body), dtype=np.int64, count=len(body))
-    wrong = np.flatnonzero(lengths != len(header))
-    if wrong.size:
-        position = int(wrong[0])
+    uneven = np.flatnonzero(lengths != len(header))
+    if uneven.size:
+        position = int(uneven[0])
         raise InputError(
             f"{source}, line {starts[position + 1]}: {counted(len(body[position]), 'field')} where"
-            f" the header has {len(header)}; {counted(int(wrong.size), 'such line')}"
+            f" the header has {len(header)}; {counted(int(uneven.size), 'such line')}"
             " (a value that holds the separator must be quoted)"
         )
     columns = zip(*body, strict=True)
     return make_table(source, "line", starts[1:], zip(header, columns, strict=True))
 
 
-def _read_plain(text: str, first: str, source: str, delimiter: str) -> RawTable | None:
+def _read_unquoted(text: str, first: str, source: str, delimiter: str) -> RawTable | None:
     """A large table without quotes or blank lines; None for any other, to be explained."""
     import pyarrow as pa
     import pyarrow.csv as pc
@@ -162,9 +162,9 @@ def _read_plain(text: str, first: str, source: str, delimiter: str) -> RawTable 
 
 def _delimiter(header: str, suffix: str) -> str:
     """The separator that the file's name promises if the header has it, else the commonest."""
-    promised = {".tsv": "\t", ".csv": ","}.get(suffix)
-    if promised is not None and promised in header:
-        return promised
+    expected = {".tsv": "\t", ".csv": ","}.get(suffix)
+    if expected is not None and expected in header:
+        return expected
     # max() keeps the first of equals, so the order of _DELIMITERS settles a tie.
     return max(_DELIMITERS, key=header.count)
 
@@ -174,8 +174,8 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> Any:
     record = dict(pairs)
     if len(record) == len(pairs):
         return record
-    twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-    return Nested(f"key {twice!r} is given twice")
+    duplicate = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+    return Nested(f"key {duplicate!r} is given twice")
 
 
 def _parse_json(text: str) -> Any:
@@ -243,7 +243,7 @@ def _from_records(records: list[Any], numbers: Iterable[int], source: str, place
     places = list(numbers)
     for record, number in zip(records, places, strict=True):
         if isinstance(record, Nested):
-            raise InputError(f"{source}, {place} {number}: {record.why}")
+            raise InputError(f"{source}, {place} {number}: {record.problem}")
         if not isinstance(record, dict):
             raise InputError(
                 f"{source}, {place} {number}: expected an object with keys and values,"
@@ -281,5 +281,5 @@ def parquet_problem(problem: Exception) -> str:
     reason = " ".join(str(problem).split()).partition(". ")[0]
     reason = re.sub(r"^Could not open Parquet input source '[^']*': ", "", reason)
     if "magic bytes not found in footer" in reason:
-        return "its end is missing; was it copied whole?"
+        return "its end is missing; check that the copy is complete"
     return plain(reason)[:200]

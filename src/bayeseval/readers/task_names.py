@@ -97,8 +97,8 @@ RULES: Final = (
 )
 """Names of tasks with slots such as ``{_two}``: what separates the language, and its code."""
 
-# Codes that mean another language than the benchmark does: ch is Chamorro.
-_MEANT: Final[Mapping[tuple[str, str], str]] = {
+# Codes that benchmarks use for another language than ISO 639 does: ch is Chamorro.
+_CORRECTED_CODES: Final[Mapping[tuple[str, str], str]] = {
     ("pisa", "ch"): "zh",
     ("pisa_llm_judged", "ch"): "zh",
 }
@@ -111,7 +111,7 @@ _SLOT: Final = re.compile(r"\{([_:-]?)(\w+?)\}")
 
 @dataclass(frozen=True, slots=True)
 class NamedTask:
-    """What the name of a task says."""
+    """Dataset and language that the name of a task gives."""
 
     dataset: str
     language: str
@@ -139,39 +139,39 @@ class TaskNames:
             If neither a line nor a rule knows the name.
         """
         for pattern, dataset, language in self.lines:
-            found = pattern.fullmatch(task)
-            if found is None:
+            match = pattern.fullmatch(task)
+            if match is None:
                 continue
             if "language" in pattern.groupindex:
-                start, end = found.span("language")
+                start, end = match.span("language")
                 without = (task[:start].rstrip("_-") + task[end:]) or task
-                return NamedTask(dataset or without, language or found["language"])
+                return NamedTask(dataset or without, language or match["language"])
             return NamedTask(dataset or task, language) if language else None
         return parse_task(task)
 
     def parse_all(self, tasks: Iterable[str], source: str) -> dict[str, NamedTask | None]:
-        """What all names say.
+        """Dataset and language of all names; None for tasks to leave out.
 
         Raises
         ------
         InputError
-            With the names that are not known.
+            If names are not known; the message lists them.
         """
-        found: dict[str, NamedTask | None] = {}
+        named: dict[str, NamedTask | None] = {}
         unknown = []
         for task in dict.fromkeys(tasks):
             try:
-                found[task] = self.parse(task)
+                named[task] = self.parse(task)
             except LookupError:
                 unknown.append(task)
         if unknown:
             raise InputError(
                 f"{source}: no language is known for {counted(len(unknown), 'task')}:"
-                f" {shorten(sorted(unknown), limit=12)}; say it in a CSV file with the columns"
-                " task,dataset,language (an empty language leaves a task out), given by"
-                " --task-names FILE"
+                f" {shorten(sorted(unknown), limit=12)}; name it in a CSV file with the columns"
+                " task,dataset,language (an empty language leaves a task out), given as"
+                " task_names= (--task-names)"
             )
-        return found
+        return named
 
 
 @lru_cache(maxsize=1)
@@ -179,10 +179,10 @@ def _compiled() -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(_SLOT.sub(_slot, rule)) for rule in RULES)
 
 
-def _slot(found: re.Match[str]) -> str:
+def _slot(match: re.Match[str]) -> str:
     # The separator before a language goes with it; each slot has a name of its own.
-    place = found.start()
-    return f"(?P<s{place}>{found[1]}(?P<l{place}>{_SLOTS[found[2]]}))"
+    place = match.start()
+    return f"(?P<s{place}>{match[1]}(?P<l{place}>{_SLOTS[match[2]]}))"
 
 
 def parse_task(task: str) -> NamedTask:
@@ -196,22 +196,22 @@ def parse_task(task: str) -> NamedTask:
         If no rule knows the name.
     """
     for pattern in _compiled():
-        found = pattern.fullmatch(task)
-        if found is not None:
-            return _named(task, found)
+        match = pattern.fullmatch(task)
+        if match is not None:
+            return _from_match(task, match)
     raise LookupError(task)
 
 
-def _named(task: str, found: re.Match[str]) -> NamedTask:
-    groups = found.groupdict()
+def _from_match(task: str, match: re.Match[str]) -> NamedTask:
+    groups = match.groupdict()
     if "name" in groups:
-        start, end = found.span("name")
+        start, end = match.span("name")
         return NamedTask(task[:start].rstrip("_") + task[end:], groups["name"])
-    slots = sorted((found.span(name), name) for name in groups if name.startswith("s"))
+    slots = sorted((match.span(name), name) for name in groups if name.startswith("s"))
     (start, _), (_, end) = slots[0][0], slots[-1][0]
     dataset = task[:start] + task[end:]
     language = joined_languages(groups["l" + name[1:]] for _, name in slots)
-    return NamedTask(dataset, _MEANT.get((dataset, language), language))
+    return NamedTask(dataset, _CORRECTED_CODES.get((dataset, language), language))
 
 
 def read_task_names(path: Path | None) -> TaskNames:
@@ -252,7 +252,7 @@ def read_task_names(path: Path | None) -> TaskNames:
             )
         task, dataset, language = (cell.strip() for cell in row)
         if task.count("{language}") > 1:
-            raise InputError(f"{path}, line {number}: {{language}} stands in {task!r} twice")
+            raise InputError(f"{path}, line {number}: {{language}} is in {task!r} twice")
         lines.append((_user_pattern(task), dataset, language))
     return TaskNames(tuple(lines))
 

@@ -1,4 +1,4 @@
-"""Columns that a reader hands over with a type, in Arrow memory rather than as Python cells."""
+"""Columns that a reader returns with a type, in Arrow memory rather than as Python cells."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["TypedCells", "typed_cells"]
 
 # The spelling of numbers that a table may hold; see cells.py. Others get the slow path.
 _NUMBER: Final = r"^-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
-_GLANCE: Final = 100
+_FIRST_ROWS: Final = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +56,8 @@ class TypedCells:
         cells = [*array.dictionary.to_pylist(), None]
         codes = array.indices.fill_null(len(cells) - 1).to_numpy(zero_copy_only=False)
         # In the order of first rows, which decides what a message names.
-        found, used = pd.factorize(codes)
-        return found, [cells[place] for place in used]
+        ordered, used = pd.factorize(codes)
+        return ordered, [cells[place] for place in used]
 
     def missing(self) -> npt.NDArray[np.bool_] | None:
         """Mask of nulls when no cell can be empty otherwise, else None."""
@@ -77,7 +77,7 @@ class TypedCells:
         if not pa.types.is_string(array.type):
             return None
         # A few rows first: most columns of text are no numbers.
-        for piece in (array.slice(0, _GLANCE), array):
+        for piece in (array.slice(0, _FIRST_ROWS), array):
             if pc.any(pc.invert(pc.match_substring_regex(piece, _NUMBER))).as_py():
                 return None
         try:

@@ -47,8 +47,8 @@ _AVERAGES: Final = re.compile(
 _MODEL: Final = frozenset(["model", "models", "modelname", "system", "method", "llm", "name", ""])
 _DATASET: Final = frozenset(["dataset", "task", "benchmark", "testset", "corpus"])
 _METRIC: Final = frozenset(["metric", "measure"])
-# What tables say of models beside their scores.
-_ABOUT: Final = frozenset(
+# Columns that describe models beside their scores.
+_MODEL_FACTS: Final = frozenset(
     [
         *("size", "params", "parameters", "#params", "rank", "type", "date", "year", "license"),
         *("licence", "url", "link", "release", "released", "#", "no", "shots", "shot", "version"),
@@ -61,7 +61,7 @@ _SHARE: Final = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What a printed cell says."""
+    """The content of a printed cell."""
 
     values: tuple[float, ...]
     se: float | None = None
@@ -80,12 +80,12 @@ class _Layout:
     groups: Mapping[int, str]
     header: int
     averages: tuple[str, ...]
-    about: tuple[str, ...]
-    foreign: tuple[str, ...]
+    model_facts: tuple[str, ...]
+    not_languages: tuple[str, ...]
 
 
 def parse_cell(text: str) -> Cell | None:
-    """Numbers of a printed cell; None when it says that nothing was measured.
+    """Numbers of a printed cell; None for a mark such as ``-`` that nothing was measured.
 
     Raises
     ------
@@ -98,11 +98,11 @@ def parse_cell(text: str) -> Cell | None:
     bare = re.sub(rf"[{re.escape(_MARKS)}]+(?=\s*(?:±|\+-|\+/-|/|$))", "", bare).strip()
     if bare.casefold() in _MISSING:
         return None
-    found = _CELL.fullmatch(bare)
-    if found is None:
+    match = _CELL.fullmatch(bare)
+    if match is None:
         raise ValueError(text)
-    values = tuple(_number(value) for value in found["values"].split("/"))
-    error = found["se"] or found["in"]
+    values = tuple(_number(value) for value in match["values"].split("/"))
+    error = match["se"] or match["in"]
     return Cell(values, None if error is None else _number(error), marked=bare != text.strip())
 
 
@@ -126,7 +126,7 @@ def _sniff(path: Path, head: Head) -> bool:
         rows = first_rows(path, text, whole=head.size <= len(head.data))
     except InputError:
         return False
-    return bool(rows) and (printed or _oriented(rows[:40]) is not None)
+    return bool(rows) and (printed or _find_layout(rows[:40]) is not None)
 
 
 def _read(paths: Sequence[Path], options: Options) -> Reading:
@@ -136,7 +136,7 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     source = common_folder(paths)
     grids = [grid for path in options.each(paths) for grid in grids_of(path)]
     if not grids:
-        raise InputError(f"{source}: no table with a header and rows is in it")
+        raise InputError(f"{source}: holds no table with a header and rows")
     for grid in grids:
         table = _tidy(grid)
         if table is not None:
@@ -144,10 +144,12 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
         else:
             scores += _wide_scores(grid, notes)
     if not scores and not tidy:
-        raise InputError(f"{source}: no score is left ({'; '.join(notes) or 'no cell has one'})")
+        raise InputError(f"{source}: no score left ({'; '.join(notes) or 'no cell has one'})")
     if not scores:
         if options.metrics:
-            raise InputError(f"{source}: --metric is for wide tables; this has a row per score")
+            raise InputError(
+                f"{source}: metric= (--metric) is for wide tables; this table has one row per score"
+            )
         return Reading(tuple(tidy), tuple(notes))
     reading = settle(scores, source=source, options=options, notes=[*notes], place="cell")
     return Reading((*reading.tables, *tidy), reading.notes)
@@ -173,35 +175,35 @@ def _has_our_columns(header: Sequence[str]) -> bool:
     return True
 
 
-def _oriented(rows: list[list[str]]) -> tuple[_Layout, list[list[str]]] | None:
+def _find_layout(rows: list[list[str]]) -> tuple[_Layout, list[list[str]]] | None:
     """Layout of a wide table and its rows, with the languages across; None for others."""
     if _has_our_columns(rows[0]):
         return None
-    layout = _layout(rows)
+    layout = _layout_of(rows)
     if layout is not None:
         return layout, rows
-    turned = [list(column) for column in zip(*rows, strict=True)]
+    transposed = [list(column) for column in zip(*rows, strict=True)]
     # Models down and languages beside them: a row per score, not a header of two lines.
-    if _fold(_clean(turned[0][0])) in _MODEL - {""}:
+    if _fold(_without_marks(transposed[0][0])) in _MODEL - {""}:
         return None
-    layout = _layout(turned)
-    return None if layout is None else (layout, turned)
+    layout = _layout_of(transposed)
+    return None if layout is None else (layout, transposed)
 
 
-def _layout(rows: list[list[str]]) -> _Layout | None:
+def _layout_of(rows: list[list[str]]) -> _Layout | None:
     for depth in (1, 2):
         if len(rows) > depth:
-            found = _layout_below(rows, depth)
-            if found is not None:
-                return found
+            layout = _layout_below(rows, depth)
+            if layout is not None:
+                return layout
     return None
 
 
 def _layout_below(rows: list[list[str]], depth: int) -> _Layout | None:
-    if depth == 2 and _fold(_clean(rows[0][0])) not in _DATASET | _MODEL:
+    if depth == 2 and _fold(_without_marks(rows[0][0])) not in _DATASET | _MODEL:
         return None
-    names = [_clean(cell) for cell in rows[depth - 1]]
-    upper = [_clean(cell) for cell in rows[0]] if depth == 2 else [""] * len(names)
+    names = [_without_marks(cell) for cell in rows[depth - 1]]
+    upper = [_without_marks(cell) for cell in rows[0]] if depth == 2 else [""] * len(names)
     # A group's name stands above its first column only; the others are blank.
     for place in range(1, len(upper)):
         upper[place] = upper[place] or upper[place - 1]
@@ -209,20 +211,20 @@ def _layout_below(rows: list[list[str]], depth: int) -> _Layout | None:
     lead = 0
     while lead < len(names) and _is_label_column([row[lead] for row in body]):
         lead += 1
-    languages, averages, about, foreign = {}, [], [], []
+    languages, averages, model_facts, not_languages = {}, [], [], []
     for place in range(max(lead, 1), len(names)):
         name = names[place]
         if not name:
             continue
         if _AVERAGES.fullmatch(name):
             averages.append(name)
-        elif _fold(name) in _ABOUT:
-            about.append(name)
+        elif _fold(name) in _MODEL_FACTS:
+            model_facts.append(name)
         elif understand(name) is not None:
             languages[place] = name
         else:
-            foreign.append(name)
-    if len(languages) < 2 or len(languages) < _SHARE * (len(languages) + len(foreign)):
+            not_languages.append(name)
+    if len(languages) < 2 or len(languages) < _SHARE * (len(languages) + len(not_languages)):
         return None
     groups = {place: upper[place] for place in languages}
     if len({(groups[p], name) for p, name in languages.items()}) < len(languages):
@@ -233,15 +235,15 @@ def _layout_below(rows: list[list[str]], depth: int) -> _Layout | None:
     labels = _label_columns([n or upper[i] for i, n in enumerate(names[: max(lead, 1)])])
     if labels is None:
         return None
-    about += [names[i] for i in range(lead) if i not in labels.values() and names[i]]
+    model_facts += [names[i] for i in range(lead) if i not in labels.values() and names[i]]
     return _Layout(
         labels=labels,
         languages=languages,
         groups=groups,
         header=depth,
         averages=tuple(dict.fromkeys(averages)),
-        about=tuple(dict.fromkeys(about)),
-        foreign=tuple(dict.fromkeys(foreign)),
+        model_facts=tuple(dict.fromkeys(model_facts)),
+        not_languages=tuple(dict.fromkeys(not_languages)),
     )
 
 
@@ -278,16 +280,16 @@ def _label_columns(names: Sequence[str]) -> dict[str, int] | None:
     return labels if "model" in labels else None
 
 
-def _why_no_language(name: str) -> str:
+def _not_a_language(name: str) -> str:
     try:
         resolve(name)
     except InputError as problem:
         # What is allowed is known to who has written the other headers.
         return str(problem).partition("; allowed")[0]
-    return f"{name!r} is no language"
+    return f"{name!r} is not a language"
 
 
-def _clean(cell: str) -> str:
+def _without_marks(cell: str) -> str:
     bare = cell.replace("**", "").strip(_MARKS + " ")
     return re.sub(r"</?(?:b|i|u|sup|strong|em)>", "", bare).strip()
 
@@ -297,35 +299,39 @@ def _fold(name: str) -> str:
 
 
 def _wide_scores(grid: Grid, notes: dict[str, None]) -> Iterator[Score]:
-    found = _oriented(grid.rows)
-    if found is None:
+    oriented = _find_layout(grid.rows)
+    if oriented is None:
         header = [cell for cell in grid.rows[0] if cell]
         raise InputError(
-            f"{grid.place} {grid.numbers[0]}: neither one row per score nor languages across or"
-            f" down: found {shorten(map(show, header), limit=8)}"
+            f"{grid.place} {grid.numbers[0]}: expected one row per score, or languages as columns"
+            f" or rows; the header is {shorten(map(show, header), limit=8)}"
         )
-    layout, rows = found
-    turned = rows is not grid.rows
-    if layout.foreign:
+    layout, rows = oriented
+    transposed = rows is not grid.rows
+    if layout.not_languages:
         raise InputError(
-            f"{grid.place} {grid.numbers[0]}: {_why_no_language(layout.foreign[0])}; all other"
-            " headers are languages: rename it, or take it out of the table"
+            f"{grid.place} {grid.numbers[0]}: {_not_a_language(layout.not_languages[0])}; all other"
+            " headers are languages: rename it, or remove it from the table"
         )
-    for what, names in (("averages", layout.averages), ("about the models", layout.about)):
+    for what, names in (("averages", layout.averages), ("about the models", layout.model_facts)):
         if names:
-            notes[f"{'rows' if turned else 'columns'} not read, {what}: {shorten(names)}"] = None
+            notes[f"{'rows' if transposed else 'columns'} not read, {what}: {shorten(names)}"] = (
+                None
+            )
     counts: Counter[str] = Counter()
-    last: dict[str, str] = {}
+    labels_above: dict[str, str] = {}
     for number, row in enumerate(rows[layout.header :], start=layout.header):
-        labels = _row_labels(row, layout, last)
+        labels = _row_labels(row, layout, labels_above)
         if labels is None:
             continue
         if _AVERAGES.fullmatch(labels["model"]):
-            notes[f"{'columns' if turned else 'rows'} not read, averages: {labels['model']}"] = None
+            notes[
+                f"{'columns' if transposed else 'rows'} not read, averages: {labels['model']}"
+            ] = None
             continue
         for place, language in layout.languages.items():
             # Places are told in the grid as it stands in the file.
-            at = (place, number) if turned else (number, place)
+            at = (place, number) if transposed else (number, place)
             where = f"{grid.place} {grid.numbers[at[0]]}, column {at[1] + 1}"
             try:
                 cell = parse_cell(row[place])
@@ -346,15 +352,17 @@ def _wide_scores(grid: Grid, notes: dict[str, None]) -> Iterator[Score]:
             notes[f"{grid.name}: {counted(counts[what], 'cell')} {text}"] = None
 
 
-def _row_labels(row: Sequence[str], layout: _Layout, last: dict[str, str]) -> dict[str, str] | None:
+def _row_labels(
+    row: Sequence[str], layout: _Layout, labels_above: dict[str, str]
+) -> dict[str, str] | None:
     """Labels of a row; a blank repeats the one above it. None for a row without scores."""
     if not any(row[place].strip() for place in layout.languages):
         # A line that names the models below it, or is blank.
         return None
     labels = {}
     for kind, place in layout.labels.items():
-        text = _clean(row[place])
-        labels[kind] = last[kind] = text or last.get(kind, "")
+        text = _without_marks(row[place])
+        labels[kind] = labels_above[kind] = text or labels_above.get(kind, "")
     return labels
 
 
@@ -364,12 +372,12 @@ def _cell_scores(
     metric = labels.get("metric") or ""
     names = [metric or "score"]
     if len(cell.values) > 1:
-        said = re.search(r"\(?([\w.+-]+(?:\s*/\s*[\w.+-]+)+)\)?\s*$", metric or dataset)
-        names = [name.strip() for name in said[1].split("/")] if said else []
+        listed = re.search(r"\(?([\w.+-]+(?:\s*/\s*[\w.+-]+)+)\)?\s*$", metric or dataset)
+        names = [name.strip() for name in listed[1].split("/")] if listed else []
         if len(names) != len(cell.values):
             names = [f"value {i}" for i in range(1, len(cell.values) + 1)]
         elif not metric:
-            dataset = dataset[: said.start()].strip() or dataset if said else dataset
+            dataset = dataset[: listed.start()].strip() or dataset if listed else dataset
     for name, value in zip(names, cell.values, strict=True):
         yield Score(
             model=labels["model"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bayeseval._text import WARNING
 from bayeseval.readers.raw import Dropped
 from bayeseval.records.benchmarks import BenchmarkSummary, card_citations, list_benchmarks
 from bayeseval.records.connectivity import Component, connected_components
@@ -30,7 +29,6 @@ from bayeseval.records.unbalanced import (
 from bayeseval.records.validate import Description, describe, format_description, format_refused
 
 __all__ = [
-    "WARNING",
     "BenchmarkCard",
     "BenchmarkSummary",
     "CellTable",

@@ -42,17 +42,17 @@ def list_benchmarks() -> tuple[BenchmarkSummary, ...]:
     >>> "mega" in [one.name for one in be.list_benchmarks()]
     True
     """
-    found = []
+    summaries = []
     for name, path in resource_names("benchmarks").items():
         card = read_card(path)
         if card.remote is not None and not cached_path(card.remote, card.name).is_file():
-            found.append(BenchmarkSummary(name, card.title, "downloaded when first used"))
+            summaries.append(BenchmarkSummary(name, card.title, "downloaded when first used"))
             continue
         records = load(path)
         levels = (counted(len(records.coords[f]), f) for f in ("model", "language", "task"))
         shape = ", ".join([counted(len(records), "record"), *levels])
-        found.append(BenchmarkSummary(name=name, title=card.title, shape=shape))
-    return tuple(found)
+        summaries.append(BenchmarkSummary(name=name, title=card.title, shape=shape))
+    return tuple(summaries)
 
 
 def card_citations(sources: Iterable[str]) -> list[str]:

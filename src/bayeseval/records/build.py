@@ -1,4 +1,4 @@
-"""Clean parts to one canonical table: the checks that need all files together."""
+"""Join the files of a table in canonical order, with the checks that need all of them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayeseval._text import Caution, Note
 from bayeseval.errors import InputError
 from bayeseval.languages.labels import unknown_labels
-from bayeseval.readers.columns import LABELS, REPLICATES, TABLE_COLUMNS
+from bayeseval.readers.columns import LABELS, REPLICATES, TABLE_COLUMNS, columns_argument
 from bayeseval.readers.raw import Dropped, RawTable
 from bayeseval.records.cells import look_alikes
 from bayeseval.records.coded import Coded, combined_key
 from bayeseval.records.doubts import doubtful_scores, same_models
 from bayeseval.records.left_out import leave_out
 from bayeseval.records.merge_labels import merge_labels
-from bayeseval.records.number_columns import check_numbers, found_units
+from bayeseval.records.number_columns import check_numbers, units_in_table
 from bayeseval.records.parts import Part, read_part, same_partition
 from bayeseval.records.placeholders import refuse_placeholders
 from bayeseval.records.report import LoadReport, TableError, Units
@@ -38,7 +39,7 @@ __all__ = ["Assembled", "DivergedRuns", "MixedScales", "assemble"]
 
 MixedScales = Literal["refuse", "allow"]
 
-_BETWEEN: Final = "\x1f"
+_SEPARATOR: Final = "\x1f"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +62,10 @@ def assemble(
     diverged: DivergedRuns = "refuse",
     missing: Sequence[float] = (),
     drop: Mapping[str, Sequence[str]] | None = None,
-    named: Collection[str] = (),
-    notes: Sequence[str] = (),
-    small: bool = False,
-    again: bool = False,
+    named_languages: Collection[str] = (),
+    notes: Sequence[Note] = (),
+    allow_single: bool = False,
+    already_checked: bool = False,
 ) -> Assembled:
     """Validate tables and put them together in canonical order.
 
@@ -84,24 +85,23 @@ def assemble(
         Scores that mean that there is no score.
     drop : mapping of str to sequence of str, optional
         Models, languages and tasks to leave out.
-    named : collection of str
-        Language labels that the user names: no registry has to know them.
+    named_languages : collection of str
+        Language labels that the user has named; they need not be in a registry.
     notes : sequence of str
-        What the caller has to report about the files.
-    small : bool
-        Whether a table of one model or one language is let through, with a warning:
-        tools write one file per model, and a single one can be looked at.
-    again : bool
-        Whether these are records that were looked at when they were read: what can only be
-        a slip of the input is not asked about again.
+        Notes of the caller on the files.
+    allow_single : bool
+        Whether a table of one model or one language is accepted, with a warning:
+        tools write one file per model, and a single file may be examined.
+    already_checked : bool
+        Whether these are records that were checked when they were read: errors that only
+        input files have are not looked for again.
 
     Raises
     ------
     InputError
         For an option that is not known.
     TableError
-        For everything in the rows that is not as it should be; one line, with a report of
-        what was understood before.
+        For any invalid row; one line, with a report of what was read up to there.
     """
     if mixed not in ("refuse", "allow"):
         raise InputError(f"mixed_scales: {mixed!r} is not known (allowed: 'refuse', 'allow')")
@@ -117,19 +117,19 @@ def assemble(
         report = LoadReport(files, n_rows, n_rows, (), (), (), tuple(dict.fromkeys(notes)))
         raise TableError(str(problem), report) from problem
     stack = Stack(parts)
-    said = [*notes, *_part_notes(parts)]
+    all_notes: list[Note] = [*notes, *_part_notes(parts)]
     try:
         return _checked(
             stack,
-            said,
+            all_notes,
             units=units,
             mixed=mixed,
             diverged=diverged,
             missing=missing,
             drop=drop,
-            named=named,
-            small=small,
-            again=again,
+            named_languages=named_languages,
+            allow_single=allow_single,
+            already_checked=already_checked,
         )
     except InputError as problem:
         report = _report(stack, [*notes, *_part_notes(parts)], (), ())
@@ -138,38 +138,40 @@ def assemble(
 
 def _checked(
     stack: Stack,
-    said: list[str],
+    all_notes: list[Note],
     *,
     units: UnitsLike | Mapping[str, UnitsLike] | None,
     mixed: MixedScales,
     diverged: DivergedRuns,
     missing: Sequence[float],
     drop: Mapping[str, Sequence[str]] | None,
-    named: Collection[str],
-    small: bool,
-    again: bool,
+    named_languages: Collection[str],
+    allow_single: bool,
+    already_checked: bool,
 ) -> Assembled:
-    """The checks of :func:`assemble` that need all rows; what is said of them joins `said`."""
-    if not again:
+    """The checks of :func:`assemble` that need all rows; `all_notes` gets their notes."""
+    if not already_checked:
         stack.labels["language"], merged = merge_labels(stack.written)
-        said += merged
+        all_notes += merged
     stack, left_out, left_notes = leave_out(stack, drop=drop or {}, missing=missing)
-    said += left_notes
-    said += _refuse_too_little(stack, left_out, small=small)
-    said += _tidy_setups(stack)
+    all_notes += left_notes
+    all_notes += _refuse_too_few_levels(stack, left_out, allow_single=allow_single)
+    all_notes += _tidy_setups(stack)
     labels, codes = encode(stack)
     _refuse_half_replicates(stack, codes, labels["task"])
     _refuse_duplicates(stack, codes)
-    resolved, notes = _check_scores(stack, codes, labels, units=units, mixed=mixed, again=again)
-    said += notes
-    kept, dropped, notes = replicate_suspects(stack, codes, labels["task"], diverged)
-    said += notes
-    if not again:
-        said += _doubts(stack, codes, labels, resolved, kept)
-        said += unknown_labels(labels["language"], named)
+    resolved, unit_notes = _check_scores(
+        stack, codes, labels, units=units, mixed=mixed, already_checked=already_checked
+    )
+    all_notes += unit_notes
+    kept, dropped, seed_notes = replicate_suspects(stack, codes, labels["task"], diverged)
+    all_notes += seed_notes
+    if not already_checked:
+        all_notes += _score_warnings(stack, codes, labels, resolved, kept)
+        all_notes += unknown_labels(labels["language"], named_languages)
     for factor in LABELS:
-        said += [
-            f"warning: {factor} labels that look alike were kept apart: {', '.join(group)}"
+        all_notes += [
+            Caution(f"{factor} labels that look alike were kept apart: {', '.join(group)}")
             for group in look_alikes(labels[factor])
         ]
     key = combined_key(codes[name] for name in (*LABELS, *REPLICATES) if name in codes)
@@ -180,7 +182,7 @@ def _checked(
         labels={factor: labels[factor] for factor in LABELS},
         codes={name: values[order] for name, values in codes.items()},
         units=resolved,
-        report=_report(stack, said, left_out, dropped),
+        report=_report(stack, all_notes, left_out, dropped),
     )
 
 
@@ -191,33 +193,33 @@ def _check_scores(
     *,
     units: UnitsLike | Mapping[str, UnitsLike] | None,
     mixed: MixedScales,
-    again: bool,
+    already_checked: bool,
 ) -> tuple[Mapping[str, Units], list[str]]:
     """Bounds of every task's scores, and notes; scores that cannot be on one scale are refused."""
     check_numbers(stack, codes["task"], labels["task"])
     scores = stack.numbers["score"]
     declared = normalise_units(units)
-    found, scale_notes = found_units(stack, codes["task"], labels["task"])
+    in_table, scale_notes = units_in_table(stack, codes["task"], labels["task"])
     resolved, guess_notes = resolve_units(
         scores,
         codes["task"],
         labels["task"],
         source=stack.source,
         declared=declared,
-        found=found,
+        in_table=in_table,
     )
 
     def place(position: int) -> str:
         return stack.at(position, "score")
 
-    if not again and "item" not in codes:
+    if not already_checked and "item" not in codes:
         refuse_placeholders(
             scores,
             codes["task"],
             labels["task"],
             codes["model"],
             labels["model"],
-            declared=stated_units(labels["task"], declared, found),
+            declared=stated_units(labels["task"], declared, in_table),
             where=place,
         )
     # Mixed scales first: it explains better than "below the bound" would.
@@ -231,20 +233,20 @@ def _check_scores(
     )
     if mixtures and mixed == "refuse":
         raise InputError(
-            f"{mixtures[0]}; bring them to one scale, or allow it with"
-            " 'mixed_scales: allow' in a mapping file"
+            f"{mixtures[0]}; convert the scores to one scale, or accept them with"
+            " mixed_scales='allow' (mixed_scales: allow in a --mapping file)"
         )
     check_range(scores, codes["task"], labels["task"], resolved, place)
     return resolved, [*mixtures, *scale_notes, *guess_notes]
 
 
-def _doubts(
+def _score_warnings(
     stack: Stack,
     codes: Mapping[str, npt.NDArray[np.int64]],
     labels: Mapping[str, tuple[str, ...]],
     units: Mapping[str, Units],
     kept: npt.NDArray[np.bool_],
-) -> list[str]:
+) -> list[Caution]:
     """Warnings of scores that may be slips; items are right or wrong and have none."""
     if "item" in codes:
         return []
@@ -270,21 +272,26 @@ def _part_notes(parts: Sequence[Part]) -> list[str]:
     ]
 
 
-def _refuse_too_little(stack: Stack, left_out: Sequence[Dropped], *, small: bool) -> list[str]:
-    """Refuse a table without records, or (unless `small`) one of one model or language."""
+def _refuse_too_few_levels(
+    stack: Stack, left_out: Sequence[Dropped], *, allow_single: bool
+) -> list[Note]:
+    """Refuse a table without records, or (unless `allow_single`) one of one model or language."""
     dropped = _merge_dropped([*(g for part in stack.parts for g in part.dropped), *left_out])
     reasons = ", ".join(f"{group.reason}: {group.n_rows}" for group in dropped)
     after = f" after rows were dropped ({reasons})" if dropped else ""
     if not len(stack):
         raise InputError(f"{stack.source}: no record is left{after}")
-    warnings: list[str] = []
+    warnings: list[Note] = []
     for factor in ("model", "language"):
         levels = stack.labels[factor].present()
         if len(levels) < 2:
-            what = f"only one {factor} ({levels[0]!r}){after}; a comparison needs"
-            if not small:
-                raise InputError(f"{stack.source}: {what} at least two {factor}s")
-            warnings.append(f"warning: {what} at least two {factor}s: give the folder of all")
+            problem = (
+                f"only one {factor} ({levels[0]!r}){after}; a comparison needs at least two"
+                f" {factor}s"
+            )
+            if not allow_single:
+                raise InputError(f"{stack.source}: {problem}")
+            warnings.append(Caution(f"{problem}: give the folder that holds all of them"))
     return warnings
 
 
@@ -302,7 +309,7 @@ def _tidy_setups(stack: Stack) -> list[str]:
     setups = labels["dataset"]
     if "metric" in labels:
         # No label can hold this character, so two pairs cannot read the same.
-        setups = setups.joined(labels["metric"], _BETWEEN)
+        setups = setups.joined(labels["metric"], _SEPARATOR)
     if same_partition(tasks, setups):
         return []
     if any(part.named_tasks for part in stack.parts):
@@ -321,7 +328,7 @@ def _tidy_setups(stack: Stack) -> list[str]:
 
 
 def _pair(setup: str) -> str:
-    return " + ".join(repr(label) for label in setup.split(_BETWEEN))
+    return " + ".join(repr(label) for label in setup.split(_SEPARATOR))
 
 
 def _refuse_many_metrics(stack: Stack, tasks: Coded, metrics: Coded) -> None:
@@ -332,7 +339,7 @@ def _refuse_many_metrics(stack: Stack, tasks: Coded, metrics: Coded) -> None:
     column = next((p.columns["task"] for p in stack.parts if "task" in p.columns), "task")
     raise InputError(
         f"{stack.source}: task {name!r} has scores of two metrics, {first!r} and {second!r};"
-        f" make each metric a task of its own with --columns dataset={column}"
+        f" make each metric a task of its own with {columns_argument(('dataset', column))}"
     )
 
 
@@ -352,15 +359,15 @@ def _refuse_half_replicates(
     for name in REPLICATES:
         if name not in codes:
             continue
-        having = np.zeros(len(tasks), dtype=np.bool_)
-        having[codes["task"][codes[name] >= 0]] = True
-        lacking = np.flatnonzero((codes[name] < 0) & having[codes["task"]])
+        with_replicates = np.zeros(len(tasks), dtype=np.bool_)
+        with_replicates[codes["task"][codes[name] >= 0]] = True
+        lacking = np.flatnonzero((codes[name] < 0) & with_replicates[codes["task"]])
         if not lacking.size:
             continue
         row = int(lacking[0])
         task = codes["task"][row]
         part = stack.parts[stack.file[row]]
-        hint = f"or leave the column out with --columns {name}="
+        hint = f"or leave the column out with {columns_argument((name, None))}"
         if name in part.columns:
             raise InputError(
                 f"{stack.at(row, name)}: {name} is empty; give every record of task"
@@ -379,12 +386,12 @@ def _refuse_duplicates(stack: Stack, codes: Mapping[str, npt.NDArray[np.int64]])
     written = stack.written
     key = combined_key(codes.values())
     order = np.argsort(key, kind="stable")
-    again = order[1:][key[order[1:]] == key[order[:-1]]]
-    if not again.size:
+    repeats = order[1:][key[order[1:]] == key[order[:-1]]]
+    if not repeats.size:
         return
-    second = int(again.min())
+    second = int(repeats.min())
     first = int(np.flatnonzero(key == key[second])[0])
-    cells = len(np.unique(key[again]))
+    cells = len(np.unique(key[repeats]))
     cell = ", ".join(
         f"{name} {stack.labels[name][second]!r}" for name in codes if codes[name][second] >= 0
     )
@@ -395,7 +402,7 @@ def _refuse_duplicates(stack: Stack, codes: Mapping[str, npt.NDArray[np.int64]])
     hint = (
         "keep one of them"
         if any(name in codes for name in REPLICATES)
-        else "keep one of them, or tell replicates apart by a seed, boot or item column"
+        else "keep one of them, or distinguish replicates by a seed, boot or item column"
     )
     if written[first] != written[second]:
         hint = "keep one of them, or rename one of the two labels"
@@ -433,7 +440,7 @@ def _frame(stack: Stack, order: npt.NDArray[np.intp]) -> pd.DataFrame:
 
 
 def _report(
-    stack: Stack, notes: Sequence[str], left_out: Sequence[Dropped], dropped: Sequence[Dropped]
+    stack: Stack, notes: Sequence[Note], left_out: Sequence[Dropped], dropped: Sequence[Dropped]
 ) -> LoadReport:
     """What was read; `left_out` is no longer in the stack, `dropped` still is."""
     columns: dict[str, dict[str, None]] = {}
@@ -450,7 +457,7 @@ def _report(
         dropped=_merge_dropped(
             [*(g for part in stack.parts for g in part.dropped), *left_out, *dropped]
         ),
-        notes=tuple(dict.fromkeys(notes)),
+        remarks=tuple(dict.fromkeys(notes)),
     )
 
 

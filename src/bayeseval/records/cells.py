@@ -56,7 +56,7 @@ def empty_cells(cells: Column) -> npt.NDArray[np.bool_]:
     return empty[codes]
 
 
-def clean_labels(cells: Column, *, table: RawTable, column: str, what: str) -> CleanLabels:
+def clean_labels(cells: Column, *, table: RawTable, column: str, name: str) -> CleanLabels:
     """Turn a column's cells into labels.
 
     Whole numbers become their digits (a task or seed may be called 1).
@@ -74,7 +74,7 @@ def clean_labels(cells: Column, *, table: RawTable, column: str, what: str) -> C
         text, problem = _label(value)
         if problem:
             rows = np.flatnonzero(codes == position)
-            raise InputError(f"{table.at(int(rows[0]), column)}: {what} {problem}")
+            raise InputError(f"{table.at(int(rows[0]), column)}: {name} {problem}")
         label = unicodedata.normalize("NFC", text).strip()
         if text != text.strip():
             stripped.append(text)
@@ -105,7 +105,7 @@ def _factorise(cells: Column) -> tuple[npt.NDArray[np.intp], list[Any]]:
 
 
 def _label(value: Any) -> tuple[str, str]:
-    """The label as text, and what is wrong with it (or an empty string)."""
+    """The label as text, and the problem with it (or an empty string)."""
     if value is None:
         return "", "is missing"
     if isinstance(value, str):
@@ -137,7 +137,7 @@ def look_alikes(labels: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 
 
 def parse_numbers(
-    cells: Column, *, table: RawTable, column: str, what: str
+    cells: Column, *, table: RawTable, column: str, name: str
 ) -> npt.NDArray[np.float64]:
     """Turn a column's cells into finite numbers; NaN stands for an empty cell only.
 
@@ -147,20 +147,20 @@ def parse_numbers(
         If a cell is not a finite number: the row, the column, the cell and why.
     """
     filled = ~empty_cells(cells)
-    plain = cells.numbers if isinstance(cells, TypedCells) else None
-    if plain is not None:
-        numbers, good = plain.copy(), np.ones(len(cells), dtype=np.bool_)
+    typed_numbers = cells.numbers if isinstance(cells, TypedCells) else None
+    if typed_numbers is not None:
+        numbers, is_number = typed_numbers.copy(), np.ones(len(cells), dtype=np.bool_)
     else:
         cells = object_array(cells.objects()) if isinstance(cells, TypedCells) else cells
         # One loop over rows; float() alone would take more than a table should hold.
         parsed = [_number(cell) for cell in cells]
-        good = np.array([value is not None for value in parsed], dtype=np.bool_)
+        is_number = np.array([value is not None for value in parsed], dtype=np.bool_)
         numbers = np.array([np.nan if v is None else v for v in parsed], dtype=np.float64)
-    bad = np.flatnonzero(filled & ~(good & np.isfinite(numbers)))
+    bad = np.flatnonzero(filled & ~(is_number & np.isfinite(numbers)))
     if bad.size:
         first = int(bad[0])
         others = f"; {counted(int(bad.size), 'such cell')} in the file" if bad.size > 1 else ""
-        raise InputError(f"{table.at(first, column)}: {what} {_explain(cells[first])}{others}")
+        raise InputError(f"{table.at(first, column)}: {name} {_explain(cells[first])}{others}")
     numbers[~filled] = np.nan
     # -0.0 and 0.0 are the same score and must hash alike.
     return numbers + 0.0
@@ -182,7 +182,7 @@ def _number(cell: Any) -> float | None:
 
 
 def _explain(cell: Any) -> str:
-    """Why a cell is no finite number, and what to write instead."""
+    """Why a cell is not a finite number, and what to write instead."""
     shown = show(cell)
     if isinstance(cell, bool | np.bool_):
         return f"{shown} is a truth value, not a number"

@@ -67,11 +67,11 @@ class Coded:
         chosen = np.fromiter((t in texts for t in self.levels), np.bool_, len(self.levels))
         return chosen[self.codes]
 
-    def joined(self, other: Coded, between: str) -> Coded:
+    def joined(self, other: Coded, separator: str) -> Coded:
         """Labels of two columns put together, row by row."""
         width = len(other.levels)
         pairs, codes = np.unique(self.codes * width + other.codes, return_inverse=True)
-        texts = (self.levels[p // width] + between + other.levels[p % width] for p in pairs)
+        texts = (self.levels[p // width] + separator + other.levels[p % width] for p in pairs)
         return Coded.of(codes, texts)
 
     def pairs(self, other: Coded) -> list[tuple[str, str]]:

@@ -59,7 +59,7 @@ def connected_components(records: Records) -> tuple[Component, ...]:
     labels = np.array([label for f in FACTORS for label in records.coords[f]], dtype=object)
     factor_of = np.repeat(np.arange(len(FACTORS)), sizes)
     counts = np.bincount(member[language], minlength=number)
-    found = [
+    connected = [
         Component(
             **{
                 factor: tuple(labels[(member == part) & (factor_of == position)])
@@ -69,4 +69,4 @@ def connected_components(records: Records) -> tuple[Component, ...]:
         )
         for part in range(number)
     ]
-    return tuple(sorted(found, key=lambda c: (-c.n_records, c.language)))
+    return tuple(sorted(connected, key=lambda c: (-c.n_records, c.language)))

@@ -54,7 +54,7 @@ class Covariate:
     matched : mapping of str to str
         Language of the benchmark to the source's label.
     notes : tuple of str
-        What a reader should know of the match, a sentence each.
+        Notes on the match of languages, a sentence each.
 
     Raises
     ------
@@ -90,14 +90,16 @@ class Covariate:
                 "and underscores, such as mexa"
             )
         if self.by not in get_args(CovariateLevel):
-            raise self._error(f"by must be one of {', '.join(get_args(CovariateLevel))}")
+            raise self._invalid(
+                f"by must be one of {', '.join(get_args(CovariateLevel))}, got {self.by!r}"
+            )
         for texts in ("labels", "models", "notes"):
             object.__setattr__(self, texts, tuple(str(text) for text in getattr(self, texts)))
         object.__setattr__(self, "matched", MappingProxyType(dict(self.matched)))
         self._check_labels()
         object.__setattr__(self, "values", self._array(self.values, "values"))
         if np.isfinite(self.values).sum() < 2:
-            raise self._error("fewer than two values; a slope needs two languages that differ")
+            raise self._invalid("fewer than two values; a slope needs at least two languages")
         if self.se is not None:
             object.__setattr__(self, "se", self._checked_se(self.se))
 
@@ -136,8 +138,8 @@ class Covariate:
     def missing(self, languages: Sequence[str]) -> tuple[str, ...]:
         """Those of some languages for which the source has no value at all."""
         known = np.asarray(np.isfinite(np.atleast_2d(self.values)).any(axis=0))
-        there = {self.labels[i] for i in np.flatnonzero(known)}
-        return tuple(language for language in languages if language not in there)
+        with_value = {self.labels[i] for i in np.flatnonzero(known)}
+        return tuple(language for language in languages if language not in with_value)
 
     @cached_property
     def content_hash(self) -> str:
@@ -165,44 +167,48 @@ class Covariate:
         shape = f"{len(self.models)} models, {shape}" if self.models else shape
         return f"<Covariate {self.name!r} by {self.by}: {shape}, {len(self.matched)} matched>"
 
-    def _error(self, what: str) -> InputError:
+    def _invalid(self, problem: str) -> InputError:
         where = f" ({self.source})" if self.source else ""
-        return InputError(f"covariate {self.name}{where}: {what}")
+        return InputError(f"covariate {self.name}{where}: {problem}")
 
     def _check_labels(self) -> None:
         for what, labels in (("language", self.labels), ("model", self.models)):
-            twice = _first_repeated(labels)
-            if twice is not None:
-                raise self._error(f"the {what} {twice!r} is there twice")
+            repeated = _first_repeated(labels)
+            if repeated is not None:
+                raise self._invalid(f"the {what} {repeated!r} is given twice")
         if self.by == "language" and self.models:
-            raise self._error("it is by language, but names models")
+            raise self._invalid(
+                "a covariate by language has no models; leave them out, or give by='model:language'"
+            )
         if self.by == "model:language" and not self.models:
-            raise self._error("it is by model and language, but names no models")
-        strays = [language for language in self.matched if language not in self.labels]
-        if strays:
-            raise self._error(
-                f"{strays[0]!r} is matched, but not among the languages"
-                f"{did_you_mean(strays[0], self.labels)}"
+            raise self._invalid("a covariate by model and language needs models")
+        unknown = [language for language in self.matched if language not in self.labels]
+        if unknown:
+            raise self._invalid(
+                f"{unknown[0]!r} is matched, but is not one of its languages"
+                f"{did_you_mean(unknown[0], self.labels)}"
             )
 
-    def _array(self, values: Any, what: str) -> Floats:
+    def _array(self, values: Any, content: str) -> Floats:
         array = np.array(values, dtype=np.float64)
         by_model = (len(self.models),) if self.by == "model:language" else ()
         shape = (*by_model, len(self.labels))
         if array.shape != shape:
-            raise self._error(f"{what} have the shape {array.shape}, the labels {shape}")
+            raise self._invalid(
+                f"{content} have the shape {array.shape}, expected {shape} by the labels"
+            )
         if np.isinf(array).any():
-            raise self._error(f"{what} must be finite numbers, or NaN where missing")
+            raise self._invalid(f"{content} must be finite numbers, or NaN where missing")
         array.flags.writeable = False
         return array
 
     def _checked_se(self, se: Any) -> Floats:
         array = self._array(se, "standard errors")
-        there = np.isfinite(self.values)
-        if (array[there & np.isfinite(array)] < 0).any():
-            raise self._error("a standard error is negative")
-        if np.isnan(array[there]).any():
-            raise self._error("a value has no standard error; give 0 where it is exact")
+        has_value = np.isfinite(self.values)
+        if (array[has_value & np.isfinite(array)] < 0).any():
+            raise self._invalid("a standard error is negative")
+        if np.isnan(array[has_value]).any():
+            raise self._invalid("a value has no standard error; give 0 where it is exact")
         return array
 
     @staticmethod

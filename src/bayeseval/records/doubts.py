@@ -1,4 +1,4 @@
-"""Scores that may be slips: warned of by name, and kept."""
+"""Warnings of scores that may be errors of the input; the scores are kept."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from bayeseval._text import counted, shorten
+from bayeseval._text import Caution, counted, shorten
 from bayeseval._typing import Bools
 from bayeseval.records.report import Units
 
 __all__ = ["doubtful_scores", "same_models"]
 
 # Normal scores are this many times their median deviation from the median once in 1e40.
-_FAR: Final = 20.0
+_MAX_DEVIATIONS: Final = 20.0
 _PERCENT: Final = 100.0
 # Fractions among percentages: nothing between 1 and 10, and most scores well above.
 _GAP: Final = 10.0
 _CLEARLY_PERCENT: Final = 20.0
 # Fewer scores than these say nothing by being equal.
-_FEWEST: Final = 4
-_SHOWN: Final = 3
+_MIN_SCORES: Final = 4
+_MAX_LISTED: Final = 3
 
 Scores = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -32,7 +32,7 @@ Where = Callable[[int], str]
 
 def doubtful_scores(
     scores: Scores, task: Codes, tasks: tuple[str, ...], *, units: Mapping[str, Units], where: Where
-) -> list[str]:
+) -> list[Caution]:
     """Warn of scores far from their task's others, and of fractions among percentages.
 
     *Far*: in a task without an upper bound, more than 20 times as far from the median as
@@ -58,33 +58,37 @@ def doubtful_scores(
     for code, name in enumerate(tasks):
         rows = np.flatnonzero(task == code)
         values = scores[rows]
-        if len(values) < _FEWEST:
+        if len(values) < _MIN_SCORES:
             continue
-        far = _far(values, bounded=units[name].upper is not None)
+        far = _far_scores(values, bounded=units[name].upper is not None)
         if far.any():
             median = float(np.median(values[~far]))
             listed = _listed(rows[far], scores, where)
             warnings.append(
-                f"warning: task {name!r}: {counted(int(far.sum()), 'score')} far from the others"
-                f" (median {median:.4g}): {listed}; correct it or leave it out if it is a slip"
+                Caution(
+                    f"task {name!r}: {counted(int(far.sum()), 'score')} far from the others"
+                    f" (median {median:.4g}): {listed}; correct or leave out what is an error"
+                )
             )
         fractions = _fractions(values)
         if fractions.any():
             listed = _listed(rows[fractions], scores, where)
             warnings.append(
-                f"warning: task {name!r}: {counted(int(fractions.sum()), 'score')} between 0 and 1"
-                f" among percentages (the others start at {_lowest(values, fractions):.4g}):"
-                f" {listed}; multiply by 100 if they are fractions"
+                Caution(
+                    f"task {name!r}: {counted(int(fractions.sum()), 'score')} between 0 and 1"
+                    f" among percentages (the others start at {_lowest(values, fractions):.4g}):"
+                    f" {listed}; multiply by 100 if they are fractions"
+                )
             )
     return warnings
 
 
-def _far(values: Scores, *, bounded: bool) -> Bools:
-    away = np.abs(values - np.median(values))
-    typical = float(np.median(away[away > 0.0])) if (away > 0.0).any() else 0.0
+def _far_scores(values: Scores, *, bounded: bool) -> Bools:
+    distance = np.abs(values - np.median(values))
+    typical = float(np.median(distance[distance > 0.0])) if (distance > 0.0).any() else 0.0
     far = np.zeros(len(values), dtype=np.bool_)
     if not bounded and typical > 0.0:
-        far |= away > _FAR * typical
+        far |= distance > _MAX_DEVIATIONS * typical
     above = values > _PERCENT
     if values.min() >= 0.0 and 0 < above.sum() <= 0.1 * len(values):
         far |= values > max(_PERCENT, 2.0 * values[~above].max())
@@ -92,8 +96,8 @@ def _far(values: Scores, *, bounded: bool) -> Bools:
         # -1 among scores that cannot be negative.
         lowest = float(values.min())
         whole = lowest == np.floor(lowest)
-        apart = np.median(values) > 10.0 * abs(lowest) or values.max() <= abs(lowest)
-        far |= (values == lowest) & bool(whole and apart)
+        separated = np.median(values) > 10.0 * abs(lowest) or values.max() <= abs(lowest)
+        far |= (values == lowest) & bool(whole and separated)
     return far
 
 
@@ -114,10 +118,12 @@ def _lowest(values: Scores, fractions: Bools) -> float:
 
 
 def _listed(rows: Codes, scores: Scores, where: Where) -> str:
-    return shorten([f"{scores[row]:.10g} ({where(int(row))})" for row in rows], limit=_SHOWN)
+    return shorten([f"{scores[row]:.10g} ({where(int(row))})" for row in rows], limit=_MAX_LISTED)
 
 
-def same_models(scores: Scores, model: Codes, models: tuple[str, ...], cells: Codes) -> list[str]:
+def same_models(
+    scores: Scores, model: Codes, models: tuple[str, ...], cells: Codes
+) -> list[Caution]:
     """Warn of models with one score throughout, and of models with the same scores.
 
     Parameters
@@ -130,28 +136,32 @@ def same_models(scores: Scores, model: Codes, models: tuple[str, ...], cells: Co
         Everything but the model that tells records apart, as one number.
     """
     constant = []
-    alike: dict[bytes, list[str]] = defaultdict(list)
+    with_same_scores: dict[bytes, list[str]] = defaultdict(list)
     order = np.lexsort((cells, model))
     starts = np.searchsorted(model[order], np.arange(len(models) + 1))
     for code, label in enumerate(models):
         rows = order[starts[code] : starts[code + 1]]
-        if len(rows) < _FEWEST:
+        if len(rows) < _MIN_SCORES:
             continue
-        own = scores[rows]
-        if np.ptp(own) == 0.0:
-            constant.append(f"{label} ({len(rows)} times {own[0]:g})")
+        model_scores = scores[rows]
+        if np.ptp(model_scores) == 0.0:
+            constant.append(f"{label} ({len(rows)} times {model_scores[0]:g})")
         else:
-            alike[cells[rows].tobytes() + own.tobytes()].append(label)
+            with_same_scores[cells[rows].tobytes() + model_scores.tobytes()].append(label)
     warnings = []
     if constant and np.ptp(scores) > 0.0:
         warnings.append(
-            f"warning: one score throughout for model {shorten(constant, limit=_SHOWN)}; leave the"
-            " model out if it was not run or its outputs could not be scored"
+            Caution(
+                f"one score throughout for model {shorten(constant, limit=_MAX_LISTED)}; leave the"
+                " model out if it was not run or its outputs could not be scored"
+            )
         )
-    for labels in alike.values():
+    for labels in with_same_scores.values():
         if len(labels) > 1:
             warnings.append(
-                f"warning: models {shorten(labels, limit=6)} have exactly the same scores; leave"
-                " the copies out if they are one model"
+                Caution(
+                    f"models {shorten(labels, limit=6)} have exactly the same scores; leave"
+                    " the copies out if they are one model"
+                )
             )
     return warnings

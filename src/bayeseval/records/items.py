@@ -95,12 +95,12 @@ def item_variance(records: Records, cells: CellTable) -> ItemVariance | None:
         return None
     cell_of_record = np.repeat(np.arange(len(cells)), cells.n_rows)
     items = records.replicate_codes("item")
-    there = np.flatnonzero(items >= 0)
+    has_item = np.flatnonzero(items >= 0)
     # One value per cell and item, in order of cell, then item.
-    key = combined_key([cell_of_record[there], items[there]])
+    key = combined_key([cell_of_record[has_item], items[has_item]])
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
-    value = np.bincount(group, records.scores[there]) / np.bincount(group)
-    cell, item = cell_of_record[there][first], items[there][first]
+    value = np.bincount(group, records.scores[has_item]) / np.bincount(group)
+    cell, item = cell_of_record[has_item][first], items[has_item][first]
     n = np.bincount(cell, minlength=len(cells)).astype(np.float64)
     mean = np.bincount(cell, value, minlength=len(cells)) / np.maximum(n, 1.0)
     centred = value - mean[cell]
@@ -115,8 +115,8 @@ def item_variance(records: Records, cells: CellTable) -> ItemVariance | None:
     for task in np.unique(task_of_row):
         rows = np.flatnonzero(task_of_row == task)
         used, local = np.unique(cell[rows], return_inverse=True)
-        _, own = np.unique(item[rows], return_inverse=True)
-        products, shared = _products(local, own, centred[rows])
+        _, item_in_task = np.unique(item[rows], return_inverse=True)
+        products, shared = _products(local, item_in_task, centred[rows])
         language, model = cells.codes["language"][used], cells.codes["model"][used]
         parts[:, task] = _split(products, shared, language, model)
     for array in (se, parts):
@@ -134,11 +134,11 @@ def _products(cell: Ints, item: Ints, centred: Floats) -> tuple[Floats, Floats]:
     bounds = np.searchsorted(item, np.arange(0, n_items + step, step))
     for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
         at = item[start:stop] % step, cell[start:stop]
-        there, values = np.zeros((step, n_cells)), np.zeros((step, n_cells))
-        there[at] = 1.0
+        has_item, values = np.zeros((step, n_cells)), np.zeros((step, n_cells))
+        has_item[at] = 1.0
         values[at] = centred[start:stop]
         products += values.T @ values
-        shared += there.T @ there
+        shared += has_item.T @ has_item
     return products, shared
 
 

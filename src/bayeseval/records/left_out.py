@@ -1,4 +1,4 @@
-"""Rows to leave out because the user says so: levels, and scores that stand for a missing one."""
+"""Leave out rows on request: levels, and scores that mark a missing one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def leave_out(
     Raises
     ------
     InputError
-        If a label or a factor is not there.
+        If the table lacks a label, or there is no such factor.
     """
     dropped: list[Dropped] = []
     notes: list[str] = []
@@ -47,30 +47,30 @@ def leave_out(
             if label not in known:
                 raise InputError(
                     f"{stack.source}: drop: no {factor} {label!r}{did_you_mean(label, known)}"
-                    f" (there are: {shorten(known, limit=15)})"
+                    f" ({factor}s: {shorten(known, limit=15)})"
                 )
-        gone = stack.labels[factor].among(set(labels))
-        if gone.any():
+        excluded = stack.labels[factor].among(set(labels))
+        if excluded.any():
             counts = {label: int(stack.labels[factor].among({label}).sum()) for label in labels}
             reason = f"{factor} left out on request (drop)"
-            dropped.append(Dropped(reason, tuple(sorted(counts.items())), _first(stack, gone)))
-            stack = stack.take(~gone)
+            dropped.append(Dropped(reason, tuple(sorted(counts.items())), _first(stack, excluded)))
+            stack = stack.take(~excluded)
     for value in missing:
-        gone = stack.numbers["score"] == value
-        if not gone.any():
-            notes.append(f"no score is {value:g}: 'missing: {value:g}' leaves nothing out")
+        excluded = stack.numbers["score"] == value
+        if not excluded.any():
+            notes.append(f"no score is {value:g}, so missing={value:g} leaves nothing out")
             continue
-        models = stack.labels["model"].take(gone)
-        each = np.bincount(models.codes, minlength=len(models.levels)).tolist()
-        counts = {label: n for label, n in zip(models.levels, each, strict=True) if n}
+        models = stack.labels["model"].take(excluded)
+        numbers = np.bincount(models.codes, minlength=len(models.levels)).tolist()
+        counts = {label: n for label, n in zip(models.levels, numbers, strict=True) if n}
         reason = f"score {value:g}, which means missing"
-        dropped.append(Dropped(reason, tuple(sorted(counts.items())), _first(stack, gone)))
-        before, stack = stack, stack.take(~gone)
+        dropped.append(Dropped(reason, tuple(sorted(counts.items())), _first(stack, excluded)))
+        before, stack = stack, stack.take(~excluded)
         for factor in LABELS:
             lost = set(before.labels[factor].present()) - set(stack.labels[factor].present())
             if lost:
-                which = counted(len(lost), factor)
-                notes.append(f"no score left for {which}: {shorten(sorted(lost))}")
+                n_lost = counted(len(lost), factor)
+                notes.append(f"no score left for {n_lost}: {shorten(sorted(lost))}")
     return stack, dropped, notes
 
 

@@ -12,8 +12,9 @@ import pandas as pd
 
 from bayeseval._progress import reporting
 from bayeseval._resources import find_resource, resource_names
-from bayeseval._text import counted, shorten
+from bayeseval._text import Note, counted, shorten
 from bayeseval._typing import Progress
+from bayeseval._yaml import parse_config
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.readers import TABULAR_SUFFIXES, Options, detect, read_results, read_table
 from bayeseval.readers.raw import RawTable, with_constants
@@ -22,7 +23,7 @@ from bayeseval.records.merge import merge
 from bayeseval.records.registry import BenchmarkCard, find_mapping, read_card, read_mapping
 from bayeseval.records.remote import fetch
 from bayeseval.records.scales import UnitsLike
-from bayeseval.records.settings import Settings, metric_by_dataset
+from bayeseval.records.settings import TableMapping, UnitsConfig
 from bayeseval.records.table import FRAME_NAME, Records, raw_from_frame
 
 __all__ = ["TableSource", "load"]
@@ -88,14 +89,14 @@ def load(
         What to do with a seed that scored far below its cell's other seeds: refuse the
         table (the default), keep the run with a warning, or leave the run out.
     format : str, optional
-        What the files are, where their content should not decide: ``"table"``, or the
+        Format of the files, where it should not be detected: ``"table"``, or the
         name of a tool's format such as ``"lm-eval"``.
     metric : str or mapping of str to str, optional
         Which metric of a tool's results is the score, for all datasets or by dataset.
-        Otherwise the main one is taken, and the report says which.
+        Otherwise the main one is taken and named in the report.
     task_names : path, optional
         CSV file with the columns ``task``, ``dataset``, ``language``: what the names of
-        tasks mean, where the names alone do not say it.
+        tasks mean, where the names alone do not show it.
     name : str, optional
         Name of the records; the card's or the file's when not given, ``table`` for a data
         frame.
@@ -122,44 +123,46 @@ def load(
     300.0
     """
     sources = _sources(source)
-    asked = Settings(
-        columns=columns or {},
-        units=units,
-        language_names=language_names or {},
-        missing=(float(missing),) if isinstance(missing, int | float) else tuple(missing),
-        drop=drop or {},
-        mixed_scales=mixed_scales,
-        diverged_runs=diverged_runs,
-        format=format,
-        metrics=metric_by_dataset(metric),
-        task_names=None if task_names is None else Path(task_names),
-    )
+    given = {
+        "columns": columns,
+        "units": None if units is None else UnitsConfig.of(units),
+        "language_names": language_names,
+        "missing": missing,
+        "drop": drop,
+        "mixed_scales": mixed_scales,
+        "diverged_runs": diverged_runs,
+        "format": format,
+        "metric": metric,
+        "task_names": task_names,
+    }
+    set_here = {name: value for name, value in given.items() if value is not None}
+    arguments = parse_config(TableMapping, set_here, source="load")
     with reporting(progress) as report:
         if len(sources) == 1:
-            return _load(sources[0], asked, mapping_file, name, report)
+            return _load(sources[0], arguments, mapping_file, name, report)
         # Frames have no names of their own, and need different ones.
-        called = [
+        names = [
             f"{FRAME_NAME} {number}" if isinstance(one, pd.DataFrame) else None
             for number, one in enumerate(sources, 1)
         ]
-        found = merge(
+        merged = merge(
             [
-                _load(one, asked, mapping_file, own, report)
-                for one, own in zip(sources, called, strict=True)
+                _load(one, arguments, mapping_file, own, report)
+                for one, own in zip(sources, names, strict=True)
             ]
         )
-    return found if name is None else replace(found, name=name)
+    return merged if name is None else replace(merged, name=name)
 
 
 def _sources(source: object) -> list[TableSource]:
-    """The tables that were given; what is none is refused in one line."""
+    """The sources as a list of tables."""
     if _is_table(source):
         return [source]
-    several = list(source) if isinstance(source, Sequence) else []
-    if not several and isinstance(source, Sequence):
+    sources = list(source) if isinstance(source, Sequence) else []
+    if not sources and isinstance(source, Sequence):
         raise InputError("no benchmark was named; give a shipped name, a file or a folder")
-    wrong = [one for one in several if not _is_table(one)]
-    if not several or wrong:
+    wrong = [one for one in sources if not _is_table(one)]
+    if not sources or wrong:
         given = type(source).__name__ + (f" of {type(wrong[0]).__name__}" if wrong else "")
         hint = {"Records": "; Records are read already", "Series": "; give the whole frame"}.get(
             given, "; pandas.DataFrame(rows) makes a data frame of them" if wrong else ""
@@ -168,7 +171,7 @@ def _sources(source: object) -> list[TableSource]:
             "a table is the name of a shipped benchmark, a file, a folder or a pandas DataFrame, "
             f"or a list of these; got {given}{hint}"
         )
-    return several
+    return sources
 
 
 def _is_table(source: object) -> TypeGuard[TableSource]:
@@ -177,65 +180,65 @@ def _is_table(source: object) -> TypeGuard[TableSource]:
 
 def _load(
     source: TableSource,
-    asked: Settings,
+    arguments: TableMapping,
     mapping_file: str | os.PathLike[str] | None,
     name: str | None,
     progress: Progress | None,
 ) -> Records:
     if isinstance(source, pd.DataFrame):
-        return _load_frame(source, asked, mapping_file, FRAME_NAME if name is None else name)
-    path = _find(Path(source), text=os.fspath(source))
+        return _load_frame(source, arguments, mapping_file, FRAME_NAME if name is None else name)
+    path = _resolve_path(Path(source), text=os.fspath(source))
     card = read_card(path / _CARD) if _is_card_folder(path) else None
-    said, notes = _said(path, card, mapping_file)
-    settings = said.merged(asked).without_dropped_tasks()
+    file_settings, notes = _file_settings(path, card, mapping_file)
+    settings = file_settings.merged(arguments).without_dropped_tasks()
     options = Options(metrics=settings.metrics, task_names=settings.task_names, progress=progress)
-    tables, found, of_tool = _tables(path, card, settings.format, options)
+    tables, table_notes, from_tool = _tables(path, card, settings.format, options)
     return _records(
         [with_constants(table, settings.constants) for table in tables],
         settings,
         name=name or _name_of(path, card),
-        notes=[*found, *notes],
-        of_tool=of_tool,
+        notes=[*table_notes, *notes],
+        from_tool=from_tool,
         covariate_files=_covariate_files(path, card),
     )
 
 
 def _load_frame(
-    frame: pd.DataFrame, asked: Settings, mapping_file: str | os.PathLike[str] | None, name: str
+    frame: pd.DataFrame,
+    arguments: TableMapping,
+    mapping_file: str | os.PathLike[str] | None,
+    name: str,
 ) -> Records:
-    settings = Settings()
-    if mapping_file is not None:
-        file = Path(mapping_file)
-        settings = Settings.of(read_mapping(file), file.parent)
-    settings = settings.merged(asked).without_dropped_tasks()
+    settings = TableMapping() if mapping_file is None else read_mapping(Path(mapping_file))
+    settings = settings.merged(arguments).without_dropped_tasks()
     _refuse_tool_options(name, Options(settings.metrics, settings.task_names))
     if settings.format not in (None, "table"):
-        raise InputError(f"{name}: format {settings.format} is for files; this is a data frame")
+        raise InputError(f"{name}: format={settings.format!r} is for files; this is a data frame")
     table = with_constants(raw_from_frame(frame, name), settings.constants)
     return _records([table], settings, name=name)
 
 
 def _records(
     tables: Sequence[RawTable],
-    settings: Settings,
+    settings: TableMapping,
     *,
     name: str,
-    notes: Sequence[str] = (),
-    of_tool: bool = False,
+    notes: Sequence[Note] = (),
+    from_tool: bool = False,
     covariate_files: Mapping[str, Path] | None = None,
 ) -> Records:
     return Records._assembled(
         assemble(
             tables,
             columns={**{name: name for name in settings.constants}, **settings.columns},
-            units=settings.units,
-            mixed=settings.mixed_scales or "refuse",
-            diverged=settings.diverged_runs or "refuse",
+            units=None if settings.units is None else settings.units.as_units(),
+            mixed=settings.mixed_scales,
+            diverged=settings.diverged_runs,
             missing=settings.missing,
-            drop=settings.drop,
-            named=settings.language_names,
+            drop=dict(settings.drop.items()),
+            named_languages=settings.language_names,
             notes=notes,
-            small=of_tool,
+            allow_single=from_tool,
         ),
         name=name,
         language_names=settings.language_names,
@@ -246,26 +249,27 @@ def _records(
 
 
 def _refuse_tool_options(source: object, options: Options) -> None:
-    for given, option in ((options.metrics, "metric"), (options.task_names, "task_names")):
+    for given, option in (
+        (options.metrics, "metric= (--metric)"),
+        (options.task_names, "task_names= (--task-names)"),
+    ):
         if given:
             raise InputError(
                 f"{source}: {option} is for results of an evaluation tool; this is a table, whose"
-                " columns say it (columns: score=..., metric=...)"
+                " columns are chosen with columns= (--columns)"
             )
 
 
-def _said(
+def _file_settings(
     path: Path, card: BenchmarkCard | None, mapping_file: str | os.PathLike[str] | None
-) -> tuple[Settings, list[str]]:
-    """What the card and the mapping file say, or a configuration beside the data; notes."""
-    settings = Settings() if card is None else Settings.of(card, path)
+) -> tuple[TableMapping, list[str]]:
+    """Settings of the card and the mapping file, or of a configuration beside the data; notes."""
+    settings = TableMapping() if card is None else card
     notes: list[str] = []
     file = None if mapping_file is None else Path(mapping_file)
     if file is None and card is None:
         file, notes = find_mapping(path if path.is_dir() else path.parent)
-    if file is not None:
-        settings = settings.merged(Settings.of(read_mapping(file), file.parent))
-    return settings, notes
+    return settings if file is None else settings.merged(read_mapping(file)), notes
 
 
 def _name_of(path: Path, card: BenchmarkCard | None) -> str:
@@ -277,32 +281,32 @@ def _name_of(path: Path, card: BenchmarkCard | None) -> str:
 
 def _tables(
     path: Path, card: BenchmarkCard | None, kind: str | None, options: Options
-) -> tuple[Sequence[RawTable], Sequence[str], bool]:
+) -> tuple[Sequence[RawTable], Sequence[Note], bool]:
     """The tables of a path, what to report, and whether a tool wrote them."""
-    # The files of a card are tables unless it says that a tool wrote them.
-    found = detect(path, format=kind) if card is None or kind is not None else None
-    if found is not None:
-        reading = read_results(found, options)
+    # The files of a card are tables unless it names the format of a tool.
+    detected = detect(path, format=kind) if card is None or kind is not None else None
+    if detected is not None:
+        reading = read_results(detected, options)
         return reading.tables, reading.notes, True
     _refuse_tool_options(path, options)
     files, notes = _files(path, card)
     return [read_table(file) for file in files], notes, False
 
 
-def _find(path: Path, *, text: str) -> Path:
-    """The file or folder that `text` stands for; a card's path stands for its folder."""
+def _resolve_path(path: Path, *, text: str) -> Path:
+    """The file or folder that `text` names; the path of a card means its folder."""
     if not text:
         raise InputError("no benchmark was named; give a shipped name, a file or a folder")
-    bare = path.name == text
-    if bare and text in resource_names("benchmarks"):
+    is_name = path.name == text
+    if is_name and text in resource_names("benchmarks"):
         return find_resource("benchmarks", text).parent
     # Path.exists raises an error for names that are too long.
     if not os.path.exists(path):  # noqa: PTH110
-        if bare and not path.suffix:
-            # Says which names there are.
+        if is_name and not path.suffix:
+            # Its message lists the shipped names.
             find_resource("benchmarks", text)
-        beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise InputError(f"{text}: no such file or folder{did_you_mean(path.name, beside)}")
+        siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise InputError(f"{text}: no such file or folder{did_you_mean(path.name, siblings)}")
     return path.parent if path.name == _CARD else path
 
 
@@ -313,11 +317,11 @@ def _is_card_folder(path: Path) -> bool:
 def _covariate_files(path: Path, card: BenchmarkCard | None) -> dict[str, Path]:
     if card is None:
         return {}
-    found = {name: path / file for name, file in card.covariates.items()}
-    for name, file in found.items():
+    files = {name: path / file for name, file in card.covariates.items()}
+    for name, file in files.items():
         if not file.is_file():
-            raise InputError(f"{path / _CARD}: covariates: {name}: {file} is not there")
-    return found
+            raise InputError(f"{path / _CARD}: covariates: {name}: {file} does not exist")
+    return files
 
 
 def _files(path: Path, card: BenchmarkCard | None) -> tuple[Sequence[Path], list[str]]:
@@ -332,19 +336,17 @@ def _files(path: Path, card: BenchmarkCard | None) -> tuple[Sequence[Path], list
         missing = [file.name for file in files if not file.is_file()]
         if missing:
             raise InputError(
-                f"{path / _CARD}: files: {missing[0]!r} is not there"
+                f"{path / _CARD}: files: {missing[0]!r} does not exist"
                 f"{did_you_mean(missing[0], [p.name for p in path.iterdir()])}"
             )
         return files, []
     try:
-        inside = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
+        entries = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
     except OSError as problem:
         raise InputError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
-    tables = [file for file in inside if file.suffix.casefold() in TABULAR_SUFFIXES]
+    tables = [file for file in entries if file.suffix.casefold() in TABULAR_SUFFIXES]
     if not tables:
-        raise InputError(
-            f"{path}: the folder holds no table (looked for {', '.join(TABULAR_SUFFIXES)})"
-        )
-    others = [p.name for p in inside if p not in tables and p.name != _CARD]
+        raise InputError(f"{path}: the folder holds no table ({', '.join(TABULAR_SUFFIXES)})")
+    others = [p.name for p in entries if p not in tables and p.name != _CARD]
     notes = [f"{counted(len(others), 'other file')} in the folder not read: {shorten(others)}"]
     return tables, notes if others else []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bayeseval._text import WARNING, counted, shorten
+from bayeseval._text import Caution, Note, counted, shorten
 from bayeseval.errors import InputError
 from bayeseval.languages.same import one_label_each
 from bayeseval.names import Likelihood
@@ -31,8 +31,8 @@ def merge(parts: Sequence[Records]) -> Records:
     Returns
     -------
     Records
-        Its report says what was matched to what, what each benchmark's report said, and
-        which covariates are left out because the benchmarks name different files for them.
+        Its report has the matched labels, the notes of each benchmark, and the covariates
+        that are left out because the benchmarks name different files for them.
 
     Raises
     ------
@@ -41,30 +41,30 @@ def merge(parts: Sequence[Records]) -> Records:
         other bounds for the same task.
     """
     names = [part.name for part in parts]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InputError(f"two benchmarks are named {twice[0]!r}; give each once")
-    labels, matched = one_label_each(
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise InputError(f"two benchmarks are named {repeated[0]!r}; give each once")
+    labels, label_notes = one_label_each(
         (part.name, language) for part in parts for language in part.coords["language"]
     )
-    notes = [f"benchmarks put together: {', '.join(names)}", *matched]
-    notes += _in_one_only(parts, labels)
-    covariates, contested = _covariate_files(parts)
-    notes += contested
+    notes: list[Note] = [f"benchmarks put together: {', '.join(names)}", *label_notes]
+    notes += _overlap_notes(parts, labels)
+    covariates, covariate_notes = _covariate_files(parts)
+    notes += covariate_notes
     tables = []
     language_names: dict[str, str] = {}
     for part in parts:
         frame = part.portable()
-        ours = frame["language"].map(
+        merged_labels = frame["language"].map(
             {one: labels[part.name, one] for one in set(frame["language"])}
         )
-        raw = raw_from_frame(frame.assign(language=ours), part.name)
+        raw = raw_from_frame(frame.assign(language=merged_labels), part.name)
         tables.append(replace(raw, dropped=part.report.dropped))
-        notes += [_of_part(part.name, note) for note in part.report.notes]
+        notes += [_prefixed(part.name, note) for note in part.report.remarks]
         for code, text in part.language_names.items():
             language_names.setdefault(labels[part.name, code], text)
     return Records._assembled(
-        # Scales and runs were looked at when each benchmark was read.
+        # Scales and runs were checked when each benchmark was read.
         assemble(
             tables,
             columns={},
@@ -72,7 +72,7 @@ def merge(parts: Sequence[Records]) -> Records:
             mixed="allow",
             diverged="allow",
             notes=notes,
-            again=True,
+            already_checked=True,
         ),
         name="+".join(names),
         language_names=language_names,
@@ -82,55 +82,58 @@ def merge(parts: Sequence[Records]) -> Records:
     )
 
 
-def _of_part(name: str, note: str) -> str:
-    """A benchmark's note under its name; a warning stays recognisable as one."""
-    text = note.removeprefix(WARNING)
-    return f"{name}: {note}" if text == note else f"{WARNING}{name}: {text}"
+def _prefixed(name: str, note: Note) -> Note:
+    """A benchmark's note with its name."""
+    if isinstance(note, Caution):
+        return Caution(f"{name}: {note.text}")
+    return f"{name}: {note}"
 
 
 def _likelihoods(part: Records) -> dict[str, Likelihood]:
     """Likelihoods of a benchmark's own tasks: its default is not that of the others."""
-    said = part.likelihoods
-    kinds = {task: said.get(task, said.get("default")) for task in part.coords["task"]}
+    stated = part.likelihoods
+    kinds = {task: stated.get(task, stated.get("default")) for task in part.coords["task"]}
     return {task: kind for task, kind in kinds.items() if kind is not None}
 
 
-def _covariate_files(parts: Sequence[Records]) -> tuple[dict[str, Path], list[str]]:
+def _covariate_files(parts: Sequence[Records]) -> tuple[dict[str, Path], list[Note]]:
     """Files of covariates by name, none where benchmarks name different ones; notes.
 
-    Which of them is meant, only the user knows. A model without the covariate does not
-    need to; one with it asks for ``--covariate``.
+    Only the user can choose between different files: a model with the covariate then
+    asks for it, a model without it does not need one.
     """
     named: dict[str, dict[str, Path]] = {}
     for part in parts:
         for name, path in part.covariate_files.items():
             named.setdefault(name, {})[part.name] = path
     files: dict[str, Path] = {}
-    notes = []
+    notes: list[Note] = []
     for name, by_part in named.items():
         first, *others = by_part.values()
         if any(other != first and file_bytes(other) != file_bytes(first) for other in others):
-            said = shorten(f"{part}: {path}" for part, path in by_part.items())
+            listed = shorten(f"{part}: {path}" for part, path in by_part.items())
             notes.append(
-                f"warning: covariate {name} left out, because the benchmarks name different files"
-                f" for it ({said}); say which with --covariate PATH"
+                Caution(
+                    f"covariate {name} left out, because the benchmarks name different files for"
+                    f" it ({listed}); choose one with covariate= (--covariate)"
+                )
             )
         else:
             files[name] = first
     return files, notes
 
 
-def _in_one_only(parts: Sequence[Records], labels: dict[tuple[str, str], str]) -> list[str]:
+def _overlap_notes(parts: Sequence[Records], labels: dict[tuple[str, str], str]) -> list[Note]:
     """What the benchmarks share, which decides what can be compared across them."""
-    shared = []
+    shared: list[Note] = []
     for what, levels in (
         ("model", [set(part.coords["model"]) for part in parts]),
         ("language", [{labels[p.name, one] for one in p.coords["language"]} for p in parts]),
     ):
         common = set.intersection(*levels)
         if common:
-            named = shorten(sorted(common), limit=6)
-            shared.append(f"{counted(len(common), what)} in all of them: {named}")
+            listed = shorten(sorted(common), limit=6)
+            shared.append(f"{counted(len(common), what)} in all of them: {listed}")
         else:
-            shared.append(f"warning: no {what} is in all of them")
+            shared.append(Caution(f"no {what} is in all of them"))
     return shared

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from bayeseval._text import shorten, show
+from bayeseval._text import Caution, Note, shorten, show
 from bayeseval.languages.codes import understand
 from bayeseval.records.coded import Coded
 
@@ -15,7 +15,7 @@ __all__ = ["merge_labels"]
 _SHOWN = 4
 
 
-def merge_labels(languages: Coded) -> tuple[Coded, list[str]]:
+def merge_labels(languages: Coded) -> tuple[Coded, list[Note]]:
     """One label where several mean the same language, script and territory.
 
     ``English``, ``en`` and ``eng_Latn`` become the label that most rows have (of equally
@@ -31,37 +31,41 @@ def merge_labels(languages: Coded) -> tuple[Coded, list[str]]:
     -------
     languages : Coded
         With one label each.
-    notes : list of str
+    notes : list of Note
         Which labels were merged, and a warning for those that stay apart.
     """
     groups: dict[tuple[str, str, str | None], list[str]] = defaultdict(list)
-    near: dict[tuple[str, str, str | None], dict[str, str]] = defaultdict(dict)
+    by_standard: dict[tuple[str, str, str | None], dict[str, str]] = defaultdict(dict)
     for label in languages.present():
         one = understand(label)
         if one is not None:
             groups[one.code, one.script, one.territory].append(label)
-            near[one.standard, one.script, one.territory].setdefault(one.code, label)
+            by_standard[one.standard, one.script, one.territory].setdefault(one.code, label)
     rows = dict(zip(languages.levels, _rows(languages), strict=True))
-    taken: dict[str, str] = {}
-    notes = []
+    renamed: dict[str, str] = {}
+    notes: list[Note] = []
     for labels in groups.values():
         kept, *others = sorted(labels, key=lambda label: (-rows[label], len(label), label))
         if others:
-            taken |= dict.fromkeys(others, kept)
-            which = shorten([show(label) for label in sorted(labels)], limit=_SHOWN)
+            renamed |= dict.fromkeys(others, kept)
+            listed = shorten([show(label) for label in sorted(labels)], limit=_SHOWN)
             notes.append(
-                f"language labels {which} mean the same language: all are called {show(kept)}"
+                f"language labels {listed} mean the same language: all are called {show(kept)}"
             )
-    for by_code in near.values():
+    for by_code in by_standard.values():
         if len(by_code) > 1:
-            which = shorten([show(taken.get(one, one)) for one in by_code.values()], limit=_SHOWN)
-            notes.append(
-                f"warning: language labels {which} may mean the same language (a language and its"
-                " standard variety); they were kept apart: rename one if they are the same"
+            listed = shorten(
+                [show(renamed.get(one, one)) for one in by_code.values()], limit=_SHOWN
             )
-    if not taken:
+            notes.append(
+                Caution(
+                    f"language labels {listed} may mean the same language (a language and its"
+                    " standard variety); they were kept apart: rename one if they are the same"
+                )
+            )
+    if not renamed:
         return languages, notes
-    return Coded.of(languages.codes, [taken.get(one, one) for one in languages.levels]), notes
+    return Coded.of(languages.codes, [renamed.get(one, one) for one in languages.levels]), notes
 
 
 def _rows(languages: Coded) -> list[int]:

@@ -12,7 +12,7 @@ from bayeseval.errors import InputError
 from bayeseval.records.report import Units
 from bayeseval.records.stack import Stack
 
-__all__ = ["check_numbers", "found_units"]
+__all__ = ["check_numbers", "units_in_table"]
 
 _WHOLE: Final = ("n", "k", "n_seeds", "n_boot")
 _AT_LEAST: Final = {
@@ -35,8 +35,8 @@ def check_numbers(stack: Stack, task: npt.NDArray[np.int64], tasks: tuple[str, .
     for name in _WHOLE:
         if name in numbers:
             values = numbers[name]
-            broken = np.isfinite(values) & (values != np.floor(values))
-            _refuse(stack, name, broken, "is not a whole number")
+            invalid = np.isfinite(values) & (values != np.floor(values))
+            _refuse(stack, name, invalid, "is not a whole number")
     if "k" in numbers:
         given = np.isfinite(numbers["k"])
         items = numbers.get("n", np.full(len(stack), np.nan))
@@ -46,13 +46,13 @@ def check_numbers(stack: Stack, task: npt.NDArray[np.int64], tasks: tuple[str, .
         _per_task(stack, "chance", task, tasks)
 
 
-def _refuse(stack: Stack, name: str, broken: npt.NDArray[np.bool_], why: str) -> None:
-    rows = np.flatnonzero(broken)
+def _refuse(stack: Stack, name: str, invalid: npt.NDArray[np.bool_], problem: str) -> None:
+    rows = np.flatnonzero(invalid)
     if rows.size:
         first = int(rows[0])
         more = f"; {rows.size} such rows" if rows.size > 1 else ""
         raise InputError(
-            f"{stack.at(first, name)}: {name} {stack.numbers[name][first]:g} {why}{more}"
+            f"{stack.at(first, name)}: {name} {stack.numbers[name][first]:g} {problem}{more}"
         )
 
 
@@ -75,7 +75,7 @@ def _per_task(
     return result
 
 
-def found_units(
+def units_in_table(
     stack: Stack, task: npt.NDArray[np.int64], tasks: tuple[str, ...]
 ) -> tuple[dict[str, Units], list[str]]:
     """Bounds given in the table's own columns ``scale_min`` and ``scale_max``."""
@@ -89,18 +89,20 @@ def found_units(
     unset = np.full(len(tasks), np.nan)
     upper = bounds.get("scale_max", unset)
     lower = bounds.get("scale_min", unset)
-    both = all(name in part.numbers for part in stack.parts for name in ("scale_min", "scale_max"))
-    found: dict[str, Units] = {}
+    has_both = all(
+        name in part.numbers for part in stack.parts for name in ("scale_min", "scale_max")
+    )
+    units: dict[str, Units] = {}
     assumed: list[str] = []
     for code, name in enumerate(tasks):
         low, high = lower[code], upper[code]
-        if not both and np.isnan(low) and np.isnan(high):
+        if not has_both and np.isnan(low) and np.isnan(high):
             continue
-        if not both and np.isnan(low) and (stack.numbers["score"][task == code] >= 0).all():
+        if not has_both and np.isnan(low) and (stack.numbers["score"][task == code] >= 0).all():
             low = 0.0
             assumed.append(name)
-        found[name] = Units(
+        units[name] = Units(
             None if np.isnan(low) else float(low), None if np.isnan(high) else float(high)
         )
     notes = [f"lower bound taken as 0 for {shorten(assumed)} (no scale_min, no negative score)"]
-    return found, notes if assumed else []
+    return units, notes if assumed else []

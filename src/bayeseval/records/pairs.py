@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bayeseval._text import WARNING
+from bayeseval._text import Caution
 from bayeseval._typing import Index
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.languages.labels import same_language
@@ -33,7 +33,7 @@ PairSource = str | Path | pd.DataFrame
 _CHOICES = ("any", "shared")
 
 # A larger share of the common pairs should not rest on one model.
-_MOST_SOLE = 0.25
+_MAX_SOLE_SHARE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +80,8 @@ def choose_pairs(records: Records, source: PairSource = "any") -> PairChoice:
             pairs = pairs[count > 1]
         if not len(pairs):
             raise InputError(
-                f"{records.name}: no language-task pair was tested on two models; take --pairs any "
-                "(pairs='any' in Python)"
+                f"{records.name}: no language-task pair was tested on two models; use pairs='any' "
+                "(--pairs any)"
             )
         return PairChoice(pairs // n_tasks, pairs % n_tasks, source)
     if isinstance(source, pd.DataFrame):
@@ -126,21 +126,23 @@ def sole_pairs(records: Records, pairs: PairChoice) -> dict[str, int]:
     return {labels[i]: int(numbers[i]) for i in order if numbers[i]}
 
 
-def warn_of_sole_pairs(records: Records, pairs: PairChoice) -> tuple[str, ...]:
+def warn_of_sole_pairs(records: Records, pairs: PairChoice) -> tuple[Caution, ...]:
     """Warn of a model that alone was tested on more than a quarter of the common pairs.
 
-    What all others would score there is predicted, and counts in the score of each.
+    The scores of the other models on these pairs are predicted, and count in their summaries.
     """
     n_pairs = len(pairs.language)
-    found = sole_pairs(records, pairs)
-    any_shared = sum(found.values()) < n_pairs
-    advice = "; --pairs shared (pairs='shared' in Python) leaves such pairs out"
+    n_alone = sole_pairs(records, pairs)
+    any_shared = sum(n_alone.values()) < n_pairs
+    advice = "; pairs='shared' (--pairs shared) leaves such pairs out"
     return tuple(
-        f"{WARNING}{n:,} of {n_pairs:,} language-task pairs ({n / n_pairs:.0%}) have a score of"
-        f" model {model} alone: what the other models would score there is predicted, and counts"
-        f" in the score and rank of each{advice if any_shared else ''}"
-        for model, n in found.items()
-        if n > _MOST_SOLE * n_pairs
+        Caution(
+            f"{n:,} of {n_pairs:,} language-task pairs ({n / n_pairs:.0%}) have a score of model"
+            f" {model} alone: the scores of the other models on them are predicted, and count in"
+            f" the score and rank of each{advice if any_shared else ''}"
+        )
+        for model, n in n_alone.items()
+        if n > _MAX_SOLE_SHARE * n_pairs
     )
 
 
@@ -159,13 +161,13 @@ def _positions(records: Records, table: RawTable, factor: str) -> Index:
             "common pairs are a table with the columns language and task"
         )
     column = table.columns[factor]
-    labels = clean_labels(column, table=table, column=factor, what=factor).values
+    labels = clean_labels(column, table=table, column=factor, name=factor).values
     levels = records.coords[factor]
-    own = {label: label for label in levels}
+    meant = {label: label for label in levels}
     named = records.language_names if factor == "language" else {}
     if factor == "language":
-        own |= same_language(labels.levels, levels, named)
-    unknown = [i for i, label in enumerate(labels.levels) if label not in own]
+        meant |= same_language(labels.levels, levels, named)
+    unknown = [i for i, label in enumerate(labels.levels) if label not in meant]
     if unknown:
         row = int(np.flatnonzero(labels.codes == unknown[0])[0])
         known = [*levels, *(named[label] for label in levels if label in named)]
@@ -174,4 +176,4 @@ def _positions(records: Records, table: RawTable, factor: str) -> Index:
             f"{did_you_mean(labels[row], known)}"
         )
     place = {label: i for i, label in enumerate(levels)}
-    return np.array([place[own[label]] for label in labels.levels], dtype=np.int64)[labels.codes]
+    return np.array([place[meant[label]] for label in labels.levels], dtype=np.int64)[labels.codes]

@@ -12,7 +12,13 @@ import numpy.typing as npt
 
 from bayeseval._text import counted, shorten, show
 from bayeseval.errors import InputError
-from bayeseval.readers.columns import EXTRA_NUMBERS, REPLICATES, ColumnMap, resolve_columns
+from bayeseval.readers.columns import (
+    EXTRA_NUMBERS,
+    REPLICATES,
+    ColumnMap,
+    columns_argument,
+    resolve_columns,
+)
 from bayeseval.readers.raw import Dropped, RawTable
 from bayeseval.records.cells import clean_labels, empty_cells, parse_numbers
 from bayeseval.records.coded import Coded
@@ -65,8 +71,8 @@ class Part:
     notes: tuple[str, ...]
 
 
-class _Reader:
-    """Cleans the columns of one table and collects what it had to say."""
+class _PartReader:
+    """Cleans the columns of one table; collects notes and dropped rows."""
 
     def __init__(self, table: RawTable, columns: ColumnMap) -> None:
         self.table = table
@@ -81,14 +87,14 @@ class _Reader:
         if theirs is None:
             return False
         cells = self.table.columns[theirs]
-        # Of a table whose rows were all dropped, nothing can be said: the column stands.
+        # Without any rows left, the column cannot be called empty.
         return not len(cells) or not empty_cells(cells).all()
 
     def labels(self, our: str, *, rows: npt.NDArray[np.bool_] | None = None) -> Coded:
         theirs = self.columns.ours[our]
         self.used[our] = theirs
         table = self.table if rows is None else self.table.take(rows)
-        clean = clean_labels(table.columns[theirs], table=table, column=theirs, what=our)
+        clean = clean_labels(table.columns[theirs], table=table, column=theirs, name=our)
         if clean.stripped:
             self.notes.append(
                 f"blanks stripped from {counted(len(clean.stripped), our + ' label')}:"
@@ -104,20 +110,20 @@ class _Reader:
     def numbers(self, our: str) -> npt.NDArray[np.float64]:
         theirs = self.columns.ours[our]
         self.used[our] = theirs
-        return parse_numbers(self.table.columns[theirs], table=self.table, column=theirs, what=our)
+        return parse_numbers(self.table.columns[theirs], table=self.table, column=theirs, name=our)
 
     def keep(
         self, mask: npt.NDArray[np.bool_], *, reason: str, labels: Coded | None = None
     ) -> None:
         """Keep the rows of `mask`; report the others by reason and label."""
-        gone = np.flatnonzero(~mask)
-        counts: Mapping[str, int] = {reason: len(gone)}
+        excluded = np.flatnonzero(~mask)
+        counts: Mapping[str, int] = {reason: len(excluded)}
         if labels is not None:
-            left_out = labels.take(gone)
-            each = np.bincount(left_out.codes, minlength=len(left_out.levels)).tolist()
-            counts = {t: c for t, c in zip(left_out.levels, each, strict=True) if c}
+            left_out = labels.take(excluded)
+            numbers = np.bincount(left_out.codes, minlength=len(left_out.levels)).tolist()
+            counts = {t: c for t, c in zip(left_out.levels, numbers, strict=True) if c}
         self.dropped.append(
-            Dropped(reason, tuple(sorted(counts.items())), self.table.at(int(gone[0])))
+            Dropped(reason, tuple(sorted(counts.items())), self.table.at(int(excluded[0])))
         )
         self.table = self.table.take(mask)
 
@@ -126,7 +132,7 @@ def read_part(table: RawTable, *, columns: Mapping[str, str | None]) -> Part:
     """Clean one table.
 
     Empty rows, aggregate rows and rows without a score are dropped and named;
-    everything else that is not as it should be is refused.
+    everything else that is invalid is refused.
 
     Parameters
     ----------
@@ -141,7 +147,7 @@ def read_part(table: RawTable, *, columns: Mapping[str, str | None]) -> Part:
     """
     n_rows = len(table) + sum(group.n_rows for group in table.dropped)
     chosen = resolve_columns(list(table.columns), source=table.source, explicit=columns)
-    reader = _Reader(table, chosen)
+    reader = _PartReader(table, chosen)
     _drop_empty_rows(reader)
     labels = {"language": reader.labels("language")}
     labels = _drop_aggregates(reader, labels)
@@ -171,7 +177,7 @@ def read_part(table: RawTable, *, columns: Mapping[str, str | None]) -> Part:
     )
 
 
-def _drop_empty_rows(reader: _Reader) -> None:
+def _drop_empty_rows(reader: _PartReader) -> None:
     """Spreadsheets leave rows of separators behind."""
     table = reader.table
     empty = empty_cells(table.columns[reader.columns.ours["language"]])
@@ -184,7 +190,7 @@ def _drop_empty_rows(reader: _Reader) -> None:
         reader.keep(~empty, reason="empty rows")
 
 
-def _drop_aggregates(reader: _Reader, labels: dict[str, Coded]) -> dict[str, Coded]:
+def _drop_aggregates(reader: _PartReader, labels: dict[str, Coded]) -> dict[str, Coded]:
     languages = labels["language"]
     names = {
         label
@@ -198,38 +204,38 @@ def _drop_aggregates(reader: _Reader, labels: dict[str, Coded]) -> dict[str, Cod
     return {"language": languages.take(keep)}
 
 
-def _drop_missing_scores(reader: _Reader, labels: dict[str, Coded]) -> dict[str, Coded]:
+def _drop_missing_scores(reader: _PartReader, labels: dict[str, Coded]) -> dict[str, Coded]:
     missing = empty_cells(reader.table.columns[reader.columns.ours["score"]])
     if not missing.any():
         return labels
     names = labels["model"].joined(labels["language"], ", ").joined(labels["task"], ", ")
     for factor in ("model", "language", "task"):
-        left = labels[factor].take(~missing).present()
-        lost = sorted(set(labels[factor].present()) - set(left))
+        remaining = labels[factor].take(~missing).present()
+        lost = sorted(set(labels[factor].present()) - set(remaining))
         if lost:
             reader.notes.append(f"no score left for {factor} {shorten(lost)}")
     reader.keep(~missing, reason="missing score", labels=names)
     return {name: values.take(~missing) for name, values in labels.items()}
 
 
-def _replicate(reader: _Reader, our: str) -> Coded:
+def _replicate(reader: _PartReader, our: str) -> Coded:
     """Labels of a replicate column, empty where a record has none.
 
     Whether it may have none is decided over all files: a task has replicates or not.
     """
     theirs = reader.columns.ours[our]
     filled = ~empty_cells(reader.table.columns[theirs])
-    found = reader.labels(our, rows=filled)
-    codes = np.full(len(filled), len(found.levels), dtype=np.int64)
-    codes[filled] = found.codes
-    levels = found.levels
+    labels = reader.labels(our, rows=filled)
+    codes = np.full(len(filled), len(labels.levels), dtype=np.int64)
+    codes[filled] = labels.codes
+    levels = labels.levels
     if our != "item":
         # A column of whole numbers written by a spreadsheet reads "0.0", "1.0".
         levels = tuple(_INTEGRAL.sub(r"\1", label) for label in levels)
     return Coded.of(codes, [*levels, ""])
 
 
-def _tasks(reader: _Reader) -> tuple[dict[str, Coded], bool]:
+def _tasks(reader: _PartReader) -> tuple[dict[str, Coded], bool]:
     """The task of each row, with dataset and metric where the file has them.
 
     ``task`` alone names the task; ``dataset`` and ``metric`` make ``dataset:metric``.
@@ -239,33 +245,33 @@ def _tasks(reader: _Reader) -> tuple[dict[str, Coded], bool]:
     """
     explicit = reader.columns.explicit
     n_rows = len(reader.table)
-    found: dict[str, Coded] = {}
+    columns: dict[str, Coded] = {}
     if reader.has("metric"):
-        found["metric"] = reader.labels("metric")
+        columns["metric"] = reader.labels("metric")
     elif reader.columns.metric is not None:
-        found["metric"] = Coded.constant(reader.columns.metric, n_rows)
+        columns["metric"] = Coded.constant(reader.columns.metric, n_rows)
         reader.notes.append(f"metric {reader.columns.metric!r} taken from the score column's name")
     has_task, has_dataset = reader.has("task"), reader.has("dataset")
     if has_task and has_dataset and "dataset" in explicit and "task" not in explicit:
         has_task = False
     if has_dataset:
-        found["dataset"] = reader.labels("dataset")
-        setups = found["dataset"]
-        if "metric" in found:
-            setups = setups.joined(found["metric"], ":")
+        columns["dataset"] = reader.labels("dataset")
+        setups = columns["dataset"]
+        if "metric" in columns:
+            setups = setups.joined(columns["metric"], ":")
     if has_task:
-        found["task"] = reader.labels("task")
-        if has_dataset and "task" not in explicit and not same_partition(found["task"], setups):
-            raise InputError(_task_conflict(reader, found["task"], setups))
-        return found, True
+        columns["task"] = reader.labels("task")
+        if has_dataset and "task" not in explicit and not same_partition(columns["task"], setups):
+            raise InputError(_task_conflict(reader, columns["task"], setups))
+        return columns, True
     if has_dataset:
-        return found | {"task": setups}, False
+        return columns | {"task": setups}, False
     if reader.has("metric"):
         reader.notes.append("no task or dataset column: each metric is one task")
-        return found | {"task": found["metric"]}, True
+        return columns | {"task": columns["metric"]}, True
     name = reader.columns.metric or "score"
     reader.notes.append(f"no task or dataset column: all records belong to one task, {name!r}")
-    return found | {"task": Coded.constant(name, n_rows)}, True
+    return columns | {"task": Coded.constant(name, n_rows)}, True
 
 
 def same_partition(first: Coded, second: Coded) -> bool:
@@ -273,7 +279,7 @@ def same_partition(first: Coded, second: Coded) -> bool:
     return len(first.pairs(second)) == len(first.present()) == len(second.present())
 
 
-def _task_conflict(reader: _Reader, tasks: Coded, setups: Coded) -> str:
+def _task_conflict(reader: _PartReader, tasks: Coded, setups: Coded) -> str:
     task, dataset = reader.columns.ours["task"], reader.columns.ours["dataset"]
     by_task: dict[str, str] = {}
     by_setup: dict[str, str] = {}
@@ -287,5 +293,5 @@ def _task_conflict(reader: _Reader, tasks: Coded, setups: Coded) -> str:
             break
     return (
         f"{reader.table.source}: columns {task!r} and {dataset!r} name different tasks ({example});"
-        f" choose with --columns task={task} or --columns dataset={dataset}"
+        f" choose {columns_argument(('task', task), ('dataset', dataset))}"
     )

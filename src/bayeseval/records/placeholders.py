@@ -1,4 +1,4 @@
-"""Numbers that stand for a missing score: -1 in many cells is refused until the user says."""
+"""Refuse numbers that look like placeholders for a missing score, such as -1 in many cells."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def refuse_placeholders(
     Raises
     ------
     InputError
-        Naming the number, its models, and the two ways to say what is meant.
+        With the number, its models, and the two ways to declare what it means.
     """
     negative = (scores < 0.0) & (scores >= -max(_NINES)) & (scores == np.floor(scores))
     candidates = np.unique(scores[negative | np.isin(scores, _NINES)])
@@ -71,23 +71,31 @@ def refuse_placeholders(
         if len(rows) < 2:
             continue
         named = np.unique(model[rows])
-        whole = [code for code in named if (scores[model == code] == value).all()]
-        most = f"all scores of {shorten([models[i] for i in whole], limit=4)}" if whole else ""
+        throughout = [code for code in named if (scores[model == code] == value).all()]
+        complete = (
+            f"all scores of {shorten([models[i] for i in throughout], limit=4)}"
+            if throughout
+            else ""
+        )
         plural = "model" if len(named) == 1 else "models"
-        which = most or f"{plural} {shorten([models[i] for i in named], limit=4)}"
+        listed = complete or f"{plural} {shorten([models[i] for i in named], limit=4)}"
         span = "at least 0" if value < 0.0 else "between 0 and 100"
         bound = "lower" if value < 0.0 else "upper"
         raise InputError(
-            f"{where(int(rows[0]))}: score {value:g} in {counted(len(rows), 'cell')} ({which})"
+            f"{where(int(rows[0]))}: score {value:g} in {counted(len(rows), 'cell')} ({listed})"
             f" while all other scores are {span}: it looks like a placeholder for a missing"
-            f" score; leave these rows out with 'missing: {value:g}' in a YAML file given with"
-            f" --mapping, or, if it is a score, declare it there with 'units: {{{_units(value)}}}'"
-            f" (the {bound} bound of the scale)"
+            f" score; leave these rows out with missing={value:g} (missing: {value:g} in a"
+            f" --mapping file), or, if it is a score, declare the {bound} bound of the scale with"
+            f" units={_bounds(value)} (units: {{{_units(value)}}} in a --mapping file)"
         )
 
 
 def _units(value: float) -> str:
     return f"lower: {value:g}, upper: 100" if value < 0.0 else f"lower: 0, upper: {value:g}"
+
+
+def _bounds(value: float) -> str:
+    return f"({value:g}, 100)" if value < 0.0 else f"(0, {value:g})"
 
 
 def _is_declared(value: float, units: Units | None) -> bool:
@@ -98,9 +106,9 @@ def _is_declared(value: float, units: Units | None) -> bool:
     return units.upper is not None and units.upper >= value
 
 
-def _is_alone(value: float, scores: Scores, own: npt.NDArray[np.bool_]) -> bool:
+def _is_alone(value: float, scores: Scores, in_task: npt.NDArray[np.bool_]) -> bool:
     """Whether the other scores of the task, or else of the table, leave no room for it."""
-    others = scores[own & (scores != value)]
+    others = scores[in_task & (scores != value)]
     others = others if others.size else scores[scores != value]
     if not others.size:
         return False

@@ -75,15 +75,17 @@ def fetch(remote: Remote, name: str) -> tuple[Path, list[str]]:
         _download(remote, name, target)
         notes.append(f"downloaded {remote.address} to {target}")
     try:
-        found = hashlib.sha256(target.read_bytes()).hexdigest()
+        digest = hashlib.sha256(target.read_bytes()).hexdigest()
     except OSError as problem:
         raise InputError(f"{target}: cannot be read: {problem.strerror or problem}") from problem
     if remote.sha256 is None:
-        notes.append(f"{target.name} has SHA-256 {found}; the benchmark states none to compare")
-    elif found != remote.sha256:
+        notes.append(
+            f"{target.name} has SHA-256 {digest}; the benchmark states none to compare it with"
+        )
+    elif digest != remote.sha256:
         raise InputError(
-            f"{target}: not the file of benchmark {name!r}: its SHA-256 is {found}, not"
-            f" {remote.sha256}; delete it, and it is downloaded again from {remote.address}"
+            f"{target}: not the file of benchmark {name!r}: its SHA-256 is {digest}, not"
+            f" {remote.sha256}; delete it to download it again from {remote.address}"
         )
     return target, notes
 
@@ -108,16 +110,18 @@ def _download(remote: Remote, name: str, target: Path) -> None:
                 f"{problem.filename}: cannot be written: {problem.strerror};"
                 f" name another folder with {CACHE_VARIABLE}"
             ) from problem
-        answer = getattr(problem, "response", None)
-        why = "no connection" if answer is None else f"the server answered {answer.status_code}"
+        response = getattr(problem, "response", None)
+        reason = (
+            "no connection" if response is None else f"the server answered {response.status_code}"
+        )
         raise InputError(
-            f"benchmark {name!r} could not be downloaded ({why}): download {remote.address} and"
+            f"benchmark {name!r} could not be downloaded ({reason}): download {remote.address} and"
             f" put it at {target}"
         ) from problem
     except ValueError as problem:
         raise InputError(
-            f"benchmark {name!r}: the file at {remote.address} has another SHA-256 than"
-            f" {remote.sha256}, which was expected; it was not kept"
+            f"benchmark {name!r}: the file at {remote.address} does not have the"
+            f" expected SHA-256 {remote.sha256}; it was not kept"
         ) from problem
     finally:
         log.setLevel(level)

@@ -207,7 +207,7 @@ def reduce_replicates(records: Records) -> CellTable:
     doubled = np.isfinite(se) & ((boot.df > 0) | ~complete)
     if doubled.any():
         notes.append(
-            f"se not used in {counted(int(doubled.sum()), 'cell')} whose boots say the same"
+            f"se not used in {counted(int(doubled.sum()), 'cell')} whose boots measure it already"
         )
     return CellTable(
         codes=MappingProxyType({f: _frozen(records.codes(f)[rows.first]) for f in FACTORS}),
@@ -280,11 +280,11 @@ class _Rows:
         if self.items is None or (seeds.count < 2).all():
             return None
         n = len(self.first)
-        own = np.flatnonzero((seeds.count > 1) & (boots.count == 0) & (self.n_items > 1))
+        complete = np.flatnonzero((seeds.count > 1) & (boots.count == 0) & (self.n_items > 1))
         size = seeds.count * self.n_items
-        own = own[self.n_rows[own] == size[own]]
+        complete = complete[self.n_rows[complete] == size[complete]]
         chosen = np.zeros(n, dtype=np.bool_)
-        chosen[own] = True
+        chosen[complete] = True
         at = np.flatnonzero(chosen[self.cell_of_record] & (self.items.item >= 0))
         cell, row = self.cell_of_record[at], self.items.row[at]
         # Off the seed's mean first: what is left of an item is its mean over seeds.
@@ -365,15 +365,15 @@ class _Columns:
 
     def _given(self, name: str) -> tuple[Ints, Floats]:
         values = self._records.numbers(name)
-        there = np.isfinite(values)
-        return self._cell[there], values[there]
+        is_given = np.isfinite(values)
+        return self._cell[is_given], values[is_given]
 
     def smallest(self, name: str) -> Floats:
         """The smallest value given in each cell; NaN where there is none."""
-        found = np.full(self._n, np.inf)
+        smallest_value = np.full(self._n, np.inf)
         cell, values = self._given(name)
-        np.minimum.at(found, cell, values)
-        return np.where(np.isinf(found), np.nan, found)
+        np.minimum.at(smallest_value, cell, values)
+        return np.where(np.isinf(smallest_value), np.nan, smallest_value)
 
     def root_mean_square(self, name: str) -> Floats:
         """Root of the mean square of the values given in each cell; NaN where none is."""
@@ -453,9 +453,9 @@ def _with_summary(
 ) -> Stratum:
     """Standard deviations given as such, where the rows have no replicates of their own."""
     sd = column.root_mean_square(name)
-    both = np.isfinite(sd) & by_rows
-    if both.any():
-        notes.append(f"{name} not used in {counted(int(both.sum()), 'cell')} that have {what}")
+    doubled = np.isfinite(sd) & by_rows
+    if doubled.any():
+        notes.append(f"{name} not used in {counted(int(doubled.sum()), 'cell')} that have {what}")
     use = np.isfinite(sd) & ~by_rows
     exact = use & np.isnan(replicates)
     if exact.any():

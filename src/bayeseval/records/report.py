@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bayeseval._text import WARNING
+from bayeseval._text import Caution, Note
 from bayeseval.errors import InputError
 from bayeseval.readers.raw import Dropped
 
@@ -81,7 +81,7 @@ class LoadReport:
         Columns of the files that were not used.
     dropped : tuple of Dropped
         Rows left out, by reason.
-    notes : tuple of str
+    remarks : tuple of Note
         Everything else worth knowing: guessed bounds, stripped labels, look-alikes.
     """
 
@@ -91,7 +91,7 @@ class LoadReport:
     columns: tuple[tuple[str, str], ...]
     ignored_columns: tuple[str, ...]
     dropped: tuple[Dropped, ...]
-    notes: tuple[str, ...]
+    remarks: tuple[Note, ...]
 
     @property
     def mapping(self) -> Mapping[str, str]:
@@ -99,9 +99,14 @@ class LoadReport:
         return dict(self.columns)
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """The remarks as text; warnings start with ``warning:``."""
+        return tuple(map(str, self.remarks))
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """Those of the notes that warn of something."""
-        return tuple(note for note in self.notes if note.startswith(WARNING))
+        return tuple(str(note) for note in self.remarks if isinstance(note, Caution))
 
     @property
     def n_dropped(self) -> int:
@@ -110,7 +115,7 @@ class LoadReport:
 
 
 class TableError(InputError):
-    """Rows that were read and are no table that can be used; what was understood of them.
+    """Rows that were read but do not make a valid table, with a report of what was read.
 
     Parameters
     ----------

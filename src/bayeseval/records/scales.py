@@ -27,7 +27,7 @@ UnitsLike = Units | tuple[float | None, float | None]
 _CLEARLY_PERCENT: Final = 20.0
 _PERCENT: Final = 100.0
 # Far less than the 100 of a units slip, far more than models of one task differ.
-_SLIP: Final = 10.0
+_SLIP_RATIO: Final = 10.0
 
 Scores = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -66,9 +66,9 @@ def resolve_units(
     *,
     source: str,
     declared: tuple[Units | None, Mapping[str, Units]],
-    found: Mapping[str, Units],
+    in_table: Mapping[str, Units],
 ) -> tuple[dict[str, Units], list[str]]:
-    """Bounds per task: declared by the user, else found in the table, else guessed.
+    """Bounds per task: declared by the user, else stated in the table, else guessed.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def resolve_units(
         Starts every message.
     declared : tuple
         What :func:`normalise_units` returned.
-    found : mapping of str to Units
+    in_table : mapping of str to Units
         Bounds given in the table's own columns.
 
     Returns
@@ -96,19 +96,19 @@ def resolve_units(
                 f"{source}: units: no task {name!r}{did_you_mean(name, tasks)}"
                 f" (tasks: {shorten(tasks, limit=15)})"
             )
-    stated = stated_units(tasks, declared, found)
-    own = {
+    stated = stated_units(tasks, declared, in_table)
+    by_task = {
         name: stated.get(name) or _guess(scores[task == code]) for code, name in enumerate(tasks)
     }
-    # A task that nobody solves is on the scale of the others, when they have one.
-    scales = {u for u in own.values() if u and u.lower is not None and u.upper is not None}
+    # A task that no model solves takes the scale of the others, when they share one.
+    scales = {u for u in by_task.values() if u and u.lower is not None and u.upper is not None}
     unsolved = next(iter(scales)) if len(scales) == 1 else Units()
-    units = {name: bounds or unsolved for name, bounds in own.items()}
+    units = {name: bounds or unsolved for name, bounds in by_task.items()}
     guesses: dict[Units, list[str]] = {}
     for name in tasks:
         if name not in stated:
             guesses.setdefault(units[name], []).append(name)
-    overruled = [name for name in tasks if name in found and found[name] != units[name]]
+    overruled = [name for name in tasks if name in in_table and in_table[name] != units[name]]
     notes = [_guess_note(guess, names) for guess, names in guesses.items()]
     if overruled:
         notes.append(f"declared units overrule the bounds in the table for {shorten(overruled)}")
@@ -118,11 +118,11 @@ def resolve_units(
 def stated_units(
     tasks: tuple[str, ...],
     declared: tuple[Units | None, Mapping[str, Units]],
-    found: Mapping[str, Units],
+    in_table: Mapping[str, Units],
 ) -> dict[str, Units]:
     """Bounds that the user or the table states, by task; parameters as :func:`resolve_units`."""
     default, named = declared
-    stated = {name: named.get(name) or default or found.get(name) for name in tasks}
+    stated = {name: named.get(name) or default or in_table.get(name) for name in tasks}
     return {name: bounds for name, bounds in stated.items() if bounds is not None}
 
 
@@ -139,10 +139,10 @@ def _guess(scores: Scores) -> Units | None:
 
 
 def _guess_note(guess: Units, names: list[str]) -> str:
-    which = f"task {names[0]}" if len(names) == 1 else f"{len(names)} tasks ({shorten(names)})"
+    listed = f"task {names[0]}" if len(names) == 1 else f"{len(names)} tasks ({shorten(names)})"
     if guess == Units():
-        return f"scale unknown for {which}; declare it with units"
-    return f"scale guessed {guess.lower:g}-{guess.upper:g} for {which}; declare it with units"
+        return f"scale unknown for {listed}; declare it with units"
+    return f"scale guessed {guess.lower:g}-{guess.upper:g} for {listed}; declare it with units"
 
 
 def check_range(
@@ -155,8 +155,8 @@ def check_range(
     InputError
         Naming the first such record, the bound and how many there are.
     """
-    lower = np.array([_or(units[name].lower, -np.inf) for name in tasks])[task]
-    upper = np.array([_or(units[name].upper, np.inf) for name in tasks])[task]
+    lower = np.array([_bound_or(units[name].lower, -np.inf) for name in tasks])[task]
+    upper = np.array([_bound_or(units[name].upper, np.inf) for name in tasks])[task]
     outside = np.flatnonzero((scores < lower) | (scores > upper))
     if not outside.size:
         return
@@ -169,7 +169,7 @@ def check_range(
     )
 
 
-def _or(bound: float | None, otherwise: float) -> float:
+def _bound_or(bound: float | None, otherwise: float) -> float:
     return otherwise if bound is None else bound
 
 
@@ -224,12 +224,12 @@ def mixed_scales(
             continue
         for kind, (codes, labels) in groups.items():
             fractions = _fraction_groups(values, codes[rows], len(labels))
-            among = fractions[codes[rows]]
-            if not among.any() or among.all():
+            is_fraction = fractions[codes[rows]]
+            if not is_fraction.any() or is_fraction.all():
                 continue
-            median = float(np.median(values[~among]))
+            median = float(np.median(values[~is_fraction]))
             if median > _CLEARLY_PERCENT:
-                first = int(rows[np.flatnonzero(among & (values > 0))[0]])
+                first = int(rows[np.flatnonzero(is_fraction & (values > 0))[0]])
                 listed = shorten([labels[i] for i in np.flatnonzero(fractions)], limit=4)
                 problems.append(
                     f"{where(first)}: task {name!r} mixes scales: the scores of {kind} {listed}"
@@ -254,7 +254,7 @@ def _units_slip(
             continue
         median = float(np.median(values[~above]))
         high = float(np.median(values[above]))
-        if high >= _SLIP * median:
+        if high >= _SLIP_RATIO * median:
             listed = shorten([labels[i] for i in np.unique(codes[rows][above])], limit=4)
             ratio = high / median if median > 0 else np.inf
             return int(rows[np.flatnonzero(above)[0]]), kind, listed, median, ratio

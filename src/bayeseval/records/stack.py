@@ -53,12 +53,12 @@ class Stack:
 
     def take(self, rows: npt.NDArray[np.bool_]) -> Stack:
         """The rows of this mask, which keep their places."""
-        some = copy.copy(self)
-        some.file, some.row = self.file[rows], self.row[rows]
-        some.labels = {name: coded.take(rows) for name, coded in self.labels.items()}
-        some.written = self.written.take(rows)
-        some.numbers = {name: values[rows] for name, values in self.numbers.items()}
-        return some
+        subset = copy.copy(self)
+        subset.file, subset.row = self.file[rows], self.row[rows]
+        subset.labels = {name: coded.take(rows) for name, coded in self.labels.items()}
+        subset.written = self.written.take(rows)
+        subset.numbers = {name: values[rows] for name, values in self.numbers.items()}
+        return subset
 
     @property
     def source(self) -> str:
@@ -75,26 +75,26 @@ class Stack:
 
     def level_counts(self) -> dict[str, tuple[tuple[str, int], ...]]:
         """Levels of each factor and their numbers of rows, most rows first."""
-        found = {}
+        levels = {}
         for factor in LABELS:
             coded = self.labels[factor]
             counts = np.bincount(coded.codes, minlength=len(coded.levels)).tolist()
             pairs = [(label, n) for label, n in zip(coded.levels, counts, strict=True) if n]
-            found[factor] = tuple(sorted(pairs, key=lambda pair: (-pair[1], pair[0])))
-        return found
+            levels[factor] = tuple(sorted(pairs, key=lambda pair: (-pair[1], pair[0])))
+        return levels
 
     def _common_labels(self) -> dict[str, Coded]:
         common: dict[str, Coded] = {}
         for name in dict.fromkeys(name for part in self.parts for name in part.labels):
-            found = [part.labels.get(name) for part in self.parts]
+            by_part = [part.labels.get(name) for part in self.parts]
             if name in REPLICATES:
                 # A file without the column: its tasks have no such replicates.
-                found = [
+                by_part = [
                     Coded.constant("", len(part.table)) if labels is None else labels
-                    for part, labels in zip(self.parts, found, strict=True)
+                    for part, labels in zip(self.parts, by_part, strict=True)
                 ]
-            if all(labels is not None for labels in found):
-                common[name] = Coded.concat([labels for labels in found if labels is not None])
+            if all(labels is not None for labels in by_part):
+                common[name] = Coded.concat([labels for labels in by_part if labels is not None])
         return common
 
 

@@ -1,4 +1,4 @@
-"""Replicates that do not look like their cell's others: diverged runs, single seeds."""
+"""Replicates unlike the others of their cell: diverged runs, single seeds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from bayeseval._text import counted, shorten
+from bayeseval._text import Caution, Note, counted, shorten
 from bayeseval._typing import Floats
 from bayeseval.errors import InputError
 from bayeseval.readers.columns import LABELS
@@ -56,7 +56,7 @@ def replicate_suspects(
     codes: Mapping[str, npt.NDArray[np.int64]],
     tasks: tuple[str, ...],
     diverged: DivergedRuns,
-) -> tuple[npt.NDArray[np.bool_], list[Dropped], list[str]]:
+) -> tuple[npt.NDArray[np.bool_], list[Dropped], list[Note]]:
     """Rows to keep, what was dropped, and notes of replicates unlike their cell's others.
 
     Parameters
@@ -82,7 +82,9 @@ def replicate_suspects(
     key = combined_key(codes[factor] for factor in LABELS)
     _, first, cells = np.unique(key, return_index=True, return_inverse=True)
     task_of_cell = {i: tasks[code] for i, code in enumerate(codes["task"][first])}
-    notes = single_seed_notes(cells, seeds, task_of_cell, stack.numbers.get("n_seeds"))
+    notes: list[Note] = [
+        *single_seed_notes(cells, seeds, task_of_cell, stack.numbers.get("n_seeds"))
+    ]
     runs = diverged_runs(
         stack.numbers["score"], cells, seeds, lambda position: stack.at(position, "score")
     )
@@ -91,12 +93,12 @@ def replicate_suspects(
     more = f"; {len(runs)} such runs" if len(runs) > 1 else ""
     if diverged == "refuse":
         raise InputError(
-            f"{runs[0].message}{more}; correct it, or write 'diverged_runs: drop' (to leave such"
-            " runs out) or 'diverged_runs: allow' (to keep them) in a YAML file and give it with"
-            " --mapping, or from Python as mapping_file"
+            f"{runs[0].message}{more}; correct it, or leave such runs out with"
+            " diverged_runs='drop' (diverged_runs: drop in a --mapping file), or keep them with"
+            " diverged_runs='allow' (diverged_runs: allow in a --mapping file)"
         )
     if diverged == "allow":
-        return kept, [], [*notes, *(f"warning: {run.message}; it was kept" for run in runs)]
+        return kept, [], [*notes, *(Caution(f"{run.message}; it was kept") for run in runs)]
     counts: dict[str, int] = {}
     for run in runs:
         kept[run.rows] = False
@@ -114,7 +116,7 @@ def diverged_runs(
     seeds: Ints,
     where: Callable[[int], str],
 ) -> list[DivergedRun]:
-    """Seeds that fell apart: F1 = 0 beside 80s.
+    """Find seeds that diverged, such as one with an F1 of 0 where others have 80.
 
     The rule, for each cell with at least two seeds and each seed's mean score x_s: the
     seed is diverged when x_s is below half of the reference c and more than 10 spreads
@@ -157,19 +159,20 @@ def diverged_runs(
     allowed = _SPREADS * np.where(n_seeds == 2, least, np.maximum(spread, least))
     low = several[cell_of_run] & (mean < 0.5 * reference[cell_of_run])
     low &= reference[cell_of_run] - mean > allowed[cell_of_run]
-    found = []
+    diverged = []
     for run in np.flatnonzero(low):
         rows = known[run_of_row == run]
-        own = np.sort(mean[(cell_of_run == cell_of_run[run]) & ~low])
-        others = shorten([f"{value:.4g}" for value in own[::-1]], limit=5)
-        found.append(
+        other_means = np.sort(mean[(cell_of_run == cell_of_run[run]) & ~low])
+        others = shorten([f"{value:.4g}" for value in other_means[::-1]], limit=5)
+        diverged.append(
             DivergedRun(
                 rows,
                 f"{where(int(rows[0]))}: score {mean[run]:.4g} looks like a diverged run: the other"
-                f" {counted(len(own), 'seed')} of this model, language and task scored {others}",
+                f" {counted(len(other_means), 'seed')} of this model, language and task scored"
+                f" {others}",
             )
         )
-    return sorted(found, key=lambda one: int(one.rows[0]))
+    return sorted(diverged, key=lambda one: int(one.rows[0]))
 
 
 def _medians(values: Floats, group: Ints, sizes: Ints) -> Floats:
@@ -183,7 +186,7 @@ def _medians(values: Floats, group: Ints, sizes: Ints) -> Floats:
 def single_seed_notes(
     cells: Ints, seeds: Ints, task_of_cell: Mapping[int, str], given: Floats | None
 ) -> list[str]:
-    """Say where one seed cannot tell how much seeds differ.
+    """Notes on tasks and cells with one seed, which cannot show the variation between seeds.
 
     Parameters
     ----------
@@ -200,24 +203,24 @@ def single_seed_notes(
     counted_cells, count = np.unique(pairs // width, return_counts=True)
     seeds_of = dict(zip(counted_cells.tolist(), count.tolist(), strict=True))
     if given is not None:
-        stated = np.isfinite(given) & ~known
-        seeds_of |= dict(zip(cells[stated].tolist(), given[stated].tolist(), strict=True))
+        has_n_seeds = np.isfinite(given) & ~known
+        seeds_of |= dict(zip(cells[has_n_seeds].tolist(), given[has_n_seeds].tolist(), strict=True))
     by_task: dict[str, list[float]] = {}
     for cell, number in seeds_of.items():
         by_task.setdefault(task_of_cell[cell], []).append(number)
     notes = []
     single = sorted(task for task, numbers in by_task.items() if max(numbers) == 1)
     if single:
-        named = f"task {single[0]}" if len(single) == 1 else f"tasks {shorten(single)}"
+        listed = f"task {single[0]}" if len(single) == 1 else f"tasks {shorten(single)}"
         notes.append(
-            f"one seed per model and language in {named}: nothing to learn about how much seeds"
-            " differ"
+            f"one seed per model and language in {listed}: the variation between seeds cannot be"
+            " estimated"
         )
     partly = sum(number == 1 for task, n in by_task.items() if task not in single for number in n)
     if partly:
         total = sum(len(numbers) for task, numbers in by_task.items() if task not in single)
         notes.append(
-            f"one seed in {partly:,} of {counted(total, 'cell')} with seeds: how much seeds differ"
-            " there is known from the other cells only"
+            f"one seed in {partly:,} of {counted(total, 'cell')} with seeds: the variation between"
+            " seeds is estimated from the other cells only"
         )
     return notes

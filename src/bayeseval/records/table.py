@@ -142,7 +142,7 @@ class Records:
                 diverged=diverged_runs,
                 missing=(missing,) if isinstance(missing, int | float) else missing,
                 drop=drop,
-                named=language_names or {},
+                named_languages=language_names or {},
             ),
             name=name,
             language_names=language_names,
@@ -173,7 +173,7 @@ class Records:
                 if given not in allowed:
                     raise InputError(
                         f"{name}: likelihoods: no {what} {given!r}{did_you_mean(given, allowed)}"
-                        f" (there are: {shorten(allowed, limit=15)})"
+                        f" (allowed: {shorten(allowed, limit=15)})"
                     )
         return cls(
             name=name,
@@ -243,21 +243,21 @@ class Records:
         kept = np.asarray(keep)
         if kept.dtype != np.bool_ or kept.shape != (len(self),):
             raise InputError(
-                f"{name}: keep needs one true or false for each of the {len(self)} records"
+                f"{name}: keep must be an array of {len(self)} booleans, one for each record"
             )
         table = self.table[kept]
         if table.empty:
             raise InputError(f"{name}: no record is left")
         tasks = set(table["task"])
-        some = type(self)._assembled(
+        subset = type(self)._assembled(
             assemble(
                 [raw_from_frame(table, name)],
                 columns={},
                 units={task: unit for task, unit in self._units.items() if task in tasks},
-                # Looked at when the whole table was read.
+                # Checked when the whole table was read.
                 mixed="allow",
                 diverged="allow",
-                again=True,
+                already_checked=True,
             ),
             name=name,
             language_names=self._language_names,
@@ -268,7 +268,7 @@ class Records:
                 if task in tasks or task == "default"
             },
         )
-        return replace(some, _covariate_files=self._covariate_files)
+        return replace(subset, _covariate_files=self._covariate_files)
 
     def codes(self, factor: Factor) -> npt.NDArray[np.int64]:
         """Position of each record's level in ``coords[factor]``, shape (n_records,)."""
@@ -357,9 +357,9 @@ class Records:
         for task in sorted(self._units):
             bounds = self._units[task]
             _feed(digest.update, task, repr(bounds.lower), repr(bounds.upper))
-        own = _own_datasets(self._frame)
+        default = _default_datasets(self._frame)
         for task in sorted(self._datasets):
-            if self._datasets[task] != own[task]:
+            if self._datasets[task] != default[task]:
                 _feed(digest.update, "dataset", task, self._datasets[task])
         return digest.hexdigest()
 
@@ -412,10 +412,10 @@ def _feed(update: Callable[[bytes], None], *texts: str) -> None:
 
 def _by_appearance(values: pd.Series[Any]) -> tuple[npt.NDArray[np.int64], list[str]]:
     """Codes of labels in the order of their first rows, -1 for none; and the labels."""
-    found, places = pd.factorize(values.cat.codes.to_numpy())
-    shown = np.where(places < 0, -1, np.cumsum(places >= 0) - 1)
+    by_first_row, places = pd.factorize(values.cat.codes.to_numpy())
+    renumbered = np.where(places < 0, -1, np.cumsum(places >= 0) - 1)
     categories = values.cat.categories
-    return shown[found], [str(categories[int(place)]) for place in places if place >= 0]
+    return renumbered[by_first_row], [str(categories[int(place)]) for place in places if place >= 0]
 
 
 def _float_bytes(values: npt.NDArray[np.float64]) -> bytes:
@@ -424,7 +424,7 @@ def _float_bytes(values: npt.NDArray[np.float64]) -> bytes:
     return canonical.astype("<f8").tobytes()
 
 
-def _own_datasets(frame: pd.DataFrame) -> dict[str, str]:
+def _default_datasets(frame: pd.DataFrame) -> dict[str, str]:
     """Dataset of every task by the column of that name, else by the task's own name."""
     tasks = [str(task) for task in frame["task"].unique()]
     if "dataset" in frame:
@@ -434,14 +434,14 @@ def _own_datasets(frame: pd.DataFrame) -> dict[str, str]:
 
 
 def _datasets(parts: Assembled, given: Mapping[str, str], *, name: str) -> dict[str, str]:
-    own = _own_datasets(parts.frame)
+    default = _default_datasets(parts.frame)
     for task in given:
-        if task not in own:
+        if task not in default:
             raise InputError(
-                f"{name}: datasets names the task {task!r}, which the table does not have"
-                f"{did_you_mean(task, own)} (tasks: {', '.join(sorted(own))})"
+                f"{name}: datasets names the task {task!r}, which the table lacks"
+                f"{did_you_mean(task, default)} (tasks: {', '.join(sorted(default))})"
             )
-    return own | dict(given)
+    return default | dict(given)
 
 
 @contextlib.contextmanager

@@ -179,12 +179,12 @@ def collect_unbalanced(
     centred = score[picked] - mean[cells[picked]]
     n, n_seeds = len(chosen), int(seed.max()) + 1
 
-    _, own = np.unique(boot[picked], return_inverse=True)
-    n_own = int(own.max()) + 1
-    cell_of_boot = np.zeros(n_own, dtype=np.int64)
-    cell_of_boot[own] = cell
-    size = np.bincount(own, minlength=n_own)
-    total = sums(own, centred, n_own)
+    _, boot_number = np.unique(boot[picked], return_inverse=True)
+    n_boots = int(boot_number.max()) + 1
+    cell_of_boot = np.zeros(n_boots, dtype=np.int64)
+    cell_of_boot[boot_number] = cell
+    size = np.bincount(boot_number, minlength=n_boots)
+    total = sums(boot_number, centred, n_boots)
     # Number the sizes that occur in each cell: groups of boots.
     pairs, group_of_boot = np.unique(cell_of_boot * (n_seeds + 1) + size, return_inverse=True)
     cell_of_group = pairs // (n_seeds + 1)
@@ -200,17 +200,17 @@ def collect_unbalanced(
     sizes = np.zeros(n * n_groups)
     sizes[at] = pairs % (n_seeds + 1)
     seed_key = cell * n_seeds + seed
-    row_key = at[group_of_boot[own]] * n_seeds + seed
+    row_key = at[group_of_boot[boot_number]] * n_seeds + seed
     joint = np.zeros((n * n_groups, n_seeds, n_seeds))
     # One pass per pair of seeds; has[s] marks the boots that seed s has.
-    has = np.zeros((n_seeds, n_own), dtype=np.bool_)
-    has[seed, own] = True
+    has = np.zeros((n_seeds, n_boots), dtype=np.bool_)
+    has[seed, boot_number] = True
     where = at[group_of_boot]
     for first in range(n_seeds):
         for second in range(first, n_seeds):
             counts = np.bincount(where[has[first] & has[second]], minlength=n * n_groups)
             joint[:, first, second] = joint[:, second, first] = counts
-    found = Unbalanced(
+    unbalanced = Unbalanced(
         cell=chosen.astype(np.int64),
         centre=mean[chosen],
         n_pairs=np.bincount(cell, minlength=n).astype(np.float64),
@@ -225,11 +225,13 @@ def collect_unbalanced(
         boot_total=spread(group_of_boot, weights=total),
         boot_square=spread(group_of_boot, weights=total**2),
         joint=joint.reshape(n, n_groups, n_seeds, n_seeds),
-        cross=sums(row_key, total[own], n * n_groups * n_seeds).reshape(n, n_groups, n_seeds),
+        cross=sums(row_key, total[boot_number], n * n_groups * n_seeds).reshape(
+            n, n_groups, n_seeds
+        ),
     )
     for name in Unbalanced.__dataclass_fields__:
-        getattr(found, name).flags.writeable = False
-    return found
+        getattr(unbalanced, name).flags.writeable = False
+    return unbalanced
 
 
 def restricted_log_density(

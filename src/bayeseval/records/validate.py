@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bayeseval._text import WARNING, counted, shorten
+from bayeseval._text import Caution, Note, counted, shorten
 from bayeseval.names import FACTORS, Factor
 from bayeseval.records.connectivity import Component, connected_components
 from bayeseval.records.replicates import CellTable, reduce_replicates
@@ -211,16 +211,16 @@ def _replication(
 
 def _task_scores(records: Records) -> tuple[TaskScores, ...]:
     scores, codes = records.scores, records.codes("task")
-    found = []
+    by_task = []
     for code, task in enumerate(records.coords["task"]):
         values = scores[codes == code]
         lowest, median, highest = np.quantile(values, [0.0, 0.5, 1.0]).tolist()
         units = records.units[task]
-        found.append(TaskScores(task, len(values), lowest, median, highest, units))
-    return tuple(found)
+        by_task.append(TaskScores(task, len(values), lowest, median, highest, units))
+    return tuple(by_task)
 
 
-def format_description(description: Description, warnings: Sequence[str] = ()) -> str:
+def format_description(description: Description, warnings: Sequence[Note] = ()) -> str:
     """A :class:`Description` as plain text, at most 100 columns wide.
 
     Long labels and file names are the only thing that can make a line longer. Warnings,
@@ -230,7 +230,7 @@ def format_description(description: Description, warnings: Sequence[str] = ()) -
     ----------
     description : Description
         From :func:`describe`.
-    warnings : sequence of str
+    warnings : sequence of Note
         Warnings beside those of the report.
     """
     blocks = [
@@ -241,7 +241,7 @@ def format_description(description: Description, warnings: Sequence[str] = ()) -
         _replication_lines(description),
         _component_lines(description),
         _task_lines(description),
-        [*description.report.warnings, *warnings],
+        [*description.report.warnings, *map(str, warnings)],
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
@@ -285,12 +285,13 @@ def _report_lines(report: LoadReport) -> list[str]:
             label if count == 1 else f"{label} x {count}" for label, count in group.counts[:10]
         )
         more = f" and {len(group.counts) - 10} more" if len(group.counts) > 10 else ""
-        which = "" if named.startswith(group.reason) else f" ({named}{more})"
+        labels = "" if named.startswith(group.reason) else f" ({named}{more})"
         lines += _wrapped(
-            "dropped", f"{counted(group.n_rows, 'row')}: {group.reason}{which}; first {group.first}"
+            "dropped",
+            f"{counted(group.n_rows, 'row')}: {group.reason}{labels}; first {group.first}",
         )
-    for note in report.notes:
-        if not note.startswith(WARNING):
+    for note in report.remarks:
+        if not isinstance(note, Caution):
             lines += _wrapped("note", note)
     return lines
 

@@ -1,4 +1,4 @@
-"""Tables with known truth: the ground of recovery tests and calibration."""
+"""Simulated tables with known parameters, for recovery tests and calibration."""
 
 from __future__ import annotations
 

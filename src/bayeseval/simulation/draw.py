@@ -1,4 +1,4 @@
-"""Tables with known truth: the ground of recovery tests and calibration."""
+"""Draw a table of scores from a spec: effects, noise, replicates and the true expected scores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bayeseval.spec import ModelSpec, load_spec
 __all__ = ["Simulation", "simulate"]
 
 
-# Orders of magnitude of a real benchmark on a 0-100 scale (MEGA, `crossed`).
+# Typical values for a real benchmark on a 0-100 scale (MEGA, `crossed`).
 _DEFAULT_SDS = {
     "sd_language": 10.0,
     "sd_task": 16.0,
@@ -40,7 +40,7 @@ _DEFAULT_SDS = {
     "sd_log_boot": 0.3,
     "sd_log_seed_boot": 0.3,
 }
-# The same on a logit link.
+# The same on the logit scale.
 _LOGIT_SDS = {
     "sd_language": 0.5,
     "sd_task": 0.8,
@@ -59,7 +59,7 @@ _WEIGHTS = np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """A simulated table and what it was drawn from.
+    """A simulated table and the parameters it was drawn from.
 
     Attributes
     ----------
@@ -115,57 +115,66 @@ def simulate(
     n_languages, n_tasks, n_models : int
         Shape of the full grid.
     observed_share : float
-        Share of the language x task x model cells that get a record; every level
-        gets at least two and the table hangs together.
+        Share of the language x task x model cells that have a record; every level has at
+        least two, and the table is connected.
     intercept : float
         Grand mean, score units.
     sds : dict of str to float, optional
         Standard deviations by parameter name (``sd_language``, ...), and ``nu``;
-        what is left out has the size it has on a real benchmark. Fixed effects
-        are drawn with these too: a fixed effect is one whose size is not pooled,
-        not one that is enormous. With replicates also ``sd_<source>_model``, the
-        typical sd of a source of noise (``seed``, ``boot``, ``seed_boot``), and
-        ``sd_log_<source>``, how much its log differs between cells.
+        those not given have a size that is typical of real benchmarks. Fixed effects are
+        drawn with these sds too, not with the wide sd of their prior. With replicates also
+        ``sd_<source>_model``, the typical sd of a source of noise (``seed``, ``boot``,
+        ``seed_boot``), and ``sd_log_<source>``, the sd of its log between cells.
     seed : int
         Seed of effects and noise.
     pattern_seed : int, optional
-        Seed of which cells are observed; `seed` when left out. Giving it keeps
-        the shape of the table while the truth varies.
+        Seed of the draw of observed cells; `seed` by default. Fix it to keep the same
+        observed cells while `seed` varies.
     n_seeds, n_boot : int
-        Seeds and bootstrapped test sets of every cell; 0 for none of the kind. The
-        bootstrapped test sets scatter about the test set at hand, which is one draw
-        itself: the mean of a cell's replicates has the variance
-        (sigma^2 + omega^2 (1 + 1/B)) / S + tau^2 (1 + 1/B) about the cell's mean.
+        Numbers of seeds and of bootstrapped test sets of every cell; 0 for none. The
+        bootstrapped test sets scatter around the original test set, which is itself one
+        draw: the mean of a cell's replicates has the variance
+        (sigma^2 + omega^2 (1 + 1/B)) / S + tau^2 (1 + 1/B) around the cell's mean.
     drop_share : float
-        Chance of each replicate to be missing; every cell keeps two of its seeds
-        and two of its test sets, as far as it has them.
+        Probability that a replicate is missing; every cell keeps its first two seeds and
+        its first two test sets.
     n_metrics : int
-        How many tasks in a row are metrics of one dataset, called ``dataset:metric``.
+        Number of metrics of each dataset: so many consecutive tasks are called
+        ``dataset:metric``.
     n_items : int
-        Items behind every score, for likelihoods of counts.
+        Number of items of every score, for likelihoods of counts.
     chance : float, optional
         Chance level of all tasks, score units, for a spec with ``chance: true``.
 
     Returns
     -------
     Simulation
-        Records, and the truth. Under a logit link (one likelihood for all tasks) scores
-        lie between 0 and 100, `sds` are on the logit scale, `intercept` is the score
-        whose logit is the grand mean, and `potential` is the expected score of a model
-        whose effects are drawn from N(0, sd^2) anew. Otherwise scores have no bounds.
+        Records and true parameters. Under a logit link (one likelihood for all tasks)
+        scores lie between 0 and 100, `sds` are on the logit scale, `intercept` is the
+        score whose logit is the grand mean, and `potential` is the expected score of a new
+        model, whose effects are drawn from N(0, sd^2). Otherwise scores have no bounds.
 
     Raises
     ------
     InputError
-        If the shape is too small, an sd is unknown or negative, no connected table of
-        that share could be drawn, replicates are asked for of a spec without a
-        normal likelihood, or the spec has covariates.
+        If the shape is too small, an sd is unknown or negative, no connected table with
+        that share of cells was found, replicates are requested without a normal
+        likelihood, or the spec has covariates.
+
+    Examples
+    --------
+    >>> import bayeseval as be
+    >>> simulation = be.simulate("additive", n_languages=6, n_tasks=3, n_models=4, seed=1)
+    >>> simulation.records
+    <Records 'simulated-additive': 50 records, 4 models, 6 languages, 3 tasks>
+    >>> simulation.potential.shape
+    (6, 3)
     """
     model = load_spec(spec)
     if model.covariates:
         raise InputError(
-            f"no table is drawn from covariates, and {model.name} has "
-            f"{', '.join(one.name for one in model.covariates)}; simulate from a spec without"
+            f"simulation does not support covariates, and {model.name} has "
+            f"{', '.join(one.name for one in model.covariates)}; remove them from the spec"
         )
     logit = _has_logit_link(model, intercept, chance)
     shape = {names.LANGUAGE: n_languages, names.TASK: n_tasks, names.MODEL: n_models}
@@ -210,7 +219,7 @@ def simulate(
             frame, cell_sds, max(n_seeds, 1), max(n_boot, 1), drop_share, noise_rng
         ).drop(columns=[c for c, n in (("seed", n_seeds), ("boot", n_boot)) if n == 0])
     return Simulation(
-        # One simulated model may well have all its few scores between 0 and 1.
+        # All scores of a simulated task may lie between 0 and 1 by chance.
         records=Records.from_frame(
             frame,
             name=f"simulated-{model.name}",
@@ -249,7 +258,7 @@ def _predictor(
 ) -> tuple[Floats, Floats]:
     """Linear predictor of all cells, and of all pairs without the terms of models.
 
-    Effects and their standard deviations are also written down as truth.
+    Adds the effects and their standard deviations to `truth`.
     """
     n_tasks = shape[names.TASK]
     sizes = {**shape, names.DATASET: -(-n_tasks // n_metrics)}
@@ -294,7 +303,7 @@ def _source_sds(
     shape: tuple[int, ...],
     rng: np.random.Generator,
 ) -> dict[str, Floats | float]:
-    """Standard deviations of seeds and test sets in every cell, and what they are drawn from."""
+    """Standard deviations of seeds and test sets in every cell, with their hyperparameters."""
     sds: dict[str, Floats | float] = {}
     for source in sources:
         typical, differ = names.source_model_sd(source), names.source_log_sd(source)
@@ -307,7 +316,7 @@ def _source_sds(
 
 @dataclass(frozen=True, eq=False)
 class _Response:
-    """Scores of one likelihood; under a logit link as shares of the range."""
+    """Scores under one likelihood; with a logit link as shares of the range."""
 
     family: Family
     noise: Floats
@@ -319,7 +328,7 @@ class _Response:
         return np.asarray(self.floor + (1.0 - self.floor) * special.expit(eta))
 
     def mean(self, eta: Floats, noise: Floats, sd: float) -> Floats:
-        """Expected share with effects of variance sd^2, and logit noise, integrated out."""
+        """Expected share, integrated over effects with variance sd^2 and over logit noise."""
         total = np.zeros(eta.shape)
         for node, weight in zip(_NODES, _WEIGHTS, strict=True) if sd > 0.0 else ((0.0, 1.0),):
             share = self.share(eta + sd * node)
@@ -333,7 +342,7 @@ class _Response:
         return total
 
     def draw(self, eta: Floats, rng: np.random.Generator) -> tuple[Floats, Floats | None]:
-        """Scores, and counts where they are."""
+        """Draw scores, and the counts behind them for likelihoods of counts."""
         quantity = self.family.quantity
         if quantity == "score":
             return self.family.draw(rng, At(eta, self.noise, self.extra)), None
@@ -347,15 +356,20 @@ class _Response:
 
 
 def _has_logit_link(model: ModelSpec, intercept: float, chance: float | None) -> bool:
-    """Whether scores are bounded; refuses what cannot be drawn."""
+    """Whether scores are bounded; refuse likelihoods and chance levels that do not fit."""
     if model.likelihood == "card" or len(model.families) > 1:
-        raise InputError(f"{model.name} has several likelihoods; a table is drawn from one")
+        raise InputError(
+            f"simulation supports one likelihood for all tasks; {model.name} has several"
+        )
     logit = link(model.families) == "logit"
     if logit and not 0.0 < intercept < _UPPER:
         raise InputError(f"intercept must lie between 0 and {_UPPER:g}, got {intercept:g}")
     if model.chance != (chance is not None):
-        said = "has" if model.chance else "has no"
-        raise InputError(f"{model.name} {said} chance levels; give chance where the spec has them")
+        raise InputError(
+            f"{model.name} has chance: true; pass a chance level (chance=)"
+            if model.chance
+            else f"{model.name} has no chance levels; omit chance, or set chance: true in the spec"
+        )
     if chance is not None and not 0.0 <= chance < _UPPER:
         raise InputError(f"chance must lie in [0, {_UPPER:g}), got {chance:g}")
     return logit
@@ -368,41 +382,44 @@ def _noise_scale(
     truth: dict[str, Floats | float],
     rng: np.random.Generator,
 ) -> Floats:
-    """Residual sd or dispersion of every cell, also written down as truth."""
-    whole, parameter = tuple(shape.values()), FAMILIES[model.families[0]].scale
+    """Residual sd or dispersion of every cell; adds its parameters to `truth`."""
+    grid, parameter = tuple(shape.values()), FAMILIES[model.families[0]].scale
     if parameter is None:
-        return np.zeros(whole)
+        return np.zeros(grid)
     name = parameter.name
     truth[name] = scale[name]
     factor = model.residual_by
     if factor is None:
-        return np.full(whole, scale[name])
+        return np.full(grid, scale[name])
     spread = truth[names.SD_LOG_RESIDUAL] = scale[names.SD_LOG_RESIDUAL]
     levels = scale[name] * np.exp(rng.normal(0.0, spread, size=shape[factor]))
     truth[names.level_name(name, factor)] = levels
-    return np.broadcast_to(_spread(levels, (factor,)), whole)
+    return np.broadcast_to(_spread(levels, (factor,)), grid)
 
 
 def _sources(
     model: ModelSpec, *, n_seeds: int, n_boot: int, drop_share: float
 ) -> tuple[names.Source, ...]:
-    """Which sources of noise the replicates have."""
-    for what, number in (("n_seeds", n_seeds), ("n_boot", n_boot)):
+    """Sources of noise that the replicates have."""
+    for argument, number in (("n_seeds", n_seeds), ("n_boot", n_boot)):
         if number < 0:
-            raise InputError(f"{what} must be zero or more, got {number}")
+            raise InputError(f"{argument} must be zero or more, got {number}")
     if not 0.0 <= drop_share < 1.0:
         raise InputError(f"drop_share must lie in [0, 1), got {drop_share:g}")
-    there: dict[names.Source, bool] = {
+    present: dict[names.Source, bool] = {
         "seed": n_seeds > 0,
         "boot": n_boot > 0,
         "seed_boot": n_seeds > 0 and n_boot > 0,
     }
-    sources = tuple(source for source, is_there in there.items() if is_there)
+    sources = tuple(source for source, is_present in present.items() if is_present)
     if drop_share > 0.0 and not sources:
-        raise InputError("drop_share leaves out replicates: give n_seeds or n_boot")
+        raise InputError("drop_share needs replicates; set n_seeds or n_boot")
     family = FAMILIES[model.families[0]]
     if sources and not (family.quantity == "score" and family.kernel == "normal"):
-        raise InputError(f"replicates need the likelihood normal; {model.name} has {family.name}")
+        raise InputError(
+            f"replicates (n_seeds, n_boot) need the likelihood normal; {model.name} has "
+            f"{family.name}"
+        )
     return sources
 
 
@@ -421,7 +438,7 @@ def _replicates(
         sd = sds.get(source, np.zeros(n)).reshape(-1, 1, 1)
         return np.asarray(sd * rng.standard_normal((n, *shape)))
 
-    # The test set at hand is one draw; its bootstraps scatter about it as much again.
+    # The test set is one draw; its bootstraps scatter around it with the same variance.
     x = cells[names.SCORE].to_numpy()[:, None, None] + draw("seed", n_seeds, 1)
     x = x + draw("boot", 1, 1) + draw("boot", 1, n_boot)
     x = x + draw("seed_boot", n_seeds, 1) + draw("seed_boot", n_seeds, n_boot)
@@ -444,18 +461,18 @@ def _scales(
     for name, value in given.items():
         if name not in known:
             raise InputError(
-                f"{model.name} has no {name!r}{did_you_mean(name, known)} "
+                f"{model.name} has no parameter {name!r}{did_you_mean(name, known)} "
                 f"(it has: {', '.join(known)})"
             )
         if not value >= 0.0:
             raise InputError(f"{name} must be zero or more, got {value}")
-    usual = _DEFAULT_SDS | _LOGIT_SDS if link(model.families) == "logit" else _DEFAULT_SDS
-    usual = usual | {parameter.name: parameter.typical for parameter in (*noise, *extra)}
-    return {name: float(given.get(name, usual[name])) for name in known}
+    defaults = _DEFAULT_SDS | _LOGIT_SDS if link(model.families) == "logit" else _DEFAULT_SDS
+    defaults = defaults | {parameter.name: parameter.typical for parameter in (*noise, *extra)}
+    return {name: float(given.get(name, defaults[name])) for name in known}
 
 
 def _spread(effects: Floats, factors: tuple[str, ...]) -> Floats:
-    """Effects of some factors, on axes (language, task, model) of length 1 elsewhere."""
+    """Effects on the axes (language, task, model), of length 1 for factors not among these."""
     order = [factors.index(f) for f in names.FACTORS if f in factors]
     target = [effects.shape[factors.index(f)] if f in factors else 1 for f in names.FACTORS]
     return effects.transpose(order).reshape(target)

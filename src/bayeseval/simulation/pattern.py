@@ -1,4 +1,4 @@
-"""Which cells of a simulated table are observed."""
+"""Draw the observed cells of a simulated table."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ _MAX_TRIES = 200
 
 
 def observed_cells(shape: tuple[int, ...], share: float, rng: np.random.Generator) -> Bools:
-    """Draw which cells are observed: a fixed count, every level twice, one connected table.
+    """Draw the observed cells: a fixed number, every level at least twice, connected.
 
     Parameters
     ----------
     shape : tuple of int
         Numbers of languages, tasks and models.
     share : float
-        Of the cells, in (0, 1].
+        Share of observed cells, in (0, 1].
     rng : numpy.random.Generator
-        Where the draws come from.
+        Random generator.
 
     Returns
     -------
-    ndarray of bool, of that shape
+    ndarray of bool, shape `shape`
 
     Raises
     ------
     InputError
-        If the shape or the share is no table, or no connected table is found.
+        If the shape is too small, the share is out of range, or no connected table is found.
     """
     if not 0.0 < share <= 1.0:
         raise InputError(f"observed_share must lie in (0, 1], got {share:g}")
@@ -52,7 +52,7 @@ def observed_cells(shape: tuple[int, ...], share: float, rng: np.random.Generato
             return grid
     raise InputError(
         f"no connected table with a share of {share:g} of {shape[0]} x {shape[1]} x {shape[2]} "
-        "cells was found; raise observed_share"
+        f"cells was found in {_MAX_TRIES} draws; raise observed_share"
     )
 
 

@@ -1,8 +1,8 @@
 """`ModelSpec`: terms, likelihood and priors of a model, read from YAML.
 
-A :class:`ModelSpec` says which terms the multilevel model has, which likelihood
-and which priors. It knows nothing about data: `design` decides whether a table
-can identify it, and the engines give it a density.
+A :class:`ModelSpec` lists the terms of the multilevel model, its likelihood and its
+priors. It does not depend on data: `design` decides whether a table can identify
+the model, and the engines evaluate its density.
 """
 
 from __future__ import annotations
@@ -65,8 +65,9 @@ Interaction = Literal[
 class Effects(SpecConfig):
     """How each main effect is treated.
 
-    ``pooled`` effects share a standard deviation that is estimated; ``fixed``
-    effects have a known wide one (`ModelSpec.fixed_scale` times sd(score)).
+    ``pooled`` effects share a standard deviation that is estimated; the standard
+    deviation of ``fixed`` effects is known and wide (`ModelSpec.fixed_scale` times
+    sd(score)).
     """
 
     language: Literal["pooled", "fixed"] = "pooled"
@@ -74,8 +75,8 @@ class Effects(SpecConfig):
     model: Literal["pooled", "fixed"] = "pooled"
 
 
-# Names that tables of variance components and dimensions have for something else.
-_TAKEN = {
+# Names that tables of variance components and dimensions use for something else.
+_RESERVED_NAMES = {
     *(*names.FACTORS, names.DATASET, names.RECORD, *names.SOURCES, names.TEST_SET),
     *("residual", "replicates", "known_se", names.INTERCEPT, names.NU, "chain", "draw"),
 }
@@ -87,13 +88,14 @@ class CovariateTerm(SpecConfig):
     Attributes
     ----------
     name : str
-        Which covariate; a table's card, or an argument of the fit, says where it is. Not
-        the name of another part of the model, such as ``language`` or ``residual``.
+        Name of the covariate; the benchmark's card or an argument of the fit gives its
+        file. It must differ from the names of other parts of the model, such as
+        ``language`` or ``residual``.
     missing : {"refuse", "model"}
-        What is done with languages that have no value. ``model``: the values are
-        unknowns with the prior N(0, 1), which the scores inform.
+        How to treat languages that have no value. ``refuse`` raises an error; ``model``
+        estimates the missing values, with the prior N(0, 1).
     measurement_error : bool
-        True: a value with a standard error is a measurement of an unknown value.
+        Whether a value with a standard error is a noisy measurement of an unknown value.
     """
 
     name: Annotated[
@@ -105,42 +107,42 @@ class CovariateTerm(SpecConfig):
 
 
 class ReplicateNoise(SpecConfig):
-    """How the noise seen in replicates (seeds, bootstrapped test sets) is treated.
+    """How the noise of replicates (seeds, bootstrapped test sets) is treated.
 
     Attributes
     ----------
     pool : bool
-        True: the standard deviations of the cells share a distribution by model and
-        are estimated together. False: every cell's own standard deviation is taken
-        as known, and cell means are not drawn towards each other: what parametric
-        resampling does (paper 001, section 5).
+        True: the standard deviations of a model's cells share a distribution and are
+        estimated together. False: the standard deviation of each cell is computed from
+        its own replicates and taken as known, as in parametric resampling (paper 001,
+        section 5).
     """
 
     pool: bool = True
 
 
-# On the log scale 0.5 lets the noise of one level, or cell, be about three times another's
-# before the prior has anything to say.
+# With 0.5 on the log scale, the noise of one level or cell can be about three times that of
+# another before the prior shrinks the difference noticeably.
 _LOG_SD = Prior(dist="half_normal", scale=0.5, relative=False)
 
 
 def _known_likelihood(value: Any) -> Any:
-    """Refuse unknown names with the choices; where mappings come from, sort them by task."""
+    """Refuse unknown likelihoods, listing those allowed; sort a mapping by task."""
     if isinstance(value, dict):
         for task, name in value.items():
-            _one_of(name, names.LIKELIHOODS, where=f" of {task}")
+            _check_name(name, names.LIKELIHOODS, where=f" of {task}")
         if not value:
             raise ValueError("the mapping is empty; give default: NAME, or a name for every task")
         return {str(task): value[task] for task in sorted(value, key=str)}
-    _one_of(value, (*names.LIKELIHOODS, "card"))
+    _check_name(value, (*names.LIKELIHOODS, "card"))
     return value
 
 
-def _one_of(name: Any, allowed: tuple[str, ...], where: str = "") -> None:
+def _check_name(name: Any, allowed: tuple[str, ...], where: str = "") -> None:
     if name not in allowed:
         raise ValueError(
-            f"no likelihood {name!r}{where}{did_you_mean(str(name), allowed)} "
-            f"(there are: {', '.join(allowed)})"
+            f"unknown likelihood {name!r}{where}{did_you_mean(str(name), allowed)} "
+            f"(allowed: {', '.join(allowed)})"
         )
 
 
@@ -163,43 +165,44 @@ class ModelSpec(SpecConfig):
     Attributes
     ----------
     name, summary : str
-        What the model is called and what it is for.
+        Name and one-line description.
     likelihood : str or dict of str to str
         Distribution of a score around its expected value: ``normal``, ``student_t``,
         ``logit_normal`` and ``beta`` (bounded scores), ``binomial`` and
-        ``beta_binomial`` (counts). A mapping gives one by task, and ``default`` for the
-        tasks it does not name. ``card`` takes what the benchmark's card says. All tasks
-        have an identity link when all are ``normal`` or ``student_t``, else a logit link.
+        ``beta_binomial`` (counts). A mapping gives one for each task, and under
+        ``default`` one for all other tasks. ``card`` takes the likelihoods of the
+        benchmark's card. The link is the identity when all tasks are ``normal`` or
+        ``student_t``, and the logit for all tasks otherwise.
     chance : bool
-        Whether the chance level of a task is a floor that no expected score falls below
-        (logit link only).
+        Whether the chance level of a task is a lower bound of its expected scores (logit
+        link only).
     edge : float
-        How close a score may come to a bound under ``logit_normal`` and ``beta``, which
-        do not reach it, as a share of the range: scores closer are moved to there.
+        ``logit_normal`` and ``beta`` give no density to scores at a bound: scores closer
+        to a bound than this share of the range are moved to this distance.
     population : {"observed", "models"}
-        ``observed``: the models at hand are the reference population, their
+        ``observed``: the models in the table are the reference population, and their
         effects sum to zero. ``models``: they are a sample from a population of
-        models, ordinary N(0, sd_model) effects.
+        models, with N(0, sd_model) effects.
     effects : Effects
         Pooled or fixed main effects.
     interactions : tuple of str
         Any of ``language:task``, ``model:task``, ``model:language``,
-        ``model:language:dataset`` (what several metrics of the same outputs share)
-        and ``model:language:task``; they live on observed cells.
+        ``model:language:dataset`` (shared by several metrics of the same outputs)
+        and ``model:language:task``. Only observed cells have interaction effects.
     covariates : tuple of CovariateTerm
-        What is known of languages, or of models and languages, besides the scores.
+        Predictors measured for languages, or for pairs of model and language.
     residual_by : {None, "language", "task", "model"}
-        Let the residual standard deviation differ by the levels of a factor,
-        hierarchically on the log scale.
+        Factor whose levels differ in their residual standard deviation, with a
+        hierarchical prior on the log scale.
     centring : dict
-        Term to ``centred`` or ``non_centred``; terms left out are decided from
-        how much data a level has.
+        Term to ``centred`` or ``non_centred``; for terms not named the table decides,
+        see :mod:`bayeseval.design.forms`.
     fixed_scale : float
         Standard deviation of fixed effects, in units of sd(score).
     replicates : ReplicateNoise
-        What is done with seeds and bootstrapped test sets, where a table has them.
+        How seeds and bootstrapped test sets are treated, where a table has them.
     priors : dict
-        Parameter name to :class:`Prior`, over the defaults.
+        Parameter name to :class:`Prior`, in place of the default.
 
     Examples
     --------
@@ -244,10 +247,10 @@ class ModelSpec(SpecConfig):
     def _named_once(cls, value: tuple[CovariateTerm, ...]) -> tuple[CovariateTerm, ...]:
         if len({covariate.name for covariate in value}) < len(value):
             raise ValueError("a covariate is named twice")
-        taken = [covariate.name for covariate in value if covariate.name in _TAKEN]
-        if taken:
+        reserved = [covariate.name for covariate in value if covariate.name in _RESERVED_NAMES]
+        if reserved:
             raise ValueError(
-                f"{taken[0]!r} is the name of another part of models; call the covariate otherwise"
+                f"{reserved[0]!r} is the name of another part of the model; rename the covariate"
             )
         return value
 
@@ -256,19 +259,19 @@ class ModelSpec(SpecConfig):
         for term in self.centring:
             if term not in self.terms:
                 raise ValueError(
-                    f"centring names {term!r}, which the model does not have"
+                    f"centring: the model has no term {term!r}"
                     f"{did_you_mean(term, self.terms)} (it has: {', '.join(self.terms)})"
                 )
         defaults = self._default_priors() | self._replicate_priors()
         for parameter, prior in self.priors.items():
             if parameter not in defaults:
                 raise ValueError(
-                    f"priors names {parameter!r}, which the model does not have"
+                    f"priors: the model has no parameter {parameter!r}"
                     f"{did_you_mean(parameter, defaults)} (it has: {', '.join(defaults)})"
                 )
             if prior.positive != defaults[parameter].positive:
-                wanted = "positive" if defaults[parameter].positive else "real-valued"
-                raise ValueError(f"{parameter} needs a {wanted} prior, not {prior.dist}")
+                support = "positive" if defaults[parameter].positive else "real-valued"
+                raise ValueError(f"{parameter} needs a {support} prior, not {prior.dist}")
         return self
 
     @model_validator(mode="after")
@@ -279,22 +282,22 @@ class ModelSpec(SpecConfig):
         if self.chance and link(self.families) == "identity":
             others = any_of(of_quantity("logit", "share", "count"))
             raise ValueError(
-                f"chance is a floor under a logit link, which {listed} scores do not have; take "
-                f"{others}, or leave chance out"
+                f"chance needs a logit link, and {listed} scores have an identity link; use "
+                f"{others}, or remove chance"
             )
         if self.residual_by is not None and not scale_names(self.families):
             others = any_of(f for f in of_quantity("count") if FAMILIES[f].scale is not None)
             raise ValueError(
-                f"residual_by {self.residual_by}: {listed} scores have no residual that could "
-                f"differ; take {others}, or leave residual_by out"
+                f"residual_by {self.residual_by}: {listed} scores have no residual standard "
+                f"deviation; use {others}, or remove residual_by"
             )
         logits = [family for family in self.families if family in of_quantity("logit")]
         if logits and set(self.families) & set(of_quantity("score")):
-            own = " and ".join(logits)
+            on_logits = " and ".join(logits)
             raise ValueError(
-                f"likelihood: {listed} in one fit: the residual of {own} is on the logit "
-                "scale, that of the others in score units; take "
-                f"{any_of(of_quantity('share'))} in the place of {own}"
+                f"likelihood: {listed} cannot be combined: the residual of {on_logits} is on the "
+                "logit scale, that of the others in score units; use "
+                f"{any_of(of_quantity('share'))} instead of {on_logits}"
             )
         return self
 
@@ -303,9 +306,9 @@ class ModelSpec(SpecConfig):
         """Likelihoods that tasks may have, in canonical order; all of them for ``card``."""
         if self.likelihood == "card":
             return names.LIKELIHOODS
-        said = self.likelihood
-        named = set(said.values()) if isinstance(said, dict) else {said}
-        return tuple(family for family in names.LIKELIHOODS if family in named)
+        by_task = self.likelihood
+        used = set(by_task.values()) if isinstance(by_task, dict) else {by_task}
+        return tuple(family for family in names.LIKELIHOODS if family in used)
 
     def family(self, task: str) -> names.Likelihood | None:
         """Likelihood of a task; None when the spec has none for it."""
@@ -336,7 +339,7 @@ class ModelSpec(SpecConfig):
         return table
 
     def _replicate_priors(self) -> dict[str, Prior]:
-        """Priors of seed and test-set noise, which count where a table has replicates."""
+        """Default priors of seed and test-set noise, used where a table has replicates."""
         if not self.replicates.pool:
             return {}
         table = {}
@@ -347,30 +350,30 @@ class ModelSpec(SpecConfig):
 
     def prior_table(self) -> dict[str, Prior]:
         """Priors of all parameters, defaults overridden, in canonical order."""
-        own = self._default_priors()
-        return own | {k: prior for k, prior in self.priors.items() if k in own}
+        defaults = self._default_priors()
+        return defaults | {k: prior for k, prior in self.priors.items() if k in defaults}
 
     def replicate_priors(self) -> dict[str, Prior]:
         """Priors of the sds of seeds and test sets, for tables that have replicates.
 
-        ``sd_<source>_model``, the same for every model, and ``sd_log_<source>``, how much
-        the log sds differ between the cells of a model. Empty without pooling.
+        ``sd_<source>_model``, the same for every model, and ``sd_log_<source>``, the sd of
+        the log sds of a model's cells. Empty without pooling.
         """
-        own = self._replicate_priors()
-        return own | {k: prior for k, prior in self.priors.items() if k in own}
+        defaults = self._replicate_priors()
+        return defaults | {k: prior for k, prior in self.priors.items() if k in defaults}
 
     def __repr__(self) -> str:
         """Name, likelihood and terms in one line; :meth:`to_yaml` has everything."""
-        said = self.likelihood if isinstance(self.likelihood, str) else "by task"
-        slopes = [f"{one.name} (covariate)" for one in self.covariates]
-        return f"<ModelSpec {self.name!r}: {said}; {', '.join([*self.terms, *slopes])}>"
+        likelihood = self.likelihood if isinstance(self.likelihood, str) else "by task"
+        slopes = [f"{covariate.name} (covariate)" for covariate in self.covariates]
+        return f"<ModelSpec {self.name!r}: {likelihood}; {', '.join([*self.terms, *slopes])}>"
 
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
         """Priors of all parameters in multiples of the scores' sd, for notebooks."""
         priors = self.prior_table()
-        said = [
+        arguments = [
             {
                 k: v
                 for k, v in prior.model_dump(exclude_none=True).items()
@@ -381,8 +384,8 @@ class ModelSpec(SpecConfig):
         columns = {
             "parameter": list(priors),
             "prior": [
-                f"{prior.dist}({', '.join(f'{k}={v:g}' for k, v in one.items())})"
-                for prior, one in zip(priors.values(), said, strict=True)
+                f"{prior.dist}({', '.join(f'{k}={v:g}' for k, v in values.items())})"
+                for prior, values in zip(priors.values(), arguments, strict=True)
             ],
         }
         return html_table(repr(self)[1:-1], columns)
@@ -397,30 +400,30 @@ class ModelSpec(SpecConfig):
 
     @property
     def content_hash(self) -> str:
-        """SHA-256 of what changes the posterior: everything but name and summary."""
-        said = {k: v for k, v in self.to_dict().items() if k not in ("name", "summary")}
-        said["priors"] = {
+        """SHA-256 of all that affects the posterior: everything but name and summary."""
+        content = {k: v for k, v in self.to_dict().items() if k not in ("name", "summary")}
+        content["priors"] = {
             key: prior.model_dump(mode="json", exclude_none=True)
             for key, prior in (self.prior_table() | self.replicate_priors()).items()
         }
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def load_spec(source: str | Path | ModelSpec | dict[str, Any]) -> ModelSpec:
-    """Return the spec a user means.
+    """Load a model specification.
 
     Parameters
     ----------
     source : str, Path, dict or ModelSpec
         The name of a shipped model (``"additive"``), the path of a YAML file, a
-        mapping with the keys of :class:`ModelSpec`, or a spec as it is.
+        mapping with the keys of :class:`ModelSpec`, or a spec, which is returned as it is.
 
     Raises
     ------
     SpecError
-        If the spec says something unknown or impossible.
+        If the spec has an unknown key, or a value that is not allowed.
     InputError
-        If there is no such model or file.
+        If the model or the file does not exist.
     """
     if isinstance(source, ModelSpec):
         return source
@@ -428,14 +431,14 @@ def load_spec(source: str | Path | ModelSpec | dict[str, Any]) -> ModelSpec:
         return parse_config(ModelSpec, source, source="spec", error=SpecError)
     if not isinstance(source, str | os.PathLike):
         raise InputError(
-            "a model is the name of a shipped model, a YAML file, a ModelSpec or a dict; got "
-            f"{type(source).__name__}"
+            "a model must be the name of a shipped model, the path of a YAML file, a ModelSpec or "
+            f"a dict; got {type(source).__name__}"
         )
     if source == AUTO:
         raise InputError(
-            f"{AUTO} is no model until there is a table: it takes the fullest of additive, "
-            "interaction, crossed and dataset that the table identifies; fit a table with it, or "
-            f"name a model (shipped: {', '.join(resource_names('models'))})"
+            f"{AUTO} depends on the table: it is the fullest of additive, interaction, crossed "
+            "and dataset that the table identifies; fit a table with it, or name a model "
+            f"(shipped: {', '.join(resource_names('models'))})"
         )
     path = Path(source)
     if not path.is_file():
@@ -449,15 +452,19 @@ def load_spec(source: str | Path | ModelSpec | dict[str, Any]) -> ModelSpec:
 
 
 def covariate_name(path: Path) -> str:
-    """Name of a covariate that a file brings to ``auto``: that of the file, as names are written.
+    """Turn the name of a covariate file into a valid covariate name, for ``auto``.
 
     Parameters
     ----------
     path : Path
-        ``data/MEXA-2.csv`` becomes ``mexa_2``; what is no name becomes ``covariate``.
+        ``data/MEXA-2.csv`` gives ``mexa_2``; a reserved or unusable name gives ``covariate``.
     """
     name = re.sub(r"[^a-z0-9]+", "_", path.stem.lower()).strip("_")
-    return name if re.fullmatch(r"[a-z][a-z0-9_]*", name) and name not in _TAKEN else "covariate"
+    return (
+        name
+        if re.fullmatch(r"[a-z][a-z0-9_]*", name) and name not in _RESERVED_NAMES
+        else "covariate"
+    )
 
 
 def list_models() -> dict[str, str]:

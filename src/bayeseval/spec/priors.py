@@ -1,4 +1,4 @@
-"""Priors of single parameters, in their own units or in those of the scores."""
+"""Priors of single parameters, in absolute units or in multiples of the scores' sd."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Distribution = Literal[
     "normal", "student_t", "half_normal", "half_student_t", "exponential", "gamma"
 ]
 
-# Which numbers each distribution needs, and which of those are in the units of
-# the score and therefore multiplied by sd(score) when the prior is relative.
+# Parameters of each distribution. Of these, `loc` and `scale` are in score units and
+# therefore multiplied by sd(score) when the prior is relative.
 _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "normal": ("loc", "scale"),
     "student_t": ("df", "loc", "scale"),
@@ -79,12 +79,14 @@ class Prior(SpecConfig):
         missing = [key for key in needed if key not in given and key != "loc"]
         surplus = [key for key in given if key not in needed]
         if missing or surplus:
-            problem = f"lacks {', '.join(missing)}" if missing else f"has no {', '.join(surplus)}"
-            raise ValueError(f"{self.dist} {problem}; it takes {', '.join(needed)}")
+            problem = (
+                f"needs {', '.join(missing)}" if missing else f"does not take {', '.join(surplus)}"
+            )
+            raise ValueError(f"{self.dist} {problem}; its parameters: {', '.join(needed)}")
         if self.low is not None and self.dist in _REAL_LINE:
-            raise ValueError(f"low is for positive priors, not for {self.dist}")
+            raise ValueError(f"low is allowed for positive priors only, not for {self.dist}")
         if self.dist == "gamma" and self.relative and "relative" in self.model_fields_set:
-            raise ValueError("a gamma prior is given in its own units; leave relative out")
+            raise ValueError("a gamma prior is always in absolute units; remove relative")
         return self
 
     @property

@@ -232,15 +232,15 @@ def _variant(table: pd.DataFrame, kind: str, population: str, of: str) -> pd.Dat
 
 def _not_reported(aggregates: pd.DataFrame, models: Sequence[str]) -> list[str]:
     """Aggregates without a value, and in how many of the variants where not in all."""
-    found = []
+    labels = []
     for kind, words in _AGGREGATES.items():
         for model in models:
             own = (aggregates["aggregate"] == kind) & (aggregates[names.MODEL] == model)
             lost = aggregates.loc[own, "value_mean"].isna()
             if lost.any():
                 part = "" if lost.all() else f" ({lost.sum()} of {len(lost)} variants)"
-                found.append(f"{words.lower()} of {model}{part}")
-    return found
+                labels.append(f"{words.lower()} of {model}{part}")
+    return labels
 
 
 def _by_value(aggregates: pd.DataFrame) -> list[str]:

@@ -30,11 +30,13 @@ from bayeseval.output._style import (
     FIGURE_FORMATS,
     GREY,
     MAIN,
+    mark_gate,
     new_figure,
     plain,
     save_figure,
     shorten,
     styled,
+    whole_figure,
 )
 from bayeseval.output.numbers import axis_label
 from bayeseval.output.store import Writer
@@ -179,6 +181,7 @@ def disparity_figure(
     *,
     subtitle: str,
     gate_status: str,
+    ax: Axes | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Figure:
     """Mean-PRR against CV-PRR of every model, on the pairs it was tested on.
@@ -189,12 +192,20 @@ def disparity_figure(
         ``model_disparity.csv``.
     subtitle, gate_status : str
         See :func:`figure_writers`.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw, without header, caption and key.
     figsize : tuple of float, optional
         Width and height in inches.
     """
     rows = table[table["support"] == "observed"]
     shown, missing = split_reported(rows, ["mean_prr_mean", "cv_prr_mean"], names.MODEL)
     labels = [plain(shorten(str(label))) for label in shown[names.MODEL]]
+    if ax is not None:
+        bars = _draw_disparity(ax, shown)
+        whole_figure(ax).draw_without_rendering()
+        _label_models(ax, shown, labels, bars)
+        mark_gate(ax, gate_status)
+        return whole_figure(ax)
     n = len(shown)
     # Many names cannot stand beside their points: numbers there, names in a key.
     keyed = n > _MANY_POINTS
@@ -217,6 +228,20 @@ def disparity_figure(
     axes, *keys = figure.subplots(
         1, 1 + columns, squeeze=False, width_ratios=[_WIDTH, *[_KEY_WIDTH] * columns]
     )[0]
+    bars = _draw_disparity(axes, shown)
+    for i, key in enumerate(keys):
+        _draw_key(key, labels, range(i * per_column, min(n, (i + 1) * per_column)))
+    if keyed:
+        labels = [str(number + 1) for number in range(n)]
+    # Positions are final from here on: labels are placed in pixels.
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    _label_models(axes, shown, labels, bars)
+    return figure
+
+
+def _draw_disparity(axes: Axes, shown: pd.DataFrame) -> Floats:
+    """Points with their bars; returns the ends of the bars, which labels keep off."""
     x = shown["mean_prr_mean"].to_numpy(dtype=float)
     y = shown["cv_prr_mean"].to_numpy(dtype=float)
     bars = _cross_bars(shown, x, y)
@@ -227,7 +252,7 @@ def disparity_figure(
     axes.set_xlabel("Mean-PRR  (higher is better →)")
     axes.set_ylabel("CV-PRR  (← lower is better: more even)")
     axes.grid(visible=True)
-    if n:
+    if len(shown):
         _frame(axes, bars)
         axes.axvline(1.0, color=GREY, linewidth=0.9, linestyle=":", zorder=1)
         axes.text(
@@ -240,24 +265,28 @@ def disparity_figure(
             color=GREY,
             style="italic",
         )
-    for i, key in enumerate(keys):
-        part = range(i * per_column, min(n, (i + 1) * per_column))
-        key.set_axis_off()
-        key.text(
-            0.0,
-            1.0,
-            "\n".join(f"{number + 1:>3}  {labels[number]}" for number in part),
-            size=6.5,
-            va="top",
-            transform=key.transAxes,
-        ).set_in_layout(False)
-    if keyed:
-        labels = [str(number + 1) for number in range(n)]
-    # Positions are final from here on: labels are placed in pixels.
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    return bars
+
+
+def _draw_key(axes: Axes, labels: Sequence[str], rows: range) -> None:
+    """Numbers of the points and the models that they stand for."""
+    axes.set_axis_off()
+    axes.text(
+        0.0,
+        1.0,
+        "\n".join(f"{number + 1:>3}  {labels[number]}" for number in rows),
+        size=6.5,
+        va="top",
+        transform=axes.transAxes,
+    ).set_in_layout(False)
+
+
+def _label_models(axes: Axes, shown: pd.DataFrame, labels: Sequence[str], bars: Floats) -> None:
+    """Write a label beside every point that has room for it."""
+    n = len(shown)
     size = 8.5 if n <= _MANY_POINTS else 6.5
     lines = np.vstack([bars, [1.0, axes.get_ylim()[0], 1.0, axes.get_ylim()[1]]])
+    x, y = (shown[f"{q}_mean"].to_numpy(dtype=float) for q in ("mean_prr", "cv_prr"))
     left_out = place_labels(axes, x, y, labels, lines=lines, size=size, colour=GREY)
     if left_out:
         axes.set_title(
@@ -267,7 +296,6 @@ def disparity_figure(
             loc="right",
             pad=2.0,
         )
-    return figure
 
 
 @styled
@@ -277,6 +305,7 @@ def components_figure(
     subtitle: str,
     gate_status: str,
     unit: str = "",
+    ax: Axes | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Figure:
     """Standard deviations of the model's parts and their shares of the variance.
@@ -287,15 +316,20 @@ def components_figure(
         ``variance_components.csv``; components of single models are not shown.
     subtitle, gate_status, unit : str
         See :func:`figure_writers`.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw the standard deviations alone, without header and caption.
     figsize : tuple of float, optional
         Width and height in inches.
     """
     whole = table[table[names.MODEL] == ""]
     shown, missing = split_reported(whole, ["sd_mean"], "component")
-    n = len(shown)
+    if ax is not None:
+        _draw_sds(ax, shown, unit)
+        mark_gate(ax, gate_status)
+        return whole_figure(ax)
     figure = new_figure(
         _WIDTH,
-        0.34 * n + 1.3,
+        0.34 * len(shown) + 1.3,
         title="Variance components: what makes scores differ",
         subtitle=subtitle,
         caption=(
@@ -307,35 +341,50 @@ def components_figure(
         figsize=figsize,
     )
     left, right = figure.subplots(1, 2, width_ratios=[1.35, 1.0], sharey=True)
-    y = np.arange(n, dtype=float)
-    for axes, column, colour, scale, shift in (
-        (left, "finite_sd", ACCENT, 1.0, 0.14),
-        (left, "sd", MAIN, 1.0, -0.14),
-        (right, "share", MAIN, 100.0, 0.0),
-    ):
-        interval_bars(axes, shown, column, y + shift, colour=colour, scale=scale)
-        points = axes.scatter(
-            scale * shown[f"{column}_mean"],
-            y + shift,
-            s=26,
-            facecolor="white" if column == "finite_sd" else colour,
-            edgecolor=colour,
-            linewidths=1.1,
-            zorder=3,
-            label={"sd": "population", "finite_sd": "observed levels"}.get(column),
-        )
-        points.set_gid(f"points {column}")
-    for axes in (left, right):
-        axes.set_xlim(left=0.0)
-    label_rows(left, [plain(str(label)) for label in shown["component"]], 9.0)
-    logit = "scale" in shown and (shown["scale"] == "logit").any()
-    left.set_xlabel(axis_label("Standard deviation", "logit scale" if logit else unit))
+    _draw_sds(left, shown, unit)
+    _draw_component(right, shown, "share", MAIN, scale=100.0)
+    right.set_xlim(left=0.0)
     right.set_xlabel("Share of the variance (%)")
     right.tick_params(axis="y", length=0)
     right.spines["left"].set_visible(False)
     right.grid(visible=True, axis="x")
-    left.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, reverse=True)
     return figure
+
+
+def _draw_sds(axes: Axes, shown: pd.DataFrame, unit: str) -> None:
+    """Both kinds of sd of every component, with a legend."""
+    _draw_component(axes, shown, "finite_sd", ACCENT, shift=0.14, label="observed levels")
+    _draw_component(axes, shown, "sd", MAIN, shift=-0.14, label="population")
+    axes.set_xlim(left=0.0)
+    label_rows(axes, [plain(str(label)) for label in shown["component"]], 9.0)
+    logit = "scale" in shown and (shown["scale"] == "logit").any()
+    axes.set_xlabel(axis_label("Standard deviation", "logit scale" if logit else unit))
+    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, reverse=True)
+
+
+def _draw_component(
+    axes: Axes,
+    shown: pd.DataFrame,
+    column: str,
+    colour: str,
+    *,
+    scale: float = 1.0,
+    shift: float = 0.0,
+    label: str | None = None,
+) -> None:
+    y = np.arange(len(shown), dtype=float) + shift
+    interval_bars(axes, shown, column, y, colour=colour, scale=scale)
+    points = axes.scatter(
+        scale * shown[f"{column}_mean"],
+        y,
+        s=26,
+        facecolor="white" if column == "finite_sd" else colour,
+        edgecolor=colour,
+        linewidths=1.1,
+        zorder=3,
+        label=label,
+    )
+    points.set_gid(f"points {column}")
 
 
 def _cross_bars(table: pd.DataFrame, x: Floats, y: Floats) -> Floats:

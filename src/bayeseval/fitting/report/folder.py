@@ -16,6 +16,7 @@ from bayeseval import names
 from bayeseval._typing import Figures, Progress
 from bayeseval.checks.figure import checks_figure
 from bayeseval.errors import BayesevalError
+from bayeseval.fitting.report import run_title
 from bayeseval.fitting.report.figures import figure_writers
 from bayeseval.fitting.report.model_tables import describes, shown_exponent
 from bayeseval.fitting.report.tables import result_tables
@@ -105,8 +106,8 @@ def write_results(
     unit = score_unit(run.get("bounds"), exponent)
     tables = result_tables(tree, gate_status=status, ci_prob=ci_prob, language_names=language_names)
     writers: dict[str, Writer] = {POSTERIOR_FILE: partial(write_tree, tree), **_csv(tables)}
-    said = {**run, "ci_kind": names.CI_KIND, "ci_prob": ci_prob}
-    target = write_folder(folder, writers, run=said, force=force)
+    stored_run = {**run, "ci_kind": names.CI_KIND, "ci_prob": ci_prob}
+    target = write_folder(folder, writers, run=stored_run, force=force)
     checked: Mapping[str, pd.DataFrame] = {}
     options = ["checks=fit.checks"] if checks is not None else []
     if formats != figure_formats(True):
@@ -127,7 +128,7 @@ def write_results(
         with _saved(folder, ["figures"] if formats else [], again):
             tell("checking the model", 1, 1, "")
     if formats:
-        subtitle = f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}"
+        subtitle = run_title(run)
         with _saved(folder, ["figures"], again):
             tell("drawing figures", 0, 1, "")
             drawn = figure_writers(

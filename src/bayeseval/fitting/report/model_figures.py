@@ -5,7 +5,8 @@ Order, ranks and intervals are those of ``model_ranking.csv``, which the termina
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -45,6 +46,24 @@ _LABEL: Final = 34
 # Models in a figure: the first and the last half of more.
 _MOST: Final = 120
 _MOSTLY: Final = 0.5
+
+
+class _Panel(NamedTuple):
+    """What models are ranked by: a quantity, and its columns in ``model_ranking.csv``."""
+
+    quantity: str
+    value: str
+    rank: str
+    lowest_first: bool
+    heading: str
+
+
+_BY_SCORE: Final = _Panel(
+    names.STANDARDISED_SCORE, "score_mean", "rank", lowest_first=False, heading="Expected score"
+)
+_BY_EVENNESS: Final = _Panel(
+    names.GAP_SD, f"{names.GAP_SD}_mean", "gap_sd_rank", lowest_first=True, heading="Evenness"
+)
 
 
 def _shown(ranking: pd.DataFrame) -> tuple[pd.DataFrame, str]:
@@ -153,7 +172,13 @@ def _forest(axes: Axes, table: pd.DataFrame, prefix: str, rank: str, size: float
 
 @styled
 def ranks_figure(
-    probabilities: pd.DataFrame, ranking: pd.DataFrame, *, subtitle: str, gate_status: str
+    probabilities: pd.DataFrame,
+    ranking: pd.DataFrame,
+    *,
+    subtitle: str,
+    gate_status: str,
+    ax: Axes | None = None,
+    figsize: tuple[float, float] | None = None,
 ) -> Figure:
     """Rank probabilities of the models by expected score, and by evenness where it is known.
 
@@ -167,16 +192,23 @@ def ranks_figure(
         ``model_ranking.csv``, for the order, the median ranks and their intervals.
     subtitle, gate_status : str
         See :func:`bayeseval.fitting.report.figures.figure_writers`.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw the ranks by expected score alone, without header and caption.
+    figsize : tuple of float, optional
+        Width and height in inches.
     """
     shown, cut = _shown(ranking)
+    if ax is not None:
+        _draw_ranks(ax, shown, _matrix(probabilities, names.STANDARDISED_SCORE), _BY_SCORE)
+        mark_gate(ax, gate_status)
+        return whole_figure(ax)
     n = max(1, len(shown))
     cell = 0.3 if n <= 20 else 0.17 if n <= MANY_ROWS else 0.11
-    size = 8.5 if n <= 20 else 7.0 if n <= MANY_ROWS else 5.0
     side = max(2.2, n * cell)
-    panels = {names.STANDARDISED_SCORE: ("score_mean", "rank", False, "Expected score")}
+    panels = [_BY_SCORE]
     if not shown["gap_sd_rank_mean"].isna().all():
-        panels[names.GAP_SD] = (f"{names.GAP_SD}_mean", "gap_sd_rank", True, "Evenness")
-    matrices = {quantity: _matrix(probabilities, quantity) for quantity in panels}
+        panels.append(_BY_EVENNESS)
+    matrices = [_matrix(probabilities, panel.quantity) for panel in panels]
     figure = new_figure(
         max(_WIDTH, 2 * side + 4.2) if len(panels) > 1 else max(8.0, side + 3.0),
         side + 1.2,
@@ -184,25 +216,34 @@ def ranks_figure(
         subtitle=subtitle,
         caption=_caption(matrices, many=len(ranking) > 20) + cut,
         gate_status=gate_status,
+        figsize=figsize,
     )
     every = figure.subplots(1, len(panels), squeeze=False)[0]
-    for axes, (quantity, (value, rank, lowest, heading)) in zip(every, panels.items(), strict=True):
-        rows = shown.sort_values(value, ascending=lowest, kind="stable").reset_index(drop=True)
-        matrix = matrices[quantity].reindex(rows[names.MODEL])
-        matrix.index = pd.Index(shorten_names(list(rows[names.MODEL]), _LABEL))
-        heat_map(axes, matrix, rows[f"{rank}_median"], size)
-        if len(ranking) > 20:
-            lines = axes.hlines(
-                np.arange(len(rows)),
-                rows[f"{rank}_lower"],
-                rows[f"{rank}_upper"],
-                color=ACCENT,
-                alpha=0.5,
-                linewidth=0.7,
-            )
-            lines.set_gid(f"intervals {quantity}")
-        axes.set_title(heading, loc="left", size=9.5)
+    for axes, panel, matrix in zip(every, panels, matrices, strict=True):
+        _draw_ranks(axes, shown, matrix, panel)
+        axes.set_title(panel.heading, loc="left", size=9.5)
     return figure
+
+
+def _draw_ranks(axes: Axes, shown: pd.DataFrame, matrix: pd.DataFrame, panel: _Panel) -> None:
+    """Probability of every rank; of many models the rank intervals as well."""
+    n = len(shown)
+    size = 8.5 if n <= 20 else 7.0 if n <= MANY_ROWS else 5.0
+    rows = shown.sort_values(panel.value, ascending=panel.lowest_first, kind="stable")
+    rows = rows.reset_index(drop=True)
+    matrix = matrix.reindex(rows[names.MODEL])
+    matrix.index = pd.Index(shorten_names(list(rows[names.MODEL]), _LABEL))
+    heat_map(axes, matrix, rows[f"{panel.rank}_median"], size)
+    if n > 20:
+        lines = axes.hlines(
+            np.arange(n),
+            rows[f"{panel.rank}_lower"],
+            rows[f"{panel.rank}_upper"],
+            color=ACCENT,
+            alpha=0.5,
+            linewidth=0.7,
+        )
+        lines.set_gid(f"intervals {panel.quantity}")
 
 
 def _matrix(probabilities: pd.DataFrame, quantity: str) -> pd.DataFrame:
@@ -210,14 +251,14 @@ def _matrix(probabilities: pd.DataFrame, quantity: str) -> pd.DataFrame:
     return long.pivot(index="level", columns="rank", values="probability")
 
 
-def _caption(matrices: dict[str, pd.DataFrame], *, many: bool) -> str:
+def _caption(matrices: Sequence[pd.DataFrame], *, many: bool) -> str:
     text = (
         "Expected scores of every model on the same language-task pairs, unobserved ones "
         "predicted; evenness: sd over languages of the gap to the potential. 1 is best. "
     )
     if not many:
         return f"{text}Numbers: probabilities in percent from 5 up; points: median rank."
-    ends = sorted({f"{100 * darkest(matrix):.0f} %" for matrix in matrices.values()})
+    ends = sorted({f"{100 * darkest(matrix):.0f} %" for matrix in matrices})
     return (
         f"{text}Darkest: a probability of {' or '.join(ends)}, the largest one; colours by the "
         "square root. Points and lines: median rank and its interval."

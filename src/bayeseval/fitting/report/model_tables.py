@@ -11,6 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from bayeseval import estimands, names
+from bayeseval._text import shorten
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.fitting.report.sentences import (
     evenness_sentences,
@@ -45,20 +46,21 @@ __all__ = [
 _ALL: Final = 30
 _FIRST: Final = 20
 _LAST: Final = 5
-_NEAR_ZERO: Final = (
-    "Models of bounded scores keep potentials above zero: --model logit or --model bounded."
-)
+_NEAR_ZERO: Final = "The models logit and bounded keep the potentials of bounded scores above zero."
 _CONSTANT: Final = "cv_prr_constant_gap"
-_DECLARE: Final = "They need the bounds of the scores: units in a --mapping file."
+_DECLARE: Final = "They need the bounds of the scores (units in a mapping file)."
 _MOST_PAIRS: Final = 3
+# Languages that a line under a heading names.
+_MOST_LANGUAGES: Final = 12
 _JOINT: Final = (
-    "rank: interval of each model alone, right on average over models; joint: with {} "
-    "probability the ranks of all models are inside at once"
+    "rank: interval of each model on its own, calibrated on average over models; joint: intervals "
+    "that contain the ranks of all models at once with {} probability"
 )
 # Where the column has no room.
 _JOINT_IN_FILE: Final = (
-    "A rank interval is that of its model alone, right on average over models. Intervals that hold "
-    "the ranks of all models at once with {} probability: rank_set in tables/model_ranking.csv."
+    "Rank intervals are those of each model on its own, calibrated on average over models. "
+    "Intervals that contain the ranks of all models at once with {} probability: rank_set in "
+    "tables/model_ranking.csv."
 )
 
 
@@ -157,7 +159,8 @@ def _no_margin(arrays: PosteriorArrays) -> str:
         return ""
     return (
         f"All scores lie within {np.ptp(arrays.score):.2g} of each other, less than 1 % of their "
-        "scale: no default margin says which differences are large; --margin sets one."
+        "scale: there is no default margin for differences that matter; "
+        "set one with margin (--margin)."
     )
 
 
@@ -211,7 +214,7 @@ def ranking_text(
     }
     heading = (
         f"Models by expected score{unit_text(unit, before=', ')}, all on the same {n_pairs} "
-        f"language-task pairs{_which(len(ranking))}"
+        f"language-task pairs{_models_label(len(ranking))}"
     )
     if ranking["rank_set_lower"].notna().any():
         percent = f"{100 * float(ranking['ci_prob'].iloc[0]):.4g} %"
@@ -273,18 +276,19 @@ def evenness_text(
             text if same == NONE else f"{text} ({same})"
             for text, same in zip(cv, constant, strict=True)
         ],
-        "worst language": [text or NONE for text in name_and_code(worst, language_names)],
+        "worst": [label or NONE for label in worst],
         "PRR there": interval_texts(ranking, "worst_language_prr"),
     }
     heading = "\n".join(
         [
-            f"Evenness between languages{_which(len(ranking))}",
+            f"Evenness between languages{_models_label(len(ranking))}",
             *(
                 wrapped(text)
                 for text in (
                     "sd of gaps: sd over languages of a model's mean score less the language "
                     f"potential{unit_text(unit, before=', ')}; rank 1 is most even",
                     "CV-PRR: in brackets what it would be with the same gap in every language",
+                    f"worst: the language with the lowest mean gap{_named(worst, language_names)}",
                 )
             ),
         ]
@@ -298,6 +302,13 @@ def evenness_text(
             f"CV-PRR leaves out {named}, whose potential may be zero; the sd of gaps does not."
         )
     return _with_sentences(heading, columns, sentences)
+
+
+def _named(labels: Sequence[str], language_names: Mapping[str, str]) -> str:
+    """Names of the languages that stand in a table by their codes."""
+    codes = [label for label in dict.fromkeys(labels) if label in language_names]
+    text = shorten(name_and_code(codes, language_names), limit=_MOST_LANGUAGES)
+    return f": {text}" if codes else ""
 
 
 def description_text(table: pd.DataFrame) -> str:
@@ -318,7 +329,7 @@ def description_text(table: pd.DataFrame) -> str:
     }
     heading = (
         "Published description: scores over potential, each model on the pairs it was tested on"
-        f"{_which(len(table), 'tables/model_disparity.csv')}"
+        f"{_models_label(len(table), 'tables/model_disparity.csv')}"
     )
     reasons = table.loc[table["note"] != "", [names.MODEL, "note"]]
     notes = [f"{model}: {note}" for model, note in reasons.itertuples(index=False)]
@@ -331,7 +342,7 @@ def _rank_sets(ranking: pd.DataFrame) -> list[str]:
     return [NONE if np.isnan(low) else f"{low:.0f}-{high:.0f}" for low, high in bounds]
 
 
-def _which(n: int, file: str = "tables/model_ranking.csv") -> str:
+def _models_label(n: int, file: str = "tables/model_ranking.csv") -> str:
     if n <= _ALL:
         return f" ({n} model{'' if n == 1 else 's'})"
     return f" (first {_FIRST} and last {_LAST} of {n} models; all in {file})"

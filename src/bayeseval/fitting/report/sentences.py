@@ -9,12 +9,14 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
+from bayeseval._text import counted
 from bayeseval.output.numbers import number_text, probability_text, unit_text
 
 __all__ = [
     "CALLED",
     "evenness_sentences",
     "listed",
+    "main_result",
     "prediction_sentence",
     "ranking_sentences",
     "without_evenness",
@@ -51,36 +53,56 @@ def ranking_sentences(ranking: pd.DataFrame, pairs: pd.DataFrame, *, unit: str =
     """
     own = pairs[pairs["quantity"] == names.STANDARDISED_SCORE]
     p = own["p_a_better"].to_numpy(dtype=float)
-    if len(ranking) < 2 or np.isnan(p).any():
+    result = main_result(ranking, own)
+    if not result:
         return []
     called = np.maximum(p, 1.0 - p) >= CALLED
     margin = float(pairs.attrs.get("margin", float("nan")))
-    if len(ranking) == 2:
-        return [_two(ranking, float(p[0]), bool(called[0])), *_differences(own, margin, unit)]
-    sentences = [_ahead(ranking, own, called)]
-    if called.any():
-        sentences += [_best(ranking), _tiers(ranking)]
+    sentences = [f"{result}."]
+    if len(ranking) > 2 and called.any():
+        sentences = [f"{result}.{_more_likely(ranking)}", _candidates(ranking), _tiers(ranking)]
         sentences.append(_by_chance(p, called))
     return [text for text in [*sentences, *_differences(own, margin, unit)] if text]
 
 
-def _two(ranking: pd.DataFrame, p: float, called: bool) -> str:
-    first, second = ranking[names.MODEL]
-    sure = probability_text(max(p, 1.0 - p))
-    if called:
-        return f"{first} is better than {second} with probability {sure}."
-    return (
-        f"The two models cannot be told apart: {first} is better than {second} with "
-        f"probability {sure} only."
-    )
+def main_result(ranking: pd.DataFrame, pairs: pd.DataFrame, *, most: int = _MOST) -> str:
+    """Say who is ahead, or that the models cannot be told apart, without a full stop.
+
+    Parameters
+    ----------
+    ranking, pairs : pandas.DataFrame
+        As for :func:`ranking_sentences`.
+    most : int
+        Names of models that are listed; the rest is counted.
+
+    Returns
+    -------
+    str
+        Empty for a point estimate, which has no probabilities, and for a single model.
+    """
+    own = pairs[pairs["quantity"] == names.STANDARDISED_SCORE]
+    p = own["p_a_better"].to_numpy(dtype=float)
+    if len(ranking) < 2 or np.isnan(p).any():
+        return ""
+    if len(ranking) == 2:
+        return _two_models(own.iloc[0])
+    return _leader(ranking, own, np.maximum(p, 1.0 - p) >= CALLED, most)
 
 
-def _ahead(ranking: pd.DataFrame, pairs: pd.DataFrame, called: np.ndarray) -> str:
+def _two_models(pair: pd.Series) -> str:
+    better, worse, p = pair["model_a"], pair["model_b"], float(pair["p_a_better"])
+    if p < 0.5:
+        better, worse, p = worse, better, 1.0 - p
+    order = f"{better} is better than {worse} with probability {probability_text(p)}"
+    return order if p >= CALLED else f"The two models cannot be told apart: {order} only"
+
+
+def _leader(ranking: pd.DataFrame, pairs: pd.DataFrame, called: np.ndarray, most: int) -> str:
     n = len(ranking)
     if not called.any():
         return (
             f"None of the {n} models can be told apart from another: for no pair is the order "
-            f"known with a probability of {CALLED:g}."
+            f"known with a probability of {CALLED:g}"
         )
     first = str(ranking[names.MODEL].iloc[0])
     chance = ranking["p_best"].to_numpy(dtype=float)
@@ -94,17 +116,23 @@ def _ahead(ranking: pd.DataFrame, pairs: pd.DataFrame, called: np.ndarray) -> st
     )
     if others:
         close = [str(model) for model in ranking[names.MODEL] if model in others]
-        text += f"; it cannot be told apart from {listed(close)}"
+        text += f"; it cannot be told apart from {listed(close, most)}"
+    return text
+
+
+def _more_likely(ranking: pd.DataFrame) -> str:
+    """Name the model that is the most likely best, if it has not the highest score."""
+    chance = ranking["p_best"].to_numpy(dtype=float)
     likely = int(np.argmax(chance))
-    if likely:
-        text += (
-            f". {ranking[names.MODEL].iloc[likely]} is the best with probability "
-            f"{probability_text(float(chance[likely]))}"
-        )
-    return f"{text}."
+    if not likely:
+        return ""
+    return (
+        f" {ranking[names.MODEL].iloc[likely]} is the best with probability "
+        f"{probability_text(float(chance[likely]))}."
+    )
 
 
-def _best(ranking: pd.DataFrame) -> str:
+def _candidates(ranking: pd.DataFrame) -> str:
     chosen = ranking["may_be_best"].fillna(False).astype(bool)
     several = [str(model) for model in ranking.loc[chosen, names.MODEL]]
     if len(several) < 2:
@@ -119,23 +147,23 @@ def _tiers(ranking: pd.DataFrame) -> str:
     if len(sizes) == len(ranking):
         return "Each model can be told apart from the next one."
     return (
-        f"{_counted(len(sizes), 'tier')}: the models of a tier cannot be told apart from its first "
+        f"{counted(len(sizes), 'tier')}: the models of a tier cannot be told apart from its first "
         "one. A model of a later tier may still be close to one of an earlier tier."
     )
 
 
 def _by_chance(p: np.ndarray, called: np.ndarray) -> str:
     sure = np.maximum(p, 1.0 - p)[called]
-    expected = _wrong(sure)
+    expected = _expected_wrong(sure)
     n = int(called.sum())
     verb = "is" if n == 1 else "are"
     return (
-        f"{n} of {_counted(len(p), 'pair')} of models {verb} in a known order (probability at "
+        f"{n} of {counted(len(p), 'pair')} of models {verb} in a known order (probability at "
         f"least {CALLED:g}); of these, {expected} are expected to be wrong by chance."
     )
 
 
-def _wrong(sure: np.ndarray) -> str:
+def _expected_wrong(sure: np.ndarray) -> str:
     """Expected number of wrong calls, given the probability of each."""
     wrong = float((1.0 - sure).sum())
     return "fewer than 0.1" if wrong < 0.05 else f"about {number_text(wrong, 1)}"
@@ -229,9 +257,9 @@ def evenness_sentences(
     last = int(np.argmax(order))
     n = int(known.sum())
     size = f" ({called[last]})" if called else ""
-    wrong = _wrong(np.maximum(p, 1.0 - p)[known])
+    wrong = _expected_wrong(np.maximum(p, 1.0 - p)[known])
     return [
-        f"{n} of {_counted(len(p), 'pair')} of models {'differs' if n == 1 else 'differ'} in "
+        f"{n} of {counted(len(p), 'pair')} of models {'differs' if n == 1 else 'differ'} in "
         f"evenness (probability at least {CALLED:g}); of these, {wrong} are expected to be wrong "
         f"by chance. The sd is largest for {ranking[names.MODEL].iloc[last]}{size}."
     ]
@@ -251,16 +279,16 @@ def without_evenness(n_tasks: int, *, chosen: bool = False) -> str:
         "Evenness over languages is not estimated by this model, which has no model:language term"
     )
     if n_tasks > 1 and not chosen:
-        return f"{text}: try --model crossed."
+        return f"{text}; the model crossed does."
     if n_tasks > 1:
         return (
-            f"{text}: auto leaves the term out where a table cannot identify it. Scores of more "
-            "models, languages or tasks would."
+            f"{text}: auto leaves the term out where the table does not identify it. Scores of "
+            "more models, languages or tasks would identify it."
         )
     return (
         f"{text}. With one task, it needs to know how far another test set would move every score: "
         "standard errors (se), the number of test items (n) or their bootstraps; or scores on "
-        "further tasks. Seeds alone do not tell."
+        "further tasks. Seeds alone are not enough."
     )
 
 
@@ -276,7 +304,3 @@ def listed(labels: Sequence[str], most: int = _MOST) -> str:
     if len(shown) > most + 1:
         shown = [*shown[:most], f"{len(shown) - most} others"]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

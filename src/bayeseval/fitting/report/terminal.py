@@ -11,8 +11,9 @@ import pandas as pd
 import xarray as xr
 
 from bayeseval import estimands, names
-from bayeseval._text import WARNING
+from bayeseval._text import Caution, counted
 from bayeseval.fitting.gate import Gate, format_gate
+from bayeseval.fitting.report import run_title
 from bayeseval.fitting.report.model_tables import models_text, shown_exponent
 from bayeseval.output.language_names import name_and_code
 from bayeseval.output.numbers import (
@@ -102,10 +103,7 @@ def format_results(
         else f"Numbers are posterior means with {100 * ci_prob:.4g} % equal-tailed intervals; "
         "ranks are medians, 1 is best."
     )
-    heading = (
-        f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}, "
-        f"seed {run['seed']}"
-    )
+    heading = f"{run_title(run)}, seed {run['seed']}"
     parts = [_UNRELIABLE] if run["gate"]["status"] == "fail" else []
     parts += [
         "\n".join([heading, intervals, *_reasons(run)]),
@@ -158,17 +156,18 @@ def _reasons(run: Mapping[str, Any]) -> list[str]:
 
 def _sampling(run: Mapping[str, Any]) -> list[str]:
     """Say in a line or two how the marginal engine went about it; nothing of other engines."""
-    said = run.get("sampling") or {}
+    sampler = run.get("sampling") or {}
     lines = []
-    if "path" in said:
-        way = "importance sampling" if said["path"] == "importance" else said["path"].upper()
-        lines.append(f"{INDENT}sds drawn by {way}: {said['path_reason']}")
-    if "log_marginal_likelihood" in said:
+    if "path" in sampler:
+        way = "importance sampling" if sampler["path"] == "importance" else sampler["path"].upper()
+        lines.append(f"{INDENT}sds drawn by {way}: {sampler['path_reason']}")
+    if "log_marginal_likelihood" in sampler:
         lines.append(
             wrapped(
-                f"log marginal likelihood {said['log_marginal_likelihood']:.3f} (Monte-Carlo error "
-                f"{said['log_marginal_likelihood_se']:.3f}); it depends on the priors, which by "
-                "default scale with the scores: compare models by bayeseval compare"
+                f"log marginal likelihood {sampler['log_marginal_likelihood']:.3f} "
+                f"(Monte-Carlo error {sampler['log_marginal_likelihood_se']:.3f}); it depends on "
+                "the priors, which by default scale with the scores: compare models by bayeseval "
+                "compare"
             )
         )
     return lines
@@ -180,7 +179,7 @@ def format_preamble(
     *,
     engine: str,
     reasons: Sequence[str] = (),
-    warnings: Sequence[str] = (),
+    warnings: Sequence[Caution] = (),
 ) -> str:
     """Say what will be fitted, before it is: table, model, priors, engine.
 
@@ -194,7 +193,7 @@ def format_preamble(
         The engine that was chosen.
     reasons : sequence of str
         Why this model, where it was not asked for by name.
-    warnings : sequence of str
+    warnings : sequence of Caution
         Warnings beside those of the table and the design.
     """
     spec = design.spec
@@ -225,15 +224,15 @@ def format_preamble(
     lines += reasons
     scale = _prior_units(design, score_unit(_bounds(records)))
     lines += [f"priors{unit_text(scale, before=' ')}:", *(f"  {prior}" for prior in priors)]
-    notes = (*design.notes, *records.report.notes)
-    lines += [f"note: {note}" for note in notes if not note.startswith(WARNING)]
+    notes = (*design.notes, *records.report.remarks)
+    lines += [f"note: {note}" for note in notes if not isinstance(note, Caution)]
     lines += [
         f"left out: {group.n_rows} row{'s' * (group.n_rows != 1)}: {group.reason}; "
         f"first {group.first}"
         for group in records.report.dropped
     ]
     # Last, where they are still on the screen when sampling begins.
-    lines += [note for note in (*notes, *warnings) if note.startswith(WARNING)]
+    lines += [*records.report.warnings, *map(str, warnings)]
     return "\n".join(lines)
 
 
@@ -342,15 +341,17 @@ def _disagreements(tree: xr.DataTree, ci_prob: float) -> list[str]:
     split = p[(p.max(axis=1) > 0.5) & (p.min(axis=1) < 0.5)]
     split = split.loc[width[split.index].sort_values(ascending=False, kind="stable").index]
     if split.empty:
-        return ["No pair of models changes its order with the aggregate."]
+        return ["The order of no pair of models depends on the aggregate."]
     lines = []
     for (a, b), row in list(zip(split.index, split.to_numpy(), strict=True))[:_MOST_PAIRS]:
-        said = ", ".join(
+        by_aggregate = ", ".join(
             f"{value:.2f} by {name}"
             for name, value in zip(_AGGREGATES.values(), row, strict=True)
             if not np.isnan(value)
         )
-        lines.append(f"The aggregate decides: P({a} above {b}) is {said}.")
+        lines.append(f"The order depends on the aggregate: P({a} above {b}) is {by_aggregate}.")
     if len(split) > _MOST_PAIRS:
-        lines.append(f"{len(split) - _MOST_PAIRS} more such pairs in tables/pairwise_models.csv.")
+        lines.append(
+            f"tables/pairwise_models.csv has {counted(len(split) - _MOST_PAIRS, 'more such pair')}."
+        )
     return lines
