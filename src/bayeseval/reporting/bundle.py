@@ -50,6 +50,6 @@ def _cache() -> Path:
 def _made() -> str:
     import vl_convert
 
-    script = str(vl_convert.javascript_bundle())
+    script = str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
     # Inside a script element nothing may look like the end of one.
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")

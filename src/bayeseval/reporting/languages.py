@@ -87,7 +87,7 @@ def _potential_grid(
 ) -> Grid:
     columns = [
         labels("language", shown),
-        intervals(axis_label("potential", facts.unit), table, "potential"),
+        intervals("potential", table, "potential", note=facts.unit),
         ranks("rank", table, "rank"),
     ]
     if average is not None:
