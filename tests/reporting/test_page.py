@@ -15,7 +15,9 @@ from bayeseval.cli import main
 from bayeseval.errors import InputError
 from bayeseval.fitting.report.sentences import ranking_sentences
 from bayeseval.output.numbers import interval_texts, probability_text, rank_interval_texts
+from bayeseval.records.remote import CACHE_VARIABLE
 from bayeseval.reporting import SavedResults, read_saved
+from bayeseval.reporting.bundle import chart_library
 from bayeseval.reporting.citations import citations_of
 from bayeseval.reporting.grid import MOST_ROWS, Column, Grid, any_grid, packed
 from bayeseval.reporting.page import REPORT_FILE, render_page, write_page
@@ -411,6 +413,21 @@ def test_any_table_is_shown_with_intervals_in_one_column() -> None:
         ("records", ["3", "4"]),
         ("flag", ["yes", "no"]),
     ]
+
+
+def test_the_chart_library_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    made = chart_library()
+    assert "window.vegaEmbed" in made
+    assert "</script" not in made
+    (kept,) = (tmp_path / "cache" / "report").iterdir()
+    assert kept.read_text(encoding="utf-8") == made
+    kept.write_text("from the cache", encoding="utf-8")
+    assert chart_library() == "from the cache"
+    # A cache that cannot be made is done without.
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "file"))
+    assert chart_library() == made
 
 
 def test_bars_share_one_scale() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -36,7 +37,9 @@ def chart_library() -> str:
         part.write_text(script, encoding="utf-8", newline="\n")
         part.replace(path)
     except OSError:
-        part.unlink(missing_ok=True)
+        # There may not even be a folder that the part could be in.
+        with suppress(OSError):
+            part.unlink()
     return script
 
 
