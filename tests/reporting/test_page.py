@@ -333,6 +333,17 @@ def test_a_long_table_is_whole_and_compressed(results: SavedResults) -> None:
     assert f"{n:,} rows: tables/model_language.csv" in page.of("languages").text
 
 
+def test_any_long_table_has_its_ends_as_text(results: SavedResults) -> None:
+    n = MOST_ROWS + 1
+    ends = {f"potential_{end}": np.arange(n, dtype=float) for end in ("mean", "lower", "upper")}
+    covariates = pd.DataFrame({"covariate": [f"c{i}" for i in range(n)], **ends})
+    page = read_page(render_page(with_tables(results, covariates=covariates)))
+    shown = page.of("table-covariates-ends").column("covariate")
+    assert shown == [f"c{i}" for i in (*range(10), *range(n - 10, n))]
+    (names, _) = unpacked(page.of("table-covariates-rows").text)
+    assert names["cells"] == list(covariates["covariate"])
+
+
 def test_a_hundred_thousand_cells_fit_into_ten_megabytes(results: SavedResults) -> None:
     html = render_page(long_results(results, 100_000))
     assert len(html.encode("utf-8")) < MOST_BYTES_LONG

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -40,6 +40,8 @@ __all__ = [
 
 #: Rows that stand in the page as text; a longer table is compressed, with a summary before it.
 MOST_ROWS: Final = 2_000
+# Rows at each end of a table that has more, and no summary of its own.
+_ENDS: Final = 10
 
 # Columns that are not shown where every row says the same.
 _SAME: Final = frozenset({"drop", "status", "reason", "against"})
@@ -116,7 +118,8 @@ class Grid:
         Heading of the element that the reader opens to see the table; empty for a table that
         is always shown.
     summary : Grid, optional
-        Shown in the place of a table with more than :data:`MOST_ROWS` rows.
+        Shown in the place of a table with more than :data:`MOST_ROWS` rows; left out, its
+        first and last rows are.
     """
 
     id: str
@@ -138,6 +141,17 @@ class Grid:
         return self.n_rows > MOST_ROWS
 
     @property
+    def short(self) -> Grid:
+        """What stands in the place of a long table: its summary, or its first and last rows."""
+        if self.summary is not None:
+            return self.summary
+        n = self.n_rows
+        rows = [*range(min(_ENDS, n)), *range(max(_ENDS, n - _ENDS), n)]
+        caption = f"{self.caption} First and last {_ENDS} of {n:,} rows."
+        columns = tuple(_part(column, rows) for column in self.columns)
+        return Grid(f"{self.id}-ends", caption, columns)
+
+    @property
     def rows(self) -> list[list[Mapping[str, Any]]]:
         """Cells row by row for the template: column, text, order and bar."""
         cells = [_cells(column) for column in self.columns]
@@ -157,6 +171,15 @@ class Grid:
                 for column in self.columns
             ]
         )
+
+
+def _part(column: Column, rows: Sequence[int]) -> Column:
+    return replace(
+        column,
+        cells=[column.cells[i] for i in rows],
+        order=None if column.order is None else [column.order[i] for i in rows],
+        bars=None if column.bars is None else column.bars[list(rows)],
+    )
 
 
 def _cells(column: Column) -> list[Mapping[str, Any]]:
