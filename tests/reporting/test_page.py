@@ -15,7 +15,9 @@ from bayeseval.cli import main
 from bayeseval.errors import InputError
 from bayeseval.fitting.report.sentences import ranking_sentences
 from bayeseval.output.numbers import interval_texts, probability_text, rank_interval_texts
+from bayeseval.records.remote import CACHE_VARIABLE
 from bayeseval.reporting import SavedResults, read_saved
+from bayeseval.reporting.bundle import chart_library
 from bayeseval.reporting.citations import citations_of
 from bayeseval.reporting.grid import MOST_ROWS, Column, Grid, any_grid, packed
 from bayeseval.reporting.page import REPORT_FILE, render_page, write_page
@@ -90,8 +92,8 @@ def test_languages_and_components_are_those_of_the_csv(
 ) -> None:
     table = results.tables["language_potential"]
     shown = page.of("potential-table")
-    unit = "potential (units of the scale 0 to 1)"
-    assert shown.column(unit) == interval_texts(table, "potential")
+    assert shown.column("potential") == interval_texts(table, "potential")
+    assert "units of the scale 0 to 1" in shown.all("thead")[0].text
     assert shown.column("rank") == rank_interval_texts(table, "rank")
     average = odd_table().groupby("language")["score"].mean().reindex(table["language"])
     assert [float(text) for text in shown.column("average score")] == pytest.approx(
@@ -331,6 +333,17 @@ def test_a_long_table_is_whole_and_compressed(results: SavedResults) -> None:
     assert f"{n:,} rows: tables/model_language.csv" in page.of("languages").text
 
 
+def test_any_long_table_has_its_ends_as_text(results: SavedResults) -> None:
+    n = MOST_ROWS + 1
+    ends = {f"potential_{end}": np.arange(n, dtype=float) for end in ("mean", "lower", "upper")}
+    covariates = pd.DataFrame({"covariate": [f"c{i}" for i in range(n)], **ends})
+    page = read_page(render_page(with_tables(results, covariates=covariates)))
+    shown = page.of("table-covariates-ends").column("covariate")
+    assert shown == [f"c{i}" for i in (*range(10), *range(n - 10, n))]
+    (names, _) = unpacked(page.of("table-covariates-rows").text)
+    assert names["cells"] == list(covariates["covariate"])
+
+
 def test_a_hundred_thousand_cells_fit_into_ten_megabytes(results: SavedResults) -> None:
     html = render_page(long_results(results, 100_000))
     assert len(html.encode("utf-8")) < MOST_BYTES_LONG
@@ -411,6 +424,21 @@ def test_any_table_is_shown_with_intervals_in_one_column() -> None:
         ("records", ["3", "4"]),
         ("flag", ["yes", "no"]),
     ]
+
+
+def test_the_chart_library_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    made = chart_library()
+    assert "window.vegaEmbed" in made
+    assert "</script" not in made
+    (kept,) = (tmp_path / "cache" / "report").iterdir()
+    assert kept.read_text(encoding="utf-8") == made
+    kept.write_text("from the cache", encoding="utf-8")
+    assert chart_library() == "from the cache"
+    # A cache that cannot be made is done without.
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "file"))
+    assert chart_library() == made
 
 
 def test_bars_share_one_scale() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -36,7 +37,9 @@ def chart_library() -> str:
         part.write_text(script, encoding="utf-8", newline="\n")
         part.replace(path)
     except OSError:
-        part.unlink(missing_ok=True)
+        # There may not even be a folder that the part could be in.
+        with suppress(OSError):
+            part.unlink()
     return script
 
 
@@ -50,6 +53,6 @@ def _cache() -> Path:
 def _made() -> str:
     import vl_convert
 
-    script = str(vl_convert.javascript_bundle())
+    script = str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
     # Inside a script element nothing may look like the end of one.
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")

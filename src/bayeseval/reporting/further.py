@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from bayeseval.output.numbers import axis_label, interval_texts
+from bayeseval.output.numbers import interval_texts
 from bayeseval.reporting.blocks import Listing, Pre, Properties, Section, Text
 from bayeseval.reporting.charts import Chart, calibration_chart, forest
 from bayeseval.reporting.grid import Grid, any_grid, counts, intervals, labels, values
@@ -110,7 +110,7 @@ def _components(facts: Facts) -> Section | None:
         "Standard deviation and share of the variance by component.",
         (
             labels("component", table["component"]),
-            intervals(axis_label("sd", unit), table, "sd"),
+            intervals("sd", table, "sd", note=unit),
             intervals("sd of the observed levels", table, "finite_sd", bars=False),
             intervals("share of variance, %", table, "share", scale=100.0, digits=0),
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -40,19 +40,28 @@ __all__ = [
 
 #: Rows that stand in the page as text; a longer table is compressed, with a summary before it.
 MOST_ROWS: Final = 2_000
+# Rows at each end of a table that has more, and no summary of its own.
+_ENDS: Final = 10
 
+# Columns that are not shown where every row says the same.
+_SAME: Final = frozenset({"drop", "status", "reason", "against"})
 # Columns that say how a table was made; the page says it once.
 _HOW: Final = frozenset({"ci_kind", "ci_prob", "gate", "tie_group"})
 _HEADINGS: Final[Mapping[str, str]] = {
     "ess": "ESS",
     "k_hat": "k-hat",
     "n_bad_k": "bad k-hats",
+    "kendall": "Kendall",
+    "n_dropped": "records left out",
+    "n_levels": "levels",
+    "n_rank_changes": "new ranks",
     "n_records": "records",
     "n_tasks": "tasks",
     "n_pairs_left_out": "pairs left out",
     "elpd_diff": "difference",
     "diff_se": "SE of the difference",
     "se": "SE",
+    "spearman": "Spearman",
     "spec": "model",
     "p_a_better": "P(A better)",
     "p_within_margin": "P(within margin)",
@@ -109,7 +118,8 @@ class Grid:
         Heading of the element that the reader opens to see the table; empty for a table that
         is always shown.
     summary : Grid, optional
-        Shown in the place of a table with more than :data:`MOST_ROWS` rows.
+        Shown in the place of a table with more than :data:`MOST_ROWS` rows; left out, its
+        first and last rows are.
     """
 
     id: str
@@ -131,6 +141,17 @@ class Grid:
         return self.n_rows > MOST_ROWS
 
     @property
+    def short(self) -> Grid:
+        """What stands in the place of a long table: its summary, or its first and last rows."""
+        if self.summary is not None:
+            return self.summary
+        n = self.n_rows
+        rows = [*range(min(_ENDS, n)), *range(max(_ENDS, n - _ENDS), n)]
+        caption = f"{self.caption} First and last {_ENDS} of {n:,} rows."
+        columns = tuple(_part(column, rows) for column in self.columns)
+        return Grid(f"{self.id}-ends", caption, columns)
+
+    @property
     def rows(self) -> list[list[Mapping[str, Any]]]:
         """Cells row by row for the template: column, text, order and bar."""
         cells = [_cells(column) for column in self.columns]
@@ -150,6 +171,15 @@ class Grid:
                 for column in self.columns
             ]
         )
+
+
+def _part(column: Column, rows: Sequence[int]) -> Column:
+    return replace(
+        column,
+        cells=[column.cells[i] for i in rows],
+        order=None if column.order is None else [column.order[i] for i in rows],
+        bars=None if column.bars is None else column.bars[list(rows)],
+    )
 
 
 def _cells(column: Column) -> list[Mapping[str, Any]]:
@@ -280,7 +310,9 @@ def any_grid(
     columns: list[Column] = []
     for name in map(str, table.columns):
         stem, _, end = name.rpartition("_")
-        if name in skipped or (name.endswith("_name") and stem in table):
+        if name in skipped or (end == "name" and stem in table):
+            continue
+        if name in _SAME and table[name].nunique(dropna=False) < 2:
             continue
         if {f"{stem}_lower", f"{stem}_upper"} <= set(table.columns):
             if end == "mean" and f"{stem}_median" in table:
@@ -289,14 +321,15 @@ def any_grid(
                 columns.append(intervals(_heading(stem), table, stem))
             if end in ("mean", "sd", "median", "lower", "upper") and f"{stem}_mean" in table:
                 continue
-        columns.append(_any_column(name, table[name], language_names))
+        known = dict(language_names or {})
+        if f"{name}_name" in table:
+            known |= dict(zip(table[name], table[f"{name}_name"], strict=True))
+        columns.append(_any_column(name, table[name], known))
     kept = tuple(c for c in columns if set(c.cells) - {NONE, ""})
     return Grid(id, caption, kept, csv=csv, closed=closed)
 
 
-def _any_column(
-    name: str, cells: pd.Series[Any], language_names: Mapping[str, str] | None
-) -> Column:
+def _any_column(name: str, cells: pd.Series[Any], language_names: Mapping[str, str]) -> Column:
     heading = _heading(name)
     if pd.api.types.is_bool_dtype(cells):
         return Column(heading, ["yes" if cell else "no" for cell in cells], "text")
@@ -304,6 +337,8 @@ def _any_column(
         texts = ["" if pd.isna(cell) else str(cell) for cell in cells]
         if name in ("language", "level", "without", "worst_language"):
             texts = name_and_code(texts, language_names)
+        if name == "quantity":
+            texts = [text.replace("_", " ") for text in texts]
         return Column(heading, texts, "label")
     if name in _PROBABILITIES:
         return probabilities(heading, cells)

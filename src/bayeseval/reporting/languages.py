@@ -87,7 +87,7 @@ def _potential_grid(
 ) -> Grid:
     columns = [
         labels("language", shown),
-        intervals(axis_label("potential", facts.unit), table, "potential"),
+        intervals("potential", table, "potential", note=facts.unit),
         ranks("rank", table, "rank"),
     ]
     if average is not None:
@@ -95,38 +95,12 @@ def _potential_grid(
     columns += [counts("records", table["n_records"]), counts("tasks", table["n_tasks"])]
     if "published_potential" in table:
         columns.insert(2, values("as published", table["published_potential"].astype(float), 2))
-    ends = _ends(table, 20)
-    summary = None if ends is None else _rows(columns, ends)
     kept = tuple(c for c in columns if set(c.cells) - {"-", ""})
     return Grid(
         "potential-table",
         f"Potential of {len(table):,} languages, highest first.",
         kept,
         csv="tables/language_potential.csv",
-        summary=None
-        if summary is None
-        else Grid("potential-ends", "The first and the last 20 languages.", summary),
-    )
-
-
-def _ends(table: pd.DataFrame, n: int) -> list[int] | None:
-    """First and last rows; None where that is all of them."""
-    if len(table) <= 2 * n:
-        return None
-    return [*range(n), *range(len(table) - n, len(table))]
-
-
-def _rows(columns: list[Column], rows: list[int]) -> tuple[Column, ...]:
-    return tuple(
-        Column(
-            column.name,
-            [column.cells[i] for i in rows],
-            column.kind,
-            None if column.order is None else [column.order[i] for i in rows],
-            None if column.bars is None else column.bars[rows],
-            column.note,
-        )
-        for column in columns
     )
 
 

@@ -145,7 +145,7 @@
       view: { stroke: null },
       axis: { labelColor: ink, titleColor: soft, gridColor: line, domainColor: soft, tickColor: soft,
         labelFontSize: 11.5, titleFontSize: 12, titleFontWeight: 500, titlePadding: 8 },
-      legend: { labelColor: ink, titleColor: soft, labelFontSize: 11, titleFontSize: 12,
+      legend: { titleLimit: 320, labelColor: ink, titleColor: soft, labelFontSize: 11, titleFontSize: 12,
         titleFontWeight: 500, symbolFillColor: soft, symbolStrokeColor: soft },
       text: { color: ink, fontSize: 11.5 }, rule: { color: blue }, line: { color: soft },
       point: { color: blue, stroke: ink, strokeWidth: 0 }, area: { color: soft },
