@@ -165,9 +165,12 @@ def _pairs(facts: Facts, ranking: pd.DataFrame) -> list[Chart | Grid]:
     order = [str(model) for model in ranking[names.MODEL]]
     if len(order) > _MOST_MODELS or len(order) < 2 or own["p_a_better"].isna().all():
         return []
-    matrix = pd.DataFrame(np.nan, index=order, columns=order)
+    place = {model: i for i, model in enumerate(order)}
+    p_better = np.full((len(order), len(order)), np.nan)
     for a, b, p in own[["model_a", "model_b", "p_a_better"]].itertuples(index=False):
-        matrix.loc[str(a), str(b)], matrix.loc[str(b), str(a)] = float(p), 1.0 - float(p)
+        i, j = place[str(a)], place[str(b)]
+        p_better[i, j], p_better[j, i] = float(p), 1.0 - float(p)
+    matrix = pd.DataFrame(p_better, index=order, columns=order)
     texts = matrix.map(probability_text)
     chart = Chart(
         "pairs",
