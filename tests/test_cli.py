@@ -136,10 +136,21 @@ def test_rows_that_are_no_table_have_a_report_and_the_reason_last(
             ["fit", "--benchmark", "mega", "--engine", "ml", "--model", "additive"],
             ("engine ml", "paper"),
         ),
-        (["fit"], ("--benchmark",)),
-        (["fit", "--bench", "mega"], ("--bench",)),
-        (["fitt"], ("'fitt'", "did you mean 'fit'?")),
-        (["list", "model"], ("'model'", "models")),
+        (
+            ["fit", "--benchmark", "mega", "--engine", "numpiro"],
+            ("'--engine': 'numpiro' is not one of 'auto', ", "; did you mean 'numpyro'? Try"),
+        ),
+        (
+            ["report", "results", "--to", "lattex"],
+            ("'lattex' is not one of", "'json'; did you mean 'latex'? Try 'bayeseval report -"),
+        ),
+        (["fit"], ("--benchmark", "Try 'bayeseval fit --help'.")),
+        (["fit", "-b"], ("'-b' requires an argument. Try 'bayeseval fit --help'.",)),
+        (["fit", "--modle", "mega"], ("--modle", "--model", "Try 'bayeseval fit --help'.")),
+        (["fitt"], ("'fitt'", "did you mean 'fit'? Try 'bayeseval --help'.")),
+        (["validate"], ("Missing argument", "Try 'bayeseval validate --help'.")),
+        (["list"], ("benchmarks, models", "Try 'bayeseval list --help'.")),
+        (["list", "model"], (": 'model' is not one of", "; did you mean 'models'? Try")),
         (["fit", "--benchmark", "mega", "--columns", "score"], ("OURS=THEIRS", "'score'")),
         (["validate", "no/such/file.csv"], ("no/such/file.csv",)),
     ],
@@ -156,6 +167,8 @@ def test_bad_usage_is_one_clear_line_and_exit_code_2(
     message = one_line(capsys.readouterr().err)
     for phrase in phrases:
         assert phrase in message
+    # A word of pydantic, which checks the values of the options.
+    assert "Value error" not in message
     assert list(tmp_path.iterdir()) == []
 
 

@@ -7,6 +7,7 @@ input or usage (one line), 3 done but the convergence gate failed, 130 interrupt
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -42,6 +43,9 @@ _UNSAVED: Final = "nothing was saved"
 
 # What the shell calls it; `python -m bayeseval` shows and completes the same name.
 _PROGRAM: Final = "bayeseval"
+
+# What Typer says of a value that is none of the allowed ones.
+_CHOICE: Final = re.compile(r": '(?P<given>.*)' is not one of (?P<allowed>'.*')$")
 
 
 class _Command(TyperCommand):
@@ -127,7 +131,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         _print_error(str(error))
         return EXIT_BAD_INPUT
     except typer.TyperException as error:
-        _print_error(_usage_error(error.format_message()))
+        _print_error(_usage_error(error.format_message(), words))
         return EXIT_BAD_INPUT
     # Typer turns Ctrl-C into this exit code.
     if code == EXIT_INTERRUPTED:
@@ -149,16 +153,24 @@ def _end_quietly() -> int:
     return 0
 
 
-def _usage_error(message: str) -> str:
+def _usage_error(message: str, arguments: Sequence[str]) -> str:
+    """One line for a wrong call, naming the help of the command that was called."""
+    commands = sorted(name for panel in _PANELS.values() for name in panel)
+    # Pydantic checks the values for Typer, and names the class of its own error.
+    message = message.replace("Value error, ", "", 1)
     words = message.split("'")
     if message.startswith("No such command") and len(words) > 1:
-        commands = sorted(name for panel in _PANELS.values() for name in panel)
         # Some versions of typer add a suggestion of their own.
         problem = message.split(". ")[0].rstrip(".")
         hint = did_you_mean(words[1], commands)
         message = f"{problem} (commands: {', '.join(commands)}){hint}"
     text = " ".join(message.split()).rstrip(".")
-    return f"{text}{'' if text.endswith('?') else '.'} Try 'bayeseval --help'."
+    choice = _CHOICE.search(text)
+    if choice is not None:
+        text += did_you_mean(choice["given"], re.findall("'([^']*)'", choice["allowed"]))
+    called = [name for name in arguments[:1] if name in commands]
+    command = " ".join([_PROGRAM, *called])
+    return f"{text}{'' if text.endswith('?') else '.'} Try '{command} --help'."
 
 
 def _print_error(message: str) -> None:
