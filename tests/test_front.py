@@ -259,7 +259,8 @@ def test_the_short_form_says_the_main_result(results: dict[str, Result]) -> None
         "Comparison(table, 1 model; Only one model, additive, was given: there is no comparison)"
     )
     table = results["sensitivity"].tables["sensitivity"]
-    lowest = table.loc[table["quantity"] == "standardised_score", "kendall"].min()
+    # The quantity that agrees least, whichever it is.
+    lowest = np.floor(1000 * table["kendall"].min() + 1e-9) / 1000
     assert repr(sensitivity).startswith("Sensitivity(table, model additive, engine marginal; in 4 ")
     assert repr(sensitivity).endswith(f"Kendall at least {lowest:.3f})")
 

@@ -15,6 +15,7 @@ from scipy import stats
 from bayeseval import Fit, fit, load
 from bayeseval.cli import main
 from bayeseval.errors import InputError
+from bayeseval.leaving_out.report import main_result
 from bayeseval.leaving_out.run import Sensitivity, prepare_sensitivity, sensitivity
 from bayeseval.output.store import RUN_ID
 from bayeseval.records import Records
@@ -345,4 +346,27 @@ def test_without_outliers_nothing_moves_much() -> None:
     assert list(found.table["kendall"]) == pytest.approx([1.0, 1.0])
     assert load("mega").subset(np.ones(1364, dtype=bool), name="mega").content_hash == (
         load("mega").content_hash
+    )
+
+
+def test_the_short_form_is_about_the_ranks_that_agree_least(both: Sensitivity) -> None:
+    table = both.table.copy()
+    table["status"] = "fitted"
+    refits = f"in {len(table.drop_duplicates(['drop', 'without']))} refits "
+    same = table.assign(spearman=1.0, kendall=1.0, n_rank_changes=0)
+    assert main_result(same) == f"{refits}all ranks agree with those of all records"
+    potential = same["quantity"] == "language_potential"
+    moved = same.assign(spearman=same["spearman"].mask(potential, 0.8765))
+    moved["kendall"] = moved["kendall"].mask(potential, 0.9999)
+    assert main_result(moved) == (
+        f"{refits}ranks by language potential agree with those of all records: Spearman at least "
+        "0.876, Kendall at least 0.999"
+    )
+    one = moved[moved["without"] == moved.loc[potential, "without"].iloc[0]]
+    assert main_result(one).startswith("in 1 refit ranks by language potential agree")
+    assert main_result(one).endswith("Spearman 0.876, Kendall 0.999")
+    ties = same.assign(n_rank_changes=same["n_rank_changes"].mask(potential, 2))
+    assert main_result(ties) == (
+        f"{refits}all ranks by language potential agree with those of all records; "
+        "up to 2 median ranks change"
     )
