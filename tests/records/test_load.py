@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -363,8 +365,29 @@ def test_fractions_in_one_task_and_points_in_another_are_fine(tmp_path: Path) ->
     records = load(path)
     assert records.units == {"a": Units(0, 100), "b": Units(0, 1)}
     notes = "\n".join(records.report.notes)
-    assert "scale guessed 0-100 for task a" in notes
-    assert "scale guessed 0-1 for task b" in notes
+    assert (
+        "scale guessed 0-100 for task a; declare it with units={TASK: (0, 100)}, or with "
+        "'units: {tasks: {TASK: {lower: 0, upper: 100}}}' in a YAML file passed as mapping_file "
+        "(--mapping)"
+    ) in notes
+    assert "scale guessed 0-1 for task b; declare it with units={TASK: (0, 1)}" in notes
+
+
+@pytest.mark.parametrize("other", ["", "gpt,sw,b,0.6\nb,sw,b,0.5\n"])
+def test_a_scale_is_declared_as_its_note_says(tmp_path: Path, other: str) -> None:
+    path = _scores(tmp_path, "gpt,en,a,80\ngpt,sw,a,60\nb,en,a,70\n" + other)
+    guessed = load(path)
+    for note in guessed.report.notes:
+        told = re.fullmatch(
+            "scale guessed .* for task (.); .* with units=(.*), or with '(units: .*)' in .*", note
+        )
+        assert told is not None
+        task, argument, key = told.groups()
+        units = ast.literal_eval(argument.replace("TASK", repr(task)))
+        mapping = _text(tmp_path / "map.yaml", key.replace("TASK", task))
+        for declared in (load(path, units=units), load(path, mapping_file=mapping)):
+            assert declared.units == guessed.units
+            assert note not in declared.report.notes
 
 
 @pytest.mark.parametrize("scores", [(-0.5, 0.5), (3.5, 9.1), (20.0, 130.0)])
@@ -373,7 +396,8 @@ def test_a_scale_that_is_not_clear_stays_unknown(
 ) -> None:
     records = load(_scores(tmp_path, f"gpt,en,a,{scores[0]}\nb,sw,a,{scores[1]}\n"))
     assert records.units == {"a": Units(None, None)}
-    assert any("scale unknown for task a" in note for note in records.report.notes)
+    told = "scale unknown for task a; declare it with units=(LOWER, UPPER), or with "
+    assert any(told in note for note in records.report.notes)
 
 
 def test_declared_units(tmp_path: Path) -> None:

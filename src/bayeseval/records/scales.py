@@ -109,7 +109,7 @@ def resolve_units(
         if name not in stated:
             guesses.setdefault(units[name], []).append(name)
     overruled = [name for name in tasks if name in in_table and in_table[name] != units[name]]
-    notes = [_guess_note(guess, names) for guess, names in guesses.items()]
+    notes = [_guess_note(guess, names, len(tasks)) for guess, names in guesses.items()]
     if overruled:
         notes.append(f"declared units overrule the bounds in the table for {shorten(overruled)}")
     return units, notes
@@ -138,11 +138,21 @@ def _guess(scores: Scores) -> Units | None:
     return Units()
 
 
-def _guess_note(guess: Units, names: list[str]) -> str:
+def _guess_note(guess: Units, names: list[str], n_tasks: int) -> str:
     listed = f"task {names[0]}" if len(names) == 1 else f"{len(names)} tasks ({shorten(names)})"
     if guess == Units():
-        return f"scale unknown for {listed}; declare it with units"
-    return f"scale guessed {guess.lower:g}-{guess.upper:g} for {listed}; declare it with units"
+        problem, lower, upper = f"scale unknown for {listed}", "LOWER", "UPPER"
+    else:
+        lower, upper = f"{guess.lower:g}", f"{guess.upper:g}"
+        problem = f"scale guessed {lower}-{upper} for {listed}"
+    argument, key = f"({lower}, {upper})", f"{{lower: {lower}, upper: {upper}}}"
+    if len(names) < n_tasks:
+        # Bounds alone would hold for the other tasks, too.
+        argument, key = f"{{TASK: {argument}}}", f"{{tasks: {{TASK: {key}}}}}"
+    return (
+        f"{problem}; declare it with units={argument}, or with 'units: {key}' in a YAML file"
+        " passed as mapping_file (--mapping)"
+    )
 
 
 def check_range(
