@@ -38,8 +38,8 @@ def restore_design(tree: xr.DataTree, spec: ModelSpec) -> Design:
     Raises
     ------
     DesignError
-        If sds of replicates were sampled or cells share test items: the result does not
-        hold all of their data.
+        If sds of replicates were sampled or cells share test items: no fit holds all of
+        their data, so that a new fit from the records has the same limitation.
     """
     constant = tree["constant_data"].to_dataset()
     score = tree["observed_data"][names.SCORE].to_numpy().astype(np.float64)
@@ -107,10 +107,20 @@ def _outcome(
 
 def _noise(constant: xr.Dataset) -> Noise:
     shares = [f"{source}_share" for source in names.SOURCES]
-    if any(str(v) in shares or str(v).startswith(names.TEST_SET) for v in constant.data_vars):
+    sampled = any(str(v) in shares for v in constant.data_vars)
+    shared = any(str(v).startswith(names.TEST_SET) for v in constant.data_vars)
+    if sampled or shared:
+        sources = [
+            words
+            for words, there in (
+                ("noise of replicates (seeds, bootstraps)", sampled),
+                ("effects of test items that cells share", shared),
+            )
+            if there
+        ]
         raise DesignError(
-            "the fit has noise of replicates or of shared test items, which the result does not "
-            "hold completely; fit again from the records"
+            f"not available for a model that estimates {' and '.join(sources)}, because a fit "
+            "does not keep all data on them"
         )
     known = [name for name in (*names.SOURCES, "se") if f"{name}_sd" in constant]
     return Noise(
