@@ -24,6 +24,7 @@ MAX_LINES = 500
 
 BASE = (
     *(
+        "_arguments",
         "_compat",
         "_html",
         "_optional",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -98,6 +99,19 @@ WRONG: dict[str, tuple[Callable[[pd.DataFrame, be.Fit], object], str]] = {
     "progress": (lambda df, fit: be.fit(df, progress=3), "progress must be True, False or a func"),
     "seed": (lambda df, fit: be.fit(df, seed="x"), "seed must be a whole number, got 'x'"),
     "draws": (lambda df, fit: be.fit(df, draws=1.5), "draws must be a whole number, got 1.5"),
+    "truth value": (
+        lambda df, fit: be.fit(df, draws=np.bool_(True)),
+        "draws must be a whole number, got True",
+    ),
+    "no seed": (lambda df, fit: be.fit(df, seed=None), "seed must be a whole number, got None"),
+    "target_accept": (
+        lambda df, fit: be.fit(df, engine="numpyro", target_accept="a"),
+        "target_accept must be a number, got 'a'",
+    ),
+    "jobs": (
+        lambda df, fit: be.compare(df, "additive", jobs="a"),
+        r"jobs \(--jobs\) must be a whole number, got 'a'",
+    ),
     "pairs": (lambda df, fit: be.fit(df, pairs=3), "pairs are any, shared, .* got int"),
     "covariate": (lambda df, fit: be.fit(df, covariate=3), "a covariate is a file, .* got int"),
     "specs": (lambda df, fit: be.compare(df, 3), "or a list of these; got int"),
@@ -116,6 +130,16 @@ WRONG: dict[str, tuple[Callable[[pd.DataFrame, be.Fit], object], str]] = {
         "either costs or cost_seed",
     ),
 }
+
+
+def test_settings_may_be_numbers_of_numpy(frame: pd.DataFrame) -> None:
+    """As they come out of an array or a sweep; `run.json` needs Python's own."""
+    plain = be.fit(frame, "additive", draws=50, seed=1, chains=2)
+    numpy = be.fit(frame, "additive", draws=np.int64(50), seed=np.uint8(1), chains=np.int32(2))
+    assert numpy.data["posterior"].equals(plain.data["posterior"])
+    assert type(numpy.run["seed"]) is int
+    assert numpy.run["settings"] == plain.run["settings"]
+    assert json.loads(json.dumps(numpy.run["settings"])) == plain.run["settings"]
 
 
 @pytest.mark.parametrize("case", WRONG)

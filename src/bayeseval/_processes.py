@@ -10,8 +10,8 @@ import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TypeVar
 
+from bayeseval._arguments import as_whole_number
 from bayeseval._typing import Progress
-from bayeseval.errors import InputError
 
 __all__ = ["run_all", "sensible_jobs"]
 
@@ -61,12 +61,10 @@ def sensible_jobs(jobs: int | None, *, cores_each: int) -> int:
     Raises
     ------
     InputError
-        If `jobs` is less than one.
+        If `jobs` is no whole number, or less than one.
     """
     if jobs is not None:
-        if jobs < 1:
-            raise InputError(f"jobs (--jobs) must be at least 1, got {jobs}")
-        return jobs
+        return as_whole_number("jobs (--jobs)", jobs, least=1)
     has_affinity = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     return max(1, cores // cores_each)

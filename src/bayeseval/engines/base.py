@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayeseval import names
+from bayeseval._arguments import as_number, as_whole_number
 from bayeseval._typing import Floats, Progress
 from bayeseval.design import Design
 from bayeseval.engines._likelihood import (
@@ -76,12 +76,15 @@ class SamplerSettings:
     def __post_init__(self) -> None:
         for name, least in (("draws", 1), ("tune", 1), ("chains", 1), ("seed", 0)):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, Integral)):
-                raise EngineError(f"{name} must be a whole number, got {value!r}")
-            if value is not None and value < least:
-                raise EngineError(f"{name} must be at least {least}, got {value}")
-        if self.target_accept is not None and not 0.0 < self.target_accept < 1.0:
-            raise EngineError(f"target_accept must lie between 0 and 1, got {self.target_accept:g}")
+            if value is not None or name == "seed":
+                # Integers of numpy lack methods of int, and JSON does not take them.
+                whole = as_whole_number(name, value, least=least, error=EngineError)
+                object.__setattr__(self, name, whole)
+        if self.target_accept is not None:
+            accept = as_number("target_accept", self.target_accept, error=EngineError)
+            if not 0.0 < accept < 1.0:
+                raise EngineError(f"target_accept must lie between 0 and 1, got {accept:g}")
+            object.__setattr__(self, "target_accept", accept)
 
     def to_json(self) -> str:
         """JSON of the settings, for the attributes of a result."""
