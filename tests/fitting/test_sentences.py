@@ -82,13 +82,22 @@ def test_the_leader_is_not_alone() -> None:
         *tables(list("ABCD"), p, p_best=[0.55, 0.35, 0.10, 0.0], tiers=[1, 1, 1, 2])
     )
     assert found[0] == (
-        "A is ahead, and the best of the 4 models with probability 0.55; it cannot be told apart "
-        "from B and C."
+        "A has the highest score, and is the best of the 4 models with probability 0.55; it cannot "
+        "be told apart from B and C."
     )
     assert found[1] == "The best model is one of A, B and C (with a probability of at least 0.95)."
     assert found[3] == (
         "1 of 6 pairs of models is in a known order (probability at least 0.975); of these, fewer "
         "than 0.1 are expected to be wrong by chance."
+    )
+
+
+def test_a_third_model_makes_no_leader_of_two_equal_ones() -> None:
+    p = {("A", "B"): 0.52, ("A", "C"): 1.0, ("B", "C"): 1.0}
+    made = tables(list("ABC"), p, p_best=[0.52, 0.48, 0.0], tiers=[1, 1, 2])
+    assert main_result(*made) == (
+        "A has the highest score, and is the best of the 3 models with probability 0.52; it cannot "
+        "be told apart from B"
     )
 
 
@@ -104,8 +113,8 @@ def test_the_main_result_is_the_first_sentence_with_fewer_names() -> None:
     p = {("A", "B"): 0.6, ("A", "C"): 0.9, ("B", "C"): 0.8, ("A", "D"): 0.7, ("A", "E"): 0.98}
     made = tables(list("ABCDE"), p, p_best=[0.55, 0.35, 0.10, 0.0, 0.0], tiers=[1, 1, 1, 1, 2])
     assert main_result(*made, most=1) == (
-        "A is ahead, and the best of the 5 models with probability 0.55; it cannot be told apart "
-        "from B and 2 others"
+        "A has the highest score, and is the best of the 5 models with probability 0.55; it cannot "
+        "be told apart from B and 2 others"
     )
     assert ranking_sentences(*made)[0] == f"{main_result(*made)}."
     assert main_result(*tables(list("ABC"), NAN, p_best=[NAN] * 3, tiers=[None] * 3)) == ""

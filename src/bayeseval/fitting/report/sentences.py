@@ -25,8 +25,6 @@ __all__ = [
 #: Two models are told apart when one is better with this probability.
 CALLED: Final = 0.975
 _SET: Final = 0.95
-# A model leads when it is more likely the best than not.
-_LEADS: Final = 0.5
 # Names that a sentence lists before it counts.
 _MOST: Final = 4
 # Shares of predicted pairs from which on a model is named.
@@ -109,15 +107,15 @@ def _leader(ranking: pd.DataFrame, pairs: pd.DataFrame, called: np.ndarray, most
     own = (pairs["model_a"] == first) | (pairs["model_b"] == first)
     level = pairs[own & ~called]
     others = {*level["model_a"], *level["model_b"]} - {first}
-    leads = chance[0] >= _LEADS
-    text = (
-        f"{first} {'is ahead' if leads else 'has the highest score'}, and {'' if leads else 'is '}"
-        f"the best of the {n} models with probability {probability_text(float(chance[0]))}"
+    best = f"the best of the {n} models with probability {probability_text(float(chance[0]))}"
+    if not others:
+        return f"{first} is ahead, and {best}"
+    # Of two equal models one is the best with probability 0.5 or more: that is no lead.
+    close = [str(model) for model in ranking[names.MODEL] if model in others]
+    return (
+        f"{first} has the highest score, and is {best}; it cannot be told apart from "
+        f"{listed(close, most)}"
     )
-    if others:
-        close = [str(model) for model in ranking[names.MODEL] if model in others]
-        text += f"; it cannot be told apart from {listed(close, most)}"
-    return text
 
 
 def _more_likely(ranking: pd.DataFrame) -> str:
