@@ -154,6 +154,17 @@ def test_nonsense_is_refused_in_one_line(
         assert phrase in message
 
 
+def test_a_folder_of_the_same_name_does_not_hide_a_shipped_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dataset").mkdir()
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert load_spec("dataset").name == "dataset"
+    with pytest.raises(InputError, match="mine: no such spec file"):
+        load_spec("mine")
+
+
 def test_an_unknown_name_suggests_a_shipped_model() -> None:
     with pytest.raises(
         InputError, match=r"'aditive'.*did you mean 'additive'\?.*shipped: additive"

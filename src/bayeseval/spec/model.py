@@ -442,7 +442,9 @@ def load_spec(source: str | Path | ModelSpec | dict[str, Any]) -> ModelSpec:
         )
     path = Path(source)
     if not path.is_file():
-        if path.suffix in (".yaml", ".yml") or path.is_dir():
+        # A folder of results may have the name of a shipped model: the model is meant.
+        shipped = str(source) in resource_names("models")
+        if path.suffix in (".yaml", ".yml") or (path.is_dir() and not shipped):
             raise InputError(f"{path}: no such spec file")
         path = find_resource("models", str(source))
     values = read_yaml(path, error=SpecError)
