@@ -34,7 +34,8 @@ except ImportError:
     pytest.skip("needs a browser: playwright is not installed", allow_module_level=True)
 if _browser() is None:
     pytest.skip(
-        "needs a browser: apt-get install chromium-headless-shell, or set BAYESEVAL_BROWSER",
+        "needs a browser: no browser is installed (apt-get install chromium-headless-shell), "
+        "and BAYESEVAL_BROWSER names none",
         allow_module_level=True,
     )
 
