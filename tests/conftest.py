@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 # The only reasons for which CI may leave a test out.
-ALLOWED_SKIPS = ("needs an accelerator", "needs Python")
+ALLOWED_SKIPS: tuple[str, ...] = ("needs an accelerator", "needs Python")
 if os.environ.get("BAYESEVAL_NO_BROWSER"):
     # Set by .ci/run where no browser is there and none can be installed, and said there.
     ALLOWED_SKIPS += ("needs a browser: no browser",)
