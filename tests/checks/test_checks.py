@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from bayeseval.checks.prior import prior_checks
 from bayeseval.checks.realised import realised_pit
 from bayeseval.cli import main
 from bayeseval.design import build_design
-from bayeseval.errors import DesignError
 from bayeseval.estimands import expected_score, read_arrays
 from bayeseval.records import Records
 from bayeseval.simulation import simulate
@@ -293,26 +291,3 @@ def test_the_command_stores_them(
     assert main([*arguments, "--no-checks", "--no-figures", "--out", str(tmp_path / "two")]) == 0
     assert "Model checks" not in capsys.readouterr().out
     assert not (tmp_path / "two" / "tables" / "checks.csv").exists()
-
-
-def test_checks_that_replicates_rule_out_say_so_and_advise_nothing() -> None:
-    rng = np.random.default_rng(3)
-    rows = [(m, lang, s) for m in "abc" for lang in "uvwx" for s in range(3)]
-    seeds = pd.DataFrame(rows, columns=["model", "language", "seed"])
-    seeds["score"] = 50.0 + rng.normal(0.0, 5.0, len(seeds))
-    fitted = fit(
-        seeds.assign(task="t"),
-        {"name": "x", "replicates": {"pool": False}},
-        engine="marginal",
-        draws=50,
-        chains=2,
-    )
-    reason = (
-        "not available for a model that estimates noise of replicates (seeds, bootstraps), "
-        "because a fit does not keep all data on them"
-    )
-    missing = fitted.checks().table.query("status == 'not applicable'").set_index("check")
-    for check in ("prior_range", "prior_spread", "prior_sensitivity"):
-        assert missing.loc[check, "sentence"] == f"Not checked: {reason}."
-    with pytest.raises(DesignError, match=re.escape(reason)):
-        fitted.with_predictive()

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 from bayeseval import names
-from bayeseval.design import Design, build_design
+from bayeseval.design import Design, build_design, restore_design
 from bayeseval.errors import DesignError
 from bayeseval.records import Records, reduce_replicates
 from bayeseval.spec import load_spec
@@ -304,3 +305,14 @@ def test_one_seed_says_nothing_about_seeds() -> None:
     alone = tables.design(Records.from_frame(pd.DataFrame(summary), name="alone"))
     assert alone.replicates is None
     assert alone.se is None
+
+
+def test_a_fit_with_unknown_sds_cannot_restore_its_design_and_promises_no_way() -> None:
+    design = tables.design("seeds")
+    groups = {"observed_data": design.observed_data(), "constant_data": design.constant_data()}
+    with pytest.raises(DesignError) as caught:
+        restore_design(xr.DataTree.from_dict(groups), design.spec)
+    assert str(caught.value) == (
+        "not available for a model that estimates noise of replicates (seeds, bootstraps), "
+        "because a fit does not keep all data on them"
+    )
