@@ -86,6 +86,8 @@ def test_chosen_languages_are_printed_and_the_table_is_whole(fitted: Fit, found:
     assert "Catalan (cat_Latn)" in str(some)
     with pytest.raises(InputError, match="no language 'cat_Lat' in the covariate.*'cat_Latn'"):
         forecast(fitted, languages=["cat_Lat"])
+    with pytest.raises(InputError, match="no language 'cat_Lat'"):
+        forecast(fitted, languages="cat_Lat")
 
 
 def test_the_short_form_names_the_highest_and_the_lowest_forecast(

@@ -265,6 +265,7 @@ def test_without_costs_a_test_set_costs_one(known: Fit) -> None:
         ({"target_probability": 95.0}, ("between 0.5 and 1", "95")),
         ({"cost_item": float("nan")}, ("cost_item", "nan")),
         ({"fixed": ["langauge"]}, ("did you mean 'language'?",)),
+        ({"fixed": "languages"}, ("got 'languages'; did you mean 'language'?",)),
         ({"ci_prob": 95.0}, ("ci_prob", "95")),
         ({"languages": range(1, 200), "tasks": range(1, 200)}, ("39601 designs", "10000")),
     ],

@@ -201,6 +201,8 @@ def test_another_group_of_the_same_name_is_another_run(tmp_path: Path, both: Sen
         ({"drop": "outliers=0"}, "from 1 to 23"),
         ({"drop": ["model", "model"]}, "drop names 'model' twice"),
         ({"drop": [], "groups": {"g": ["m9"]}}, "no language, task or model 'm9'"),
+        ({"drop": [], "groups": {"g": "m9*"}}, "no language, task or model 'm9*'"),
+        ({"drop": [], "groups": {"g": "*"}}, "holds every record"),
         ({"drop": [], "groups": {"g": ["*"]}}, "holds every record"),
         ({"drop": []}, "nothing to leave out"),
         ({"jobs": 0}, "jobs must be at least 1"),

@@ -43,7 +43,7 @@ def forecast(
     fit: Fit,
     *,
     covariate: CovariateSource = None,
-    languages: Sequence[str] | None = None,
+    languages: str | Sequence[str] | None = None,
     check: bool = True,
     seed: int = 0,
     ci_prob: float = names.CI_PROB,
@@ -57,7 +57,7 @@ def forecast(
         Of a model with one covariate, such as ``mexa``; identity link.
     covariate : Covariate, str or Path, optional
         Values of the languages to forecast; when left out, those that the fit was made with.
-    languages : sequence of str, optional
+    languages : str or sequence of str, optional
         Which to print and to mark in the figures, by label; the table has all.
     check : bool
         Whether to leave out each language with records and forecast it: two refits per
@@ -318,10 +318,11 @@ def _true_values(
     return np.asarray(drawn.mean(axis=1) if x.ndim == 2 else drawn)
 
 
-def _chosen(table: pd.DataFrame, languages: Sequence[str] | None) -> tuple[str, ...]:
+def _chosen(table: pd.DataFrame, languages: str | Sequence[str] | None) -> tuple[str, ...]:
     """Asked for by a label of the benchmark or of the source; in the order of the table."""
     if languages is None:
         return ()
+    languages = [languages] if isinstance(languages, str) else languages
     for label in languages:
         both = [*table[names.LANGUAGE], *table["source_label"]]
         if label not in both:

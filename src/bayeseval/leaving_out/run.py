@@ -132,7 +132,7 @@ def prepare_sensitivity(
     spec: str | Path | ModelSpec | Mapping[str, Any] = AUTO,
     *,
     drop: str | Sequence[str] = "language",
-    groups: Mapping[str, Sequence[str]] | None = None,
+    groups: Mapping[str, str | Sequence[str]] | None = None,
     engine: str = "auto",
     seed: int = 0,
     pairs: PairSource = "any",
@@ -162,7 +162,10 @@ def prepare_sensitivity(
             f"drop is language, task, model, outliers=N, or a list of these; got {drop!r}"
         )
     asked = tuple(several)
-    named = {name: list(levels) for name, levels in (groups or {}).items()}
+    named = {
+        name: [levels] if isinstance(levels, str) else list(levels)
+        for name, levels in (groups or {}).items()
+    }
     parts, n_outliers = choose_parts(records, asked, named)
     whole = prepare(records, spec, engine=engine, settings=SamplerSettings(seed=seed), pairs=pairs)
     return PreparedSensitivity(whole, tuple(parts), n_outliers, asked, named)
@@ -177,7 +180,7 @@ def sensitivity(
     spec: str | Path | ModelSpec | Mapping[str, Any] = AUTO,
     *,
     drop: str | Sequence[str] = "language",
-    groups: Mapping[str, Sequence[str]] | None = None,
+    groups: Mapping[str, str | Sequence[str]] | None = None,
     engine: str = "auto",
     seed: int = 0,
     pairs: PairSource = "any",
@@ -197,7 +200,7 @@ def sensitivity(
         ``language``, ``task`` or ``model``: leave out each level in turn;
         ``outliers=10``: leave out the ten records with the largest residuals
         (observed less posterior mean of the expected score; paper 000, Appendix C).
-    groups : mapping of str to sequence of str, optional
+    groups : mapping of str to str or sequence of str, optional
         Name of a group to the levels (of any factor, also patterns such as
         ``gpt-*``) that are left out together.
     engine : str

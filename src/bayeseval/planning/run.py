@@ -56,7 +56,7 @@ def plan(
     languages: Sequence[int] | None = None,
     tasks: Sequence[int] | None = None,
     test_size: float | None = None,
-    fixed: Sequence[str] = (),
+    fixed: str | Sequence[str] = (),
     costs: Costs | None = None,
     cost_seed: float | None = None,
     cost_item: float | None = None,
@@ -85,8 +85,9 @@ def plan(
         Numbers to try.
     test_size : float, optional
         Items in one of the present test sets.
-    fixed : sequence of {"language", "task"}
-        Facets whose levels are the very ones that matter, not a sample of others.
+    fixed : str or sequence of str
+        ``language``, ``task`` or both: facets whose levels are the very ones that
+        matter, not a sample of others.
     costs : Costs, optional
         What evaluating one model costs. Without any cost an answer costs 1.
     cost_seed, cost_item, cost_language, cost_task : float, optional
@@ -194,8 +195,9 @@ def _costs(costs: Costs | None, **given: float | None) -> Costs:
     return Costs(**known) if known else Costs(item=1.0)
 
 
-def _facets(fixed: Sequence[str]) -> tuple[Facet, ...]:
+def _facets(fixed: str | Sequence[str]) -> tuple[Facet, ...]:
     known: tuple[Facet, ...] = get_args(Facet)
+    fixed = [fixed] if isinstance(fixed, str) else fixed
     for word in fixed:
         if word not in known:
             raise InputError(
