@@ -33,7 +33,7 @@ def as_builtin(value: Any) -> Any:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     if isinstance(value, Mapping):
-        return {as_builtin(key): as_builtin(own) for key, own in value.items()}
+        return {key: as_builtin(own) for key, own in value.items()}
     if isinstance(value, list | tuple):
         return [as_builtin(own) for own in value]
     return value

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from bayeseval import names
+from bayeseval._arguments import as_path
 from bayeseval._text import counted
 from bayeseval.fitting.fitted import Fit
 from bayeseval.output.result import Result
@@ -98,7 +99,7 @@ class Comparison(Result):
         from bayeseval.comparison.report import write_comparison
 
         return write_comparison(
-            Path(folder),
+            as_path("folder", folder),
             self.tables,
             run=self._run(),
             subtitle=self._title(),

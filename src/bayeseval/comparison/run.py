@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
+from bayeseval._arguments import as_mapping, as_whole_number
 from bayeseval._processes import run_all, sensible_jobs
 from bayeseval._progress import reporting
 from bayeseval._typing import Floats
@@ -102,10 +103,13 @@ class PreparedComparison:
         Raises
         ------
         InputError
-            If a fit that is there is of another table, spec or choice of pairs.
+            If a fit that is there is of no model of the comparison, or of another table, spec
+            or choice of pairs.
         """
         tell: Progress = progress or (lambda stage, done, total, remark: None)
-        done = self._make(ready or {}, jobs=jobs, tell=tell)
+        ready = {} if ready is None else as_mapping("fits", ready, of="names of models to fits")
+        _check_ready(ready, self.fits)
+        done = self._make(ready, jobs=jobs, tell=tell)
         scores = self._scores(done, jobs=jobs, tell=tell)
         ranked = comparison_table(scores)
         gates = {name: fit.gate.status for name, fit in done.items()}
@@ -129,9 +133,6 @@ class PreparedComparison:
         self, ready: Mapping[str, Fit], *, jobs: int | None, tell: Progress
     ) -> dict[str, Fit]:
         """Fits of all models in their order; those that are not there are made."""
-        for one in self.fits:
-            if _name(one) in ready:
-                _check_ready(ready[_name(one)], one)
         missing = [one for one in self.fits if _name(one) not in ready]
         cores = max((cores_of(one.engine.name) for one in missing), default=1)
         at_once = sensible_jobs(jobs, cores_each=cores)
@@ -206,6 +207,7 @@ def prepare_comparison(
             f"there is one {by}, {records.coords[by][0]}: without it nothing is left to fit; "
             "choose by='record' (--by record)"
         )
+    refits = as_whole_number("refits (--refits)", refits)
     several = [specs] if isinstance(specs, SpecSource) else specs
     if not isinstance(several, Sequence):
         raise InputError(
@@ -254,8 +256,8 @@ def compare(
         The language-task pairs that scores of models are means over, as for
         :func:`bayeseval.fit`. What moves depends on them, the elpd does not.
     fits : dict of str to Fit, optional
-        Fits that are there already, by name of the spec; those of another table, spec or
-        choice of pairs are refused.
+        Fits that are there already, by name of the spec; those of a model that is not
+        compared, and of another table, spec or choice of pairs, are refused.
     refits : int
         How many times a model without closed form may be fitted again: for records with
         Pareto k-hats above 0.7 that nothing else mends, and for left-out levels.
@@ -337,7 +339,21 @@ def _check(
         check_cost(design, by, refits=refits)
 
 
-def _check_ready(ready: Fit, wanted: Prepared) -> None:
+def _check_ready(ready: Mapping[str, object], wanted: Sequence[Prepared]) -> None:
+    """Refuse fits that the comparison cannot use."""
+    by_name = {_name(one): one for one in wanted}
+    for name, fit in ready.items():
+        if name not in by_name:
+            raise InputError(
+                f"fits has {name!r}, which is not compared{did_you_mean(name, by_name)} "
+                f"(the models are: {', '.join(by_name)})"
+            )
+        if not isinstance(fit, Fit):
+            raise InputError(f"fits: {name} must be a Fit, got {type(fit).__name__}")
+        _check_same(fit, by_name[name])
+
+
+def _check_same(ready: Fit, wanted: Prepared) -> None:
     name, identity = _name(wanted), wanted.identity
     for key in ("data_hash", "spec_hash"):
         if ready.run[key] != identity[key]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayeseval import names
+from bayeseval._arguments import as_path, as_whole_number
 from bayeseval._progress import reporting
 from bayeseval._resources import resource_names
 from bayeseval.design import restore_design
@@ -260,8 +261,7 @@ class Fit(Views, Plots, Result):
 
         from bayeseval.checks import predictive_groups
 
-        if draws < 1:
-            raise InputError(f"draws must be at least 1, got {draws}")
+        draws = as_whole_number("draws", draws, least=1)
         design, seed = restore_design(self.data, self.spec), int(self.run["seed"])
         groups = predictive_groups(self.data, design, draws=draws, seed=seed)
         added = {name: xr.DataTree(dataset) for name, dataset in groups.items()}
@@ -324,7 +324,7 @@ class Fit(Views, Plots, Result):
             return write_results(
                 self.data,
                 self.run,
-                Path(folder),
+                as_path("folder", folder),
                 checks=None if checks is None else check_tables,
                 ci_prob=ci_prob,
                 figures=figures,
@@ -360,7 +360,7 @@ class Fit(Views, Plots, Result):
         """
         from bayeseval.fitting.report.folder import read_results
 
-        data, run = read_results(Path(folder))
+        data, run = read_results(as_path("folder", folder))
         return cls(data=data, run=run)
 
 

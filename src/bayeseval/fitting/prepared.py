@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from bayeseval import names
+from bayeseval._arguments import as_number, as_texts
 from bayeseval._typing import Progress
 from bayeseval.design import Chosen, Design, build_design, choose_model
 from bayeseval.engines import Choice, SamplerSettings, choose_engine, load_engine, to_tree
@@ -247,7 +248,7 @@ def prepare(
     *,
     engine: str = "auto",
     settings: SamplerSettings = _DEFAULTS,
-    leave_out: Sequence[str] = (),
+    leave_out: str | Sequence[str] = (),
     covariate: CovariateSource = None,
     pairs: PairSource = "any",
     margin: float | None = None,
@@ -292,6 +293,8 @@ def prepare(
     >>> prepared.identity["seed"]
     0
     """
+    leave_out = as_texts("leave_out", leave_out, of="record, language, task, model")
+    margin = None if margin is None else as_number("margin", margin)
     model = choose_model(spec, records, covariates=covariate_names(covariate), engine=engine)
     covariates = find_covariates(records, model.spec, covariate)
     # To choose the model, `auto` has built its design already.
@@ -314,7 +317,7 @@ def prepare(
         settings=settings,
         pairs=common,
         margin=margin,
-        leave_out=tuple(leave_out),
+        leave_out=leave_out,
         source=source,
     )
 

@@ -31,7 +31,7 @@ def fit(
     seed: int = 0,
     target_accept: float | None = None,
     nuts_sampler: str | None = None,
-    leave_out: Sequence[str] = (),
+    leave_out: str | Sequence[str] = (),
     covariate: CovariateSource = None,
     pairs: PairSource = "any",
     margin: float | None = None,
@@ -60,7 +60,7 @@ def fit(
         Target acceptance rate of NUTS.
     nuts_sampler : str, optional
         For the engine ``pymc``: ``pymc``, ``nutpie``, ``numpyro`` or ``blackjax``.
-    leave_out : sequence of {"record", "language", "task", "model"}
+    leave_out : sequence of {"record", "language", "task", "model"}, or one of these
         Store the closed-form densities of left-out scores with the fit, as groups
         ``leave_out_<what>`` of its data; see :meth:`Fit.leave_one_out`.
     covariate : Covariate, sequence of Covariate, str or Path, optional

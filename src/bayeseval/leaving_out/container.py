@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from bayeseval._arguments import as_path
 from bayeseval.errors import InputError
 from bayeseval.estimands.moves import level_moves, read_quantity, reported_quantities
 from bayeseval.fitting.fitted import Fit
@@ -105,7 +106,7 @@ class Sensitivity(Result):
         from bayeseval.leaving_out.report import write_sensitivity
 
         return write_sensitivity(
-            Path(folder),
+            as_path("folder", folder),
             self.tables,
             ranks=self._ranks() if self._is_posterior() else None,
             run=self._run(),

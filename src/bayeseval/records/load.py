@@ -10,6 +10,7 @@ from typing import TypeGuard
 
 import pandas as pd
 
+from bayeseval._arguments import as_builtin, as_path
 from bayeseval._progress import reporting
 from bayeseval._resources import find_resource, resource_names
 from bayeseval._text import Note, counted, shorten
@@ -135,11 +136,12 @@ def load(
         "metric": metric,
         "task_names": task_names,
     }
-    set_here = {name: value for name, value in given.items() if value is not None}
+    set_here = {name: as_builtin(value) for name, value in given.items() if value is not None}
+    mapping = None if mapping_file is None else as_path("mapping_file", mapping_file)
     arguments = parse_config(TableMapping, set_here, source="load")
     with reporting(progress) as report:
         if len(sources) == 1:
-            return _load(sources[0], arguments, mapping_file, name, report)
+            return _load(sources[0], arguments, mapping, name, report)
         # Frames have no names of their own, and need different ones.
         names = [
             f"{FRAME_NAME} {number}" if isinstance(one, pd.DataFrame) else None
@@ -147,7 +149,7 @@ def load(
         ]
         merged = merge(
             [
-                _load(one, arguments, mapping_file, own, report)
+                _load(one, arguments, mapping, own, report)
                 for one, own in zip(sources, names, strict=True)
             ]
         )
@@ -181,7 +183,7 @@ def _is_table(source: object) -> TypeGuard[TableSource]:
 def _load(
     source: TableSource,
     arguments: TableMapping,
-    mapping_file: str | os.PathLike[str] | None,
+    mapping_file: Path | None,
     name: str | None,
     progress: Progress | None,
 ) -> Records:
@@ -206,10 +208,10 @@ def _load(
 def _load_frame(
     frame: pd.DataFrame,
     arguments: TableMapping,
-    mapping_file: str | os.PathLike[str] | None,
+    mapping_file: Path | None,
     name: str,
 ) -> Records:
-    settings = TableMapping() if mapping_file is None else read_mapping(Path(mapping_file))
+    settings = TableMapping() if mapping_file is None else read_mapping(mapping_file)
     settings = settings.merged(arguments).without_dropped_tasks()
     _refuse_tool_options(name, Options(settings.metrics, settings.task_names))
     if settings.format not in (None, "table"):
@@ -261,12 +263,12 @@ def _refuse_tool_options(source: object, options: Options) -> None:
 
 
 def _file_settings(
-    path: Path, card: BenchmarkCard | None, mapping_file: str | os.PathLike[str] | None
+    path: Path, card: BenchmarkCard | None, mapping_file: Path | None
 ) -> tuple[TableMapping, list[str]]:
     """Settings of the card and the mapping file, or of a configuration beside the data; notes."""
     settings = TableMapping() if card is None else card
     notes: list[str] = []
-    file = None if mapping_file is None else Path(mapping_file)
+    file = mapping_file
     if file is None and card is None:
         file, notes = find_mapping(path if path.is_dir() else path.parent)
     return settings if file is None else settings.merged(read_mapping(file)), notes

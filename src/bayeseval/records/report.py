@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 
 from bayeseval._text import Caution, Note
 from bayeseval.errors import InputError
@@ -40,7 +41,7 @@ class Units:
             value = getattr(self, bound)
             if value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, int | float):
+            if isinstance(value, bool) or not isinstance(value, Real):
                 raise InputError(f"units: {bound} bound {value!r} is not a number")
             if not math.isfinite(value):
                 raise InputError(

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayeseval._arguments import as_path
 from bayeseval._html import html_table
 from bayeseval._text import counted, shorten
 from bayeseval.errors import InputError, did_you_mean
@@ -369,12 +370,12 @@ class Records:
         The bounds go into the columns ``scale_min`` and ``scale_max``. The file
         appears whole or not at all.
         """
-        with _replacing(Path(path)) as temporary:
+        with _replacing(as_path("path", path)) as temporary:
             self.portable().to_csv(temporary, index=False, encoding="utf-8", lineterminator="\n")
 
     def to_parquet(self, path: str | Path) -> None:
         """Write the table as Parquet; otherwise as :meth:`to_csv`."""
-        with _replacing(Path(path)) as temporary:
+        with _replacing(as_path("path", path)) as temporary:
             self.portable().to_parquet(temporary, index=False)
 
     def save_table(self, path: str | Path) -> None:
@@ -385,7 +386,7 @@ class Records:
         InputError
             For other endings, or if the file cannot be written.
         """
-        suffix = Path(path).suffix.casefold()
+        suffix = as_path("path", path).suffix.casefold()
         if suffix not in (".csv", ".parquet"):
             raise InputError(f"{path}: tables are written to .csv or .parquet")
         (self.to_csv if suffix == ".csv" else self.to_parquet)(path)

@@ -1,0 +1,118 @@
+"""Arguments of the wrong type get one line; numbers of numpy are taken as Python's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeseval as be
+from bayeseval.errors import BayesevalError
+
+Call = Callable[[pd.DataFrame, be.Fit], object]
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    made = be.simulate("additive", n_languages=6, n_tasks=3, n_models=4, seed=1)
+    return made.records.table
+
+
+@pytest.fixture(scope="module")
+def fitted(frame: pd.DataFrame) -> be.Fit:
+    return be.fit(frame, "additive", draws=100, chains=2)
+
+
+WRONG: dict[str, tuple[Call, str]] = {
+    "mapping file": (
+        lambda df, fit: be.load(df, mapping_file=3),
+        "mapping_file must be a path, got 3$",
+    ),
+    "mapping in place of its file": (
+        lambda df, fit: be.load("mega", mapping_file={"columns": {}}),
+        "mapping_file must be a path, got {'columns': {}}$",
+    ),
+    "bound": (
+        lambda df, fit: be.load(df, units=(np.bool_(False), 100)),
+        "lower bound .* is not a number",
+    ),
+    "open": (lambda df, fit: be.Fit.open(3), "folder must be a path, got 3$"),
+    "open nothing": (lambda df, fit: be.Fit.open(None), "folder must be a path, got None$"),
+    "save": (lambda df, fit: fit.save(3), "folder must be a path, got 3$"),
+    "save a comparison": (
+        lambda df, fit: be.compare(df, "additive", fits={"additive": be.fit(df, "additive")}).save(
+            3
+        ),
+        "folder must be a path, got 3$",
+    ),
+    "predictive draws": (
+        lambda df, fit: fit.with_predictive(draws="a"),
+        "draws must be a whole number, got 'a'$",
+    ),
+    "leave out a number": (
+        lambda df, fit: be.fit(df, leave_out=3),
+        "leave_out must be a list of record, language, task, model, got 3$",
+    ),
+    "leave out numbers": (
+        lambda df, fit: be.fit(df, leave_out=["record", 3]),
+        "leave_out must be a list of record, language, task, model, got 3 in it$",
+    ),
+    "leave out an unknown": (
+        lambda df, fit: be.fit(df, leave_out="records"),
+        "cannot leave out one 'records' at a time; did you mean 'record'?",
+    ),
+    "margin": (lambda df, fit: be.fit(df, margin="a"), "margin must be a number, got 'a'$"),
+    "list of fits": (
+        lambda df, fit: be.compare(df, "additive", fits=[fit]),
+        "fits must be a dict of names of models to fits, got ",
+    ),
+    "no fit": (
+        lambda df, fit: be.compare(df, "additive", fits={"additive": 3}),
+        "fits: additive must be a Fit, got int$",
+    ),
+    "fit of another model": (
+        lambda df, fit: be.compare(df, "additive", fits={"aditive": fit}),
+        r"fits has 'aditive', which is not compared; did you mean 'additive'\? "
+        r"\(the models are: additive\)$",
+    ),
+    "refits": (
+        lambda df, fit: be.compare(df, "additive", refits="a"),
+        r"refits \(--refits\) must be a whole number, got 'a'$",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_types_get_one_line(case: str, frame: pd.DataFrame, fitted: be.Fit) -> None:
+    call, expected = WRONG[case]
+    with pytest.raises(BayesevalError, match=expected) as caught:
+        call(frame, fitted)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("bounds", [np.array([-200, 300]), (np.int64(-200), np.float32(300))])
+def test_bounds_may_be_numbers_of_numpy(frame: pd.DataFrame, bounds: object) -> None:
+    units = be.load(frame, units=bounds).units["t0"]  # type: ignore[arg-type]
+    assert (units.lower, units.upper) == (-200.0, 300.0)
+    assert type(units.lower) is float
+
+
+@pytest.mark.parametrize("missing", [np.int64(-1), np.array([-1, -99]), [np.float32(-1.0)]])
+def test_missing_scores_may_be_numbers_of_numpy(frame: pd.DataFrame, missing: object) -> None:
+    holed = frame.assign(score=frame["score"].where(frame.index != 0, -1.0))
+    assert len(be.load(holed, missing=missing)) == len(frame) - 1  # type: ignore[arg-type]
+
+
+def test_one_text_is_left_out_as_a_list_of_it(frame: pd.DataFrame) -> None:
+    alone = be.fit(frame, "additive", draws=50, chains=2, leave_out="record")
+    listed = be.fit(frame, "additive", draws=50, chains=2, leave_out=["record"])
+    assert "leave_out_record" in alone.data.children
+    assert alone.data["leave_out_record"].equals(listed.data["leave_out_record"])
+
+
+def test_a_folder_is_a_text_or_a_path(fitted: be.Fit, tmp_path: Path) -> None:
+    fitted.save(str(tmp_path / "fit"), figures=False)
+    assert be.Fit.open(tmp_path / "fit").run["seed"] == 0
