@@ -320,6 +320,11 @@ def test_estimands_group(tree):
         (lambda t: pairwise_table(t, ["language_potential"]), "pairs need a quantity of models"),
         (lambda t: pairwise_table(t, ["standardised_scor"]), "did you mean 'standardised_score'"),
         (lambda t: pairwise_table(t, ["mean_prr"]), "cannot be ranked"),
+        (
+            lambda t: rank_probability_table(t, ["task"]),
+            r"no quantity 'task' in this fit; did you mean 'task_effect'\? \(allowed: ",
+        ),
+        (lambda t: rank_probability_table(t, ["mean_prr"]), "cannot be ranked"),
         (lambda t: disparity_table(t, support="common"), "take the flavour latent"),
         (lambda t: rank_table(t, "sd_model"), "cannot be ranked"),
         (lambda t: potential_table(make_tree()), "no 'language_potential'"),
@@ -329,3 +334,17 @@ def test_impossible_requests_are_one_clear_line(tree, call, message):
     with pytest.raises(InputError, match=message) as error:
         call(tree)
     assert "\n" not in str(error.value)
+
+
+def test_the_allowed_quantities_are_those_of_the_fit(tree):
+    for call in (
+        lambda: pairwise_table(tree, ["score"]),
+        lambda: rank_probability_table(tree, ["score"]),
+    ):
+        with pytest.raises(InputError) as error:
+            call()
+        message = str(error.value)
+        assert "did you mean 'standardised_score'?" in message
+        allowed = message.rpartition("(allowed: ")[2].rstrip(")").split(", ")
+        assert set(allowed) <= set(tree["posterior"].data_vars)
+        assert {"standardised_score", "model_effect"} <= set(allowed)

@@ -6,19 +6,60 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bayeseval import names
 from bayeseval._typing import Floats
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.estimands.frames import draws_of
-from bayeseval.estimands.ranks import higher_is_better, rank_draws, tie_groups
+from bayeseval.estimands.ranks import higher_is_better, is_rankable, rank_draws, tie_groups
 from bayeseval.estimands.read import group
 
 __all__ = [
+    "check_quantity",
     "quantity_draws",
     "quantity_labels",
     "quantity_ranks",
     "quantity_variable",
     "tie_column",
 ]
+
+
+def check_quantity(tree: xr.DataTree, name: str, *, dim: str | None = None) -> None:
+    """Refuse what cannot be ranked or compared, with the names that this fit has.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A fit.
+    name : str
+        Quantity.
+    dim : str, optional
+        Dimension that the quantity must have; None allows all.
+
+    Raises
+    ------
+    InputError
+        If the fit has no such quantity, or it is not about `dim`.
+    """
+    posterior = group(tree, "posterior")
+    rankable = {
+        str(key): str(values.dims[-1])
+        for key, values in posterior.data_vars.items()
+        if is_rankable(str(key))
+    }
+    if name in rankable and dim in (None, rankable[name]):
+        return
+    if name.startswith(names.DISPARITY):
+        higher_is_better(name)  # Says why a description has no ranks.
+    if name in rankable:
+        raise InputError(
+            f"{name} is a quantity of {rankable[name]}s; pairs need a quantity of {dim}s"
+        )
+    known = [key for key, of in rankable.items() if dim in (None, of)]
+    what = f" of {dim}s" if dim else ""
+    raise InputError(
+        f"no quantity{what} {name!r} in this fit{did_you_mean(name, known)} "
+        f"(allowed: {', '.join(known)})"
+    )
 
 
 def quantity_draws(tree: xr.DataTree, name: str) -> Floats:

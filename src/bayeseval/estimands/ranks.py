@@ -17,6 +17,7 @@ from bayeseval.estimands.arrays import Interval, interval_summary
 __all__ = [
     "Pairwise",
     "higher_is_better",
+    "is_rankable",
     "may_be_best",
     "p_better",
     "p_top_k",
@@ -54,6 +55,11 @@ def higher_is_better(quantity: str) -> bool:
             f"(allowed: {', '.join(_RANKABLE)})"
         )
     return not quantity.startswith(_LOWER_IS_BETTER)
+
+
+def is_rankable(quantity: str) -> bool:
+    """Whether :func:`higher_is_better` knows the quantity."""
+    return quantity in _RANKABLE
 
 
 def rank_draws(values: Floats, *, highest_first: bool) -> Floats:

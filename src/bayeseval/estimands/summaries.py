@@ -14,7 +14,6 @@ import pandas as pd
 import xarray as xr
 
 from bayeseval import names
-from bayeseval.errors import InputError
 from bayeseval.estimands.arrays import interval_summary, rank_summary
 from bayeseval.estimands.components import variance_components
 from bayeseval.estimands.frames import (
@@ -24,6 +23,7 @@ from bayeseval.estimands.frames import (
     summary_columns,
 )
 from bayeseval.estimands.quantities import (
+    check_quantity,
     quantity_draws,
     quantity_labels,
     quantity_ranks,
@@ -140,10 +140,8 @@ def pairwise_table(
     """
     parts, margin = [], read_arrays(tree).margin
     for quantity in quantities:
+        check_quantity(tree, quantity, dim=names.MODEL)
         highest_first = higher_is_better(quantity)
-        dim = quantity_variable(tree, quantity).dims[-1]
-        if dim != names.MODEL:
-            raise InputError(f"{quantity} is a quantity of {dim}s; pairs need a quantity of models")
         models = np.array(quantity_labels(tree, quantity), dtype=object)
         pairs = pairwise_differences(
             quantity_draws(tree, quantity),
@@ -205,6 +203,7 @@ def rank_probability_table(
     """
     parts = []
     for quantity in quantities:
+        check_quantity(tree, quantity)
         ranks = quantity_ranks(tree, quantity)
         labels = quantity_labels(tree, quantity)
         mean = rank_summary(ranks, ci_prob=ci_prob).mean
