@@ -126,7 +126,10 @@ def test_rows_that_are_no_table_have_a_report_and_the_reason_last(
         (["fit", "--benchmark", "mega", "--model", "aditive"], ("did you mean 'additive'?",)),
         (["fit", "--benchmark", "mega", "--engine", "numpyr"], ("'numpyr'", "'numpyro'")),
         (["fit", "--benchmark", "mega", "--ci-prob", "95"], ("--ci-prob", "between 0 and 1", "95")),
-        (["fit", "--benchmark", "mega", "--draws", "0"], ("draws must be at least 1, got 0",)),
+        (
+            ["fit", "--benchmark", "mega", "--draws", "0"],
+            ("draws (--draws) must be at least 1, got 0",),
+        ),
         (["fit", "--benchmark", "mega", "--draws", "many"], ("'--draws'", "valid integer")),
         (
             ["fit", "--benchmark", "mega", "--engine", "ml", "--draws", "10"],

@@ -184,8 +184,8 @@ def test_an_engine_without_warm_up_is_retried_with_more_draws() -> None:
         ({"spec": "crosed"}, "did you mean 'crossed'?"),
         ({"engine": "nuts"}, "allowed: auto, numpyro, pymc, marginal, ml"),
         ({"spec": {"name": "x", "likelihood": "poisson"}}, "(allowed: normal, student_t"),
-        ({"draws": 0}, "draws must be at least 1, got 0"),
-        ({"target_accept": 1.5}, "target_accept must lie between 0 and 1"),
+        ({"draws": 0}, "draws (--draws) must be at least 1, got 0"),
+        ({"target_accept": 1.5}, "target_accept (--target-accept) must lie between 0 and 1"),
         ({"engine": "ml", "spec": "paper", "chains": 2}, "engine ml does not take chains"),
     ],
 )
@@ -205,7 +205,9 @@ def test_wrong_view_arguments_are_refused(small: Fit) -> None:
 
 def test_the_margin_is_a_positive_number_of_score_units() -> None:
     records = simulate("additive", n_languages=4, n_tasks=3, n_models=4, seed=8).records
-    with pytest.raises(InputError, match="margin must be a positive number of score units, got 0"):
+    with pytest.raises(
+        InputError, match=r"margin \(--margin\) must be a positive number of score units, got 0"
+    ):
         be.fit(records, "additive", margin=0.0)
 
 

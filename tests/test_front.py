@@ -97,16 +97,25 @@ WRONG: dict[str, tuple[Callable[[pd.DataFrame, be.Fit], object], str]] = {
     "spec": (lambda df, fit: be.fit(df, spec=5), "a model must be the name .* got int"),
     "frame as spec": (lambda df, fit: be.fit(df, spec=df), "a model must be .* got DataFrame"),
     "progress": (lambda df, fit: be.fit(df, progress=3), "progress must be True, False or a func"),
-    "seed": (lambda df, fit: be.fit(df, seed="x"), "seed must be a whole number, got 'x'"),
-    "draws": (lambda df, fit: be.fit(df, draws=1.5), "draws must be a whole number, got 1.5"),
+    "seed": (
+        lambda df, fit: be.fit(df, seed="x"),
+        r"seed \(--seed\) must be a whole number, got 'x'",
+    ),
+    "draws": (
+        lambda df, fit: be.fit(df, draws=1.5),
+        r"draws \(--draws\) must be a whole number, got 1.5",
+    ),
     "truth value": (
         lambda df, fit: be.fit(df, draws=np.bool_(True)),
-        "draws must be a whole number, got True",
+        r"draws \(--draws\) must be a whole number, got True",
     ),
-    "no seed": (lambda df, fit: be.fit(df, seed=None), "seed must be a whole number, got None"),
+    "no seed": (
+        lambda df, fit: be.fit(df, seed=None),
+        r"seed \(--seed\) must be a whole number, got None",
+    ),
     "target_accept": (
         lambda df, fit: be.fit(df, engine="numpyro", target_accept="a"),
-        "target_accept must be a number, got 'a'",
+        r"target_accept \(--target-accept\) must be a number, got 'a'",
     ),
     "jobs": (
         lambda df, fit: be.compare(df, "additive", jobs="a"),

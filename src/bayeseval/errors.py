@@ -18,6 +18,7 @@ __all__ = [
     "InputError",
     "MissingDependencyError",
     "SpecError",
+    "argument",
     "did_you_mean",
     "not_utf8",
 ]
@@ -59,6 +60,11 @@ class EngineError(BayesevalError):
 
 class MissingDependencyError(BayesevalError, ImportError):
     """An optional package is not installed; the message names the extra."""
+
+
+def argument(name: str) -> str:
+    """An argument and its option: ``target_sd (--target-sd)``."""
+    return f"{name} (--{name.replace('_', '-')})"
 
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:

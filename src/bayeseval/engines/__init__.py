@@ -87,6 +87,7 @@ def choose_engine(name: str, design: Design, settings: SamplerSettings = _NOTHIN
     if settings.nuts_sampler is not None:
         raise EngineError(
             f"nuts_sampler {settings.nuts_sampler} needs the engine pymc; set engine='pymc'"
+            " (--engine pymc)"
         )
     given = [key for key in ("tune", "target_accept") if getattr(settings, key) is not None]
     if given:

@@ -26,7 +26,7 @@ from bayeseval.engines._likelihood import (
     pointwise_log_likelihood,
     residual_sd,
 )
-from bayeseval.errors import EngineError, did_you_mean
+from bayeseval.errors import EngineError, argument, did_you_mean
 
 __all__ = [
     "Draws",
@@ -78,12 +78,13 @@ class SamplerSettings:
             value = getattr(self, name)
             if value is not None or name == "seed":
                 # Integers of numpy lack methods of int, and JSON does not take them.
-                whole = as_whole_number(name, value, least=least, error=EngineError)
+                whole = as_whole_number(argument(name), value, least=least, error=EngineError)
                 object.__setattr__(self, name, whole)
         if self.target_accept is not None:
-            accept = as_number("target_accept", self.target_accept, error=EngineError)
+            name = argument("target_accept")
+            accept = as_number(name, self.target_accept, error=EngineError)
             if not 0.0 < accept < 1.0:
-                raise EngineError(f"target_accept must lie between 0 and 1, got {accept:g}")
+                raise EngineError(f"{name} must lie between 0 and 1, got {accept:g}")
             object.__setattr__(self, "target_accept", accept)
 
     def to_json(self) -> str:

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from bayeseval._typing import Bools, Floats, Index
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, argument
 
 __all__ = [
     "GUARD_LIMIT",
@@ -74,7 +74,7 @@ def _summary(
     draws: Floats, *, ci_prob: float, quantile_method: Literal["linear", "inverted_cdf"]
 ) -> Interval:
     if not 0.0 < ci_prob < 1.0:
-        raise InputError(f"ci_prob must lie between 0 and 1, got {ci_prob!r}")
+        raise InputError(f"{argument('ci_prob')} must lie between 0 and 1, got {ci_prob!r}")
     values = np.asarray(draws, dtype=np.float64)
     shape = values.shape[1:]
     columns = values.reshape(len(values), -1)

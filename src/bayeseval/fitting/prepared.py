@@ -15,7 +15,7 @@ from bayeseval._arguments import as_number, as_texts
 from bayeseval._typing import Progress
 from bayeseval.design import Chosen, Design, build_design, choose_model
 from bayeseval.engines import Choice, SamplerSettings, choose_engine, load_engine, to_tree
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, argument
 from bayeseval.fitting.covariates import (
     CovariateSource,
     covariate_names,
@@ -301,7 +301,9 @@ def prepare(
     design = model.design or build_design(records, model.spec, covariates)
     common = choose_pairs(records, pairs)
     if margin is not None and not 0.0 < margin < np.inf:
-        raise InputError(f"margin must be a positive number of score units, got {margin:g}")
+        raise InputError(
+            f"{argument('margin')} must be a positive number of score units, got {margin:g}"
+        )
     chosen = choose_engine(engine, design, settings)
     if leave_out:
         from bayeseval.engines._leave_out import check_leave_out

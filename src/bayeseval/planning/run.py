@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 
 from bayeseval import names
-from bayeseval.errors import InputError, did_you_mean
+from bayeseval.errors import InputError, argument, did_you_mean
 from bayeseval.estimands.plan_variances import (
     Facet,
     PlanVariances,
@@ -190,7 +190,9 @@ def _costs(costs: Costs | None, **given: float | None) -> Costs:
         given = asdict(costs)
     for name, value in given.items():
         if value is not None and not (math.isfinite(value) and value >= 0.0):
-            raise InputError(f"cost_{name} must be a number of at least 0, got {value:g}")
+            raise InputError(
+                f"{argument(f'cost_{name}')} must be a number of at least 0, got {value:g}"
+            )
     known = {name: value for name, value in given.items() if value is not None}
     return Costs(**known) if known else Costs(item=1.0)
 
@@ -201,7 +203,8 @@ def _facets(fixed: str | Sequence[str]) -> tuple[Facet, ...]:
     for word in fixed:
         if word not in known:
             raise InputError(
-                f"fixed must be language or task, got {word!r}{did_you_mean(word, known)}"
+                f"{argument('fixed')} must be language or task, got {word!r}"
+                f"{did_you_mean(word, known)}"
             )
     return tuple(facet for facet in known if facet in fixed)
 
@@ -210,7 +213,7 @@ def _check_number(name: str, value: float | None, *, above: float, below: float 
     if value is None or above < value < below:
         return
     limits = f"above {above:g}" if below == math.inf else f"between {above:g} and {below:g}"
-    raise InputError(f"{name} must lie {limits}, got {value:g}")
+    raise InputError(f"{argument(name)} must lie {limits}, got {value:g}")
 
 
 def _same(one: Study, other: Study) -> bool:
@@ -237,7 +240,7 @@ def _grid(
             whole = facet != "items"
             if not (math.isfinite(value) and value > 0.0 and (not whole or value == int(value))):
                 kind = "whole numbers of at least 1" if whole else "numbers above 0"
-                raise InputError(f"{facet} must be {kind}, got {value:g}")
+                raise InputError(f"{argument(facet)} must be {kind}, got {value:g}")
         levels[facet] = sorted({float(value) for value in given})
         if facet == "items" and test_size is not None:
             levels[facet] = [value / test_size for value in levels[facet]]
