@@ -56,10 +56,10 @@ def check_quantity(tree: xr.DataTree, name: str, *, dim: str | None = None) -> N
         )
     known = [key for key, of in rankable.items() if dim in (None, of)]
     what = f" of {dim}s" if dim else ""
-    raise InputError(
-        f"no quantity{what} {name!r} in this fit{did_you_mean(name, known)} "
-        f"(allowed: {', '.join(known)})"
-    )
+    # "score" is too short to be near "standardised_score".
+    whole = [key for key in known if name in key.split("_")]
+    near = did_you_mean(whole[0] if whole else name, known)
+    raise InputError(f"no quantity{what} {name!r} in this fit{near} (allowed: {', '.join(known)})")
 
 
 def quantity_draws(tree: xr.DataTree, name: str) -> Floats:
