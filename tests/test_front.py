@@ -124,7 +124,10 @@ WRONG: dict[str, tuple[Callable[[pd.DataFrame, be.Fit], object], str]] = {
     "pairs": (lambda df, fit: be.fit(df, pairs=3), "pairs are any, shared, .* got int"),
     "covariate": (lambda df, fit: be.fit(df, covariate=3), "a covariate is a file, .* got int"),
     "specs": (lambda df, fit: be.compare(df, 3), "or a list of these; got int"),
-    "no specs": (lambda df, fit: be.compare(df, []), "a comparison needs a model"),
+    "no specs": (
+        lambda df, fit: be.compare(df, []),
+        r"a comparison needs a model; name at least one: specs=\[...\] \(--models a,b\)",
+    ),
     "format": (lambda df, fit: be.load(df, format="lm-eval"), "is for files; this is a data frame"),
     "metric": (
         lambda df, fit: be.load(df, metric="acc"),

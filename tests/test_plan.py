@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -278,6 +279,14 @@ def test_what_makes_no_sense_is_refused(
         plan(plain, **arguments)  # type: ignore[arg-type]
     for phrase in phrases:
         assert phrase in str(caught.value)
+
+
+@pytest.mark.parametrize("cost", [-1, float("nan"), float("inf"), "5"])
+def test_costs_refuse_what_is_no_cost(cost: Any) -> None:
+    with pytest.raises(InputError) as caught:
+        Costs(language=cost)
+    assert str(caught.value) == f"language of Costs must be a number of at least 0, got {cost!r}"
+    assert Costs(language=np.float64(2.0)).language == 2.0
 
 
 def test_a_single_task_cannot_be_multiplied(known: Fit) -> None:

@@ -318,7 +318,9 @@ def _check(
 ) -> None:
     called = [_name(one) for one in fits]
     if not fits:
-        raise InputError("a comparison needs a model; name at least one (--models a,b)")
+        raise InputError(
+            "a comparison needs a model; name at least one: specs=[...] (--models a,b)"
+        )
     if len(set(called)) < len(called):
         twice = next(name for i, name in enumerate(called) if name in called[:i])
         raise InputError(f"the model {twice!r} is named twice; every model needs a name of its own")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bayeseval.errors import InputError
 from bayeseval.estimands.plan_variances import Study
 from bayeseval.fitting.fitted import Fit
 from bayeseval.fitting.report import run_title
@@ -48,6 +50,11 @@ class Costs:
     language, task : float
         Setting up a language, or a task, once.
 
+    Raises
+    ------
+    InputError
+        If a cost is not a number of at least 0.
+
     Examples
     --------
     >>> import bayeseval as be
@@ -60,6 +67,14 @@ class Costs:
     item: float = 0.0
     language: float = 0.0
     task: float = 0.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not (isinstance(value, Real) and math.isfinite(value) and value >= 0.0):
+                raise InputError(
+                    f"{field.name} of Costs must be a number of at least 0, got {value!r}"
+                )
 
     def of(self, study: Study, *, test_size: float | None = None) -> float:
         """Cost of a design.
