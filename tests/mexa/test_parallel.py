@@ -81,6 +81,14 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     (outer / "devtest").mkdir()
     with pytest.raises(InputError, match=r"\(available: swh_Latn; folders inside: devtest\)"):
         read_parallel(outer)
+    # Names of tables may be codes of languages, too.
+    tables = write(tmp_path / "t", {"neg.csv": "model,language,score\n", "two.csv": "model\n"})
+    with pytest.raises(
+        InputError, match="'eng_Latn', but tables; .* one text file per lang"
+    ) as told:
+        read_parallel(tables)
+    assert "eng_Latn.txt" in str(told.value)
+    assert "available" not in str(told.value)
     alone = write(tmp_path / "c", {"eng_Latn.txt": "a\nb\n"})
     with pytest.raises(InputError, match="no language besides the pivot"):
         read_parallel(alone)

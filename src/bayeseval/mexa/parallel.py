@@ -11,6 +11,7 @@ from typing import Final
 
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.languages.matching import understand
+from bayeseval.readers import TABULAR_SUFFIXES
 
 __all__ = ["Parallel", "read_parallel", "text_hash"]
 
@@ -122,6 +123,12 @@ def _files(root: Path, pivot: str) -> tuple[dict[str, Path], list[str]]:
         else:
             files[label] = path
     if pivot not in files:
+        if any(path.suffix.casefold() in TABULAR_SUFFIXES for path in files.values()):
+            raise InputError(
+                f"{root}: no file of the pivot {pivot!r}, but tables; the folder of parallel texts "
+                "(--parallel) must hold one text file per language, named after it, such as "
+                f"{pivot}.txt and deu_Latn.txt, with the same sentence on line i of every file"
+            )
         inside = [one.name for one in sorted(root.iterdir()) if one.is_dir()]
         hint = f"; folders inside: {_few(inside)}" if inside else ""
         raise InputError(
