@@ -186,7 +186,9 @@ def test_no_language(label: str) -> None:
 
 
 def test_the_nearest_name_is_suggested() -> None:
-    with pytest.raises(InputError, match="'Frensh' is not .*; did you mean 'French'"):
+    with pytest.raises(
+        InputError, match=r"; did you mean 'French'\? \(allowed: ISO 639 codes, .*\)$"
+    ):
         resolve("Frensh")
 
 

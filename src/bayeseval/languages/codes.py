@@ -229,8 +229,8 @@ def resolve(label: str) -> Language:
     if language is None:
         near = _nearest(" ".join(str(label).split()))
         raise InputError(
-            f"{label!r} is not a known language{near}; allowed are ISO 639 "
-            "codes, BCP-47 tags, FLORES codes such as zho_Hans, and English names"
+            f"{label!r} is not a known language{near} (allowed: ISO 639 codes, BCP-47 tags, "
+            "FLORES codes such as zho_Hans, English names)"
         )
     return language
 

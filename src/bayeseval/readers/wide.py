@@ -285,7 +285,7 @@ def _not_a_language(name: str) -> str:
         resolve(name)
     except InputError as problem:
         # What is allowed is known to who has written the other headers.
-        return str(problem).partition("; allowed")[0]
+        return str(problem).partition(" (allowed: ")[0]
     return f"{name!r} is not a language"
 
 
@@ -310,8 +310,8 @@ def _wide_scores(grid: Grid, notes: dict[str, None]) -> Iterator[Score]:
     transposed = rows is not grid.rows
     if layout.not_languages:
         raise InputError(
-            f"{grid.place} {grid.numbers[0]}: {_not_a_language(layout.not_languages[0])}; all other"
-            " headers are languages: rename it, or remove it from the table"
+            f"{grid.place} {grid.numbers[0]}: {_not_a_language(layout.not_languages[0])} (all other"
+            " headers are languages); rename it, or remove it from the table"
         )
     for what, names in (("averages", layout.averages), ("about the models", layout.model_facts)):
         if names:
