@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -438,3 +439,15 @@ def test_script_is_the_command() -> None:
     )
     assert done.returncode == 2
     assert done.stderr == "error: nowhere: no such result folder\n"
+
+
+@pytest.mark.parametrize("target", [1.0, 1.6, 3.0])
+def test_the_answer_has_the_digits_of_the_table(known: Fit, target: float) -> None:
+    found = plan(known, target_sd=target)
+    (sd,) = re.findall(r"sd of the difference (\d\S* \[\S+ \S+\])", found.sentence)
+    table = found.summary().partition("Cheapest design")[0].partition("No design")[0]
+    assert sd in table
+    rows = found.table[found.table["best"]] if found.best else found.table[found.table["in_grid"]]
+    mean = rows["sd_difference_mean"].min()
+    # Rounding keeps it on its side of the target.
+    assert (float(sd.split()[0]) < target) == (mean < target)

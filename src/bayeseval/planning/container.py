@@ -16,7 +16,7 @@ from bayeseval.fitting.fitted import Fit
 from bayeseval.fitting.report import run_title
 from bayeseval.fitting.report.model_tables import shown_exponent
 from bayeseval.output._style import figure_formats
-from bayeseval.output.numbers import in_unit, in_units, score_unit
+from bayeseval.output.numbers import column_digits, in_unit, in_units, score_unit
 from bayeseval.output.result import Result
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from bayeseval._typing import Figures
 
-__all__ = ["FACETS", "SCORE_COLUMNS", "Costs", "Plan"]
+__all__ = ["FACETS", "SCORE_COLUMNS", "Costs", "Plan", "sd_digits"]
 
 #: What a design has a number of.
 FACETS: Final = ("seeds", "items", "languages", "tasks")
@@ -146,6 +146,11 @@ class Plan(Result):
         return int(rows[0]) if len(rows) else None
 
     @property
+    def _target(self) -> float | None:
+        """The target sd in the unit that scores are shown in."""
+        return None if self.target_sd is None else in_unit(self.target_sd, self._exponent)
+
+    @property
     def _exponent(self) -> int:
         """Power of ten that scores are shown in, that of the fit."""
         return shown_exponent(self.fit.data)
@@ -207,11 +212,10 @@ class Plan(Result):
         """
         from bayeseval.planning.report import plan_figure
 
-        target = self.target_sd
         return plan_figure(
             in_units(self.table, self._exponent, SCORE_COLUMNS),
             best=self._best_row,
-            target_sd=None if target is None else in_unit(target, self._exponent),
+            target_sd=self._target,
             subtitle=run_title(self.fit.run),
             gate_status=self.fit.gate.status,
             unit=score_unit(self.fit.run.get("bounds"), self._exponent),
@@ -265,9 +269,11 @@ class Plan(Result):
         """
         from bayeseval.planning.report import format_plan
 
+        table = in_units(self.table, self._exponent, SCORE_COLUMNS)
         return format_plan(
-            in_units(self.table, self._exponent, SCORE_COLUMNS),
+            table,
             rows=_shown_rows(self.table, targeted=_targeted(self)),
+            digits=sd_digits(table, self._target, targeted=_targeted(self)),
             sentence=self.sentence,
             notes=self.notes,
             heading=run_title(self.fit.run),
@@ -278,6 +284,30 @@ class Plan(Result):
 
 def _targeted(plan: Plan) -> bool:
     return plan.target_sd is not None or plan.target_probability is not None
+
+
+def sd_digits(table: pd.DataFrame, target_sd: float | None, *, targeted: bool) -> int:
+    """Digits of the sds in the printed table and in the answer below it.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Of a plan, in the unit that scores are shown in.
+    target_sd : float or None
+        In the same unit.
+    targeted : bool
+        Whether there is any target.
+    """
+    rows = table.loc[_shown_rows(table, targeted=targeted)]
+    mean, lower, upper = (rows[name].to_numpy(dtype=float) for name in SCORE_COLUMNS)
+    digits = column_digits(mean, lower, upper)
+    if target_sd is None:
+        return digits
+    # A design beside the target must not look as if it met it exactly.
+    off = np.abs(mean - target_sd)
+    off = off[off > 1e-3 * target_sd]
+    nearest = float(off.min()) if len(off) else np.inf
+    return max(digits, math.ceil(-math.log10(2.0 * nearest))) if nearest < np.inf else digits
 
 
 def _shown_rows(table: pd.DataFrame, *, targeted: bool) -> list[int]:

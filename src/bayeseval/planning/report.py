@@ -243,6 +243,7 @@ def format_plan(
     sentence: str,
     notes: Sequence[str],
     heading: str,
+    digits: int,
     test_size: float | None = None,
     unit: str = "",
 ) -> str:
@@ -260,6 +261,8 @@ def format_plan(
         What the fit cannot tell.
     heading : str
         Which fit.
+    digits : int
+        Of the sds, after the decimal point.
     test_size : float, optional
         Items of the present test sets, which turns ratios into counts.
     unit : str
@@ -276,7 +279,7 @@ def format_plan(
         columns[facet] = [f"{sign}{value:g}" for value in part[facet] * (size or 1.0)]
     columns |= {
         "cost": [f"{cost:.6g}" for cost in part["cost"]],
-        "sd": interval_texts(part, "sd_difference"),
+        "sd": interval_texts(part, "sd_difference", digits=digits),
         "P(order)": value_texts(part["p_correct_mean"], 3),
         "gen. coef.": value_texts(part["generalisability_mean"], 3),
     }

@@ -32,8 +32,8 @@ from bayeseval.estimands.planning import (
 from bayeseval.fitting.fitted import Fit, check_fit
 from bayeseval.fitting.gate import GATE_FAILED, warn_of_gates
 from bayeseval.fitting.report.model_tables import shown_exponent
-from bayeseval.output.numbers import in_unit, in_units, score_unit, unit_text
-from bayeseval.planning.container import FACETS, SCORE_COLUMNS, Costs, Plan
+from bayeseval.output.numbers import in_unit, in_units, interval_texts, score_unit, unit_text
+from bayeseval.planning.container import FACETS, SCORE_COLUMNS, Costs, Plan, sd_digits
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -292,16 +292,12 @@ def _design(row: pd.Series, test_size: float | None) -> str:
     return ", ".join(texts)
 
 
-def _number(row: pd.Series, name: str) -> str:
-    mean, lower, upper = (row[f"{name}_{part}"] for part in ("mean", "lower", "upper"))
-    return f"{mean:.3g}" + ("" if math.isnan(lower) else f" [{lower:.3g}, {upper:.3g}]")
-
-
-def _precision(row: pd.Series, unit: str) -> str:
-    return (
-        f"sd of the difference {_number(row, 'sd_difference')}{unit}, "
-        f"P(right order) {_number(row, 'p_correct')}"
-    )
+def _precision(row: pd.Series, unit: str, digits: int) -> str:
+    """Precision of a design; `digits` of its sd are those of the printed table."""
+    alone = row.to_frame().T
+    (sd,) = interval_texts(alone, "sd_difference", digits=digits)
+    (p,) = interval_texts(alone, "p_correct", digits=3)
+    return f"sd of the difference {sd}{unit}, P(right order) {p}"
 
 
 def _sentence(
@@ -322,15 +318,16 @@ def _sentence(
     if target_probability is not None:
         wanted.append(f"a probability of the right order of at least {target_probability:g}")
     limit = _limit(table, variances, exponent)
+    digits = sd_digits(table, target_sd, targeted=bool(wanted))
     if not wanted:
         row = table.iloc[0]
-        return f"Present design: {_design(row, test_size)}; {_precision(row, unit)}.{limit}"
+        return f"Present design: {_design(row, test_size)}; {_precision(row, unit, digits)}.{limit}"
     goal = " and ".join(wanted)
     if best is not None:
         row = table.iloc[best]
         return (
-            f"Cheapest design with {goal}: {_design(row, test_size)}; {_precision(row, unit)}; "
-            f"cost {row['cost']:g}."
+            f"Cheapest design with {goal}: {_design(row, test_size)}; "
+            f"{_precision(row, unit, digits)}; cost {row['cost']:g}."
         )
     grid = table[table["in_grid"]]
     row = grid.iloc[int(np.argmin(grid["sd_difference_mean"]))]
@@ -342,7 +339,7 @@ def _sentence(
         short.append(f"{missing:.3g} below the target probability")
     return (
         f"No design of the grid reaches {goal}. The most precise one is {_design(row, test_size)}; "
-        f"{_precision(row, unit)}: {' and '.join(short)}.{limit}"
+        f"{_precision(row, unit, digits)}: {' and '.join(short)}.{limit}"
     )
 
 
