@@ -64,7 +64,10 @@ WRONG: dict[str, tuple[Call, str]] = {
         lambda df, fit: be.fit(df, leave_out="records"),
         "cannot leave out one 'records' at a time; did you mean 'record'?",
     ),
-    "margin": (lambda df, fit: be.fit(df, margin="a"), "margin must be a number, got 'a'$"),
+    "margin": (
+        lambda df, fit: be.fit(df, margin="a"),
+        r"margin \(--margin\) must be a number, got 'a'$",
+    ),
     "list of fits": (
         lambda df, fit: be.compare(df, "additive", fits=[fit]),
         "fits must be a dict of names of models to fits, got ",
@@ -81,6 +84,71 @@ WRONG: dict[str, tuple[Call, str]] = {
     "refits": (
         lambda df, fit: be.compare(df, "additive", refits="a"),
         r"refits \(--refits\) must be a whole number, got 'a'$",
+    ),
+    "list of groups": (
+        lambda df, fit: be.sensitivity(df, groups=["a"]),
+        r"groups must be a dict of names to levels, got \['a'\]$",
+    ),
+    "group of a number": (
+        lambda df, fit: be.sensitivity(df, groups={"a": 3}),
+        "groups: a must be a list of levels, got 3$",
+    ),
+    "one number of seeds": (
+        lambda df, fit: be.plan(fit, seeds=3),
+        r"seeds \(--seeds\) must be a list of numbers, got 3$",
+    ),
+    "languages as text": (
+        lambda df, fit: be.plan(fit, languages="a"),
+        r"languages \(--languages\) must be a list of numbers, got 'a'$",
+    ),
+    "text in languages": (
+        lambda df, fit: be.plan(fit, languages=["a"]),
+        r"languages \(--languages\) must be a number, got 'a'$",
+    ),
+    "target": (
+        lambda df, fit: be.plan(fit, target_sd="a"),
+        r"target_sd \(--target-sd\) must be a number, got 'a'$",
+    ),
+    "ci_prob": (
+        lambda df, fit: be.plan(fit, ci_prob=None),
+        r"ci_prob \(--ci-prob\) must be a number, got None$",
+    ),
+    "fixed": (
+        lambda df, fit: be.plan(fit, fixed=3),
+        r"fixed \(--fixed\) must be a list of language, task, got 3$",
+    ),
+    "cost": (
+        lambda df, fit: be.plan(fit, cost_task="a"),
+        r"cost_task \(--cost-task\) must be a number, got 'a'$",
+    ),
+    "cost of Costs": (
+        lambda df, fit: be.plan(fit, costs=be.Costs(seed="a")),
+        r"cost_seed \(--cost-seed\) must be a number, got 'a'$",
+    ),
+    "number of languages": (
+        lambda df, fit: be.simulate(n_languages="a"),
+        "n_languages must be a whole number, got 'a'$",
+    ),
+    "half a task": (
+        lambda df, fit: be.simulate(n_tasks=2.5),
+        "n_tasks must be a whole number, got 2.5$",
+    ),
+    "intercept": (
+        lambda df, fit: be.simulate(intercept="a"),
+        "intercept must be a number, got 'a'$",
+    ),
+    "list of sds": (
+        lambda df, fit: be.simulate(sds=[1]),
+        r"sds must be a dict of names of parameters to numbers, got \[1\]$",
+    ),
+    "sd": (
+        lambda df, fit: be.simulate(sds={"sd_language": "a"}),
+        "sd_language must be a number, got 'a'$",
+    ),
+    "negative seed": (lambda df, fit: be.simulate(seed=-1), "seed must be at least 0, got -1$"),
+    "text as seed": (
+        lambda df, fit: be.simulate(seed="a"),
+        "seed must be a whole number, got 'a'$",
     ),
 }
 
@@ -116,3 +184,23 @@ def test_one_text_is_left_out_as_a_list_of_it(frame: pd.DataFrame) -> None:
 def test_a_folder_is_a_text_or_a_path(fitted: be.Fit, tmp_path: Path) -> None:
     fitted.save(str(tmp_path / "fit"), figures=False)
     assert be.Fit.open(tmp_path / "fit").run["seed"] == 0
+
+
+def test_a_plan_takes_arrays_and_numbers_of_numpy(fitted: be.Fit) -> None:
+    plain = be.plan(fitted, languages=[3, 6], target_sd=5.0, cost_task=2)
+    numpy = be.plan(
+        fitted, languages=np.array([3, 6]), target_sd=np.float64(5.0), cost_task=np.int64(2)
+    )
+    pd.testing.assert_frame_equal(numpy.table, plain.table)
+    assert numpy.sentence == plain.sentence
+
+
+def test_a_simulation_takes_numbers_of_numpy() -> None:
+    plain = be.simulate(n_languages=6, n_models=4, seed=3, sds={"sd_task": 2})
+    numpy = be.simulate(
+        n_languages=np.int64(6),
+        n_models=np.uint8(4),
+        seed=np.int32(3),
+        sds={"sd_task": np.int64(2)},
+    )
+    pd.testing.assert_frame_equal(numpy.records.table, plain.records.table)

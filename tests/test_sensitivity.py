@@ -205,7 +205,7 @@ def test_another_group_of_the_same_name_is_another_run(tmp_path: Path, both: Sen
         ({"drop": [], "groups": {"g": "*"}}, "holds every record"),
         ({"drop": [], "groups": {"g": ["*"]}}, "holds every record"),
         ({"drop": []}, "nothing to leave out"),
-        ({"jobs": 0}, "jobs must be at least 1"),
+        ({"jobs": 0}, "must be at least 1, got 0"),
     ],
 )
 def test_what_cannot_be_dropped(small: Records, options: dict, message: str) -> None:

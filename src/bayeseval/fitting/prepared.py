@@ -294,7 +294,7 @@ def prepare(
     0
     """
     leave_out = as_texts("leave_out", leave_out, of="record, language, task, model")
-    margin = None if margin is None else as_number("margin", margin)
+    margin = None if margin is None else as_number(argument("margin"), margin)
     model = choose_model(spec, records, covariates=covariate_names(covariate), engine=engine)
     covariates = find_covariates(records, model.spec, covariate)
     # To choose the model, `auto` has built its design already.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from bayeseval._arguments import as_mapping, as_texts
 from bayeseval._processes import run_all, sensible_jobs
 from bayeseval._progress import reporting
 from bayeseval.engines import SamplerSettings, cores_of
@@ -162,9 +163,10 @@ def prepare_sensitivity(
             f"drop is language, task, model, outliers=N, or a list of these; got {drop!r}"
         )
     asked = tuple(several)
+    groups = {} if groups is None else as_mapping("groups", groups, of="names to levels")
     named = {
-        name: [levels] if isinstance(levels, str) else list(levels)
-        for name, levels in (groups or {}).items()
+        name: list(as_texts(f"groups: {name}", levels, of="levels"))
+        for name, levels in groups.items()
     }
     parts, n_outliers = choose_parts(records, asked, named)
     whole = prepare(records, spec, engine=engine, settings=SamplerSettings(seed=seed), pairs=pairs)

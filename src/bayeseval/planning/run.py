@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 
 from bayeseval import names
+from bayeseval._arguments import as_list, as_number, as_texts
 from bayeseval.errors import InputError, argument, did_you_mean
 from bayeseval.estimands.plan_variances import (
     Facet,
@@ -123,10 +124,13 @@ def plan(
     """
     check_fit(fit)
     warn_of_gates({"the fit": fit.gate}, stacklevel=2)
-    _check_number("target_sd", target_sd, above=0.0)
-    _check_number("target_probability", target_probability, above=0.5, below=1.0)
-    _check_number("test_size", test_size, above=0.0)
-    _check_number("ci_prob", ci_prob, above=0.0, below=1.0)
+    target_sd = _number_between("target_sd", target_sd, above=0.0)
+    target_probability = _number_between(
+        "target_probability", target_probability, above=0.5, below=1.0
+    )
+    test_size = _number_between("test_size", test_size, above=0.0)
+    ci_prob = as_number(argument("ci_prob"), ci_prob)
+    _number_between("ci_prob", ci_prob, above=0.0, below=1.0)
     fixed_facets = _facets(fixed)
     costs = _costs(costs, seed=cost_seed, item=cost_item, language=cost_language, task=cost_task)
     variances = read_plan_variances(fit.data, fixed=fixed_facets, seed=int(fit.run["seed"]))
@@ -188,18 +192,22 @@ def _costs(costs: Costs | None, **given: float | None) -> Costs:
                 f"{type(costs).__name__}"
             )
         given = asdict(costs)
-    for name, value in given.items():
-        if value is not None and not (math.isfinite(value) and value >= 0.0):
+    known = {
+        name: as_number(argument(f"cost_{name}"), value)
+        for name, value in given.items()
+        if value is not None
+    }
+    for name, cost in known.items():
+        if not (math.isfinite(cost) and cost >= 0.0):
             raise InputError(
-                f"{argument(f'cost_{name}')} must be a number of at least 0, got {value:g}"
+                f"{argument(f'cost_{name}')} must be a number of at least 0, got {cost:g}"
             )
-    known = {name: value for name, value in given.items() if value is not None}
     return Costs(**known) if known else Costs(item=1.0)
 
 
 def _facets(fixed: str | Sequence[str]) -> tuple[Facet, ...]:
     known: tuple[Facet, ...] = get_args(Facet)
-    fixed = [fixed] if isinstance(fixed, str) else fixed
+    fixed = as_texts(argument("fixed"), fixed, of="language, task")
     for word in fixed:
         if word not in known:
             raise InputError(
@@ -209,9 +217,14 @@ def _facets(fixed: str | Sequence[str]) -> tuple[Facet, ...]:
     return tuple(facet for facet in known if facet in fixed)
 
 
-def _check_number(name: str, value: float | None, *, above: float, below: float = math.inf) -> None:
-    if value is None or above < value < below:
-        return
+def _number_between(
+    name: str, value: float | None, *, above: float, below: float = math.inf
+) -> float | None:
+    if value is None:
+        return None
+    value = as_number(argument(name), value)
+    if above < value < below:
+        return value
     limits = f"above {above:g}" if below == math.inf else f"between {above:g} and {below:g}"
     raise InputError(f"{argument(name)} must lie {limits}, got {value:g}")
 
@@ -234,14 +247,16 @@ def _grid(
         if given is None:
             levels[facet] = _around(facet, here, variances, test_size)
             continue
-        if not given:
+        values = as_list(argument(facet), given, of="numbers")
+        wanted = [as_number(argument(facet), value) for value in values]
+        if not wanted:
             raise InputError(f"{facet}: no number given")
-        for value in given:
+        for value in wanted:
             whole = facet != "items"
             if not (math.isfinite(value) and value > 0.0 and (not whole or value == int(value))):
                 kind = "whole numbers of at least 1" if whole else "numbers above 0"
                 raise InputError(f"{argument(facet)} must be {kind}, got {value:g}")
-        levels[facet] = sorted({float(value) for value in given})
+        levels[facet] = sorted(set(wanted))
         if facet == "items" and test_size is not None:
             levels[facet] = [value / test_size for value in levels[facet]]
         if math.isnan(here):

@@ -11,6 +11,7 @@ import pandas as pd
 from scipy import special
 
 from bayeseval import names
+from bayeseval._arguments import as_mapping, as_number, as_whole_number
 from bayeseval._random import generator
 from bayeseval._typing import Floats
 from bayeseval.errors import InputError, did_you_mean
@@ -170,6 +171,20 @@ def simulate(
     >>> simulation.potential.shape
     (6, 3)
     """
+    n_languages = as_whole_number("n_languages", n_languages)
+    n_tasks = as_whole_number("n_tasks", n_tasks)
+    n_models = as_whole_number("n_models", n_models)
+    n_seeds = as_whole_number("n_seeds", n_seeds)
+    n_boot = as_whole_number("n_boot", n_boot)
+    n_metrics = as_whole_number("n_metrics", n_metrics)
+    n_items = as_whole_number("n_items", n_items)
+    seed = as_whole_number("seed", seed, least=0)
+    if pattern_seed is not None:
+        pattern_seed = as_whole_number("pattern_seed", pattern_seed, least=0)
+    observed_share = as_number("observed_share", observed_share)
+    intercept, drop_share = as_number("intercept", intercept), as_number("drop_share", drop_share)
+    chance = None if chance is None else as_number("chance", chance)
+    sds = {} if sds is None else as_mapping("sds", sds, of="names of parameters to numbers")
     model = load_spec(spec)
     if model.covariates:
         raise InputError(
@@ -179,7 +194,7 @@ def simulate(
     logit = _has_logit_link(model, intercept, chance)
     shape = {names.LANGUAGE: n_languages, names.TASK: n_tasks, names.MODEL: n_models}
     sources = _sources(model, n_seeds=n_seeds, n_boot=n_boot, drop_share=drop_share)
-    scale = _scales(model, sds or {}, sources)
+    scale = _scales(model, sds, sources)
     labels = _labels(shape, n_metrics)
     observed = observed_cells(
         tuple(shape.values()),
@@ -464,7 +479,7 @@ def _scales(
                 f"{model.name} has no parameter {name!r}{did_you_mean(name, known)} "
                 f"(it has: {', '.join(known)})"
             )
-        if not value >= 0.0:
+        if not as_number(name, value) >= 0.0:
             raise InputError(f"{name} must be zero or more, got {value}")
     defaults = _DEFAULT_SDS | _LOGIT_SDS if link(model.families) == "logit" else _DEFAULT_SDS
     defaults = defaults | {parameter.name: parameter.typical for parameter in (*noise, *extra)}
