@@ -156,9 +156,18 @@ def _by_chance(p: np.ndarray, called: np.ndarray) -> str:
     n = int(called.sum())
     verb = "is" if n == 1 else "are"
     return (
-        f"{n} of {counted(len(p), 'pair')} of models {verb} in a known order (probability at "
+        f"{_integer(n)} of {_pairs(len(p))} of models {verb} in a known order (probability at "
         f"least {CALLED:g}); of these, {expected} are expected to be wrong by chance."
     )
+
+
+def _integer(number: int) -> str:
+    """Grouped by three from 10,000, as in the tables."""
+    return number_text(number, 0)
+
+
+def _pairs(number: int) -> str:
+    return f"{_integer(number)} {'pair' if number == 1 else 'pairs'}"
 
 
 def _expected_wrong(sure: np.ndarray) -> str:
@@ -187,9 +196,10 @@ def _differences(pairs: pd.DataFrame, margin: float, unit: str) -> list[str]:
             f"The difference is larger than {limit} with probability "
             f"{probability_text(1.0 - float(within[0]))}."
         ]
-    sentence = f"{large} of {n} differences {'is' if large == 1 else 'are'} larger than {limit}"
+    verb = "is" if large == 1 else "are"
+    sentence = f"{_integer(large)} of {_integer(n)} differences {verb} larger than {limit}"
     if small:
-        sentence += f", {small} {'is' if small == 1 else 'are'} smaller"
+        sentence += f", {_integer(small)} {'is' if small == 1 else 'are'} smaller"
     return [f"{sentence} (probability at least {CALLED:g})."]
 
 
@@ -257,7 +267,7 @@ def evenness_sentences(
     size = f" ({called[last]})" if called else ""
     wrong = _expected_wrong(np.maximum(p, 1.0 - p)[known])
     return [
-        f"{n} of {counted(len(p), 'pair')} of models {'differs' if n == 1 else 'differ'} in "
+        f"{_integer(n)} of {_pairs(len(p))} of models {'differs' if n == 1 else 'differ'} in "
         f"evenness (probability at least {CALLED:g}); of these, {wrong} are expected to be wrong "
         f"by chance. The sd is largest for {ranking[names.MODEL].iloc[last]}{size}."
     ]
