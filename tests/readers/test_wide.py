@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import openpyxl
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -249,3 +250,36 @@ def test_columns_that_are_also_language_codes_do_not_make_a_wide_table(tmp_path:
     path = tmp_path / "t.csv"
     path.write_text("model,lang,F1,se,n\nA,en,80,1,100\nA,sw,60,2,100\nB,en,70,3,100\n")
     assert list(load(path).table["se"]) == [1.0, 2.0, 3.0]
+
+
+def test_a_wide_frame_is_read_like_a_wide_file(tmp_path: Path) -> None:
+    text = "model,en,sw,de,avg\nA,80.25,,60,70\nB,50,40.5,0.00001,30\nC,-,41,42,30\n"
+    path = tmp_path / "t.csv"
+    path.write_text(text, encoding="utf-8")
+    frame = pd.read_csv(path)
+    expected = load(path)
+    assert len(expected) == 7
+    for wide in (frame, frame.set_index("model"), frame[frame["avg"] > 0], frame.set_index("avg")):
+        records = load(wide, name="t")
+        assert records.content_hash == expected.content_hash
+        assert sorted(records.scores) == [1e-05, 40.5, 41, 42, 50, 60, 80.25]
+        assert "read as a wide table (models by languages)" in records.report.notes[0]
+    assert frame.columns.tolist() == ["model", "en", "sw", "de", "avg"]
+    down = frame.drop(columns="avg").set_index("model").T
+    assert load(down, name="t").content_hash == expected.content_hash
+    assert load(frame, format="wide", name="t").content_hash == expected.content_hash
+
+
+def test_what_is_wrong_in_a_wide_frame_is_said_with_its_place() -> None:
+    frame = pd.DataFrame({"model": ["A", "B"], "en": [1, 2], "sw": [3, "x1"], "de": [4, 5]})
+    with pytest.raises(InputError, match=r"^table, row 2, column 3: 'x1' is not a score"):
+        load(frame)
+    with pytest.raises(InputError, match=r"^table, columns: 'Swahilli' is not a known language"):
+        load(frame.assign(sw=[3, 4], Swahilli=[1, 2]))
+    with pytest.raises(InputError, match="no column for 'model', 'language' and 'score'|no column"):
+        # Models are named nowhere.
+        load(frame.drop(columns=["model", "sw"]))
+    with pytest.raises(InputError, match="no column for 'language' and 'score'"):
+        load(frame.assign(sw=[3, 4]), format="table")
+    with pytest.raises(InputError, match="the frame is not wide"):
+        load(frame.drop(columns=["model", "sw"]), format="wide")

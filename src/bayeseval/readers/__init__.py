@@ -5,6 +5,7 @@ from __future__ import annotations
 from bayeseval.readers.base import Options, Reading
 from bayeseval.readers.detect import READERS, TABLE, detect, read_results
 from bayeseval.readers.tabular import TABULAR_SUFFIXES, read_table
+from bayeseval.readers.wide import read_wide_frame
 
 __all__ = [
     "READERS",
@@ -15,4 +16,5 @@ __all__ = [
     "detect",
     "read_results",
     "read_table",
+    "read_wide_frame",
 ]

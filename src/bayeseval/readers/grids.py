@@ -10,7 +10,9 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+import numpy as np
 
 from bayeseval._optional import require
 from bayeseval._text import plain
@@ -18,7 +20,10 @@ from bayeseval.errors import InputError
 from bayeseval.readers.archives import refuse_zip_bomb
 from bayeseval.readers.base import decode, file_bytes
 
-__all__ = ["GRID_SUFFIXES", "Grid", "first_rows", "grids_of", "is_workbook"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["GRID_SUFFIXES", "Grid", "first_rows", "grid_of_frame", "grids_of", "is_workbook"]
 
 GRID_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".md", ".tex", ".xlsx")
 
@@ -75,6 +80,31 @@ class Grid:
     place: str
     rows: list[list[str]]
     numbers: list[int]
+
+    @property
+    def header(self) -> str:
+        """Where the header stands, in messages."""
+        number = self.numbers[0]
+        return f"{self.place} {number}" if number else f"{self.name}, columns"
+
+
+def grid_of_frame(frame: pd.DataFrame, name: str) -> Grid:
+    """A data frame as a grid; labels in its index stand in front of its columns.
+
+    The rows have the numbers of messages on frames: the first one below the header is row 1.
+    """
+    import pandas as pd
+
+    if not pd.api.types.is_numeric_dtype(frame.index):
+        index = frame.index.to_frame(index=False)
+        frame = pd.concat([index, frame.reset_index(drop=True)], axis=1)
+    cells, empty = frame.to_numpy(dtype=object), frame.isna().to_numpy()
+    rows = [[str(column).strip() for column in frame.columns]]
+    rows += [
+        ["" if none else _cell_text(cell) for cell, none in zip(row, nones, strict=True)]
+        for row, nones in zip(cells, empty, strict=True)
+    ]
+    return Grid(name, f"{name}, row", rows, list(range(len(rows))))
 
 
 def is_workbook(path: Path) -> bool:
@@ -300,4 +330,7 @@ def _cell_text(value: Any) -> str:
         return ""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
-    return repr(value) if isinstance(value, float) else str(value).strip()
+    if isinstance(value, float):
+        # Without an exponent, which no printed table has; all digits are kept.
+        return np.format_float_positional(value, trim="-")
+    return str(value).strip()

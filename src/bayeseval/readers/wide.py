@@ -13,19 +13,29 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bayeseval._text import counted, shorten, show
 from bayeseval.errors import InputError
 from bayeseval.languages.matching import resolve, understand
 from bayeseval.readers.base import Head, Options, Reader, Reading
 from bayeseval.readers.columns import resolve_columns
-from bayeseval.readers.grids import GRID_SUFFIXES, Grid, first_rows, grids_of, is_workbook
+from bayeseval.readers.grids import (
+    GRID_SUFFIXES,
+    Grid,
+    first_rows,
+    grid_of_frame,
+    grids_of,
+    is_workbook,
+)
 from bayeseval.readers.lm_eval import common_folder
 from bayeseval.readers.raw import RawTable, make_table
 from bayeseval.readers.scores import Score, settle
 
-__all__ = ["WIDE", "Cell", "parse_cell"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["WIDE", "Cell", "parse_cell", "read_wide_frame"]
 
 _MARKS: Final = "*†‡§¶♣♠♦♥◦•↑↓▲▼†ªº¹²³⁴⁵⁶⁷⁸⁹✓`"
 _NUMBER: Final = r"[-+−]?\d+(?:\.\d*)?|[-+−]?\.\d+"
@@ -153,6 +163,35 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
         return Reading(tuple(tidy), tuple(notes))
     reading = settle(scores, source=source, options=options, notes=[*notes], place="cell")
     return Reading((*reading.tables, *tidy), reading.notes)
+
+
+def read_wide_frame(frame: pd.DataFrame, name: str, options: Options) -> Reading | None:
+    """Scores of a wide data frame, as of a file; None for a frame that is not wide.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Models by languages, or the other way round; its index may hold the labels.
+    name : str
+        What messages call it, and the dataset where the frame names none.
+    options : Options
+
+    Raises
+    ------
+    InputError
+        With row and column, if a cell holds no score or a header no language.
+    """
+    if _has_our_columns([str(column) for column in frame.columns]):
+        return None
+    grid = grid_of_frame(frame, name)
+    # Without a column of names the models are not known.
+    if not _is_label_column([row[0] for row in grid.rows[1:]]) or _find_layout(grid.rows) is None:
+        return None
+    notes: dict[str, None] = {
+        "read as a wide table (models by languages); format='table' reads a plain one": None
+    }
+    scores = list(_wide_scores(grid, notes))
+    return settle(scores, source=name, options=options, notes=[*notes], place="cell")
 
 
 def _tidy(grid: Grid) -> RawTable | None:
@@ -303,14 +342,14 @@ def _wide_scores(grid: Grid, notes: dict[str, None]) -> Iterator[Score]:
     if oriented is None:
         header = [cell for cell in grid.rows[0] if cell]
         raise InputError(
-            f"{grid.place} {grid.numbers[0]}: expected one row per score, or languages as columns"
+            f"{grid.header}: expected one row per score, or languages as columns"
             f" or rows; the header is {shorten(map(show, header), limit=8)}"
         )
     layout, rows = oriented
     transposed = rows is not grid.rows
     if layout.not_languages:
         raise InputError(
-            f"{grid.place} {grid.numbers[0]}: {_not_a_language(layout.not_languages[0])} (all other"
+            f"{grid.header}: {_not_a_language(layout.not_languages[0])} (all other"
             " headers are languages); rename it, or remove it from the table"
         )
     for what, names in (("averages", layout.averages), ("about the models", layout.model_facts)):

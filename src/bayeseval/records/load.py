@@ -17,7 +17,14 @@ from bayeseval._text import Note, counted, shorten
 from bayeseval._typing import Progress
 from bayeseval._yaml import parse_config
 from bayeseval.errors import InputError, did_you_mean
-from bayeseval.readers import TABULAR_SUFFIXES, Options, detect, read_results, read_table
+from bayeseval.readers import (
+    TABULAR_SUFFIXES,
+    Options,
+    detect,
+    read_results,
+    read_table,
+    read_wide_frame,
+)
 from bayeseval.readers.raw import RawTable, with_constants
 from bayeseval.records.build import DivergedRuns, MixedScales, assemble
 from bayeseval.records.merge import merge
@@ -61,7 +68,8 @@ def load(
         downloaded once), a file (CSV, TSV, JSON, JSONL, Parquet), a folder with a
         ``benchmark.yaml``, or a folder of such files, which are put together; or a file
         or folder of results that an evaluation tool wrote, found by its content; or a data
-        frame with one row per score, as :meth:`Records.from_frame` takes it. Several
+        frame with one row per score, as :meth:`Records.from_frame` takes it, or a wide one,
+        models by languages. Several
         of them, in a list, become one table; the options then hold for each. A shipped
         name wins over a folder of that name in the working directory; ``./mega`` means
         the folder.
@@ -213,10 +221,22 @@ def _load_frame(
 ) -> Records:
     settings = TableMapping() if mapping_file is None else read_mapping(mapping_file)
     settings = settings.merged(arguments).without_dropped_tasks()
-    _refuse_tool_options(name, Options(settings.metrics, settings.task_names))
-    if settings.format not in (None, "table"):
+    options = Options(settings.metrics, settings.task_names)
+    if settings.format not in (None, "table", "wide"):
         raise InputError(f"{name}: format={settings.format!r} is for files; this is a data frame")
     table = with_constants(raw_from_frame(frame, name), settings.constants)
+    # Columns that are named by the user are those of a table with one row per score.
+    plain = settings.format == "table" or (settings.format is None and settings.columns)
+    wide = None if plain else read_wide_frame(frame, name, options)
+    if wide is not None:
+        tables = [with_constants(table, settings.constants) for table in wide.tables]
+        return _records(tables, settings, name=name, notes=wide.notes, from_tool=True)
+    if settings.format == "wide":
+        raise InputError(
+            f"{name}: the frame is not wide: it needs a column of models and languages as columns,"
+            " or the reverse; leave format= out for a frame with one row per score"
+        )
+    _refuse_tool_options(name, options)
     return _records([table], settings, name=name)
 
 
