@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Callable
@@ -431,8 +432,16 @@ def test_figures_have_the_size_that_is_asked_for(
 
 
 def test_a_figure_without_room_is_refused(fitted: be.Fit) -> None:
-    with pytest.raises(InputError, match="leaves no room below the header"):
+    with pytest.raises(InputError, match="leaves too little room below the header"):
         fitted.plot_potential(figsize=(6.0, 1.0))
+    with pytest.raises(InputError) as caught:
+        fitted.plot_components(figsize=(4.0, 2.5))
+    least = float(str(caught.value).rpartition(" at least ")[2])
+    figure = fitted.plot_components(figsize=(4.0, least))
+    figure.canvas.draw()
+    rows = [label.get_window_extent() for label in figure.axes[0].get_yticklabels()]
+    heights = sorted((row.y0, row.y1) for row in rows)
+    assert all(below[1] <= above[0] for below, above in itertools.pairwise(heights))
 
 
 def test_labels_are_escaped_in_html() -> None:

@@ -6,6 +6,7 @@ touched. Every figure says what it shows, of which fit, with which intervals.
 
 from __future__ import annotations
 
+import math
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -126,6 +127,7 @@ def new_figure(
     caption: str,
     gate_status: str,
     figsize: tuple[float, float] | None = None,
+    least_height: float = _LEAST_ROOM,
 ) -> Figure:
     """Make a figure with its header and caption, and room for axes between them.
 
@@ -141,6 +143,8 @@ def new_figure(
         ``fail`` stamps the figure.
     figsize : tuple of float, optional
         Width and height of the whole figure in inches, in the place of `width` and `height`.
+    least_height : float
+        Inches that the axes need to be legible; `figsize` is refused below.
 
     Returns
     -------
@@ -161,11 +165,11 @@ def new_figure(
     footer = len(caption_lines) * _CAPTION[1] + 1.5 * _MARGIN
     if figsize is not None:
         height = figsize[1] - header - footer
-        if height < _LEAST_ROOM:
-            least = header + _LEAST_ROOM + footer
+        if height < least_height:
+            least = header + least_height + footer
             raise InputError(
-                f"figsize {figsize[0]:g} x {figsize[1]:g} inches leaves no room below the header; "
-                f"at this width the height is at least {least:.1f}"
+                f"figsize {figsize[0]:g} x {figsize[1]:g} inches leaves too little room below the "
+                f"header; at this width the height is at least {math.ceil(10 * least) / 10:.1f}"
             )
     total = header + height + footer
 

@@ -339,6 +339,8 @@ def components_figure(
         ),
         gate_status=gate_status,
         figsize=figsize,
+        # A line of text each, with the legend above and the axis below.
+        least_height=0.17 * len(shown) + 0.9,
     )
     left, right = figure.subplots(1, 2, width_ratios=[1.35, 1.0], sharey=True)
     _draw_sds(left, shown, unit)
