@@ -85,6 +85,26 @@ WRONG: dict[str, tuple[Call, str]] = {
         lambda df, fit: be.compare(df, "additive", refits="a"),
         r"refits \(--refits\) must be a whole number, got 'a'$",
     ),
+    "left-out draws": (
+        lambda df, fit: fit.leave_one_out(draws="a"),
+        "draws must be a whole number, got 'a'$",
+    ),
+    "ci_prob of a table": (
+        lambda df, fit: fit.ranking(ci_prob="a"),
+        r"ci_prob \(--ci-prob\) must lie between 0 and 1, got 'a'$",
+    ),
+    "ci_prob of a text": (
+        lambda df, fit: fit.summary(ci_prob=None),
+        r"ci_prob \(--ci-prob\) must lie between 0 and 1, got None$",
+    ),
+    "figures": (
+        lambda df, fit: fit.save("unused", figures=3),
+        "figures must be a list of formats, got 3$",
+    ),
+    "checks": (
+        lambda df, fit: fit.save("unused", figures=False, checks=3),
+        "checks must be what fit.checks\\(\\) returns, or the method itself; got int$",
+    ),
     "list of groups": (
         lambda df, fit: be.sensitivity(df, groups=["a"]),
         r"groups must be a dict of names to levels, got \['a'\]$",
@@ -123,7 +143,7 @@ WRONG: dict[str, tuple[Call, str]] = {
     ),
     "cost of Costs": (
         lambda df, fit: be.plan(fit, costs=be.Costs(seed="a")),
-        r"cost_seed \(--cost-seed\) must be a number, got 'a'$",
+        "seed of Costs must be a number of at least 0, got 'a'$",
     ),
     "number of languages": (
         lambda df, fit: be.simulate(n_languages="a"),
@@ -154,11 +174,19 @@ WRONG: dict[str, tuple[Call, str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_wrong_types_get_one_line(case: str, frame: pd.DataFrame, fitted: be.Fit) -> None:
+def test_wrong_types_get_one_line(
+    case: str,
+    frame: pd.DataFrame,
+    fitted: be.Fit,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
     call, expected = WRONG[case]
     with pytest.raises(BayesevalError, match=expected) as caught:
         call(frame, fitted)
     assert "\n" not in str(caught.value)
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("bounds", [np.array([-200, 300]), (np.int64(-200), np.float32(300))])

@@ -23,6 +23,7 @@ import numpy as np
 import xarray as xr
 
 from bayeseval import names
+from bayeseval._arguments import as_whole_number
 from bayeseval._typing import Floats, Index
 from bayeseval.design import Design
 from bayeseval.engines._lapack import cholesky_in_place, solve_in_place
@@ -156,8 +157,7 @@ def leave_out_tree(
     """
     check_leave_out(design, by)
     if draws is not None:
-        if draws < 1:
-            raise EngineError(f"draws must be at least 1, got {draws}")
+        draws = as_whole_number("draws", draws, least=1, error=EngineError)
         n = posterior.sizes["draw"]
         posterior = posterior.isel(draw=np.unique(np.linspace(0, n - 1, min(draws, n)).astype(int)))
     sds = _sds(design, posterior)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -73,7 +74,7 @@ def rank_summary(ranks: Floats, *, ci_prob: float) -> Interval:
 def _summary(
     draws: Floats, *, ci_prob: float, quantile_method: Literal["linear", "inverted_cdf"]
 ) -> Interval:
-    if not 0.0 < ci_prob < 1.0:
+    if not (isinstance(ci_prob, Real) and 0.0 < ci_prob < 1.0):
         raise InputError(f"{argument('ci_prob')} must lie between 0 and 1, got {ci_prob!r}")
     values = np.asarray(draws, dtype=np.float64)
     shape = values.shape[1:]

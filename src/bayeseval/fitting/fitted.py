@@ -314,7 +314,14 @@ class Fit(Views, Plots, Result):
         >>> sorted(path.name for path in folder.iterdir())
         ['posterior.nc', 'run.json', 'tables']
         """
+        from bayeseval.checks import Checks
         from bayeseval.fitting.report.folder import write_results
+
+        if checks is not None and not callable(checks) and not isinstance(checks, Checks):
+            raise InputError(
+                "checks must be what fit.checks() returns, or the method itself; got "
+                f"{type(checks).__name__}"
+            )
 
         def check_tables() -> dict[str, pd.DataFrame]:
             made = checks() if callable(checks) else checks

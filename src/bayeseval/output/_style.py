@@ -15,6 +15,7 @@ from functools import lru_cache, partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, ParamSpec, TypeVar, cast
 
+from bayeseval._arguments import as_texts
 from bayeseval._typing import Figures
 from bayeseval.errors import InputError
 
@@ -243,7 +244,8 @@ def figure_formats(figures: Figures) -> tuple[str, ...]:
     if isinstance(figures, bool):
         return FIGURE_FORMATS[:1] if figures else ()
     texts = figures.split(",") if isinstance(figures, str) else figures
-    formats = tuple(dict.fromkeys(str(text).strip().lower() for text in texts))
+    texts = as_texts("figures", texts, of="formats")
+    formats = tuple(dict.fromkeys(text.strip().lower() for text in texts))
     unknown = [name for name in formats if name not in FIGURE_FORMATS]
     if unknown:
         raise InputError(
