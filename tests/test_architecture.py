@@ -64,7 +64,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "fitting.report": ("records", "design", "estimands", "checks", *_OUTPUT, "fitting.gate"),
     "fitting": (*_MODEL, *_OUTPUT, "mexa", "fitting.gate", "fitting.report"),
     **dict.fromkeys(_ANSWERS, (*_MODEL, *_OUTPUT, *_FITTING)),
-    "reporting": (*_MODEL, *_OUTPUT, *_FITTING, *_ANSWERS),
+    "reporting": ("families", *_MODEL, *_OUTPUT, *_FITTING, *_ANSWERS),
     "simulation": ("records", "families", "spec", "design"),
     "cli": (*_MODEL, *_OUTPUT, "mexa", *_FITTING, *_ANSWERS, "reporting", "simulation"),
 }

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pandas as pd
 
 from bayeseval import names
+from bayeseval.families import link
 from bayeseval.fitting.gate import Gate, format_gate
 from bayeseval.fitting.report.sentences import (
     evenness_sentences,
@@ -42,8 +43,6 @@ __all__ = [
 ]
 
 _MAIN_FACTORS: Final = ("language", "task", "model")
-# Likelihoods whose effects are on a logit scale, where units stay as they are.
-_LOGIT: Final = frozenset({"logit_normal", "beta", "binomial", "beta_binomial"})
 _PLURALS: Final[Mapping[str, str]] = {
     "language": "differences between languages",
     "task": "differences between tasks",
@@ -94,6 +93,11 @@ class Facts:
         return ranking is not None and bool(ranking["score_lower"].isna().all())
 
 
+def _link(spec: Mapping[str, Any]) -> str:
+    likelihood = spec["likelihood"]
+    return link(likelihood.values() if isinstance(likelihood, Mapping) else [likelihood])
+
+
 def facts_of(results: SavedResults, observed: Observed | None) -> Facts:
     """Bring the tables of a folder into the units of the report.
 
@@ -106,7 +110,8 @@ def facts_of(results: SavedResults, observed: Observed | None) -> Facts:
     run = results.run
     exponent = 0
     ranking = results.tables.get("model_ranking")
-    if ranking is not None and (run.get("spec") or {}).get("likelihood") not in _LOGIT:
+    # Effects on a logit scale have no unit that a power of ten could change.
+    if ranking is not None and _link(run["spec"]) == "identity":
         scores = ranking["score_mean"].dropna().to_numpy(dtype=float)
         exponent = score_exponent(scores if observed is None else observed.average.dropna())
     tables = {name: in_units(table, exponent) for name, table in results.tables.items()}
