@@ -444,7 +444,8 @@ def _report(
 ) -> LoadReport:
     """What was read; `left_out` is no longer in the stack, `dropped` still is."""
     columns: dict[str, dict[str, None]] = {}
-    for part in stack.parts:
+    # Readers of results and of wide tables name the columns of their tables themselves.
+    for part in (part for part in stack.parts if not part.table.where):
         for our, theirs in part.columns.items():
             columns.setdefault(our, {})[theirs] = None
     order = [*TABLE_COLUMNS, "scale_min", "scale_max"]

@@ -77,7 +77,8 @@ class LoadReport:
     n_records : int
         Records kept; ``n_rows_read`` minus the rows of `dropped`.
     columns : tuple of (str, str)
-        Our column and the column of the files it was read from.
+        Our column and the column of the files it was read from; empty for wide tables and
+        for results of evaluation tools, whose columns are no columns of ours.
     ignored_columns : tuple of str
         Columns of the files that were not used.
     dropped : tuple of Dropped
