@@ -354,6 +354,24 @@ def test_a_new_fit_takes_the_plan_of_the_old_one_away(plain: Fit, folder: Path) 
     assert there["notes.txt"] == b"mine"
 
 
+def test_the_target_is_named_outside_the_axes(plain: Fit) -> None:
+    study = plan(plain, languages=[3, 6, 12, 24], tasks=[1, 2, 4, 8])
+    sds = study.table["sd_difference_mean"]
+    figure = plan(
+        plain,
+        languages=[3, 6, 12, 24],
+        tasks=[1, 2, 4, 8],
+        target_sd=float(sds.median()),
+    ).plot()
+    figure.canvas.draw()
+    axes = figure.axes[0]
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == [f"target {sds.median():g}"]
+    assert legend.get_window_extent().y0 >= axes.get_window_extent().y1
+    assert not any("target" in text.get_text() for text in axes.texts)
+
+
 def test_a_user_s_own_plan_stays(folder: Path) -> None:
     (folder / "tables" / "plan.csv").write_text("mine", encoding="utf-8")
     assert main(["plan", str(folder), "--no-figures"]) == 0

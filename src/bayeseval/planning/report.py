@@ -203,7 +203,9 @@ def _contours(
     filled = axes.contourf(across, up, z, levels=edges, cmap="Blues_r")
     if target is not None and low < target < high:
         line = axes.contour(across, up, z, levels=[target], colors=[ACCENT], linewidths=1.6)
-        axes.clabel(line, fmt=f"target {target:g}")
+        # Above the axes: on the line the marks of the designs can cover it.
+        handles, _ = line.legend_elements()
+        axes.legend(handles, [f"target {target:g}"], loc="lower left", bbox_to_anchor=(0.0, 1.0))
     axes.scatter(part[x], part[y], s=6, color=GREY, zorder=4)
     bar = whole_figure(axes).colorbar(filled, ax=axes, format="%.2g")
     bar.set_label(axis_label("Sd of a difference", unit))
