@@ -152,7 +152,7 @@ def test_rows_that_are_no_table_have_a_report_and_the_reason_last(
         (["fit", "--modle", "mega"], ("--modle", "--model", "Try 'bayeseval fit --help'.")),
         (["fitt"], ("'fitt'", "did you mean 'fit'? Try 'bayeseval --help'.")),
         (["validate"], ("Missing argument", "Try 'bayeseval validate --help'.")),
-        (["list"], ("benchmarks, models", "Try 'bayeseval list --help'.")),
+        (["list"], ("'benchmarks|models'", "Try 'bayeseval list --help'.")),
         (["list", "model"], (": 'model' is not one of", "; did you mean 'models'? Try")),
         (["fit", "--benchmark", "mega", "--columns", "score"], ("OURS=THEIRS", "'score'")),
         (["validate", "no/such/file.csv"], ("no/such/file.csv",)),

@@ -49,23 +49,26 @@ _CHOICE: Final = re.compile(r": '(?P<given>.*)' is not one of (?P<allowed>'.*')$
 
 
 class _Command(TyperCommand):
-    """A command whose flags are listed in `--help` without ``<bool>`` behind them."""
+    """A command whose flags and arguments are listed in `--help` without types of Python."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _without_flag_types(super().get_params(ctx))
+        return _without_types(super().get_params(ctx))
 
 
 class _Group(TyperGroup):
     """The same for the options of `bayeseval` itself."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _without_flag_types(super().get_params(ctx))
+        return _without_types(super().get_params(ctx))
 
 
-def _without_flag_types(params: list[Any]) -> list[Any]:
+def _without_types(params: list[Any]) -> list[Any]:
     for param in params:
         if getattr(param, "is_flag", False) and param.metavar is None:
             param.metavar = ""
+        if param.param_type_name == "argument":
+            # Its name says what it takes; ``<list[str]>`` does not.
+            param.display_type_rich = lambda ctx: None
     return params
 
 

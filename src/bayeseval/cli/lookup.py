@@ -64,7 +64,9 @@ def validate(
         raise typer.Exit(EXIT_BAD_INPUT)
 
 
-def list_(what: Annotated[Listing, typer.Argument(help="What to list.")]) -> None:
+def list_(
+    what: Annotated[Listing, typer.Argument(metavar="benchmarks|models", help="What to list.")],
+) -> None:
     """List the shipped benchmarks or models."""
     from bayeseval.fitting.report.terminal import format_listing
     from bayeseval.records import list_benchmarks

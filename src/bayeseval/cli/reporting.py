@@ -39,6 +39,7 @@ def report(
     to: Annotated[
         ReportFormat | None,
         typer.Option(
+            metavar="FORMAT",
             help="html: one page to look at and to send. latex, typst, markdown: tables for a "
             "paper. csv, json: a leaderboard.",
             show_default="html",
