@@ -165,7 +165,7 @@ def format_sensitivity(
 
 
 def _lowest(values: pd.Series[float]) -> str:
-    return f"{values.min():.3f}" if values.notna().any() else "-"
+    return _correlation_text(values.min()) if values.notna().any() else "-"
 
 
 def _highest(values: pd.Series[float], digits: int = 2) -> str:
@@ -271,16 +271,16 @@ def _order_kept(rows: pd.DataFrame, words: str) -> str:
         but = f"; up to {counted(changes, 'median rank')} change" if changes > 0 else ""
         return f"all ranks by {words} agree with those of all records{but}"
     least = "at least " if len(rows) > 1 else ""
-    spearman, kendall = (_rounded_down(rows[name].min()) for name in ("spearman", "kendall"))
+    spearman, kendall = (_correlation_text(rows[name].min()) for name in ("spearman", "kendall"))
     return (
         f"ranks by {words} agree with those of all records: Spearman {least}{spearman}, "
         f"Kendall {least}{kendall}"
     )
 
 
-def _rounded_down(correlation: float) -> str:
+def _correlation_text(correlation: float) -> str:
     """Three decimals, and below 1 for every correlation below 1."""
-    return f"{np.floor(correlation * 1000 + 1e-9) / 1000:.3f}"
+    return f"{correlation if correlation == 1.0 else min(correlation, 0.999):.3f}"
 
 
 def _refit_sentence(row: pd.Series, words: str) -> str:

@@ -71,7 +71,7 @@ class Costs:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if not (isinstance(value, Real) and math.isfinite(value) and value >= 0.0):
+            if not (isinstance(value, Real) and math.isfinite(value) and float(value) >= 0.0):
                 raise InputError(
                     f"{field.name} of Costs must be a number of at least 0, got {value!r}"
                 )
