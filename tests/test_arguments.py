@@ -97,6 +97,15 @@ WRONG: dict[str, tuple[Call, str]] = {
         lambda df, fit: fit.summary(ci_prob=None),
         r"ci_prob \(--ci-prob\) must lie between 0 and 1, got None$",
     ),
+    "save a plan": (
+        lambda df, fit: be.plan(fit).save(3, figures=False),
+        "folder must be a path, got 3$",
+    ),
+    "quantity": (lambda df, fit: fit.ranks(3), "a quantity must be a name, got 3$"),
+    "quantities": (
+        lambda df, fit: fit.ranks(["score"]),
+        r"a quantity must be a name, got \['score'\]$",
+    ),
     "figures": (
         lambda df, fit: fit.save("unused", figures=3),
         "figures must be a list of formats, got 3$",

@@ -7,6 +7,7 @@ import pandas as pd
 import xarray as xr
 
 from bayeseval import names
+from bayeseval._text import show
 from bayeseval._typing import Floats
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.estimands.frames import draws_of
@@ -23,7 +24,7 @@ __all__ = [
 ]
 
 
-def check_quantity(tree: xr.DataTree, name: str, *, dim: str | None = None) -> None:
+def check_quantity(tree: xr.DataTree, name: object, *, dim: str | None = None) -> None:
     """Refuse what cannot be ranked or compared, with the names that this fit has.
 
     Parameters
@@ -40,6 +41,8 @@ def check_quantity(tree: xr.DataTree, name: str, *, dim: str | None = None) -> N
     InputError
         If the fit has no such quantity, or it is not about `dim`.
     """
+    if not isinstance(name, str):
+        raise InputError(f"a quantity must be a name, got {show(name)}")
     posterior = group(tree, "posterior")
     rankable = {
         str(key): str(values.dims[-1])

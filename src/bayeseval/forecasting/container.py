@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from bayeseval import names
+from bayeseval._arguments import as_path
 from bayeseval._typing import Figures
 from bayeseval.fitting.fitted import Fit
 from bayeseval.fitting.report import run_title
@@ -126,7 +127,9 @@ class Forecast(Result):
         from bayeseval.forecasting.report import write_forecast
 
         formats = figure_formats(figures)
-        return write_forecast(folder, self.tables, self.figures() if formats else {}, formats)
+        return write_forecast(
+            as_path("folder", folder), self.tables, self.figures() if formats else {}, formats
+        )
 
     @property
     def _exponent(self) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bayeseval._arguments import as_path
 from bayeseval.errors import InputError
 from bayeseval.estimands.plan_variances import Study
 from bayeseval.fitting.fitted import Fit
@@ -184,7 +185,9 @@ class Plan(Result):
         from bayeseval.planning.report import write_plan
 
         formats = figure_formats(figures)
-        return write_plan(folder, self.tables, self.figures() if formats else {}, formats)
+        return write_plan(
+            as_path("folder", folder), self.tables, self.figures() if formats else {}, formats
+        )
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
