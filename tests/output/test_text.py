@@ -63,7 +63,10 @@ def test_width_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     for columns, width in ((60, 80), (132, 132)):
         size = os.terminal_size((columns, 24))
-        monkeypatch.setattr(text_module.shutil, "get_terminal_size", lambda size=size: size)
+        # pytest asks for the width too, with arguments of its own.
+        monkeypatch.setattr(
+            text_module.shutil, "get_terminal_size", lambda *_, size=size, **__: size
+        )
         assert terminal_width() == width
 
 
