@@ -126,6 +126,6 @@ def test_the_example_table_is_fitted_as_it_stands(
     assert main(["fit", "--benchmark", "scores.csv", "--no-figures", "--quiet"]) == 0
     out = capsys.readouterr().out
     assert "Convergence gate: passed" in out
-    assert "gpt-x is ahead" in out
+    assert "gpt-x has the highest score" in out
     # The two pairs that the text says open-70b was not tested on.
     assert "open-70b was tested on 4 of them" in " ".join(out.split())
