@@ -190,14 +190,17 @@ def test_sorting_by_one_column_ends_that_by_another(opened: Opened) -> None:
 
 
 def test_filtering_leaves_the_rows_that_match(opened: Opened) -> None:
-    opened.page.locator("details", has=opened.page.locator("#model-language-table")).locator(
-        "summary"
-    ).click()
+    # Charts are drawn when they come into view, and move what is below them.
+    opened.wait_for_charts()
+    details = opened.page.locator("details", has=opened.page.locator("#model-language-table"))
+    details.locator("summary").press("Enter")
     box = opened.page.locator("#model-language-table-filter")
+    # What is not visible cannot have the focus: the keys would be lost.
+    box.wait_for(state="visible")
     assert opened.page.locator("label[for=model-language-table-filter]").count() == 1
     everything = column(opened, "model-language-table", 0)
-    box.focus()
-    opened.page.keyboard.type("ALERT(1)")
+    box.press_sequentially("ALERT(1)")
+    assert box.input_value() == "ALERT(1)"
     assert set(column(opened, "model-language-table", 0)) == {SCRIPT}
     n = everything.count(SCRIPT)
     status = opened.page.locator("#model-language-table .count").text_content()
@@ -258,8 +261,9 @@ def test_without_javascript_everything_is_there(browser: Any, page_file: Path) -
 
 def test_a_long_table_is_read_page_by_page(browser: Any, long_file: Path) -> None:
     opened = Opened(browser, long_file, viewport={"width": 390, "height": 900})
+    opened.wait_for_charts()
     details = opened.page.locator("#model-language-table-all")
-    details.locator("summary").click()
+    details.locator("summary").press("Enter")
     rows = opened.page.locator("#model-language-table tbody tr")
     rows.nth(99).wait_for()
     assert rows.count() == 100
@@ -269,7 +273,9 @@ def test_a_long_table_is_read_page_by_page(browser: Any, long_file: Path) -> Non
     pager.get_by_role("button", name="Next").press("Enter")
     assert pager.locator(".count").text_content().startswith("page 2 of")
     assert rows.first.text_content() != first
-    opened.page.locator("#model-language-table-filter").fill("alert(1)")
+    box = opened.page.locator("#model-language-table-filter")
+    box.wait_for(state="visible")
+    box.fill("alert(1)")
     assert set(column(opened, "model-language-table", 0)) == {SCRIPT}
     numbers = opened.page.locator("#model-language-table thead button").filter(has_text="PRR")
     numbers.click()
