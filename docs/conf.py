@@ -1,22 +1,115 @@
-"""Sphinx configuration of the pages."""
+"""Sphinx configuration of the pages; CONTRIBUTING.md says how pages that run are written."""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
 import bayeseval
+
+DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
 
 project = "bayeseval"
 author = "bayeseval contributors"
 copyright = "bayeseval contributors"
 release = version = bayeseval.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc"]
-myst_enable_extensions = ["dollarmath"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc"]
+myst_enable_extensions = ["attrs_inline", "colon_fence", "dollarmath"]
 myst_heading_anchors = 3  # links such as model.md#priors
 exclude_patterns = ["_build"]
+templates_path = ["_templates"]
 
-html_theme = "alabaster"
-html_theme_options = {"description": "Language potential and model disparity, with uncertainty"}
+html_theme = "pydata_sphinx_theme"
 html_title = f"bayeseval {release}"
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "logo": {"text": "bayeseval"},
+    "navbar_align": "left",
+    "show_prev_next": True,
+    "secondary_sidebar_items": ["page-toc", "download-notebook"],
+    "article_header_start": ["breadcrumbs"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
 
 autodoc_typehints = "none"  # numpydoc docstrings say the types
 numpydoc_show_class_members = False
+
+# Changed by any of these, a page runs again. jupyter-cache itself compares code cells only and
+# would show the numbers of an older bayeseval.
+_INPUTS = ("src/bayeseval", "benchmarks", "models", "perf/results", "constraints")
+
+
+def _digest_of_inputs() -> str:
+    digest = hashlib.sha256(platform.python_version().encode())
+    for folder in _INPUTS:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.is_file() and path.suffix not in {".pyc", ".pyo"}:
+                digest.update(str(path.relative_to(ROOT)).encode())
+                digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(DOCS / "_build" / ".jupyter_cache" / _digest_of_inputs())
+nb_execution_in_temp = True  # what a cell writes is not left among the pages
+nb_execution_timeout = 600  # seconds for one cell, on a busy machine
+nb_execution_raise_on_error = True
+nb_execution_show_tb = True
+nb_output_stderr = "warn"  # a warning or a progress bar in an output fails the build
+nb_merge_streams = True
+
+# A profile of its own: nothing of the author's IPython runs in the pages.
+_PROFILE = DOCS / "_build" / "ipython" / "profile_default"
+_PROFILE.mkdir(parents=True, exist_ok=True)
+(_PROFILE / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 'ERROR'\n", "utf-8")
+
+# Kernels inherit these.
+os.environ["IPYTHONDIR"] = str(_PROFILE.parent)
+os.environ["BAYESEVAL_CHECKOUT"] = str(ROOT)  # for pages that read perf/results
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["TQDM_DISABLE"] = "1"
+
+
+def _spread_notebooks(app: Any, env: Any, docnames: list[str]) -> None:
+    """Put other pages between the notebooks: processes read pages in runs of neighbours."""
+    runs, others = [], []
+    for name in docnames:
+        text = Path(env.doc2path(name)).read_text("utf-8")
+        (runs if "{code-cell}" in text else others).append(name)
+    if runs:
+        share = -(-len(others) // len(runs))
+        docnames[:] = [
+            name
+            for at, run in enumerate(runs)
+            for name in (run, *others[at * share : (at + 1) * share])
+        ]
+
+
+def _offer_notebook(
+    app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Copy the executed notebook of a page beside it, and name it to the template."""
+    notebook = Path(app.outdir).parent / "jupyter_execute" / f"{pagename}.ipynb"
+    if doctree is None or not notebook.is_file():
+        return
+    target = Path(app.outdir) / f"{pagename}.ipynb"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(notebook.read_bytes())
+    context["notebook"] = target.name
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.connect("env-before-read-docs", _spread_notebooks)
+    app.connect("html-page-context", _offer_notebook)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
