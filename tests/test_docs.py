@@ -17,7 +17,9 @@ PAGES = sorted(
     if "_build" not in path.parts
 )
 _TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
-_CELL = re.compile(r"^```\{code-cell\} ipython3\n((?::[^\n]*\n)*)(.*?)^```", re.MULTILINE | re.DOTALL)
+_CELL = re.compile(
+    r"^```\{code-cell\} ipython3\n((?::[^\n]*\n)*)(.*?)^```", re.MULTILINE | re.DOTALL
+)
 _HEADER = "file_format: mystnb\n---\n"
 
 
