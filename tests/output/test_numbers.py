@@ -107,6 +107,15 @@ def test_no_minus_before_zero_and_a_plus_on_request() -> None:
     assert number_text(np.inf, 1) == "inf"
 
 
+@pytest.mark.parametrize("kind", [float, np.float64, np.float32])
+def test_what_rounds_to_ten_thousand_is_grouped(kind: type) -> None:
+    assert number_text(kind(9999.25), 1) == "9999.2"
+    assert number_text(kind(9999.5), 0) == "10,000"
+    assert number_text(kind(-9999.75), 0) == "-10,000"
+    assert number_text(kind(-0.5), 0) == "0"
+    assert number_text(kind(0.75), 0, sign=True) == "+1"
+
+
 def test_ranks() -> None:
     ranks = pd.DataFrame(
         {

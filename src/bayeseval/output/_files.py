@@ -135,6 +135,11 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def _plain(value: object) -> object:
     """Return a value in the types JSON has."""
+    # Most values of a long table are texts; the check of `Mapping` is slow.
+    if type(value) is str:
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -142,8 +147,6 @@ def _plain(value: object) -> object:
         return [_plain(inner) for inner in ordered]
     if hasattr(value, "tolist"):  # NumPy numbers and arrays, without importing NumPy
         return _plain(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
     if value is None or isinstance(value, str | int | bool):
         return value
     return str(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -104,21 +105,24 @@ def number_text(value: float, digits: int, *, sign: bool = False) -> str:
     sign : bool
         A plus before positive numbers.
     """
-    if np.isnan(value):
+    # Python's own numbers: a long table has a million of them, and NumPy's take five times as long.
+    value = float(value)
+    if math.isnan(value):
         return NONE
     plus = "+" if sign else ""
-    if np.isinf(value) or abs(value) >= _HUGE:
+    size = abs(value)
+    if size >= _HUGE:
         return f"{value:{plus}.3g}"
-    if digits > _MOST_DECIMALS and 0.0 < abs(value) < _TINY:
+    if digits > _MOST_DECIMALS and 0.0 < size < _TINY:
         # A value far below its own uncertainty keeps one digit.
-        size = round(abs(value), digits) or abs(value)
-        significant = max(0, digits + int(np.floor(np.log10(size) + 1e-9)))
-        return f"{np.copysign(size, value):{plus}.{min(significant, _FINEST)}e}"
+        size = round(size, digits) or size
+        significant = max(0, digits + math.floor(math.log10(size) + 1e-9))
+        return f"{math.copysign(size, value):{plus}.{min(significant, _FINEST)}e}"
     digits = min(digits, _FINEST)
-    if round(abs(value), digits) >= _GROUPED:
+    if size >= _GROUPED - 1.0 and round(size, digits) >= _GROUPED:
         return f"{value:{plus},.{digits}f}"
     text = f"{value:{plus}.{digits}f}"
-    return text.lstrip("+-") if float(text) == 0.0 else text
+    return text.lstrip("+-") if size < 1.0 and float(text) == 0.0 else text
 
 
 def interval_texts(
@@ -140,22 +144,22 @@ def interval_texts(
     rows = scale * table[columns].to_numpy(dtype=float)
     if digits is None:
         digits = column_digits(*rows.T)
-    return [_interval(*row, digits=digits) for row in rows]
+    return [_interval(*row, digits=digits) for row in rows.tolist()]
 
 
 def rank_interval_texts(table: pd.DataFrame, prefix: str) -> list[str]:
     """Median rank and interval of every row; a point estimate's rank alone."""
     columns = [f"{prefix}_{part}" for part in ("mean", "median", "lower", "upper")]
     return [
-        _interval(mean if np.isnan(median) else median, lower, upper, digits=0)
-        for mean, median, lower, upper in table[columns].to_numpy(dtype=float)
+        _interval(mean if math.isnan(median) else median, lower, upper, digits=0)
+        for mean, median, lower, upper in table[columns].to_numpy(dtype=float).tolist()
     ]
 
 
 def _interval(value: float, lower: float, upper: float, *, digits: int) -> str:
     """Write ``1.07 [1.03, 1.11]``, the value alone without interval, a dash for none."""
     text = number_text(value, digits)
-    if np.isnan(value) or np.isnan(lower) or np.isnan(upper):
+    if math.isnan(value) or math.isnan(lower) or math.isnan(upper):
         return text
     return f"{text} [{number_text(lower, digits)}, {number_text(upper, digits)}]"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
@@ -203,7 +204,7 @@ def _bar(bar: np.ndarray) -> Mapping[str, str | None]:
 
 
 def _rounded(numbers: Iterable[float]) -> list[float | None]:
-    return [None if np.isnan(v) else float(f"{v:.7g}") for v in map(float, numbers)]
+    return [None if math.isnan(v) else float(f"{v:.7g}") for v in map(float, numbers)]
 
 
 def packed(value: object) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
-import numpy as np
 import pandas as pd
 
 from bayeseval import names
@@ -201,8 +201,8 @@ def _by_model(facts: Facts) -> list[Chooser | Grid | Text]:
         {
             "models": models,
             "languages": languages,
-            "model": [models.index(m) for m in known[names.MODEL].astype(str)],
-            "language": pd.Categorical(shown, categories=languages).codes.tolist(),
+            "model": pd.Categorical(known[names.MODEL].astype(str), models).codes.tolist(),
+            "language": pd.Categorical(shown, languages).codes.tolist(),
             "prr": prr,
             "gap": gap,
             "records": known["n_records"].astype(int).tolist(),
@@ -227,8 +227,8 @@ def _by_model(facts: Facts) -> list[Chooser | Grid | Text]:
     columns = [
         labels("model", known[names.MODEL]),
         labels("language", shown),
-        intervals("PRR", known, "prr_language", bars=False),
-        intervals(gap_name, known, "gap", bars=False),
+        Column("PRR", prr, order=known["prr_language_mean"].astype(float).tolist()),
+        Column(gap_name, gap, order=known["gap_mean"].astype(float).tolist()),
         counts("records", known["n_records"]),
     ]
     grid = Grid(
@@ -245,7 +245,7 @@ def _by_model(facts: Facts) -> list[Chooser | Grid | Text]:
 
 
 def _number(value: float, digits: int) -> float | None:
-    return None if np.isnan(value) else float(f"{value:.{digits}g}")
+    return None if math.isnan(value) else float(f"{value:.{digits}g}")
 
 
 def _extremes(known: pd.DataFrame, shown: list[str], quantity: str, title: str) -> Grid:
