@@ -20,6 +20,7 @@ from bayeseval.engines import SamplerSettings, to_tree
 from bayeseval.engines.marginal import sample
 from bayeseval.estimands import (
     disparity_summaries,
+    expected_score,
     expected_scores,
     infer,
     rank_draws,
@@ -188,11 +189,49 @@ def equal_evenness(n_tables: int, spec: str) -> dict[str, float]:
     }
 
 
+def one_set_of_outputs(n_tables: int) -> dict[str, float]:
+    """Five truly equal models, 8 languages x 4 datasets, F1 and EM of the same noisy outputs."""
+    rng, shape = np.random.default_rng(14), (8, 4, 2, 5)
+    called, covered, as_performance = [], [], []
+    for k in range(n_tables):
+        expected = 60.0 + 8.0 * rng.standard_normal((8, 1, 1, 1))
+        expected = expected + 10.0 * rng.standard_normal((4, 2, 1)) + np.zeros(shape)
+        outputs = 5.0 * rng.standard_normal((8, 4, 1, 5))
+        score = expected + outputs + 2.0 * rng.standard_normal(shape)
+        language, dataset, metric, model = (index.reshape(-1) for index in np.indices(shape))
+        frame = pd.DataFrame(
+            {
+                "language": np.char.add("l", language.astype(str)),
+                "task": [f"d{d}:{('f1', 'em')[m]}" for d, m in zip(dataset, metric, strict=True)],
+                "model": np.char.add("m", model.astype(str)),
+                "score": score.reshape(-1),
+            }
+        )
+        records = Records.from_frame(frame, name="simulated")
+        design = build_design(records, choose_model("dataset", records).spec)
+        drawn = sample(design, SamplerSettings(draws=250, chains=4, seed=k))
+        arrays = read_arrays(to_tree(design, drawn, engine="marginal"))
+        found = infer(expected_scores(arrays, seed=k)).standardised_score
+        called.append(pairs_called(found)[1].mean())
+        low, high = np.quantile(found, [0.025, 0.975], axis=0)
+        covered.append(((low <= expected.mean()) & (expected.mean() <= high)).mean())
+        # The table is complete, so the mean over a model's records is that over common pairs.
+        with_all_terms = expected_score(arrays)
+        own = [with_all_terms[:, arrays.index["model"] == m].mean(axis=1) for m in range(5)]
+        as_performance.append(pairs_called(np.stack(own, axis=1))[1].mean())
+    return {
+        "called": float(np.mean(called)),
+        "score covered": float(np.mean(covered)),
+        "called where the shared effect is performance": float(np.mean(as_performance)),
+    }
+
+
 def report(n_tables: int) -> Iterator[str]:
     """All of it as lines."""
     for study in (equal_models, drawn_models):
         for spec in ("additive", "auto"):
             yield f"{study.__name__}, {spec}, {n_tables} tables: {study(n_tables, spec)}"
+    yield f"one_set_of_outputs, dataset, {n_tables} tables: {one_set_of_outputs(n_tables)}"
     yield f"equal_evenness, auto, {n_tables} tables: {equal_evenness(n_tables, 'auto')}"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.null_tables import drawn_models, equal_evenness, equal_models
+from tests.null_tables import drawn_models, equal_evenness, equal_models, one_set_of_outputs
 
 
 @pytest.mark.parametrize(("spec", "n_tables"), [("additive", 60), ("auto", 30)])
@@ -35,3 +35,11 @@ def test_equally_even_models_at_different_levels_are_not_told_apart() -> None:
     assert found["called by the sd of gaps"] <= 0.05
     # The coefficient of variation follows the level.
     assert found["called by CV-PRR over languages"] > 0.3
+
+
+def test_noise_that_metrics_of_the_same_outputs_share_does_not_order_models() -> None:
+    found = one_set_of_outputs(8)
+    assert found["called"] <= 0.05
+    assert found["score covered"] >= 0.9
+    # The same draws with the shared effect counted as performance call most pairs.
+    assert found["called where the shared effect is performance"] > 0.4

@@ -90,9 +90,13 @@ SQUARES: Final = "sum_of_squares"
 UNBALANCED: Final = "unbalanced_replicates"
 
 FACTORS: Final[tuple[Factor, ...]] = ("language", "task", "model")
+# What all metrics of one model's outputs in one dataset and language share. A table has one
+# set of outputs in each of these cells, so what the model can do there and the noise of these
+# outputs cannot be told apart: like the residual, it is no part of an expected score.
+SHARED_BY_METRICS: Final = "model:language:dataset"
 INTERACTIONS: Final = (
     *("language:task", "model:task", "model:language"),
-    *("model:language:dataset", "model:language:task"),
+    *(SHARED_BY_METRICS, "model:language:task"),
 )
 
 # What a model is ranked by: its expected score on the common pairs, and how much its gap to

@@ -37,14 +37,19 @@ LEAST_DF: Final = 10
 MOST_OPERATIONS: Final = 1e9
 
 # Interactions of the fullest model, `dataset`.
-_INTERACTIONS: Final = ("language:task", "model:task", "model:language", "model:language:dataset")
-_THREE_WAY: Final = "model:language:dataset"
+_INTERACTIONS: Final = ("language:task", "model:task", "model:language", names.SHARED_BY_METRICS)
 _RESIDUAL_BY: Final = "residual_by"
 # Shipped models that the choice can coincide with; it then has their name.
 _SHIPPED: Final = ("additive", "interaction", "crossed", "dataset", "replicates", "mexa")
 # The order in which ranks are added up: each term overlaps with earlier ones in at most two
 # sets of factors of which neither contains the other.
-_RANK_ORDER: Final = (_THREE_WAY, "model:language", "language:task", "model:task", *names.FACTORS)
+_RANK_ORDER: Final = (
+    names.SHARED_BY_METRICS,
+    "model:language",
+    "language:task",
+    "model:task",
+    *names.FACTORS,
+)
 # Up to this many combinations, a lookup table is faster than sorting.
 _TABLE_SIZE: Final = 10_000_000
 
@@ -299,7 +304,7 @@ def _why_not_identified(table: _Table, term: str) -> str | None:
     for factor in term.split(":"):
         if table.size(factor) < 2:
             return f"there is one {factor}"
-    if term == _THREE_WAY and table.size(names.DATASET) == table.size(names.TASK):
+    if term == names.SHARED_BY_METRICS and table.size(names.DATASET) == table.size(names.TASK):
         return "no dataset has two tasks"
     cells = table.of_term(term).n
     beyond = table.n_records - cells
@@ -312,7 +317,7 @@ def _why_not_identified(table: _Table, term: str) -> str | None:
 
 def _lower_order_terms(term: str) -> list[frozenset[str]]:
     """The lower-order terms that an interaction contains."""
-    if term == _THREE_WAY:
+    if term == names.SHARED_BY_METRICS:
         return [_atoms("model:language"), _atoms(names.DATASET)]
     return [_atoms(factor) for factor in term.split(":")]
 
@@ -345,7 +350,11 @@ def _residual_df(choice: _Choice) -> int:
 
 def _first_to_drop(by_term: Mapping[str, int]) -> str:
     """The term to drop: the three-way interaction, or else the one with the least number."""
-    return _THREE_WAY if _THREE_WAY in by_term else min(by_term, key=by_term.__getitem__)
+    return (
+        names.SHARED_BY_METRICS
+        if names.SHARED_BY_METRICS in by_term
+        else min(by_term, key=by_term.__getitem__)
+    )
 
 
 def _drop_for_cost(choice: _Choice, *, n_slopes: int) -> _Choice:
@@ -400,7 +409,7 @@ def _drop_refused(choice: _Choice, records: Records) -> tuple[_Choice, Design | 
             return choice, trial
         if isinstance(_trial_design(records, additive), DesignError):
             return additive, None
-        if isinstance(trial, ExactTableError) and _THREE_WAY in choice.terms:
+        if isinstance(trial, ExactTableError) and names.SHARED_BY_METRICS in choice.terms:
             raise trial
         reason = str(trial).removeprefix(f"{records.name}: ")
         if choice.residual_by is not None:

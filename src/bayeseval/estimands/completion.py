@@ -136,8 +136,15 @@ def _dataset_of_task(arrays: PosteriorArrays) -> Index:
 
 
 def model_cells(arrays: PosteriorArrays) -> tuple[Cells, ...]:
-    """Interactions with the models, in canonical order."""
-    return tuple(cells for cells in arrays.cells if names.MODEL in cells.members)
+    """Interactions with the models that expected scores include, in canonical order.
+
+    What the metrics of one set of outputs share is noise, see ``names.SHARED_BY_METRICS``.
+    """
+    return tuple(
+        cells
+        for cells in arrays.cells
+        if names.MODEL in cells.members and cells.term != names.SHARED_BY_METRICS
+    )
 
 
 def model_terms(arrays: PosteriorArrays) -> tuple[CompletedTerm, ...]:
@@ -211,7 +218,9 @@ def language_scores(arrays: PosteriorArrays, cell_mean: Floats, *, seed: int) ->
     """
     models, languages = arrays.levels[names.MODEL], arrays.levels[names.LANGUAGE]
     values = np.empty((arrays.n_samples, len(models), len(languages)))
-    terms, pairs = model_terms(arrays), arrays.pairs
+    # A predicted score has all terms, also what is noise of the outputs.
+    terms = [CompletedTerm(arrays, cells) for cells in arrays.cells if names.MODEL in cells.members]
+    pairs = arrays.pairs
     keys = {term.term: term.keys(pairs.language, pairs.task) for term in terms}
     order = np.argsort(arrays.pairs.language, kind="stable")
     first = np.searchsorted(arrays.pairs.language[order], np.arange(len(languages)))

@@ -1,8 +1,9 @@
 """Expected scores of all models on the same pairs, and the potentials that follow from them.
 
-Everything that is concluded about models starts here: noise and seeds are removed, cells
-that nobody measured are drawn from the posterior, and every model, potential and language
-mean of one draw uses the same values of them.
+Everything that is concluded about models starts here. Noise is removed: residuals, seeds, test
+sets, and what the metrics of one set of outputs share. Cells that nobody measured are drawn
+from the posterior, and every model, potential and language mean of one draw uses the same
+values of them.
 """
 
 from __future__ import annotations
@@ -146,6 +147,7 @@ class ExpectedScores:
         eta += arrays.intercept[draws, None]
         if pair_term is not None and cells is not None:
             eta += np.take(cells, pair_term.keys(language, task), axis=1)
+        shared = arrays.term(names.SHARED_BY_METRICS)
         points = np.empty((len(eta), len(effects), len(chosen)))
         languages = np.empty((len(eta), len(effects), shape[0]))
         total = np.zeros_like(eta)
@@ -160,6 +162,7 @@ class ExpectedScores:
                 task=task,
                 model=np.full(len(task), model),
                 draws=draws,
+                noise_sd=None if shared is None else shared.sd[draws],
             )
             total += score
             points[:, model] = score[:, chosen]

@@ -29,7 +29,6 @@ Facet = Literal["language", "task"]
 _MODEL_LANGUAGE: Final = "model:language"
 _MODEL_TASK: Final = "model:task"
 _THREE_WAY: Final = "model:language:task"
-_BY_DATASET: Final = "model:language:dataset"
 _UPPER_BOUND: Final = (
     "seeds and items: sds of seeds and of test sets, where these are given as such or by n, both "
     "hold what a seed does to one test set, so the errors are upper bounds; rows by seed and test "
@@ -67,10 +66,10 @@ class PlanVariances:
         Of main effects and language:task; zero for what the fit has no term for.
     model_language, model_task : ndarray, shape (n_samples,)
     three_way : ndarray, shape (n_samples, n_models)
-        Interactions model:language:task and model:language:dataset (a further task is
-        taken to come with a dataset of its own); with known test-set noise the residual.
+        Interaction model:language:task; with known test-set noise the residual.
     noise : ndarray, shape (n_samples, n_models)
-        Unexplained noise of one score, which no facet can be blamed for.
+        Noise of one score that no facet explains, also what the metrics of one set of
+        outputs share (a further task is taken to come with a dataset of its own).
     seed, test_set, seed_test_set : ndarray, shape (n_samples, n_models), or None
         None for what the fit knows nothing of. With shared test items `test_set` is
         what a cell has of its own.
@@ -149,8 +148,8 @@ def read_plan_variances(
         three_way = np.broadcast_to(variance[_THREE_WAY][:, None], residual.shape)
     elif "test_set" in by_source:
         three_way, unexplained = residual, nothing
-    if arrays.term(_BY_DATASET) is not None:
-        three_way = three_way + variance[_BY_DATASET][:, None]
+    if arrays.term(names.SHARED_BY_METRICS) is not None:
+        unexplained = unexplained + variance[names.SHARED_BY_METRICS][:, None]
     # A further language comes with values of its own.
     for slope in arrays.slopes:
         for label, part in variance_by_facet(slope).items():

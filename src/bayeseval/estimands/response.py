@@ -62,6 +62,7 @@ def score_mean(
     task: Index,
     model: Index,
     draws: slice = _EVERYTHING,
+    noise_sd: Floats | None = None,
 ) -> Floats:
     """Expected scores of given models on given pairs.
 
@@ -75,6 +76,8 @@ def score_mean(
         Levels of each column.
     draws : slice
         Which of the flattened draws `eta` has.
+    noise_sd : ndarray, shape (n_draws,), or None
+        Sd of noise of the linear predictor, which is integrated out.
 
     Returns
     -------
@@ -85,7 +88,8 @@ def score_mean(
         return eta
     level = {names.LANGUAGE: language, names.TASK: task, names.MODEL: model}
     residual = _residual(arrays, level, draws)
-    return _in_units(arrays, _mean_share(arrays, eta, None, residual, task), task)
+    sd = None if noise_sd is None else noise_sd[:, None]
+    return _in_units(arrays, _mean_share(arrays, eta, sd, residual, task), task)
 
 
 def population_mean(
