@@ -22,7 +22,8 @@ from bayeseval.checks.container import Check, Checks, FitLabel
 from bayeseval.checks.gaussian import why_no_closed_form
 from bayeseval.checks.independence import independence_check
 from bayeseval.checks.powerscale import sensitivity_check
-from bayeseval.checks.prior import prior_checks, prior_tree
+from bayeseval.checks.predictive import predictive_draws, predictive_groups
+from bayeseval.checks.prior import prior_checks
 from bayeseval.checks.realised import has_exact_pit, normal_scores, realised_pit
 from bayeseval.checks.residuals import Realised, effect_checks, range_checks, residual_checks
 from bayeseval.design import Design
@@ -30,10 +31,9 @@ from bayeseval.errors import BayesevalError
 from bayeseval.estimands import read_arrays
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.frames import draws_of
-from bayeseval.estimands.predict import replicate_scores
 from bayeseval.output.language_names import name_and_code
 
-__all__ = ["Check", "Checks", "FitLabel", "predictive_groups", "run_checks"]
+__all__ = ["Check", "Checks", "FitLabel", "predictive_draws", "predictive_groups", "run_checks"]
 
 Bounds = Mapping[str, tuple[float | None, float | None]]
 
@@ -200,52 +200,3 @@ def _labels(arrays: PosteriorArrays) -> pd.DataFrame:
             for factor in (names.MODEL, names.LANGUAGE, names.TASK)
         }
     ).assign(score=arrays.score)
-
-
-def predictive_groups(
-    tree: xr.DataTree, design: Design, *, draws: int, seed: int
-) -> dict[str, xr.Dataset]:
-    """Draw from the prior, and predict tables of scores from prior and posterior.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        A fit.
-    design : Design
-        Design of the fit.
-    draws : int
-        Number of prior draws, and of posterior draws of each chain (evenly spaced).
-    seed : int
-        The one seed.
-
-    Returns
-    -------
-    dict of str to xarray.Dataset
-        ArviZ's groups ``prior``, ``prior_predictive`` and ``posterior_predictive``; scores
-        on (chain, draw, record).
-    """
-    prior = prior_tree(design, generator(seed, "prior"), draws)
-    posterior = tree["posterior"].to_dataset()
-    n = posterior.sizes["draw"]
-    kept = posterior["draw"].to_numpy()[np.unique(np.linspace(0, n - 1, min(draws, n)).astype(int))]
-    parts = {"prior_predictive": prior, "posterior_predictive": tree}
-    groups = {"prior": prior["posterior"].to_dataset()}
-    for group, source in parts.items():
-        arrays = read_arrays(source)
-        scores = replicate_scores(arrays, generator(seed, group))
-        sample = source["posterior"].to_dataset()
-        dataset = xr.Dataset(
-            {
-                names.SCORE: (
-                    ("chain", "draw", names.RECORD),
-                    scores.reshape(arrays.n_chains, arrays.n_draws, -1),
-                )
-            },
-            coords={
-                "chain": sample["chain"],
-                "draw": sample["draw"],
-                names.RECORD: tree["observed_data"][names.RECORD],
-            },
-        )
-        groups[group] = dataset if source is prior else dataset.sel(draw=kept)
-    return groups

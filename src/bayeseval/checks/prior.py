@@ -23,6 +23,7 @@ __all__ = [
     "draw_prior",
     "log_density",
     "log_prior",
+    "log_priors",
     "outside_share",
     "prior_checks",
     "prior_tree",
@@ -133,8 +134,8 @@ def draw_prior(design: Design, rng: np.random.Generator, n: int) -> dict[str, Fl
     return draws
 
 
-def log_prior(design: Design, posterior: Mapping[str, Floats]) -> Floats:
-    """Log prior density of the parameters that have priors of their own, draw by draw.
+def log_priors(design: Design, posterior: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Log prior density of every variable that has a prior of its own, draw by draw.
 
     What power-scaling scales (Kallioinen et al. 2024, section 2.3): the distributions of
     effects given their sds are part of the model and left out; fixed effects with their
@@ -149,20 +150,29 @@ def log_prior(design: Design, posterior: Mapping[str, Floats]) -> Floats:
 
     Returns
     -------
-    ndarray, shape (...)
-        Natural log, up to nothing: every density is normalised.
+    dict of str to ndarray
+        Natural log; every density is normalised. Parameters have the shape of their draws.
+        Fixed effects, which may sum to zero, have one joint density, shape (...).
     """
-    shape = np.shape(posterior[names.INTERCEPT])
-    total = np.zeros(shape)
-    for name, prior in design.priors.items():
-        value = log_density(prior, np.asarray(posterior[name]))
-        total += value.reshape(*shape, -1).sum(axis=-1)
+    parts = {
+        name: log_density(prior, np.asarray(posterior[name]))
+        for name, prior in design.priors.items()
+    }
     for term in design.terms:
         if isinstance(term.known_sd, float):
             effect = np.asarray(posterior[term.effect])
             free = term.n_levels - term.zero_sum
-            total += -0.5 * (effect**2).sum(axis=-1) / term.known_sd**2
-            total -= free * (np.log(term.known_sd) + 0.5 * np.log(2.0 * np.pi))
+            constant = free * (np.log(term.known_sd) + 0.5 * np.log(2.0 * np.pi))
+            parts[term.effect] = -0.5 * (effect**2).sum(axis=-1) / term.known_sd**2 - constant
+    return parts
+
+
+def log_prior(design: Design, posterior: Mapping[str, Floats]) -> Floats:
+    """Sum of :func:`log_priors`, shape (...): what power-scaling scales as a whole."""
+    shape = np.shape(posterior[names.INTERCEPT])
+    total = np.zeros(shape)
+    for part in log_priors(design, posterior).values():
+        total += part.reshape(*shape, -1).sum(axis=-1)
     return total
 
 

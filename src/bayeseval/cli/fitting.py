@@ -118,6 +118,14 @@ def fit(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
+    predictive: Annotated[
+        bool,
+        typer.Option(
+            "--predictive",
+            help="Store predicted scores, prior draws and log prior densities for ArviZ.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     no_checks: Annotated[
         bool, typer.Option("--no-checks", help="Do not check the model.", rich_help_panel=OUTPUT)
     ] = False,
@@ -160,6 +168,7 @@ def fit(
         engine=engine,
         settings=settings,
         leave_out=parse_names(leave_out),
+        predictive=predictive,
         covariate=covariate,
         pairs=pairs,
         margin=margin,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from bayeseval._typing import Figures, Progress
     from bayeseval.checks import Checks
 
-__all__ = ["LEAVE_OUT_DRAWS", "Fit", "check_fit"]
+__all__ = ["LEAVE_OUT_DRAWS", "Fit", "check_fit", "check_posterior"]
 
 # Draws of each chain that left-out densities are computed at: they depend on the sds
 # alone, which a thousand draws know well.
@@ -234,38 +234,48 @@ class Fit(Views, Plots, Result):
         )
         return replace(made, fit=label)
 
-    def with_predictive(self, *, draws: int = 500) -> Fit:
-        """Add prior draws, and tables that prior and posterior predict, for ArviZ's plots.
+    def with_predictive(self, *, draws: int | None = None) -> Fit:
+        """Add what ArviZ's prior, predictive and power-scaling functions read.
+
+        The same groups as ``predictive=True`` of :func:`bayeseval.fit` stores, with the same
+        numbers.
 
         Parameters
         ----------
-        draws : int
-            Prior draws, and draws of each chain of the posterior.
+        draws : int, optional
+            Prior draws, and draws of each chain of the posterior (evenly spaced) at which
+            scores are predicted; None for as many as a chain has. LOO-PIT needs all of them.
 
         Returns
         -------
         Fit
-            With the groups ``prior``, ``prior_predictive`` and ``posterior_predictive``.
+            With the groups ``prior``, ``prior_predictive``, ``posterior_predictive`` and
+            ``log_prior``.
 
         Raises
         ------
+        InputError
+            If the fit is a point estimate (engine ``ml``).
         DesignError
-            If the result does not hold all of its design (replicate noise).
+            If the result does not hold all of its design (replicate noise); fit with
+            ``predictive=True`` then.
 
         Examples
         --------
         >>> sorted(set(fit.with_predictive(draws=10).data.children) - set(fit.data.children))
-        ['posterior_predictive', 'prior', 'prior_predictive']
+        ['log_prior', 'posterior_predictive', 'prior', 'prior_predictive']
         """
         import xarray as xr
 
         from bayeseval.checks import predictive_groups
 
-        draws = as_whole_number("draws", draws, least=1)
+        draws = None if draws is None else as_whole_number("draws", draws, least=1)
+        check_posterior(str(self.run["engine"]), "with_predictive")
         design, seed = restore_design(self.data, self.spec), int(self.run["seed"])
         groups = predictive_groups(self.data, design, draws=draws, seed=seed)
         added = {name: xr.DataTree(dataset) for name, dataset in groups.items()}
-        return replace(self, data=self.data.assign(added))
+        run = {**self.run, "predictive": True}
+        return replace(self, data=self.data.assign(added), run=run)
 
     def save(
         self,
@@ -383,4 +393,19 @@ def check_fit(fit: object) -> None:
         raise InputError(
             "the first argument is a Fit, as bayeseval.fit and bayeseval.Fit.open return it; got "
             f"{type(fit).__name__}"
+        )
+
+
+def check_posterior(engine: str, what: str) -> None:
+    """Refuse draws of a point estimate, in one line.
+
+    Raises
+    ------
+    InputError
+        If `engine` is ``ml``; `what` was asked for.
+    """
+    if engine == "ml":
+        raise InputError(
+            f"{what} needs draws from a posterior, and the engine ml gives a point estimate; "
+            "use the engine marginal, numpyro or pymc"
         )

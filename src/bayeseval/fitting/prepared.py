@@ -22,7 +22,7 @@ from bayeseval.fitting.covariates import (
     data_hash,
     find_covariates,
 )
-from bayeseval.fitting.fitted import LEAVE_OUT_DRAWS, Fit
+from bayeseval.fitting.fitted import LEAVE_OUT_DRAWS, Fit, check_posterior
 from bayeseval.fitting.gate import Gate, convergence_gate
 from bayeseval.fitting.provenance import provenance, sampling
 from bayeseval.output.store import RUN_ID
@@ -92,6 +92,8 @@ class Prepared:
         Difference between models that is too small to matter, score units.
     leave_out : tuple of str
         Which densities of left-out scores are stored with the fit.
+    predictive : bool
+        Whether predicted scores, prior draws and log prior densities are stored with the fit.
     source : Origin or None
         Where the table came from, for the commands that the checks name; None is what the
         records say.
@@ -106,6 +108,7 @@ class Prepared:
     pairs: PairChoice
     margin: float | None = None
     leave_out: tuple[str, ...] = ()
+    predictive: bool = False
     source: Origin | None = None
 
     def __repr__(self) -> str:
@@ -190,8 +193,12 @@ class Prepared:
                 )
             tree, gate, used = self._attempt(_stricter(used), progress)
         _add_left_out(tree, self.design, self.leave_out, progress)
+        notes = _add_predictive(tree, self.design, used, progress) if self.predictive else []
         seconds = time.perf_counter() - started
-        run = self._provenance(tree, gate, used) | {
+        run = self._provenance(tree, gate, used)
+        run |= {
+            "notes": [*run["notes"], *notes],
+            "predictive": self.predictive,
             "retried": retried,
             "pairs": self.pairs.name,
             "pairs_hash": pairs_hash(self.records, self.pairs),
@@ -249,6 +256,7 @@ def prepare(
     engine: str = "auto",
     settings: SamplerSettings = _DEFAULTS,
     leave_out: str | Sequence[str] = (),
+    predictive: bool = False,
     covariate: CovariateSource = None,
     pairs: PairSource = "any",
     margin: float | None = None,
@@ -264,7 +272,7 @@ def prepare(
         As for :func:`bayeseval.fit`.
     settings : SamplerSettings
         Draws, warm-up, chains, seed and the settings of NUTS.
-    leave_out, covariate, pairs, margin
+    leave_out, predictive, covariate, pairs, margin
         As for :func:`bayeseval.fit`.
     source : Origin, optional
         Where the table came from, if it is not what the records say.
@@ -278,7 +286,8 @@ def prepare(
     ------
     BayesevalError
         If the spec makes no sense, the table cannot identify it, there is no such engine,
-        pair or covariate, or the densities of left-out scores have no closed form.
+        pair or covariate, the densities of left-out scores have no closed form, or a point
+        estimate is asked for predictive draws.
 
     Examples
     --------
@@ -305,6 +314,8 @@ def prepare(
             f"{argument('margin')} must be a positive number of score units, got {margin:g}"
         )
     chosen = choose_engine(engine, design, settings)
+    if predictive:
+        check_posterior(chosen.name, argument("predictive"))
     if leave_out:
         from bayeseval.engines._leave_out import check_leave_out
 
@@ -320,6 +331,7 @@ def prepare(
         pairs=common,
         margin=margin,
         leave_out=leave_out,
+        predictive=bool(predictive),
         source=source,
     )
 
@@ -351,6 +363,30 @@ def _add_left_out(
         tree[names.leave_out_group(by)] = xr.DataTree(left_out["log_likelihood"].to_dataset())
         if progress is not None:
             progress(f"leaving out each {by}", 1, 1, "")
+
+
+def _add_predictive(
+    tree: xr.DataTree, design: Design, used: SamplerSettings, progress: Progress | None
+) -> list[str]:
+    """Add predicted scores, prior draws and log prior densities; notes on what is left out."""
+    import xarray as xr
+
+    from bayeseval.checks import predictive_groups
+
+    stage = "predicting scores"
+    if progress is not None:
+        progress(stage, 0, 1, "")
+    for name, dataset in predictive_groups(tree, design, seed=used.seed).items():
+        tree[name] = xr.DataTree(dataset)
+    if progress is not None:
+        progress(stage, 1, 1, "")
+    stored, drawn = (tree[g].sizes["draw"] for g in ("posterior_predictive", "posterior"))
+    if stored == drawn:
+        return []
+    return [
+        f"posterior_predictive holds {stored:,} of the {drawn:,} draws of each chain, evenly "
+        f"spaced: at most {names.MOST_POINTWISE:.3g} predicted scores are stored"
+    ]
 
 
 def _comparison_data(records: Records, pairs: PairChoice, margin: float | None) -> xr.Dataset:

@@ -32,6 +32,7 @@ def fit(
     target_accept: float | None = None,
     nuts_sampler: str | None = None,
     leave_out: str | Sequence[str] = (),
+    predictive: bool = False,
     covariate: CovariateSource = None,
     pairs: PairSource = "any",
     margin: float | None = None,
@@ -63,6 +64,11 @@ def fit(
     leave_out : sequence of {"record", "language", "task", "model"}, or one of these
         Store the closed-form densities of left-out scores with the fit, as groups
         ``leave_out_<what>`` of its data; see :meth:`Fit.leave_one_out`.
+    predictive : bool
+        Store what ArviZ's prior, predictive and power-scaling functions read: the groups
+        ``posterior_predictive``, ``prior``, ``prior_predictive`` and ``log_prior``. They more
+        than double the size of the result, and nothing else in it changes;
+        :meth:`Fit.with_predictive` adds them later.
     covariate : Covariate, sequence of Covariate, str or Path, optional
         For a model with covariates: values, or a file of them. When left out, what the
         benchmark's card names. ``auto`` takes those that are given here into the model.
@@ -118,6 +124,7 @@ def fit(
             engine=engine,
             settings=settings,
             leave_out=leave_out,
+            predictive=predictive,
             covariate=covariate,
             pairs=pairs,
             margin=margin,
