@@ -10,7 +10,15 @@ import pytest
 import xarray as xr
 from arviz_stats.base import array_stats
 
-from bayeseval.fitting.gate import Gate, convergence_gate, format_gate
+from bayeseval.errors import ConvergenceWarning
+from bayeseval.fitting.gate import (
+    Check,
+    Gate,
+    _worst,
+    convergence_gate,
+    format_gate,
+    warn_of_gates,
+)
 
 CHAINS, DRAWS = 4, 500
 
@@ -140,6 +148,12 @@ def test_a_point_estimate_has_nothing_to_converge() -> None:
 def test_a_gate_survives_json() -> None:
     gate = convergence_gate(clean_tree())
     assert Gate.from_dict(json.loads(json.dumps(gate.to_dict()))) == gate
+    # JSON has no NaN.
+    stored = gate.to_dict()
+    stored["checks"][1]["value"] = None
+    restored = Gate.from_dict(stored)
+    assert np.isnan(restored.checks[1].value)
+    assert (restored.checks[0], *restored.checks[2:]) == (gate.checks[0], *gate.checks[2:])
 
 
 @pytest.mark.parametrize("draws", [1, 3])
@@ -165,3 +179,172 @@ def test_importance_draws_are_judged_by_their_weights_too(
     tree["posterior"].attrs.update(importance_ess=stored(900.0), k_hat=stored(0.9))
     assert failed(convergence_gate(tree)) == {"k_hat": "the importance weights"}
     assert "Pareto k-hat 0.90" in format_gate(convergence_gate(tree))
+
+
+# Exact values ----------------------------------------------------------------------------
+
+
+def gate_of(**checks: tuple[float, float, bool]) -> Gate:
+    """A gate of checks by name: value, limit, passed."""
+    made = tuple(Check(name, *given[:2], "x", passed=given[2]) for name, given in checks.items())
+    return Gate("pass" if all(check.passed for check in made) else "fail", made, 7)
+
+
+def test_every_check_is_told_with_its_digits_and_its_limit() -> None:
+    passed = gate_of(
+        r_hat=(1.00449, 1.01, True),
+        ess_bulk=(812.6, 400.0, True),
+        ess_tail=(777.7, 400.0, True),
+        divergences=(0.0, 0.0, True),
+        bfmi=(0.876, 0.3, True),
+        k_hat=(0.123, 0.7, True),
+        importance_ess=(987.6, 400.0, True),
+    )
+    assert format_gate(passed) == (
+        "Convergence gate: passed, 7 quantities\n"
+        "  worst R-hat 1.004, bulk ESS 813, tail ESS 778, divergent transitions 0, BFMI 0.88, "
+        "Pareto k-hat 0.12, importance ESS 988"
+    )
+    failed = gate_of(
+        r_hat=(1.0251, 1.01, False),
+        ess_bulk=(12.6, 400.0, False),
+        ess_tail=(7.7, 400.0, False),
+        divergences=(3.0, 0.0, False),
+        bfmi=(0.123, 0.3, False),
+        k_hat=(0.876, 0.7, False),
+        importance_ess=(98.7, 400.0, False),
+        draws=(3.0, 4.0, False),
+    )
+    assert format_gate(failed).splitlines() == [
+        "Convergence gate: FAILED; do not rely on the results below",
+        "  R-hat 1.025 at x (at most 1.01 is required)",
+        "  bulk ESS 13 at x (at least 400 is required)",
+        "  tail ESS 8 at x (at least 400 is required)",
+        "  divergent transitions 3 at x (at most 0 is required)",
+        "  BFMI 0.12 at x (at least 0.3 is required)",
+        "  Pareto k-hat 0.88 at x (at most 0.7 is required)",
+        "  importance ESS 99 at x (at least 400 is required)",
+        "  draws per chain 3 at x (at least 4 is required)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("n", "named"), [(3, "f0, f1, f2"), (4, "f0, f1, f2, and 1 more fit"),
+                     (5, "f0, f1, f2, and 2 more fits")],
+)  # fmt: skip
+def test_a_warning_names_three_fits(n: int, named: str) -> None:
+    gate = gate_of(draws=(3.0, 4.0, False))
+    with pytest.warns(ConvergenceWarning) as told:
+        warn_of_gates({f"f{i}": gate for i in range(n)}, stacklevel=1)
+    text = str(told[0].message).partition(": ")[2].replace(
+        ": draws per chain 3 at x (at least 4 is required)", ""
+    )  # fmt: skip
+    assert text == f"{named.replace(',', ';')}. Fit again with more draws, or with a simpler model."
+
+
+def test_four_draws_of_a_chain_are_the_fewest_that_are_judged() -> None:
+    three = convergence_gate(clean_tree().isel(draw=slice(0, 3)))
+    assert three == Gate("fail", (Check("draws", 3.0, 4.0, "every chain", passed=False),), 0)
+    four = convergence_gate(clean_tree().isel(draw=slice(0, 4)))
+    assert [check.name for check in four.checks][:3] == ["r_hat", "ess_bulk", "ess_tail"]
+    assert four.n_quantities == 4
+    # One draw of each of several chains is no point estimate.
+    one = convergence_gate(clean_tree().isel(draw=[0]))
+    assert one.checks == (Check("draws", 1.0, 4.0, "every chain", passed=False),)
+    point = convergence_gate(clean_tree().isel(chain=[0], draw=[0]))
+    assert point == Gate("not applicable", (), 0)
+
+
+def test_draws_that_do_not_vary_at_all_fail() -> None:
+    tree = clean_tree()
+    for variable in tree["posterior"].data_vars.values():
+        variable.values[...] = 2.0
+    del tree["sample_stats"]
+    gate = convergence_gate(tree)
+    assert (gate.status, gate.n_quantities) == ("fail", 0)
+    for check, (name, limit) in zip(
+        gate.checks, [("r_hat", 1.01), ("ess_bulk", 400.0), ("ess_tail", 400.0)], strict=True
+    ):
+        assert (check.name, check.limit, check.where) == (name, limit, "nothing varies")
+        assert np.isnan(check.value)
+        assert check.passed is False
+
+
+def test_ranks_are_not_looked_at_wherever_they_stand() -> None:
+    clean = clean_tree()
+    stuck = np.repeat([1.0, 2.0, 1.0, 2.0], DRAWS).reshape(CHAINS, DRAWS)
+    stuck[:, ::50] = 1.5
+    ranks = xr.Dataset({"score_rank": (("chain", "draw"), stuck)})
+    tree = xr.DataTree.from_dict(
+        {
+            "posterior": ranks.merge(clean["posterior"].to_dataset()),
+            "sample_stats": clean["sample_stats"].to_dataset(),
+        }
+    )
+    assert next(iter(tree["posterior"].data_vars)) == "score_rank"
+    assert convergence_gate(tree) == convergence_gate(clean)
+    # Negative control: under another name they are.
+    tree["posterior"]["score_order"] = tree["posterior"]["score_rank"]
+    other = convergence_gate(tree)
+    assert failed(other)["r_hat"] == "score_order"
+
+
+def test_withheld_draws_count_as_the_mean_of_the_others() -> None:
+    tree = clean_tree()
+    values = tree["posterior"]["intercept"].values
+    values[...] += 50.0
+    filled = values.copy()
+    values[0, :3] = np.nan
+    filled[0, :3] = values[np.isfinite(values)].mean()
+    found = convergence_gate(tree)
+    tree["posterior"]["intercept"].values[...] = filled
+    assert found == convergence_gate(tree)
+
+
+def test_values_at_their_limits_pass() -> None:
+    tree = clean_tree()
+    tree["posterior"].attrs.update(path="importance", k_hat=0.7, importance_ess=400.0)
+    gate = convergence_gate(tree)
+    assert gate.checks[3:5] == (
+        Check("k_hat", 0.7, 0.7, "the importance weights", passed=True),
+        Check("importance_ess", 400.0, 400.0, "the importance weights", passed=True),
+    )
+    assert gate.status == "pass"
+    labels = ["a", "b", "c"]
+    for name, at_most, values, where in (
+        ("r_hat", True, [1.0, 1.01, 1.0], "b"),
+        ("ess_bulk", False, [500.0, 410.0, 400.0], "c"),
+    ):
+        limit = 1.01 if at_most else 400.0
+        found = _worst(name, np.array(values), labels, limit=limit, at_most=at_most)
+        assert found == Check(name, limit, limit, where, passed=True)
+        # What could not be computed is the worst of all.
+        lost = _worst(name, np.array([9e9, np.nan, 0.1]), labels, limit=limit, at_most=at_most)
+        assert (lost.where, lost.passed) == ("b", False)
+        assert np.isnan(lost.value)
+
+
+def test_energy_is_judged_by_the_worst_chain() -> None:
+    tree = clean_tree()
+    energy = tree["sample_stats"]["energy"].values
+    # Deviations of one from a mean of zero; a step of two between every other pair of draws.
+    energy[...] = np.tile([1.0, 1.0, -1.0, -1.0], DRAWS // 4)
+    energy[1] = np.repeat([1.0, -1.0], DRAWS // 2)
+    (found,) = (check for check in convergence_gate(tree).checks if check.name == "bfmi")
+    # One step of 2 among 499.
+    assert found == Check("bfmi", 4.0 / (DRAWS - 1), 0.3, "chain 1", passed=False)
+    # A chain whose energy does not move at all has no fraction, and is worse.
+    energy[2] = 1.0
+    with np.errstate(invalid="ignore"):
+        (lost,) = (check for check in convergence_gate(tree).checks if check.name == "bfmi")
+    assert (lost.where, lost.passed) == ("chain 2", False)
+    assert np.isnan(lost.value)
+
+
+def test_divergences_are_counted() -> None:
+    tree = clean_tree()
+    tree["sample_stats"]["diverging"].values[1, 7:9] = True
+    gate = convergence_gate(tree)
+    assert gate.checks[3] == Check("divergences", 2.0, 0.0, "all chains", passed=False)
+    del tree["sample_stats"]["diverging"]
+    assert "divergences" not in [check.name for check in convergence_gate(tree).checks]
