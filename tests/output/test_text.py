@@ -89,8 +89,23 @@ def test_shortened_names_stay_distinct(names: list[str]) -> None:
         assert short[-1] == "short"
 
 
+def test_identifiers_of_a_hub_lose_their_developer_first() -> None:
+    llamas = ["meta-llama/Llama-3.1-405B-Instruct-FP8", "meta-llama/Llama-3.1-8B-Instruct", "o1"]
+    assert shorten_names(llamas, 34) == [
+        "Llama-3.1-405B-Instruct-FP8",
+        "Llama-3.1-8B-Instruct",
+        "o1",
+    ]
+    assert shorten_names(llamas, 40) == llamas  # all fit
+    # Two developers with a model of one name, and names with a slash that are no identifiers.
+    same = ["first-developer/some-model-7b", "other-developer/some-model-7b"]
+    assert shorten_names(same, 20) == ["first-develo…odel-7b", "other-develo…odel-7b"]
+    prose = ["reads input / writes output model"]
+    assert shorten_names(prose, 20) == ["reads input …t model"]
+
+
 @given(
-    st.lists(st.text("ab", min_size=1, max_size=40), min_size=1, max_size=12), st.integers(16, 30)
+    st.lists(st.text("ab/", min_size=1, max_size=40), min_size=1, max_size=12), st.integers(16, 30)
 )
 def test_shortening_never_merges_names(names: list[str], width: int) -> None:
     short = shorten_names(names, width)

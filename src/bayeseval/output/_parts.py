@@ -11,6 +11,7 @@ import pandas as pd
 from bayeseval import names
 from bayeseval._typing import Floats
 from bayeseval.output._style import ACCENT, GREY, drawable, plain, shorten
+from bayeseval.output.text import shorten_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,6 +27,7 @@ __all__ = [
     "label_rows",
     "language_labels",
     "missing_text",
+    "model_labels",
     "plain_log_axis",
     "rank_texts",
     "separate_rows",
@@ -55,6 +57,11 @@ def split_reported(
 def missing_text(labels: Sequence[str]) -> str:
     """Name what is not shown."""
     return f" {_MISSING}{', '.join(labels)}." if labels else ""
+
+
+def model_labels(models: Sequence[str], width: int = 34) -> list[str]:
+    """Names of models as a figure has room for them, all distinct."""
+    return [plain(text) for text in shorten_names([str(model) for model in models], width)]
 
 
 def kind_text(table: pd.DataFrame) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import textwrap
@@ -27,6 +28,8 @@ _LEAST_TERMINAL: Final = 80
 _GAP: Final = 3
 # Names cut to fewer characters cannot be told apart.
 _LEAST_NAME: Final = 16
+# `meta-llama/` of `meta-llama/Llama-3.1-8B-Instruct`: one slash, no blanks.
+_DEVELOPER: Final = re.compile(r"^[\w.-]+/(?=[^/\s]+$)")
 
 
 def terminal_width() -> int | None:
@@ -123,8 +126,9 @@ def _shares(widths: Sequence[int], room: int) -> list[int]:
 def shorten_names(names: Sequence[str], width: int) -> list[str]:
     """Shorten long names in the middle so that different names stay different.
 
-    Names with the same head and tail show the part in which they differ; where even
-    that is not enough they are numbered.
+    Identifiers of a hub (``developer/model``) lose their developer first, all of them, where
+    the models' own names are distinct. Names with the same head and tail show the part in
+    which they differ; where even that is not enough they are numbered.
 
     Parameters
     ----------
@@ -137,17 +141,29 @@ def shorten_names(names: Sequence[str], width: int) -> list[str]:
     --------
     >>> shorten_names(["a-rather-long-name-7b-instruct", "short"], 16)
     ['a-rather-…struct', 'short']
+    >>> shorten_names(["google/gemma-3-27b-it", "google/gemma-3-4b-it"], 16)
+    ['gemma-3-27b-it', 'gemma-3-4b-it']
     """
     from rich.cells import cell_len
 
-    distinct = list(dict.fromkeys(names))
+    own = _without_developers(names, width)
+    distinct = list(dict.fromkeys(own))
     short = {name: _cut(name, width) if cell_len(name) > width else name for name in distinct}
     for group in _alike(short):
         short |= dict(zip(group, _around_difference(group, width), strict=True))
     # Numbered across all groups: names of two of them may be cut to the same text.
     rest = [name for group in _alike(short) for name in group]
     short |= dict(zip(rest, _numbered(rest, width), strict=True))
-    return [short[name] for name in names]
+    return [short[name] for name in own]
+
+
+def _without_developers(names: Sequence[str], width: int) -> list[str]:
+    """The names as they are if they fit; else without what stands before a slash, if distinct."""
+    from rich.cells import cell_len
+
+    own = [_DEVELOPER.sub("", name) for name in names]
+    fit = max(map(cell_len, names), default=0) <= width
+    return list(names) if fit or len(set(own)) < len(set(names)) else own
 
 
 def _alike(short: Mapping[str, str]) -> list[list[str]]:

@@ -17,6 +17,7 @@ from bayeseval.output._parts import (
     interval_text,
     label_rows,
     missing_text,
+    model_labels,
     separate_rows,
     split_reported,
 )
@@ -26,8 +27,6 @@ from bayeseval.output._style import (
     GREEN,
     MAIN,
     new_figure,
-    plain,
-    shorten,
     styled,
 )
 from bayeseval.output.numbers import axis_label
@@ -105,7 +104,7 @@ def aggregates_figure(
             )
             points.set_gid(f"points {label}")
         axes.set_title(heading, loc="left", size=9.5)
-        label_rows(axes, [plain(shorten(model)) for model in models], 8.5)
+        label_rows(axes, model_labels(models), 8.5)
         separate_rows(axes, len(models))
         axes.tick_params(axis="x", labelsize=8.0)
         if axes is not panels[0]:
@@ -215,7 +214,7 @@ def pairwise_figure(
         if n <= 20:
             _write_percent(axes, values)
         numbers = [str(i + 1) for i in range(n)]
-        labels = [plain(f"{shorten(model)}  {i + 1}") for i, model in enumerate(models)]
+        labels = [f"{name}  {i + 1}" for i, name in enumerate(model_labels(models))]
         shown = [i for i in range(n) if n <= 20 or i == 0 or (i + 1) % 5 == 0]
         axes.set_xticks(shown, labels=[numbers[i] for i in shown], size=size)
         axes.set_yticks(range(n), labels=labels, size=size)

@@ -23,6 +23,7 @@ from bayeseval.output._parts import (
     kind_text,
     label_rows,
     missing_text,
+    model_labels,
     split_reported,
 )
 from bayeseval.output._style import (
@@ -34,7 +35,6 @@ from bayeseval.output._style import (
     new_figure,
     plain,
     save_figure,
-    shorten,
     styled,
     whole_figure,
 )
@@ -199,7 +199,7 @@ def disparity_figure(
     """
     rows = table[table["support"] == "observed"]
     shown, missing = split_reported(rows, ["mean_prr_mean", "cv_prr_mean"], names.MODEL)
-    labels = [plain(shorten(str(label))) for label in shown[names.MODEL]]
+    labels = model_labels(list(shown[names.MODEL]))
     if ax is not None:
         bars = _draw_disparity(ax, shown)
         whole_figure(ax).draw_without_rendering()

@@ -19,6 +19,7 @@ from bayeseval.output._parts import (
     interval_bars,
     interval_text,
     label_rows,
+    model_labels,
     rank_texts,
 )
 from bayeseval.output._style import (
@@ -27,7 +28,6 @@ from bayeseval.output._style import (
     MAIN,
     mark_gate,
     new_figure,
-    plain,
     styled,
     whole_figure,
 )
@@ -76,10 +76,6 @@ def _shown(ranking: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     return kept, f" First and last {half} of {n} models; all: tables/model_ranking.csv."
 
 
-def _labels(models: pd.Series[str]) -> list[str]:
-    return [plain(text) for text in shorten_names([str(m) for m in models], _LABEL)]
-
-
 @styled
 def models_figure(
     ranking: pd.DataFrame,
@@ -109,7 +105,7 @@ def models_figure(
     if ax is not None:
         _forest(ax, shown, "score", "rank", size)
         ax.set_xlabel(axis_label("Expected score", unit))
-        label_rows(ax, _labels(shown[names.MODEL]), size)
+        label_rows(ax, model_labels(list(shown[names.MODEL])), size)
         mark_gate(ax, gate_status)
         return whole_figure(ax)
     even = not shown["gap_sd_languages_mean"].isna().all()
@@ -142,7 +138,7 @@ def models_figure(
         panels[1].tick_params(axis="y", left=False, labelleft=False)
         panels[1].spines["left"].set_visible(False)
         panels[1].grid(visible=True, axis="x")
-    label_rows(panels[0], _labels(shown[names.MODEL]), size)
+    label_rows(panels[0], model_labels(list(shown[names.MODEL])), size)
     return figure
 
 

@@ -21,6 +21,7 @@ from bayeseval.output._parts import (
     interval_text,
     label_rows,
     missing_text,
+    model_labels,
     plain_log_axis,
     separate_rows,
 )
@@ -31,8 +32,6 @@ from bayeseval.output._style import (
     MAIN,
     PURPLE,
     new_figure,
-    plain,
-    shorten,
     styled,
 )
 from bayeseval.output.numbers import axis_label
@@ -167,7 +166,7 @@ def within_figure(
         points.set_gid(f"points {kind}")
     axes.set_xscale("log")
     plain_log_axis(axes.xaxis)
-    label_rows(axes, [plain(shorten(model)) for model in models], 8.5)
+    label_rows(axes, model_labels(models), 8.5)
     separate_rows(axes, len(models))
     axes.set_xlabel(axis_label("Standard deviation", unit))
     axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2)
@@ -216,9 +215,10 @@ def cell_sds_figure(
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for axes in panels.ravel()[len(models) :]:
         axes.set_axis_off()
+    titles = dict(zip(models, model_labels(models, 30), strict=True))
     for number, (axes, model) in enumerate(zip(panels.ravel(), models, strict=False)):
         _cell_panel(axes, shown[shown[names.MODEL] == model], source, least=low)
-        axes.set_title(plain(shorten(model, 30)), loc="left", size=8.0)
+        axes.set_title(titles[model], loc="left", size=8.0)
         axes.set_xlim(low, high)
         axes.set_ylim(low, high)
         if number % columns == 0:
