@@ -23,6 +23,31 @@ if os.environ.get("BAYESEVAL_NO_BROWSER"):
     # Set by .ci/run where no browser is there and none can be installed, and said there.
     ALLOWED_SKIPS += ("needs a browser: no browser",)
 
+# The files that take longest, longest first. They start first: a worker that began one of them
+# at the end would still be busy when the others have nothing left.
+LONGEST: tuple[str, ...] = (
+    "tests/test_mega.py",
+    "tests/engines/test_samplers.py",
+    "tests/test_cli.py",
+    "tests/test_replicates.py",
+    "tests/test_null.py",
+    "tests/test_fit.py",
+    "tests/test_readme.py",
+    "tests/test_compare.py",
+    "tests/engines/test_marginal_nuts.py",
+    "tests/engines/test_numpyro.py",
+    "tests/test_sensitivity.py",
+    "tests/test_forecast.py",
+    "tests/engines/test_density.py",
+    "tests/engines/test_marginal.py",
+    "tests/engines/test_marginal_agreement.py",
+    "tests/engines/test_likelihoods.py",
+    "tests/reporting/test_page.py",
+    "tests/test_examples.py",
+    "tests/test_item_recovery.py",
+    "tests/test_wheel.py",
+)
+
 # The same examples in every CI run; no deadline, because the machine is shared.
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
 hypothesis.settings.register_profile("local", deadline=None)
@@ -46,6 +71,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(StrictSkips(), "strict-skips")
     if config.getoption("dist", "no") == "loadfile":
         config.pluginmanager.register(OneWorkerPerFile(), "one-worker-per-file")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order the files by `LONGEST`; the others keep the order of their names."""
+    place = {file: i for i, file in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.nodeid.partition("::")[0], len(place)))
 
 
 class StrictSkips:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import LONGEST
+
 CONFTEST = Path(__file__).with_name("conftest.py")
 
 ALLOWED = """
@@ -105,6 +107,23 @@ def test_a_file_divided_among_workers_fails(tmp_path: Path) -> None:
     assert code == pytest.ExitCode.TESTS_FAILED, output
     assert "4 passed" in output
     assert "test_a.py" in output.partition("files that several workers ran")[2]
+
+
+def test_the_longest_files_start_first(tmp_path: Path) -> None:
+    root = CONFTEST.parents[1]
+    assert [file for file in LONGEST if not (root / file).is_file()] == []
+    folder = tmp_path / "tests"
+    (folder / "engines").mkdir(parents=True)
+    late, early = LONGEST[0], LONGEST[1]
+    assert sorted([late, early]) == [early, late]
+    for file in (late, early, "tests/test_a.py"):
+        (tmp_path / file).write_text("def test_first(): pass\ndef test_second(): pass\n")
+    options = ["--collect-only", "--import-mode=importlib"]
+    code, output = session(tmp_path, *options, ci=False)
+    assert code == 0, output
+    found = [line for line in output.splitlines() if "::" in line]
+    files = (late, early, "tests/test_a.py")
+    assert found == [f"{file}::test_{name}" for file in files for name in ("first", "second")]
 
 
 def test_stray_state_fails_the_test_or_is_undone(tmp_path: Path) -> None:
