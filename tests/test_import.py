@@ -28,6 +28,7 @@ PUBLIC = [
     "list_models",
     "load",
     "plan",
+    "pymc_model",
     "sensitivity",
     "simulate",
 ]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bayeseval.comparison import compare
     from bayeseval.errors import BayesevalError
-    from bayeseval.fitting import Fit, fit
+    from bayeseval.fitting import Fit, fit, pymc_model
     from bayeseval.forecasting import forecast
     from bayeseval.leaving_out import sensitivity
     from bayeseval.planning import Costs, plan
@@ -40,6 +40,7 @@ __all__ = [
     "list_models",
     "load",
     "plan",
+    "pymc_model",
     "sensitivity",
     "simulate",
 ]
@@ -60,6 +61,7 @@ _HOME = {
     "list_models": "bayeseval.spec",
     "load": "bayeseval.records",
     "plan": "bayeseval.planning",
+    "pymc_model": "bayeseval.fitting",
     "sensitivity": "bayeseval.leaving_out",
     "simulate": "bayeseval.simulation",
 }

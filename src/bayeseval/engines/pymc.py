@@ -28,7 +28,7 @@ from bayeseval.design import Design, Replicates, Slope
 from bayeseval.engines._density import residual_offset, sampled_variables, to_posterior
 from bayeseval.engines._likelihood import items, log_floor, observed, score_site, with_units
 from bayeseval.engines.base import Draws, SamplerSettings, resolve_settings
-from bayeseval.errors import EngineError, did_you_mean
+from bayeseval.errors import EngineError, InputError, did_you_mean
 from bayeseval.families import FAMILIES, At
 from bayeseval.records import restricted_log_density
 from bayeseval.spec import Prior
@@ -64,13 +64,16 @@ _STATS: Final = {
 }
 
 
-def build(design: Design) -> pm.Model:
+def build(design: Design, *, extend: Callable[[Any], Any] | None = None) -> pm.Model:
     """Build the PyMC model of a design.
 
     Parameters
     ----------
     design : Design
         The model and its table.
+    extend : callable, optional
+        Called in the model's context with the linear predictor of every record; what it
+        returns takes its place.
 
     Returns
     -------
@@ -100,11 +103,24 @@ def build(design: Design) -> pm.Model:
             eta = eta + effect[term.index]
         for slope in design.slopes:
             eta = eta + value[slope.slope] * _covariate(slope)[slope.index]
+        if extend is not None:
+            eta = _extended(design, extend(eta))
         spread = _spread(design, value)
         added = 0.0 if design.replicates is None else _replicates(design.replicates, value)
         for family in design.outcome.families:
             _observe(design, family, value, spread, eta, added)
     return model
+
+
+def _extended(design: Design, eta: Any) -> Any:
+    """The user's linear predictor, refused if it is not one value for every record."""
+    wanted = f"one value for each of the {design.n_records:,} records"
+    if eta is None:
+        raise InputError(f"extend must return {wanted}, got None")
+    eta = pt.as_tensor(eta)
+    if eta.ndim != 1 or eta.type.shape[0] not in (None, design.n_records):
+        raise InputError(f"extend must return {wanted}, got the shape {eta.type.shape}")
+    return eta
 
 
 def _covariate(slope: Slope) -> Any:
