@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -510,3 +511,22 @@ def test_two_processes_at_once_do_not_corrupt(tmp_path: Path, scenario: str) -> 
     # The last turn of one of the two, whole, with the user's files; nothing lies about.
     assert result["seen"] in {f"results 39 of {number}" for number in range(2)}
     assert result["leftovers"] == []
+
+
+def test_a_file_is_replaced_behind_its_link_and_a_pipe_is_not(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    target, link = tmp_path / "real" / "x.txt", tmp_path / "x.txt"
+    target.write_text("old")
+    link.symlink_to(target)
+    store.replace_file(partial(store.write_text, "new\n"), link)
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new\n"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(pipe.read_text)
+        store.replace_file(partial(store.write_text, "piped"), pipe)
+        assert read.result(timeout=60) == "piped"
+    assert pipe.is_fifo()
+    with pytest.raises(InputError, match=r"none/x\.txt could not be written: there is no folder "):
+        store.replace_file(partial(store.write_text, ""), tmp_path / "none" / "x.txt")

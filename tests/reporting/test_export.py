@@ -459,7 +459,10 @@ def test_the_command_prints_or_writes(
     ("arguments", "message"),
     [
         (["--to", "json", "--out", "x.json"], "one record per line: call the file x.jsonl"),
-        (["--to", "csv", "--out", "nowhere/x.csv"], "nowhere/x.csv cannot be written"),
+        (
+            ["--to", "csv", "--out", "nowhere/x.csv"],
+            "nowhere/x.csv could not be written: there",
+        ),
     ],
 )
 def test_where_it_cannot_write(

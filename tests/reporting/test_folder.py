@@ -13,7 +13,7 @@ import pytest
 
 import bayeseval as be
 from bayeseval.errors import InputError
-from bayeseval.reporting import read_saved
+from bayeseval.reporting import SavedResults, read_saved
 
 # Labels that a CSV reader takes for something else.
 NAMES = {"m1": "007", "m2": "NA", "m3": "True"}
@@ -174,6 +174,24 @@ def test_a_number_that_is_damaged(copy: Path) -> None:
     table.loc[1, "score_mean"] = "61.2x"
     table.to_csv(path, index=False)
     assert refused(copy).endswith("is damaged: column score_mean: not a number: '61.2x'")
+
+
+@pytest.mark.parametrize(
+    ("run", "gates", "failed"),
+    [
+        ({"gate": {"status": "fail"}}, {"": "fail"}, True),
+        ({"gate": {"status": "not applicable"}}, {"": "not applicable"}, False),
+        ({"gates": {"a": "pass", "b": "fail"}}, {"a": "pass", "b": "fail"}, True),
+        ({"gates": {"a": "pass"}}, {"a": "pass"}, False),
+        ({}, {}, False),
+    ],
+)
+def test_gates_of_a_fit_and_of_several(
+    run: dict[str, object], gates: dict[str, str], failed: bool
+) -> None:
+    saved = SavedResults(Path("x"), run, {})
+    assert saved.gates == gates
+    assert saved.gate_failed is failed
 
 
 def test_a_table_that_was_being_added_is_left_out(copy: Path) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -395,10 +397,34 @@ def test_a_folder_without_its_posterior_has_a_page(results: SavedResults, tmp_pa
     assert page.of("ranking").column("model") == list(results.tables["model_ranking"]["model"])
 
 
+def test_a_damaged_posterior_is_named(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    whole = (copy / "posterior.nc").read_bytes()
+    for content in (whole[: len(whole) // 2], b"", b"x" * 100):
+        (copy / "posterior.nc").write_bytes(content)
+        assert main(["report", str(copy)]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f"{copy}/posterior.nc is damaged (" in line
+        assert line.endswith(
+            "); run the command again, or remove the file: the report is then made from the "
+            "tables alone"
+        )
+    with h5py.File(copy / "posterior.nc", "w"):
+        pass
+    assert main(["report", str(copy)]) == 2
+    assert "posterior.nc is damaged (" in capsys.readouterr().err
+    (copy / "posterior.nc").unlink()
+    assert main(["report", str(copy)]) == (3 if read_saved(copy).gate_failed else 0)
+
+
 def test_point_estimates_have_no_intervals(tmp_path: Path) -> None:
     page = read_page(
         render_page(read_saved(save(odd_table(), tmp_path / "ml", "paper", engine="ml")))
     )
+    assert "Scores are means over the same 15 language-task pairs." in page.of("models").text
     assert "how certain this order is, is not known" in page.of("summary").text
     ids = {one.attributes.get("id") for one in page.everything()}
     assert "pairs-table" not in ids and "rank-probabilities-table" not in ids

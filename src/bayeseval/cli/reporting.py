@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from bayeseval.cli._shared import EXIT_GATE_FAILED, OUTPUT
 from bayeseval.errors import InputError
+
+if TYPE_CHECKING:
+    from bayeseval.reporting import SavedResults
 
 __all__ = ["cite", "report"]
 
@@ -75,7 +79,7 @@ def report(
         typer.echo(f"Report: {write_page(results, out or folder / REPORT_FILE)}")
     else:
         _write(export(results, to), out)
-    _exit(results.run)
+    _exit(results)
 
 
 def _write_changes(folder: Path, against: Path, to: ReportFormat | None, out: Path | None) -> None:
@@ -89,7 +93,7 @@ def _write_changes(folder: Path, against: Path, to: ReportFormat | None, out: Pa
     changes = changes_between(new, old)
     table = changes.table.to_csv(index=False, lineterminator="\n")
     _write(changes.text if to is None else table, out)
-    _exit(new.run)
+    _exit(new)
 
 
 def cite(folder: Folder, out: Out = None) -> None:
@@ -101,18 +105,16 @@ def cite(folder: Folder, out: Out = None) -> None:
 
 
 def _write(text: str, out: Path | None) -> None:
+    from bayeseval.output.store import replace_file, write_text
+
     if out is None:
         typer.echo(text, nl=False)
         return
-    try:
-        out.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise InputError(f"{out} cannot be written ({error.strerror})") from error
+    replace_file(partial(write_text, text), out)
     typer.echo(f"Written: {out}", err=True)
 
 
-def _exit(run: Any) -> None:
+def _exit(results: SavedResults) -> None:
     """Exit code 3 where a fit of the result failed the convergence gate."""
-    statuses = {run.get("gate", {}).get("status"), *run.get("gates", {}).values()}
-    if "fail" in statuses:
+    if results.gate_failed:
         raise typer.Exit(EXIT_GATE_FAILED)

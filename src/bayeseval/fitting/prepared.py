@@ -24,7 +24,7 @@ from bayeseval.fitting.covariates import (
 )
 from bayeseval.fitting.fitted import LEAVE_OUT_DRAWS, Fit, check_posterior
 from bayeseval.fitting.gate import Gate, convergence_gate
-from bayeseval.fitting.provenance import provenance, sampling
+from bayeseval.fitting.provenance import provenance, sampler_report
 from bayeseval.output.store import RUN_ID
 from bayeseval.records import (
     Covariate,
@@ -245,7 +245,7 @@ class Prepared:
         return run | {
             "model_reasons": list(self.model.reasons),
             "engine_reason": self.engine.reason,
-            "sampling": sampling(tree),
+            "sampling": sampler_report(tree),
         }
 
 

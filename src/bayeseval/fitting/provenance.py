@@ -22,7 +22,7 @@ from bayeseval.fitting.covariates import data_hash
 from bayeseval.fitting.gate import Gate
 from bayeseval.records import Covariate, Records, card_citations
 
-__all__ = ["provenance", "sampling"]
+__all__ = ["provenance", "sampler_report"]
 
 _PACKAGES = (
     "bayeseval",
@@ -38,7 +38,7 @@ _PACKAGES = (
 )
 
 # Attributes of a posterior that are numbers.
-_FIGURES = (
+_NUMBERS = (
     "k_hat",
     "importance_ess",
     "importance_efficiency",
@@ -130,9 +130,9 @@ def _source(records: Records) -> str:
         return records.name
 
 
-def sampling(tree: xr.DataTree) -> dict[str, str | float]:
-    """What the engine says of its run: path taken and why, weights, marginal likelihood."""
-    said = tree["posterior"].attrs
-    words = {key: str(said[key]) for key in ("path", "path_reason") if key in said}
-    figures = {key: float(said[key]) for key in _FIGURES if key in said}
-    return {**words, **figures}
+def sampler_report(tree: xr.DataTree) -> dict[str, str | float]:
+    """What the engine stored about its run: path taken and why, weights, marginal likelihood."""
+    attrs = tree["posterior"].attrs
+    texts = {key: str(attrs[key]) for key in ("path", "path_reason") if key in attrs}
+    numbers = {key: float(attrs[key]) for key in _NUMBERS if key in attrs}
+    return {**texts, **numbers}

@@ -13,12 +13,21 @@ import secrets
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from bayeseval.errors import InputError
-from bayeseval.output._files import read_json, read_tree, write_csv, write_json, write_tree
+from bayeseval.output._files import (
+    as_input_errors,
+    read_json,
+    read_tree,
+    replace_file,
+    replace_json,
+    write_csv,
+    write_json,
+    write_text,
+    write_tree,
+)
 from bayeseval.output._folders import (
     duplicate,
     exchange,
@@ -45,6 +54,7 @@ __all__ = [
     "write_csv",
     "write_folder",
     "write_json",
+    "write_text",
     "write_tree",
 ]
 
@@ -86,7 +96,7 @@ def check_target(folder: str | Path, run: Mapping[str, Any], *, force: bool = Fa
     InputError
         One line: what stands in the way and what to do.
     """
-    with _as_input_errors(folder):
+    with as_input_errors(folder):
         target = _resolve(folder)
         with _locked(target.parent):
             _check_target(folder, target, run, force=force)
@@ -103,7 +113,7 @@ def check_additions(folder: str | Path) -> None:
     """
     read_run(folder)
     target = _resolve(folder)
-    with _as_input_errors(folder):
+    with as_input_errors(folder):
         check_permission(folder, target)
         check_writable(folder, target, longest=_sibling(target, "tmp").name)
 
@@ -174,7 +184,7 @@ def write_folder(
     """
     target = _resolve(folder)
     written = [_checked_name(name) for name in writers]
-    with _as_input_errors(folder):
+    with as_input_errors(folder):
         with _locked(target.parent):
             _check_target(folder, target, run, force=force)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -228,7 +238,7 @@ def add_files(
     read_run(folder)
     target = _resolve(folder)
     written = [_checked_name(name) for name in writers]
-    with _as_input_errors(folder):
+    with as_input_errors(folder):
         work, lock = _make_work_folder(target)
         try:
             _write_into(work, writers)
@@ -257,43 +267,6 @@ def add_files(
             if lock is not None:
                 os.close(lock)
     return target
-
-
-def replace_json(value: Mapping[str, Any], path: Path) -> None:
-    """Write one JSON file that is whole and on disk, or not there.
-
-    Raises
-    ------
-    InputError
-        If the disk refuses to take it.
-    """
-    replace_file(partial(write_json, value), path)
-
-
-def replace_file(writer: Writer, path: Path) -> None:
-    """Write one file that is whole and on disk, or leave what was there.
-
-    Parameters
-    ----------
-    writer : callable
-        Writes the file to the path that it is given.
-    path : Path
-        Where the file is in the end.
-
-    Raises
-    ------
-    InputError
-        If the disk refuses to take it.
-    """
-    part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
-    with _as_input_errors(path):
-        try:
-            writer(part)
-            flush(part)
-            part.replace(path)
-            flush(path.parent)
-        finally:
-            part.unlink(missing_ok=True)
 
 
 def _write_into(work: Path, writers: Mapping[str, Writer]) -> None:
@@ -381,18 +354,6 @@ def _checked_name(name: str) -> str:
     if path.is_absolute() or ".." in path.parts or str(path) in (".", RUN_FILE):
         raise ValueError(f"{name!r} cannot be the name of a result file")
     return str(path)
-
-
-@contextmanager
-def _as_input_errors(folder: str | Path) -> Iterator[None]:
-    """Turn what the operating system refuses (disk full, permission) into one line."""
-    try:
-        yield
-    except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        raise InputError(
-            f"{folder} could not be written{where}: {error.strerror or error}"
-        ) from error
 
 
 def _sibling(target: Path, kind: str) -> Path:

@@ -195,13 +195,13 @@ class Reader:
         ``sniff(path, head) -> bool``: whether a file is of the format.
     read : callable
         ``read(paths, options) -> Reading``.
-    after : tuple of str
+    details_of : tuple of str
         Formats of which this one holds the details; they are read in its place when both
         are there.
-    files_of : str
+    same_files_as : str
         The format whose files these are, when they are read in another way; such a
         reader is chosen by name only.
-    beside : tuple of str
+    auxiliary_files : tuple of str
         Names of files that the tool writes next to these and that hold no scores.
     suffixes : tuple of str
         How names of such files in a folder end, where no other format has these endings;
@@ -212,9 +212,9 @@ class Reader:
     title: str
     sniff: Callable[[Path, Head], bool]
     read: Callable[[Sequence[Path], Options], Reading]
-    after: tuple[str, ...] = ()
-    files_of: str = ""
-    beside: tuple[str, ...] = ()
+    details_of: tuple[str, ...] = ()
+    same_files_as: str = ""
+    auxiliary_files: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
 
 

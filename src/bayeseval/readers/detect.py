@@ -100,13 +100,13 @@ def detect(path: Path, *, format: str | None = None) -> Detected | None:
         if path.is_file():
             return Detected(by_name[format], [path])
         chosen = by_name[format]
-        if chosen.files_of in groups:
-            groups = {**groups, format: groups.pop(chosen.files_of)}
+        if chosen.same_files_as in groups:
+            groups = {**groups, format: groups.pop(chosen.same_files_as)}
         if format not in groups:
             raise InputError(f"{path}: the folder holds no {chosen.title}")
     else:
         kinds = [by_name[name] for name in groups if name != TABLE]
-        kinds = [kind for kind in kinds if not set(kind.after) & set(groups)]
+        kinds = [kind for kind in kinds if not set(kind.details_of) & set(groups)]
         if not kinds:
             return None
         _refuse_mixture(path, kinds, groups)
@@ -114,7 +114,7 @@ def detect(path: Path, *, format: str | None = None) -> Detected | None:
     details = {
         by_name[name]: len(paths)
         for name, paths in groups.items()
-        if name != TABLE and chosen.name in by_name[name].after
+        if name != TABLE and chosen.name in by_name[name].details_of
     }
     chosen_files = {file for reader in (chosen, *details) for file in groups[reader.name]}
     others = [file for file in files if file not in chosen_files]
@@ -122,7 +122,7 @@ def detect(path: Path, *, format: str | None = None) -> Detected | None:
 
 
 def _refuse_mixture(path: Path, kinds: Sequence[Reader], groups: dict[str, list[Path]]) -> None:
-    auxiliary = {name for kind in kinds for name in kind.beside}
+    auxiliary = {name for kind in kinds for name in kind.auxiliary_files}
     tables = [
         file
         for file in groups.get(TABLE, [])

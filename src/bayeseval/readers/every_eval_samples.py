@@ -420,5 +420,5 @@ EVERY_EVAL_SAMPLES: Final = Reader(
     "Every Eval Ever samples",
     _sniff,
     _read,
-    after=("every-eval",),
+    details_of=("every-eval",),
 )

@@ -248,4 +248,4 @@ AUXILIARY_FILES: Final = (
     *("run_spec.json", "scenario.json", "scenario_state.json", "instances.json"),
     "display_requests.json",
 )
-HELM: Final = Reader("helm", "HELM runs", _sniff, _read, beside=AUXILIARY_FILES)
+HELM: Final = Reader("helm", "HELM runs", _sniff, _read, auxiliary_files=AUXILIARY_FILES)

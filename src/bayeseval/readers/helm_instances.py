@@ -273,5 +273,10 @@ def _items(rows: Sequence[tuple[int, str, str, float | None]]) -> Items:
 
 
 HELM_INSTANCES: Final = Reader(
-    "helm-instances", "HELM instances", _sniff, _read, after=("helm",), beside=AUXILIARY_FILES
+    "helm-instances",
+    "HELM instances",
+    _sniff,
+    _read,
+    details_of=("helm",),
+    auxiliary_files=AUXILIARY_FILES,
 )

@@ -375,5 +375,5 @@ def _scorers(names: Iterable[str]) -> list[str]:
 
 INSPECT: Final = Reader("inspect", "Inspect logs", _sniff, _read)
 INSPECT_SAMPLES: Final = Reader(
-    "inspect-samples", "samples of Inspect logs", _never, _read_samples, files_of="inspect"
+    "inspect-samples", "samples of Inspect logs", _never, _read_samples, same_files_as="inspect"
 )

@@ -200,5 +200,5 @@ LIGHTEVAL_DETAILS: Final = Reader(
     "lighteval details",
     _sniff,
     _read,
-    after=("lighteval",),
+    details_of=("lighteval",),
 )

@@ -212,5 +212,5 @@ LM_EVAL_SAMPLES: Final = Reader(
     "lm-evaluation-harness samples",
     _sniff,
     _read,
-    after=("lm-eval",),
+    details_of=("lm-eval",),
 )

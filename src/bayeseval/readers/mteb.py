@@ -155,4 +155,4 @@ def _language(languages: Sequence[str]) -> str:
     return joined_languages(codes) if len(set(codes)) <= 2 else ""
 
 
-MTEB: Final = Reader("mteb", "MTEB results", _sniff, _read, beside=("model_meta.json",))
+MTEB: Final = Reader("mteb", "MTEB results", _sniff, _read, auxiliary_files=("model_meta.json",))

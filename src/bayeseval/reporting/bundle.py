@@ -8,6 +8,7 @@ from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
+from bayeseval.output._files import write_text
 from bayeseval.records.remote import CACHE_VARIABLE
 
 __all__ = ["chart_library"]
@@ -34,7 +35,7 @@ def chart_library() -> str:
     part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(script, encoding="utf-8", newline="\n")
+        write_text(script, part)
         part.replace(path)
     except OSError:
         # There may not even be a folder that the part could be in.

@@ -194,11 +194,11 @@ def _short(key: str, value: object) -> str:
 def _setting_lines(settings: Mapping[str, tuple[str, str]]) -> list[str]:
     if not settings:
         return ["Same data, model, priors, engine, seed and versions."]
-    said = [
+    differences = [
         f"{word} ({before} -> {now})" if before or now else word
         for word, (before, now) in settings.items()
     ]
-    return [f"Different: {shorten(said, limit=8)}."]
+    return [f"Different: {shorten(differences, limit=8)}."]
 
 
 def _level_lines(
@@ -302,9 +302,7 @@ def _notes(
             "Scores and PRR are means over other language-task pairs than before, and may differ "
             "for that reason alone."
         )
-    failed = [
-        str(one.path) for one in (new, old) if (one.run.get("gate") or {}).get("status") == "fail"
-    ]
+    failed = [str(one.path) for one in (new, old) if one.gate_failed]
     if failed:
         yield f"NOT CONVERGED: {' and '.join(failed)}; do not rely on these differences."
     if table["diff_sd"].notna().any():

@@ -70,7 +70,7 @@ def cited_keys(results: SavedResults, *, with_map: bool = False) -> list[str]:
     if with_map or any(PurePosixPath(name).stem == _WITH_PLACES for name in run["files"]):
         keys += ["dryer2013wals", "hammarstrom2024glottolog"]
     keys += _engine_keys(run)
-    if _has_gate(run):
+    if {"pass", "fail"} & set(results.gates.values()):
         keys += ["vehtari2021rhat", "kumar2019arviz"]
     if "bfmi" in {check.get("name") for check in (run.get("gate") or {}).get("checks", ())}:
         keys.append("betancourt2016bfmi")
@@ -117,11 +117,6 @@ def _engine_keys(run: Mapping[str, Any]) -> Iterator[str]:
             yield from SAMPLER_KEYS.get(str(sampler), ())
 
 
-def _has_gate(run: Mapping[str, Any]) -> bool:
-    statuses = {(run.get("gate") or {}).get("status"), *(run.get("gates") or {}).values()}
-    return bool(statuses & {"pass", "fail"})
-
-
 def _comparison_keys(results: SavedResults) -> Iterator[str]:
     if results.kind != "comparison":
         return
@@ -158,13 +153,13 @@ def _of_data(run: Mapping[str, Any]) -> dict[str, str]:
     benchmark = str(run.get("benchmark", "data"))
     entries: dict[str, str] = {}
     for number, citation in enumerate(_card_citations(run), start=1):
-        found = list(_split(citation))
-        if not found:
+        parts = list(_split(citation))
+        if not parts:
             name = re.sub(r"[^a-z0-9]+", "-", benchmark.lower()).strip("-") or "table"
             key = f"data-{name}-{number}"
             fields = {"title": _plain(benchmark), "note": _plain(citation)}
-            found = [(key, _entry("misc", key, fields))]
-        for key, entry in found:
+            parts = [(key, _entry("misc", key, fields))]
+        for key, entry in parts:
             if entries.setdefault(key, entry) != entry:
                 raise InputError(
                     f"the citation of benchmark {benchmark} has two entries with the key {key}; "

@@ -125,18 +125,18 @@ def _ranking(results: SavedResults) -> PaperTable:
         "Records": value_texts(table["n_records"], 0),
     }
     has_intervals = bool(table["score_lower"].notna().any())
-    said = [
+    sentences = [
         f"Models of {_source(results)} by mean expected score"
         f"{unit_text(unit, before=' (', after=')')} over the same language-task pairs.",
         "PRR is the performance realisation ratio." if table["prr_mean"].notna().any() else "",
         _intervals(results.run, table),
     ]
     if has_intervals:
-        said += [
+        sentences += [
             "Ranks are medians; joint ranks hold the ranks of all models at once with the same "
             "probability. Models of a tier cannot be told apart from its first."
         ]
-    return _table(results, "model-ranking", said, columns)
+    return _table(results, "model-ranking", sentences, columns)
 
 
 def _joint_ranks(table: pd.DataFrame) -> list[str]:
@@ -159,13 +159,15 @@ def _potential(results: SavedResults) -> PaperTable:
         "Records": value_texts(table["n_records"], 0),
         "Tasks": value_texts(table["n_tasks"], 0),
     }
-    said = [
+    sentences = [
         f"Language potential{unit_text(unit, before=' (', after=')')} of {_source(results)}: "
         "expected score of the average model, averaged over tasks.",
         _intervals(results.run, table),
         "Ranks are medians." if table["rank_median"].notna().any() else "",
     ]
-    return _table(results, "language-potential", said, columns, n_names=1 + ("Code" in columns))
+    return _table(
+        results, "language-potential", sentences, columns, n_names=1 + ("Code" in columns)
+    )
 
 
 def _components(results: SavedResults) -> PaperTable:
@@ -175,13 +177,13 @@ def _components(results: SavedResults) -> PaperTable:
     unit = score_unit(results.run.get("bounds"))
     logit = "logit" in set(table["scale"])
     columns = {"Component": list(table["component"]), **_sd_and_share(table)}
-    said = [
+    sentences = [
         f"Variance components of {_source(results)}: standard deviation"
         + (" on the logit scale" if logit else unit_text(unit, before=" (", after=")"))
         + " and share of the variance.",
         _intervals(results.run, table),
     ]
-    return _table(results, "variance-components", said, columns)
+    return _table(results, "variance-components", sentences, columns)
 
 
 def _model_components(results: SavedResults) -> PaperTable:
@@ -194,13 +196,13 @@ def _model_components(results: SavedResults) -> PaperTable:
         "Component": [_OF_MODELS.get(name, name) for name in table["component"]],
         **_sd_and_share(table),
     }
-    said = [
+    sentences = [
         f"Variance of every model's scores between and within languages, {_source(results)}: "
         f"standard deviation{unit_text(unit, before=' (', after=')')} and share of the model's "
         "variance.",
         _intervals(results.run, table),
     ]
-    return _table(results, "model-components", said, columns, n_names=2)
+    return _table(results, "model-components", sentences, columns, n_names=2)
 
 
 def _sd_and_share(table: pd.DataFrame) -> dict[str, list[str]]:
@@ -220,13 +222,13 @@ def _comparison(results: SavedResults) -> PaperTable:
         "Seen - left out": value_texts(table["p_eff"], 0),
         "Bad k-hats": value_texts(table["n_bad_k"], 0),
     }
-    said = [
+    sentences = [
         f"Statistical models of {_source(results)} by expected log predictive density (elpd), one "
         f"{by} left out at a time; higher is better.",
         "Differences are from the best model; standard errors in brackets. Seen - left out: log "
         "density of the scores when they are part of the fit, less elpd.",
     ]
-    return _table(results, "comparison", said, columns)
+    return _table(results, "comparison", sentences, columns)
 
 
 def _with_error(values: pd.Series[float], errors: pd.Series[float]) -> list[str]:
@@ -261,7 +263,7 @@ def _intervals(run: Mapping[str, Any], table: pd.DataFrame) -> str:
 def _table(
     results: SavedResults,
     name: str,
-    said: list[str],
+    sentences: list[str],
     columns: Mapping[str, list[str]],
     *,
     n_names: int = 1,
@@ -279,7 +281,7 @@ def _table(
     return PaperTable(
         name=name,
         label=f"tab:{benchmark}-{name}" if benchmark else f"tab:{name}",
-        caption=" ".join([*failed, *filter(None, said)]),
+        caption=" ".join([*failed, *filter(None, sentences)]),
         columns=shown,
         n_names=n_names,
     )

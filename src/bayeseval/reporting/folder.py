@@ -99,6 +99,23 @@ class SavedResults:
         """
         return next(kind for name, kind in _MAIN_TABLES.items() if name in self.tables)
 
+    @property
+    def gates(self) -> dict[str, str]:
+        """Status of the convergence gate by fit.
+
+        A comparison has several fits; the one fit of another result has an empty name.
+        """
+        gates = self.run.get("gates")
+        if gates is not None:
+            return {str(name): str(status) for name, status in gates.items()}
+        gate = self.run.get("gate")
+        return {"": str(gate["status"])} if gate else {}
+
+    @property
+    def gate_failed(self) -> bool:
+        """Whether a fit of the result failed the convergence gate."""
+        return "fail" in self.gates.values()
+
     def table(self, name: str) -> pd.DataFrame:
         """A table that the report needs.
 

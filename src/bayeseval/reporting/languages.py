@@ -48,8 +48,8 @@ def languages_section(facts: Facts) -> Section:
     ]
     if average is not None and len(table) > 2:
         blocks.append(_baseline_chart(facts, table, shown, texts, average))
-    found = _map(facts, table, shown, texts)
-    blocks += [found] if found is not None else []
+    chart = _map(facts, table, shown, texts)
+    blocks += [chart] if chart is not None else []
     if facts.has("model_language"):
         blocks += _by_model(facts)
     return Section("languages", "Languages", blocks)
@@ -135,13 +135,13 @@ def _baseline_chart(
 
 def _map(facts: Facts, table: pd.DataFrame, shown: list[str], texts: list[str]) -> Chart | None:
     """Languages whose place is known; those of a forecast beside those with records."""
-    source, seen, said = table, ["with records"] * len(table), shown
+    source, seen = table, ["with records"] * len(table)
     forecast = facts.tables.get("forecast")
     if forecast is not None and len(forecast):
         source = forecast.reset_index(drop=True)
         observed = source["observed"].astype(bool)
         seen = ["with records" if one else "forecast" for one in observed]
-        said = [
+        shown = [
             f"{name} ({code})"
             for name, code in source[["language_name", names.LANGUAGE]].itertuples(index=False)
         ]
@@ -153,7 +153,7 @@ def _map(facts: Facts, table: pd.DataFrame, shown: list[str], texts: list[str]) 
     where = place(asked)
     rows = pd.DataFrame(
         {
-            "label": said,
+            "label": shown,
             "text": texts,
             "mean": source["potential_mean"].astype(float),
             "longitude": where["longitude"],

@@ -37,9 +37,8 @@ _MOST_MODELS: Final = 150
 def models_section(facts: Facts) -> Section:
     """Everything about models."""
     ranking = facts.tables["model_ranking"].reset_index(drop=True)
-    sentences = model_sentences(facts)
-    # The first one stands at the top of the page.
-    blocks: list[Grid | Chart | Text] = [_ranking(facts, ranking), Text(sentences[1:])]
+    # Who is ahead stands at the top of the page.
+    blocks: list[Grid | Chart | Text] = [_ranking(facts, ranking), Text(model_sentences(facts))]
     if len(ranking) > 1:
         blocks += _evenness(facts, ranking)
     if facts.has("rank_probabilities") and len(ranking) > 1:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from bayeseval import names
+from bayeseval.errors import InputError
 from bayeseval.estimands.read import default_margin
 from bayeseval.fitting.report.folder import POSTERIOR_FILE
 
@@ -22,6 +24,8 @@ class Observed:
 
     Attributes
     ----------
+    score : ndarray, shape (n_records,)
+        All scores.
     average : pandas.Series
         Mean of the scores by language, the baseline that the potential is compared with.
     n_pairs : int
@@ -30,6 +34,7 @@ class Observed:
         Difference between models without practical meaning, score units; NaN without one.
     """
 
+    score: npt.NDArray[np.float64]
     average: pd.Series[float]
     n_pairs: int
     margin: float
@@ -47,6 +52,11 @@ def read_observed(folder: Path) -> Observed | None:
     -------
     Observed or None
         None where the folder has no posterior, as one that was sent without it.
+
+    Raises
+    ------
+    InputError
+        If the file is damaged, or not the posterior of a fit.
     """
     path = folder / POSTERIOR_FILE
     if not path.is_file():
@@ -56,9 +66,12 @@ def read_observed(folder: Path) -> Observed | None:
     try:
         with h5py.File(path, "r") as file:
             return _observed(file)
-    except (OSError, KeyError):
-        # A damaged or foreign file: the tables are what is reported.
-        return None
+    except (OSError, KeyError, RuntimeError, ValueError) as error:
+        reason = " ".join(str(error).split()).strip("'\"")
+        raise InputError(
+            f"{path} is damaged ({reason}); run the command again, or remove the file: the report "
+            "is then made from the tables alone"
+        ) from error
 
 
 def _observed(file: Any) -> Observed:
@@ -88,4 +101,4 @@ def _observed(file: Any) -> Observed:
             if known_bounds
             else np.nan
         )
-    return Observed(average, pairs, float(np.asarray(margin).item()))
+    return Observed(score, average, pairs, float(np.asarray(margin).item()))

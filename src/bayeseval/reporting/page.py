@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Iterable
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bayeseval import names
 from bayeseval.output._files import to_json
 from bayeseval.output.language_names import name_and_code
-from bayeseval.output.store import add_files, replace_file
+from bayeseval.output.store import add_files, replace_file, write_text
 from bayeseval.reporting.blocks import Section
 from bayeseval.reporting.bundle import chart_library
 from bayeseval.reporting.citations import citations_of
@@ -72,11 +72,7 @@ def write_page(results: SavedResults, path: str | Path) -> Path:
         If the file cannot be written.
     """
     target = Path(path)
-    page = render_page(results)
-
-    def write(place: Path) -> None:
-        place.write_text(page, encoding="utf-8", newline="\n")
-
+    write = partial(write_text, render_page(results))
     if target.resolve().parent == results.path.resolve():
         # Listed in the run file, so that it goes with the results it was made from.
         add_files(results.path, {target.name: write})
@@ -117,8 +113,8 @@ def render_page(results: SavedResults) -> str:
             folder=results.path.name,
             headline=headline(facts),
             data=data_sentence(facts),
-            gate=gate_sentences(facts),
-            gate_failed=_failed(run),
+            gate=gate_sentences(results),
+            gate_failed=results.gate_failed,
             checks="" if kind else checks_sentence(facts),
             meanings=shown,
             n_more=n_more,
@@ -147,13 +143,6 @@ def _sections(facts: Facts, results: SavedResults) -> list[Section]:
     sections += further_sections(facts)
     with_map = any(getattr(block, "id", "") == "map" for one in sections for block in one.blocks)
     return [*sections, made_section(facts, citations_of(results, with_map=with_map))]
-
-
-def _failed(run: Mapping[str, Any]) -> bool:
-    gates = run.get("gates")
-    if gates is not None:
-        return "fail" in gates.values()
-    return bool((run.get("gate") or {}).get("status") == "fail")
 
 
 def _isolating(facts: Facts) -> Any:

@@ -12,11 +12,13 @@ from bayeseval import names
 from bayeseval.families import link
 from bayeseval.fitting.gate import Gate, format_gate
 from bayeseval.fitting.report.sentences import (
+    NO_EVENNESS,
     evenness_sentences,
+    known_order_sentence,
+    leading_sentence,
     listed,
     prediction_sentence,
-    ranking_sentences,
-    without_evenness,
+    ranking_details,
 )
 from bayeseval.leaving_out.report import sensitivity_sentences
 from bayeseval.output.language_names import name_and_code
@@ -72,7 +74,7 @@ class Facts:
     observed : Observed or None
         Averages of the scores; None without the posterior file.
     exponent : int
-        The power of ten.
+        The power of ten, as on the terminal: of the largest score.
     """
 
     run: Mapping[str, Any]
@@ -112,8 +114,10 @@ def facts_of(results: SavedResults, observed: Observed | None) -> Facts:
     ranking = results.tables.get("model_ranking")
     # Effects on a logit scale have no unit that a power of ten could change.
     if ranking is not None and _link(run["spec"]) == "identity":
-        scores = ranking["score_mean"].dropna().to_numpy(dtype=float)
-        exponent = score_exponent(scores if observed is None else observed.average.dropna())
+        # Without the scores, their means are the next best.
+        exponent = score_exponent(
+            ranking["score_mean"].dropna() if observed is None else observed.score
+        )
     tables = {name: in_units(table, exponent) for name, table in results.tables.items()}
     return Facts(
         run=run,
@@ -157,9 +161,9 @@ def _pairs(facts: Facts) -> pd.DataFrame:
 
 
 def model_sentences(facts: Facts) -> list[str]:
-    """Everything that the terminal says below its table of models."""
+    """What the terminal says below its table of models, without who is ahead."""
     ranking = facts.tables["model_ranking"]
-    sentences = ranking_sentences(ranking, _pairs(facts), unit=facts.unit)
+    sentences = ranking_details(ranking, _pairs(facts), unit=facts.unit)
     if facts.observed is not None:
         sentences.append(prediction_sentence(ranking, facts.observed.n_pairs))
     return sentences
@@ -167,11 +171,9 @@ def model_sentences(facts: Facts) -> list[str]:
 
 def _models(facts: Facts) -> list[str]:
     ranking = facts.tables["model_ranking"]
-    said = ranking_sentences(ranking, _pairs(facts), unit=facts.unit)
-    if said:
-        # The first says who is ahead; how many pairs have a known order comes further down.
-        order = [one for one in said[1:] if "in a known order" in one]
-        return [said[0], *order]
+    first_sentence = leading_sentence(ranking, _pairs(facts))
+    if first_sentence:
+        return [first_sentence, known_order_sentence(ranking, _pairs(facts))]
     first = ranking.iloc[0]
     score = interval_texts(ranking, "score")[0]
     unit = unit_text(facts.unit, before=" ")
@@ -186,10 +188,8 @@ def _models(facts: Facts) -> list[str]:
 def _evenness(facts: Facts) -> list[str]:
     ranking = facts.tables["model_ranking"]
     if ranking["gap_sd_languages_mean"].isna().all():
-        n_tasks = int((facts.run.get("levels") or {}).get(names.TASK, 1))
-        chosen = bool(facts.run.get("model_reasons"))
-        # The first sentence; what would give an estimate stands beside the table.
-        return [without_evenness(n_tasks, chosen=chosen).split(": ")[0].split(". ")[0] + "."]
+        # What would give an estimate stands beside the table.
+        return [f"{NO_EVENNESS}."]
     called = interval_texts(ranking, "gap_sd_languages")
     return evenness_sentences(ranking, _pairs(facts), called=called)
 
@@ -262,22 +262,19 @@ def data_sentence(facts: Facts) -> str:
     return f"{text}." if text else ""
 
 
-def gate_sentences(facts: Facts) -> list[str]:
+def gate_sentences(results: SavedResults) -> list[str]:
     """The convergence gate in a line, and what a failed one means."""
-    gates = facts.run.get("gates")
-    if gates is not None:
-        failed = sorted(str(name) for name, status in gates.items() if status == "fail")
+    gate = results.run.get("gate")
+    if not gate:
+        failed = sorted(name for name, status in results.gates.items() if status == "fail")
         if failed:
             return [f"Convergence gate: failed for {listed(failed)}: do not rely on these results."]
-        return ["Convergence gate: passed by all fits."]
-    gate = facts.run.get("gate")
-    if not gate:
-        return []
+        return ["Convergence gate: passed by all fits."] if results.gates else []
     lines = format_gate(Gate.from_dict(dict(gate))).splitlines()
-    if gate["status"] == "fail":
+    if results.gate_failed:
         lines.insert(0, "Do not rely on these results: the sampler did not converge")
-    said = [line.strip() for line in lines if line.strip()]
-    return [f"{'; '.join(said)}."] if gate["status"] == "pass" else [f"{one}." for one in said]
+    lines = [line.strip() for line in lines if line.strip()]
+    return [f"{'; '.join(lines)}."] if gate["status"] == "pass" else [f"{one}." for one in lines]
 
 
 def checks_sentence(facts: Facts) -> str:
@@ -285,7 +282,7 @@ def checks_sentence(facts: Facts) -> str:
     if not facts.has("checks"):
         return "The model was not checked."
     count = facts.tables["checks"]["status"].value_counts()
-    said = [
+    parts = [
         f"{count[status]} {words}"
         for status, words in (
             ("pass", "passed"),
@@ -295,7 +292,7 @@ def checks_sentence(facts: Facts) -> str:
         )
         if status in count
     ]
-    return f"Model checks: {', '.join(said)}."
+    return f"Model checks: {', '.join(parts)}."
 
 
 def meanings(facts: Facts) -> tuple[list[tuple[str, str]], int]:

@@ -14,16 +14,24 @@ from bayeseval.output.numbers import number_text, probability_text, unit_text
 
 __all__ = [
     "CALLED",
+    "NO_EVENNESS",
     "evenness_sentences",
+    "known_order_sentence",
+    "leading_sentence",
     "listed",
     "main_result",
     "prediction_sentence",
+    "ranking_details",
     "ranking_sentences",
     "without_evenness",
 ]
 
 #: Two models are told apart when one is better with this probability.
 CALLED: Final = 0.975
+#: What a model without interactions of models and languages says of evenness.
+NO_EVENNESS: Final = (
+    "Evenness over languages is not estimated by this model, which has no model:language term"
+)
 _SET: Final = 0.95
 # Names that a sentence lists before it counts.
 _MOST: Final = 4
@@ -49,18 +57,87 @@ def ranking_sentences(ranking: pd.DataFrame, pairs: pd.DataFrame, *, unit: str =
     list of str
         Empty for a point estimate, which has no probabilities, and for a single model.
     """
-    own = pairs[pairs["quantity"] == names.STANDARDISED_SCORE]
-    p = own["p_a_better"].to_numpy(dtype=float)
-    result = main_result(ranking, own)
+    first = leading_sentence(ranking, pairs)
+    return [first, *ranking_details(ranking, pairs, unit=unit)] if first else []
+
+
+def leading_sentence(ranking: pd.DataFrame, pairs: pd.DataFrame) -> str:
+    """Say who is ahead, or that the models cannot be told apart.
+
+    Parameters
+    ----------
+    ranking, pairs : pandas.DataFrame
+        As for :func:`ranking_sentences`.
+
+    Returns
+    -------
+    str
+        Empty for a point estimate, which has no probabilities, and for a single model.
+    """
+    result = main_result(ranking, pairs)
     if not result:
+        return ""
+    return f"{result}.{_more_likely(ranking)}" if _has_order(ranking, pairs) else f"{result}."
+
+
+def ranking_details(ranking: pd.DataFrame, pairs: pd.DataFrame, *, unit: str = "") -> list[str]:
+    """What follows the leading sentence: candidates, tiers, known orders, sizes of differences.
+
+    Parameters
+    ----------
+    ranking, pairs, unit : object
+        As for :func:`ranking_sentences`.
+
+    Returns
+    -------
+    list of str
+        Empty for a point estimate and for a single model.
+    """
+    if not main_result(ranking, pairs):
         return []
-    called = np.maximum(p, 1.0 - p) >= CALLED
+    sentences = []
+    if _has_order(ranking, pairs):
+        sentences = [_candidates(ranking), _tiers(ranking), known_order_sentence(ranking, pairs)]
     margin = float(pairs.attrs.get("margin", float("nan")))
-    sentences = [f"{result}."]
-    if len(ranking) > 2 and called.any():
-        sentences = [f"{result}.{_more_likely(ranking)}", _candidates(ranking), _tiers(ranking)]
-        sentences.append(_by_chance(p, called))
+    own = pairs[pairs["quantity"] == names.STANDARDISED_SCORE]
     return [text for text in [*sentences, *_differences(own, margin, unit)] if text]
+
+
+def known_order_sentence(ranking: pd.DataFrame, pairs: pd.DataFrame) -> str:
+    """Count the pairs of models whose order is known, and those expected to be wrong by chance.
+
+    Parameters
+    ----------
+    ranking, pairs : pandas.DataFrame
+        As for :func:`ranking_sentences`.
+
+    Returns
+    -------
+    str
+        Empty where no order is known, and for fewer than three models.
+    """
+    if not _has_order(ranking, pairs):
+        return ""
+    p = _probabilities(pairs)
+    sure = np.maximum(p, 1.0 - p)
+    sure = sure[sure >= CALLED]
+    return (
+        f"{_integer(len(sure))} of {_pairs(len(p))} of models {'is' if len(sure) == 1 else 'are'} "
+        f"in a known order (probability at least {CALLED:g}); of these, {_expected_wrong(sure)} "
+        "are expected to be wrong by chance."
+    )
+
+
+def _has_order(ranking: pd.DataFrame, pairs: pd.DataFrame) -> bool:
+    """Whether the order of a pair is known, among three models or more."""
+    p = _probabilities(pairs)
+    return len(ranking) > 2 and bool((np.maximum(p, 1.0 - p) >= CALLED).any())
+
+
+def _probabilities(pairs: pd.DataFrame) -> np.ndarray:
+    """Of every pair, that its first model has the higher score."""
+    own = pairs[pairs["quantity"] == names.STANDARDISED_SCORE]
+    return own["p_a_better"].to_numpy(dtype=float)
 
 
 def main_result(ranking: pd.DataFrame, pairs: pd.DataFrame, *, most: int = _MOST) -> str:
@@ -147,17 +224,6 @@ def _tiers(ranking: pd.DataFrame) -> str:
     return (
         f"{counted(len(sizes), 'tier')}: the models of a tier cannot be told apart from its first "
         "one. A model of a later tier may still be close to one of an earlier tier."
-    )
-
-
-def _by_chance(p: np.ndarray, called: np.ndarray) -> str:
-    sure = np.maximum(p, 1.0 - p)[called]
-    expected = _expected_wrong(sure)
-    n = int(called.sum())
-    verb = "is" if n == 1 else "are"
-    return (
-        f"{_integer(n)} of {_pairs(len(p))} of models {verb} in a known order (probability at "
-        f"least {CALLED:g}); of these, {expected} are expected to be wrong by chance."
     )
 
 
@@ -283,20 +349,17 @@ def without_evenness(n_tasks: int, *, chosen: bool = False) -> str:
     chosen : bool
         Whether ``auto`` took the model, because the table does not identify the term.
     """
-    text = (
-        "Evenness over languages is not estimated by this model, which has no model:language term"
-    )
     if n_tasks > 1 and not chosen:
-        return f"{text}; the model crossed does."
+        return f"{NO_EVENNESS}; the model crossed does."
     if n_tasks > 1:
         return (
-            f"{text}: auto leaves the term out where the table does not identify it. Scores of "
-            "more models, languages or tasks would identify it."
+            f"{NO_EVENNESS}: auto leaves the term out where the table does not identify it. "
+            "Scores of more models, languages or tasks would identify it."
         )
     return (
-        f"{text}. With one task, it needs to know how far another test set would move every score: "
-        "standard errors (se), the number of test items (n) or their bootstraps; or scores on "
-        "further tasks. Seeds alone are not enough."
+        f"{NO_EVENNESS}. With one task, it needs to know how far another test set would move every "
+        "score: standard errors (se), the number of test items (n) or their bootstraps; or scores "
+        "on further tasks. Seeds alone are not enough."
     )
 
 
