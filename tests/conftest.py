@@ -5,6 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayeseval import Fit
 
 # Before any test module imports JAX, BLAS or matplotlib, which read these once.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -158,3 +164,19 @@ def no_stray_state() -> Iterator[None]:
     if plt is not None:
         plt.close("all")
     assert not figures, f"figures left open: {figures}"
+
+
+@pytest.fixture(scope="session")
+def frame() -> pd.DataFrame:
+    """A small simulated table, as a data frame."""
+    import bayeseval as be
+
+    return be.simulate("additive", n_languages=6, n_tasks=3, n_models=4, seed=1).records.table
+
+
+@pytest.fixture(scope="session")
+def fitted(frame: pd.DataFrame) -> Fit:
+    """A fit of that table, in less than a second."""
+    import bayeseval as be
+
+    return be.fit(frame, "additive", draws=100, chains=2)

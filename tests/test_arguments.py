@@ -15,17 +15,6 @@ from bayeseval.errors import BayesevalError
 Call = Callable[[pd.DataFrame, be.Fit], object]
 
 
-@pytest.fixture(scope="module")
-def frame() -> pd.DataFrame:
-    made = be.simulate("additive", n_languages=6, n_tasks=3, n_models=4, seed=1)
-    return made.records.table
-
-
-@pytest.fixture(scope="module")
-def fitted(frame: pd.DataFrame) -> be.Fit:
-    return be.fit(frame, "additive", draws=100, chains=2)
-
-
 WRONG: dict[str, tuple[Call, str]] = {
     "mapping file": (
         lambda df, fit: be.load(df, mapping_file=3),
@@ -34,6 +23,14 @@ WRONG: dict[str, tuple[Call, str]] = {
     "mapping in place of its file": (
         lambda df, fit: be.load("mega", mapping_file={"columns": {}}),
         "mapping_file must be a path, got {'columns': {}}$",
+    ),
+    "name": (
+        lambda df, fit: be.load(df, name=3),
+        "name must be a text that is not empty, got 3$",
+    ),
+    "no name": (
+        lambda df, fit: be.load(df, name=""),
+        "name must be a text that is not empty, got ''$",
     ),
     "bound": (
         lambda df, fit: be.load(df, units=(np.bool_(False), 100)),

@@ -257,8 +257,11 @@ def test_the_command_adds_to_the_folder(
 ) -> None:
     folder = fitted.save(tmp_path / "r", figures=False)
     arguments = ["--languages", "cat_Latn,ace_Arab", "--no-check", "-q"]
+    (folder / "report.html").write_text("older than the forecast", encoding="utf-8")
     assert main(["forecast", str(folder), *arguments]) == 0
     said = capsys.readouterr().out
+    assert said.splitlines()[-1] == f"Report: {folder}/report.html"
+    assert "cat_Latn" in (folder / "report.html").read_text(encoding="utf-8")
     assert "cat_Latn" in said
     assert "(ace_Arab) *" in said
     table = pd.read_csv(folder / "tables" / "forecast.csv")

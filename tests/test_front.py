@@ -25,17 +25,6 @@ from bayeseval.output.result import Result
 
 
 @pytest.fixture(scope="module")
-def frame() -> pd.DataFrame:
-    made = be.simulate("additive", n_languages=6, n_tasks=3, n_models=4, seed=1)
-    return made.records.table
-
-
-@pytest.fixture(scope="module")
-def fitted(frame: pd.DataFrame) -> be.Fit:
-    return be.fit(frame, "additive", draws=100, chains=2)
-
-
-@pytest.fixture(scope="module")
 def alone(frame: pd.DataFrame) -> Comparison:
     return be.compare(frame, "additive")
 
@@ -180,6 +169,11 @@ def test_one_model_has_its_elpd_and_nothing_to_compare_with(alone: Comparison) -
 
 def test_one_model_is_saved_with_its_figure(alone: Comparison, tmp_path: Any) -> None:
     folder = alone.save(tmp_path / "one")
+    run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    assert run["samplers"] == {
+        name: {key: fit.run["sampling"][key] for key in ("path", "path_reason")}
+        for name, fit in alone.fits.items()
+    }
     assert (folder / "figures" / "comparison.png").stat().st_size > 5_000
 
 

@@ -14,7 +14,7 @@ import bayeseval as be
 from bayeseval import Fit
 from bayeseval.comparison import compare
 from bayeseval.errors import ConvergenceWarning
-from bayeseval.fitting.gate import Check, Gate, warn_of_gates
+from bayeseval.fitting.gate import Check, Gate, gate_advice, warn_of_gates
 from bayeseval.fitting.prepared import Prepared
 from bayeseval.leaving_out.run import sensitivity
 from bayeseval.planning.run import plan
@@ -42,6 +42,41 @@ def passed(records: Records) -> Fit:
 def failed(passed: Fit) -> Fit:
     """The same fit with another outcome of its gate."""
     return replace(passed, run={**passed.run, "gate": FAILED.to_dict()})
+
+
+def _advice(engine: str, checks: tuple[Check, ...], likelihood: str = "normal") -> str:
+    run = {"engine": engine, "spec": {"likelihood": likelihood}}
+    run["settings"] = {"draws": 1000, "chains": 4}
+    return gate_advice(Gate("fail", checks, 9), run)
+
+
+def test_advice_names_the_draws_that_would_be_enough() -> None:
+    tail = Check("ess_tail", 291.0, 400.0, "sd_task", passed=False)
+    # 1000 * 400 / 291 = 1375, and a tenth in reserve.
+    assert _advice("marginal", (tail,)) == (
+        "What to do: fit again with draws=1600 (--draws 1600; these are 1000 of 4 chains), or with "
+        "engine numpyro (--engine numpyro)."
+    )
+    r_hat = Check("r_hat", 1.02, 1.01, "sd_task", passed=False)
+    assert "draws=2200 (--draws 2200;" in _advice("numpyro", (tail, r_hat))
+    # Chains that do not mix, and values that cannot be computed.
+    for value in (3.0, float("nan")):
+        stuck = Check("ess_tail", value, 400.0, "sd_task", passed=False)
+        assert _advice("numpyro", (stuck,)) == (
+            "What to do: fit again with engine marginal (--engine marginal)."
+        )
+    assert _advice("numpyro", (tail,), "beta").endswith(", or with a simpler model (--model).")
+
+
+def test_advice_on_divergences_is_not_more_draws() -> None:
+    diverging = Check("divergences", 7.0, 0.0, "all chains", passed=False)
+    tail = Check("ess_tail", 291.0, 400.0, "sd_task", passed=False)
+    assert _advice("pymc", (diverging, tail)) == (
+        "What to do: fit again with a higher target_accept (--target-accept 0.99), or with engine "
+        "marginal (--engine marginal)."
+    )
+    assert gate_advice(Gate("pass", (), 9), {}) == ""
+    assert gate_advice(Gate("not applicable", (), 0), {}) == ""
 
 
 VIEWS: dict[str, Callable[[Fit], pd.DataFrame]] = {

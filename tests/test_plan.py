@@ -23,6 +23,8 @@ from bayeseval.estimands.plan_variances import Study, present_study, read_plan_v
 from bayeseval.fitting.run import Fit
 from bayeseval.output.store import add_files, read_run
 from bayeseval.planning.run import Costs, plan
+from bayeseval.reporting import read_saved
+from bayeseval.reporting.page import render_page
 
 ROOT = Path(__file__).resolve().parent.parent
 MODELS, LANGUAGES = ("A", "B", "C", "D"), ("de", "en", "fi", "sw", "th", "zh")
@@ -305,6 +307,16 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in files}
 
 
+def test_command_writes_the_page_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(folder)]) == 0
+    assert 'id="table-plan"' not in (folder / "report.html").read_text(encoding="utf-8")
+    assert main(["plan", str(folder), "--languages", "4,8", "--no-figures"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"Report: {folder}/report.html"
+    renewed = (folder / "report.html").read_text(encoding="utf-8")
+    assert renewed == render_page(read_saved(folder))
+    assert 'id="table-plan"' in renewed
+
+
 def test_command_adds_its_files_and_touches_no_other(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -325,6 +337,7 @@ def test_command_adds_its_files_and_touches_no_other(
     assert set(written["languages"]) == {4, 6, 7, 8, 40}
     assert set(written["gate"]) == {read_run(folder)["gate"]["status"]}
     assert (folder / "figures" / "plan.png").read_bytes().startswith(b"\x89PNG")
+    assert "report.html" not in after
     # A plan without figure takes the old one away.
     assert main(["plan", str(folder), "--no-figures"]) == 0
     assert set(contents(folder)) - set(before) == {"tables/plan.csv"}

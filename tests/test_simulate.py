@@ -94,6 +94,8 @@ def test_hierarchical_residuals_differ_by_level() -> None:
         ({"sds": {"sd_langage": 1.0}}, "did you mean 'sd_language'?"),
         ({"sds": {"sd_task": -1.0}}, "sd_task must be zero or more, got -1"),
         ({"sds": {"sd_task": float("nan")}}, "sd_task must be zero or more, got nan"),
+        ({"intercept": float("nan")}, "intercept must be a finite number, got nan"),
+        ({"intercept": float("inf")}, "intercept must be a finite number, got inf"),
         ({"observed_share": 0.0}, "observed_share must lie in (0, 1], got 0"),
         ({"observed_share": 0.01}, "raise observed_share"),
         ({"n_models": 1}, "at least two languages, one task and two models"),

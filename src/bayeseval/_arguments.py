@@ -18,6 +18,7 @@ __all__ = [
     "as_mapping",
     "as_number",
     "as_path",
+    "as_text",
     "as_texts",
     "as_whole_number",
 ]
@@ -51,14 +52,26 @@ def as_whole_number(
     return number
 
 
-def as_number(name: str, value: object, *, error: Problem = InputError) -> float:
+def as_number(
+    name: str, value: object, *, finite: bool = False, error: Problem = InputError
+) -> float:
     """A Python or numpy number as ``float``; truth values are none."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise error(f"{name} must be a number, got {_got(value)}")
     try:
-        return float(value)
+        number = float(value)
     except OverflowError:
         raise error(f"{name} must be a number, got one too large for a float") from None
+    if finite and not np.isfinite(number):
+        raise error(f"{name} must be a finite number, got {number:g}")
+    return number
+
+
+def as_text(name: str, value: object) -> str:
+    """A text that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise InputError(f"{name} must be a text that is not empty, got {_got(value)}")
+    return value
 
 
 def as_path(name: str, value: object) -> Path:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
-__all__ = ["Caution", "Note", "any_of", "counted", "plain", "shorten", "show"]
+__all__ = ["GROUPED", "Caution", "Note", "any_of", "counted", "grouped", "plain", "shorten", "show"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class Caution:
 #: What is worth knowing about a table or a fit; ``str()`` of it is what is printed.
 Note = str | Caution
 
+#: From here on the digits of a number stand in groups of three.
+GROUPED: Final = 10_000
 _SHOWN_WIDTH = 60
 
 
@@ -52,6 +55,11 @@ def any_of(labels: Iterable[str]) -> str:
     return f"{', '.join(most)} or {last}" if most else last
 
 
+def grouped(number: int) -> str:
+    """A whole number with its digits in groups of three from 10,000 on, as in tables."""
+    return f"{number:,}" if abs(number) >= GROUPED else str(number)
+
+
 def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """``"1 record"``, ``"1,364 records"``."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+    """``"1 record"``, ``"1364 records"``, ``"13,640 records"``."""
+    return f"{grouped(number)} {noun if number == 1 else plural or noun + 's'}"

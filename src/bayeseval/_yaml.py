@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
+from bayeseval._text import grouped
 from bayeseval.errors import BayesevalError, InputError, did_you_mean, not_utf8
 
 __all__ = ["FrozenConfig", "parse_config", "read_yaml", "text_like"]
@@ -155,7 +156,8 @@ def read_yaml(path: Path, *, error: type[BayesevalError] = InputError) -> Any:
         raise error(f"{path}: not valid YAML: {reason}") from problem
     if _n_values(values, {}) > _MAX_VALUES:
         raise error(
-            f"{path}: its aliases expand to more than {_MAX_VALUES:,} values, or to themselves"
+            f"{path}: its aliases expand to more than {grouped(_MAX_VALUES)} values, or to "
+            "themselves"
         )
     return values
 

@@ -139,6 +139,8 @@ def test_levene_and_analysis_of_variance_against_scipy() -> None:
         assert w == pytest.approx(stats.levene(*parts, center="median").statistic, rel=1e-12)
         assert p == pytest.approx(stats.f_oneway(*parts).pvalue, rel=1e-9)
     assert np.isnan(levene(values, np.zeros(40, dtype=int), 1)).all()
+    # Two values lie at the same distance from their median.
+    assert np.isnan(levene(values, np.arange(40) // 2, 20)).all()
     assert np.isnan(between_groups(values, np.arange(40))[0]).all()
 
 

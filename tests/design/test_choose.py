@@ -44,9 +44,9 @@ def test_mega_has_two_metrics_of_its_datasets() -> None:
     found = choose_model(AUTO, load("mega"))
     assert found.spec == load_spec("dataset")
     assert found.reasons == (
-        "model auto -> dataset: language:task (216 cells, 1,148 records beyond them), "
-        "model:task (111 cells, 1,253 beyond), model:language (447 cells, 917 beyond), "
-        "model:language:dataset (1,097 cells, 267 beyond); at least 204 degrees of freedom are "
+        "model auto -> dataset: language:task (216 cells, 1148 records beyond them), "
+        "model:task (111 cells, 1253 beyond), model:language (447 cells, 917 beyond), "
+        "model:language:dataset (1097 cells, 267 beyond); at least 204 degrees of freedom are "
         "left for the residual",
     )
 

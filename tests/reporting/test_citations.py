@@ -162,6 +162,17 @@ def test_comparisons(results: SavedResults, method: str, keys: set[str]) -> None
     assert set(parse(citations_of(compared))) == set(cited_keys(compared))
 
 
+def test_comparisons_where_nuts_took_over(results: SavedResults) -> None:
+    run = {
+        "models": {"additive": "marginal", "crossed": "marginal"},
+        "samplers": {"additive": {"path": "importance"}, "crossed": {"path": "nuts"}},
+        "files": [],
+    }
+    table = pd.DataFrame({"spec": ["additive"], "method": ["exact"]})
+    keys = set(cited_keys(SavedResults(results.path, run, {"comparison": table})))
+    assert keys >= {"vehtari2024psis", "hoffman2014nuts", "phan2019numpyro"}
+
+
 def test_the_page_may_show_a_map(results: SavedResults) -> None:
     assert "@misc{hammarstrom2024glottolog," in citations_of(results, with_map=True)
     assert "glottolog" not in citations_of(results)

@@ -27,6 +27,8 @@ from bayeseval.reporting.markup import (
     to_markdown,
     to_typst,
 )
+from bayeseval.reporting.observed import read_observed
+from bayeseval.reporting.summary import facts_of
 from tests.reporting.results import HARD_LANGUAGES, HARD_NAMES, saved_fit
 
 TABLES = ("model-ranking", "language-potential", "variance-components")
@@ -91,6 +93,32 @@ def test_numbers_are_those_of_the_csv(
     for text, row in zip(paper.columns[heading], ends, strict=True):
         assert re.fullmatch(r"\S+ \[\S+, \S+\]", text), text
         assert_shown(text, list(row))
+
+
+@pytest.mark.parametrize(("scale", "exponent"), [(1e5, 6), (1e-7, -6)])
+def test_very_large_and_small_scores_have_the_unit_of_the_page(
+    scale: float, exponent: int, tmp_path: Path, frame: pd.DataFrame
+) -> None:
+    fit = be.fit(frame.assign(score=scale * frame["score"]), "additive", draws=100, chains=2)
+    results = read_saved(fit.save(tmp_path / "result", figures=False))
+    unit = f"units of 1e{exponent}"
+    papers = {table.name: table for table in paper_tables(results)}
+    for name, heading, prefix in (
+        ("model_ranking", "Score", "score"),
+        ("language_potential", "Potential", "potential"),
+        ("variance_components", "SD", "sd"),
+    ):
+        paper, table = papers[name.replace("_", "-")], results.tables[name]
+        assert unit in paper.caption, paper.caption
+        ends = table[[f"{prefix}_{end}" for end in ("mean", "lower", "upper")]].to_numpy(float)
+        for text, row in zip(paper.columns[heading], ends, strict=True):
+            assert_shown(text, [value * 10.0**-exponent for value in row])
+    assert unit in facts_of(results, read_observed(results.path)).unit
+    for to in ("latex", "typst", "markdown"):
+        assert export(results, to).count(unit) == 3
+    # The leaderboard has the numbers of the CSV.
+    board = pd.read_csv(io.StringIO(export(results, "csv")))
+    assert list(board["score_mean"]) == list(results.tables["model_ranking"]["score_mean"])
 
 
 def test_components_of_models_have_a_table_of_their_own(results: SavedResults) -> None:

@@ -14,6 +14,7 @@ import pytest
 import bayeseval as be
 from bayeseval.errors import InputError
 from bayeseval.reporting import SavedResults, read_saved
+from bayeseval.reporting.summary import sampling_sentences
 
 # Labels that a CSV reader takes for something else.
 NAMES = {"m1": "007", "m2": "NA", "m3": "True"}
@@ -192,6 +193,21 @@ def test_gates_of_a_fit_and_of_several(
     saved = SavedResults(Path("x"), run, {})
     assert saved.gates == gates
     assert saved.gate_failed is failed
+
+
+def test_samplers_of_a_fit_and_of_several() -> None:
+    nuts = {"path": "nuts", "path_reason": "k-hat 0.90 is above 0.7"}
+    one = SavedResults(Path("x"), {"sampling": nuts | {"k_hat": 0.9}}, {})
+    assert one.samplers == {"": nuts}
+    assert sampling_sentences(one) == ["The sds were drawn by NUTS: k-hat 0.90 is above 0.7."]
+    by_importance = {"path": "importance", "path_reason": "k-hat 0.10 is at most 0.7"}
+    samplers = {"all records": by_importance, "without hi": nuts, "without ar": nuts}
+    several = SavedResults(Path("x"), {"samplers": samplers, "gate": {}}, {})
+    assert sampling_sentences(several) == [
+        "The sds of without hi and without ar were drawn by NUTS: the importance weights were not "
+        "reliable."
+    ]
+    assert SavedResults(Path("x"), {"sampling": {}}, {}).samplers == {}
 
 
 def test_a_table_that_was_being_added_is_left_out(copy: Path) -> None:

@@ -128,11 +128,12 @@ def levene(values: Floats, group: Index, n_groups: int) -> Floats:
     -------
     ndarray, shape (n_rows,)
         As ``scipy.stats.levene(..., center="median")``, empty groups left out; NaN with
-        fewer than two groups.
+        fewer than two groups, and where no group has three values: two lie at the same
+        distance from their median.
     """
     members = [np.flatnonzero(group == g) for g in range(n_groups)]
     members = [rows for rows in members if len(rows)]
-    if len(members) < 2 or values.shape[1] <= len(members):
+    if len(members) < 2 or max(map(len, members)) < 3:
         return np.full(len(values), np.nan)
     spread = np.empty_like(values)
     between, n = np.zeros(len(values)), values.shape[1]

@@ -119,7 +119,7 @@ def _equal_variance(
         return Check(
             f"equal_variance_{factor}",
             "not applicable",
-            sentence=f"Every {factor} has one record: there is no variance to compare.",
+            sentence=f"No {factor} has three records or more: there is no variance to compare.",
         )
     above = len(simulated) - np.searchsorted(simulated, observed, side="left")
     p = float(np.mean((1 + above) / (1 + len(simulated))))

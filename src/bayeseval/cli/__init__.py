@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from bayeseval._optional import versions
+from bayeseval._text import show
 from bayeseval.cli._shared import EXIT_BAD_INPUT, EXIT_INTERRUPTED, StoppedError
 from bayeseval.cli.aligning import mexa
 from bayeseval.cli.comparing import compare
@@ -46,6 +47,13 @@ _PROGRAM: Final = "bayeseval"
 
 # What Typer says of a value that is none of the allowed ones.
 _CHOICE: Final = re.compile(r": '(?P<given>.*)' is not one of (?P<allowed>'.*')$")
+
+# What it says of a text that is no number.
+_NO_NUMBER: Final = re.compile(
+    r"Invalid value for '(?P<option>--[a-z-]+)'.*(?:be a|is not a) valid (?P<kind>\w+)"
+)
+# Options whose smallest whole number is not 1.
+_LEAST: Final[dict[str, int]] = {"--seed": 0, "--refits": 0, "--sentences": 0}
 
 
 class _Command(TyperCommand):
@@ -168,12 +176,29 @@ def _usage_error(message: str, arguments: Sequence[str]) -> str:
         hint = did_you_mean(words[1], commands)
         message = f"{problem} (commands: {', '.join(commands)}){hint}"
     text = " ".join(message.split()).rstrip(".")
+    number = _NO_NUMBER.match(text)
+    if number is not None:
+        text = _no_number(number["option"], number["kind"], arguments)
     choice = _CHOICE.search(text)
     if choice is not None:
         text += did_you_mean(choice["given"], re.findall("'([^']*)'", choice["allowed"]))
     called = [name for name in arguments[:1] if name in commands]
     command = " ".join([_PROGRAM, *called])
     return f"{text}{'' if text.endswith('?') else '.'} Try '{command} --help'."
+
+
+def _no_number(option: str, kind: str, arguments: Sequence[str]) -> str:
+    """What was given to an option that takes a number, and what is allowed."""
+    allowed = "a number"
+    if kind == "integer":
+        allowed = f"a whole number, {_LEAST.get(option, 1)} or more"
+    values = [
+        word.removeprefix(f"{option}=") if word.startswith(f"{option}=") else following
+        for word, following in zip(arguments, [*arguments[1:], ""], strict=True)
+        if word.partition("=")[0] == option
+    ]
+    # Of an option that is given twice the last one counts.
+    return f"{option} is {show(values[-1])}; give {allowed}" if values else f"give {allowed}"
 
 
 def _print_error(message: str) -> None:

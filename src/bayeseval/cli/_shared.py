@@ -15,6 +15,7 @@ import typer
 from bayeseval.errors import InputError
 
 if TYPE_CHECKING:
+    from bayeseval._typing import Progress
     from bayeseval.records import Records
 
 __all__ = [
@@ -48,7 +49,9 @@ __all__ = [
     "parse_names",
     "parse_numbers",
     "parse_whole_numbers",
+    "renew_report",
     "with_reading",
+    "write_report",
 ]
 
 
@@ -370,3 +373,27 @@ def parse_whole_numbers(option: str, text: str | None) -> list[int] | None:
             f"{option} takes whole numbers, as in 1,2,5 or 3-6; got {text!r}"
         ) from error
     return values
+
+
+def write_report(folder: Path, progress: Progress | None = None) -> Path:
+    """Write the page of a result folder into it; an error says how to write it later."""
+    from bayeseval.output.store import results_saved
+    from bayeseval.reporting import read_saved
+    from bayeseval.reporting.page import REPORT_FILE, write_page
+
+    if progress is not None:
+        progress("writing the report", 0, 1, "")
+    remedy = f"bayeseval report {shlex.quote(str(folder))} writes it"
+    with results_saved(folder, ["the report"], remedy):
+        page = write_page(read_saved(folder), folder / REPORT_FILE)
+    if progress is not None:
+        progress("writing the report", 1, 1, "")
+    return page
+
+
+def renew_report(folder: Path) -> None:
+    """Write the page of a folder again after tables were added to it, if it has one."""
+    from bayeseval.reporting.page import REPORT_FILE
+
+    if (folder / REPORT_FILE).is_file():
+        typer.echo(f"Report: {write_report(folder)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,8 +28,9 @@ from bayeseval.cli._shared import (
     StoppedError,
     parse_names,
     with_reading,
+    write_report,
 )
-from bayeseval.errors import BayesevalError, InputError
+from bayeseval.errors import InputError
 
 if TYPE_CHECKING:
     from bayeseval._typing import Figures, Progress
@@ -229,34 +229,11 @@ def _save(
             progress=progress,
         )
         if with_report:
-            page = _write_page(folder, progress)
+            page = write_report(folder, progress)
     except (Exception, KeyboardInterrupt) as error:
         # Raised again by the report, after the results of the fit are shown.
         problem = error
     return _Saved(computed[0] if computed else None, page, problem)
-
-
-def _write_page(folder: Path, progress: Progress | None) -> Path:
-    from bayeseval.reporting import read_saved
-    from bayeseval.reporting.page import REPORT_FILE, write_page
-
-    if progress is not None:
-        progress("writing the report", 0, 1, "")
-    try:
-        page = write_page(read_saved(folder), folder / REPORT_FILE)
-    except (Exception, KeyboardInterrupt) as error:
-        note = (
-            f"the results are saved in {folder}, without the report; "
-            f"bayeseval report {shlex.quote(str(folder))} writes it"
-        )
-        if isinstance(error, BayesevalError):
-            # Shown in one line, without notes.
-            raise type(error)(f"{error}; {note}") from error
-        error.add_note(note)
-        raise
-    if progress is not None:
-        progress("writing the report", 1, 1, "")
-    return page
 
 
 def _report(fitted: Fit, folder: Path, saved: _Saved, *, ci_prob: float) -> None:

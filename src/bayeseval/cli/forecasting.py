@@ -18,6 +18,7 @@ from bayeseval.cli._shared import (
     Quiet,
     Seed,
     parse_names,
+    renew_report,
 )
 
 __all__ = ["forecast"]
@@ -78,5 +79,6 @@ def forecast(
     forecasts.save(folder, figures=False if no_figures else figure_format)
     typer.echo(str(forecasts))
     typer.echo(f"\nAll languages: {folder / 'tables' / 'forecast.csv'}")
+    renew_report(folder)
     if fitted.gate.status == "fail":
         raise typer.Exit(EXIT_GATE_FAILED)

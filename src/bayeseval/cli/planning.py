@@ -16,6 +16,7 @@ from bayeseval.cli._shared import (
     NoFigures,
     parse_numbers,
     parse_whole_numbers,
+    renew_report,
 )
 
 __all__ = ["plan"]
@@ -120,5 +121,6 @@ def plan(
     study.save(folder, figures=False if no_figures else figure_format)
     typer.echo(str(study))
     typer.echo(f"All designs: {folder / 'tables' / 'plan.csv'}")
+    renew_report(folder)
     if study.fit.gate.status == "fail":
         raise typer.Exit(EXIT_GATE_FAILED)

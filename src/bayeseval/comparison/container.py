@@ -14,6 +14,7 @@ from bayeseval import names
 from bayeseval._arguments import as_path
 from bayeseval._text import counted
 from bayeseval.fitting.fitted import Fit
+from bayeseval.fitting.provenance import sampling_path
 from bayeseval.output.result import Result
 
 if TYPE_CHECKING:
@@ -119,6 +120,9 @@ class Comparison(Result):
             "pairs": first["pairs"],
             "models": {name: one.run["engine"] for name, one in self.fits.items()},
             "gates": {name: one.gate.status for name, one in self.fits.items()},
+            "samplers": {
+                name: path for name, one in self.fits.items() if (path := sampling_path(one.run))
+            },
             "verdict": list(self.verdict),
         }
 

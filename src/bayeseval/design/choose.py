@@ -19,6 +19,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from bayeseval import names
+from bayeseval._text import grouped
 from bayeseval._typing import Index
 from bayeseval.design.build import build_design
 from bayeseval.design.container import Design
@@ -309,9 +310,9 @@ def _why_not_identified(table: _Table, term: str) -> str | None:
     cells = table.of_term(term).n
     beyond = table.n_records - cells
     if beyond < LEAST_DF:
-        return f"{beyond:,} records beyond its {cells:,} cells, fewer than {LEAST_DF}"
+        return f"{grouped(beyond)} records beyond its {grouped(cells)} cells, fewer than {LEAST_DF}"
     if cells <= table.rank(_lower_order_terms(term)):
-        return f"its {cells:,} cells do not exceed the rank of its lower-order terms"
+        return f"its {grouped(cells)} cells do not exceed the rank of its lower-order terms"
     return None
 
 
@@ -328,8 +329,8 @@ def _drop_for_residual_df(choice: _Choice) -> _Choice:
         term = _first_to_drop({term: -choice.table.of_term(term).n for term in choice.terms})
         choice = choice.without(
             term,
-            f"with its {choice.table.of_term(term).n:,} cells {max(df, 0)} degrees of freedom "
-            f"would be left for the residual, fewer than {LEAST_DF}",
+            f"with its {grouped(choice.table.of_term(term).n)} cells {max(df, 0)} degrees of "
+            f"freedom would be left for the residual, fewer than {LEAST_DF}",
         )
     return choice
 
@@ -365,8 +366,8 @@ def _drop_for_cost(choice: _Choice, *, n_slopes: int) -> _Choice:
         )
         choice = choice.without(
             term,
-            f"with its {choice.table.of_term(term).n:,} cells one marginal likelihood would take "
-            f"{operations:.2g} operations, more than {MOST_OPERATIONS:.0e}",
+            f"with its {grouped(choice.table.of_term(term).n)} cells one marginal likelihood would "
+            f"take {operations:.2g} operations, more than {MOST_OPERATIONS:.0e}",
         )
     return choice
 
@@ -476,15 +477,15 @@ def _sentences(spec: ModelSpec, choice: _Choice) -> tuple[str, ...]:
     for term in choice.terms:
         cells = choice.table.of_term(term).n
         words = ("cells", "records beyond them") if not entered else ("cells", "beyond")
-        entered.append(f"{term} ({cells:,} {words[0]}, {n - cells:,} {words[1]})")
+        entered.append(f"{term} ({grouped(cells)} {words[0]}, {grouped(n - cells)} {words[1]})")
     terms = ", ".join(entered) or "main effects only"
-    basis = f"at least {_residual_df(choice):,} degrees of freedom are left for the residual"
+    basis = f"at least {grouped(_residual_df(choice))} degrees of freedom are left for the residual"
     if choice.errors_known:
         free = n - choice.table.rank(_lower_order_terms(choice.terms[0]))
-        terms = f"{choice.terms[0]} ({n:,} cells of one record each)"
+        terms = f"{choice.terms[0]} ({grouped(n)} cells of one record each)"
         basis = (
-            f"all errors are known, and {free:,} degrees of freedom are left for variation beyond "
-            "them"
+            f"all errors are known, and {grouped(free)} degrees of freedom are left for variation "
+            "beyond them"
         )
     reasons = [f"model auto -> {spec.name}: {terms}; {basis}"]
     if choice.dropped:

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from bayeseval import names
-from bayeseval._text import counted
+from bayeseval._text import counted, grouped
 from bayeseval._typing import Bools, Floats, Index
 from bayeseval.design.container import Term
 from bayeseval.errors import DesignError
@@ -118,7 +118,8 @@ def _advice_to_drop(records: Records) -> str:
         entry = f"'drop: {{{', '.join(_drop_entries(records, codes, kept))}}}'"
         return (
             f", or fit the largest part that is linked ({entry} in a YAML file passed as"
-            f" mapping_file (--mapping) keeps {kept.sum():,} of {len(kept):,} records)"
+            f" mapping_file (--mapping) keeps {grouped(int(kept.sum()))} of"
+            f" {grouped(len(kept))} records)"
         )
     text = (
         "; dropping levels does not help, because no part with two models and two languages"

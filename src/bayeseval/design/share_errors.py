@@ -25,7 +25,7 @@ from typing import Final
 import numpy as np
 
 from bayeseval import names
-from bayeseval._text import shorten
+from bayeseval._text import grouped, shorten
 from bayeseval._typing import Bools, Floats, Index
 from bayeseval.design.container import Term
 from bayeseval.design.outcome import half_unit
@@ -100,8 +100,8 @@ def share_errors(records: Records, cells: CellTable) -> tuple[Floats, list[str]]
     notes = []
     if used:
         notes.append(
-            f"n: {int(np.isfinite(se).sum()):,} scores of {shorten(used)} are shares of n items, "
-            f"so they have known binomial standard errors; {_HOW_TO_IGNORE_N}"
+            f"n: {grouped(int(np.isfinite(se).sum()))} scores of {shorten(used)} are shares of n "
+            f"items, so they have known binomial standard errors; {_HOW_TO_IGNORE_N}"
         )
     both = np.isfinite(se) & (cells.seed.df > 0)
     if both.any():

@@ -15,6 +15,7 @@ from bayeseval import names
 from bayeseval._arguments import as_path, as_whole_number
 from bayeseval._progress import reporting
 from bayeseval._resources import resource_names
+from bayeseval._text import grouped
 from bayeseval.design import restore_design
 from bayeseval.errors import DesignError, InputError
 from bayeseval.fitting.plots import Plots
@@ -111,7 +112,7 @@ class Fit(Views, Plots, Result):
         return format_results(self.data, self.run, ci_prob=ci_prob)
 
     def _title(self) -> str:
-        counts = f"{self.run['n_records']:,} records"
+        counts = f"{grouped(self.run['n_records'])} records"
         return f"{run_title(self.run)}; {counts}, gate {_GATE_WORDS[self.gate.status]}"
 
     def _main_result(self) -> str:

@@ -6,8 +6,9 @@ says so and the command line exits with 3.
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
@@ -27,6 +28,7 @@ __all__ = [
     "Gate",
     "convergence_gate",
     "format_gate",
+    "gate_advice",
     "warn_of_gates",
 ]
 
@@ -42,6 +44,15 @@ BFMI_MIN: Final = 0.3
 _DRAWS_MIN: Final = 4
 # A warning names so many fits; the tables have all.
 _MOST_NAMED: Final = 3
+
+# Checks that more draws of the same sampler can pass.
+_OF_DRAWS: Final = frozenset({"r_hat", "ess_bulk", "ess_tail", "importance_ess", "draws"})
+# An effective sample size is itself an estimate: draws beyond those that its ratio asks for.
+_RESERVE: Final = 1.1
+# Chains that would need more than so many times their draws do not mix: another sampler is
+# the better advice.
+_MOST_TIMES: Final = 20.0
+_HIGH_ACCEPT: Final = 0.99
 
 #: What stands before numbers that were made from a fit whose gate failed.
 GATE_FAILED: Final = "the convergence gate of the fit failed; do not rely on these numbers"
@@ -258,6 +269,52 @@ def format_gate(gate: Gate) -> str:
         return f"Convergence gate: passed, {gate.n_quantities} quantities\n  worst {worst}"
     lines = ["Convergence gate: FAILED; do not rely on the results below"]
     return "\n".join([*lines, *(f"  {failure}" for failure in _failures(gate))])
+
+
+def gate_advice(gate: Gate, run: Mapping[str, Any]) -> str:
+    """What to do about a failed gate, in a sentence; empty for another outcome.
+
+    Parameters
+    ----------
+    gate : Gate
+    run : mapping
+        Provenance of the fit: ``engine``, ``spec`` and ``settings``.
+    """
+    if gate.status != "fail":
+        return ""
+    failed = {check.name: check for check in gate.checks if not check.passed}
+    draws, chains = ((run.get("settings") or {}).get(name) for name in ("draws", "chains"))
+    ways = []
+    if failed.keys() & {"divergences", "bfmi"}:
+        ways.append(f"a higher target_accept (--target-accept {_HIGH_ACCEPT:g})")
+    if failed.keys() <= _OF_DRAWS and draws:
+        enough = _enough_draws(failed.values(), int(draws))
+        if enough:
+            ways.append(f"draws={enough} (--draws {enough}; these are {draws} of {chains} chains)")
+    ways.append(_other_engine(run))
+    return f"What to do: fit again with {', or with '.join(ways)}."
+
+
+def _enough_draws(failed: Iterable[Check], draws: int) -> int:
+    """Draws per chain at which the checks would pass, by ratio; 0 if these would be too many."""
+    # R-hat falls with the number of draws, but not in proportion.
+    ratios = [
+        2.0 if check.name == "r_hat" else check.limit / check.value
+        for check in failed
+        if check.value > 0.0
+    ]
+    if not ratios or max(ratios) > _MOST_TIMES:
+        return 0
+    return 100 * math.ceil(draws * _RESERVE * max(ratios) / 100)
+
+
+def _other_engine(run: Mapping[str, Any]) -> str:
+    """Another engine that can fit the model, or a simpler model."""
+    if run.get("engine") == "marginal":
+        return "engine numpyro (--engine numpyro)"
+    if (run.get("spec") or {}).get("likelihood") == "normal":
+        return "engine marginal (--engine marginal)"
+    return "a simpler model (--model)"
 
 
 def warn_of_gates(gates: Mapping[str, Gate], *, stacklevel: int) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from bayeseval import names
 from bayeseval._arguments import as_number, as_texts
+from bayeseval._text import grouped
 from bayeseval._typing import Progress
 from bayeseval.design import Chosen, Design, build_design, choose_model
 from bayeseval.engines import Choice, SamplerSettings, choose_engine, load_engine, to_tree
@@ -117,7 +118,7 @@ class Prepared:
             self.records.name,
             f"model {self.design.spec.name}",
             f"engine {self.engine.name}",
-            f"{self.design.n_records:,} records",
+            f"{grouped(self.design.n_records)} records",
         ]
         return f"Prepared({'; '.join(parts)})"
 

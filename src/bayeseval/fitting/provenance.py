@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from bayeseval.fitting.covariates import data_hash
 from bayeseval.fitting.gate import Gate
 from bayeseval.records import Covariate, Records, card_citations
 
-__all__ = ["provenance", "sampler_report"]
+__all__ = ["provenance", "sampler_report", "sampling_path"]
 
 _PACKAGES = (
     "bayeseval",
@@ -38,6 +38,7 @@ _PACKAGES = (
 )
 
 # Attributes of a posterior that are numbers.
+_PATH = ("path", "path_reason")
 _NUMBERS = (
     "k_hat",
     "importance_ess",
@@ -133,6 +134,18 @@ def _source(records: Records) -> str:
 def sampler_report(tree: xr.DataTree) -> dict[str, str | float]:
     """What the engine stored about its run: path taken and why, weights, marginal likelihood."""
     attrs = tree["posterior"].attrs
-    texts = {key: str(attrs[key]) for key in ("path", "path_reason") if key in attrs}
+    texts = {key: str(attrs[key]) for key in _PATH if key in attrs}
     numbers = {key: float(attrs[key]) for key in _NUMBERS if key in attrs}
     return {**texts, **numbers}
+
+
+def sampling_path(run: Mapping[str, Any]) -> dict[str, str]:
+    """How the marginal engine drew in a fit (``path``), and why; empty for other engines.
+
+    Parameters
+    ----------
+    run : mapping
+        Provenance of the fit. Results of early versions do not say it.
+    """
+    report = run.get("sampling") or {}
+    return {key: str(report[key]) for key in _PATH if key in report}

@@ -58,6 +58,9 @@ class Sensitivity(Result):
     gates : dict of str to Gate
         Outcome of the convergence gate by name of the fit: ``all records``, and
         ``without ...`` for every refit that was made.
+    sampling : dict of str to dict
+        How the marginal engine drew, by name of the fit: ``path``, ``importance`` or ``nuts``,
+        and ``path_reason``; empty for other engines.
     """
 
     table: pd.DataFrame
@@ -66,6 +69,7 @@ class Sensitivity(Result):
     fit: Fit
     groups: Mapping[str, Sequence[str]]
     gates: Mapping[str, Gate]
+    sampling: Mapping[str, Mapping[str, str]]
 
     @property
     def verdict(self) -> tuple[str, ...]:
@@ -137,6 +141,7 @@ class Sensitivity(Result):
             "fitted_with": run["engine"],
             "spec": run["spec"],
             "gate": run["gate"],
+            "samplers": {name: dict(one) for name, one in self.sampling.items() if one},
             "groups": _sorted(self.groups),
             "pairs": run["pairs"],
             "verdict": list(self.verdict),

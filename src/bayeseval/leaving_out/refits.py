@@ -15,6 +15,7 @@ from bayeseval.errors import BayesevalError, DesignError
 from bayeseval.estimands.moves import Quantity, agreement, level_moves, most_moved, read_quantity
 from bayeseval.fitting.gate import Gate
 from bayeseval.fitting.prepared import Prepared, prepare
+from bayeseval.fitting.provenance import sampling_path
 from bayeseval.leaving_out.selection import Part
 from bayeseval.records import PairSource, Records
 from bayeseval.spec import ModelSpec
@@ -39,12 +40,13 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Refit:
-    """What one refit found, or why it did not."""
+    """What one refit found and how it sampled, or why it did not."""
 
     status: str
     reason: str = ""
     moves: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     gate: Gate | None = None
+    sampling: Mapping[str, str] = field(default_factory=dict)
 
 
 def refit(asked: tuple[Job, Part], beat: Progress | None) -> Refit:
@@ -75,6 +77,7 @@ def refit(asked: tuple[Job, Part], beat: Progress | None) -> Refit:
             for before in job.before
         },
         gate=fitted.gate,
+        sampling=sampling_path(fitted.run),
     )
 
 

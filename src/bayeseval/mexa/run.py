@@ -174,7 +174,7 @@ def _check_model(folder: Path, key: Mapping[str, Any]) -> None:
     )
     raise InputError(
         f"{folder} holds a run of {theirs}, this one is of {ours}; choose another folder (--out) "
-        "or overwrite it (--force)"
+        "or overwrite it with force (--force)"
     )
 
 

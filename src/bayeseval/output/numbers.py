@@ -10,6 +10,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from bayeseval._text import GROUPED
+
 __all__ = [
     "axis_label",
     "column_digits",
@@ -35,8 +37,7 @@ _MOST_DECIMALS: Final = 6
 # exponent below.
 _FINEST: Final = 12
 _TINY: Final = 1e-3
-# From here on digits stand in groups of three, and a number is written with an exponent.
-_GROUPED: Final = 1e4
+# From here on a number is written with an exponent.
 _HUGE: Final = 1e15
 # Scores of which none is larger, or one is, are shown in powers of ten.
 _SMALL_SCORES: Final = 1e-3
@@ -119,7 +120,7 @@ def number_text(value: float, digits: int, *, sign: bool = False) -> str:
         significant = max(0, digits + math.floor(math.log10(size) + 1e-9))
         return f"{math.copysign(size, value):{plus}.{min(significant, _FINEST)}e}"
     digits = min(digits, _FINEST)
-    if size >= _GROUPED - 1.0 and round(size, digits) >= _GROUPED:
+    if size >= GROUPED - 1.0 and round(size, digits) >= GROUPED:
         return f"{value:{plus},.{digits}f}"
     text = f"{value:{plus}.{digits}f}"
     return text.lstrip("+-") if size < 1.0 and float(text) == 0.0 else text

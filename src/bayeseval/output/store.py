@@ -11,12 +11,12 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from bayeseval.errors import InputError
+from bayeseval.errors import BayesevalError, InputError
 from bayeseval.output._files import (
     as_input_errors,
     read_json,
@@ -51,6 +51,7 @@ __all__ = [
     "replace_file",
     "replace_json",
     "restore_folder",
+    "results_saved",
     "write_csv",
     "write_folder",
     "write_json",
@@ -267,6 +268,32 @@ def add_files(
             if lock is not None:
                 os.close(lock)
     return target
+
+
+@contextmanager
+def results_saved(folder: Path, lacking: Sequence[str], remedy: str) -> Iterator[None]:
+    """Say with whatever ends this step that the results are saved, and how to get the rest.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the results are.
+    lacking : sequence of str
+        What an end of this step leaves out.
+    remedy : str
+        How to add that.
+    """
+    try:
+        yield
+    except BaseException as error:
+        note = f"the results are saved in {folder}"
+        if lacking:
+            note += f", without {' and '.join(lacking)}; {remedy}"
+        if isinstance(error, BayesevalError):
+            # Shown in one line, without notes.
+            raise type(error)(f"{error}; {note}") from error
+        error.add_note(note)
+        raise
 
 
 def _write_into(work: Path, writers: Mapping[str, Writer]) -> None:

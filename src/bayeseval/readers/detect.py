@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from bayeseval._text import counted, shorten
+from bayeseval._text import counted, grouped, shorten
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.readers.base import Head, Options, Reader, Reading
 from bayeseval.readers.euroeval import EUROEVAL
@@ -201,6 +201,6 @@ def _files(folder: Path) -> Iterator[Path]:
                 count += 1
                 if count > _MAX_FILES:
                     raise InputError(
-                        f"{folder}: more than {_MAX_FILES:,} files; give a folder inside it"
+                        f"{folder}: more than {grouped(_MAX_FILES)} files; give a folder inside it"
                     )
                 yield path

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 import numpy as np
 
 from bayeseval._optional import require
-from bayeseval._text import plain
+from bayeseval._text import grouped, plain
 from bayeseval.errors import InputError
 from bayeseval.readers.archives import refuse_zip_bomb
 from bayeseval.readers.base import decode, file_bytes
@@ -314,7 +314,9 @@ def _sheet(sheet: Any, path: Path, *, many: bool) -> list[Grid]:
     for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
         cells += len(row) + 1
         if cells > _MAX_CELLS:
-            raise InputError(f"{path}: sheet {sheet.title!r} has more than {_MAX_CELLS:,} cells")
+            raise InputError(
+                f"{path}: sheet {sheet.title!r} has more than {grouped(_MAX_CELLS)} cells"
+            )
         texts = [_cell_text(value) for value in row]
         while texts and not texts[-1]:
             texts.pop()

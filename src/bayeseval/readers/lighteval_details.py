@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from bayeseval._text import plain, shorten, show
+from bayeseval._text import grouped, plain, shorten, show
 from bayeseval.errors import InputError
 from bayeseval.readers.base import Head, Options, Reader, Reading, as_mapping, as_number
 from bayeseval.readers.items import Items, settle_items
@@ -97,7 +97,9 @@ def _rows(path: Path) -> dict[str, list[Any]]:
         with pq.ParquetFile(path) as file:
             count = file.metadata.num_rows
             if not 0 < count <= _MAX_ITEMS:
-                raise InputError(f"{path}: {count:,} rows; from 1 to {_MAX_ITEMS:,} are read")
+                raise InputError(
+                    f"{path}: {grouped(count)} rows; from 1 to {grouped(_MAX_ITEMS)} are read"
+                )
             columns = file.schema_arrow.names
             metric = next((name for name in _METRICS if name in columns), None)
             if metric is None:

@@ -10,7 +10,7 @@ from typing import TypeGuard
 
 import pandas as pd
 
-from bayeseval._arguments import as_builtin, as_path
+from bayeseval._arguments import as_builtin, as_path, as_text
 from bayeseval._progress import reporting
 from bayeseval._resources import find_resource, resource_names
 from bayeseval._text import Note, counted, shorten
@@ -127,7 +127,7 @@ def load(
     --------
     >>> import bayeseval as be
     >>> be.load("mega")
-    <Records 'mega': 1,364 records, 13 models, 53 languages, 15 tasks>
+    <Records 'mega': 1364 records, 13 models, 53 languages, 15 tasks>
     >>> be.load(df, units=(-200, 300), name="pilot").units["t0"].upper
     300.0
     """
@@ -145,6 +145,7 @@ def load(
         "task_names": task_names,
     }
     set_here = {name: as_builtin(value) for name, value in given.items() if value is not None}
+    name = None if name is None else as_text("name", name)
     mapping = None if mapping_file is None else as_path("mapping_file", mapping_file)
     arguments = parse_config(TableMapping, set_here, source="load")
     with reporting(progress) as report:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bayeseval._text import Caution
+from bayeseval._text import Caution, grouped
 from bayeseval._typing import Index
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.languages.labels import same_language
@@ -137,9 +137,9 @@ def warn_of_sole_pairs(records: Records, pairs: PairChoice) -> tuple[Caution, ..
     advice = "; pairs='shared' (--pairs shared) leaves such pairs out"
     return tuple(
         Caution(
-            f"{n:,} of {n_pairs:,} language-task pairs ({n / n_pairs:.0%}) have a score of model"
-            f" {model} alone: the scores of the other models on them are predicted, and count in"
-            f" the score and rank of each{advice if any_shared else ''}"
+            f"{grouped(n)} of {grouped(n_pairs)} language-task pairs ({n / n_pairs:.0%}) have a"
+            f" score of model {model} alone: the scores of the other models on them are predicted,"
+            f" and count in the score and rank of each{advice if any_shared else ''}"
         )
         for model, n in n_alone.items()
         if n > _MAX_SOLE_SHARE * n_pairs

@@ -9,7 +9,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from bayeseval._text import Caution, Note, counted, shorten
+from bayeseval._text import Caution, Note, counted, grouped, shorten
 from bayeseval._typing import Floats
 from bayeseval.errors import InputError
 from bayeseval.readers.columns import LABELS
@@ -220,7 +220,7 @@ def single_seed_notes(
     if partly:
         total = sum(len(numbers) for task, numbers in by_task.items() if task not in single)
         notes.append(
-            f"one seed in {partly:,} of {counted(total, 'cell')} with seeds: the variation between"
-            " seeds is estimated from the other cells only"
+            f"one seed in {grouped(partly)} of {counted(total, 'cell')} with seeds: the variation"
+            " between seeds is estimated from the other cells only"
         )
     return notes

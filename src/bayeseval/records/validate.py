@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bayeseval._text import Caution, Note, counted, shorten
+from bayeseval._text import Caution, Note, counted, grouped, shorten
 from bayeseval.names import FACTORS, Factor
 from bayeseval.records.connectivity import Component, connected_components
 from bayeseval.records.replicates import CellTable, reduce_replicates
@@ -183,8 +183,9 @@ def _replicated(cells: CellTable) -> tuple[str, ...]:
         known = numbers[numbers > 0]
         if known.size:
             least, most = known.min(), known.max()
-            spread = f"{least:,.0f}" if least == most else f"{least:,.0f} to {most:,.0f}"
-            lines.append(f"{what} per cell: {spread} (in {known.size:,} of {len(cells):,} cells)")
+            spread = " to ".join(grouped(round(v)) for v in dict.fromkeys((least, most)))
+            share = f"{grouped(known.size)} of {grouped(len(cells))} cells"
+            lines.append(f"{what} per cell: {spread} (in {share})")
     if cells.unbalanced is not None:
         lines.append(
             f"{counted(len(cells.unbalanced), 'cell')} where some seeds lack some bootstrap test"

@@ -69,7 +69,7 @@ def cited_keys(results: SavedResults, *, with_map: bool = False) -> list[str]:
         keys.append("kargaran2024mexa")
     if with_map or any(PurePosixPath(name).stem == _WITH_PLACES for name in run["files"]):
         keys += ["dryer2013wals", "hammarstrom2024glottolog"]
-    keys += _engine_keys(run)
+    keys += _engine_keys(results)
     if {"pass", "fail"} & set(results.gates.values()):
         keys += ["vehtari2021rhat", "kumar2019arviz"]
     if "bfmi" in {check.get("name") for check in (run.get("gate") or {}).get("checks", ())}:
@@ -101,13 +101,15 @@ def _engines(run: Mapping[str, Any]) -> list[str]:
     return [str(run.get("fitted_with", run.get("engine")))]
 
 
-def _engine_keys(run: Mapping[str, Any]) -> Iterator[str]:
+def _engine_keys(results: SavedResults) -> Iterator[str]:
+    run = results.run
+    # Results of early versions do not say the path.
+    paths = {one.get("path") for one in results.samplers.values()} or {"importance"}
     for engine in _engines(run):
         if engine == "marginal":
-            path = (run.get("sampling") or {}).get("path", "importance")
-            if path == "nuts":
+            if "nuts" in paths:
                 yield from ("hoffman2014nuts", "phan2019numpyro")
-            else:
+            if "importance" in paths:
                 yield "vehtari2024psis"
         elif engine == "ml":
             yield "seabold2010statsmodels"

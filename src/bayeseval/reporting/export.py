@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -14,13 +15,14 @@ from bayeseval.output.numbers import (
     interval_texts,
     probability_text,
     rank_interval_texts,
-    score_unit,
     unit_text,
     value_texts,
 )
 from bayeseval.reporting.folder import SavedResults
 from bayeseval.reporting.leaderboard import leaderboard, leaderboard_records
 from bayeseval.reporting.markup import PaperTable, to_latex, to_markdown, to_typst
+from bayeseval.reporting.observed import read_observed
+from bayeseval.reporting.summary import facts_of
 
 __all__ = ["ExportFormat", "export", "paper_tables"]
 
@@ -85,7 +87,8 @@ def paper_tables(results: SavedResults) -> list[PaperTable]:
     Returns
     -------
     list of PaperTable
-        Every number has the digits that its interval allows, as on the terminal. Columns
+        Every number has the digits that its interval allows, as on the terminal, and very small
+        and large scores are in units of a power of ten that the caption names. Columns
         without a value, such as the ranks of a point estimate, are left out.
 
     Raises
@@ -93,16 +96,19 @@ def paper_tables(results: SavedResults) -> list[PaperTable]:
     InputError
         If the folder is a sensitivity analysis.
     """
+    # In the units of the terminal and of the page, which the captions name.
+    facts = facts_of(results, read_observed(results.path))
+    results, unit = replace(results, tables=facts.tables), facts.unit
     makers = {
         "model_ranking": _ranking,
         "language_potential": _potential,
         "variance_components": _components,
         "comparison": _comparison,
     }
-    made = [make(results) for name, make in makers.items() if name in results.tables]
+    made = [make(results, unit) for name, make in makers.items() if name in results.tables]
     components = results.tables.get("variance_components")
     if components is not None and (components["model"] != "").any():
-        made.append(_model_components(results))
+        made.append(_model_components(results, unit))
     if not made:
         raise InputError(
             f"{results.path} is the result of a {results.kind} analysis, which has no table for a "
@@ -111,9 +117,8 @@ def paper_tables(results: SavedResults) -> list[PaperTable]:
     return made
 
 
-def _ranking(results: SavedResults) -> PaperTable:
+def _ranking(results: SavedResults, unit: str) -> PaperTable:
     table = results.table("model_ranking")
-    unit = score_unit(results.run.get("bounds"))
     columns = {
         "Model": list(table["model"]),
         "Score": interval_texts(table, "score"),
@@ -146,9 +151,8 @@ def _joint_ranks(table: pd.DataFrame) -> list[str]:
     ]
 
 
-def _potential(results: SavedResults) -> PaperTable:
+def _potential(results: SavedResults, unit: str) -> PaperTable:
     table = results.table("language_potential")
-    unit = score_unit(results.run.get("bounds"))
     codes = list(table["language"])
     called = list(table["language_name"]) if "language_name" in table else codes
     columns = {
@@ -170,11 +174,10 @@ def _potential(results: SavedResults) -> PaperTable:
     )
 
 
-def _components(results: SavedResults) -> PaperTable:
+def _components(results: SavedResults, unit: str) -> PaperTable:
     """Components of the table as a whole."""
     table = results.table("variance_components")
     table = table[table["model"] == ""]
-    unit = score_unit(results.run.get("bounds"))
     logit = "logit" in set(table["scale"])
     columns = {"Component": list(table["component"]), **_sd_and_share(table)}
     sentences = [
@@ -186,11 +189,10 @@ def _components(results: SavedResults) -> PaperTable:
     return _table(results, "variance-components", sentences, columns)
 
 
-def _model_components(results: SavedResults) -> PaperTable:
+def _model_components(results: SavedResults, unit: str) -> PaperTable:
     """Of every model: spread of its languages, and noise within them."""
     table = results.table("variance_components")
     table = table[table["model"] != ""]
-    unit = score_unit(results.run.get("bounds"))
     columns = {
         "Model": list(table["model"]),
         "Component": [_OF_MODELS.get(name, name) for name in table["component"]],
@@ -212,7 +214,7 @@ def _sd_and_share(table: pd.DataFrame) -> dict[str, list[str]]:
     }
 
 
-def _comparison(results: SavedResults) -> PaperTable:
+def _comparison(results: SavedResults, unit: str) -> PaperTable:
     table = results.table("comparison")
     by = str(results.run.get("by", "record"))
     columns = {

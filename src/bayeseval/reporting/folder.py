@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 import pandas as pd
 
 from bayeseval.errors import InputError
+from bayeseval.fitting.provenance import sampling_path
 from bayeseval.output.store import RUN_FILE, read_run
 
 __all__ = ["ResultKind", "SavedResults", "read_saved"]
@@ -110,6 +111,18 @@ class SavedResults:
             return {str(name): str(status) for name, status in gates.items()}
         gate = self.run.get("gate")
         return {"": str(gate["status"])} if gate else {}
+
+    @property
+    def samplers(self) -> dict[str, Mapping[str, str]]:
+        """How the marginal engine drew, by fit as in :attr:`gates`: ``path``, ``path_reason``.
+
+        Fits of other engines are left out.
+        """
+        samplers = self.run.get("samplers")
+        if samplers is not None:
+            return {str(name): one for name, one in samplers.items()}
+        path = sampling_path(self.run)
+        return {"": path} if path else {}
 
     @property
     def gate_failed(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import pandas as pd
 
+from bayeseval._text import grouped
 from bayeseval.output._files import to_json
 from bayeseval.output.language_names import name_and_code
 from bayeseval.output.numbers import (
@@ -148,7 +149,7 @@ class Grid:
             return self.summary
         n = self.n_rows
         rows = [*range(min(_ENDS, n)), *range(max(_ENDS, n - _ENDS), n)]
-        caption = f"{self.caption} First and last {_ENDS} of {n:,} rows."
+        caption = f"{self.caption} First and last {_ENDS} of {grouped(n)} rows."
         columns = tuple(_part(column, rows) for column in self.columns)
         return Grid(f"{self.id}-ends", caption, columns)
 

@@ -8,6 +8,7 @@ from typing import Final
 import pandas as pd
 
 from bayeseval import names
+from bayeseval._text import grouped
 from bayeseval.forecasting.map import land, place
 from bayeseval.output.language_names import name_and_code
 from bayeseval.output.numbers import axis_label, interval_texts, number_text, value_texts
@@ -98,7 +99,7 @@ def _potential_grid(
     kept = tuple(c for c in columns if set(c.cells) - {"-", ""})
     return Grid(
         "potential-table",
-        f"Potential of {len(table):,} languages, highest first.",
+        f"Potential of {grouped(len(table))} languages, highest first.",
         kept,
         csv="tables/language_potential.csv",
     )
@@ -233,7 +234,7 @@ def _by_model(facts: Facts) -> list[Chooser | Grid | Text]:
     ]
     grid = Grid(
         "model-language-table",
-        f"{len(models):,} models in {len(languages):,} languages.",
+        f"{grouped(len(models))} models in {grouped(len(languages))} languages.",
         tuple(c for c in columns if set(c.cells) - {"-", ""}),
         csv="tables/model_language.csv",
         closed="All models, language by language",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bayeseval import names
+from bayeseval._text import grouped
 from bayeseval.output._files import to_json
 from bayeseval.output.language_names import name_and_code
 from bayeseval.output.store import add_files, replace_file, write_text
@@ -25,9 +26,9 @@ from bayeseval.reporting.summary import (
     checks_sentence,
     data_sentence,
     facts_of,
-    gate_sentences,
     headline,
     meanings,
+    sampling_sentences,
 )
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def render_page(results: SavedResults) -> str:
             folder=results.path.name,
             headline=headline(facts),
             data=data_sentence(facts),
-            gate=gate_sentences(results),
+            gate=sampling_sentences(results),
             gate_failed=results.gate_failed,
             checks="" if kind else checks_sentence(facts),
             meanings=shown,
@@ -201,6 +202,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["json"] = _script_json
+    environment.globals["grouped"] = grouped
     return environment
 
 

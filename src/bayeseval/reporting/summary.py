@@ -9,8 +9,9 @@ from typing import Any, Final
 import pandas as pd
 
 from bayeseval import names
+from bayeseval._text import grouped
 from bayeseval.families import link
-from bayeseval.fitting.gate import Gate, format_gate
+from bayeseval.fitting.gate import Gate, format_gate, gate_advice
 from bayeseval.fitting.report.sentences import (
     NO_EVENNESS,
     evenness_sentences,
@@ -38,10 +39,10 @@ __all__ = [
     "checks_sentence",
     "data_sentence",
     "facts_of",
-    "gate_sentences",
     "headline",
     "meanings",
     "model_sentences",
+    "sampling_sentences",
 ]
 
 _MAIN_FACTORS: Final = ("language", "task", "model")
@@ -246,11 +247,11 @@ def data_sentence(facts: Facts) -> str:
     run = facts.run
     levels = run.get("levels") or {}
     sizes = [
-        f"{levels[factor]:,} {factor}{'' if levels[factor] == 1 else 's'}"
+        f"{grouped(levels[factor])} {factor}{'' if levels[factor] == 1 else 's'}"
         for factor in (names.MODEL, names.LANGUAGE, names.TASK)
         if factor in levels
     ]
-    parts = [f"{int(run['n_records']):,} records"] if "n_records" in run else []
+    parts = [f"{grouped(int(run['n_records']))} records"] if "n_records" in run else []
     text = ", ".join([*parts, *sizes])
     cells = 1
     for factor in names.FACTORS:
@@ -262,7 +263,25 @@ def data_sentence(facts: Facts) -> str:
     return f"{text}." if text else ""
 
 
-def gate_sentences(results: SavedResults) -> list[str]:
+def sampling_sentences(results: SavedResults) -> list[str]:
+    """The convergence gate, what a failed one means, and where NUTS took over."""
+    return [*_gate_sentences(results), *_fallback_sentences(results)]
+
+
+def _fallback_sentences(results: SavedResults) -> list[str]:
+    """Fits of the marginal engine that importance sampling could not do, and why."""
+    taken_over = {name: one for name, one in results.samplers.items() if one.get("path") == "nuts"}
+    if not taken_over:
+        return []
+    if "" in taken_over:
+        return [f"The sds were drawn by NUTS: {taken_over['']['path_reason']}."]
+    return [
+        f"The sds of {listed(list(taken_over))} were drawn by NUTS: the importance weights were "
+        "not reliable."
+    ]
+
+
+def _gate_sentences(results: SavedResults) -> list[str]:
     """The convergence gate in a line, and what a failed one means."""
     gate = results.run.get("gate")
     if not gate:
@@ -270,11 +289,15 @@ def gate_sentences(results: SavedResults) -> list[str]:
         if failed:
             return [f"Convergence gate: failed for {listed(failed)}: do not rely on these results."]
         return ["Convergence gate: passed by all fits."] if results.gates else []
-    lines = format_gate(Gate.from_dict(dict(gate))).splitlines()
-    if results.gate_failed:
+    outcome = Gate.from_dict(dict(gate))
+    lines = [line.strip() for line in format_gate(outcome).splitlines() if line.strip()]
+    if outcome.status == "pass":
+        return [f"{'; '.join(lines)}."]
+    if outcome.status == "fail":
         lines.insert(0, "Do not rely on these results: the sampler did not converge")
-    lines = [line.strip() for line in lines if line.strip()]
-    return [f"{'; '.join(lines)}."] if gate["status"] == "pass" else [f"{one}." for one in lines]
+        advice = "" if results.kind == "sensitivity" else gate_advice(outcome, results.run)
+        return [*(f"{line}." for line in lines), *filter(None, [advice])]
+    return [f"{line}." for line in lines]
 
 
 def checks_sentence(facts: Facts) -> str:

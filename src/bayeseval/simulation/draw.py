@@ -182,7 +182,8 @@ def simulate(
     if pattern_seed is not None:
         pattern_seed = as_whole_number("pattern_seed", pattern_seed, least=0)
     observed_share = as_number("observed_share", observed_share)
-    intercept, drop_share = as_number("intercept", intercept), as_number("drop_share", drop_share)
+    intercept = as_number("intercept", intercept, finite=True)
+    drop_share = as_number("drop_share", drop_share)
     chance = None if chance is None else as_number("chance", chance)
     sds = {} if sds is None else as_mapping("sds", sds, of="names of parameters to numbers")
     model = load_spec(spec)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import xarray as xr
 from bayeseval import names
 from bayeseval._typing import Figures, Progress
 from bayeseval.checks.figure import checks_figure
-from bayeseval.errors import BayesevalError
 from bayeseval.fitting.report import run_title
 from bayeseval.fitting.report.figures import figure_writers
 from bayeseval.fitting.report.model_tables import describes, shown_exponent
@@ -28,6 +26,7 @@ from bayeseval.output.store import (
     add_files,
     read_run,
     read_tree,
+    results_saved,
     write_csv,
     write_folder,
     write_tree,
@@ -113,9 +112,12 @@ def write_results(
     if formats != figure_formats(True):
         options.append(f"figures={','.join(formats)!r}" if formats else "figures=False")
     options += [] if ci_prob == names.CI_PROB else [f"ci_prob={ci_prob:g}"]
-    again = f"fit.save({', '.join([repr(str(folder)), *options])})"
+    again = (
+        f"in Python, fit = bayeseval.Fit.open({str(folder)!r}); "
+        f"fit.save({', '.join([repr(str(folder)), *options])}) adds them"
+    )
     wanted = {"checks": checks is not None, "figures": bool(formats)}
-    with _saved(folder, [name for name, asked in wanted.items() if asked], again):
+    with results_saved(folder, [name for name, asked in wanted.items() if asked], again):
         tell("writing results", 1, 1, str(folder))
         if checks is not None:
             tell("checking the model", 0, 1, "")
@@ -125,11 +127,11 @@ def write_results(
             add_files(folder, _csv({f"tables/{name}.csv": t for name, t in checked.items()}))
     if checks is not None:
         # A report raises when Ctrl-C was pressed before it: the checks are there by now.
-        with _saved(folder, ["figures"] if formats else [], again):
+        with results_saved(folder, ["figures"] if formats else [], again):
             tell("checking the model", 1, 1, "")
     if formats:
         subtitle = run_title(run)
-        with _saved(folder, ["figures"], again):
+        with results_saved(folder, ["figures"], again):
             tell("drawing figures", 0, 1, "")
             drawn = figure_writers(
                 {path: in_units(table, exponent) for path, table in tables.items()},
@@ -148,32 +150,13 @@ def write_results(
                 )
                 drawn |= figure_files("checks", figure, formats)
             add_files(folder, drawn)
-        with _saved(folder, [], again):
+        with results_saved(folder, [], again):
             tell("drawing figures", 1, 1, "")
     return target
 
 
 def _csv(tables: Mapping[str, pd.DataFrame]) -> dict[str, Writer]:
     return {path: partial(write_csv, table) for path, table in tables.items()}
-
-
-@contextmanager
-def _saved(folder: Path, lacking: Sequence[str], again: str) -> Iterator[None]:
-    """Say with whatever ends this step that the results are saved, and how to get the rest."""
-    try:
-        yield
-    except BaseException as error:
-        note = f"the results are saved in {folder}"
-        if lacking:
-            note += (
-                f", without {' and '.join(lacking)}; in Python, "
-                f"fit = bayeseval.Fit.open({str(folder)!r}); {again} adds them"
-            )
-        if isinstance(error, BayesevalError):
-            # Shown in one line, without notes.
-            raise type(error)(f"{error}; {note}") from error
-        error.add_note(note)
-        raise
 
 
 def read_results(folder: Path) -> tuple[xr.DataTree, dict[str, Any]]:

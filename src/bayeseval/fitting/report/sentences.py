@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
-from bayeseval._text import counted
+from bayeseval._text import counted, grouped
 from bayeseval.output.numbers import number_text, probability_text, unit_text
 
 __all__ = [
@@ -122,7 +122,7 @@ def known_order_sentence(ranking: pd.DataFrame, pairs: pd.DataFrame) -> str:
     sure = np.maximum(p, 1.0 - p)
     sure = sure[sure >= CALLED]
     return (
-        f"{_integer(len(sure))} of {_pairs(len(p))} of models {'is' if len(sure) == 1 else 'are'} "
+        f"{grouped(len(sure))} of {_pairs(len(p))} of models {'is' if len(sure) == 1 else 'are'} "
         f"in a known order (probability at least {CALLED:g}); of these, {_expected_wrong(sure)} "
         "are expected to be wrong by chance."
     )
@@ -227,13 +227,8 @@ def _tiers(ranking: pd.DataFrame) -> str:
     )
 
 
-def _integer(number: int) -> str:
-    """Grouped by three from 10,000, as in the tables."""
-    return number_text(number, 0)
-
-
 def _pairs(number: int) -> str:
-    return f"{_integer(number)} {'pair' if number == 1 else 'pairs'}"
+    return f"{grouped(number)} {'pair' if number == 1 else 'pairs'}"
 
 
 def _expected_wrong(sure: np.ndarray) -> str:
@@ -263,9 +258,9 @@ def _differences(pairs: pd.DataFrame, margin: float, unit: str) -> list[str]:
             f"{probability_text(1.0 - float(within[0]))}."
         ]
     verb = "is" if large == 1 else "are"
-    sentence = f"{_integer(large)} of {_integer(n)} differences {verb} larger than {limit}"
+    sentence = f"{grouped(large)} of {grouped(n)} differences {verb} larger than {limit}"
     if small:
-        sentence += f", {_integer(small)} {'is' if small == 1 else 'are'} smaller"
+        sentence += f", {grouped(small)} {'is' if small == 1 else 'are'} smaller"
     return [f"{sentence} (probability at least {CALLED:g})."]
 
 
@@ -333,7 +328,7 @@ def evenness_sentences(
     size = f" ({called[last]})" if called else ""
     wrong = _expected_wrong(np.maximum(p, 1.0 - p)[known])
     return [
-        f"{_integer(n)} of {_pairs(len(p))} of models {'differs' if n == 1 else 'differ'} in "
+        f"{grouped(n)} of {_pairs(len(p))} of models {'differs' if n == 1 else 'differ'} in "
         f"evenness (probability at least {CALLED:g}); of these, {wrong} are expected to be wrong "
         f"by chance. The sd is largest for {ranking[names.MODEL].iloc[last]}{size}."
     ]

@@ -12,7 +12,7 @@ import xarray as xr
 
 from bayeseval import estimands, names
 from bayeseval._text import Caution, counted
-from bayeseval.fitting.gate import Gate, format_gate
+from bayeseval.fitting.gate import Gate, format_gate, gate_advice
 from bayeseval.fitting.report import run_title
 from bayeseval.fitting.report.model_tables import models_text, shown_exponent
 from bayeseval.output.language_names import name_and_code
@@ -104,10 +104,11 @@ def format_results(
         "ranks are medians, 1 is best."
     )
     heading = f"{run_title(run)}, seed {run['seed']}"
+    gate = Gate.from_dict(dict(run["gate"]))
     parts = [_UNRELIABLE] if run["gate"]["status"] == "fail" else []
     parts += [
         "\n".join([heading, intervals, *_reasons(run)]),
-        "\n".join([format_gate(Gate.from_dict(dict(run["gate"]))), *_sampling(run)]),
+        "\n".join([format_gate(gate), *_advice(gate, run), *_sampling(run)]),
         *models_text(tree, run, unit=unit, exponent=exponent, ci_prob=ci_prob),
         _potential(
             potential,
@@ -152,6 +153,11 @@ def _covariates(table: pd.DataFrame, unit: str) -> list[str]:
 def _reasons(run: Mapping[str, Any]) -> list[str]:
     """Why this model, where it was not asked for by name."""
     return [wrapped(reason, indent="") for reason in run.get("model_reasons", ())]
+
+
+def _advice(gate: Gate, run: Mapping[str, Any]) -> list[str]:
+    advice = gate_advice(gate, run)
+    return [wrapped(advice)] if advice else []
 
 
 def _sampling(run: Mapping[str, Any]) -> list[str]:

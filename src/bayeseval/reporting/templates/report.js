@@ -9,6 +9,8 @@
     return element;
   };
   const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
+  // Digits in groups of three from 10,000 on, as in the tables.
+  const grouped = (n) => (n < 10000 ? String(n) : n.toLocaleString("en"));
   const fold = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
   // Missing numbers stand last in both directions.
   const compare = (a, b, sign) => {
@@ -51,8 +53,8 @@
   const filterBox = (box, id, n, change) => {
     const input = make("input", { type: "search", id: `${id}-filter`, autocomplete: "off" });
     const count = make("span", { class: "count", role: "status" });
-    const tell = (shown) => { count.textContent = shown === n ? `${n.toLocaleString("en")} rows`
-      : `${shown.toLocaleString("en")} of ${n.toLocaleString("en")} rows`; };
+    const tell = (shown) => { count.textContent = shown === n ? `${grouped(n)} rows`
+      : `${grouped(shown)} of ${grouped(n)} rows`; };
     box.prepend(make("div", { class: "tools" },
       make("label", { for: input.id }, "Filter rows"), input, count));
     input.addEventListener("input", () => tell(change(fold(input.value.trim()))));
