@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from bayeseval.output.language_names import name_and_code
+from bayeseval.output.numbers import interval_texts
 from bayeseval.reporting import SavedResults, read_saved
+from bayeseval.reporting.bundle import chart_library
 from bayeseval.reporting.grid import MOST_ROWS
 from bayeseval.reporting.page import write_page
+from bayeseval.reporting.planes import plane
 from tests.reporting.pages import MODELS, SCRIPT, odd_table, save
 
 _BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -244,6 +250,75 @@ def test_hovering_a_point_says_its_numbers(browser: Any, page_file: Path) -> Non
     tip.wait_for(state="visible")
     assert "English (en)" in tip.text_content()
     assert opened.problems == []
+    opened.context.close()
+
+
+@pytest.mark.parametrize("width", _WIDTHS.values())
+def test_the_keyboard_reads_the_marks_of_a_chart(
+    browser: Any, page_file: Path, results: SavedResults, width: int
+) -> None:
+    opened = Opened(browser, page_file, viewport={"width": width, "height": 900})
+    opened.wait_for_charts()
+    potential = results.tables["language_potential"]
+    texts = [
+        f"language: {label}; potential (units of the scale 0 to 1): {text}"
+        for label, text in zip(
+            name_and_code(potential["language"], results.run["language_names"]),
+            interval_texts(potential, "potential"),
+            strict=True,
+        )
+    ]
+    reading = opened.page.locator("#potential-figure .reading")
+    opened.page.locator("#potential-figure .scroll").focus()
+    read = []
+    for _ in texts:
+        opened.page.keyboard.press("ArrowRight")
+        read.append(reading.text_content())
+        assert opened.page.locator("#potential .at").count() == 1
+    assert read == texts
+    opened.page.keyboard.press("ArrowLeft")
+    assert reading.text_content() == texts[-2]
+    opened.page.keyboard.press("Home")
+    assert reading.text_content() == texts[0]
+    opened.page.keyboard.press("Tab")
+    assert reading.text_content() == ""
+    assert opened.page.locator("#potential .at").count() == 0
+    assert opened.problems == []
+    opened.context.close()
+
+
+@pytest.mark.parametrize("width", [*_WIDTHS.values(), 700, 320])
+def test_names_of_points_do_not_cover_each_other(browser: Any, tmp_path: Path, width: int) -> None:
+    rng = np.random.default_rng(4)
+    models = [f"model-{name}" for name in "abcdefghijklmnopqr"]
+    middle = rng.normal(1.0, 0.05, size=(len(models), 2))
+    columns = {"model": models}
+    for i, axis in enumerate(("a", "b")):
+        for end, shift in (("mean", 0.0), ("lower", -0.02), ("upper", 0.02)):
+            columns[f"{axis}_{end}"] = middle[:, i] + shift
+    table = pd.DataFrame(columns)
+    texts = {"x": ["1"] * len(models), "y": ["1"] * len(models)}
+    spec = {**plane(table, "a", "b", texts, ("a", "b")), "width": width - 30}
+    for param in spec["params"]:
+        param["value"] = spec["width"]
+    file = tmp_path / "plane.html"
+    script = f"vegaEmbed('#one', {json.dumps(spec)}, {{renderer: 'svg'}})"
+    file.write_text(
+        f"<div id=one></div><script>{chart_library()}</script>"
+        f"<script>{script}.then(() => {{ document.title = 'drawn'; }})</script>",
+        encoding="utf-8",
+    )
+    opened = Opened(browser, file, viewport={"width": width, "height": 600})
+    opened.page.wait_for_function("document.title === 'drawn'")
+    boxes = opened.page.evaluate(
+        "[...document.querySelectorAll('svg text')].filter((one) => one.textContent.startsWith("
+        "'model-')).map((one) => { const b = one.getBoundingClientRect();"
+        " return [b.left, b.top + 2, b.right, b.bottom - 2]; })"
+    )
+    assert (len(boxes) == 0) == (width < 330)
+    for i, a in enumerate(boxes):
+        for b in boxes[:i]:
+            assert not (a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]), (a, b)
     opened.context.close()
 
 

@@ -332,7 +332,7 @@ def test_a_long_table_is_whole_and_compressed(results: SavedResults) -> None:
     assert [float(text) for text in summary.column("highest")] == pytest.approx(
         list(highest), abs=0.0051
     )
-    assert f"{n:,} rows: tables/model_language.csv" in page.of("languages").text
+    assert f"{n} rows: tables/model_language.csv" in page.of("languages").text
 
 
 def test_any_long_table_has_its_ends_as_text(results: SavedResults) -> None:

@@ -44,7 +44,8 @@ ENTRIES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "kargaran2024mexa": (
         "misc",
         {
-            "author": "Kargaran, Amir Hossein and others",
+            "author": "Kargaran, Amir Hossein and Modarressi, Ali and Nikeghbal, Nafiseh and "
+            "Diesner, Jana and Yvon, François and Schütze, Hinrich",
             "title": "{MEXA}: Multilingual Evaluation of {English}-Centric {LLMs} via "
             "Cross-Lingual Alignment",
             "year": "2024",
@@ -152,7 +153,10 @@ ENTRIES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "abrilpla2023pymc": (
         "article",
         {
-            "author": "Abril-Pla, Oriol and others",
+            "author": "Abril-Pla, Oriol and Andreani, Virgile and Carroll, Colin and Dong, Larry "
+            "and Fonnesbeck, Christopher J. and Kochurov, Maxim and Kumar, Ravin and Lao, Junpeng "
+            "and Luhmann, Christian C. and Martin, Osvaldo A. and Osthege, Michael and "
+            "Vieira, Ricardo and Wiecki, Thomas and Zinkov, Robert",
             "title": "{PyMC}: A modern and comprehensive probabilistic programming framework in "
             "{Python}",
             "journal": "PeerJ Computer Science",
@@ -175,7 +179,7 @@ ENTRIES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "nutpie": (
         "software",
         {
-            "author": "{nutpie developers}",
+            "author": "{PyMC Developers}",
             "title": "{nutpie}: a fast sampler for {Bayesian} posteriors",
             "url": "https://github.com/pymc-devs/nutpie",
         },
@@ -225,7 +229,8 @@ ENTRIES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
             "year": "1996",
             "volume": "6",
             "number": "4",
-            "pages": "733--760",
+            # With the discussion.
+            "pages": "733--807",
         },
     ),
     "kallioinen2024powerscale": (

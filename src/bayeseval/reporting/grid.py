@@ -68,6 +68,8 @@ _HEADINGS: Final[Mapping[str, str]] = {
     "p_a_better": "P(A better)",
     "p_within_margin": "P(within margin)",
 }
+# Columns of running text, which need wide cells.
+_SENTENCES: Final = frozenset({"moved", "reason", "note", "sentence", "meaning"})
 _PROBABILITIES: Final = frozenset({"p", "p_a_better", "p_within_margin", "p_best", "p_positive"})
 
 
@@ -337,6 +339,8 @@ def _any_column(name: str, cells: pd.Series[Any], language_names: Mapping[str, s
         return Column(heading, ["yes" if cell else "no" for cell in cells], "text")
     if not pd.api.types.is_numeric_dtype(cells):
         texts = ["" if pd.isna(cell) else str(cell) for cell in cells]
+        if name in _SENTENCES:
+            return Column(heading, texts, "text")
         if name in ("language", "level", "without", "worst_language"):
             texts = name_and_code(texts, language_names)
         if name == "quantity":

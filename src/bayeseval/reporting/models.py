@@ -114,7 +114,8 @@ def _evenness(facts: Facts, ranking: pd.DataFrame) -> list[Chart | Text]:
         "Models: performance (PRR) against evenness over languages",
         "Performance against evenness. To the right: higher scores. Further down: a model's gap "
         "to the language potential is more alike in all languages. Lines are intervals; the "
-        "numbers are in the columns PRR and sd of gaps of the table above.",
+        "numbers are in the columns PRR and sd of gaps of the table above. A name that would cover "
+        "another one is left out: select the point to see it.",
         plane(
             known,
             "prr",

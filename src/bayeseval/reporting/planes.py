@@ -22,8 +22,16 @@ _SIDES: Final[Mapping[str, Mapping[str, Any]]] = {
     "left above": {"align": "right", "dx": -7, "dy": -7},
     "left below": {"align": "right", "dx": -7, "dy": 8},
 }
-# Width and height of a plane in pixels, where there is room.
-_PLANE: Final = np.array([850.0, 330.0])
+# Widths of the chart in pixels from which on names are placed for it, and the width and height
+# that its data then take at least. Still narrower ones have no names.
+_ROOMS: Final[Mapping[int, tuple[float, float]]] = {
+    920: (800.0, 330.0),
+    600: (500.0, 330.0),
+    330: (265.0, 330.0),
+}
+# The parameter that the page's script sets to the width of the chart.
+_ROOM: Final = "room"
+_WIDEST_NAME: Final = 150.0
 
 
 def plane(
@@ -70,17 +78,25 @@ def plane(
         {"mark": {"type": "point", "filled": True, "size": 60}, "encoding": {"x": ax, "y": ay}},
     ]
     if len(rows) <= _NAMED:
-        rows["side"] = _sides(rows)
+        for least, size in _ROOMS.items():
+            rows[f"side_{least}"] = _sides(rows, np.array(size))
+        side_now = "".join(f"{_ROOM} >= {least} ? datum.side_{least} : " for least in _ROOMS)
         layer += [
             {
-                "transform": [{"filter": f"datum.side == '{side}'"}],
-                "mark": {"type": "text", "limit": 150, **mark},
-                "encoding": {"x": ax, "y": ay, "text": {"field": "label"}},
+                "mark": {"type": "text", "limit": _WIDEST_NAME, **mark},
+                "encoding": {
+                    "x": ax,
+                    "y": ay,
+                    "text": {
+                        "condition": {"test": f"({side_now}'') == '{side}'", "field": "label"},
+                        "value": "",
+                    },
+                },
             }
             for side, mark in _SIDES.items()
-            if side in set(rows["side"])
         ]
     return {
+        "params": [{"name": _ROOM, "value": max(_ROOMS)}],
         "data": {"values": chart_rows(rows)},
         "height": 380,
         "encoding": {
@@ -94,16 +110,19 @@ def plane(
     }
 
 
-def _sides(rows: pd.DataFrame) -> list[str]:
-    """Where the label of every point stands: the first side with no other label or point on it."""
+def _sides(rows: pd.DataFrame, size: np.ndarray) -> list[str]:
+    """Where the label of every point stands on a plane of this width and height.
+
+    The first side with no other label or point on it; empty where there is none.
+    """
     parts = rows[["x_mean", "y_mean"]].to_numpy(dtype=float)
     ends = [rows[[f"x_{end}", f"y_{end}"]].to_numpy(dtype=float) for end in ("lower", "upper")]
     spans = np.ptp(np.vstack([parts, *ends]), axis=0)
-    at = (parts - parts.min(axis=0)) / np.where(spans > 0.0, spans, 1.0) * _PLANE * (1.0, -1.0)
+    at = (parts - parts.min(axis=0)) / np.where(spans > 0.0, spans, 1.0) * size * (1.0, -1.0)
     taken = [np.array([x - 5.0, y - 5.0, x + 5.0, y + 5.0]) for x, y in at]
     sides = []
     for (x, y), label in zip(at, rows["label"], strict=True):
-        wide = min(150.0, 6.4 * len(str(label)))
+        wide = min(_WIDEST_NAME, 6.4 * len(str(label)))
         boxes = {
             side: np.array(
                 [x + 7.0, y + mark["dy"] - 6.0, x + 7.0 + wide, y + mark["dy"] + 6.0]
@@ -112,15 +131,14 @@ def _sides(rows: pd.DataFrame) -> list[str]:
             )
             for side, mark in _SIDES.items()
         }
-        # A label that leaves the plane is cut off.
-        hits = {
-            side: sum(_overlap(box, one) for one in taken)
-            + 3 * bool(box[0] < 0.0 or box[2] > _PLANE[0])
+        # A label that leaves the plane would be cut off.
+        free = [
+            side
             for side, box in boxes.items()
-        }
-        best = min(hits, key=lambda side: hits[side])
-        sides.append(best)
-        taken.append(boxes[best])
+            if box[0] >= 0.0 and box[2] <= size[0] and not any(_overlap(box, t) for t in taken)
+        ]
+        sides.append(free[0] if free else "")
+        taken += [boxes[side] for side in free[:1]]
     return sides
 
 

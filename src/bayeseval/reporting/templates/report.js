@@ -104,7 +104,7 @@
         make("tr", {}, ...columns.map((column, j) => {
           const text = column.kind === "number" ? column.cells[i] : make("bdi", {}, column.cells[i]);
           return j === 0 ? make("th", { scope: "row" }, text)
-            : make("td", column.kind === "number" ? { class: "n" } : { class: "l" }, text);
+            : make("td", { class: { number: "n", text: "t" }[column.kind] ?? "l" }, text);
         }))));
       place.textContent = `page ${page + 1} of ${pages}`;
       before.disabled = page === 0;
@@ -162,6 +162,41 @@
     return JSON.parse(JSON.stringify(spec), (_, value) =>
       typeof value === "string" && value[0] === "$" && value.slice(1) in colours ? colours[value.slice(1)] : value);
   };
+  // What a pointer reads by hovering the keyboard reads by arrows: mark by mark, below the chart.
+  const HINT = "Left and right arrow keys go through the marks of this chart.";
+  const marksOf = (element) => {
+    const nodes = new Map();
+    for (const node of element.querySelectorAll("path, line, rect, text")) {
+      const tooltip = node.__data__?.tooltip;
+      if (!tooltip || typeof tooltip !== "object") continue;
+      const text = Object.entries(tooltip).map(([name, value]) => `${name}: ${value}`).join("; ");
+      // Of the parts of a mark the point is shown, not its interval or name.
+      if (!nodes.has(text) || (node.tagName === "path" && nodes.get(text).tagName !== "path")) nodes.set(text, node);
+    }
+    return [...nodes].map(([text, node]) => [node, text]);
+  };
+  const readable = (element) => {
+    const frame = element.parentElement;
+    const status = frame.closest("figure").querySelector(".reading");
+    const marks = marksOf(element);
+    let at = -1;
+    const leave = () => element.querySelector(".at")?.classList.remove("at");
+    frame.setAttribute("tabindex", "0");
+    frame.onfocus = () => { if (frame.matches(":focus-visible")) status.textContent = at < 0 ? HINT : marks[at][1]; };
+    frame.onblur = () => { leave(); status.textContent = ""; };
+    frame.onkeydown = (event) => {
+      const last = marks.length - 1;
+      const next = { ArrowRight: Math.min(at + 1, last), ArrowLeft: Math.max(at - 1, 0), Home: 0, End: last }[event.key];
+      if (next === undefined || last < 0) return;
+      event.preventDefault();
+      leave();
+      at = next;
+      const [node, text] = marks[at];
+      node.classList.add("at");
+      node.scrollIntoView({ block: "nearest", inline: "nearest" });
+      status.textContent = text;
+    };
+  };
   const drawn = new Map();
   const draw = async (element, spec) => {
     const room = element.closest("figure").clientWidth;
@@ -169,11 +204,10 @@
     const least = spec.usermeta?.least ?? 0;
     const width = Math.max(room, least);
     element.style.width = `${width}px`;
-    const frame = element.parentElement;
-    if (width > room) frame.setAttribute("tabindex", "0");
-    else frame.removeAttribute("tabindex");
     const own = themed(spec);
     own.width = width;
+    // Names of points are left out where there is no room for them.
+    for (const param of own.params ?? []) if (param.name === "room") param.value = width;
     own.autosize = { type: "fit-x", contains: "padding" };
     if (own.height?.ratio) own.height = Math.round(width * own.height.ratio);
     own.config = config();
@@ -181,6 +215,7 @@
     drawn.set(element, await vegaEmbed(element, own, { actions: false, renderer: "svg", tooltip: { theme: "custom" } }));
     // What the label says of the chart is in a table; its marks are no content of their own.
     element.querySelector("svg")?.setAttribute("aria-hidden", "true");
+    readable(element);
     element.dataset.drawn = "yes";
   };
   const specs = new Map();
