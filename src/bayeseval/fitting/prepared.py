@@ -385,7 +385,7 @@ def _add_predictive(
     if stored == drawn:
         return []
     return [
-        f"posterior_predictive holds {stored:,} of the {drawn:,} draws of each chain, evenly "
+        f"posterior_predictive holds {grouped(stored)} of the {grouped(drawn)} draws of each chain, evenly "
         f"spaced: at most {names.MOST_POINTWISE:.3g} predicted scores are stored"
     ]
 
