@@ -227,7 +227,7 @@ def test_a_large_table_keeps_some_of_the_predicted_scores(
     assert some.data["prior"].sizes["draw"] == 25
     assert some.data["log_prior"].sizes["draw"] == 1000
     (note,) = [note for note in some.run["notes"] if "posterior_predictive" in note]
-    assert note.startswith("posterior_predictive holds 25 of the 1,000 draws of each chain")
+    assert note.startswith("posterior_predictive holds 25 of the 1000 draws of each chain")
 
 
 def test_a_fit_with_replicates_predicts_from_the_design_at_hand() -> None:

@@ -385,8 +385,8 @@ def _add_predictive(
     if stored == drawn:
         return []
     return [
-        f"posterior_predictive holds {grouped(stored)} of the {grouped(drawn)} draws of each chain, evenly "
-        f"spaced: at most {names.MOST_POINTWISE:.3g} predicted scores are stored"
+        f"posterior_predictive holds {grouped(stored)} of the {grouped(drawn)} draws of each "
+        f"chain, evenly spaced: at most {names.MOST_POINTWISE:.3g} predicted scores are stored"
     ]
 
 
