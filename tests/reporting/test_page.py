@@ -22,7 +22,9 @@ from bayeseval.reporting import SavedResults, read_saved
 from bayeseval.reporting.bundle import chart_library
 from bayeseval.reporting.citations import citations_of
 from bayeseval.reporting.grid import MOST_ROWS, Column, Grid, any_grid, packed
+from bayeseval.reporting.observed import read_observed
 from bayeseval.reporting.page import REPORT_FILE, render_page, write_page
+from bayeseval.reporting.summary import facts_of
 from tests.reporting.pages import (
     ARABIC,
     LONG,
@@ -418,6 +420,16 @@ def test_a_damaged_posterior_is_named(
     assert "posterior.nc is damaged (" in capsys.readouterr().err
     (copy / "posterior.nc").unlink()
     assert main(["report", str(copy)]) == (3 if read_saved(copy).gate_failed else 0)
+
+
+def test_the_power_of_ten_is_that_of_the_largest_score(results: SavedResults) -> None:
+    observed = read_observed(results.path)
+    assert observed is not None
+    assert sorted(observed.score) == pytest.approx(sorted(odd_table()["score"]))
+    assert facts_of(results, observed).exponent == 0
+    # Averages may lie on the other side of a million, as the terminal's scores do not.
+    largest = np.append(observed.score, 2e6)
+    assert facts_of(results, replace(observed, score=largest)).exponent == 6
 
 
 def test_point_estimates_have_no_intervals(tmp_path: Path) -> None:
