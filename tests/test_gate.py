@@ -54,11 +54,11 @@ def test_advice_names_the_draws_that_would_be_enough() -> None:
     tail = Check("ess_tail", 291.0, 400.0, "sd_task", passed=False)
     # 1000 * 400 / 291 = 1375, and a tenth in reserve.
     assert _advice("marginal", (tail,)) == (
-        "What to do: fit again with draws=1600 (--draws 1600; these are 1000 of 4 chains), or with "
+        "What to do: fit again with draws=1600 in place of 1000 per chain (--draws 1600), or with "
         "engine numpyro (--engine numpyro)."
     )
     r_hat = Check("r_hat", 1.02, 1.01, "sd_task", passed=False)
-    assert "draws=2200 (--draws 2200;" in _advice("numpyro", (tail, r_hat))
+    assert "draws=2200 in place of" in _advice("numpyro", (tail, r_hat))
     # Chains that do not mix, and values that cannot be computed.
     for value in (3.0, float("nan")):
         stuck = Check("ess_tail", value, 400.0, "sd_task", passed=False)

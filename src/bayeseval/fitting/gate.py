@@ -283,14 +283,14 @@ def gate_advice(gate: Gate, run: Mapping[str, Any]) -> str:
     if gate.status != "fail":
         return ""
     failed = {check.name: check for check in gate.checks if not check.passed}
-    draws, chains = ((run.get("settings") or {}).get(name) for name in ("draws", "chains"))
+    draws = (run.get("settings") or {}).get("draws")
     ways = []
     if failed.keys() & {"divergences", "bfmi"}:
         ways.append(f"a higher target_accept (--target-accept {_HIGH_ACCEPT:g})")
     if failed.keys() <= _OF_DRAWS and draws:
         enough = _enough_draws(failed.values(), int(draws))
         if enough:
-            ways.append(f"draws={enough} (--draws {enough}; these are {draws} of {chains} chains)")
+            ways.append(f"draws={enough} in place of {draws} per chain (--draws {enough})")
     ways.append(_other_engine(run))
     return f"What to do: fit again with {', or with '.join(ways)}."
 
