@@ -23,8 +23,9 @@ from bayeseval.fitting.report.model_figures import models_figure, ranks_figure
 from bayeseval.fitting.report.model_tables import ranking_text
 from bayeseval.fitting.report.potential_figure import potential_figure
 from bayeseval.fitting.report.tables import result_tables
+from bayeseval.output._glyphs import drawable
 from bayeseval.output._labels import place_labels
-from bayeseval.output._style import drawable, plain, shorten
+from bayeseval.output._style import plain, shorten
 from tests.fitting.trees import hand_tree, random_tree
 
 SUBTITLE = "mini, model additive, engine numpyro"

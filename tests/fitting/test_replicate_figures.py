@@ -150,7 +150,7 @@ def test_ranks_by_aggregate(tables: dict[str, pd.DataFrame]) -> None:
         shown = [label.get_text() for label in axes.get_yticklabels()]
         np.testing.assert_array_equal(np.asarray(axes.images[0].get_array()), wide.loc[shown])
     bottom = figure.axes[6].get_title(loc="left")
-    assert bottom == "Arithmetic mean, new languages"
+    assert bottom == "Arithmetic mean,\nnew languages"
 
 
 def test_pairs_are_complementary_and_the_diagonal_is_empty(

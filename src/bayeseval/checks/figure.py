@@ -78,6 +78,7 @@ def checks_figure(
             )
         ),
         gate_status=gate_status,
+        labels=language_labels(shown) if rows else (),
         figsize=figsize,
     )
     grid = figure.add_gridspec(

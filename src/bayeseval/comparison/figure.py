@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
-from bayeseval.output._parts import label_rows
+from bayeseval.output._parts import label_rows, labels_of
 from bayeseval.output._style import (
     ACCENT,
     FAINT,
@@ -17,8 +17,6 @@ from bayeseval.output._style import (
     WARNING,
     mark_gate,
     new_figure,
-    plain,
-    shorten,
     styled,
     whole_figure,
 )
@@ -66,7 +64,7 @@ def comparison_figure(
     figsize : tuple of float, optional
         Width and height in inches.
     """
-    labels = [plain(shorten(str(name))) for name in table["spec"]]
+    labels = labels_of(table["spec"])
     if ax is not None:
         _differences(ax, table)
         label_rows(ax, labels, 9.0)
@@ -101,6 +99,7 @@ def comparison_figure(
         title=f"Which model predicts a left-out {by} best?",
         subtitle=subtitle,
         caption=caption,
+        labels=list(table["spec"]),
         gate_status=gate_status,
         figsize=figsize,
     )
@@ -155,7 +154,7 @@ def _orders(axes: Axes, table: pd.DataFrame, moves: pd.DataFrame) -> None:
         )
     axes.scatter([1.0], [place[str(moves["against"].iloc[0])]], s=30, color=GREY, marker="|")
     axes.grid(visible=True, axis="x")
-    axes.set_xlabel(f"Order kept from {plain(shorten(str(moves['against'].iloc[0])))} (Kendall)")
+    axes.set_xlabel(f"Order kept from {labels_of(moves['against'].iloc[:1])[0]} (Kendall)")
     lowest = float(np.nanmin([moves["kendall"].min(), 0.9]))
     axes.set_xlim(lowest - 0.06 * (1.0 - lowest), 1.0 + 0.06 * (1.0 - lowest))
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(drawn))

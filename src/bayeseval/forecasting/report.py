@@ -23,6 +23,7 @@ from bayeseval.output._style import (
     figure_names,
     mark_gate,
     new_figure,
+    plain,
     styled,
     whole_figure,
 )
@@ -180,7 +181,7 @@ def _draw_forecast(
         asked[covariate], asked["potential_lower"], asked["potential_upper"], color=ACCENT, lw=1.2
     )
     axes.plot(asked[covariate], asked["potential_mean"], "o", color=ACCENT, ms=4.5, ls="")
-    axes.set_xlabel(covariate)
+    axes.set_xlabel(plain(covariate))
     axes.set_ylabel(axis_label("Language potential", unit))
     # Labels are placed in pixels, which the layout decides.
     whole_figure(axes).draw_without_rendering()

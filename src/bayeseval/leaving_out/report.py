@@ -14,7 +14,7 @@ import pandas as pd
 from bayeseval import names
 from bayeseval._text import counted
 from bayeseval._typing import Figures
-from bayeseval.output._parts import label_rows, language_labels
+from bayeseval.output._parts import label_rows, labels_of, language_labels
 from bayeseval.output._style import (
     ACCENT,
     GREY,
@@ -23,8 +23,6 @@ from bayeseval.output._style import (
     figure_formats,
     mark_gate,
     new_figure,
-    plain,
-    shorten,
     styled,
     whole_figure,
 )
@@ -369,6 +367,7 @@ def sensitivity_figure(
             + (f" No fit without {', '.join(failed)}." if failed else "")
         ),
         gate_status=gate_status,
+        labels=list(ranks["level"]),
         figsize=figsize,
     )
     grid = figure.add_gridspec(max(len(sizes) - 1, 1), 2)
@@ -410,7 +409,7 @@ def _panel(
         points.set_gid("refits")
     axes.scatter(known["median"], y, s=14, color=MAIN, zorder=3, linewidths=0).set_gid("points")
     levels = [str(label) for label in known["level"]]
-    labels = [plain(shorten(label, 24)) for label in levels]
+    labels = labels_of(levels)
     if quantity == names.LANGUAGE_POTENTIAL:
         named = pd.DataFrame({names.LANGUAGE: levels})
         labels = language_labels(add_language_names(named, language_names))

@@ -15,12 +15,11 @@ import pandas as pd
 
 from bayeseval._typing import Figures
 from bayeseval.languages.labels import names_of
+from bayeseval.output._parts import language_labels
 from bayeseval.output._style import (
-    drawable,
     figure_files,
     figure_formats,
     new_figure,
-    plain,
     shorten,
     styled,
 )
@@ -126,7 +125,7 @@ def alignment_figure(tidy: pd.DataFrame, pooled: pd.DataFrame) -> Figure:
         _WIDTH,
         _ROW * len(order) + 1.1,
         title="Cross-lingual alignment by layer",
-        subtitle=f"{plain(shorten(str(first['model']), 60))}: {some}{n} sentences, {kind}",
+        subtitle=f"{shorten(str(first['model']), 60)}: {some}{n} sentences, {kind}",
         caption=(
             "Share of sentences that are nearer to their own translation than to any other, in "
             "both directions. Layer 0 is the embedding layer. Languages in the order of the "
@@ -134,6 +133,7 @@ def alignment_figure(tidy: pd.DataFrame, pooled: pd.DataFrame) -> Figure:
             "the right. Grey: embeddings that are not finite."
         ),
         gate_status="pass",
+        labels=order,
     )
     axes = figure.subplots()
     axes.set_facecolor("0.8")
@@ -145,10 +145,7 @@ def alignment_figure(tidy: pd.DataFrame, pooled: pd.DataFrame) -> Figure:
         vmax=1.0,
         interpolation="nearest",
     )
-    labels = [
-        plain(shorten(label)) if drawable(label) else "?"
-        for label in name_and_code(order, _names(pooled))
-    ]
+    labels = language_labels(add_language_names(pd.DataFrame({"language": order}), _names(pooled)))
     axes.set_yticks(np.arange(len(order)), labels, fontsize=7.0)
     scores = pooled.set_index("language")["alignment"]
     for row, label in enumerate(order):

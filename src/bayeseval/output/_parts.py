@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -10,7 +10,8 @@ import pandas as pd
 
 from bayeseval import names
 from bayeseval._typing import Floats
-from bayeseval.output._style import ACCENT, GREY, drawable, plain, shorten
+from bayeseval.output._glyphs import drawable, legible
+from bayeseval.output._style import ACCENT, GREY, plain
 from bayeseval.output.text import shorten_names
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
 
 __all__ = [
+    "LABEL",
     "MANY_ROWS",
     "darkest",
     "heat_map",
@@ -25,9 +27,10 @@ __all__ = [
     "interval_text",
     "kind_text",
     "label_rows",
+    "label_width",
+    "labels_of",
     "language_labels",
     "missing_text",
-    "model_labels",
     "plain_log_axis",
     "rank_texts",
     "separate_rows",
@@ -37,6 +40,8 @@ __all__ = [
 
 # Up to here rows are as high as text of normal size needs; beyond they shrink.
 MANY_ROWS: Final = 80
+# Characters of a label: longer names are shortened.
+LABEL: Final = 42
 
 _KINDS = {
     "fixed": "fixed effects, which have no population: both points are the sd of the levels",
@@ -57,11 +62,6 @@ def split_reported(
 def missing_text(labels: Sequence[str]) -> str:
     """Name what is not shown."""
     return f" {_MISSING}{', '.join(labels)}." if labels else ""
-
-
-def model_labels(models: Sequence[str], width: int = 34) -> list[str]:
-    """Names of models as a figure has room for them, all distinct."""
-    return [plain(text) for text in shorten_names([str(model) for model in models], width)]
 
 
 def kind_text(table: pd.DataFrame) -> str:
@@ -85,13 +85,24 @@ def interval_text(table: pd.DataFrame, prefix: str) -> str:
 def language_labels(table: pd.DataFrame) -> list[str]:
     """Name and label of every language, the label alone where no name can be drawn."""
     codes = [str(label) for label in table[names.LANGUAGE]]
-    if "language_name" not in table:
-        return [plain(shorten(code)) for code in codes]
-    known = [str(name) for name in table["language_name"]]
-    return [
-        plain(shorten(f"{name} ({code})" if name != code and drawable(name) else code))
+    known = [str(name) for name in table.get("language_name", codes)]
+    return labels_of(
+        f"{name} ({code})" if name != code and drawable(name) else code
         for name, code in zip(known, codes, strict=True)
-    ]
+    )
+
+
+def labels_of(names: Iterable[object], most: int = LABEL) -> list[str]:
+    """Names as labels of axes: drawable, and shortened so that different ones stay different."""
+    return [plain(text) for text in shorten_names([legible(str(name)) for name in names], most)]
+
+
+def label_width(labels: Sequence[str], size: float) -> float:
+    """Inches that the longest of some labels needs at a font size in points."""
+    from rich.cells import cell_len
+
+    # DejaVu Sans: a character is 0.6 times as wide as the font size, on the safe side.
+    return max(map(cell_len, labels), default=0) * 0.6 * size / 72.0
 
 
 def rank_texts(table: pd.DataFrame) -> list[str]:
@@ -140,10 +151,13 @@ def interval_bars(
     lines.set_gid(f"bars {label or prefix}")
 
 
-def heat_map(axes: Axes, matrix: pd.DataFrame, typical: pd.Series[float], size: float) -> None:
+def heat_map(
+    axes: Axes, matrix: pd.DataFrame, typical: pd.Series[float], size: float, *, most: int = LABEL
+) -> None:
     """Rank probabilities, models by ranks, with typical ranks as points.
 
-    Colours end at 1; for many models at the largest probability, by its square root.
+    Colours end at 1; for many models at the largest probability, by its square root. Names
+    have `most` characters.
     """
     from matplotlib.colors import Normalize, PowerNorm
 
@@ -162,7 +176,7 @@ def heat_map(axes: Axes, matrix: pd.DataFrame, typical: pd.Series[float], size: 
         extent=(0.5, n_ranks + 0.5, len(values) - 0.5, -0.5),
         interpolation="nearest",
     )
-    labels = [plain(shorten(str(label))) for label in matrix.index]
+    labels = labels_of(matrix.index, most)
     axes.set_yticks(np.arange(len(labels)), labels=labels, size=size)
     every = 1 if n_ranks <= 20 else 5 if n_ranks <= MANY_ROWS else 10
     ticks = [rank for rank in range(1, n_ranks + 1) if rank == 1 or rank % every == 0]

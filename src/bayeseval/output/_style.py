@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import textwrap
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial, wraps
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, ParamSpec, TypeVar, cast
 from bayeseval._arguments import as_texts
 from bayeseval._typing import Figures
 from bayeseval.errors import InputError
+from bayeseval.output._glyphs import font_families, legible, legible_text, visual
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +32,6 @@ __all__ = [
     "MAIN",
     "PURPLE",
     "WARNING",
-    "drawable",
     "figure_files",
     "figure_formats",
     "figure_names",
@@ -59,8 +58,6 @@ FIGURE_FORMATS: Final = ("png", "pdf", "svg")
 
 _DPI = 150
 _RC = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib: the same figure everywhere
     "font.size": 9.0,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -105,6 +102,7 @@ def _style() -> Iterator[None]:
     # From matplotlib's defaults, so that a user's matplotlibrc changes nothing.
     with matplotlib.rc_context(), matplotlib.style.context("default"):
         matplotlib.rcParams.update(_RC)
+        matplotlib.rcParams["font.family"] = list(font_families())
         yield
 
 
@@ -127,6 +125,7 @@ def new_figure(
     subtitle: str,
     caption: str,
     gate_status: str,
+    labels: Sequence[object] = (),
     figsize: tuple[float, float] | None = None,
     least_height: float = _LEAST_ROOM,
 ) -> Figure:
@@ -142,6 +141,9 @@ def new_figure(
         How to read it; wrapped to the width.
     gate_status : str
         ``fail`` stamps the figure.
+    labels : sequence
+        Names of models and languages on the axes; the caption says what stands for characters
+        that cannot be drawn.
     figsize : tuple of float, optional
         Width and height of the whole figure in inches, in the place of `width` and `height`.
     least_height : float
@@ -158,6 +160,9 @@ def new_figure(
     if figsize is not None:
         width = figsize[0]
     room = max(width - 2 * _MARGIN, _MARGIN)
+    # Before lines are broken: the replacements of characters can be longer.
+    title, subtitle = legible(title), legible(subtitle)
+    caption = legible(caption) + legible_text([*labels, caption])
     title_lines = textwrap.wrap(title, int(room * _TITLE[2]))
     subtitle_lines = textwrap.wrap(subtitle, int(room * _SUBTITLE[2]))
     caption_lines = textwrap.wrap(caption, int(room * _CAPTION[2]))
@@ -306,12 +311,7 @@ def save_figure(figure: Figure, path: Path | BinaryIO) -> None:
     format = path.suffix.removeprefix(".") if isinstance(path, Path) else ""
     format = format or FIGURE_FORMATS[0]
     dates: Mapping[str, Any] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
-    with _style(), warnings.catch_warnings():
-        # A label in a script that the font lacks is drawn as boxes; `drawable` has
-        # already chosen a readable alternative where there is one.
-        warnings.filterwarnings(
-            "ignore", message=r"Glyph \d+ .* missing from", category=UserWarning
-        )
+    with _style():
         _offsets_into_labels(figure)
         figure.savefig(path, format=format, dpi=_DPI, metadata=dates.get(format))
 
@@ -330,8 +330,8 @@ def _offsets_into_labels(figure: Figure) -> None:
 
 
 def plain(text: str) -> str:
-    """Text that matplotlib shows as it is: a dollar sign does not start mathematics."""
-    return text.replace("$", r"\$")
+    """Text as matplotlib shows it: what fonts have, in reading order, dollar signs as such."""
+    return visual(legible(text)).replace("$", r"\$")
 
 
 def shorten(text: str, most: int = 34) -> str:
@@ -340,15 +340,3 @@ def shorten(text: str, most: int = 34) -> str:
         return text
     tail = most * 2 // 5
     return f"{text[: most - tail - 1]}…{text[-tail:]}"
-
-
-@lru_cache(maxsize=1)
-def _glyphs() -> frozenset[int]:
-    from matplotlib.font_manager import FontProperties, findfont, get_font
-
-    return frozenset(get_font(findfont(FontProperties(family="DejaVu Sans"))).get_charmap())
-
-
-def drawable(text: str) -> bool:
-    """Whether the figures' font has every character of a text."""
-    return all(ord(character) in _glyphs() for character in text)

@@ -16,8 +16,9 @@ from bayeseval.output._parts import (
     interval_bars,
     interval_text,
     label_rows,
+    label_width,
+    labels_of,
     missing_text,
-    model_labels,
     separate_rows,
     split_reported,
 )
@@ -39,6 +40,9 @@ __all__ = ["aggregate_ranks_figure", "aggregates_figure", "pairwise_figure"]
 
 
 _WIDTH = 8.0
+# Inches of the longest title of a panel; characters of a name where it stands in every panel.
+_TITLE = 1.3
+_SHORT = 34
 _AGGREGATES: Final[Mapping[str, str]] = {
     "arithmetic_mean": "Arithmetic mean",
     "geometric_mean": "Geometric mean",
@@ -69,7 +73,7 @@ def aggregates_figure(
     missing = _not_reported(table, models)
     room = max(1.2, len(models) * (0.075 * len(variants) + 0.1)) + 0.9
     figure = new_figure(
-        _WIDTH + 1.5,
+        max(_WIDTH + 1.5, label_width(labels_of(models), 8.5) + _WIDTH - 1.0),
         room + 0.25,
         title="Aggregates over languages: three means, three populations of languages",
         subtitle=subtitle,
@@ -79,6 +83,7 @@ def aggregates_figure(
             "those at hand. Models by the arithmetic mean." + missing_text(missing)
         ),
         gate_status=gate_status,
+        labels=models,
     )
     grid = figure.add_gridspec(2, len(_AGGREGATES), height_ratios=[0.25, room])
     panels = [figure.add_subplot(grid[1, i]) for i in range(len(_AGGREGATES))]
@@ -104,7 +109,7 @@ def aggregates_figure(
             )
             points.set_gid(f"points {label}")
         axes.set_title(heading, loc="left", size=9.5)
-        label_rows(axes, model_labels(models), 8.5)
+        label_rows(axes, labels_of(models), 8.5)
         separate_rows(axes, len(models))
         axes.tick_params(axis="x", labelsize=8.0)
         if axes is not panels[0]:
@@ -133,14 +138,16 @@ def aggregate_ranks_figure(
     subtitle, gate_status : str
         See :func:`bayeseval.fitting.report.replicate_figures.replicate_figures`.
     """
-    n = aggregates[names.MODEL].nunique()
+    models = list(aggregates[names.MODEL].unique())
+    n = len(models)
     cell, size = _cell_size(n)
     side = max(1.1, n * cell)
+    names_width = label_width(labels_of(models, _SHORT), size)
     rows = (("fixed", "expected"), ("fixed", "run"), ("resampled", "expected"))
     headings = ("expected", "one run", "new languages")
     figure = new_figure(
-        max(_WIDTH + 1.5, 3 * side + 6.0),
-        len(rows) * (side + 0.62),
+        max(_WIDTH + 1.5, 3 * (max(side, _TITLE) + names_width + 0.35)),
+        len(rows) * (side + 0.75),
         title="Ranks of the models by three means over languages",
         subtitle=subtitle,
         caption=(
@@ -154,6 +161,7 @@ def aggregate_ranks_figure(
             )
         ),
         gate_status=gate_status,
+        labels=models,
     )
     quantities: dict[tuple[str, str, str], str] = {
         (kind, population, of): name
@@ -166,8 +174,8 @@ def aggregate_ranks_figure(
             mean = own["rank_mean"].dropna().sort_values(kind="stable")
             long = probabilities[probabilities["quantity"] == quantities[kind, population, of]]
             matrix = long.pivot(index="level", columns="rank", values="probability")
-            heat_map(axes, matrix.reindex(mean.index), mean, size)
-            axes.set_title(f"{_AGGREGATES[kind]}, {heading}", loc="left", size=8.5)
+            heat_map(axes, matrix.reindex(mean.index), mean, size, most=_SHORT)
+            axes.set_title(f"{_AGGREGATES[kind]},\n{heading}", loc="left", size=8.5)
     return figure
 
 
@@ -191,7 +199,7 @@ def pairwise_figure(
     cell, size = _cell_size(n)
     side = max(1.4, n * cell)
     figure = new_figure(
-        max(_WIDTH, 3 * side + 3.4),
+        max(_WIDTH, 3 * side + label_width(labels_of(models), size) + 1.0),
         side + 0.8,
         title="P(row better than column) by three means over the languages at hand",
         subtitle=subtitle,
@@ -202,6 +210,7 @@ def pairwise_figure(
             "and for new languages is in tables/pairwise_models.csv."
         ),
         gate_status=gate_status,
+        labels=models,
     )
     panels = figure.subplots(1, len(_AGGREGATES), sharey=True)
     for axes, (kind, heading) in zip(panels, _AGGREGATES.items(), strict=True):
@@ -214,7 +223,7 @@ def pairwise_figure(
         if n <= 20:
             _write_percent(axes, values)
         numbers = [str(i + 1) for i in range(n)]
-        labels = [f"{name}  {i + 1}" for i, name in enumerate(model_labels(models))]
+        labels = [f"{label}  {i + 1}" for i, label in enumerate(labels_of(models))]
         shown = [i for i in range(n) if n <= 20 or i == 0 or (i + 1) % 5 == 0]
         axes.set_xticks(shown, labels=[numbers[i] for i in shown], size=size)
         axes.set_yticks(range(n), labels=labels, size=size)

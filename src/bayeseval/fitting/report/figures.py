@@ -22,8 +22,8 @@ from bayeseval.output._parts import (
     interval_text,
     kind_text,
     label_rows,
+    labels_of,
     missing_text,
-    model_labels,
     split_reported,
 )
 from bayeseval.output._style import (
@@ -199,7 +199,7 @@ def disparity_figure(
     """
     rows = table[table["support"] == "observed"]
     shown, missing = split_reported(rows, ["mean_prr_mean", "cv_prr_mean"], names.MODEL)
-    labels = model_labels(list(shown[names.MODEL]))
+    labels = labels_of(shown[names.MODEL])
     if ax is not None:
         bars = _draw_disparity(ax, shown)
         whole_figure(ax).draw_without_rendering()
@@ -223,6 +223,7 @@ def disparity_figure(
             "(support observed). Dotted: a score at the potential." + missing_text(missing)
         ),
         gate_status=gate_status,
+        labels=list(shown[names.MODEL]),
         figsize=figsize,
     )
     axes, *keys = figure.subplots(

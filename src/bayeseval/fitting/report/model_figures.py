@@ -19,7 +19,8 @@ from bayeseval.output._parts import (
     interval_bars,
     interval_text,
     label_rows,
-    model_labels,
+    label_width,
+    labels_of,
     rank_texts,
 )
 from bayeseval.output._style import (
@@ -32,7 +33,6 @@ from bayeseval.output._style import (
     whole_figure,
 )
 from bayeseval.output.numbers import axis_label
-from bayeseval.output.text import shorten_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +42,8 @@ __all__ = ["models_figure", "ranks_figure"]
 
 
 _WIDTH: Final = 9.5
-_LABEL: Final = 34
+# Characters of a name: these figures grow with it.
+_LABEL: Final = 60
 # Models in a figure: the first and the last half of more.
 _MOST: Final = 120
 _MOSTLY: Final = 0.5
@@ -76,6 +77,15 @@ def _shown(ranking: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     return kept, f" First and last {half} of {n} models; all: tables/model_ranking.csv."
 
 
+def _font_size(n: int) -> float:
+    """Points, of the names beside n rows of ranks."""
+    return 8.5 if n <= 20 else 7.0 if n <= MANY_ROWS else 5.0
+
+
+def _labels(models: pd.Series[str]) -> list[str]:
+    return labels_of(models, _LABEL)
+
+
 @styled
 def models_figure(
     ranking: pd.DataFrame,
@@ -105,12 +115,13 @@ def models_figure(
     if ax is not None:
         _forest(ax, shown, "score", "rank", size)
         ax.set_xlabel(axis_label("Expected score", unit))
-        label_rows(ax, model_labels(list(shown[names.MODEL])), size)
+        label_rows(ax, _labels(shown[names.MODEL]), size)
         mark_gate(ax, gate_status)
         return whole_figure(ax)
     even = not shown["gap_sd_languages_mean"].isna().all()
+    wide = label_width(_labels(shown[names.MODEL]), size)
     figure = new_figure(
-        _WIDTH,
+        max(_WIDTH, wide + _WIDTH - 2.4),
         max(1.0, n * row) + 1.3,
         title="Models: expected score" + (" and evenness between languages" if even else ""),
         subtitle=subtitle,
@@ -127,6 +138,7 @@ def models_figure(
             + cut
         ),
         gate_status=gate_status,
+        labels=list(shown[names.MODEL]),
         figsize=figsize,
     )
     panels = figure.subplots(1, 2 if even else 1, squeeze=False, sharey=True)[0]
@@ -138,7 +150,7 @@ def models_figure(
         panels[1].tick_params(axis="y", left=False, labelleft=False)
         panels[1].spines["left"].set_visible(False)
         panels[1].grid(visible=True, axis="x")
-    label_rows(panels[0], model_labels(list(shown[names.MODEL])), size)
+    label_rows(panels[0], _labels(shown[names.MODEL]), size)
     return figure
 
 
@@ -204,14 +216,17 @@ def ranks_figure(
     panels = [_BY_SCORE]
     if not shown["gap_sd_rank_mean"].isna().all():
         panels.append(_BY_EVENNESS)
+    # Each panel has the names: they are sorted differently.
+    wide = label_width(_labels(shown[names.MODEL]), _font_size(len(shown))) + 0.4
     matrices = [_matrix(probabilities, panel.quantity) for panel in panels]
     figure = new_figure(
-        max(_WIDTH, 2 * side + 4.2) if len(panels) > 1 else max(8.0, side + 3.0),
+        max(_WIDTH if len(panels) > 1 else 8.0, len(panels) * (side + wide)),
         side + 1.2,
         title="Ranks of the models: probability of every rank, from joint draws",
         subtitle=subtitle,
         caption=_caption(matrices, many=len(ranking) > 20) + cut,
         gate_status=gate_status,
+        labels=list(shown[names.MODEL]),
         figsize=figsize,
     )
     every = figure.subplots(1, len(panels), squeeze=False)[0]
@@ -224,12 +239,11 @@ def ranks_figure(
 def _draw_ranks(axes: Axes, shown: pd.DataFrame, matrix: pd.DataFrame, panel: _Panel) -> None:
     """Probability of every rank; of many models the rank intervals as well."""
     n = len(shown)
-    size = 8.5 if n <= 20 else 7.0 if n <= MANY_ROWS else 5.0
+    size = _font_size(n)
     rows = shown.sort_values(panel.value, ascending=panel.lowest_first, kind="stable")
     rows = rows.reset_index(drop=True)
     matrix = matrix.reindex(rows[names.MODEL])
-    matrix.index = pd.Index(shorten_names(list(rows[names.MODEL]), _LABEL))
-    heat_map(axes, matrix, rows[f"{panel.rank}_median"], size)
+    heat_map(axes, matrix, rows[f"{panel.rank}_median"], size, most=_LABEL)
     if n > 20:
         lines = axes.hlines(
             np.arange(n),

@@ -86,6 +86,7 @@ def potential_figure(
             + missing_text(missing)
         ),
         gate_status=gate_status,
+        labels=language_labels(shown),
         figsize=figsize,
     )
     first: Axes | None = None

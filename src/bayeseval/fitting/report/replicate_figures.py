@@ -20,8 +20,9 @@ from bayeseval.output._parts import (
     interval_bars,
     interval_text,
     label_rows,
+    label_width,
+    labels_of,
     missing_text,
-    model_labels,
     plain_log_axis,
     separate_rows,
 )
@@ -135,7 +136,7 @@ def within_figure(
         for component, model in table.loc[~positive, ["component", names.MODEL]].to_numpy()
     ]
     figure = new_figure(
-        _WIDTH,
+        max(_WIDTH, label_width(labels_of(models), 8.5) + _WIDTH - 2.5),
         max(1.2, len(models) * (0.11 * len(kinds) + 0.08)) + 1.1,
         title="Between languages and within them: what makes a model's scores differ",
         subtitle=subtitle,
@@ -145,6 +146,7 @@ def within_figure(
             + missing_text(zero)
         ),
         gate_status=gate_status,
+        labels=models,
     )
     axes = figure.add_subplot()
     for place, kind in enumerate(kinds):
@@ -166,7 +168,7 @@ def within_figure(
         points.set_gid(f"points {kind}")
     axes.set_xscale("log")
     plain_log_axis(axes.xaxis)
-    label_rows(axes, model_labels(models), 8.5)
+    label_rows(axes, labels_of(models), 8.5)
     separate_rows(axes, len(models))
     axes.set_xlabel(axis_label("Standard deviation", unit))
     axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2)
@@ -211,14 +213,15 @@ def cell_sds_figure(
             )
         ),
         gate_status=gate_status,
+        labels=models,
     )
+    titles = labels_of(models, 30)
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for axes in panels.ravel()[len(models) :]:
         axes.set_axis_off()
-    titles = dict(zip(models, model_labels(models, 30), strict=True))
     for number, (axes, model) in enumerate(zip(panels.ravel(), models, strict=False)):
         _cell_panel(axes, shown[shown[names.MODEL] == model], source, least=low)
-        axes.set_title(titles[model], loc="left", size=8.0)
+        axes.set_title(titles[number], loc="left", size=8.0)
         axes.set_xlim(low, high)
         axes.set_ylim(low, high)
         if number % columns == 0:
