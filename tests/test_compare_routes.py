@@ -196,6 +196,7 @@ def test_groups_are_bridged_where_the_weights_of_the_mixture_are_bad(
     asked: dict[str, Any] = {}
 
     def mixture(own: Design, some: dict[str, np.ndarray], **more: Any) -> tuple[float, float]:
+        assert own is design
         asked.update(more, some=some)
         return -7.0, k_hat
 
@@ -266,6 +267,7 @@ def test_units_beyond_the_k_hat_are_left_out_by_marginal_likelihoods(
     asked: dict[str, Any] = {}
 
     def leave_group_out(own: Design, *, progress: Any, **more: Any) -> GroupDensities:
+        assert own is design
         asked.update(more)
         progress(1, 2)
         return GroupDensities(np.array([-50.0, -60.0]), np.zeros(2), np.array([0.2, 0.3]))
@@ -316,7 +318,7 @@ def test_groups_get_the_draws_of_their_own_records(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(scores, "refit_units", refit)
     found = scored(design, fitted, "task", jobs=2)
     assert (asked["by"], asked["units"], asked["seed"]) == ("task", [0, 1, 2], 6)
-    assert asked["jobs"] == 2
+    assert (asked["jobs"], asked["progress"]) == (2, silent)
     stored = fitted.data["log_likelihood"]["score"].to_numpy()
     index = design.factor_index["task"]
     assert (np.diff(index) < 0).any()
@@ -330,6 +332,9 @@ def test_groups_get_the_draws_of_their_own_records(monkeypatch: pytest.MonkeyPat
     # Normal noise has no weights where there is no bridge either.
     other = gaussian(residual_by="task")
     assert scored(other, fitted_to(other), "task").method == "refits without each task"
+    tailed = heavy()
+    found = scored(tailed, fitted_to(tailed), "task")
+    assert found.method == "refits without each task, 2 by bridge sampling"
 
 
 def test_records_of_heavy_tails_take_the_cheapest_route_that_is_good(
@@ -346,7 +351,8 @@ def test_records_of_heavy_tails_take_the_cheapest_route_that_is_good(
     monkeypatch.setattr(scores, "_psis", lambda tree: (plain.copy(), k_hat.copy()))
     mixed: list[int] = []
 
-    def mixture(*_: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    def mixture(*given: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        assert given == (design, fitted)
         mixed.append(seed)
         return np.full(n, -100.0), other_k
 
@@ -355,6 +361,8 @@ def test_records_of_heavy_tails_take_the_cheapest_route_that_is_good(
 
     def refit(own: Design, by: str, units: list[int], **more: Any) -> Any:
         asked.extend(units)
+        assert own is design
+        more["progress"]("refits", 1, 3, "")
         assert (by, more["seed"], more["jobs"]) == ("record", 6, 1)
         return np.array([-201.0, -202.0, -203.0])[: len(units)], np.full(len(units), np.nan)
 
@@ -378,7 +386,7 @@ def test_records_of_heavy_tails_take_the_cheapest_route_that_is_good(
     assert found.plain[0].tolist() == plain.tolist()
     assert found.plain[1].tolist() == k_hat.tolist()
     stage = "mine: effects integrated out"
-    assert told == [(stage, 0, 1, ""), (stage, 1, 1, "")]
+    assert told == [(stage, 0, 1, ""), (stage, 1, 1, ""), ("refits", 1, 3, "")]
     assert found.lppd == pytest.approx(log_mean_exp(density_of(fitted)).sum(), rel=1e-12)
     # Good k-hats throughout: nothing else is asked.
     mixed.clear()
@@ -425,6 +433,7 @@ def test_the_mixture_is_asked_at_draws_of_each_chain(monkeypatch: pytest.MonkeyP
     density = np.random.default_rng(4).normal(-3.0, 0.1, (CHAINS * 250, design.n_records))
 
     def mixture(own: Design, arrays: dict[str, np.ndarray], *, seed: int) -> np.ndarray:
+        assert own is design
         asked.update(arrays=arrays, seed=seed)
         return density
 

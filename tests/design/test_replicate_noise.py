@@ -280,3 +280,17 @@ def test_one_cell_of_each_model_cannot_differ_within_models() -> None:
     found = noise(cell_table(2, models=1, seed=seed))
     assert found.replicates is not None
     assert found.replicates.sources[0].centred is True
+
+
+def test_equal_replicates_beside_incomplete_cells_get_a_hundredth_of_their_sd() -> None:
+    # The only complete cell has equal seeds; rows of the others have the variances 2 and 6.
+    cells = cell_table(
+        3,
+        unbalanced=incomplete([1, 2], [8.0, 24.0]),
+        seed={"mean_square": 0.0, "df": [3.0, 0.0, 0.0]},
+    )
+    replicates = noise(cells).replicates
+    assert replicates is not None
+    seed = replicates.sources[0]
+    assert seed.log_sd == pytest.approx(np.full(3, 0.5 * np.log(4e-4)), rel=1e-12)
+    assert replicates.squares == pytest.approx([3.0 * 4e-4], rel=1e-12)

@@ -208,3 +208,38 @@ def test_the_population_sd_is_a_scaled_inverse_chi() -> None:
     # chi-square with 6 degrees of freedom over 6: mean 1, variance 1/3.
     assert ratio.mean() == pytest.approx(1.0, abs=5.0 * np.sqrt(1 / 3 / ratio.size))
     assert ratio.var() == pytest.approx(1 / 3, rel=0.05)
+
+
+def test_sds_that_are_sampled_go_before_those_that_are_known() -> None:
+    """Records 0 and 1 have sampled sds of seeds, record 2 a known one, the others none."""
+    tree = make_tree(COMPLETE, chains=2, draws=2)
+    n = len(COMPLETE)
+    sampled = np.array([[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]])
+    share, known, raw = np.zeros(n), np.full(n, np.nan), np.full(n, np.nan)
+    share[:2], known[1:3], raw[:3] = (0.5, 0.25), (9.0, 4.0), (0.1, 0.2, 4.0)
+    se = np.full(n, 1.5)
+    tree = edit(tree, sd_seed_cell=(("chain", "draw", "seed_cell"), sampled))
+    tree = edit(
+        tree,
+        group="constant_data",
+        seed_cell_record=("seed_cell", np.array([0, 1])),
+        seed_cell_raw_sd=("seed_cell", np.array([0.1, 0.2])),
+        seed_share=("record", share),
+        seed_sd=("record", known),
+        se_sd=("record", se),
+        se=("record", se),
+    )
+    found = read_noise(tree)
+    assert found is not None
+    assert set(found.sd) == {"seed", "se"}
+    flat = sampled.reshape(4, 2)
+    expected = np.full((4, n), np.nan)
+    expected[:, :2], expected[:, 2] = flat, 4.0
+    np.testing.assert_array_equal(found.sd["seed"], expected)
+    np.testing.assert_array_equal(found.raw_sd["seed"], raw)
+    np.testing.assert_array_equal(found.run_variance, np.nan_to_num(expected) ** 2 + 2.25)
+    # Means have the parts of the variances that the shares say; known ones are in `se`.
+    of_means = np.full((4, n), 2.25)
+    of_means[:, :2] += flat**2 * [0.5, 0.25]
+    np.testing.assert_array_equal(found.mean_variance, of_means)
+    assert found.is_upper_bound.tolist() == [True] * 3 + [False] * (n - 3)
