@@ -273,7 +273,12 @@ def test_units_beyond_the_k_hat_are_left_out_by_marginal_likelihoods(
         return GroupDensities(np.array([-50.0, -60.0]), np.zeros(2), np.array([0.2, 0.3]))
 
     monkeypatch.setattr(scores, "leave_group_out", leave_group_out)
-    monkeypatch.setattr(scores, "exact_elpd", lambda *_: (np.arange(n) - 40.0, k_hat.copy()))
+
+    def exact(*given: Any) -> tuple[np.ndarray, np.ndarray]:
+        assert given == (design, fitted, by)
+        return np.arange(n) - 40.0, k_hat.copy()
+
+    monkeypatch.setattr(scores, "exact_elpd", exact)
     told: list[tuple[str, int, int, str]] = []
     found = scored(design, fitted, by, progress=lambda *now: told.append(now))
     assert asked == {"by": by, "units": [1, 3], "seed": 6}

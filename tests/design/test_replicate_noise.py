@@ -294,3 +294,11 @@ def test_equal_replicates_beside_incomplete_cells_get_a_hundredth_of_their_sd() 
     seed = replicates.sources[0]
     assert seed.log_sd == pytest.approx(np.full(3, 0.5 * np.log(4e-4)), rel=1e-12)
     assert replicates.squares == pytest.approx([3.0 * 4e-4], rel=1e-12)
+
+
+def test_incomplete_cells_do_not_blur_how_much_the_others_differ() -> None:
+    # By a factor of e squared, with errors of a twentieth.
+    seed = {"mean_square": [1.0, np.exp(4.0), 0.0], "df": [200.0, 200.0, 0.0]}
+    found = noise(cell_table(3, seed=seed, unbalanced=incomplete([2], [4.0])))
+    assert found.replicates is not None
+    assert found.replicates.sources[0].centred is True

@@ -10,7 +10,7 @@ import xarray as xr
 
 from bayeseval.errors import InputError
 from bayeseval.estimands import derive, read_arrays
-from tests.estimands.trees import CROSSED, edit, make_tree
+from tests.estimands.trees import COMPLETE, CROSSED, edit, make_tree
 
 
 def test_order_of_dimensions_does_not_matter():
@@ -107,3 +107,20 @@ def test_numbers_in_attributes_are_read_in_both_forms(stored: Callable[[float], 
     arrays = read_arrays(tree)
     assert arrays.response.edge == 0.0125
     assert arrays.margin == 0.75
+
+
+def test_ranks_say_of_which_models_they_are() -> None:
+    tree = make_tree(COMPLETE, se=True)
+    tree = edit(tree, group="constant_data", se_sd=tree["constant_data"]["se"])
+    ranks = [v for name, v in derive(tree, seed=0)[0].items() if str(name).endswith("_rank")]
+    assert len(ranks) > 18
+    for rank in ranks:
+        assert (rank.attrs["units"], rank.attrs["population"]) == ("rank", "observed"), rank.name
+
+
+def test_one_draw_ranks_nobody() -> None:
+    one, _ = derive(make_tree(COMPLETE, chains=1, draws=1), seed=0)
+    assert "standardised_score" in one
+    assert not [name for name in one if str(name).endswith("_rank")]
+    two, _ = derive(make_tree(COMPLETE, chains=1, draws=2), seed=0)
+    assert "standardised_score_rank" in two

@@ -158,3 +158,23 @@ def test_the_present_study_has_the_typical_number_of_seeds() -> None:
     assert found.seed.tolist() == [[4.0] * 3] * 30
     assert np.isnan(present_study(tree, found).items)
     assert present_study(tree, found)._replace(items=0.0) == Study(4.0, 0.0, 3.0, 2.0)
+
+
+def test_what_test_sets_do_to_all_cells_of_a_task_is_set_apart() -> None:
+    rows = len(COMPLETE)
+    task = make_tree(COMPLETE)["constant_data"]["task_index"].to_numpy()
+    tree = edit(
+        make_tree(COMPLETE),
+        group="constant_data",
+        se=("record", np.full(rows, 2.0)),
+        se_sd=("record", np.full(rows, 2.0)),
+        test_set_task_index=("record", task),
+        # Both tasks have as many records.
+        test_set_task_sd=("test_set_task", np.array([1.0, 1.5])),
+    )
+    found = read_plan_variances(tree)
+    assert found.shared_items == {"task": (1.0 + 2.25) / 2.0}
+    assert found.test_set is not None
+    # Of the variance of 4, cells keep what they do not share, on average over a model's cells.
+    assert found.test_set.tolist() == [[(3.0 + 1.75) / 2.0] * 3] * 30
+    assert not any("independent between models" in note for note in found.notes)

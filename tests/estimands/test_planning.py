@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import product
 
 import numpy as np
@@ -297,3 +297,27 @@ def test_intervals_are_those_of_the_draws() -> None:
         assert row.sd_difference_upper == pytest.approx(np.quantile(sds, 0.95))
     assert set(table["ci_kind"]) == {"eti"}
     assert set(table["ci_prob"]) == {0.9}
+
+
+def test_every_draw_has_a_precision_of_its_own() -> None:
+    """Of two draws of all variances, and of models that differ, each gives what it gives alone."""
+    rng = np.random.default_rng(3)
+    base = variances(fixed=frozenset({"language", "task"}))
+    numbers = [f.name for f in fields(base) if isinstance(getattr(base, f.name), np.ndarray)]
+    two = replace(
+        base,
+        **{
+            name: rng.uniform(1.0, 9.0, size=(2, *getattr(base, name).shape[1:]))
+            for name in numbers
+        },
+    )
+    for formula in (universe_variance, absolute_variance, error_variance):
+        found = formula(two, STUDY)
+        for i in range(2):
+            alone = replace(two, **{name: getattr(two, name)[i : i + 1] for name in numbers})
+            np.testing.assert_allclose(found[i], formula(alone, STUDY)[0], rtol=1e-12)
+        assert (found[0] != found[1]).all()
+    # By hand: models, and interactions with fixed facets over five languages and two tasks.
+    three_way = two.three_way.mean(axis=1)
+    expected = two.model + two.model_language / 5.0 + two.model_task / 2.0 + three_way / 10.0
+    np.testing.assert_allclose(universe_variance(two, STUDY), expected, rtol=1e-12)

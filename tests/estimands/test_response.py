@@ -20,6 +20,7 @@ from bayeseval.estimands.plan_variances import read_plan_variances
 from bayeseval.estimands.predict import replicate_scores
 from bayeseval.estimands.predictor import expected_score, linear_predictor, pair_predictor
 from bayeseval.estimands.response import logistic_normal_mean
+from bayeseval.estimands.summaries import components_table
 from tests.bounded_tables import design
 
 
@@ -204,3 +205,23 @@ def test_components_are_on_the_logit_scale_and_say_what_residual_there_is() -> N
 def test_planning_refuses_variances_on_another_scale() -> None:
     with pytest.raises(InputError, match="on the logit scale \\(likelihood beta\\)"):
         read_plan_variances(tree_of(likelihood="beta"), fixed=(), seed=0)
+
+
+def test_components_are_said_to_be_logits() -> None:
+    assert set(components_table(tree_of(likelihood="beta"))["scale"]) == {"logit"}
+    assert set(components_table(tree_of())["scale"]) == {"score"}
+
+
+@pytest.mark.parametrize("residual_by", ["language", "task", "model"])
+def test_expected_scores_of_pairs_have_the_residual_of_their_own_level(residual_by: str) -> None:
+    arrays = read_arrays(tree_of(likelihood="logit_normal", residual_by=residual_by))
+    # An expected score depends on the sd, and the sds differ.
+    assert (np.ptp(arrays.residual_sd, axis=1) > 0.0).all()
+    expected = expected_scores(arrays, seed=0)
+    (block,) = expected.blocks()
+    of_records = expected_score(arrays)
+    for i, (language, task, model) in enumerate(
+        zip(*(arrays.index[f] for f in ("language", "task", "model")), strict=True)
+    ):
+        (at,) = np.flatnonzero((expected.language == language) & (expected.task == task))
+        np.testing.assert_allclose(block.points[:, model, at], of_records[:, i], rtol=1e-10)

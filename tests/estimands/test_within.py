@@ -40,6 +40,8 @@ def test_components_add_up(tree: xr.DataTree) -> None:
         shares = table.loc[name]["share_mean"][["between", "within"]]
         assert shares.sum() == pytest.approx(1.0, rel=1e-9)
         assert ("seed") not in table.loc[name].index
+    assert set(table["ci_prob"]) == {0.95}
+    assert set(model_components_table(tree, ci_prob=0.8)["ci_prob"]) == {0.8}
 
 
 def test_cells_have_their_scores_and_errors(tree: xr.DataTree) -> None:
