@@ -57,6 +57,23 @@ def found(good: Fit) -> Checks:
     return good.checks()
 
 
+def test_equal_variance_does_not_apply_to_groups_of_two() -> None:
+    rng = np.random.default_rng(1)
+    rows = [
+        (f"m{model}", f"l{language}", "t", 60.0 + 5.0 * rng.normal())
+        for model in range(2)
+        for language in range(12)
+    ]
+    table = pd.DataFrame(rows, columns=["model", "language", "task", "score"])
+    checks = fit(table, "additive", draws=200, chains=2).checks().table.set_index("check")
+    row = checks.loc["equal_variance_language"]
+    assert row["status"] == "not applicable"
+    assert row["sentence"] == (
+        "No language has three records or more: there is no variance to compare."
+    )
+    assert checks.loc["equal_variance_model", "status"] != "not applicable"
+
+
 def test_a_table_of_the_model_passes(found: Checks) -> None:
     assert found.status("calibration") == "pass"
     assert set(found.table["status"]) == {"pass"}
