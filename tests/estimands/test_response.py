@@ -225,3 +225,17 @@ def test_expected_scores_of_pairs_have_the_residual_of_their_own_level(residual_
     ):
         (at,) = np.flatnonzero((expected.language == language) & (expected.task == task))
         np.testing.assert_allclose(block.points[:, model, at], of_records[:, i], rtol=1e-10)
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.25])
+def test_normal_scores_beside_shares_scatter_about_their_own_mean(chance: float) -> None:
+    """Without noise, a score drawn under a normal likelihood is its mean on the logit link."""
+    tree = tree_of(likelihood={"t0": "normal", "default": "beta"}, chance=chance > 0.0)
+    tree["posterior"]["sd_residual"].values[...] = 1e-9
+    arrays = read_arrays(tree)
+    own = arrays.index["task"] == 0
+    scores = replicate_scores(arrays, np.random.default_rng(2))
+    mean = chance + (1.0 - chance) * special.expit(linear_predictor(arrays))
+    np.testing.assert_allclose(scores[:, own], 100.0 * mean[:, own], rtol=1e-8)
+    # Negative control: shares do scatter.
+    assert (np.abs(scores - 100.0 * mean)[:, ~own] > 1e-3).all()
