@@ -121,6 +121,11 @@ def test_chosen_languages_are_marked_and_all_are_drawn(found: Forecast) -> None:
     # Not the line of the slope, nor those from labels to their points.
     dots = [line for line in drawn.axes[0].lines if line.get_marker() == "o"]
     assert [len(np.atleast_1d(line.get_xdata())) for line in dots] == [120, 30, 53, 2]
+    # Names lie beside the points, on none of them.
+    points = np.vstack([drawn.axes[0].transData.transform(line.get_xydata()) for line in dots])
+    for text in drawn.axes[0].texts:
+        box = text.get_window_extent()
+        assert not any(box.contains(x, y) for x, y in points), text.get_text()
     texts = {text.get_text() for text in drawn.axes[0].texts}
     named = {"Catalan (cat_Latn)", "Acehnese (ace_Arab)", "Lombard (lmo_Latn)"}
     assert texts & named == {"Catalan (cat_Latn)", "Acehnese (ace_Arab)"}

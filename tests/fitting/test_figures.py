@@ -452,6 +452,7 @@ def test_figures_of_nothing_say_so() -> None:
     assert len(offsets(figures["models"], "points score")) == 4
     assert len(offsets(figures["disparity"], "points")) == 0
     assert "Not reported and therefore not shown: model-0" in said(figures["disparity"])
+    assert "not reported for any model" in said(figures["disparity"])
 
 
 def test_nothing_of_the_users_plotting_is_touched(

@@ -125,7 +125,9 @@ def test_marks_are_the_table_at_its_places() -> None:
     where = place(table["source_label"]).set_axis(table.index)
     placed = table.join(where).dropna()
     assert len(placed) == 200
-    colours = ScalarMappable(Normalize(*placed["potential_mean"].agg(["min", "max"])), "viridis")
+    # The scale ends where 2 % of the languages lie beyond, so that one of them cannot take it.
+    ends = placed["potential_mean"].quantile([0.02, 0.98])
+    colours = ScalarMappable(Normalize(*ends), "viridis")
     outside, own = placed["extrapolation"], placed["observed"]
     rows = {"has records": own, "forecast": ~own & ~outside, "extrapolation": ~own & outside}
     for label, chosen in rows.items():
@@ -150,6 +152,7 @@ def test_marks_are_the_table_at_its_places() -> None:
     assert tuple(np.asarray(rings.get_edgecolor())[0]) == to_rgba(ACCENT)
     texts = {text.get_text() for axes in drawn.axes for text in axes.texts}
     assert texts == set(table.loc[table["language"].isin(asked), "language"])
+    assert drawn.axes[-1].get_ylim() == pytest.approx(tuple(ends))
     assert drawn.axes[-1].get_ylabel() == "Language potential (score points)"
 
 
@@ -165,6 +168,20 @@ def test_the_caption_names_what_is_not_placed_and_how_wide_intervals_are() -> No
     assert "Convergence gate failed" in said
 
 
+def test_names_stand_where_there_is_most_room_and_lost_languages_have_names() -> None:
+    # Malta is at the edge of the part called Africa, and well inside the one called Europe.
+    table = make_table(all_labels())
+    table["language"] = table["source_label"]
+    table["language_name"] = np.where(table["source_label"] == "epo_Latn", "Esperanto", "x")
+    drawn = map_figure(
+        table, covariate="mexa", subtitle="", gate_status="pass", languages=("mlt_Latn",)
+    )
+    assert drawn is not None
+    named = {axes.get_title(): len(axes.texts) for axes in drawn.axes[:-1]}
+    assert named == {"": 0, "Europe": 1, "Africa": 0, "South and South-East Asia": 0}
+    assert "Esperanto (epo_Latn)" in " ".join(text.get_text() for text in drawn.texts)
+
+
 def test_few_languages_and_none() -> None:
     said = {"covariate": "x", "subtitle": "", "gate_status": "pass"}
     few = map_figure(make_table(["haw", "por_Latn"]), **said)
@@ -173,4 +190,7 @@ def test_few_languages_and_none() -> None:
     assert len(few.axes) == 2
     assert few.axes[0].get_xlim()[0] < -155.5
     assert "Not placed" not in " ".join(text.get_text() for text in few.texts)
+    # Of few languages the colours reach all.
+    assert few.axes[-1].get_ylim() == (30.0, 80.0)
+    assert "Colours end" not in " ".join(text.get_text() for text in few.texts)
     assert map_figure(make_table(["epo_Latn", "my own tongue"]), **said) is None

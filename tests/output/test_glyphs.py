@@ -16,7 +16,7 @@ from matplotlib.text import Text
 from bayeseval.fitting.report.potential_figure import potential_figure
 from bayeseval.output import _glyphs
 from bayeseval.output._glyphs import drawable, font_families, legible, visual
-from bayeseval.output._parts import labels_of
+from bayeseval.output._parts import labels_of, missing_text
 from bayeseval.output._style import plain, save_figure
 
 ROBOT, CHINESE = "\N{ROBOT FACE}", "\u4e2d\u6587"
@@ -145,6 +145,24 @@ def test_a_figure_has_no_boxes_and_says_what_stands_for_them(tmp_path: Path) -> 
     # Nothing is explained where there is nothing to explain.
     other = potential_figure(potentials(["de", ARABIC]), subtitle="S", gate_status="pass")
     assert "U+" not in " ".join(text.get_text() for text in texts(other))
+
+
+@pytest.mark.parametrize("shaped", [True, False])
+def test_an_svg_keeps_text_unless_its_order_was_turned(
+    shaped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_glyphs, "_matplotlib_shapes", lambda: shaped)
+    figure = potential_figure(potentials(["de", HEBREW]), subtitle="S", gate_status="pass")
+    save_figure(figure, tmp_path / "x.svg")
+    svg = (tmp_path / "x.svg").read_text(encoding="utf-8")
+    # Turned text would be turned again by the program that shows it: outlines instead.
+    assert (">de</text>" in svg) == shaped
+    assert (f">{HEBREW}</text>" in svg) == shaped
+
+
+def test_captions_name_some_of_many() -> None:
+    assert missing_text(["a", "b"]) == " Not reported and therefore not shown: a, b."
+    assert missing_text([f"m{i}" for i in range(60)]).endswith("m18, m19 and 40 others.")
 
 
 def test_long_labels_stay_different() -> None:

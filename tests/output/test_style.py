@@ -69,5 +69,13 @@ def test_the_same_figure_is_the_same_file(tmp_path: Path) -> None:
     assert b"<dc:date>" not in first["figures/x.svg"]
     assert first["figures/x.pdf"].startswith(b"%PDF")
     assert b"/CreationDate" not in first["figures/x.pdf"]
+    # An SVG has text, and all files say what the figure is to who cannot see it.
+    assert b">score, ticks in 1e" in first["figures/x.svg"]
+    assert b"<dc:title>T (S)</dc:title>" in first["figures/x.svg"]
+    assert b"<dc:description>C</dc:description>" in first["figures/x.svg"]
+    assert b"Title\x00T (S)" in first["figures/x.png"]
+    assert b"Description\x00C" in first["figures/x.png"]
+    assert b"/Title (T \\(S\\))" in first["figures/x.pdf"]
+    assert b"/Subject (C)" in first["figures/x.pdf"]
     # Journals refuse Type 3 fonts.
     assert b"/Type3" not in first["figures/x.pdf"]

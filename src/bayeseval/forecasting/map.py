@@ -13,10 +13,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayeseval import names
+from bayeseval._typing import Floats
 from bayeseval.languages.matching import understand
 from bayeseval.output._labels import place_labels
 from bayeseval.output._parts import language_labels
 from bayeseval.output._style import ACCENT, FAINT, GREY, MAIN, new_figure, styled
+from bayeseval.output.language_names import LANGUAGE_NAME, name_and_code
 from bayeseval.output.numbers import axis_label, column_digits, value_texts
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ __all__ = ["land", "map_figure", "place", "places"]
 
 _FOLDER: Final = Path(__file__).resolve().parent.parent / "languages" / "geography"
 _CUT: Final = -169.0  # west of it places are drawn at the right, with the rest of the Pacific
+_TAIL: Final = 0.02  # share of languages at either end that have the last colour
+_FEW: Final = 20  # languages, up to which the colours reach the lowest and the highest
 _WORTH: Final = 5  # languages, with fewer a part of the world is not enlarged
 
 
@@ -107,7 +111,9 @@ def map_figure(
 
     where = place(table["source_label"]).fillna(place(table[names.LANGUAGE])).set_axis(table.index)
     known = where["latitude"].notna()
-    nowhere = list(table.loc[~known, "source_label"])
+    lost = table.loc[~known, "source_label"]
+    called = dict(zip(lost, table.loc[~known].get(LANGUAGE_NAME, lost), strict=True))
+    nowhere = name_and_code(lost, called)
     if not known.any():
         return None
     shown = table.join(where)[known]
@@ -125,7 +131,8 @@ def map_figure(
         gate_status=gate_status,
         figsize=figsize,
     )
-    ends = shown["potential_mean"].agg(["min", "max"])
+    # A language far from all others would take most of the colours.
+    ends = shown["potential_mean"].quantile([_TAIL, 1.0 - _TAIL] if len(shown) > _FEW else [0, 1])
     colours = ScalarMappable(Normalize(*ends), cmap="viridis")
     rows = [2.8, 2.3] if parts else [1.0]
     grid = figure.add_gridspec(len(rows), len(parts) or 1, height_ratios=rows)
@@ -133,7 +140,14 @@ def map_figure(
     drawn += [(figure.add_subplot(grid[1, i]), part) for i, part in enumerate(parts)]
     for axes, view in drawn:
         _draw(axes, view, _spread(shown, view), colours, languages)
-    bar = figure.colorbar(colours, ax=[axes for axes, _ in drawn], shrink=0.6, aspect=28, pad=0.015)
+    bar = figure.colorbar(
+        colours,
+        ax=[axes for axes, _ in drawn],
+        shrink=0.6,
+        aspect=28,
+        pad=0.015,
+        extend=_extend(shown, ends),
+    )
     bar.set_label(axis_label("Language potential", unit), size=7.5)
     bar.ax.tick_params(labelsize=7)
     legend = drawn[0][0].legend(loc="lower left", fontsize=7, handletextpad=0.1)
@@ -141,16 +155,34 @@ def map_figure(
     for handle, colour in zip(handles, (GREY, GREY, "white"), strict=True):
         handle.set(facecolor=colour, edgecolor=GREY)
     figure.canvas.draw()
-    left = shown[names.LANGUAGE].isin(languages)
-    for axes, view in reversed(drawn):
+    # Each name once, in the part where its mark is farthest from the edge.
+    margins = np.array([_margin(shown, view) for _, view in drawn])
+    margins[0] = np.where(margins[1:].max(axis=0, initial=-1.0) > 0.0, -1.0, margins[0])
+    asked = shown[names.LANGUAGE].isin(languages).to_numpy()
+    for number, (axes, view) in enumerate(drawn):
         marks = _spread(shown, view)
-        chosen = left & _inside(shown, view)
-        x, at = marks["x"].to_numpy(dtype=float), chosen.to_numpy()
-        other = np.column_stack([x, y, x, y])[~at]  # marks to keep off: lines without length
-        labels = language_labels(marks[chosen])
-        place_labels(axes, x[at], y[at], labels, lines=other, size=6.5, colour=MAIN)
-        left &= ~chosen
+        x, at = marks["x"].to_numpy(dtype=float), asked & (margins.argmax(axis=0) == number)
+        other = np.column_stack([x, y])[~at]
+        labels, nothing = language_labels(marks[at]), np.empty((0, 4))
+        place_labels(axes, x[at], y[at], labels, lines=nothing, size=6.5, colour=MAIN, marks=other)
     return figure
+
+
+def _margin(shown: pd.DataFrame, view: _View) -> Floats:
+    """Distance from the nearest edge in shares of a view; below 0 outside."""
+    west, east, south, north = view.extent
+    x, y = shown["x"].to_numpy(dtype=float), shown["latitude"].to_numpy(dtype=float)
+    across = np.minimum(x - west, east - x) / (east - west)
+    return np.minimum(across, np.minimum(y - south, north - y) / (north - south))
+
+
+def _extend(shown: pd.DataFrame, ends: pd.Series[float]) -> str:
+    """Which ends of the colour bar stand for more than their number."""
+    low = float(shown["potential_mean"].min()) < float(ends.iloc[0])
+    high = float(shown["potential_mean"].max()) > float(ends.iloc[-1])
+    return {(True, True): "both", (True, False): "min", (False, True): "max"}.get(
+        (low, high), "neither"
+    )
 
 
 def _inside(shown: pd.DataFrame, view: _View) -> pd.Series[bool]:
@@ -208,4 +240,6 @@ def _caption(table: pd.DataFrame, nowhere: list[str], covariate: str, *, asked: 
         f"{widths}; the figure 'forecast' shows them all. Places: WALS and Glottolog; land: "
         f"Natural Earth.{' Orange rings: the languages that were asked for.' if asked else ''}"
     )
+    if len(table) - len(nowhere) > _FEW:
+        text += f" Colours end at the {100 * _TAIL:g} % lowest and highest potentials."
     return f"{text} Not placed, no coordinates: {', '.join(nowhere)}." if nowhere else text

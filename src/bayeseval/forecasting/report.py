@@ -13,6 +13,8 @@ import pandas as pd
 
 from bayeseval import names
 from bayeseval._text import counted
+from bayeseval._typing import Floats
+from bayeseval.languages.codes import script_name
 from bayeseval.output._parts import language_labels
 from bayeseval.output._style import (
     ACCENT,
@@ -55,6 +57,7 @@ _CHECK: Final = "tables/forecast_check.csv"
 _FIGURES: Final = ("forecast", "forecast_by_script", "forecast_map")
 _ENDS: Final = 8
 _WIDTH: Final = 7.0
+_WIDE: Final = 9.5  # names beside the points need room
 _COLUMNS: Final = 100
 _FILLED: Final = " Orange and filled: the languages that were asked for."
 
@@ -131,8 +134,8 @@ def forecast_figure(
         return whole_figure(ax)
     percent = f"{100 * float(table['ci_prob'].iloc[0]):.4g} %" if len(table) else ""
     figure = new_figure(
-        _WIDTH,
-        4.6,
+        _WIDE,
+        6.2,
         title=f"Language potential against {covariate}",
         subtitle=subtitle,
         caption=(
@@ -185,16 +188,26 @@ def _draw_forecast(
     axes.set_ylabel(axis_label("Language potential", unit))
     # Labels are placed in pixels, which the layout decides.
     whole_figure(axes).draw_without_rendering()
-    named = table[table["observed"] | table[names.LANGUAGE].isin(languages)]
+    labelled = table["observed"] | table[names.LANGUAGE].isin(languages)
+    named, other = table[labelled], table[~labelled]
+    bars = asked[[covariate, "potential_lower", covariate, "potential_upper"]]
     place_labels(
         axes,
         named[covariate].to_numpy(dtype=float),
         named["potential_mean"].to_numpy(dtype=float),
         language_labels(named),
-        lines=np.empty((0, 4)),
+        lines=np.vstack([bars.to_numpy(dtype=float), _pieces(line)]),
         size=6.5,
-        colour=MAIN,
+        colour=GREY,
+        marks=other[[covariate, "potential_mean"]].to_numpy(dtype=float),
+        first=named[names.LANGUAGE].isin(languages).tolist(),
     )
+
+
+def _pieces(line: pd.DataFrame) -> Floats:
+    """Ends of the pieces of a line, which labels keep off."""
+    ends = line[["covariate", "potential_mean"]].to_numpy(dtype=float)
+    return np.hstack([ends[:-1], ends[1:]])
 
 
 @styled
@@ -243,7 +256,9 @@ def script_figure(
         asked = part[names.LANGUAGE].isin(languages).to_numpy(dtype=bool)
         axes.plot(values[asked], y[asked], "o", color=ACCENT, ms=4.5, ls="")
         axes.vlines(values.mean(), row - 0.4, row + 0.4, color=GREY, linewidth=1.5)
-    axes.set_yticks(range(len(order)), [f"{s} ({int((group == s).sum())})" for s in order])
+    sizes = group.value_counts()
+    labels = [plain(f"{script_name(label)} ({sizes[label]})") for label in order]
+    axes.set_yticks(range(len(order)), labels)
     axes.invert_yaxis()
     axes.set_xlabel(axis_label("Language potential", unit))
     return figure

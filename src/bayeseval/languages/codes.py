@@ -384,6 +384,21 @@ def variant_name(label: str) -> str:
     return full.display_name("en").removesuffix(_INDIVIDUAL)
 
 
+def script_name(code: str) -> str:
+    """English name of a script; the text itself where it is no code of one.
+
+    Examples
+    --------
+    >>> script_name("Deva"), script_name("others")
+    ('Devanagari', 'others')
+    """
+    import langcodes
+
+    if not langcodes.Language(script=code).is_valid():
+        return code
+    return langcodes.Language(script=code).script_name("en")
+
+
 def nearest_name(label: str) -> str:
     """Name and code of the language whose English name is nearest, or an empty string."""
     near = difflib.get_close_matches(label.casefold(), _english_names(), n=1, cutoff=0.8)

@@ -9,7 +9,15 @@ from itertools import groupby
 from operator import le
 from typing import Final
 
-__all__ = ["DEFAULT_FONT", "drawable", "font_families", "legible", "legible_text", "visual"]
+__all__ = [
+    "DEFAULT_FONT",
+    "drawable",
+    "font_families",
+    "legible",
+    "legible_text",
+    "reordered",
+    "visual",
+]
 
 #: Comes with matplotlib: labels that it can draw look the same everywhere.
 DEFAULT_FONT: Final = "DejaVu Sans"
@@ -110,8 +118,14 @@ def visual(text: str) -> str:
     join them, and get the text as it is. Directions follow the rules of Unicode for one line
     without embeddings (Unicode Standard Annex 9).
     """
-    right_to_left = any(unicodedata.bidirectional(c) in ("R", "AL") for c in text)
-    return text if not right_to_left or _matplotlib_shapes() else _ordered(_joined(text))
+    return _ordered(_joined(text)) if reordered(text) else text
+
+
+def reordered(text: str) -> bool:
+    """Whether a text is drawn in another order than it is stored, by :func:`visual`."""
+    if _matplotlib_shapes():
+        return False
+    return any(unicodedata.bidirectional(c) in ("R", "AL") for c in text)
 
 
 @lru_cache(maxsize=1)

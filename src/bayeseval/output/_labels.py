@@ -32,12 +32,15 @@ def place_labels(
     lines: Floats,
     size: float,
     colour: str,
+    marks: Floats | None = None,
+    first: Sequence[bool] | None = None,
 ) -> list[str]:
     """Write a label beside every point.
 
     Each label takes the nearest free place around its point: inside the axes, off
     other labels and markers, and off the lines (interval bars) where that is possible.
-    Points with the most neighbours choose first.
+    Points with the most neighbours choose first. A label lies on other marks only if there is
+    no place off them.
 
     Parameters
     ----------
@@ -52,6 +55,10 @@ def place_labels(
         Font size in points.
     colour : str
         Of the leader lines.
+    marks : ndarray, shape (n_marks, 2), optional
+        Data coordinates of marks without a label.
+    first : sequence of bool, optional
+        Points that choose before all others.
 
     Returns
     -------
@@ -75,7 +82,12 @@ def place_labels(
     marker = _MARKER * per_point
     occupied = np.column_stack([points - marker, points + marker])
     distance = np.hypot(*(points[:, None] - points[None]).transpose(2, 0, 1))
-    order = np.argsort(-(distance < 60.0 * per_point).sum(axis=1), kind="stable")
+    crowd = (distance < 60.0 * per_point).sum(axis=1)
+    order = np.lexsort((-crowd, ~np.asarray(first if first is not None else crowd < 0, dtype=bool)))
+    others = np.empty((0, 4))
+    if marks is not None and len(marks):
+        centres = axes.transData.transform(marks)
+        others = np.column_stack([centres - 0.6 * marker, centres + 0.6 * marker])
 
     left_out = []
     for i in order:
@@ -92,7 +104,10 @@ def place_labels(
         text.set_in_layout(False)
         extent = text.get_window_extent()
         half = np.array([extent.width, extent.height]) / 2.0 + per_point
-        offset = _best_offset(points[i], half, occupied, strokes, frame, per_point)
+        place = (points[i], half)
+        offset = _best_offset(*place, np.vstack([occupied, others]), strokes, frame, per_point)
+        if offset is None and len(others):
+            offset = _best_offset(*place, occupied, strokes, frame, per_point)
         if offset is None:
             text.remove()
             left_out.append(labels[i])

@@ -42,6 +42,8 @@ __all__ = [
 MANY_ROWS: Final = 80
 # Characters of a label: longer names are shortened.
 LABEL: Final = 42
+# Levels that a caption names.
+_NAMED: Final = 20
 
 _KINDS = {
     "fixed": "fixed effects, which have no population: both points are the sd of the levels",
@@ -61,6 +63,8 @@ def split_reported(
 
 def missing_text(labels: Sequence[str]) -> str:
     """Name what is not shown."""
+    if len(labels) > _NAMED:
+        return f" {_MISSING}{', '.join(labels[:_NAMED])} and {len(labels) - _NAMED} others."
     return f" {_MISSING}{', '.join(labels)}." if labels else ""
 
 

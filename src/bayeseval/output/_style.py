@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, ParamSpec, TypeVar, cast
 from bayeseval._arguments import as_texts
 from bayeseval._typing import Figures
 from bayeseval.errors import InputError
-from bayeseval.output._glyphs import font_families, legible, legible_text, visual
+from bayeseval.output._glyphs import font_families, legible, legible_text, reordered, visual
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -182,8 +182,9 @@ def new_figure(
     layout = ConstrainedLayoutEngine(
         rect=(_MARGIN / width, footer / total, 1 - 2 * _MARGIN / width, height / total)
     )
-    figure = _figure_class()(figsize=(width, total), layout=layout, facecolor="white")
+    figure: Any = _figure_class()(figsize=(width, total), layout=layout, facecolor="white")
     FigureCanvasAgg(figure)
+    figure.description = (f"{title} ({subtitle})", caption)
 
     top = total - _MARGIN
     if gate_status == "fail":
@@ -193,7 +194,7 @@ def new_figure(
     top -= len(title_lines) * _TITLE[1]
     _write_lines(figure, subtitle_lines, top, _SUBTITLE, color=GREY)
     _write_lines(figure, caption_lines, footer - _MARGIN / 2, _CAPTION, color=GREY)
-    return figure
+    return cast("Figure", figure)
 
 
 def _stamp(figure: Figure, y: float) -> None:
@@ -274,13 +275,16 @@ def figure_names(*names: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1)
-def _figure_class() -> type[Figure]:
+def _figure_class() -> type[Any]:
     """A figure that notebooks show without pyplot, which would register its own way."""
     from io import BytesIO
 
     from matplotlib.figure import Figure
 
     class NotebookFigure(Figure):
+        #: Title and caption, which files hold as metadata too.
+        description = ("", "")
+
         def _repr_png_(self) -> bytes:
             buffer = BytesIO()
             save_figure(self, buffer)
@@ -310,10 +314,26 @@ def save_figure(figure: Figure, path: Path | BinaryIO) -> None:
     """
     format = path.suffix.removeprefix(".") if isinstance(path, Path) else ""
     format = format or FIGURE_FORMATS[0]
-    dates: Mapping[str, Any] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
+    title, caption = getattr(figure, "description", ("", ""))
+    metadata: Mapping[str, Mapping[str, str | None]] = {
+        "png": {"Title": title, "Description": caption},
+        "pdf": {"CreationDate": None, "Title": title, "Subject": caption},
+        "svg": {"Date": None, "Title": title, "Description": caption},
+    }
     with _style():
+        _write_svg_text(figure)
         _offsets_into_labels(figure)
-        figure.savefig(path, format=format, dpi=_DPI, metadata=dates.get(format))
+        figure.savefig(path, format=format, dpi=_DPI, metadata=metadata.get(format))
+
+
+def _write_svg_text(figure: Figure) -> None:
+    """Let an SVG hold text, which can be searched and edited, and not the outlines of letters."""
+    import matplotlib
+    from matplotlib.text import Text
+
+    # A browser would order text again that stands in the order in which it is drawn.
+    turned = any(reordered(text.get_text()) for text in figure.findobj(Text))
+    matplotlib.rcParams["svg.fonttype"] = "path" if turned else "none"
 
 
 def _offsets_into_labels(figure: Figure) -> None:

@@ -137,7 +137,8 @@ def plan_figure(
             "Sd of the difference by chance between the means of two equal models"
             f"{unit_text(unit, before=', ')}, posterior mean"
             f"{interval if len(shown) < 2 else ''}; every task in every language. "
-            f"{f'Held at {kept}. ' if kept else ''}Dots: the designs of the grid. "
+            f"{f'Held at {kept}. ' if kept else ''}"
+            f"{'Darker: more precise. ' if len(shown) == 2 else ''}Dots: the designs of the grid. "
             "Cross: the present design"
             + (". Star: the cheapest design that reaches the target." if best is not None else ".")
         ),
@@ -169,7 +170,15 @@ def _draw_designs(
         y = row[facets[1]] if len(facets) == 2 else row["sd_difference_mean"]
         if inside and not np.isnan(row[facets[0]]):
             axes.plot(
-                row[facets[0]], y, marker, color=colour, markersize=12, zorder=5, clip_on=False
+                row[facets[0]],
+                y,
+                marker,
+                color=colour,
+                # Seen on every colour of the contours.
+                markeredgecolor="white",
+                markersize=13,
+                zorder=5,
+                clip_on=False,
             )
 
 
@@ -206,7 +215,8 @@ def _contours(
         # Above the axes: on the line the marks of the designs can cover it.
         handles, _ = line.legend_elements()
         axes.legend(handles, [f"target {target:g}"], loc="lower left", bbox_to_anchor=(0.0, 1.0))
-    axes.scatter(part[x], part[y], s=6, color=GREY, zorder=4)
+    dots = axes.scatter(part[x], part[y], s=14, color=GREY, zorder=4, edgecolor="white")
+    dots.set(linewidth=0.6, clip_on=False)
     bar = whole_figure(axes).colorbar(filled, ax=axes, format="%.2g")
     bar.set_label(axis_label("Sd of a difference", unit))
     _log_axis(axes, "x", x, across)

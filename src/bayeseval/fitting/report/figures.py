@@ -250,6 +250,15 @@ def _draw_disparity(axes: Axes, shown: pd.DataFrame) -> Floats:
         axes.plot([x0, x1], [y0, y1], color=MAIN, alpha=0.45, linewidth=1.1, zorder=2)
     points = axes.scatter(x, y, s=30, color=MAIN, zorder=3, linewidths=0)
     points.set_gid("points")
+    if not len(shown):
+        axes.set_axis_off()
+        axes.text(
+            *(0.5, 0.5, "not reported for any model"),
+            transform=axes.transAxes,
+            ha="center",
+            color=GREY,
+        )
+        return bars
     axes.set_xlabel("Mean-PRR  (higher is better →)")
     axes.set_ylabel("CV-PRR  (← lower is better: more even)")
     axes.grid(visible=True)

@@ -81,7 +81,7 @@ def potential_figure(
         caption=(
             f"{interval_text(known, 'potential')} On the right: the rank of each language"
             + ("" if known["rank_lower"].isna().all() else " (median) and its interval")
-            + ". Dotted: mean over the languages."
+            + ". The larger a point, the more records. Dotted: mean over the languages."
             + cut
             + missing_text(missing)
         ),
