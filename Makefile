@@ -61,7 +61,7 @@ perf: venv-perf  ## run the performance measurements, for an hour or so
 
 # Pages are read by WORKERS processes; each runs the cells of its pages, or takes them from the cache.
 docs: venv-docs  ## build the pages, and run those whose code changed, into docs/_build/html
-	@$(BIN)/python -m sphinx -q -W --keep-going -j $(WORKERS) -b html $(ARGS) docs docs/_build/html
+	@$(BIN)/python -m sphinx -q -T -W --keep-going -j $(WORKERS) -b html $(ARGS) docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 clean:  ## remove caches and build products, keep results

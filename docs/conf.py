@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import sys
 from pathlib import Path
 from typing import Any
+
+import nbformat
 
 import bayeseval
 
@@ -73,12 +76,14 @@ _PROFILE = DOCS / "_build" / "ipython" / "profile_default"
 _PROFILE.mkdir(parents=True, exist_ok=True)
 (_PROFILE / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 'ERROR'\n", "utf-8")
 
-# Kernels inherit these.
+# Kernels inherit these. Cells may call the command: !bayeseval validate scores.csv
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 os.environ["IPYTHONDIR"] = str(_PROFILE.parent)
 os.environ["BAYESEVAL_CHECKOUT"] = str(ROOT)  # for pages that read perf/results
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["TQDM_DISABLE"] = "1"
+os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found"  # of tqdm, without ipywidgets
 
 
 def _spread_notebooks(app: Any, env: Any, docnames: list[str]) -> None:
@@ -99,13 +104,20 @@ def _spread_notebooks(app: Any, env: Any, docnames: list[str]) -> None:
 def _offer_notebook(
     app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
 ) -> None:
-    """Copy the executed notebook of a page beside it, and name it to the template."""
+    """Put the notebook of a page beside it, and name it to the template.
+
+    Without outputs: of a page that comes from the cache, myst-nb writes none.
+    """
     notebook = Path(app.outdir).parent / "jupyter_execute" / f"{pagename}.ipynb"
     if doctree is None or not notebook.is_file():
         return
     target = Path(app.outdir) / f"{pagename}.ipynb"
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(notebook.read_bytes())
+    content = nbformat.read(notebook, as_version=4)
+    for cell in content.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    nbformat.write(content, target)
     context["notebook"] = target.name
 
 

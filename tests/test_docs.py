@@ -43,7 +43,8 @@ def entries(page: str) -> list[str]:
 
 def private_names(code: str) -> list[str]:
     """What a cell uses of bayeseval that is not public; all else of Python is allowed."""
-    tree = ast.parse(code)
+    lines = code.split("\n")
+    tree = ast.parse("\n".join("" if line.startswith("!") else line for line in lines))
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("bayeseval"):
