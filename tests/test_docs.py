@@ -43,8 +43,9 @@ def entries(page: str) -> list[str]:
 
 def private_names(code: str) -> list[str]:
     """What a cell uses of bayeseval that is not public; all else of Python is allowed."""
-    lines = code.split("\n")
-    tree = ast.parse("\n".join("" if line.startswith("!") else line for line in lines))
+    if code.startswith("%%bash\n"):
+        return []
+    tree = ast.parse(code)
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("bayeseval"):
