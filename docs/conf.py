@@ -76,7 +76,7 @@ _PROFILE = DOCS / "_build" / "ipython" / "profile_default"
 _PROFILE.mkdir(parents=True, exist_ok=True)
 (_PROFILE / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 'ERROR'\n", "utf-8")
 
-# Kernels inherit these. Cells of %%bash may call bayeseval.
+# Kernels inherit these. Cells may run the command bayeseval.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 os.environ["IPYTHONDIR"] = str(_PROFILE.parent)
 os.environ["BAYESEVAL_CHECKOUT"] = str(ROOT)  # for pages that read perf/results

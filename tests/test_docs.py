@@ -43,8 +43,6 @@ def entries(page: str) -> list[str]:
 
 def private_names(code: str) -> list[str]:
     """What a cell uses of bayeseval that is not public; all else of Python is allowed."""
-    if code.startswith("%%bash\n"):
-        return []
     tree = ast.parse(code)
     found = []
     for node in ast.walk(tree):
