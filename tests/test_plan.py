@@ -367,6 +367,16 @@ def test_a_new_fit_takes_the_plan_of_the_old_one_away(plain: Fit, folder: Path) 
     assert there["notes.txt"] == b"mine"
 
 
+def test_the_cross_is_the_present_design_only_where_all_of_it_is(plain: Fit) -> None:
+    figure = plan(plain).plot()
+    assert "Cross: the present design." in " ".join(text.get_text() for text in figure.texts)
+    study = plan(plain, languages=[3, 6, 12, 24], tasks=[8])
+    figure = study.plot()
+    said = " ".join(text.get_text() for text in figure.texts)
+    assert "Held at 8 tasks" in said
+    assert "Cross: the present number of languages." in said
+
+
 def test_the_target_is_named_outside_the_axes(plain: Fit) -> None:
     study = plan(plain, languages=[3, 6, 12, 24], tasks=[1, 2, 4, 8])
     sds = study.table["sd_difference_mean"]

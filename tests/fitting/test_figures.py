@@ -321,6 +321,19 @@ def test_figures_of_models_agree_with_the_terminal(n_models: int) -> None:
     assert problems(ranks) == problems(models) == []
 
 
+def test_the_caption_of_ranks_explains_the_panels_that_are_there(
+    hand: dict[str, pd.DataFrame],
+) -> None:
+    both = hand[RANKING].assign(gap_sd_rank_mean=1.0, gap_sd_rank_median=1.0)
+    common = {"subtitle": SUBTITLE, "gate_status": "pass"}
+    one = both.assign(gap_sd_rank_mean=np.nan)
+    said_of = [
+        " ".join(text.get_text() for text in ranks_figure(hand[RANKS], table, **common).texts)
+        for table in (both, one)
+    ]
+    assert ["evenness: sd over languages" in text for text in said_of] == [True, False]
+
+
 def test_colours_of_many_ranks_end_at_the_largest_probability() -> None:
     tables = tables_of(random_tree(n_models=30, n_languages=3, n_tasks=1))
     figure = ranks_figure(tables[RANKS], tables[RANKING], subtitle=SUBTITLE, gate_status="pass")

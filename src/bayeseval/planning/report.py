@@ -126,6 +126,10 @@ def plan_figure(
         mark_gate(ax, gate_status)
         return whole_figure(ax)
     kept = ", ".join(f"{anchor[f]:g} {_unit(f, anchor[f])}" for f in held)
+    # The other facets are not always held where they are now.
+    here = "the present design"
+    if not bool((present[held] == anchor[held]).all()):
+        here = f"the present number of {' and '.join(_FACETS[f].lower() for f in shown)}"
     bounds = part["sd_difference_lower"].notna().all()
     interval = f" and {100 * float(table['ci_prob'].iloc[0]):.4g} % interval" if bounds else ""
     figure = new_figure(
@@ -139,7 +143,7 @@ def plan_figure(
             f"{interval if len(shown) < 2 else ''}; every task in every language. "
             f"{f'Held at {kept}. ' if kept else ''}"
             f"{'Darker: more precise. ' if len(shown) == 2 else ''}Dots: the designs of the grid. "
-            "Cross: the present design"
+            f"Cross: {here}"
             + (". Star: the cheapest design that reaches the target." if best is not None else ".")
         ),
         gate_status=gate_status,

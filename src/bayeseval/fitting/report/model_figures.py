@@ -263,9 +263,11 @@ def _matrix(probabilities: pd.DataFrame, quantity: str) -> pd.DataFrame:
 
 def _caption(matrices: Sequence[pd.DataFrame], *, many: bool) -> str:
     text = (
-        "Expected scores of every model on the same language-task pairs, unobserved ones "
-        "predicted; evenness: sd over languages of the gap to the potential. 1 is best. "
+        "Expected scores of every model on the same language-task pairs, unobserved ones predicted"
     )
+    if len(matrices) > 1:
+        text += "; evenness: sd over languages of the gap to the potential"
+    text += ". 1 is best. "
     if not many:
         return f"{text}Numbers: probabilities in percent from 5 up; points: median rank."
     ends = sorted({f"{100 * darkest(matrix):.0f} %" for matrix in matrices})
