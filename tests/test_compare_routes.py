@@ -492,6 +492,8 @@ def test_exact_densities_are_those_stored_with_the_fit(monkeypatch: pytest.Monke
     found = exact_elpd(design, fitted, "record")
     np.testing.assert_array_equal(found, expected)
     assert np.ptp(expected[0]) > 0.5
+    groups = scores._psis(leave_out_tree(design, data, by="language", draws=60))
+    np.testing.assert_array_equal(exact_elpd(design, fitted, "language"), groups)
     # What is stored is read, without any computation.
     stored = leave_out_tree(design, data, by="record", draws=40)
     fitted.leave_one_out = {"record": stored}.__getitem__

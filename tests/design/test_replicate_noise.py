@@ -283,17 +283,17 @@ def test_one_cell_of_each_model_cannot_differ_within_models() -> None:
 
 
 def test_equal_replicates_beside_incomplete_cells_get_a_hundredth_of_their_sd() -> None:
-    # The only complete cell has equal seeds; rows of the others have the variances 2 and 6.
+    # The only complete cell has equal seeds; rows of the others have the variances 0.2 and 0.6.
     cells = cell_table(
         3,
-        unbalanced=incomplete([1, 2], [8.0, 24.0]),
+        unbalanced=incomplete([1, 2], [0.8, 2.4]),
         seed={"mean_square": 0.0, "df": [3.0, 0.0, 0.0]},
     )
     replicates = noise(cells).replicates
     assert replicates is not None
     seed = replicates.sources[0]
-    assert seed.log_sd == pytest.approx(np.full(3, 0.5 * np.log(4e-4)), rel=1e-12)
-    assert replicates.squares == pytest.approx([3.0 * 4e-4], rel=1e-12)
+    assert seed.log_sd == pytest.approx(np.full(3, 0.5 * np.log(4e-5)), rel=1e-12)
+    assert replicates.squares == pytest.approx([3.0 * 4e-5], rel=1e-12)
 
 
 def test_incomplete_cells_do_not_blur_how_much_the_others_differ() -> None:

@@ -124,3 +124,12 @@ def test_one_draw_ranks_nobody() -> None:
     assert not [name for name in one if str(name).endswith("_rank")]
     two, _ = derive(make_tree(COMPLETE, chains=1, draws=2), seed=0)
     assert "standardised_score_rank" in two
+
+
+def test_what_is_drawn_depends_on_the_seed_alone() -> None:
+    tree = make_tree(COMPLETE, se=True)
+    tree = edit(tree, group="constant_data", se_sd=tree["constant_data"]["se"])
+    first, again, other = (derive(tree, seed=seed)[0] for seed in (4, 4, 5))
+    assert first.identical(again)
+    for name in ("arithmetic_mean", "arithmetic_mean_run", "arithmetic_mean_resampled"):
+        assert not first[name].equals(other[name]), name

@@ -124,3 +124,6 @@ def test_the_variance_of_a_covariate_of_models_by_facet() -> None:
     (alone,) = variance_by_facet(slope(1.0 + language[None])).items()
     assert alone[0] == "language"
     np.testing.assert_allclose(alone[1], SLOPE**2 * 8.0 / 3.0, rtol=1e-12)
+    # Values that are drawn have a variance of their own in every draw.
+    drawn = variance_by_facet(slope(DRAWN))["language"]
+    np.testing.assert_allclose(drawn, SLOPE**2 * DRAWN.var(axis=1), rtol=1e-12)

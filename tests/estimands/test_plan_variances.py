@@ -178,3 +178,22 @@ def test_what_test_sets_do_to_all_cells_of_a_task_is_set_apart() -> None:
     # Of the variance of 4, cells keep what they do not share, on average over a model's cells.
     assert found.test_set.tolist() == [[(3.0 + 1.75) / 2.0] * 3] * 30
     assert not any("independent between models" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("known", "terms", "said"),
+    [
+        (False, (), ["seeds", "items", "languages", "tasks", "fixed language"]),
+        (False, CROSSED, ["seeds", "items", "fixed language"]),
+        (True, CROSSED, ["seeds", "items"]),
+        (False, (*CROSSED, "model:language:task"), ["seeds", "items"]),
+    ],
+)
+def test_what_a_fit_cannot_tell(known: bool, terms: tuple[str, ...], said: list[str]) -> None:
+    tree = make_tree(COMPLETE, interactions=terms)
+    if known:
+        se = ("record", np.full(len(COMPLETE), 1.5))
+        tree = edit(tree, group="constant_data", se=se, se_sd=se)
+    notes = read_plan_variances(tree, fixed=["language"]).notes
+    assert [note.partition(":")[0] for note in notes] == said
+    assert ("independent between models" in notes[1]) is known
