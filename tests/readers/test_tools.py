@@ -101,8 +101,13 @@ def test_euroeval_without_raw_scores(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     path.write_text("\n".join(lines), encoding="utf-8")
     records = load(path)
+    # Of the ten scores that the lines had: what one test set adds to their mean.
+    raw = [
+        [100 * entry["mcc"] for entry in json.loads(line)["results"]["raw"]["test"]]
+        for line in filter(None, ISSUES.read_text(encoding="utf-8").splitlines())
+    ]
     assert sorted(records.table["se"]) == pytest.approx(
-        [1.5888595342182184 / 1.96, 2.760212088114447 / 1.96]
+        sorted(np.std(values, ddof=1) * math.sqrt(1 + 1 / 10) for values in raw), rel=1e-6
     )
     assert "1.96 standard errors" in notes(records)
 
@@ -118,8 +123,10 @@ def test_of_two_lines_of_euroeval_the_later_counts_and_two_files_have_no_order(
     path.write_text("\n".join([first, second, json.dumps(again)]), encoding="utf-8")
     records = load(path)
     other = json.loads(second)["results"]["total"]
-    want = sorted([(50.0, 1.0), (other["test_mcc"], other["test_mcc_se"] / 1.96)])
-    assert sorted(zip(records.table["score"], records.table["se"], strict=True)) == want
+    se = other["test_mcc_se"] * math.sqrt(11) / 1.96
+    want = sorted([(50.0, math.sqrt(11)), (other["test_mcc"], se)])
+    found = sorted(zip(records.table["score"], records.table["se"], strict=True))
+    np.testing.assert_allclose(found, want)
     (group,) = records.report.dropped
     assert (group.reason, group.n_rows) == ("older run of the same cell", 1)
     assert "the mean was read for 3 results" in notes(records)
@@ -165,8 +172,8 @@ def test_euroeval_records_without_raw_scores_have_their_interval(tmp_path: Path)
         record["eval_library"]["additional_details"]["few_shot"] = "false"
     path.write_text("\n".join(map(json.dumps, [*first, *other])), encoding="utf-8")
     records = load(path)
-    # 0.01 j for j from 0 to 9 has the variance 0.01^2 * 110 / 12.
-    assert records.numbers("se") == pytest.approx([math.sqrt(110 / 12 / 10)] * 4)
+    # 0.01 j for j from 0 to 9 has the variance 0.01^2 * 110 / 12, over test sets 1 + 1/10 of it.
+    assert records.numbers("se") == pytest.approx([math.sqrt(110 / 12 * 1.1)] * 4)
     assert records.coords["model"] == ("org-a/small",)
     assert records.coords["task"] == (
         "linguistic-acceptability (few-shot):mcc",

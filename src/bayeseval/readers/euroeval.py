@@ -4,7 +4,9 @@ Every dataset is evaluated on ten bootstrapped test sets, the same for all model
 ten scores are in ``results.raw`` on the scale 0-1, their mean in ``results.total`` on the
 scale 0-100. The ``_se`` beside it is 1.96 standard errors of the mean, as ``aggregate_scores``
 of EuroEval's ``scores.py`` returns it, and as the ten scores that are quoted in its issues
-615 and 617 show to 6 and to 16 digits.
+615 and 617 show to 6 and to 16 digits. That is the error of a mean over bootstraps of one test
+set, ``1.96 sd / sqrt(10)``. The error of this mean over test sets is ``sd sqrt(1 + 1/10)``, eleven
+times as large in variance, because all bootstraps share the test set that they resample.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ from bayeseval.readers.scores import Score, settle
 __all__ = ["EUROEVAL", "Evaluated", "euroeval_scores"]
 
 _NORMAL_95: Final = 1.96
+_ITERATIONS: Final = 10
+_SE_OF_MEAN: Final = math.sqrt(_ITERATIONS + 1) / _NORMAL_95
 # A macro language beside its varieties, which EuroEval lists together.
 _VARIETIES: Final = {
     "no": frozenset(["no", "nb", "nn"]),
@@ -169,7 +173,9 @@ def euroeval_scores(lines: Sequence[Evaluated]) -> tuple[list[Score], list[str]]
         means = len({score.where for score in scores if score.boot is None})
         notes.append(
             f"the mean was read for {counted(means, 'result')} of datasets without all raw scores:"
-            f" se is the file's _se divided by {_NORMAL_95}, because _se is 1.96 standard errors"
+            f" se is the file's _se times {_SE_OF_MEAN:.4g}: _se is {_NORMAL_95} standard errors of "
+            f"a mean over {_ITERATIONS} bootstraps of one test set, sd / sqrt({_ITERATIONS}), and "
+            f"over test sets it is sd sqrt(1 + 1/{_ITERATIONS})"
         )
     return scores, notes
 
@@ -207,7 +213,7 @@ def _means_and_iterations(line: Evaluated, dataset: str) -> Iterator[tuple[Score
             metric=metric,
             value=_total(line, metric, ""),
             where=line.where,
-            se=None if half is None else half / _NORMAL_95,
+            se=None if half is None else half * _SE_OF_MEAN,
             variant=line.variant,
             run=line.run,
             rank=rank,
