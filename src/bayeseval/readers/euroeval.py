@@ -173,8 +173,8 @@ def euroeval_scores(lines: Sequence[Evaluated]) -> tuple[list[Score], list[str]]
         means = len({score.where for score in scores if score.boot is None})
         notes.append(
             f"the mean was read for {counted(means, 'result')} of datasets without all raw scores:"
-            f" se is the file's _se times {_SE_OF_MEAN:.4g}: _se is {_NORMAL_95} standard errors of "
-            f"a mean over {_ITERATIONS} bootstraps of one test set, sd / sqrt({_ITERATIONS}), and "
+            f" se is the file's _se times {_SE_OF_MEAN:.4g}: _se is {_NORMAL_95} standard errors of"
+            f" a mean over {_ITERATIONS} bootstraps of one test set, sd / sqrt({_ITERATIONS}), and "
             f"over test sets it is sd sqrt(1 + 1/{_ITERATIONS})"
         )
     return scores, notes
