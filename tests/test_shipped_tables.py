@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "tests" / "reference"
 SHAPES = {
     "mmmlu": "140 records, 10 models, 14 languages, 1 task",
-    "euroeval": "3,356 records, 22 models, 30 languages, 7 tasks",
+    "euroeval": "3356 records, 22 models, 30 languages, 7 tasks",
 }
 
 
