@@ -19,7 +19,8 @@ from bayeseval.engines._marginal_density import build_marginal
 from bayeseval.engines.marginal import sample
 from bayeseval.errors import DesignError, InputError
 from bayeseval.estimands import expected_score, read_arrays
-from bayeseval.estimands.completion import CompletedTerm
+from bayeseval.estimands.completion import CompletedTerm, language_scores
+from bayeseval.estimands.plan_variances import read_plan_variances
 from bayeseval.records import Records
 from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
@@ -153,3 +154,35 @@ def test_unobserved_cells_are_drawn_once_for_all_metrics(tree: xr.DataTree) -> N
                 ratio = float(np.mean((values[:, pair] / cells.sd) ** 2))
                 assert ratio == pytest.approx(1.0, abs=5 * np.sqrt(2 / 400))
     assert n_new > 0
+
+
+def test_expected_means_of_languages_leave_out_what_metrics_share(tree: xr.DataTree) -> None:
+    """Where a model has all pairs of a language, its mean is that over its records."""
+    arrays = read_arrays(tree)
+    cells = arrays.term(TERM)
+    assert cells is not None
+    means = np.random.default_rng(2).normal(50.0, 5.0, (arrays.n_samples, len(arrays.score)))
+    found = language_scores(arrays, means, seed=0, expected=True)
+    with_all = language_scores(arrays, means, seed=0)
+    compared = 0
+    for model, language in product(range(4), range(5)):
+        own = (arrays.index["model"] == model) & (arrays.index["language"] == language)
+        if own.sum() < (arrays.pairs.language == language).sum():
+            continue
+        compared += 1
+        shared = cells.effect[:, cells.of_record[own]].mean(axis=1)
+        np.testing.assert_allclose(with_all[:, model, language], means[:, own].mean(axis=1))
+        np.testing.assert_allclose(
+            found[:, model, language], means[:, own].mean(axis=1) - shared, atol=1e-9
+        )
+    assert compared > 3
+
+
+def test_more_metrics_do_not_average_out_what_they_share(tree: xr.DataTree) -> None:
+    """Datasets of 2, 2 and 1 of the 5 tasks: the variance of a mean is that of 9 / 25 effects."""
+    arrays, variances = read_arrays(tree), read_plan_variances(tree)
+    cells = arrays.term(TERM)
+    assert cells is not None
+    of_the_effect = variances.noise[:, 0] - arrays.residual_sd[:, 0] ** 2
+    np.testing.assert_allclose(of_the_effect / 5, cells.sd**2 * 9 / 25)
+    assert variances.three_way.max() == 0.0

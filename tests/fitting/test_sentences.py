@@ -129,7 +129,8 @@ def test_the_main_result_is_the_first_sentence_with_fewer_names() -> None:
             [
                 "The two models cannot be told apart: A is better than B with probability 0.71 "
                 "only.",
-                "The difference is larger than the margin of 1 score point with probability 0.60.",
+                "The difference is larger than the margin of 1 score point, in one direction or "
+                "the other, with probability 0.60.",
             ],
         ),
         # The probability of the pair says who is better, not the order of the ranking.

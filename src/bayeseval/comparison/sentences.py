@@ -233,6 +233,7 @@ def _added_variance(fits: Mapping[str, Fit]) -> list[str]:
         if "residual" in base.index and "residual" in parts.index:
             before, after = (float(table["sd_mean"]["residual"]) for table in (base, parts))
             digits = 2 if scales[0] == "logit" else 1
-            sentence += f"; the residual sd goes from {before:.{digits}f} to {after:.{digits}f}"
+            shown = [f"{sd:.{digits}f}" if sd >= 1.0 else f"{sd:.2g}" for sd in (before, after)]
+            sentence += f"; the residual sd goes from {shown[0]} to {shown[1]}"
         sentences.append(f"{sentence}.")
     return sentences

@@ -197,7 +197,9 @@ def missing_pairs(arrays: PosteriorArrays, records: ModelRecords) -> Index:
     return np.array(missing, dtype=np.int64)
 
 
-def language_scores(arrays: PosteriorArrays, cell_mean: Floats, *, seed: int) -> Floats:
+def language_scores(
+    arrays: PosteriorArrays, cell_mean: Floats, *, seed: int, expected: bool = False
+) -> Floats:
     """Mean of every model on every language, over the language's pairs of the benchmark.
 
     Pairs that a model was not tested on are predicted: its expected score there, with
@@ -210,6 +212,9 @@ def language_scores(arrays: PosteriorArrays, cell_mean: Floats, *, seed: int) ->
         Draws of the mean of every record's cell.
     seed : int
         Seed of the predictions.
+    expected : bool
+        Leave out what the metrics of one set of outputs share, see
+        ``names.SHARED_BY_METRICS``, also of the means of cells.
 
     Returns
     -------
@@ -218,8 +223,13 @@ def language_scores(arrays: PosteriorArrays, cell_mean: Floats, *, seed: int) ->
     """
     models, languages = arrays.levels[names.MODEL], arrays.levels[names.LANGUAGE]
     values = np.empty((arrays.n_samples, len(models), len(languages)))
-    # A predicted score has all terms, also what is noise of the outputs.
-    terms = [CompletedTerm(arrays, cells) for cells in arrays.cells if names.MODEL in cells.members]
+    shared = arrays.term(names.SHARED_BY_METRICS) if expected else None
+    # A predicted score has all terms, an expected one not what is noise of the outputs.
+    terms = [
+        CompletedTerm(arrays, cells)
+        for cells in arrays.cells
+        if names.MODEL in cells.members and cells is not shared
+    ]
     pairs = arrays.pairs
     keys = {term.term: term.keys(pairs.language, pairs.task) for term in terms}
     order = np.argsort(arrays.pairs.language, kind="stable")
@@ -233,18 +243,19 @@ def language_scores(arrays: PosteriorArrays, cell_mean: Floats, *, seed: int) ->
             # Mean over the records of each pair: rows come in pair order.
             starts = np.flatnonzero(np.diff(records.pairs, prepend=-1))
             counts = np.diff(starts, append=len(records.pairs))
+            own = cell_mean[draws][:, records.rows]
+            if shared is not None:
+                own = own - shared.effect[draws][:, shared.of_record[records.rows]]
             scores = np.empty_like(base)
-            scores[:, records.pairs[starts]] = (
-                np.add.reduceat(cell_mean[draws][:, records.rows], starts, axis=1) / counts
-            )
+            scores[:, records.pairs[starts]] = np.add.reduceat(own, starts, axis=1) / counts
             new = missing_pairs(arrays, records)
             if len(new):
-                expected = base + np.take(arrays.model_part(model, draws), pairs.language, axis=1)
+                mean = base + np.take(arrays.model_part(model, draws), pairs.language, axis=1)
                 for term in terms:
                     rng = stream(f"languages: unobserved {term.term}, model {models[model]}")
                     effect = term.effect(model, draws, rng)
-                    expected += np.take(effect, keys[term.term], axis=1)
+                    mean += np.take(effect, keys[term.term], axis=1)
                 rng = stream(f"languages: residual, model {models[model]}")
-                scores[:, new] = expected[:, new] + residual_draws(arrays, model, new, draws, rng)
+                scores[:, new] = mean[:, new] + residual_draws(arrays, model, new, draws, rng)
             values[draws, model] = np.add.reduceat(scores[:, order], first, axis=1) / n_pairs
     return values

@@ -215,7 +215,8 @@ def _replicate_variables(
     centre = means if noise.pooled else arrays.score
     one_run = centre + np.sqrt(noise.run_variance) * rng("runs").standard_normal(means.shape)
     scores = {
-        "expected": language_scores(arrays, means, seed=seed),
+        # Not pooled, the published resampling takes all terms of the score.
+        "expected": language_scores(arrays, means, seed=seed, expected=noise.pooled),
         "run": language_scores(arrays, one_run, seed=seed),
     }
     components = model_components(arrays, noise, scores["expected"], rng=rng("languages"))

@@ -68,8 +68,9 @@ class PlanVariances:
     three_way : ndarray, shape (n_samples, n_models)
         Interaction model:language:task; with known test-set noise the residual.
     noise : ndarray, shape (n_samples, n_models)
-        Noise of one score that no facet explains, also what the metrics of one set of
-        outputs share (a further task is taken to come with a dataset of its own).
+        Noise of one score that no facet explains. What the metrics of one set of outputs
+        share is in it with the weight that it has in a mean over the tasks at hand; another
+        number of tasks is taken to come with as many metrics for a dataset.
     seed, test_set, seed_test_set : ndarray, shape (n_samples, n_models), or None
         None for what the fit knows nothing of. With shared test items `test_set` is
         what a cell has of its own.
@@ -148,8 +149,12 @@ def read_plan_variances(
         three_way = np.broadcast_to(variance[_THREE_WAY][:, None], residual.shape)
     elif "test_set" in by_source:
         three_way, unexplained = residual, nothing
-    if arrays.term(names.SHARED_BY_METRICS) is not None:
-        unexplained = unexplained + variance[names.SHARED_BY_METRICS][:, None]
+    metrics_share = arrays.term(names.SHARED_BY_METRICS)
+    if metrics_share is not None:
+        # Tasks of one dataset do not average it out: their number counts for less.
+        tasks = len(arrays.levels[names.TASK])
+        share = tasks * CompletedTerm(arrays, metrics_share).mean_over_new()
+        unexplained = unexplained + share * variance[names.SHARED_BY_METRICS][:, None]
     # A further language comes with values of its own.
     for slope in arrays.slopes:
         for label, part in variance_by_facet(slope).items():
@@ -273,10 +278,15 @@ def _notes(
                 f"{facet}s: the model has no term {term}, so models are taken to differ by the "
                 f"same amount in every {facet}; a fit with that term (crossed) measures it"
             )
-    if fixed and "test_set" not in by_source and arrays.term(_THREE_WAY) is None:
+    residual = "test_set" not in by_source and arrays.term(_THREE_WAY) is None
+    shared = arrays.term(names.SHARED_BY_METRICS) is not None
+    if fixed and (residual or shared):
+        parts = [*(["the residual"] if residual else []), *([names.SHARED_BY_METRICS] * shared)]
+        one = len(parts) == 1
         notes.append(
-            f"fixed {' and '.join(sorted(fixed))}: the residual holds noise and interaction alike "
-            "and counts as noise, so the sds are upper limits"
+            f"fixed {' and '.join(sorted(fixed))}: {' and '.join(parts)} "
+            f"{'holds' if one else 'hold'} noise and interaction alike and "
+            f"{'counts' if one else 'count'} as noise, so the sds are upper limits"
         )
     return notes
 

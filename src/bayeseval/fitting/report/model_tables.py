@@ -47,6 +47,7 @@ _ALL: Final = 30
 _FIRST: Final = 20
 _LAST: Final = 5
 _NEAR_ZERO: Final = "The models logit and bounded keep the potentials of bounded scores above zero."
+_CV_LEGEND: Final = "CV-PRR: in brackets what it would be with the same gap in every language"
 _CONSTANT: Final = "cv_prr_constant_gap"
 _DECLARE: Final = "They need the bounds of the scores (units in a mapping file)."
 _MOST_PAIRS: Final = 3
@@ -287,7 +288,7 @@ def evenness_text(
                 for text in (
                     "sd of gaps: sd over languages of a model's mean score less the language "
                     f"potential{unit_text(unit, before=', ')}; rank 1 is most even",
-                    "CV-PRR: in brackets what it would be with the same gap in every language",
+                    *([] if note else [_CV_LEGEND]),
                     f"worst: the language with the lowest mean gap{_named(worst, language_names)}",
                 )
             ),

@@ -254,8 +254,8 @@ def _differences(pairs: pd.DataFrame, margin: float, unit: str) -> list[str]:
         if large or small:
             return [f"The difference is {'larger' if large else 'smaller'} than {limit}."]
         return [
-            f"The difference is larger than {limit} with probability "
-            f"{probability_text(1.0 - float(within[0]))}."
+            f"The difference is larger than {limit}, in one direction or the other, with "
+            f"probability {probability_text(1.0 - float(within[0]))}."
         ]
     verb = "is" if large == 1 else "are"
     sentence = f"{grouped(large)} of {grouped(n)} differences {verb} larger than {limit}"
