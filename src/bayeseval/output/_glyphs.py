@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import groupby
-from operator import le
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from arabic_reshaper import ArabicReshaper
 
 __all__ = [
     "DEFAULT_FONT",
@@ -34,8 +37,12 @@ _FALLBACKS: Final = (
     *("Noto Sans Thai", "Noto Sans Khmer", "Noto Sans Myanmar", "Leelawadee UI", "FreeSerif"),
     *("Noto Sans Ethiopic", "Noto Sans Symbols2", "Symbola", "Noto Emoji", "Segoe UI Symbol"),
 )
-_MIRRORED: Final = str.maketrans("()[]{}<>«»", ")(][}{><»«")
-_KASHIDA: Final = "\u0640"
+# Marks of Hebrew and Arabic before their letter, where reversal puts them; a font draws a mark on
+# the letter before it.
+_MARKED: Final = re.compile(
+    "([\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
+    "\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed]+)(.)"
+)
 _NON_JOINER: Final = "\u200c"
 _FLAG_LETTERS: Final = 0x1F1E6
 
@@ -115,10 +122,14 @@ def visual(text: str) -> str:
 
     Up to version 3.10 matplotlib draws characters as they are stored, so that Hebrew
     and Arabic would stand backwards and Arabic letters unjoined. Later versions order and
-    join them, and get the text as it is. Directions follow the rules of Unicode for one line
-    without embeddings (Unicode Standard Annex 9).
+    join them, and get the text as it is.
     """
-    return _ordered(_joined(text)) if reordered(text) else text
+    if not reordered(text):
+        return text
+    # This one mirrors brackets, the one in Rust leaves them to the program that draws.
+    from bidi.algorithm import get_display
+
+    return _MARKED.sub(lambda found: found[2] + found[1][::-1], get_display(_joined(text)))
 
 
 def reordered(text: str) -> bool:
@@ -136,99 +147,13 @@ def _matplotlib_shapes() -> bool:
 
 
 @lru_cache(maxsize=1)
-def _forms() -> dict[str, dict[str, str]]:
-    """Letter, or lam with alef, to its forms by position, where a font has them."""
-    forms: dict[str, dict[str, str]] = {}
-    for code in (*range(0xFB50, 0xFE00), *range(0xFE70, 0xFF00)):
-        kind, *letters = unicodedata.decomposition(chr(code)).split() or [""]
-        text = "".join(chr(int(letter, 16)) for letter in letters)
-        ligature = len(text) == 2 and text[0] == "\u0644" and text[1] in "\u0622\u0623\u0625\u0627"
-        if (len(text) == 1 or ligature) and code in _characters():
-            forms.setdefault(text, {}).setdefault(kind.strip("<>"), chr(code))
-    return forms
+def _reshaper() -> ArabicReshaper:
+    from arabic_reshaper import ArabicReshaper
+
+    return ArabicReshaper({"delete_harakat": False, "ARABIC LIGATURE ALLAH": False})
 
 
 def _joined(text: str) -> str:
-    """Arabic letters in the forms of their positions."""
-    units: list[str] = []
-    for character in text:
-        pair = (units[-1] if units else "") + character
-        units[-1:] = [pair] if len(pair) == 2 and pair in _forms() else [*units[-1:], character]
-    # Marks on letters do not keep these from joining.
-    letters = [i for i, unit in enumerate(units) if unicodedata.category(unit[0]) != "Mn"]
-    shaped = list(units)
-    for place, i in enumerate(letters):
-        before = units[letters[place - 1]] if place else ""
-        after = units[letters[place + 1]] if place + 1 < len(letters) else ""
-        joins_before = _joins_on(before) and _joins_back(units[i])
-        joins_after = _joins_on(units[i]) and _joins_back(after)
-        form = {
-            (True, True): "medial",
-            (True, False): "final",
-            (False, True): "initial",
-            (False, False): "isolated",
-        }[joins_before, joins_after]
-        shaped[i] = _forms().get(units[i], {}).get(form, units[i])
-    return "".join(shaped).replace(_NON_JOINER, "")
-
-
-def _joins_on(unit: str) -> bool:
-    return unit == _KASHIDA or "initial" in _forms().get(unit, {})
-
-
-def _joins_back(unit: str) -> bool:
-    return unit == _KASHIDA or "final" in _forms().get(unit, {})
-
-
-def _ordered(text: str) -> str:
-    """Characters from left to right, marks after their letters, brackets mirrored."""
-    clusters: list[str] = []
-    for character in text:
-        if clusters and unicodedata.category(character) == "Mn":
-            clusters[-1] += character
-        else:
-            clusters.append(character)
-    levels = _levels([unicodedata.bidirectional(cluster[0]) for cluster in clusters])
-    turned = [
-        cluster.translate(_MIRRORED) if level == 1 else cluster
-        for cluster, level in zip(clusters, levels, strict=True)
-    ]
-    # Innermost first: numbers and Latin words inside text from right to left.
-    for least in (2, 1):
-        start = 0
-        for within, run in groupby(levels, partial(le, least)):
-            end = start + len(list(run))
-            if within:
-                turned[start:end] = turned[start:end][::-1]
-            start = end
-    return "".join(turned)
-
-
-def _levels(kinds: Sequence[str]) -> list[int]:
-    """Embedding levels of characters by their bidirectional classes: odd is from right to left."""
-    base = next("L" if kind == "L" else "R" for kind in kinds if kind in ("L", "R", "AL"))
-    last, resolved = base, list[str]()
-    for i, kind in enumerate(kinds):
-        if kind in ("L", "R", "AL"):
-            last = kind
-            resolved.append("L" if kind == "L" else "R")
-        elif kind in ("EN", "AN"):
-            resolved.append("L" if kind == "EN" and last == "L" else "number")
-        elif (
-            # 2.5 is one number, and 2-5 is one except after Arabic letters.
-            (kind == "CS" or (kind == "ES" and last != "AL"))
-            and resolved[-1:] == ["number"]
-            and kinds[i + 1 : i + 2] == [kinds[i - 1]]
-        ):
-            resolved.append("number")
-        else:
-            resolved.append("")
-    # What lies between two texts of one direction has it too, and otherwise that of the line.
-    for i, direction in enumerate(resolved):
-        if not direction:
-            before = resolved[i - 1] if i else base
-            after = next((one for one in resolved[i:] if one), base)
-            sides = {"R" if side == "number" else side for side in (before, after)}
-            resolved[i] = sides.pop() if len(sides) == 1 else base
-    levels = {"L": 0, "R": 1, "number": 2} if base == "L" else {"L": 2, "R": 1, "number": 2}
-    return [levels[direction] for direction in resolved]
+    """Arabic letters in the forms of their positions, where a font has these forms."""
+    forms = _reshaper().reshape(text).replace(_NON_JOINER, "")
+    return "".join(c if drawable(c) else unicodedata.normalize("NFKC", c) for c in forms)
