@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from measure import provenance, write_csv
 
 from bayeseval import load
 from bayeseval.comparison.scores import exact_elpd
@@ -32,7 +32,6 @@ from bayeseval.fitting.run import fit
 from bayeseval.spec import load_spec
 
 Floats = npt.NDArray[np.float64]
-RESULTS = Path(__file__).parent / "results" / "leave_one_out.csv"
 
 
 def log_mean(log_density: Floats) -> tuple[float, float]:
@@ -59,6 +58,7 @@ def main() -> int:
     parser.add_argument("--languages", type=int, default=5)
     parser.add_argument("--models", default="additive,crossed")
     asked = parser.parse_args()
+    said = provenance()
     table = load("mega")
     rng = np.random.default_rng(0)
     rows = []
@@ -91,9 +91,8 @@ def main() -> int:
                 f"{part['refit_error'].mean():.3f} ({time.perf_counter() - begun:.0f} s)",
                 flush=True,
             )
+    write_csv("leave_one_out", rows, said, digits=6)
     found = pd.DataFrame(rows)
-    RESULTS.parent.mkdir(exist_ok=True)
-    found.to_csv(RESULTS, index=False, float_format="%.5f")
     limit = 5.0 * found["refit_error"] + 0.02
     return int((found["difference"].abs() > limit).any())
 

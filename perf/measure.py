@@ -1,4 +1,4 @@
-"""What the measurements share: fresh processes, tables, CSV files, the machine.
+"""What the measurements share: fresh processes, tables, CSV files, the machine, their origin.
 
 Standard library only. A process that is started takes over its parent's peak memory
 on Linux, so whoever measures memory has to stay small itself.
@@ -7,10 +7,12 @@ on Linux, so whoever measures memory has to stay small itself.
 from __future__ import annotations
 
 import csv
+import datetime
 import json
 import os
 import platform
 import resource
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -30,6 +32,7 @@ __all__ = [
     "machine",
     "print_machine",
     "print_table",
+    "provenance",
     "reply",
     "run",
     "write_csv",
@@ -41,6 +44,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = ROOT / "perf" / "results"
 
 _PACKAGES: Final = ("pymc", "nutpie", "numpyro", "jax", "bambi", "statsmodels", "numpy")
+# What a run of measurements writes itself: a change of these does not change what is measured.
+_WRITTEN: Final = ("perf/results", "perf/README.md", "docs/images")
 # What a child prints before its answer; libraries may print too.
 _MARK: Final = "measured: "
 
@@ -115,8 +120,35 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def provenance() -> dict[str, str]:
+    """Command, commit and date of this run: the last columns of every file of results.
+
+    Call it before the measurement: the commit is the one whose code is measured. It ends
+    with ``+changes`` if the working tree differs from it (other than in what measurements
+    write), and ``tests/test_perf.py`` refuses a file of results with that mark.
+
+    Raises
+    ------
+    subprocess.CalledProcessError
+        Outside a git checkout, where a result would have no commit.
+    """
+    changed = _git("status", "--porcelain", "--", ".", *(f":!{path}" for path in _WRITTEN))
+    script = Path(sys.argv[0]).resolve().relative_to(ROOT)
+    return {
+        "command": shlex.join(["python", script.as_posix(), *sys.argv[1:]]),
+        "commit": _git("rev-parse", "HEAD") + ("+changes" if changed else ""),
+        "date": datetime.date.today().isoformat(),
+    }
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
 def machine() -> dict[str, Any]:
-    """Cores, processor, load before the measurement, and versions."""
+    """Cores, processor, load before the measurement, versions, and :func:`provenance`."""
     versions = {}
     for package in _PACKAGES:
         try:
@@ -130,6 +162,7 @@ def machine() -> dict[str, Any]:
         "load": round(os.getloadavg()[0], 2),
         "python": platform.python_version(),
         **versions,
+        **provenance(),
     }
 
 
@@ -167,13 +200,44 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
-def write_csv(name: str, rows: Sequence[Row], said: Mapping[str, Any]) -> Path:
-    """Write rows to ``perf/results/NAME.csv``, each with cores, processor, load, versions."""
+def write_csv(
+    name: str, rows: Sequence[Row], said: Mapping[str, Any], *, digits: int | None = None
+) -> Path:
+    """Write rows to ``perf/results/NAME.csv``, each with what was said of its measurement.
+
+    Parameters
+    ----------
+    name
+        Name of the file, without its suffix.
+    rows
+        Rows; one that lacks a column of another row has an empty cell there.
+    said
+        :func:`machine` of a timing, :func:`provenance` of anything else.
+    digits
+        Significant digits of the numbers of `rows`; None for all.
+
+    Raises
+    ------
+    ValueError
+        If a column of `rows` has a name of `said`.
+    """
+    columns = dict.fromkeys(column for row in rows for column in row)
+    if both := sorted(columns.keys() & said.keys()):
+        raise ValueError(f"rows of {name}.csv use names that the writer uses: {', '.join(both)}")
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, [*rows[0], *said], lineterminator="\n")
+        writer = csv.DictWriter(file, [*columns, *said], lineterminator="\n")
         writer.writeheader()
-        writer.writerows({**row, **said} for row in rows)
-    print(f"written: {path.relative_to(ROOT)}")
+        for row in rows:
+            rounded = {key: _rounded(value, digits) for key, value in row.items()}
+            writer.writerow({**rounded, **said})
+    print(f"written: {path.relative_to(ROOT)}", flush=True)
     return path
+
+
+def _rounded(value: Any, digits: int | None) -> Any:
+    # NumPy's floats are floats too; their text is that of a Python float only as one.
+    if not isinstance(value, float):
+        return value
+    return float(value) if digits is None else f"{value:.{digits}g}"

@@ -3,17 +3,14 @@
 The shipped models of normal likelihood are fitted with the default settings and seed 0, and
 compared by leaving out one record at a time. One row per model is written to
 perf/results/mega_models.csv: elpds, plain PSIS beside them, log marginal likelihoods and
-standard deviations, with the commit and the date.
+standard deviations.
 """
 
 from __future__ import annotations
 
-import datetime
-import subprocess
 from typing import Any
 
-import pandas as pd
-from measure import RESULTS, ROOT
+from measure import provenance, write_csv
 
 import bayeseval as be
 
@@ -21,15 +18,13 @@ MODELS = ("additive", "interaction", "crossed", "dataset")
 
 
 def main() -> None:
-    """Fit, compare, write and print."""
+    """Fit, compare and write."""
+    said = provenance()
     records = be.load("mega")
     fits = {name: be.fit(records, name, seed=0) for name in MODELS}
     comparison = be.compare(records, list(MODELS), fits=fits, seed=0)
     table = comparison.tables["comparison"].set_index("spec")
     routes = comparison.tables["routes"].set_index("spec")
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.strip()
     rows: list[dict[str, Any]] = []
     for name, fit in fits.items():
         row: dict[str, Any] = {"spec": name}
@@ -39,11 +34,8 @@ def main() -> None:
         for _, part in fit.components(detail=True).iterrows():
             for column in ("mean", "lower", "upper"):
                 row[f"sd {part['component']} {column}"] = part[f"sd_{column}"]
-        row |= {"commit": commit, "date": datetime.date.today().isoformat()}
         rows.append(row)
-    made = pd.DataFrame(rows)
-    made.to_csv(RESULTS / "mega_models.csv", index=False, float_format="%.6g")
-    print(made.to_string())
+    write_csv("mega_models", rows, said, digits=6)
 
 
 if __name__ == "__main__":

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from measure import provenance, write_csv
 
 from bayeseval.comparison import compare
 from bayeseval.fitting.run import fit
@@ -30,7 +30,6 @@ SHAPE: dict[str, Any] = {"n_languages": 12, "n_tasks": 5, "n_models": 6, "observ
 LEAST = 0.95
 # Three degrees of freedom: one score in 40 is more than three scales off, as on MEGA.
 NU = 3.0
-RESULTS = Path(__file__).parent / "results" / "model_choice.csv"
 
 
 def truth(name: str, noise: str) -> tuple[ModelSpec, dict[str, float]]:
@@ -91,16 +90,16 @@ def main() -> int:
     parser.add_argument("--by", default="record")
     parser.add_argument("--draws", type=int, default=250)
     asked = parser.parse_args()
+    said = provenance()
     models = asked.models.split(",")
     rows: list[dict[str, Any]] = []
     begun = time.perf_counter()
-    RESULTS.parent.mkdir(exist_ok=True)
     for seed in range(asked.tables):
         for noise in ("normal", "student_t"):
             for name in ("additive", "interaction", "crossed"):
                 rows.append(answer(name, noise, models, asked.by, asked.draws, seed))
         # Written as it goes: a run that is stopped has told what it found.
-        pd.DataFrame(rows).to_csv(RESULTS, index=False, float_format="%.4f")
+        write_csv("model_choice", rows, said, digits=6)
     short = report(pd.DataFrame(rows))
     print(f"{len(rows)} tables in {time.perf_counter() - begun:.0f} s")
     return int(short)

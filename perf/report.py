@@ -26,6 +26,7 @@ IMAGE: Final = ROOT / "docs" / "images" / "performance.png"
 README: Final = ROOT / "perf" / "README.md"
 _BEGIN: Final = "<!-- written by report.py: begin -->"
 _END: Final = "<!-- written by report.py: end -->"
+_ORIGIN: Final = ("command", "commit", "date")
 _DECADES: Final = [10.0**k for k in range(-4, 5)]
 
 
@@ -141,14 +142,24 @@ def sections() -> str:
         ("scaling_records", "Growth with the records"),
         ("scaling_languages", "Growth with the languages"),
         ("scaling_front", "From a data frame to a design"),
+        ("readers", "Reading files, compared with plain pandas"),
     ):
         table = results(name)
         if table is not None:
-            first = table.iloc[0]
-            said = dropwhile(lambda column: column != "cores", table.columns)
-            machine = ", ".join(f"{column} {first[column]}" for column in said)
-            parts.append(f"### {title}\n\n{markdown(table)}\n\nMachine: {machine}.")
+            parts.append(f"### {title}\n\n{markdown(table)}\n\n{said(table)}")
     return "\n\n".join(parts)
+
+
+def said(table: pd.DataFrame) -> str:
+    """Two lines under a table: how it was measured, and on which machine."""
+    runs = table[list(_ORIGIN)].drop_duplicates().astype(str).to_numpy()
+    origin = "; ".join(
+        f"`{command}`, commit {commit[:7]}, {date}" for command, commit, date in runs
+    )
+    first = table.drop(columns=list(_ORIGIN)).iloc[0]
+    columns = dropwhile(lambda column: column != "cores", first.index)
+    machine = ", ".join(f"{column} {first[column]}" for column in columns)
+    return f"Measured: {origin}.\n\nMachine: {machine}."
 
 
 def rates(axes: Axes, table: pd.DataFrame) -> None:

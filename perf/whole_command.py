@@ -54,7 +54,7 @@ def main() -> int:
     ours, peer = medians.values()
     rows = [
         {
-            "command": name,
+            "what": name,
             "median s": medians[name],
             "min s": min(r.seconds for r in done),
             "max s": max(r.seconds for r in done),

@@ -1,0 +1,88 @@
+"""Results of measurements name their origin, and the shared writer says it."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+PERF = Path(__file__).parents[1] / "perf"
+RESULTS = sorted((PERF / "results").glob("*.csv"))
+_SCRIPT = re.compile(r"python (perf/\w+\.py)( .*)?")
+
+
+@pytest.fixture
+def measure(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """`perf/measure.py`, which the scripts import from their own folder."""
+    monkeypatch.syspath_prepend(str(PERF))
+    monkeypatch.delitem(sys.modules, "measure", raising=False)
+    import measure
+
+    monkeypatch.delitem(sys.modules, "measure")
+    return measure
+
+
+def git(folder: Path, *arguments: str) -> str:
+    names = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
+    command = ["git", *names, *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_there_are_results() -> None:
+    assert len(RESULTS) > 5
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_every_row_of_results_names_script_commit_and_date(path: Path) -> None:
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert rows
+    for row in rows:
+        script = _SCRIPT.fullmatch(row["command"])
+        assert script is not None, row["command"]
+        assert (PERF.parent / script[1]).is_file()
+        assert re.fullmatch("[0-9a-f]{40}", row["commit"]), "measured with uncommitted changes"
+        assert datetime.date.fromisoformat(row["date"])
+
+
+def test_the_commit_is_marked_where_the_code_differs_from_it(
+    measure: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "ROOT", tmp_path)
+    monkeypatch.setattr(measure, "RESULTS", tmp_path / "perf" / "results")
+    script = tmp_path / "perf" / "speed.py"
+    script.parent.mkdir()
+    script.write_text("print(1)\n", encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", [str(script), "--tables", "two of them"])
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "Add a measurement")
+    commit = git(tmp_path, "rev-parse", "HEAD")
+
+    said = measure.provenance()
+    assert said == {
+        "command": "python perf/speed.py --tables 'two of them'",
+        "commit": commit,
+        "date": datetime.date.today().isoformat(),
+    }
+    rows = [{"model": "a", "seconds": 1 / 3}, {"model": "b", "seconds": 2.0, "more": 7}]
+    path = measure.write_csv("speed", rows, said, digits=3)
+    assert path.read_text(encoding="utf-8").splitlines() == [
+        "model,seconds,more,command,commit,date",
+        f"a,0.333,,python perf/speed.py --tables 'two of them',{commit},{said['date']}",
+        f"b,2,7,python perf/speed.py --tables 'two of them',{commit},{said['date']}",
+    ]
+    with pytest.raises(ValueError, match=r"speed\.csv use names that the writer uses: date$"):
+        measure.write_csv("speed", [{"date": 1}], said)
+    # The results themselves do not count: a script may write several files.
+    assert measure.provenance()["commit"] == commit
+    script.write_text("print(2)\n", encoding="utf-8")
+    assert measure.provenance()["commit"] == f"{commit}+changes"
+    assert measure.machine()["commit"] == f"{commit}+changes"
