@@ -7,6 +7,7 @@ importing torch costs seconds.
 from __future__ import annotations
 
 import json
+import pickle
 import re
 import shutil
 import sys
@@ -328,6 +329,148 @@ def test_damaged_weights_and_code_of_its_own(folders: dict[str, Path], tmp_path:
     (own / "config.json").write_text(json.dumps(settings), encoding="utf-8")
     with pytest.raises(InputError, match="own: the model comes with code of its own"):
         load_encoder(str(own), device="cpu")
+
+
+def variant(folder: Path, target: Path, settings: dict[str, Any] | None = None) -> Path:
+    """A copy of a model with other settings in its ``config.json``."""
+    shutil.copytree(folder, target)
+    config = json.loads((target / "config.json").read_text(encoding="utf-8"))
+    (target / "config.json").write_text(json.dumps(config | (settings or {})), encoding="utf-8")
+    return target
+
+
+def change_weights(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    weights = safetensors.numpy.load_file(folder / "model.safetensors")
+    safetensors.numpy.save_file(
+        change(weights), folder / "model.safetensors", metadata={"format": "pt"}
+    )
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(InputError) as caught:
+        load_encoder(str(folder), device="cpu")
+    message = str(caught.value)
+    assert message.isprintable(), message
+    return message.removeprefix(f"{folder}: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor"),
+    [
+        ("llama", "layers.1.mlp.up_proj.weight"),
+        ("bert", "encoder.layer.1.output.dense.weight"),
+        ("t5", "encoder.block.0.layer.1.DenseReluDense.wi.weight"),
+    ],
+)
+def test_a_tensor_that_is_missing_is_named(
+    name: str, tensor: str, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    """transformers would draw it at random, without a word and anew in every run."""
+    folder = variant(folders[name], tmp_path / "m")
+    change_weights(folder, lambda weights: {k: v for k, v in weights.items() if k != tensor})
+    assert refusal(folder) == (
+        "1 tensor of the model has no weights in the checkpoint, and would be random: "
+        f"{tensor}; download or copy the model again"
+    )
+    change_weights(folder, lambda weights: {"other": np.zeros(20_000, np.float32)})
+    assert re.match(r"\d+ tensors of the model have no .*, \S+ and \d+ more;", refusal(folder))
+
+
+def test_a_tensor_of_another_size_is_named(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = variant(folders["llama"], tmp_path / "m")
+    tensor = "layers.2.mlp.up_proj.weight"
+    change_weights(folder, lambda weights: weights | {tensor: weights[tensor][:8]})
+    assert refusal(folder) == (
+        f"1 tensor of its weights has another size than config.json says: {tensor} is 8 x 32, not "
+        "48 x 32; the two do not belong together"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "unused"), [("bert", "pooler."), ("xlm-roberta", "pooler."), ("t5", "decoder.")]
+)
+def test_heads_and_decoders_may_be_missing(
+    name: str, unused: str, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    """A masked language model has no pooler; of an encoder and decoder only one is used."""
+    folder = variant(folders[name], tmp_path / "m")
+
+    def without(weights: dict[str, Any]) -> dict[str, Any]:
+        rest = {k: v for k, v in weights.items() if not k.startswith(unused)}
+        assert len(rest) < len(weights)
+        return rest
+
+    change_weights(folder, without)
+    found = [embed(load_encoder(str(one), device="cpu"), TEXTS) for one in (folder, folders[name])]
+    np.testing.assert_array_equal(found[0].vectors, found[1].vectors)
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"num_attention_heads": 0}, "config.json: num_attention_heads must be at least 1; got 0"),
+        ({"num_key_value_heads": 0}, "config.json: num_key_value_heads must be at least 1; got 0"),
+        ({"num_hidden_layers": 0}, "config.json: num_hidden_layers must be at least 1; got 0"),
+        ({"hidden_size": -4}, "config.json: hidden_size must be at least 1; got -4"),
+        ({"num_hidden_layers": 10**9}, "num_hidden_layers is 1000000000; at most 1000 layers are"),
+        # 48 tensors of a terabyte: refused before one of them is allocated.
+        ({"hidden_size": 10**9}, "describes a model of 791,000,000,000 weights, but the files"),
+        ({"num_attention_heads": 3}, r"\(32\) is not a multiple of the number of attention heads"),
+        ({"num_hidden_layers": "x"}, "transformers cannot build a model of its settings "),
+        ({"hidden_act": "nope"}, "KeyError: 'nope'"),
+        ({"vocab_size": 10}, "embed_tokens.weight is 64 x 32, not 10 x 32"),
+        ({"num_hidden_layers": 5}, "18 tensors of the model have no weights in the checkpoint"),
+        ({"_attn_implementation": "org/kernel"}, "asks for the kernel 'org/kernel'"),
+        ({"attn_implementation": "org/kernel@v1:f"}, "asks for the kernel 'org/kernel@v1:f'"),
+        ({"text_config": {"_attn_implementation": {"a": "o/k"}}}, "asks for the kernel 'o/k'"),
+        ({"_experts_implementation": "org/kernel"}, "kernel 'org/kernel' .* not fetched or run"),
+        ({"transformers_weights": "../x.safetensors"}, "names another file of weights"),
+    ],
+)
+def test_settings_of_strangers(
+    settings: dict[str, Any],
+    line: str,
+    folders: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fetched(*_: Any, **__: Any) -> None:
+        raise AssertionError("a kernel would be fetched")
+
+    monkeypatch.setattr(
+        transformers.integrations.hub_kernels, "load_and_register_attn_kernel", fetched
+    )
+    assert re.search(line, refusal(variant(folders["llama"], tmp_path / "m", settings)))
+
+
+def test_pickled_weights_are_not_read(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = variant(folders["llama"], tmp_path / "m")
+    (folder / "model.safetensors").unlink()
+    assert refusal(folder) == (
+        "no file of weights (model.safetensors or model.safetensors.index.json)"
+    )
+
+    class Payload:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return Path.touch, (tmp_path / "executed",)
+
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Payload()))
+    assert refusal(folder).startswith("its weights are pickled (pytorch_model.bin), and reading a")
+    for names in ({"a": "pytorch_model.bin"}, {"a": "../model.safetensors"}, {"a": 3}, [1]):
+        index = {"metadata": {}, "weight_map": names}
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+        assert refusal(folder).startswith("model.safetensors.index.json: ")
+    assert not (tmp_path / "executed").exists()
+
+
+def test_a_tokenizer_of_another_model(folders: dict[str, Path], tmp_path: Path) -> None:
+    torch.manual_seed(7)
+    small = transformers.LlamaModel(transformers.LlamaConfig(**{**GROUPED, "vocab_size": 8}))
+    small.save_pretrained(tmp_path)
+    tokenizer("right", padded=True).save_pretrained(tmp_path)
+    encoder = load_encoder(str(tmp_path), device="cpu")
+    with pytest.raises(InputError, match="makes the token 43, but the model knows 8; tokenizer"):
+        embed(encoder, TEXTS)
 
 
 def test_other_weights_are_another_model(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Sentence embeddings of every layer: the only module that uses torch and transformers.
+"""Sentence embeddings of every layer, with torch and transformers.
 
 Both come with the extra ``mexa`` and are imported when a model is loaded.
 """
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from bayeseval._optional import require
 from bayeseval.errors import InputError
+from bayeseval.mexa.checkpoint import load_weights, only_line
 
 __all__ = ["Dtype", "Embedded", "Embedding", "Encoder", "embed", "load_encoder"]
 
@@ -115,7 +116,8 @@ def load_encoder(
     MissingDependencyError
         If torch or transformers is not installed.
     InputError
-        One line: no such model, no access, no such device.
+        One line: no such model, no access, no such device, weights that are missing, of
+        another size or pickled, code or kernels of strangers.
     """
     torch, transformers = require("torch", "mexa"), require("transformers", "mexa")
     if dtype not in get_args(Dtype):
@@ -128,8 +130,6 @@ def load_encoder(
     options: dict[str, Any] = {"dtype": wanted if wanted == "auto" else getattr(torch, wanted)}
     if spread:
         options["device_map"] = "auto"
-    # No kind of ValueError: a file of weights that was cut off.
-    broken = require("safetensors", "mexa").SafetensorError
     log = transformers.logging
     verbosity, shown = log.get_verbosity(), log.is_progress_bar_enabled()
     # Only what goes wrong; the reports about unused heads are of no use here.
@@ -138,23 +138,22 @@ def load_encoder(
         log.disable_progress_bar()
     try:
         # Said outright, because transformers would ask on a terminal.
+        model = load_weights(torch, transformers, source, options)
         tokenizer = transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-        model = transformers.AutoModel.from_pretrained(source, trust_remote_code=False, **options)
-    except (OSError, ValueError, KeyError, ImportError, broken) as error:
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+    # transformers lets whatever the settings of a model cause through.
+    except Exception as error:
+        if _is_memory(torch, error):
+            raise InputError(
+                f"{name}: the model does not fit on {device}; choose device auto (--device) or "
+                "dtype bfloat16 (--dtype)"
+            ) from error
         raise InputError(f"{name}: {_why(error)}") from error
-    except RuntimeError as error:
-        if not _is_memory(torch, error):
-            raise
-        raise InputError(
-            f"{name}: the model does not fit on {device}; choose device auto (--device) or dtype "
-            "bfloat16 (--dtype)"
-        ) from error
     finally:
         log.set_verbosity(verbosity)
         if shown:
             log.enable_progress_bar()
-    if model.config.is_encoder_decoder:
-        model = model.get_encoder()
     if not spread:
         model = model.to(place)
     model = model.eval()
@@ -250,6 +249,13 @@ def _token_ids(encoder: Encoder, texts: Sequence[str]) -> tuple[list[list[int]],
     for i in long:
         short = encoder.tokenizer(texts[i], truncation=True, max_length=encoder.limit)
         ids[i] = short["input_ids"]
+    known = encoder.model.get_input_embeddings().weight.shape[0]
+    highest = max((max(one) for one in ids if one), default=0)
+    if highest >= known:
+        raise InputError(
+            f"{encoder.name}: its tokenizer makes the token {highest}, but the model knows {known}"
+            "; tokenizer and weights do not belong together"
+        )
     return ids, len(long)
 
 
@@ -399,4 +405,7 @@ def _why(error: BaseException) -> str:
         )
     if "HFValidationError" in kinds:
         return "no such folder, and no name that the Hugging Face Hub knows (OWNER/MODEL)"
-    return " ".join(str(error).split("\n")[0].split()) or type(error).__name__
+    line = only_line(error)
+    if isinstance(error, OSError | ValueError | KeyError | ImportError):
+        return line
+    return f"transformers cannot build a model of its settings ({line})"
