@@ -174,7 +174,9 @@ def test_comparisons_where_nuts_took_over(results: SavedResults) -> None:
 
 
 def test_the_page_may_show_a_map(results: SavedResults) -> None:
-    assert "@misc{hammarstrom2024glottolog," in citations_of(results, with_map=True)
+    shown = citations_of(results, with_map=True)
+    assert "@misc{hammarstrom2024glottolog," in shown
+    assert "Glottolog 5.1" in shown  # the release whose rows languages.csv has
     assert "glottolog" not in citations_of(results)
 
 

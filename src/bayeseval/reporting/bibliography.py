@@ -67,7 +67,9 @@ ENTRIES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
         {
             "author": "Hammarström, Harald and Forkel, Robert and Haspelmath, Martin and "
             "Bank, Sebastian",
-            "title": "Glottolog",
+            "title": "Glottolog 5.1",
+            "year": "2024",
+            "howpublished": "Leipzig: Max Planck Institute for Evolutionary Anthropology",
             "url": "https://glottolog.org",
         },
     ),
