@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -76,25 +77,57 @@ def test_aggregates_have_one_row_each_and_the_best_first(tree: xr.DataTree) -> N
     assert draws == pytest.approx(np.median(scores, axis=2))
 
 
-def test_a_geometric_mean_that_does_not_exist_is_said_and_left_out(tree: xr.DataTree) -> None:
-    score = tree["observed_data"]["score"].values.copy()
-    model = tree["constant_data"]["model_index"].values
-    score[np.flatnonzero(model == 1)[:2]] = -60.0
-    low = edit(make_tree(COMPLETE, se=True), group="observed_data", score=score)
-    low = edit(low, group="constant_data", se_sd=low["constant_data"]["se"])
-    additions, cells = derive(low, seed=0)
-    groups = {key: child.to_dataset() for key, child in low.children.items()}
+def _with_aggregates(bare: xr.DataTree) -> xr.DataTree:
+    bare = edit(bare, group="constant_data", se_sd=bare["constant_data"]["se"])
+    additions, cells = derive(bare, seed=0)
+    groups = {key: child.to_dataset() for key, child in bare.children.items()}
     groups["posterior"] = groups["posterior"].merge(additions)
-    low = xr.DataTree.from_dict(groups | {"estimands": cells})
-    table = aggregates_table(low)
+    return xr.DataTree.from_dict(groups | {"estimands": cells})
+
+
+def _geometric(tree: xr.DataTree) -> pd.DataFrame:
+    table = aggregates_table(tree)
     own = table[(table["aggregate"] == "geometric_mean") & (table["population"] == "fixed")]
-    rows = own[own["of"] == "expected"].set_index("model")
+    return own[own["of"] == "expected"].set_index("model")
+
+
+def test_one_draw_without_a_geometric_mean_is_too_many() -> None:
+    bare = edit(make_tree(COMPLETE, se=True, spread=0.1), intercept=4.0)
+    constant = bare["constant_data"]
+    own = (constant["model_index"].values == 1) & (constant["language_index"].values == 0)
+    # No score is negative; in one language of m2 some draws of the mean are.
+    score = np.where(own, 0.0, 20.0)
+    low = _with_aggregates(edit(bare, group="observed_data", score=score))
+    drawn = low["estimands"]["language_score"].sel(model="m2").min("language")
+    below = int((drawn <= 0.0).sum())
+    assert 0 < below < drawn.size
+    rows = _geometric(low)
     assert np.isnan(rows.loc["m2", "value_mean"])
     assert np.isfinite(rows.loc["m1", "value_mean"])
-    assert rows.loc["m2", "excluded_draws"] > 0
+    assert rows.loc["m2", "excluded_draws"] == below
     assert "no geometric mean exists" in rows.loc["m2", "note"]
     assert rows.loc["m1", "note"] == ""
+    table = aggregates_table(low)
     assert np.isfinite(table[table["aggregate"] == "median"]["value_mean"]).all()
     pairs = pairwise_table(low, ["geometric_mean"])
     involved = (pairs[["model_a", "model_b"]] == "m2").any(axis=1)
     assert pairs.loc[involved, "diff_mean"].isna().all()
+
+
+def test_scores_that_may_be_negative_have_no_geometric_mean(tree: xr.DataTree) -> None:
+    assert np.isfinite(_geometric(tree)["value_mean"]).all()
+    bare = make_tree(COMPLETE, se=True)
+    n_tasks = bare["constant_data"].sizes["task"]
+    for lower, reported in ((0.0, True), (-100.0, False)):
+        bounds = {
+            "declared_lower": ("task", np.full(n_tasks, lower)),
+            "declared_upper": ("task", np.full(n_tasks, 100.0)),
+        }
+        own = _geometric(_with_aggregates(edit(bare, group="constant_data", **bounds)))
+        assert np.isfinite(own["value_mean"]).all() == reported
+        assert own["p_best"].notna().all() == reported
+        note = (
+            "not reported: the scores of nli start at -100, and a geometric mean needs scores "
+            "above 0"
+        )
+        assert set(own["note"]) == {"" if reported else note}

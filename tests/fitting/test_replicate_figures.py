@@ -132,11 +132,11 @@ def test_aggregates_are_told_apart(tables: dict[str, pd.DataFrame]) -> None:
 
 
 def test_aggregates_that_do_not_exist_are_named() -> None:
-    figure = aggregates_figure(
-        tables_of(random_tree(replicates=True, intercept=0.0))[AGGREGATES], **STYLE
-    )
-    text = said(figure)
-    assert "not shown: geometric mean of model-" in text
+    table = tables_of(random_tree(replicates=True))[AGGREGATES].copy()
+    lost = (table["aggregate"] == "geometric_mean") & (table["model"] == "model-1")
+    table.loc[lost, [c for c in table if c.startswith("value_")]] = np.nan
+    text = said(aggregates_figure(table, **STYLE))
+    assert "not shown: geometric mean of model-1." in text
     assert "median of" not in text
 
 
@@ -151,6 +151,23 @@ def test_ranks_by_aggregate(tables: dict[str, pd.DataFrame]) -> None:
         np.testing.assert_array_equal(np.asarray(axes.images[0].get_array()), wide.loc[shown])
     bottom = figure.axes[6].get_title(loc="left")
     assert bottom == "Arithmetic mean,\nnew languages"
+
+
+def test_no_panel_of_an_aggregate_that_no_model_has() -> None:
+    tables = tables_of(random_tree(replicates=True, intercept=0.0), "pass")
+    reason = (
+        "The geometric mean is left out: some scores are negative, and a geometric mean needs "
+        "scores above 0."
+    )
+    for figure, n_panels in (
+        (aggregates_figure(tables[AGGREGATES], **STYLE), 3),
+        (aggregate_ranks_figure(tables[RANKS], tables[AGGREGATES], **STYLE), 6),
+        (pairwise_figure(tables[PAIRS], tables[AGGREGATES], **STYLE), 2),
+    ):
+        # The key of the first figure has axes of its own.
+        assert len(figure.axes) == n_panels
+        assert reason in " ".join(said(figure).split())
+        assert not any("Geometric" in axes.get_title(loc="left") for axes in figure.axes)
 
 
 def test_pairs_are_complementary_and_the_diagonal_is_empty(

@@ -312,7 +312,41 @@ def test_noise_within_languages_only_where_it_is_known() -> None:
         "0.50",
         f"{one_run['sd_mean']:.2f}",
     ]
-    assert "  note: one seed per model and language in task x: nothing" in block
+    # Notes are about the table, not about noise within languages.
+    own = text.split("Within languages, sd in score points")[1].split("\n\n")[0]
+    assert "one seed per model" not in own
+    assert (
+        "\n\nNotes on the table and the model\n  one seed per model and language in task x: nothing"
+    ) in text
+
+
+def test_notes_are_shown_of_every_fit() -> None:
+    heading = "Notes on the table and the model"
+    assert heading not in format_results(random_tree(), run())
+    assert f"{heading}\n  two rows were left out" in format_results(
+        random_tree(), run(notes=["two rows were left out"])
+    )
+
+
+def test_the_residual_beside_known_errors_says_what_it_contains() -> None:
+    sentence = "that of score less prediction, which contains them"
+    text = " ".join(format_results(random_tree(replicates=True), run()).split())
+    assert "which have their own row (replicates)" in text
+    assert sentence in text
+    assert sentence not in " ".join(format_results(random_tree(), run()).split())
+
+
+def test_aggregates_say_why_they_may_disagree_with_the_ranking() -> None:
+    text = format_results(random_tree(replicates=True), run())
+    block = text.split("Aggregates over languages (all in tables/aggregates.csv)")[1]
+    own = " ".join(block.split("\n\n")[0].split())
+    assert own.endswith("Close models can therefore be in a different order.")
+    assert "The geometric mean" not in own
+    low = format_results(random_tree(replicates=True, intercept=0.0), run())
+    assert (
+        "The geometric mean is left out: some scores are negative, and a geometric mean needs "
+        "scores above 0." in " ".join(low.split())
+    )
 
 
 def test_pairs_that_depend_on_the_aggregate_are_named() -> None:

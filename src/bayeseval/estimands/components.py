@@ -75,7 +75,8 @@ def variance_components(arrays: PosteriorArrays) -> Components:
     as there are free directions, so that it estimates the same as the parameter: K - 1 for
     the levels of a factor, about their mean (:func:`finite_sd`); all observed cells of an
     interaction, whose effects no constraint ties together, and all records for the residual,
-    about zero (:func:`root_mean_square`).
+    about zero (:func:`root_mean_square`). That of the residual is of scores less predictions,
+    and so contains known errors, which the residual's own sd leaves out.
 
     The residual of a normal likelihood is its sd parameter; when that differs by
     level, the root of its mean square over the records. A Student-t residual has

@@ -18,7 +18,7 @@ from bayeseval.estimands.completion import language_scores
 from bayeseval.estimands.components import variance_components
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.expected import ExpectedScores, expected_scores
-from bayeseval.estimands.inference import Inference, infer
+from bayeseval.estimands.inference import Inference, infer, why_no_geometric_mean
 from bayeseval.estimands.noise import CellNoise, cell_means, model_components, read_noise
 from bayeseval.estimands.prr import disparity_summaries, pairs_left_out, record_prr
 from bayeseval.estimands.ranks import higher_is_better, rank_draws
@@ -223,14 +223,21 @@ def _replicate_variables(
     variables = {
         name: by_model(values, _COMPONENT_TEXT[name]) for name, values in components.items()
     }
+    no_geometric_mean = why_no_geometric_mean(arrays)
     for name, kind, population, of in aggregate_variants():
         # The same languages for all three aggregates, so that they can be compared.
         chosen = choose_languages(scores[of], population, rng=rng(f"{population} languages"))
-        guarded, excluded, _ = drop_meaningless(aggregate(kind, chosen))
+        values = aggregate(kind, chosen)
+        # The other draws alone are not the posterior: one draw without a mean is too many.
+        guarded, excluded, _ = drop_meaningless(values, limit=0.0)
+        reason = no_geometric_mean if kind == "geometric_mean" else ""
+        if reason:
+            guarded = np.full_like(guarded, np.nan)
         variables[name] = by_model(
             guarded, f"{kind.replace('_', ' ')} over languages ({population}) of {_OF_TEXT[of]}"
         )
         variables[name].attrs["excluded_draws"] = _json_counts(arrays.levels[names.MODEL], excluded)
+        variables[name].attrs["note"] = reason
         ranks = rank_draws(guarded, highest_first=True)
         variables[names.rank_name(name)] = by_model(ranks, f"rank of {name}, 1 = highest")
         variables[names.rank_name(name)].attrs["units"] = "rank"

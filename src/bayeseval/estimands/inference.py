@@ -26,6 +26,7 @@ __all__ = [
     "language_gaps",
     "may_be_zero",
     "measured_languages",
+    "why_no_geometric_mean",
     "why_no_ratio",
 ]
 
@@ -118,6 +119,21 @@ def why_no_ratio(arrays: PosteriorArrays) -> str:
     if (arrays.score < 0.0).any():
         return "some scores are negative, so ratios of scores have no meaning"
     return ""
+
+
+def why_no_geometric_mean(arrays: PosteriorArrays) -> str:
+    """Reason why no model has a geometric mean, as scores may be negative; else empty.
+
+    Parameters
+    ----------
+    arrays : PosteriorArrays
+        From :func:`bayeseval.estimands.read_arrays`, for the bounds of the scores.
+    """
+    lower, tasks = arrays.bounds[0], arrays.levels[names.TASK]
+    below = np.flatnonzero(lower < 0.0)
+    if below.size:
+        return f"the scores of {tasks[below[0]]} start at {lower[below[0]]:g}"
+    return "some scores are negative" if (arrays.score < 0.0).any() else ""
 
 
 def measured_languages(arrays: PosteriorArrays) -> Bools:

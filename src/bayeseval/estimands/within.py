@@ -167,8 +167,9 @@ def aggregates_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd
         many new ones of the same kind, ``subset``: half of them), ``of`` (``expected``:
         scores without noise, ``run``: of one seed on one test set), ``model``,
         ``value_{mean,sd,lower,upper}`` (score units), ``rank_{mean,median,lower,upper}``,
-        ``p_best``, ``excluded_draws`` (draws without a geometric mean), ``note`` (what that
-        means; empty without any), ``ci_kind``, ``ci_prob``. Best mean value first.
+        ``p_best``, ``excluded_draws`` (draws without a geometric mean), ``note`` (why a
+        geometric mean is missing: scores that may be negative, or a draw with a language at
+        or below zero; else empty), ``ci_kind``, ``ci_prob``. Best mean value first.
 
     References
     ----------
@@ -181,6 +182,7 @@ def aggregates_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd
         draws, ranks = draws_of(posterior[name]), draws_of(posterior[names.rank_name(name)])
         reported = np.asarray(~np.isnan(ranks).all(axis=0))
         excluded = json.loads(posterior[name].attrs.get("excluded_draws", "{}"))
+        reason = str(posterior[name].attrs.get("note", ""))
         counts = np.array([excluded.get(model, 0) for model in models], dtype=np.int64)
         part = pd.DataFrame(
             {"aggregate": kind, "population": population, "of": of, names.MODEL: models}
@@ -190,7 +192,7 @@ def aggregates_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd
                 "p_best": np.where(reported, (ranks == 1.0).mean(axis=0), np.nan),
                 "excluded_draws": counts,
                 "note": [
-                    _excluded_note(count, len(draws), reported=known)
+                    "" if known else _missing_note(count, len(draws), reason)
                     for count, known in zip(counts, reported, strict=True)
                 ],
             }
@@ -199,13 +201,16 @@ def aggregates_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd
     return finish(pd.concat(parts), ci_prob)
 
 
-def _excluded_note(count: int, total: int, *, reported: bool) -> str:
-    """Say why an aggregate is missing, or stands on fewer draws than others."""
+def _missing_note(count: int, total: int, reason: str) -> str:
+    """Say why a geometric mean is missing."""
+    if reason:
+        return f"not reported: {reason}, and a geometric mean needs scores above 0"
     if not count:
         return ""
-    how_many = f"{count} of {total} draws ({100 * count / total:.3g} %)"
-    reason = f"{how_many} have a language at or below 0, where no geometric mean exists"
-    return f"left out: {reason}" if reported else f"not reported: {reason}"
+    return (
+        f"not reported: {count} of {total} draws ({100 * count / total:.3g} %) have a language at "
+        "or below 0, where no geometric mean exists"
+    )
 
 
 def language_pairwise_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:

@@ -7,6 +7,11 @@ from typing import Any, Final
 
 import pandas as pd
 
+from bayeseval.fitting.report.sentences import (
+    AGGREGATES_OR_RANKING,
+    geometric_mean_sentence,
+    residual_sentence,
+)
 from bayeseval.output.numbers import interval_texts
 from bayeseval.reporting.blocks import Listing, Pre, Properties, Section, Text
 from bayeseval.reporting.charts import Chart, calibration_chart, forest
@@ -59,23 +64,42 @@ def further_sections(facts: Facts) -> list[Section]:
     """Sections whose tables the folder has, in the order of the page."""
     makers: Iterable[Callable[[Facts], Section | None]] = (_components, _comparison, _checks)
     sections = [made for make in makers if (made := make(facts)) is not None]
-    blocks: dict[str, list[Grid]] = {}
+    blocks: dict[str, list[Grid | Text]] = {}
     for name, (section, caption) in _TABLES.items():
         if facts.has(name):
-            blocks.setdefault(section, []).append(_grid(facts, name, caption, _CLOSED.get(name)))
+            own = blocks.setdefault(section, [])
+            if name == "aggregates":
+                own += _aggregates(facts, caption)
+            else:
+                own.append(_grid(facts, name, caption, _CLOSED.get(name)))
     sections += [Section(name, _TITLES[name], grids) for name, grids in blocks.items()]
     return sections
 
 
-def _grid(facts: Facts, name: str, caption: str, closed: str | None = None) -> Grid:
+def _grid(
+    facts: Facts,
+    name: str,
+    caption: str,
+    closed: str | None = None,
+    known: pd.Series[bool] | None = None,
+) -> Grid:
+    table = facts.tables[name] if known is None else facts.tables[name][known]
     return any_grid(
         f"table-{name.replace('_', '-')}",
-        facts.tables[name].reset_index(drop=True),
+        table.reset_index(drop=True),
         caption,
         csv=f"tables/{name}.csv",
         closed=closed or "",
         language_names=facts.language_names,
     )
+
+
+def _aggregates(facts: Facts, caption: str) -> list[Grid | Text]:
+    """Aggregates that there are, why others are not, and how they differ from the ranking."""
+    table = facts.tables["aggregates"]
+    grid = _grid(facts, "aggregates", caption, known=table["value_mean"].notna())
+    missing = geometric_mean_sentence(table)
+    return [Text([one for one in (AGGREGATES_OR_RANKING, missing) if one]), grid]
 
 
 def _components(facts: Facts) -> Section | None:
@@ -116,7 +140,10 @@ def _components(facts: Facts) -> Section | None:
         ),
         csv="tables/variance_components.csv",
     )
-    blocks: list[Chart | Grid] = [chart, grid] if len(shares) > 1 else [grid]
+    blocks: list[Chart | Grid | Text] = [chart, grid] if len(shares) > 1 else [grid]
+    sentence = residual_sentence(table)
+    if sentence:
+        blocks.append(Text([sentence]))
     return Section("components", "Variance components", blocks)
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from bayeseval import estimands, names
 from bayeseval._typing import Floats
+from bayeseval.fitting.report.sentences import geometric_mean_sentence
 from bayeseval.output._parts import (
     MANY_ROWS,
     heat_map,
@@ -68,26 +69,28 @@ def aggregates_figure(
     subtitle, gate_status, unit : str
         See :func:`bayeseval.fitting.report.replicate_figures.replicate_figures`.
     """
-    models = _by_value(table)
+    models, kinds = _by_value(table), _kinds(table)
     variants = [(population, of) for population in _POPULATIONS for of in ("expected", "run")]
     missing = _not_reported(table, models)
     room = max(1.2, len(models) * (0.075 * len(variants) + 0.1)) + 0.9
     figure = new_figure(
         max(_WIDTH + 1.5, label_width(labels_of(models), 8.5) + _WIDTH - 1.0),
         room + 0.25,
-        title="Aggregates over languages: three means, three populations of languages",
+        title="Aggregates over languages, in three populations of languages",
         subtitle=subtitle,
         caption=(
             f"{interval_text(table, 'value')} Filled: expected scores, free of seed and test-set "
             "noise; hollow: scores of one run. New languages are drawn with replacement from "
-            "those at hand. Models by the arithmetic mean." + missing_text(missing)
+            "those at hand. Models by the arithmetic mean."
+            + missing_text(missing)
+            + _left_out(table)
         ),
         gate_status=gate_status,
         labels=models,
     )
-    grid = figure.add_gridspec(2, len(_AGGREGATES), height_ratios=[0.25, room])
-    panels = [figure.add_subplot(grid[1, i]) for i in range(len(_AGGREGATES))]
-    for axes, (kind, heading) in zip(panels, _AGGREGATES.items(), strict=True):
+    grid = figure.add_gridspec(2, len(kinds), height_ratios=[0.25, room])
+    panels = [figure.add_subplot(grid[1, i]) for i in range(len(kinds))]
+    for axes, (kind, heading) in zip(panels, kinds.items(), strict=True):
         for place, (population, of) in enumerate(variants):
             words, colour = _POPULATIONS[population]
             rows, _ = split_reported(
@@ -116,7 +119,7 @@ def aggregates_figure(
             axes.sharex(panels[0])
             axes.tick_params(labelleft=False)
     panels[0].autoscale_view()
-    panels[1].set_xlabel(axis_label("Aggregate", unit))
+    panels[len(panels) // 2].set_xlabel(axis_label("Aggregate", unit))
     key = figure.add_subplot(grid[0, :])
     key.set_axis_off()
     key.legend(*panels[0].get_legend_handles_labels(), loc="center left", ncols=3)
@@ -138,7 +141,7 @@ def aggregate_ranks_figure(
     subtitle, gate_status : str
         See :func:`bayeseval.fitting.report.replicate_figures.replicate_figures`.
     """
-    models = list(aggregates[names.MODEL].unique())
+    models, kinds = list(aggregates[names.MODEL].unique()), _kinds(aggregates)
     n = len(models)
     cell, size = _cell_size(n)
     side = max(1.1, n * cell)
@@ -146,9 +149,9 @@ def aggregate_ranks_figure(
     rows = (("fixed", "expected"), ("fixed", "run"), ("resampled", "expected"))
     headings = ("expected", "one run", "new languages")
     figure = new_figure(
-        max(_WIDTH + 1.5, 3 * (max(side, _TITLE) + names_width + 0.35)),
+        max(_WIDTH + 1.5, len(kinds) * (max(side, _TITLE) + names_width + 0.35)),
         len(rows) * (side + 0.75),
-        title="Ranks of the models by three means over languages",
+        title="Ranks of the models by aggregates over languages",
         subtitle=subtitle,
         caption=(
             "Top: expected scores on the languages at hand; middle: scores of one run, that is one "
@@ -159,6 +162,7 @@ def aggregate_ranks_figure(
                 if aggregates["value_lower"].isna().all()
                 else ""
             )
+            + _left_out(aggregates)
         ),
         gate_status=gate_status,
         labels=models,
@@ -167,9 +171,9 @@ def aggregate_ranks_figure(
         (kind, population, of): name
         for name, kind, population, of in estimands.aggregate_variants()
     }
-    panels = figure.subplots(len(rows), len(_AGGREGATES))
+    panels = figure.subplots(len(rows), len(kinds), squeeze=False)
     for line, (population, of), heading in zip(panels, rows, headings, strict=True):
-        for axes, kind in zip(line, _AGGREGATES, strict=True):
+        for axes, kind in zip(line, kinds, strict=True):
             own = _variant(aggregates, kind, population, of).set_index(names.MODEL)
             mean = own["rank_mean"].dropna().sort_values(kind="stable")
             long = probabilities[probabilities["quantity"] == quantities[kind, population, of]]
@@ -183,7 +187,7 @@ def aggregate_ranks_figure(
 def pairwise_figure(
     pairs: pd.DataFrame, aggregates: pd.DataFrame, *, subtitle: str, gate_status: str
 ) -> Figure:
-    """Probability that one model is better than another, by three means over languages.
+    """Probability that one model is better than another, by aggregates over languages.
 
     Parameters
     ----------
@@ -194,26 +198,26 @@ def pairwise_figure(
     subtitle, gate_status : str
         See :func:`bayeseval.fitting.report.replicate_figures.replicate_figures`.
     """
-    models = _by_value(aggregates)
+    models, kinds = _by_value(aggregates), _kinds(aggregates)
     n = len(models)
     cell, size = _cell_size(n)
     side = max(1.4, n * cell)
     figure = new_figure(
-        max(_WIDTH, 3 * side + label_width(labels_of(models), size) + 1.0),
+        max(_WIDTH, len(kinds) * side + label_width(labels_of(models), size) + 1.0),
         side + 0.8,
-        title="P(row better than column) by three means over the languages at hand",
+        title="P(row better than column) by aggregates over the languages at hand",
         subtitle=subtitle,
         caption=(
             "Expected scores, free of seed and test-set noise; probabilities in percent from joint "
             "draws. Models by the arithmetic mean; columns carry the numbers of the rows. Grey: "
             "the diagonal, and what is not reported. The same for single languages, for one run "
-            "and for new languages is in tables/pairwise_models.csv."
+            "and for new languages is in tables/pairwise_models.csv." + _left_out(aggregates)
         ),
         gate_status=gate_status,
         labels=models,
     )
-    panels = figure.subplots(1, len(_AGGREGATES), sharey=True)
-    for axes, (kind, heading) in zip(panels, _AGGREGATES.items(), strict=True):
+    panels = figure.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
+    for axes, (kind, heading) in zip(panels, kinds.items(), strict=True):
         values = _pair_matrix(pairs[pairs["quantity"] == kind], models)
         image = axes.imshow(
             values, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest"
@@ -238,10 +242,23 @@ def _variant(table: pd.DataFrame, kind: str, population: str, of: str) -> pd.Dat
     ]
 
 
+def _kinds(aggregates: pd.DataFrame) -> dict[str, str]:
+    """Headings of the aggregates that a model has."""
+    known = set(aggregates.loc[aggregates["value_mean"].notna(), "aggregate"])
+    return {kind: heading for kind, heading in _AGGREGATES.items() if kind in known}
+
+
+def _left_out(aggregates: pd.DataFrame) -> str:
+    """Why there is no panel of the geometric mean, where there is none."""
+    if "geometric_mean" in _kinds(aggregates):
+        return ""
+    return f" {geometric_mean_sentence(aggregates)}"
+
+
 def _not_reported(aggregates: pd.DataFrame, models: Sequence[str]) -> list[str]:
     """Aggregates without a value, and in how many of the variants where not in all."""
     labels = []
-    for kind, words in _AGGREGATES.items():
+    for kind, words in _kinds(aggregates).items():
         for model in models:
             own = (aggregates["aggregate"] == kind) & (aggregates[names.MODEL] == model)
             lost = aggregates.loc[own, "value_mean"].isna()

@@ -13,9 +13,11 @@ from bayeseval._text import counted, grouped
 from bayeseval.output.numbers import number_text, probability_text, unit_text
 
 __all__ = [
+    "AGGREGATES_OR_RANKING",
     "CALLED",
     "NO_EVENNESS",
     "evenness_sentences",
+    "geometric_mean_sentence",
     "known_order_sentence",
     "leading_sentence",
     "listed",
@@ -23,6 +25,7 @@ __all__ = [
     "prediction_sentence",
     "ranking_details",
     "ranking_sentences",
+    "residual_sentence",
     "without_evenness",
 ]
 
@@ -31,6 +34,13 @@ CALLED: Final = 0.975
 #: What a model without interactions of models and languages says of evenness.
 NO_EVENNESS: Final = (
     "Evenness over languages is not estimated by this model, which has no model:language term"
+)
+#: Why the order of two models can differ between the aggregates and the ranking.
+AGGREGATES_OR_RANKING: Final = (
+    "Aggregates and the ranking average different scores: aggregates the measured ones without "
+    "the noise of seeds and test sets, first within each language and then over languages; the "
+    "ranking the expected ones, which are also without residuals, over all common language-task "
+    "pairs alike. Close models can therefore be in a different order."
 )
 _SET: Final = 0.95
 # Names that a sentence lists before it counts.
@@ -332,6 +342,55 @@ def evenness_sentences(
         f"evenness (probability at least {CALLED:g}); of these, {wrong} are expected to be wrong "
         f"by chance. The sd is largest for {ranking[names.MODEL].iloc[last]}{size}."
     ]
+
+
+def geometric_mean_sentence(aggregates: pd.DataFrame) -> str:
+    """Say why models have no geometric mean over the languages at hand.
+
+    Parameters
+    ----------
+    aggregates : pandas.DataFrame
+        ``aggregates.csv``.
+
+    Returns
+    -------
+    str
+        Empty where all have one.
+    """
+    own = aggregates[aggregates["aggregate"] == "geometric_mean"]
+    own = own[(own["population"] == "fixed") & (own["of"] == "expected")]
+    missing = own[own["value_mean"].isna()]
+    if not len(missing):
+        return ""
+    if missing["note"].nunique() == 1:
+        reason = str(missing["note"].iloc[0]).removeprefix("not reported: ")
+    else:
+        reason = "in some draws a language is at or below 0, where no geometric mean exists"
+    whose = "" if len(missing) == len(own) else f" of {listed(list(missing[names.MODEL]))}"
+    return f"The geometric mean{whose} is left out: {reason}."
+
+
+def residual_sentence(components: pd.DataFrame) -> str:
+    """Say what both sds of the residual contain, where errors of the scores are known.
+
+    Parameters
+    ----------
+    components : pandas.DataFrame
+        ``variance_components.csv``.
+
+    Returns
+    -------
+    str
+        Empty where no errors are known, and where the residual contains them.
+    """
+    errors = [one for one in ("known_se", "replicates") if one in set(components["component"])]
+    if not errors:
+        return ""
+    what = "known standard errors" if errors[0] == "known_se" else "noise of seeds and test sets"
+    return (
+        f"residual: its sd leaves out the {what}, which have their own row ({errors[0]}). Its sd "
+        "of the observed levels is that of score less prediction, which contains them."
+    )
 
 
 def without_evenness(n_tasks: int, *, chosen: bool = False) -> str:

@@ -15,6 +15,11 @@ from bayeseval._text import Caution, counted
 from bayeseval.fitting.gate import Gate, format_gate, gate_advice
 from bayeseval.fitting.report import run_title
 from bayeseval.fitting.report.model_tables import models_text, shown_exponent
+from bayeseval.fitting.report.sentences import (
+    AGGREGATES_OR_RANKING,
+    geometric_mean_sentence,
+    residual_sentence,
+)
 from bayeseval.output.language_names import name_and_code
 from bayeseval.output.numbers import (
     column_digits,
@@ -70,8 +75,8 @@ def format_results(
 ) -> str:
     """Summarise a fit in text: ranking of models, language potential, components, gate.
 
-    A fit with replicates or standard errors adds what varies within languages, which
-    comparisons depend on the aggregate, and the notes on how its table was read.
+    A fit with replicates or standard errors adds what varies within languages and which
+    comparisons depend on the aggregate. Notes on the table and the model stand before the checks.
 
     Parameters
     ----------
@@ -122,7 +127,8 @@ def format_results(
     slopes = in_units(estimands.covariates_table(tree, ci_prob=ci_prob), exponent)
     parts += _covariates(slopes, unit)
     if estimands.has_replicates(tree):
-        parts.append(_within(tree, run, ci_prob, exponent))
+        parts += [_within(tree, run, ci_prob, exponent), *_aggregates(tree, ci_prob)]
+    parts += _notes(run)
     if checks is not None:
         parts.append(checks)
     if folder is not None:
@@ -301,7 +307,7 @@ def _components(table: pd.DataFrame, unit: str) -> str:
     where = " on the logit scale" if logit else unit_text(unit, before=" in ")
     # The same digits for both kinds of sd.
     digits = column_digits(table["sd_mean"], table["sd_lower"], table["sd_upper"])
-    return text_table(
+    text = text_table(
         f"Variance components, sd{where}",
         {
             "component": list(table["component"]),
@@ -310,10 +316,12 @@ def _components(table: pd.DataFrame, unit: str) -> str:
             "share of variance, %": interval_texts(table, "share", digits=0, scale=100.0),
         },
     )
+    sentence = residual_sentence(table)
+    return f"{text}\n{wrapped(sentence)}" if sentence else text
 
 
 def _within(tree: xr.DataTree, run: Mapping[str, Any], ci_prob: float, exponent: int) -> str:
-    """Noise within languages by model, aggregates that disagree, notes on the table."""
+    """Noise within languages by model."""
     table = in_units(estimands.model_components_table(tree, ci_prob=ci_prob), exponent)
     by_component = dict(list(table.groupby("component", sort=False)))
     models = list(dict.fromkeys(table[names.MODEL]))
@@ -326,12 +334,24 @@ def _within(tree: xr.DataTree, run: Mapping[str, Any], ci_prob: float, exponent:
                 rows = rows.assign(sd_lower=np.nan, sd_upper=np.nan)
             columns[heading] = interval_texts(rows, "sd", digits=digits)
     unit = unit_text(score_unit(run.get("bounds"), exponent), before=" in ")
-    parts = [
-        text_table(f"Within languages, sd{unit} (one run: one seed on one test set)", columns),
-        *(wrapped(line) for line in _disagreements(tree, ci_prob)),
-        *(wrapped(f"note: {note}") for note in run.get("notes", ())),
-    ]
-    return "\n".join(parts)
+    return text_table(f"Within languages, sd{unit} (one run: one seed on one test set)", columns)
+
+
+def _aggregates(tree: xr.DataTree, ci_prob: float) -> list[str]:
+    """Aggregates that disagree on pairs of models, and why they may disagree with the ranking."""
+    lines = _disagreements(tree, ci_prob)
+    if not lines:
+        return []
+    missing = geometric_mean_sentence(estimands.aggregates_table(tree, ci_prob=ci_prob))
+    lines += [line for line in (missing, AGGREGATES_OR_RANKING) if line]
+    heading = "Aggregates over languages (all in tables/aggregates.csv)"
+    return ["\n".join([heading, *(wrapped(line) for line in lines)])]
+
+
+def _notes(run: Mapping[str, Any]) -> list[str]:
+    """How the table was read, and what the model took from it."""
+    notes = [wrapped(str(note)) for note in run.get("notes") or ()]
+    return ["\n".join(["Notes on the table and the model", *notes])] if notes else []
 
 
 def _disagreements(tree: xr.DataTree, ci_prob: float) -> list[str]:
