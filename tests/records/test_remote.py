@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
+import re
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,7 +16,7 @@ import pytest
 
 from bayeseval.cli import main
 from bayeseval.errors import InputError
-from bayeseval.records import list_benchmarks, load, reduce_replicates
+from bayeseval.records import list_benchmarks, load, reduce_replicates, remote
 from bayeseval.records.registry import read_card
 from bayeseval.records.remote import CACHE_VARIABLE, Remote, cached_path
 
@@ -29,11 +32,18 @@ SHA = hashlib.sha256(TABLE).hexdigest()
 
 @dataclass
 class Site:
-    """What the server answers, and how often it was asked."""
+    """What the server answers, and how often it was asked.
+
+    The path ``/endless`` has no end, and ``/drip`` sends a byte now and then.
+    """
 
     address: str = ""
     answers: dict[str, bytes] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    closed: threading.Event = field(default_factory=threading.Event)
+
+    def at(self, path: str) -> str:
+        return self.address.replace("/some/data.jsonl", path)
 
 
 @pytest.fixture
@@ -50,10 +60,20 @@ def site() -> Iterator[Site]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             found.asked.append(self.path)
+            if self.path in ("/endless", "/drip"):
+                self.goes_on(b"0" * 4096 if self.path == "/endless" else b"0")
+                return
             body = found.answers.get(self.path)
             self.send_response(404 if body is None else 200)
             self.end_headers()
             self.wfile.write(body or b"")
+
+        def goes_on(self, piece: bytes) -> None:
+            self.send_response(200)
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                while not found.closed.wait(0.02 if len(piece) == 1 else 0):
+                    self.wfile.write(piece)
 
         def log_message(self, format: str, *args: object) -> None:
             pass
@@ -63,6 +83,7 @@ def site() -> Iterator[Site]:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield found
+        found.closed.set()
         server.shutdown()
         thread.join()
 
@@ -77,6 +98,12 @@ def _card(folder: Path, address: str, sha: str | None = SHA) -> Path:
     return folder
 
 
+def _remote(card: Path) -> Remote:
+    found = read_card(card / "benchmark.yaml").remote
+    assert found is not None
+    return found
+
+
 def test_a_remote_benchmark_is_fetched_once(
     tmp_path: Path, cache: Path, site: Site, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,8 +113,10 @@ def test_a_remote_benchmark_is_fetched_once(
     assert records.scores.tolist() == [18.5, 19.0, 41.0]
     assert records.coords["task"] == ("qa:F1",)
     assert reduce_replicates(records).seed.df.tolist() == [4.0] * 3
-    target = cache / "benchmarks" / "far" / "data.jsonl"
+    (target,) = cache.rglob("data.jsonl")
+    assert target.parent.name.startswith("far-")
     assert target.read_bytes() == TABLE
+    assert [*target.parent.iterdir()] == [target]
     assert f"downloaded {site.address} to {target}" in records.report.notes
     again = load(card)
     assert again.content_hash == records.content_hash
@@ -96,9 +125,83 @@ def test_a_remote_benchmark_is_fetched_once(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_hash_that_is_not_stated_is_reported(tmp_path: Path, cache: Path, site: Site) -> None:
-    notes = load(_card(tmp_path / "card", site.address, sha=None)).report.notes
-    assert f"data.jsonl has SHA-256 {SHA}; the benchmark states none to compare it with" in notes
+def test_the_hash_of_a_first_download_is_recorded(
+    tmp_path: Path, cache: Path, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card = _card(tmp_path / "card", "https://host/some/data.jsonl", sha=None)
+    target = cached_path(_remote(card), "far")
+    target.parent.mkdir(parents=True)
+    target.write_bytes(TABLE)
+    recorded = [note for note in load(card).report.notes if SHA in note]
+    assert recorded == [
+        f"data.jsonl has SHA-256 {SHA}; the benchmark states none, so this one is recorded in"
+        f" data.jsonl.sha256 and required from now on (remote: sha256: {SHA})"
+    ]
+    assert target.with_name("data.jsonl.sha256").read_text() == f"{SHA}  data.jsonl\n"
+    assert not [note for note in load(card).report.notes if "SHA" in note]
+    target.write_bytes(TABLE.replace(b"18.5", b"81.5"))
+    with pytest.raises(InputError, match=rf"its SHA-256 is .*, not {SHA}; delete it"):
+        load(card)
+
+
+def test_http_needs_a_hash(tmp_path: Path, cache: Path, site: Site) -> None:
+    with pytest.raises(InputError, match="can change a file sent by http; state its sha256"):
+        load(_card(tmp_path / "card", site.address, sha=None))
+    assert site.asked == []
+
+
+def test_another_card_has_another_place(tmp_path: Path, cache: Path, site: Site) -> None:
+    """Of the same name and file, as a second version of a benchmark is."""
+    first = load(_card(tmp_path / "card", site.address))
+    other = TABLE.replace(b"18.5", b"20.5")
+    site.answers["/other/data.jsonl"] = other
+    sha = hashlib.sha256(other).hexdigest()
+    second = load(_card(tmp_path / "card 2", site.at("/other/data.jsonl"), sha=sha))
+    assert [first.scores[0], second.scores[0]] == [18.5, 20.5]
+    assert first.content_hash == load(tmp_path / "card").content_hash
+    assert len({cached_path(_remote(tmp_path / c), "far") for c in ("card", "card 2")}) == 2
+    # A card that states another hash for the same address does not take this file either.
+    with pytest.raises(InputError, match="does not have the expected SHA-256"):
+        load(_card(tmp_path / "card 3", site.address, sha=sha))
+
+
+@pytest.mark.parametrize(
+    ("path", "limit", "reason"),
+    [
+        ("/endless", {"_MAX_DOWNLOAD": 100_000}, "it has more than 100,000 bytes"),
+        ("/endless", {"_MAX_SECONDS": 0.3, "_MAX_DOWNLOAD": 1 << 40}, "more than 0.3 seconds"),
+        ("/drip", {"_MAX_SECONDS": 0.3}, "it takes more than 0.3 seconds"),
+    ],
+)
+def test_a_body_without_end_is_given_up(
+    path: str,
+    limit: dict[str, float],
+    reason: str,
+    tmp_path: Path,
+    cache: Path,
+    site: Site,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in limit.items():
+        monkeypatch.setattr(remote, name, value)
+    with pytest.raises(InputError) as caught:
+        load(_card(tmp_path / "card", site.at(path)))
+    assert f"({reason}" in str(caught.value) or f"{reason})" in str(caught.value)
+    assert "download http://127.0.0.1" in str(caught.value)
+    assert not [path for path in cache.rglob("*") if path.is_file()]
+
+
+def test_what_a_killed_download_left_is_removed(tmp_path: Path, cache: Path, site: Site) -> None:
+    card = _card(tmp_path / "card", site.address)
+    folder = cached_path(_remote(card), "far").parent
+    folder.mkdir(parents=True)
+    old, new = folder / ".part-old", folder / ".part-new"
+    for part in (old, new):
+        part.write_text("half")
+    os.utime(old, (0, 0))
+    load(card)
+    # Another process may be writing the new one.
+    assert sorted(path.name for path in folder.iterdir()) == [".part-new", "data.jsonl"]
 
 
 def test_another_file_than_expected_is_not_kept(tmp_path: Path, cache: Path, site: Site) -> None:
@@ -110,7 +213,7 @@ def test_another_file_than_expected_is_not_kept(tmp_path: Path, cache: Path, sit
         load(card)
     assert not [path for path in cache.rglob("*") if path.is_file()]
     # The same for a file that was put there by hand, or changed later.
-    target = cache / "benchmarks" / "far" / "data.jsonl"
+    target = cached_path(_remote(card), "far")
     target.write_bytes(b"something else")
     with pytest.raises(InputError, match="delete it to download it again") as caught:
         load(card)
@@ -126,7 +229,7 @@ def test_without_a_network_one_line_says_what_to_do(
     card = _card(tmp_path / "card", address)
     assert main(["validate", str(card)]) == 2
     message = capsys.readouterr().err.strip()
-    target = cache / "benchmarks" / "far" / "data.jsonl"
+    target = cached_path(_remote(card), "far")
     assert message.endswith(
         f"benchmark 'far' could not be downloaded (no connection): download {address} and put it"
         f" at {target}"
@@ -150,15 +253,26 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, cache: Path, site: Site)
         load(_card(tmp_path / "card", site.address))
 
 
-@pytest.mark.parametrize("address", ["ftp://a/b", "data.jsonl", "https://host/", "file:///etc/x"])
+@pytest.mark.parametrize(
+    "address",
+    ["https://host/a\u202eb", "ftp://a/b", "data.jsonl", "https://host/", "file:///etc/x"],
+)
 def test_an_address_that_is_none(tmp_path: Path, address: str) -> None:
     with pytest.raises(InputError, match="remote.address"):
         load(_card(tmp_path / "card", address))
 
 
 def test_a_name_never_leads_out_of_the_cache(cache: Path) -> None:
-    remote = Remote(address="https://host/a/../data.csv?raw=1")
-    assert cached_path(remote, "../../x/..") == cache / "benchmarks" / "_x_" / "data.csv"
+    for end, name in {
+        "a/../data.csv?raw=1": "data.csv",
+        "a/..": "data",
+        "%2e%2e%2fx": "_2e_2e_2fx",
+        "a/.hidden": "hidden",
+    }.items():
+        path = cached_path(Remote(address=f"https://host/{end}"), "../../x/..")
+        assert path.parent.parent == cache / "benchmarks"
+        assert path.parent.name.startswith("_x_-")
+        assert path.name == name
 
 
 def test_shipped_cards_of_remote_benchmarks(cache: Path) -> None:
@@ -168,6 +282,7 @@ def test_shipped_cards_of_remote_benchmarks(cache: Path) -> None:
         assert card.name == name
         assert card.remote is not None
         assert "/j0ma/reuben/87a3126/examples/experiments-for-paper/" in card.remote.address
+        assert card.remote.sha256 is not None
         assert listed[name].shape == "downloaded when first used"
     assert not cache.exists()
 
@@ -183,12 +298,13 @@ def test_the_shipped_xquad_card_reads_such_a_table(cache: Path) -> None:
         load("xquad")
 
 
-def test_the_shipped_flores_card_reads_such_a_table(cache: Path) -> None:
-    card = read_card(ROOT / "benchmarks" / "flores" / "benchmark.yaml")
-    assert card.remote is not None
-    target = cached_path(card.remote, "flores")
-    target.parent.mkdir(parents=True)
-    target.write_text(
+def test_the_shipped_flores_card_reads_such_a_table(cache: Path, tmp_path: Path) -> None:
+    """With the table beside the card, because the published file is not shipped."""
+    shipped = ROOT / "benchmarks" / "flores" / "benchmark.yaml"
+    text = shipped.read_text(encoding="utf-8")
+    text = re.sub(r"^remote:\n(?:  .*\n)+", "files: [data.jsonl]\n", text, flags=re.MULTILINE)
+    (tmp_path / "benchmark.yaml").write_text(text, encoding="utf-8")
+    (tmp_path / "data.jsonl").write_text(
         "".join(
             f'{{"model": "{m}", "src": "{pair[:2]}", "tgt": "{pair[3:]}", "lang_pair": "{pair}",'
             f' "n_seeds": 5, "bleu_mean": {x}, "bleu_seed_sd": 0.5, "bleu_boot_sd": 0.6,'
@@ -196,7 +312,7 @@ def test_the_shipped_flores_card_reads_such_a_table(cache: Path) -> None:
             for m, pair, x in (("a", "de-en", 31.0), ("a", "en-de", 25.0), ("b", "de-en", 18.0))
         )
     )
-    records = load("flores")
+    records = load(tmp_path)
     assert records.coords["language"] == ("de-en", "en-de")
     assert records.coords["task"] == ("flores:bleu",)
     assert records.scores.tolist() == [31.0, 25.0, 18.0]
