@@ -16,7 +16,7 @@ def main() -> None:
     said = provenance()
     fit = be.fit("mega", "mexa", seed=0)
     forecast = be.forecast(fit)
-    covariate = fit.covariates().iloc[0]
+    covariate = fit.covariates(detail=True).iloc[0]
     squared = forecast.check.assign(squared=forecast.check["error"] ** 2)
     rmse = squared.groupby("with_covariate")["squared"].mean() ** 0.5
     observed = forecast.table["observed"]
