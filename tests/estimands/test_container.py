@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import numpy as np
@@ -10,7 +11,8 @@ import xarray as xr
 
 from bayeseval.errors import InputError
 from bayeseval.estimands import derive, read_arrays
-from tests.estimands.trees import COMPLETE, CROSSED, edit, make_tree
+from bayeseval.estimands.derive import component_dataset
+from tests.estimands.trees import COMPLETE, CROSSED, Twin, edit, make_tree
 
 
 def test_order_of_dimensions_does_not_matter():
@@ -133,3 +135,53 @@ def test_what_is_drawn_depends_on_the_seed_alone() -> None:
     assert first.identical(again)
     for name in ("arithmetic_mean", "arithmetic_mean_run", "arithmetic_mean_resampled"):
         assert not first[name].equals(other[name]), name
+
+
+def test_a_factor_without_effects_has_zeros_of_every_draw_and_level() -> None:
+    rows = [(language, "qa", model) for language in ("de", "en") for model in ("m1", "m2")]
+    tree = make_tree(rows)
+    zero = edit(tree, task_effect=0.0)
+    without = edit(tree, task_effect=None, sd_task=None)
+    np.testing.assert_array_equal(read_arrays(without).main["task"], np.zeros((30, 1)))
+    for found, expected in zip(derive(without, seed=0), derive(zero, seed=0), strict=True):
+        assert found.identical(expected)
+
+
+def test_what_is_stored_has_its_name_units_and_definition() -> None:
+    tree = make_tree(COMPLETE, se=True)
+    tree = edit(tree, group="constant_data", se_sd=tree["constant_data"]["se"])
+    posterior, estimands = derive(tree, seed=0)
+    components = component_dataset(tree)
+    for dataset in (posterior, estimands, components):
+        for name, variable in dataset.items():
+            assert variable.attrs["definition"], name
+    for name, variable in posterior.items():
+        assert variable.attrs["units"], name
+    assert estimands["record_prr"].attrs["units"] == "1"
+    assert estimands["language_score"].attrs["units"] == estimands["potential"].attrs["units"]
+    assert {*estimands} == {
+        *("potential", "cv_prr_constant_gap", "worst_language", "record_prr"),
+        *("cell_mean", "language_score"),
+    }
+    twin = Twin(tree, 1, 3)
+    for pair in estimands["language_task"].to_numpy():
+        found = float(estimands["potential"].sel(language_task=pair)[1, 3])
+        assert found == pytest.approx(twin.potential(*str(pair).split("|")), rel=1e-12)
+
+
+def test_languages_without_a_ratio_are_stored_by_name() -> None:
+    tree = make_tree(COMPLETE, interactions=("model:language",), spread=0.01)
+    effect = tree["posterior"]["language_effect"].to_numpy().copy()
+    potential = derive(tree, seed=0)[0]["language_potential"].mean(("chain", "draw")).to_numpy()
+    # The potential of de is about zero, and all of them but that of fr.
+    for zero, left_out, why in (
+        ([0], ["de"], ""),
+        ([0, 1], ["de", "en"], "fewer than two languages have a PRR"),
+    ):
+        moved = effect.copy()
+        moved[..., zero] -= potential[zero]
+        found = derive(edit(tree, language_effect=moved), seed=0)[0]
+        attrs = found["cv_prr_languages"].attrs
+        assert json.loads(attrs["left_out"]) == left_out
+        assert attrs["note"] == why
+        assert bool(found["cv_prr_languages"].isnull().all()) == bool(why)

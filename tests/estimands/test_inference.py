@@ -222,6 +222,7 @@ def test_model_language_table_by_hand() -> None:
     slow = twins(tree)
     assert len(table) == 16
     assert table["estimated"].all()
+    assert table["n_records"].dtype.kind == "i"
     for row in table.to_dict("records"):
         model, language = row["model"], row["language"]
         gap = np.array([w.gaps(model)[language] for w in slow])

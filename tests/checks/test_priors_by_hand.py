@@ -1,0 +1,450 @@
+"""Priors, prior sensitivity and predictive groups, by hand on the smallest tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from scipy import stats
+
+from bayeseval import names
+from bayeseval._random import generator
+from bayeseval.checks import powerscale, predictive_draws, predictive_groups, prior
+from bayeseval.checks.gaussian import LeaveOneOut, why_no_closed_form
+from bayeseval.checks.powerscale import sensitivity_check, sensitivity_table
+from bayeseval.checks.prior import (
+    draw_prior,
+    log_density,
+    log_priors,
+    outside_share,
+    prior_checks,
+    prior_tree,
+    prior_values,
+)
+from bayeseval.design import Design, build_design
+from bayeseval.estimands import read_arrays
+from bayeseval.estimands.predict import replicate_scores
+from bayeseval.records import Records
+from bayeseval.simulation import simulate
+from bayeseval.spec import Prior, load_spec
+from tests.replicate_tables import frame
+
+NAN = float("nan")
+
+
+def design(spec: object = "additive", **sizes: Any) -> Design:
+    given = {"n_languages": 4, "n_tasks": 3, "n_models": 3, "seed": 4} | sizes
+    table = simulate("crossed", **given).records.table
+    records = Records.from_frame(table, name="small", mixed_scales="allow")
+    return build_design(records, load_spec(spec))
+
+
+class Uniform:
+    """A generator whose uniform draws are all the same."""
+
+    def __init__(self, u: float) -> None:
+        self.u = u
+
+    def uniform(self, size: tuple[int, ...]) -> np.ndarray:
+        return np.full(size, self.u)
+
+
+# Priors -----------------------------------------------------------------------------------
+
+T, N, E, G = stats.t, stats.norm, stats.expon, stats.gamma
+
+
+@pytest.mark.parametrize(
+    ("given", "cdf"),
+    [
+        ({"dist": "normal", "loc": 3.0, "scale": 2.0}, lambda x: N.cdf((x - 3) / 2)),
+        ({"dist": "student_t", "df": 3.0, "loc": -1.0, "scale": 2.0},
+         lambda x: T.cdf((x + 1) / 2, 3)),
+        ({"dist": "half_normal", "scale": 2.0}, lambda x: 2 * N.cdf(x / 2) - 1),
+        ({"dist": "half_student_t", "df": 3.0, "scale": 2.0}, lambda x: 2 * T.cdf(x / 2, 3) - 1),
+        ({"dist": "half_student_t", "df": 3.0, "scale": 2.0, "low": 1.0},
+         lambda x: (T.cdf(x / 2, 3) - T.cdf(0.5, 3)) / T.sf(0.5, 3)),
+        ({"dist": "exponential", "scale": 2.0, "low": 0.5}, lambda x: 1 - np.exp(-(x - 0.5) / 2)),
+        ({"dist": "gamma", "shape": 2.0, "rate": 0.5}, lambda x: 1 - np.exp(-x / 2) * (1 + x / 2)),
+        ({"dist": "gamma", "shape": 2.0, "rate": 0.5, "low": 1.0},
+         lambda x: 1 - np.exp(-x / 2) * (1 + x / 2) / (np.exp(-0.5) * 1.5)),
+    ],
+)  # fmt: skip
+def test_draws_invert_the_distribution_function_and_densities_are_its_slope(
+    given: dict[str, Any], cdf: Any
+) -> None:
+    relative = {} if given["dist"] == "gamma" else {"relative": False}
+    one = Prior(**given, **relative)
+    for u in (0.1, 0.5, 0.93):
+        value = prior_values(one, (2, 3), Uniform(u))  # type: ignore[arg-type]
+        assert value.shape == (2, 3)
+        np.testing.assert_allclose(cdf(value), u, rtol=1e-10)
+        step = 1e-4
+        slope = (cdf(value + step) - cdf(value - step)) / (2 * step)
+        # A central difference of step 1e-4.
+        np.testing.assert_allclose(np.exp(log_density(one, value)), slope, rtol=1e-6)
+
+
+def test_priors_of_levels_and_cells_have_their_scales() -> None:
+    one = design({"name": "x", "residual_by": "task"})
+    drawn = draw_prior(one, np.random.default_rng(0), 4000)
+    assert drawn["sd_residual_task"].shape == (4000, 3)
+    # Logs of the sds of tasks differ by the sd of the logs.
+    log = np.log(drawn["sd_residual_task"] / drawn["sd_residual"][:, None])
+    standard = log / drawn["sd_log_residual"][:, None]
+    assert abs(standard.mean()) < 5 / np.sqrt(12_000)
+    assert abs((standard**2).mean() - 1.0) < 5 * np.sqrt(2 / 12_000)
+    rows = frame("crossed")
+    seeds = build_design(Records.from_frame(rows, name="seeds"), load_spec("replicates"))
+    drawn = draw_prior(seeds, np.random.default_rng(0), 3000)
+    for source in seeds.sources:
+        typical = drawn[names.source_model_sd(source.name)]
+        assert typical.shape == (3000, 3)
+        cells = drawn[names.source_cell_sd(source.name)]
+        assert cells.shape == (3000, source.n_cells)
+        standard = np.log(cells / typical[:, source.model])
+        standard /= drawn[names.source_log_sd(source.name)][:, None]
+        assert abs(standard.mean()) < 5 / np.sqrt(standard.size)
+        assert abs((standard**2).mean() - 1.0) < 5 * np.sqrt(2 / standard.size)
+    # The three models of a source are drawn one by one.
+    assert abs(np.corrcoef(typical[:, 0], typical[:, 1])[0, 1]) < 5 / np.sqrt(3000)
+
+
+def test_the_density_of_fixed_effects_is_joint_and_that_of_pooled_ones_not_a_prior() -> None:
+    one = design("paper")
+    drawn = draw_prior(one, np.random.default_rng(3), 5)
+    parts = log_priors(one, drawn)
+    assert list(parts) == [*one.priors, "language_effect", "task_effect"]
+    # Of zero-sum effects K - 1 are free.
+    sd = 10.0 * one.score.std(ddof=1)
+    for name, n in (("language_effect", 4), ("task_effect", 3)):
+        expected = (
+            -(n - 1) * np.log(sd * np.sqrt(2 * np.pi))
+            - 0.5 * (drawn[name] ** 2).sum(axis=1) / sd**2
+        )
+        np.testing.assert_allclose(parts[name], expected, rtol=1e-10)
+    assert list(log_priors(design(), draw_prior(design(), np.random.default_rng(3), 2))) == [
+        *design().priors
+    ]
+
+
+def test_scores_outside_their_bounds_are_counted_where_there_are_bounds() -> None:
+    scores = np.array([[-1.0, 0.0, 50.0, 7.0], [101.0, 5.0, -3.0, 7.0]])
+    low = np.array([0.0, 0.0, -np.inf, -np.inf])
+    high = np.array([100.0, np.inf, 40.0, np.inf])
+    # The last record has no bound: -1, 101 and 50 are outside, of six.
+    assert outside_share(scores, (low, high)) == pytest.approx(3 / 6)
+
+
+@pytest.mark.parametrize(
+    ("n_outside", "spread", "statuses", "said"),
+    [
+        (75, 4.0, ("pass", "pass"), ("75 %", ".")),
+        (76, 4.1, ("warn", "warn"), ("76 %", ": the priors are too wide (a factor of 4 is")),
+        (95, 8.0, ("warn", "warn"), ("95 %", ": the priors are too wide")),
+        (96, 8.2, ("fail", "fail"), ("96 %", ": the priors are too wide")),
+        (0, 0.25, ("pass", "pass"), ("0 %", ".")),
+        (0, 0.24, ("pass", "warn"), ("0 %", ": the priors are too narrow")),
+        (0, 0.12, ("pass", "fail"), ("0 %", ": the priors are too narrow")),
+    ],
+)
+def test_limits_of_the_scores_that_priors_expect(
+    n_outside: int,
+    spread: float,
+    statuses: tuple[str, str],
+    said: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = design()
+    n = one.n_records
+    sd = one.score.std(ddof=1)
+    # Tables whose sds are known: of three, the median counts.
+    shape = (one.score - one.score.mean()) / sd
+    tables = np.array([factor * sd * shape for factor in (0.001, spread, 1000.0)])
+    monkeypatch.setattr(prior, "replicate_scores", lambda arrays, rng: tables)
+    monkeypatch.setattr(prior, "outside_share", lambda scores, bounds: n_outside / 100)
+    bounds = (np.zeros(n), np.full(n, 100.0))
+    found = prior_checks(one, bounds, np.random.default_rng(0), n=3)
+    assert [check.name for check in found] == ["prior_range", "prior_spread"]
+    assert [check.status for check in found] == list(statuses)
+    assert found[0].value == n_outside / 100
+    assert found[1].value == pytest.approx(spread)
+    assert found[0].sentence == (
+        f"{said[0]} of the scores that the priors expect are outside the bounds of the scale "
+        "(more than 75 % warns: the priors are too wide)."
+    )
+    assert found[1].sentence.startswith(
+        f"The scores have sd {sd:.3g}, tables drawn from the priors typically "
+        f"{spread * sd:.3g}{said[1]}"
+    )
+    unbounded = prior_checks(one, None, np.random.default_rng(0), n=3)[0]
+    assert (unbounded.name, unbounded.status) == ("prior_range", "not applicable")
+    assert unbounded.sentence == "The scores have no known bounds."
+
+
+def test_without_an_identity_link_the_spread_is_that_of_logits() -> None:
+    records = simulate("logit", n_languages=4, n_tasks=2, n_models=3, seed=3).records
+    one = build_design(records, load_spec({"name": "x", "likelihood": "logit_normal"}))
+    found = prior_checks(one, None, np.random.default_rng(0), n=200)[1]
+    assert found.sentence.startswith("The logits of the scores have sd ")
+    tree = prior_tree(one, np.random.default_rng(0), 200)
+    draws = tree["posterior"].to_dataset().isel(chain=0)
+    eta = draws["intercept"].to_numpy()[:, None] + sum(
+        draws[f"{f}_effect"].to_numpy()[:, one.factor_index[f]] for f in names.FACTORS
+    )
+    own = np.median(eta.std(axis=1, ddof=1)) / one.outcome.linear.std(ddof=1)
+    assert found.value == pytest.approx(own, rel=1e-9)
+
+
+# Predictive groups ------------------------------------------------------------------------
+
+
+def test_draws_are_evenly_spaced_and_as_many_as_there_is_room_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert predictive_draws(10, 2, 5).tolist() == [0, 1, 2, 3, 4]
+    assert predictive_draws(10, 2, 5, 3).tolist() == [0, 2, 4]
+    assert predictive_draws(10, 2, 5, 9).tolist() == [0, 1, 2, 3, 4]
+    assert predictive_draws(10, 2, 5, 1).tolist() == [0]
+    # Room for 79 // (10 * 2) = 3 draws of two chains; one is always taken.
+    monkeypatch.setattr(names, "MOST_POINTWISE", 79)
+    assert predictive_draws(10, 2, 5).tolist() == [0, 2, 4]
+    monkeypatch.setattr(names, "MOST_POINTWISE", 19)
+    assert predictive_draws(10, 2, 5).tolist() == [0]
+
+
+@pytest.mark.parametrize("draws", [None, 3])
+def test_groups_are_drawn_from_streams_of_their_own(draws: int | None) -> None:
+    one = design("paper")
+    tree = prior_tree(one, np.random.default_rng(1), 7)
+    groups = predictive_groups(tree, one, draws=draws, seed=5)
+    kept = [0, 3, 6] if draws else list(range(7))
+    own = prior_tree(one, generator(5, "prior"), len(kept))
+    xr.testing.assert_identical(groups["prior"], own["posterior"].to_dataset())
+    thinned = tree.copy()
+    thinned["posterior"] = xr.DataTree(tree["posterior"].to_dataset().isel(draw=kept))
+    for name, source in (("prior_predictive", own), ("posterior_predictive", thinned)):
+        scores = groups[name]["score"]
+        assert scores.dims == ("chain", "draw", "record")
+        expected = replicate_scores(read_arrays(source), generator(5, name))
+        np.testing.assert_array_equal(scores[0], expected)
+    assert groups["posterior_predictive"]["draw"].to_numpy().tolist() == kept
+    assert groups["posterior_predictive"]["record"].size == one.n_records
+    # All draws are rated, also those at which nothing is predicted.
+    posterior = tree["posterior"].to_dataset()
+    variables = {str(name): posterior[name].to_numpy() for name in posterior.data_vars}
+    for name, density in log_priors(one, variables).items():
+        assert groups["log_prior"][name].dims == ("chain", "draw")
+        np.testing.assert_array_equal(groups["log_prior"][name], density)
+
+
+# Prior sensitivity ------------------------------------------------------------------------
+
+
+def fitted(n: int = 50, chains: int = 2) -> tuple[xr.DataTree, Design]:
+    """Draws of the prior in place of a posterior, and a log likelihood that is made up."""
+    one = design()
+    drawn = {
+        name: values.reshape(chains, n, *values.shape[1:])
+        for name, values in draw_prior(one, np.random.default_rng(2), chains * n).items()
+    }
+    dims = dict.fromkeys(drawn, ("chain", "draw")) | {
+        f"{f}_effect": ("chain", "draw", f) for f in names.FACTORS
+    }
+    posterior = xr.Dataset(
+        {name: (dims[name], values) for name, values in drawn.items()},
+        coords={f: list(one.coords[f]) for f in names.FACTORS},
+    )
+    rng = np.random.default_rng(3)
+    rank = np.ones((chains, n, 3))
+    # A rank that changes in 2.5 % of the draws, one in a draw less, one that is constant.
+    changes = round(0.025 * chains * n) if chains * n >= 40 else 0
+    rank[..., 0].flat[:changes] = 2.0
+    rank[..., 1].flat[: max(changes - 1, 0)] = 2.0
+    posterior["standardised_score"] = posterior["model_effect"] + 60.0
+    posterior["standardised_score_rank"] = (("chain", "draw", "model"), rank)
+    posterior["gap_sd_languages"] = (("chain", "draw", "model"), np.full((chains, n, 3), NAN))
+    density = xr.Dataset({"score": (("chain", "draw", "record"), rng.normal(size=(chains, n, 9)))})
+    return xr.DataTree.from_dict({"posterior": posterior, "log_likelihood": density}), one
+
+
+def test_quantities_that_vary_have_their_sensitivity_by_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import arviz_stats
+
+    tree, one = fitted(100)
+    asked: list[tuple[str, list[str], xr.DataTree]] = []
+
+    def psense(data: xr.DataTree, *, group: str, sample_dims: list[str]) -> dict[str, Any]:
+        asked.append((group, sample_dims, data))
+        n = data["posterior"]["reported"].sizes["column"]
+        # Rising for the prior, and 0.05, which is allowed, or more for the likelihood.
+        steps = np.arange(n) / 100
+        values = steps if group == "prior" else np.where(np.arange(n) % 2, 0.051, 0.05)
+        return {"reported": xr.DataArray(values)}
+
+    monkeypatch.setattr(arviz_stats, "psense", psense)
+    table = sensitivity_table(tree, one)
+    assert [(group, dims) for group, dims, _ in asked] == [
+        ("prior", ["chain", "draw"]), ("likelihood", ["chain", "draw"]),
+    ]  # fmt: skip
+    posterior = tree["posterior"].to_dataset()
+    models = list(one.coords["model"])
+    # Three scores, the rank that changes in five of 200 draws, and the parameters.
+    vary = [*(("standardised_score", m) for m in models), ("standardised_score_rank", models[0])]
+    vary += [(name, "") for name in one.priors]
+    stay = [("standardised_score_rank", m) for m in models[1:]]
+    stay += [("gap_sd_languages", m) for m in models]
+    data = asked[0][2]
+    reported = data["posterior"]["reported"].to_numpy()
+    assert reported.shape == (2, 100, len(vary))
+    np.testing.assert_array_equal(reported[..., 1], posterior["standardised_score"][..., 1])
+    np.testing.assert_array_equal(reported[..., -1], posterior[list(one.priors)[-1]])
+    draws = {str(name): posterior[name].to_numpy() for name in posterior.data_vars}
+    total = sum(log_priors(one, draws).values())
+    np.testing.assert_allclose(data["log_prior"]["parameters"], total, rtol=1e-12)
+    xr.testing.assert_identical(
+        data["log_likelihood"].to_dataset(), tree["log_likelihood"].to_dataset()
+    )
+    rows = list(table[["quantity", "level"]].itertuples(index=False, name=None))
+    # Largest first, and what does not vary last, in the order of the report.
+    assert rows == [*vary[::-1], *stay]
+    assert list(table.index) == list(range(len(rows)))
+    n = len(vary)
+    np.testing.assert_allclose(table["prior"][:n], np.arange(n)[::-1] / 100)
+    assert table["prior"][n:].isna().all()
+    assert table["likelihood"][n:].isna().all()
+    kind = dict(zip(rows, table["diagnosis"], strict=True))
+    for i, row in enumerate(vary):
+        strong, data_too = i / 100 > 0.05, i % 2 == 1
+        assert kind[row] == (
+            "prior and data" if strong and data_too else "strong prior" if strong else ""
+        )
+    assert {kind[row] for row in stay} == {""}
+
+
+def test_the_sensitivity_of_a_prior_that_is_all_there_is() -> None:
+    tree, one = fitted(200)
+    found = sensitivity_table(tree, one).set_index(["quantity", "level"])
+    # The draws are of the prior: all that scales is the prior, the likelihood is noise.
+    assert found.loc[("sd_language", ""), "prior"] > 0.05
+    assert found.loc[("sd_language", ""), "diagnosis"] in ("strong prior", "prior and data")
+
+
+def test_reasons_why_sensitivity_is_not_checked() -> None:
+    tree, one = fitted(49, 2)
+    for given, design_of, reason, said in (
+        (tree, one, "", "Not checked: the fit has fewer than 100 draws."),
+        (fitted(50, 2)[0].drop_nodes("log_likelihood"), one, "",
+         "Not checked: the fit has no group log_likelihood."),
+        (tree, None, "replicate noise was sampled", "Not checked: replicate noise was sampled."),
+    ):  # fmt: skip
+        check, table = sensitivity_check(given, design_of, reason)
+        assert (check.name, check.status) == ("prior_sensitivity", "not applicable")
+        assert check.sentence == said
+        assert len(table) == 0
+
+
+def test_a_hundred_draws_are_enough_and_sentences_name_languages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tree, one = fitted(50, 2)
+    tables: list[pd.DataFrame] = []
+    monkeypatch.setattr(powerscale, "sensitivity_table", lambda tree, design: tables[-1])
+
+    def outcome(rows: list[tuple[str, str, float]], languages: Any = None) -> tuple[str, str]:
+        tables.append(pd.DataFrame(rows, columns=["quantity", "level", "prior"]))
+        check, table = sensitivity_check(tree, one, "", languages)
+        assert table is tables[-1]
+        if check.status != "not applicable":
+            worst = [p for q, _, p in rows if not q.startswith("sd_")][0]
+            assert check.value == worst
+        return check.status, check.sentence
+
+    rest = [("standardised_score", "m1", 0.01), ("standardised_score", "m2", NAN)]
+    # A parameter is no reported quantity, however sensitive; 0.05 is allowed.
+    parameter = ("sd_language", "", 0.9)
+    known = [parameter, ("language_potential", "hi", 0.05), *rest]
+    assert outcome(known, {"hi": "Hindi (hi)"}) == (
+        "pass",
+        "No reported quantity or rank is sensitive to the priors: largest distance 0.05 "
+        "(language_potential of Hindi (hi); 0.05 is allowed).",
+    )  # fmt: skip
+    found = outcome(
+        [
+            ("language_potential_rank", "hi", 0.3),
+            ("standardised_score", "hi", 0.2),
+            ("standardised_score", "m0", 0.1),
+            *rest,
+        ],
+        {"hi": "Hindi (hi)"},
+    )
+    assert found == (
+        "warn",
+        "Sensitive to the priors: 2 of 3 standardised_score, 1 of 1 language_potential_rank; the "
+        "most sensitive is language_potential_rank of Hindi (hi) (distance 0.30, 0.05 is "
+        "allowed).",
+    )
+    # A model that is called as a language is.
+    assert (
+        "standardised_score of hi (distance 0.06"
+        in outcome([("standardised_score", "hi", 0.06)], {"hi": "Hindi (hi)"})[1]
+    )
+    assert (
+        "language_potential of xx (distance"
+        in outcome([("language_potential", "xx", 0.06)], {"hi": "Hindi (hi)"})[1]
+    )
+    assert outcome([parameter]) == ("not applicable", "No reported quantity varies.")
+
+
+# Closed forms -----------------------------------------------------------------------------
+
+
+def test_reasons_why_there_is_no_closed_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    from bayeseval.checks import gaussian
+
+    rows = frame("crossed")
+    seeds = build_design(Records.from_frame(rows, name="seeds"), load_spec("replicates"))
+    by_task = design({"name": "x", "residual_by": "task"})
+    for one in (design(), design("crossed"), design("paper"), seeds, by_task):
+        assert why_no_closed_form(one) is None
+    loose = {"intercept": {"dist": "student_t", "df": 3.0, "scale": 2.0}}
+    assert why_no_closed_form(design({"name": "x", "priors": loose})) == (
+        "the intercept's prior is not normal"
+    )
+    # 4 + 3 + 3 effects, without the intercept.
+    monkeypatch.setattr(gaussian, "_MOST_COEFFICIENTS", 10)
+    assert why_no_closed_form(design()) is None
+    monkeypatch.setattr(gaussian, "_MOST_COEFFICIENTS", 9)
+    assert why_no_closed_form(design()) == "the model has too many effects"
+
+
+def test_leave_one_out_with_noise_by_task_against_dense_matrices() -> None:
+    one = design({"name": "x", "residual_by": "task"})
+    sds = {name: np.array(3.0 + i) for i, name in enumerate(one.priors) if name != "intercept"}
+    sds["sd_residual_task"] = np.array([1.0, 4.0, 9.0])
+    at = LeaveOneOut(one, sds)
+    n, loc = one.n_records, float(one.priors["intercept"].loc or 0.0)
+    covariance = np.full((n, n), float(one.priors["intercept"].scale or 0.0) ** 2)
+    for term in one.terms:
+        x = np.eye(term.n_levels)[term.index] - 1.0 / term.n_levels
+        covariance += float(sds[str(term.sd)]) ** 2 * x @ x.T
+    noise = sds["sd_residual_task"][one.factor_index["task"]] ** 2
+    inverse = np.linalg.inv(covariance + np.diag(noise))
+    precision = np.diag(inverse)
+    np.testing.assert_allclose(at.precision, precision, rtol=1e-8)
+    errors = inverse @ (one.score - loc) / np.sqrt(precision)
+    np.testing.assert_allclose(at.errors(one.score), errors, rtol=1e-7)
+    # Several tables at once, one in each column.
+    both = np.stack([one.score, one.score[::-1]], axis=1)
+    np.testing.assert_allclose(at.errors(both)[:, 0], errors, rtol=1e-7)
+    assert at.errors(both).shape == (n, 2)
+    tables = at.tables(4000, np.random.default_rng(0))
+    # Location and scale of every record: five standard errors of mean and variance.
+    spread = np.sqrt(np.diag(covariance) + noise)
+    assert np.abs((tables.mean(axis=1) - loc) / spread).max() < 5 / np.sqrt(4000)
+    assert np.abs(tables.var(axis=1) / spread**2 - 1).max() < 5 * np.sqrt(2 / 4000)
