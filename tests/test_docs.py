@@ -21,6 +21,71 @@ _CELL = re.compile(
     r"^```\{code-cell\} ipython3\n((?::[^\n]*\n)*)(.*?)^```", re.MULTILINE | re.DOTALL
 )
 _HEADER = "file_format: mystnb\n---\n"
+_NUMBER = re.compile(r"(?<![A-Za-z\d.,-])\d+(?:,\d{3})*(?:\.\d+)*(?: ?%)?")
+_COUNT_OR_YEAR = re.compile(r"1?\d|(?:19|20)\d\d")
+
+# Numbers that a page may state, because nothing measured them: settings and limits of the code,
+# definitions, what a publication printed. Whatever is measured is computed by a cell of the page
+# or read from perf/results. A number that a page no longer has is removed here too.
+STATED: dict[str, dict[str, str]] = {
+    "checks": {
+        "limits of p-values, and 13 times the upper one": "0.025 0.005 0.3",
+        "draws of a check, tables of a band": "40 999",
+        "powers of the prior, and the limit of sensitivity": "0.99 1.01 0.05",
+        "mean rank under calibration": "0.5",
+        "printed in appendix C of Hu, Vulić and Korhonen (2025)": "0.979 0.987 0.001",
+    },
+    "compare": {"limits of k-hat, overlap and units, refits and draws": "0.7 0.5 % 20 500"},
+    "explanation/marginal_engine": {"limit of k-hat": "0.7"},
+    "faq": {"the ends of a scale, EuroEval's definition": "100 % 1.96"},
+    "forecast": {
+        "names of a code, a release, a licence and a map scale": "639 5.1 4.0 110",
+        "default draws": "1,000",
+    },
+    "formats": {"EuroEval's definition, a verdict as a number": "1.96 0.5"},
+    "mexa": {
+        "default sentences": "100",
+        "layers, and the bound that they give": "33",
+        "limit of layers": "1000",
+        "limits of perf/alignment.py": "50 2.5",
+    },
+    "model": {
+        "coefficients whose cube is three times the limit of operations": "1,440",
+        "edge of bounded scores, on a scale to 100": "0.005 100",
+        "prior of dispersions": "0.5",
+        "probabilities and limits of verdicts, the default margin": "0.95 0.975 1 %",
+        "tables of a command": "300",
+        "simulated tables and limits of tests/test_null.py": "60 % 4 % 5 % 92 93 % 98 %",
+        "limits of k-hat and of the gate": "0.7 1.01 0.3",
+    },
+    "plan": {"the example's items": "300 600 1,190", "a section of Brennan (2001)": "4.1"},
+    "records": {
+        "placeholders and scales": "999 9999 100 20",
+        "sizes of the shipped tables, which tests/test_readme.py counts": "53 22 30",
+    },
+    "replicates": {
+        "the ends of a scale": "100 %",
+        "table 3 of Sälevä, Ataman and Lignos": "1,000 0.755 0.051 0.647",
+        "cells and tolerance of tests/test_item_recovery.py": "32 5 %",
+        "bootstraps of perf/replicate_recovery.py": "20",
+    },
+    "report": {
+        "rows of a long table": "40",
+        "names of a schema and a code": "0.3.0 639",
+        "limit of a change, and its complement": "0.975 20",
+    },
+    "results": {
+        "a release of Matplotlib, a section, an exit code": "3.10 2.3 130",
+        "probabilities of verdicts, the default margin": "0.95 0.975 1 %",
+        "limits of what is printed and stored": "10,000 0.001 30 20 50",
+    },
+    "tutorials/arviz": {"the upper end of the scores": "100"},
+    "tutorials/plan_next": {"a cost of the example": "20"},
+    "tutorials/seeds_and_test_sets": {"items of the example": "600"},
+}
+# The same of README outside its tables and blocks: tests/test_readme.py compares all of them,
+# and the tables and blocks, with a fit, a table or a file of perf/results.
+COMPARED = "53 216 22 30 555 360 37 203 150 69 % 81 6.9 11.1"
 
 
 def text_of(page: str) -> str:
@@ -61,12 +126,15 @@ def private_names(code: str) -> list[str]:
 
 
 def typed_numbers(text: str) -> list[str]:
-    """Decimal numbers and percentages in the prose of a page, where no cell computed them."""
-    prose = _CELL.sub("", text.partition(_HEADER)[2])
+    """Numbers in the prose of a page that no cell computed, but for small counts and years."""
+    prose = _CELL.sub("", text.partition(_HEADER)[2] or text)
     prose = re.sub(r"^```.*?^```", "", prose, flags=re.MULTILINE | re.DOTALL)
-    prose = re.sub(r"`[^`]*`|\$[^$]*\$|\]\([^)]*\)|arXiv:\S+|Python 3\.\d+", "", prose)
+    prose = re.sub(r"\$\$.*?\$\$", "", prose, flags=re.DOTALL)
+    prose = re.sub(r"(?<=\n\n)(?: {4}.*\n)+", "", prose)
+    prose = re.sub(r"`[^`]*`|\$[^$]*\$|\]\([^)]*\)|<https?:[^>]*>", "", prose)
+    prose = re.sub(r"arXiv:\S+|Python 3\.\d+|commit [0-9a-f]{7}", "", prose)
     prose = prose.replace("95 %", "")  # the probability of all intervals, which is a setting
-    return re.findall(r"\d+\.\d+|\d+ ?%", prose)
+    return [one for one in _NUMBER.findall(prose) if not _COUNT_OR_YEAR.fullmatch(one)]
 
 
 def test_every_page_is_in_a_toctree_and_no_entry_is_missing() -> None:
@@ -89,9 +157,22 @@ def test_a_page_that_runs_is_a_notebook_of_the_public_api(page: str) -> None:
     assert not used, f"docs/{page}.md uses what is not public: {used}"
 
 
-@pytest.mark.parametrize("page", [page for page in RUN if page.startswith("tutorials/")])
-def test_the_text_of_a_tutorial_has_no_number_that_nothing_computed(page: str) -> None:
-    assert typed_numbers(text_of(page)) == []
+@pytest.mark.parametrize("page", PAGES)
+def test_the_text_of_a_page_has_no_number_that_was_measured(page: str) -> None:
+    assert numbers(text_of(page)) == split(" ".join(STATED.get(page, {}).values()))
+
+
+def test_the_text_of_readme_has_no_number_that_no_test_compares() -> None:
+    text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    assert numbers(re.sub(r"^\|.*$", "", text, flags=re.MULTILINE)) == split(COMPARED)
+
+
+def numbers(text: str) -> list[str]:
+    return sorted({one.replace(" ", "") for one in typed_numbers(text)})
+
+
+def split(stated: str) -> list[str]:
+    return sorted(stated.replace(" %", "%").split())
 
 
 def test_the_checks_find_what_they_look_for() -> None:
@@ -103,5 +184,10 @@ def test_the_checks_find_what_they_look_for() -> None:
         "from bayeseval.engines import marginal"
     ]
     assert private_names("be.fit(records).ranking()\nbe.__version__") == []
-    text = f"---\n{_HEADER}\nThe score is 12.5 in 40 % of cases, with 95 %.\n"
-    assert typed_numbers(text) == ["12.5", "40 %"]
+    said = (
+        "The score is 12.5 in 40 % of 1,364 cases of 9 models, with 95 %, in 2025 (`0.1`, $0.2$).\n"
+    )
+    assert typed_numbers(f"---\n{_HEADER}\n{said}") == ["12.5", "40 %", "1,364"]
+    assert typed_numbers(f"# A page without cells\n\n{said}") == ["12.5", "40 %", "1,364"]
+    cells = "```{code-cell} ipython3\n1.5\n```\n\n$$\n2.5\n$$\n\n```bash\nrun 3.5\n```\n"
+    assert typed_numbers(f"---\n{_HEADER}\n{cells}") == []

@@ -1,18 +1,20 @@
-"""README shows what a run prints: every line of its block, held against the run."""
+"""README shows what a run prints: its block, tables and numbers, held against runs and results."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from bayeseval import Fit, fit
+from bayeseval import Fit, fit, load
 from bayeseval.cli import main
 from bayeseval.fitting.report.terminal import format_results
 from tests.mega_ranking import check_ranking
 
 README = Path(__file__).parents[1] / "README.md"
+RESULTS = Path(__file__).parents[1] / "perf" / "results"
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _LEFT_OUT = "..."
 
@@ -104,6 +106,83 @@ def test_a_changed_number_or_word_would_be_seen() -> None:
     assert not alike(line, line.replace("68.8", "78.8"))
     assert not alike(line, line.replace("3 [2, 4]", "3 [2, 7]"))
     assert not alike(line, line.replace("Large", "Base"))
+
+
+def sentences() -> str:
+    """README in one line, so that a sentence can be found across line breaks."""
+    return " ".join(README.read_text(encoding="utf-8").split())
+
+
+def first_table() -> list[list[str]]:
+    """Rows of the table of plain averages and expected scores, as cells of text."""
+    text = README.read_text(encoding="utf-8")
+    lines = text.split("\n\n| ", 1)[1].split("\n\n", 1)[0].split("\n")
+    return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines[2:]]
+
+
+def test_the_first_table_is_that_of_the_records_and_the_fit(fitted: Fit) -> None:
+    records = load("mega").table
+    ranking = fitted.ranking(detail=True).set_index("model")
+    average = records.groupby("model")["score"].mean()
+    rank = average.rank(ascending=False)
+    pairs = records.groupby("model")[["language", "task"]].apply(lambda x: len(x.drop_duplicates()))
+    shown = first_table()
+    assert [row[0] for row in shown] == ["gpt-4-32k (TT)", "TuLRv6 - XXL", "gpt-4-32k", "XGLM"]
+    for model, tested, mean, place, score, rank_shown in shown:
+        assert tested == f"{pairs[model]} pairs"
+        assert (mean, place) == (f"{average[model]:.1f}", f"{rank[model]:.0f}")
+        row = ranking.loc[model]
+        made = f"{row['score_mean']:.1f} [{row['score_lower']:.1f}, {row['score_upper']:.1f}]"
+        assert alike(score, made), (score, made)
+        made = "{rank_median:.0f} [{rank_lower:.0f}, {rank_upper:.0f}]".format_map(row)
+        assert alike(rank_shown, made), (rank_shown, made)
+    tasks = records.loc[records["model"] == "gpt-4-32k (TT)", "task"].nunique()
+    assert (average.idxmax(), tasks) == ("gpt-4-32k (TT)", 2)
+    all_pairs = len(records[["language", "task"]].drop_duplicates())
+    assert f"on the same {all_pairs} language-task pairs:" in sentences()
+
+
+def test_the_sizes_of_shipped_tables_are_counted() -> None:
+    page = (README.parent / "docs" / "records.md").read_text(encoding="utf-8")
+    tables = {name: load(name).table for name in ("mega", "mmmlu", "euroeval")}
+    mega, mmmlu, euroeval = (
+        {one: table[one].nunique() for one in ("model", "language", "task")}
+        for table in tables.values()
+    )
+    assert "{model} models, {language} languages, {task} tasks)".format_map(mega) in sentences()
+    datasets = tables["mega"]["task"].str.partition(":")[0].nunique()
+    said = "{model} models on {language} languages and ".format_map(mega)
+    assert f"{said}{datasets} data sets" in page
+    assert f"`mmmlu` (MMLU in {mmmlu['language']} languages)" in sentences()
+    assert f"accuracy of ten models on MMLU in {mmmlu['language']} languages" in page
+    assert mmmlu["model"] == 10
+    said = "{model} open-weight models on {language} languages".format_map(euroeval)
+    assert f"`euroeval` ({said})" in sentences()
+    assert f"{said} and {euroeval['task']} tasks" in page
+
+
+def test_the_elpds_are_those_of_the_measurement() -> None:
+    measured = pd.read_csv(RESULTS / "mega_models.csv").set_index("spec")
+    gain = measured.loc["crossed", "elpd"] - measured.loc["additive", "elpd"]
+    assert f"density of `crossed` is {gain:.0f} higher than that of `additive`" in sentences()
+    last = measured.loc["crossed"]
+    more = f"is another {-last['elpd_diff']:.0f} higher (SE {last['diff_se']:.0f})"
+    assert measured["elpd"].idxmax() == "dataset"
+    assert more in sentences()
+
+
+def test_what_alignment_explains_and_forecasts_is_that_of_the_measurement() -> None:
+    made = pd.read_csv(RESULTS / "mega_forecast.csv").iloc[0]
+    mean, lower, upper = (100 * made[f"explained {part}"] for part in ("mean", "lower", "upper"))
+    for said in (
+        f"alignment for {made['languages']} languages, "
+        f"{made['languages forecast']} of them without a score in MEGA",
+        f"explains {mean:.0f} % [{lower:.0f}, {upper:.0f}] of the variance between languages",
+        f"each of the {made['languages checked']} languages with records is left out and forecast",
+        f"root mean square error is {made['rmse with covariate']:.1f} points, against "
+        f"{made['rmse without covariate']:.1f} without the covariate",
+    ):
+        assert said in sentences(), said
 
 
 def example_table() -> str:
