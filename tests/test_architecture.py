@@ -32,6 +32,7 @@ BASE = (
         "_progress",
         "_random",
         "_resources",
+        "_special",
         "_text",
         "_typing",
         "_yaml",
@@ -71,7 +72,9 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
 
 # Helpers that live in a stricter room than their folder's.
 HELPERS = {
-    **dict.fromkeys(("output._files", "output._folders", "output._places"), "output.store"),
+    **dict.fromkeys(
+        ("output._files", "output._folders", "output._locks", "output._places"), "output.store"
+    ),
     "__main__": "cli",
 }
 

@@ -14,7 +14,7 @@ from typing import Final
 from bayeseval._typing import Progress
 from bayeseval.errors import InputError
 
-__all__ = ["progress_bar", "reporting"]
+__all__ = ["notice", "progress_bar", "reporting"]
 
 _MINUTE: Final = 60.0
 _HOUR: Final = 3600.0
@@ -48,6 +48,11 @@ def progress_bar(preamble: str = "", *, quiet: bool = False) -> Iterator[Progres
             show(stage, done, total, remark)
 
         yield report
+
+
+def notice(text: str) -> None:
+    """Print a line on stderr at once, above the bars if there are any."""
+    print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
 @contextmanager
@@ -159,7 +164,7 @@ def _log_lines(preamble: str, clock: Callable[[], float] = time.monotonic) -> Pr
     last_printed = [clock()]
 
     def print_line(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)  # noqa: T201
+        notice(text)
         last_printed[0] = clock()
 
     def report(stage: str, done: int, total: int, remark: str) -> None:

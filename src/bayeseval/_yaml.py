@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
+from bayeseval._special import refuse_special
 from bayeseval._text import grouped
 from bayeseval.errors import BayesevalError, InputError, did_you_mean, not_utf8
 
@@ -163,6 +164,7 @@ def read_yaml(path: Path, *, error: type[BayesevalError] = InputError) -> Any:
 
 
 def _text(path: Path, error: type[BayesevalError]) -> str:
+    refuse_special(path, error=error)
     try:
         size = path.stat().st_size
         if size > _MAX_BYTES:

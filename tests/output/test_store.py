@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from bayeseval.errors import InputError
-from bayeseval.output import store
-from bayeseval.output._folders import exchange, try_lock
+from bayeseval.output import _locks, store
+from bayeseval.output._folders import exchange
+from bayeseval.output._locks import try_lock
 from bayeseval.output.store import (
     RUN_FILE,
     check_additions,
@@ -382,6 +384,102 @@ def test_a_backup_is_restored_when_the_name_is_empty(tmp_path: Path) -> None:
     assert read_run(target)["seed"] == 0
     assert contents(target)["posterior.nc"] == "old"
     assert not backup.exists()
+
+
+def test_leftovers_of_additions_and_of_single_files_go_too(tmp_path: Path) -> None:
+    target = write(tmp_path / "run")
+    for name in (".run.tmp-99999-0123abcd", ".trial-99999-0123abcd"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x").write_text("half")
+    check_additions(target)
+    assert not (tmp_path / ".trial-99999-0123abcd").exists()
+    store.add_files(target, {"tables/b.csv": says("b")})
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    dead, living, other = (tmp_path / f".x.txt-{i}0123abc.part" for i in "12z")
+    for path in (dead, living, other):
+        path.write_text("half")
+    lock = try_lock(living)
+    assert lock is not None
+    store.replace_file(partial(store.write_text, "whole"), tmp_path / "x.txt")
+    os.close(lock)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [living.name, other.name, "run", "x.txt"]
+
+
+@pytest.fixture
+def foreign_lock(tmp_path: Path) -> Iterator[int]:
+    """A process that has locked the folder of the results; its number."""
+    code = "import fcntl, os, sys; fcntl.flock(os.open(sys.argv[1], 0), 2); print(); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process.pid
+        process.stdin.close()
+
+
+def test_a_lock_of_another_process_is_said_and_not_waited_for_forever(
+    tmp_path: Path,
+    foreign_lock: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(_locks, "_SILENT", 0.0)
+    monkeypatch.setattr(_locks, "_PATIENCE", 0.2)
+    with pytest.raises(InputError) as caught:
+        check_target(tmp_path / "run", RUN)
+    who = f"process {foreign_lock} ({sys.executable} -c "
+    if not sys.platform.startswith("linux"):
+        who = "another process"
+    assert str(caught.value).startswith(f"{tmp_path} has been locked by {who}")
+    assert str(caught.value).endswith("; end that process, or choose a folder elsewhere (--out)")
+    said = capsys.readouterr().err
+    assert said.startswith(f"waiting for {who}")
+    assert said.count("\n") == 1
+
+
+def test_a_file_beyond_the_limit_of_the_system_is_one_line(tmp_path: Path) -> None:
+    """Of a large posterior, by way of HDF5: the earlier result stays whole, nothing lies about."""
+    code = """
+import resource, sys
+from functools import partial
+from pathlib import Path
+import numpy as np, xarray as xr
+from bayeseval.errors import InputError
+from bayeseval.output.store import write_folder, write_text, write_tree
+run = dict.fromkeys(["data_hash", "spec_hash", "engine", "seed", "pairs_hash", "margin"])
+target = Path(sys.argv[1]) / "run"
+write_folder(target, {"posterior.nc": partial(write_text, "old")}, run=run)
+draws = np.random.default_rng(0).normal(size=100_000)
+tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": ("draw", draws)})})
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
+try:
+    write_folder(target, {"posterior.nc": partial(write_tree, tree)}, run=run)
+except InputError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{tmp_path / 'run'} could not be written: File too large\n"
+    assert contents(tmp_path / "run") == {"posterior.nc": "old"}
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_texts_that_are_no_utf8_are_kept(tmp_path: Path) -> None:
+    name = os.fsdecode(b"b\xff.csv")
+    write_json({"benchmark": name}, tmp_path / "x.json")
+    assert (tmp_path / "x.json").read_bytes() == b'{\n  "benchmark": "b\\udcff.csv"\n}\n'
+    assert read_json(tmp_path / "x.json") == {"benchmark": name}
+    tree = xr.DataTree.from_dict({"posterior": xr.Dataset(attrs={"source": name})})
+    store.write_tree(tree, tmp_path / "x.nc")
+    assert store.read_tree(tmp_path / "x.nc")["posterior"].attrs["source"] == "b\\udcff.csv"
 
 
 def test_a_reader_waits_for_a_writer_between_two_renames(tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 """The command line: arguments in, calls out, no logic.
 
 Results go to stdout, progress and messages to stderr. Exit codes: 0 done, 2 bad
-input or usage (one line), 3 done but the convergence gate failed, 130 interrupted.
+input or usage, or a machine that lacks memory or disk (one line), 3 done but the
+convergence gate failed, 130 interrupted.
 """
 
 from __future__ import annotations
 
-import os
+import contextlib
 import re
 import sys
 import warnings
@@ -18,6 +19,12 @@ from typer.core import TyperCommand, TyperGroup
 
 from bayeseval._optional import versions
 from bayeseval._text import show
+from bayeseval.cli._faults import (
+    check_address_space,
+    drop_unwritable,
+    fault_text,
+    prepare_streams,
+)
 from bayeseval.cli._shared import EXIT_BAD_INPUT, EXIT_INTERRUPTED, StoppedError
 from bayeseval.cli.aligning import mexa
 from bayeseval.cli.comparing import compare
@@ -39,6 +46,9 @@ _PANELS: Final[dict[str, dict[str, Callable[..., None]]]] = {
     "Publish": {"report": report, "cite": cite},
     "Measure a covariate": {"mexa": mexa},
 }
+
+# What runs without the numerical libraries.
+_LIGHT: Final = {"list", "--help", "-h", "--version"}
 
 _UNSAVED: Final = "nothing was saved"
 
@@ -114,10 +124,12 @@ def _bayeseval(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    prepare_streams()
     try:
         code = _run(arguments)
         # Writing the rest of the buffer may fail on a closed pipe, too.
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BrokenPipeError:
         return _end_quietly()
     except SystemExit as stop:
@@ -125,12 +137,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not isinstance(stop.__context__, BrokenPipeError):
             raise
         return _end_quietly()
+    except Exception as error:
+        message = fault_text(error)
+        if message is None:
+            raise
+        return _end_in_one_line(message)
     return code
 
 
 def _run(arguments: Sequence[str] | None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        if not {*words} & _LIGHT:
+            check_address_space()
         with warnings.catch_warnings():
             # Every command reports it in its text and by its exit code.
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -151,17 +170,17 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _end_quietly() -> int:
-    """End without a message: the reader of the output has closed it (`| head`).
-
-    Python flushes both streams at exit; it must not fail on the closed pipe again.
-    """
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in filter(None, (sys.__stdout__, sys.__stderr__)):
-        try:
-            stream.flush()
-        except BrokenPipeError:
-            os.dup2(nowhere, stream.fileno())
+    """End without a message: the reader of the output has closed it (`| head`)."""
+    drop_unwritable()
     return 0
+
+
+def _end_in_one_line(message: str) -> int:
+    """Say what the machine lacked; where stderr takes nothing either, the exit code says it."""
+    with contextlib.suppress(OSError):
+        _print_error(message)
+    drop_unwritable()
+    return EXIT_BAD_INPUT
 
 
 def _usage_error(message: str, arguments: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -238,19 +239,21 @@ def _save(
 
 def _report(fitted: Fit, folder: Path, saved: _Saved, *, ci_prob: float) -> None:
     from bayeseval.fitting.report.terminal import format_results
+    from bayeseval.output.store import results_saved
 
     problem = saved.problem
-    typer.echo(
-        format_results(
-            fitted.data,
-            fitted.run,
-            folder=folder if problem is None else None,
-            ci_prob=ci_prob,
-            checks=None if saved.checks is None else str(saved.checks),
-        )
+    text = format_results(
+        fitted.data,
+        fitted.run,
+        folder=folder if problem is None else None,
+        ci_prob=ci_prob,
+        checks=None if saved.checks is None else str(saved.checks),
     )
-    if saved.page is not None:
-        typer.echo(f"Report: {saved.page}")
+    # The output may take nothing (/dev/full), and then says nothing of what was saved.
+    with results_saved(folder, [], "") if problem is None else contextlib.nullcontext():
+        typer.echo(text)
+        if saved.page is not None:
+            typer.echo(f"Report: {saved.page}")
     if isinstance(problem, KeyboardInterrupt):
         raise StoppedError("; ".join(getattr(problem, "__notes__", ()))) from problem
     if problem is not None:

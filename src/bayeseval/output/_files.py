@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from bayeseval.errors import InputError
 from bayeseval.output._folders import flush
+from bayeseval.output._locks import try_lock
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +37,9 @@ __all__ = [
 # Level 1 takes 24 % off a fit of MEGA with 4,000 draws (89 to 67 MB) for one second of
 # writing and nothing of reading; level 4 takes no more off.
 _COMPRESSION = {"zlib": True, "complevel": 1, "shuffle": True}
+
+# Python keeps bytes of file names that are no UTF-8 as lone surrogates.
+_ESCAPED: Final = "backslashreplace"
 
 
 def write_tree(tree: xr.DataTree, path: Path) -> None:
@@ -94,7 +99,11 @@ def _with_plain_attrs(dataset: xr.Dataset) -> xr.Dataset:
 
 
 def _plain_attrs(attrs: Mapping[Any, Any]) -> dict[str, Any]:
-    return {str(key): value if _fits(value) else to_json(value) for key, value in attrs.items()}
+    plain = {str(key): value if _fits(value) else to_json(value) for key, value in attrs.items()}
+    return {
+        key: value.encode("utf-8", _ESCAPED).decode("utf-8") if isinstance(value, str) else value
+        for key, value in plain.items()
+    }
 
 
 def _fits(value: object) -> bool:
@@ -131,8 +140,11 @@ def write_json(value: Mapping[str, Any], path: Path) -> None:
 
 
 def write_text(text: str, path: Path) -> None:
-    """Write a text as UTF-8, lines ending in a single line feed."""
-    path.write_text(text, encoding="utf-8", newline="\n")
+    """Write a text as UTF-8, lines ending in a single line feed.
+
+    What UTF-8 has no code for, a byte of a file name, is escaped; JSON reads it back as it was.
+    """
+    path.write_text(text, encoding="utf-8", newline="\n", errors=_ESCAPED)
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -190,13 +202,33 @@ def replace_file(writer: Callable[[Path], None], path: Path) -> None:
         raise InputError(f"{path} could not be written: there is no folder {path.parent}")
     part = target.with_name(f".{target.name}-{secrets.token_hex(4)}.part")
     with as_input_errors(path):
+        _remove_parts(target)
+        lock = None
         try:
+            part.touch(exist_ok=False)
+            # The lock tells others that we are alive.
+            lock = try_lock(part)
             writer(part)
             flush(part)
             part.replace(target)
             flush(target.parent)
         finally:
             part.unlink(missing_ok=True)
+            if lock is not None:
+                os.close(lock)
+
+
+def _remove_parts(target: Path) -> None:
+    """Delete parts of a file whose process is dead: nobody holds their lock."""
+    name = re.compile(re.escape(f".{target.name}-") + r"[0-9a-f]{8}\.part")
+    if not os.access(target.parent, os.R_OK):
+        return
+    for part in target.parent.iterdir():
+        if name.fullmatch(part.name) and part.is_file():
+            lock = try_lock(part)
+            if lock is not None:
+                part.unlink(missing_ok=True)
+                os.close(lock)
 
 
 @contextmanager

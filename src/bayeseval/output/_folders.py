@@ -1,4 +1,4 @@
-"""What the operating system can do with folders: exchange, lock, flush to disk."""
+"""What the operating system can do with folders: exchange, flush to disk, copy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 
-__all__ = ["duplicate", "exchange", "flush", "flush_tree", "leaves", "try_lock"]
+__all__ = ["duplicate", "exchange", "flush", "flush_tree", "leaves"]
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -52,37 +52,6 @@ def exchange(first: Path, second: Path) -> bool:
     if code in _UNSUPPORTED or code == errno.ENOENT:
         return False
     raise OSError(code, os.strerror(code), str(second))
-
-
-def try_lock(folder: Path, *, wait: bool = False) -> int | None:
-    """Lock a folder until the descriptor is closed or the process is dead.
-
-    Parameters
-    ----------
-    folder : Path
-    wait : bool
-        Wait for another process to let go.
-
-    Returns
-    -------
-    int or None
-        File descriptor to close; None when another process holds the lock, the
-        folder is gone or the file system has no locks.
-    """
-    if sys.platform == "win32":
-        return None
-    import fcntl
-
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:
-        os.close(descriptor)
-        return None
-    return descriptor
 
 
 def flush(path: Path) -> None:

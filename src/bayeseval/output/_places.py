@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 from pathlib import Path
+from typing import Final
 
 from bayeseval.errors import InputError
+from bayeseval.output._locks import locked
 
 __all__ = ["check_permission", "check_place", "check_writable"]
+
+_TRIAL: Final = re.compile(r"\.trial-\d+-[0-9a-f]{8}")
 
 
 def check_place(folder: str | Path, target: Path) -> None:
@@ -101,10 +106,16 @@ def _try_folder(place: Path, *names: str) -> None:
     OSError
         If the place does not take them.
     """
-    trial = place / f".trial-{os.getpid()}-{secrets.token_hex(4)}"
-    try:
-        inner = trial.joinpath(*names)
-        inner.mkdir(parents=True)
-        (inner / "file").write_bytes(b"trial")
-    finally:
-        shutil.rmtree(trial, ignore_errors=True)
+    with locked(place) as alone:
+        if alone:
+            # Trials are made under the lock, so these are of processes that were killed.
+            for path in list(place.iterdir()):
+                if _TRIAL.fullmatch(path.name):
+                    shutil.rmtree(path, ignore_errors=True)
+        trial = place / f".trial-{os.getpid()}-{secrets.token_hex(4)}"
+        try:
+            inner = trial.joinpath(*names)
+            inner.mkdir(parents=True)
+            (inner / "file").write_bytes(b"trial")
+        finally:
+            shutil.rmtree(trial, ignore_errors=True)

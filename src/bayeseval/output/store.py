@@ -34,8 +34,8 @@ from bayeseval.output._folders import (
     flush,
     flush_tree,
     leaves,
-    try_lock,
 )
+from bayeseval.output._locks import locked, try_lock
 from bayeseval.output._places import check_permission, check_place, check_writable
 
 __all__ = [
@@ -99,7 +99,7 @@ def check_target(folder: str | Path, run: Mapping[str, Any], *, force: bool = Fa
     """
     with as_input_errors(folder):
         target = _resolve(folder)
-        with _locked(target.parent):
+        with locked(target.parent):
             _check_target(folder, target, run, force=force)
         check_writable(folder, target, longest=_sibling(target, "tmp").name)
 
@@ -186,17 +186,15 @@ def write_folder(
     target = _resolve(folder)
     written = [_checked_name(name) for name in writers]
     with as_input_errors(folder):
-        with _locked(target.parent):
+        with locked(target.parent):
             _check_target(folder, target, run, force=force)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(target.parent):
-            _remove_leftovers(target)
         work, lock = _make_work_folder(target)
         try:
             _write_into(work, writers)
             write_json({**run, "files": sorted([*written, RUN_FILE])}, work / RUN_FILE)
             flush_tree(work)
-            with _locked(target.parent):
+            with locked(target.parent):
                 _check_target(folder, target, run, force=force)
                 _install(work, target)
         finally:
@@ -243,7 +241,7 @@ def add_files(
         work, lock = _make_work_folder(target)
         try:
             _write_into(work, writers)
-            with _locked(target.parent):
+            with locked(target.parent):
                 run = read_json(target / RUN_FILE)
                 ours = {str(name) for name in run.get("files") or ()}
                 # Listed first: a name without a file does no harm, a file of ours without
@@ -330,7 +328,7 @@ def restore_folder(folder: str | Path) -> None:
     """
     target = _resolve(folder)
     if not os.path.lexists(target):
-        with _locked(target.parent):
+        with locked(target.parent):
             _restore(folder, target)
 
 
@@ -342,22 +340,6 @@ def _restore(folder: str | Path, target: Path) -> None:
         backups[0].rename(target)
     except OSError as error:
         raise InputError(f"{folder}: cannot restore {backups[0]} ({error.strerror})") from error
-
-
-@contextmanager
-def _locked(parent: Path) -> Iterator[None]:
-    """Let one process at a time look at and swap the folders of a parent.
-
-    Nothing slow happens under the lock: results are written before. Where a file
-    system has no locks, two processes that finish in the same instant may disturb
-    each other, and one of them then says so.
-    """
-    lock = try_lock(parent, wait=True)
-    try:
-        yield
-    finally:
-        if lock is not None:
-            os.close(lock)
 
 
 def _resolve(folder: str | Path) -> Path:
@@ -399,16 +381,16 @@ def _siblings(target: Path, kind: str) -> list[Path]:
 
 
 def _make_work_folder(target: Path) -> tuple[Path, int | None]:
-    """Make a temporary folder and lock it; the lock tells others that we are alive."""
-    while True:
+    """Make a temporary folder and lock it; the lock tells others that we are alive.
+
+    What the dead left is removed first.
+    """
+    # Under the lock of the parent nobody takes the folder for a leftover before it is locked.
+    with locked(target.parent):
+        _remove_leftovers(target)
         work = _sibling(target, "tmp")
         work.mkdir()
-        lock = try_lock(work, wait=True)
-        if work.is_dir():
-            return work, lock
-        # Between the two steps another process took it for a leftover.
-        if lock is not None:
-            os.close(lock)
+        return work, try_lock(work)
 
 
 def _remove_leftovers(target: Path) -> None:

@@ -20,6 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from bayeseval._special import refuse_special
 from bayeseval._text import Note, counted, plain, show
 from bayeseval._typing import Progress
 from bayeseval.errors import InputError, not_utf8
@@ -124,6 +125,7 @@ class Head:
         InputError
             If it cannot be read.
         """
+        refuse_special(path)
         try:
             size = path.stat().st_size
             with path.open("rb") as file:
@@ -226,6 +228,7 @@ def file_bytes(path: Path, *, limit: int = MAX_BYTES) -> bytes:
     InputError
         If it cannot be read, or is larger than `limit`.
     """
+    refuse_special(path)
     try:
         size = path.stat().st_size
         if size > limit:
@@ -364,6 +367,7 @@ def _byte_lines(path: Path) -> Iterator[bytes]:
 def _chunks(path: Path) -> Iterator[bytes]:
     """The bytes of a file, unpacked if gzipped, up to the bound."""
     total = 0
+    refuse_special(path)
     try:
         if path.stat().st_size > MAX_BYTES:
             raise InputError(

@@ -13,6 +13,7 @@ import pandas as pd
 from bayeseval._arguments import as_builtin, as_path, as_text
 from bayeseval._progress import reporting
 from bayeseval._resources import find_resource, resource_names
+from bayeseval._special import refuse_special
 from bayeseval._text import Note, counted, shorten
 from bayeseval._typing import Progress
 from bayeseval._yaml import parse_config
@@ -330,6 +331,7 @@ def _resolve_path(path: Path, *, text: str) -> Path:
             find_resource("benchmarks", text)
         siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         raise InputError(f"{text}: no such file or folder{did_you_mean(path.name, siblings)}")
+    refuse_special(path)
     return path.parent if path.name == _CARD else path
 
 

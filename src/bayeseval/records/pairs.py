@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from bayeseval._special import refuse_special
 from bayeseval._text import Caution, grouped
 from bayeseval._typing import Index
 from bayeseval.errors import InputError, did_you_mean
@@ -96,6 +97,7 @@ def choose_pairs(records: Records, source: PairSource = "any") -> PairChoice:
             f"{type(source).__name__}"
         )
     path = Path(source)
+    refuse_special(path)
     if not path.is_file():
         raise InputError(
             f"pairs: {str(source)!r} is neither any nor shared nor a file with the columns "

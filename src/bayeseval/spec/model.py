@@ -25,6 +25,7 @@ from pydantic import (
 from bayeseval import names
 from bayeseval._html import html_table
 from bayeseval._resources import find_resource, resource_names
+from bayeseval._special import refuse_special
 from bayeseval._text import any_of
 from bayeseval._yaml import parse_config, read_yaml, text_like
 from bayeseval.errors import InputError, SpecError, did_you_mean
@@ -441,6 +442,7 @@ def load_spec(source: str | Path | ModelSpec | dict[str, Any]) -> ModelSpec:
             f"(shipped: {', '.join(resource_names('models'))})"
         )
     path = Path(source)
+    refuse_special(path, error=SpecError)
     if not path.is_file():
         # A folder of results may have the name of a shipped model: the model is meant.
         shipped = str(source) in resource_names("models")

@@ -1,0 +1,195 @@
+"""What the machine refuses: devices, memory, full disks, names that are no text. One line each."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import resource
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import bayeseval as be
+from bayeseval import cli
+from bayeseval._special import refuse_special
+from bayeseval.cli import main
+from bayeseval.cli._faults import fault_text, prepare_streams
+from bayeseval.errors import InputError, SpecError
+from bayeseval.output.store import results_saved
+from bayeseval.readers.base import Head, file_bytes, text_lines
+from bayeseval.spec import load_spec
+
+SCORES = "model,language,task,score\n" + "".join(
+    f"{model},{language},{task},{50 + 10 * i + 3 * j + k * (i + 1)}\n"
+    for i, model in enumerate("ab")
+    for j, language in enumerate(("deu", "fra", "fin"))
+    for k, task in enumerate(("t1", "t2"))
+)
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> Path:
+    """A pipe that nobody writes to: opening it would wait forever."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        be.load,
+        lambda path: be.load("mega", mapping_file=path),
+        file_bytes,
+        Head.of,
+        lambda path: list(text_lines(path)),
+        lambda path: be.fit("mega", "mexa", covariate=path),
+        lambda path: be.fit("mega", "additive", pairs=path),
+    ],
+)
+def test_a_pipe_is_refused_before_it_is_opened(pipe: Path, read: Callable[[Path], object]) -> None:
+    with pytest.raises(InputError) as caught:
+        read(pipe)
+    assert str(caught.value) == (
+        f"{pipe} is a pipe, not a regular file; save its contents to a file and give that"
+    )
+
+
+def test_a_spec_from_a_device_is_refused() -> None:
+    with pytest.raises(SpecError, match="^/dev/zero is a device, not a regular file; save"):
+        load_spec("/dev/zero")
+    # A file behind a link, a folder and a missing path are for whoever opens them.
+    for path in (__file__, Path(__file__).parent, "no such path"):
+        refuse_special(path)
+
+
+def test_an_output_that_takes_nothing_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = io.TextIOWrapper(io.FileIO("/dev/full", "w"), write_through=True)
+    monkeypatch.setattr(sys, "stdout", full)
+    assert main(["list", "benchmarks"]) == 2
+    assert capsys.readouterr().err == (
+        "error: the output could not be used: No space left on device; free some space, or write "
+        "to another disk\n"
+    )
+    # With an error that can be said nowhere, the exit code remains.
+    monkeypatch.setattr(sys, "stderr", full)
+    assert main(["validate", "no such table"]) == 2
+
+
+def test_a_closed_output_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["list", "models"]) == 0
+
+
+def test_closed_descriptors_are_not_given_to_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[int] = []
+
+    def closed(descriptor: int) -> None:
+        if descriptor == 1:
+            raise OSError(errno.EBADF, "Bad file descriptor")
+
+    def note(path: str, flags: int) -> int:
+        opened.append(flags)
+        return 1
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fstat", closed)
+        patched.setattr(os, "open", note)
+        prepare_streams()
+    assert opened == [os.O_RDWR]
+
+
+def test_a_file_name_that_is_no_text_is_printed_escaped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / os.fsdecode(b"b\xff.csv")
+    path.write_text(SCORES, encoding="utf-8")
+    assert main(["validate", f"{path}x"]) == 2
+    assert f"{path}x: no such file or folder; did you mean 'b\udcff.csv'?" in (
+        capsys.readouterr().err.encode("utf-8", "backslashreplace").decode("unicode_escape")
+    )
+    # As a terminal of a usual locale, which refuses what it cannot encode.
+    strict = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    monkeypatch.setattr(sys, "stdout", strict)
+    assert main(["validate", str(path)]) == 0
+    strict.flush()
+    assert strict.buffer.getvalue().startswith(rb"b\udcff: 12 records")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (
+            MemoryError("Unable to allocate 5.00 GiB"),
+            "not enough memory (Unable to allocate 5.00 GiB); close other programs",
+        ),
+        (MemoryError(), "not enough memory; close other programs, ask for fewer draws"),
+        (RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes"), "not enough memory"),
+        (RuntimeError("can't start new thread"), "not enough memory (can't start new thread);"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "not enough memory ([Errno 12]"),
+        (RecursionError("maximum recursion depth exceeded"), "the input is nested too deeply"),
+        (
+            OSError(errno.EMFILE, "Too many open files", "a.csv"),
+            "a.csv could not be used: Too many open files; raise the limit on open files",
+        ),
+    ],
+)
+def test_what_the_machine_lacks_is_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+    text: str,
+) -> None:
+    def fail(arguments: object) -> int:
+        raise error
+
+    monkeypatch.setattr(cli, "_run", fail)
+    assert main(["list", "models"]) == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"error: {text}")
+    assert printed.count("\n") == 1
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(arguments: object) -> int:
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(cli, "_run", fail)
+    with pytest.raises(KeyError, match="a bug"):
+        main(["list", "models"])
+
+
+def test_a_lack_of_memory_after_saving_says_what_is_saved() -> None:
+    with pytest.raises(MemoryError) as caught, results_saved(Path("run"), ["figures"], "redo"):
+        raise MemoryError
+    text = fault_text(caught.value)
+    assert text is not None
+    assert text.endswith("; the results are saved in run, without figures; redo")
+    # Raised by a library from it, all the same.
+    try:
+        raise RuntimeError("the library failed") from MemoryError()
+    except RuntimeError as error:
+        assert str(fault_text(error)).startswith("not enough memory;")
+    assert fault_text(RuntimeError("something else")) is None
+
+
+def test_too_small_an_address_space_is_refused_before_libraries_crash(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limit = [3_000_000_000]
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (limit[0], -1))
+    assert main(["fit", "--benchmark", "mega"]) == 2
+    assert capsys.readouterr().err == (
+        "error: the address space of a process is limited to 3.0 GB (ulimit -v, or the memory "
+        "limit of a batch system); at least 4 GB are needed, most of which is reserved and never "
+        "used: raise the limit\n"
+    )
+    assert main(["list", "models"]) == 0
+    for limit[0] in (4_000_000_000, resource.RLIM_INFINITY):
+        assert main(["validate", "no such table"]) == 2
+        assert "no such file" in capsys.readouterr().err
