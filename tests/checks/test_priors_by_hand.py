@@ -27,7 +27,7 @@ from bayeseval.checks.prior import (
 from bayeseval.design import Design, build_design
 from bayeseval.estimands import read_arrays
 from bayeseval.estimands.predict import replicate_scores
-from bayeseval.records import Records
+from bayeseval.records import Covariate, Records
 from bayeseval.simulation import simulate
 from bayeseval.spec import Prior, load_spec
 from tests.replicate_tables import frame
@@ -412,6 +412,19 @@ def test_reasons_why_there_is_no_closed_form(monkeypatch: pytest.MonkeyPatch) ->
     by_task = design({"name": "x", "residual_by": "task"})
     for one in (design(), design("crossed"), design("paper"), seeds, by_task):
         assert why_no_closed_form(one) is None
+    # The slope of a covariate is no effect with an sd.
+    table = simulate("additive", n_languages=4, n_tasks=3, n_models=3, seed=4).records
+    languages = table.coords["language"]
+    values = [0.3, NAN, 0.5, 0.9]
+    covariate = Covariate("size", "language", languages, (), values)
+    terms = {"name": "x", "covariates": [{"name": "size", "missing": "model"}]}
+    sloped = build_design(table, load_spec(terms), [covariate])
+    assert why_no_closed_form(sloped) == "the model has size_slope"
+    # The value that is missing is drawn on its standardised scale.
+    drawn = draw_prior(sloped, np.random.default_rng(0), 4000)[sloped.slopes[0].drawn]
+    assert drawn.shape == (4000, 1)
+    assert abs(drawn.mean()) < 5 / np.sqrt(4000)
+    assert abs((drawn**2).mean() - 1.0) < 5 * np.sqrt(2 / 4000)
     loose = {"intercept": {"dist": "student_t", "df": 3.0, "scale": 2.0}}
     assert why_no_closed_form(design({"name": "x", "priors": loose})) == (
         "the intercept's prior is not normal"
