@@ -17,7 +17,7 @@ from bayeseval.checks import calibration, realised, residuals
 from bayeseval.checks.advice import Situation, advised
 from bayeseval.checks.calibration import calibration_check, influence_check, left_out
 from bayeseval.checks.connections import connection_check
-from bayeseval.checks.container import Check
+from bayeseval.checks.container import Check, p_text
 from bayeseval.checks.gaussian import LeaveOneOut
 from bayeseval.checks.independence import CELLS, cell_codes, independence_check
 from bayeseval.checks.realised import between_groups, has_exact_pit, levene, realised_pit
@@ -340,6 +340,38 @@ def test_sds_of_languages_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert checks[3].sentence == "The scores have no known bounds."
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_sds_of_languages_that_are_as_predicted(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays = arrays_of()
+    group, n = arrays.index["language"], len(ROWS)
+    rng = np.random.default_rng(seed)
+    noise = np.array([1.0, 2.0, 30.0, 1.0])[group]
+    drawn = rng.normal(size=(60, n)) * noise
+    score = rng.normal(size=n) * noise
+    sds = np.array([[row[group == g].std(ddof=1) for g in range(4)] for row in drawn])
+    # In the middle of the 60 sds of its language: two-sided, twice 31 / 61 is too much.
+    first = group == 0
+    score[first] *= np.median(sds[:, 0]) / score[first].std(ddof=1)
+    observed = np.array([score[group == g].std(ddof=1) for g in range(4)])
+    monkeypatch.setattr(residuals, "replicate_scores", lambda arrays, rng, draws: drawn)
+    fixed = replace(arrays, n_chains=2, n_draws=30, score=score)
+    flat = Realised(fixed, np.arange(2), np.full((2, n), 0.5), None)
+    checks, table = range_checks(flat, rng, 60)
+    assert table["p"][0] == 1.0
+    # Every language counts in units of its own spread.
+    centre, spread = sds.mean(axis=0), sds.std(axis=0, ddof=1)
+    own, total = (((each - centre) ** 2 / spread**2).sum(axis=-1) for each in (observed, sds))
+    assert checks[2].p == pytest.approx((1 + (total >= own).sum()) / 61)
+    assert checks[2].status == "pass"
+    outside = sum(not lo <= o <= hi for o, lo, hi in zip(
+        observed, *np.quantile(sds, [0.025, 0.975], axis=0), strict=True))  # fmt: skip
+    assert checks[2].value == outside / 4
+    assert checks[2].sentence == (
+        f"In {outside} of 4 languages the sd of the scores is outside the 95 % interval of "
+        f"predicted tables: {p_text(checks[2].p)}."
+    )
+
+
 @pytest.mark.parametrize(
     ("share", "status"), [(0.01, "pass"), (0.011, "warn"), (0.05, "warn"), (0.051, "fail")]
 )
@@ -448,6 +480,11 @@ EVEN = (np.arange(200) + 0.5) / 200
         # All values too small, and the middle half is what it should be.
         (np.where(EVEN < 0.25, EVEN * 0.5, np.where(EVEN > 0.75, 0.75 + (EVEN - 0.75) * 0.4,
          EVEN)), "as often, but predictions are off to one side: "),
+        # Too small, and not as often: to one side alone is not what is said.
+        (EVEN**3, "less often than they should: predictions are too narrow: "),
+        # As often, and too many at both ends: nothing is off to one side.
+        (np.where(EVEN < 0.25, 0.1 * EVEN, np.where(EVEN > 0.75, 1 - 0.1 * (1 - EVEN), EVEN)),
+         "less often than they should: predictions are too narrow: "),
     ],
 )  # fmt: skip
 def test_calibration_is_said_in_words(pit: np.ndarray, said: str) -> None:
