@@ -480,6 +480,30 @@ def test_what_a_comparison_writes(compared: Comparison, tmp_path: Path) -> None:
     replace(compared, by="task").save(folder, figures=False, force=True)
 
 
+def test_what_a_comparison_draws(compared: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(
+        import_module("bayeseval.comparison.figure"),
+        "comparison_figure",
+        lambda *tables, **more: asked.append((tables, more)) or "drawn",
+    )
+    ax: Any = object()
+    bad = {**compared.fits, "interaction": not_converged(compared.fits["interaction"])}
+    assert compared.plot(ax=ax, figsize=(3.0, 2.0)) == "drawn"
+    assert replace(compared, fits=bad, by="task").figures() == {"comparison": "drawn"}
+    (first, options), (second, plain) = asked
+    for tables in (first, second):
+        assert tables[0] is compared.table
+        assert tables[1] is compared.moves
+    title = compared._title()
+    assert options == {
+        "by": "record", "subtitle": title, "gate_status": "pass", "ax": ax, "figsize": (3.0, 2.0),
+    }  # fmt: skip
+    assert plain == {
+        "by": "task", "subtitle": title, "gate_status": "fail", "ax": None, "figsize": None,
+    }  # fmt: skip
+
+
 @pytest.fixture
 def by_hand(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Densities by hand instead of computed ones; what was asked for."""
@@ -523,7 +547,11 @@ def test_fits_that_are_there_are_scored_and_their_gates_reported(
     # Who calls the library is warned; who calls `run` says so.
     with pytest.warns(ConvergenceWarning, match="interaction"):
         again = compare(records, MODELS, by="language", seed=3, fits=ready, jobs=1)
-    pd.testing.assert_frame_equal(again.pointwise, found.pointwise.shift(0) - 2.0)
+    pd.testing.assert_frame_equal(again.pointwise, found.pointwise - 2.0)
+    # Without options: records, the seed zero, and twenty refits.
+    plain = compare(records, MODELS, fits=compared.fits)
+    assert [by_hand[-1][key] for key in ("by", "seed", "refits")] == ["record", 0, 20]
+    assert plain.pointwise.shape == (len(records), 2)
 
 
 def test_the_number_of_processes_follows_from_the_cores_of_the_engines(
