@@ -10,7 +10,10 @@ import pandas as pd
 import pytest
 
 import bayeseval as be
-from bayeseval.errors import BayesevalError
+from bayeseval._arguments import LEAST
+from bayeseval.cli import main
+from bayeseval.engines import SamplerSettings
+from bayeseval.errors import BayesevalError, EngineError
 
 Call = Callable[[pd.DataFrame, be.Fit], object]
 
@@ -238,3 +241,15 @@ def test_a_simulation_takes_numbers_of_numpy() -> None:
         sds={"sd_task": np.int64(2)},
     )
     pd.testing.assert_frame_equal(numpy.records.table, plain.records.table)
+
+
+@pytest.mark.parametrize("name", ["draws", "tune", "chains", "seed"])
+def test_the_least_number_is_the_one_that_the_command_names(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    least = LEAST.get(name, 1)
+    assert getattr(SamplerSettings(**{name: least}), name) == least
+    with pytest.raises(EngineError, match=f"must be at least {least}, got {least - 1}"):
+        SamplerSettings(**{name: least - 1})
+    assert main(["fit", "--benchmark", "mega", f"--{name}", "many"]) == 2
+    assert f"give a whole number, {least} or more" in capsys.readouterr().err

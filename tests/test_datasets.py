@@ -12,6 +12,7 @@ import pytest
 import xarray as xr
 
 import bayeseval as be
+from bayeseval._typing import Floats
 from bayeseval.design import Design, build_design, restore_design
 from bayeseval.engines import SamplerSettings, to_tree
 from bayeseval.engines._leave_out import leave_out_log_density
@@ -23,11 +24,12 @@ from bayeseval.estimands.completion import CompletedTerm, language_scores
 from bayeseval.estimands.plan_variances import read_plan_variances
 from bayeseval.records import Records
 from bayeseval.simulation import simulate
-from bayeseval.spec import load_spec
+from bayeseval.spec import ModelSpec, load_spec
 from tests.engines.exact_gaussian import random_sds, write_out
 
 TERM = "model:language:dataset"
 SPEC = load_spec({"name": "metrics", "interactions": ["model:language", TERM]})
+PLAIN = load_spec({"name": "plain", "interactions": ["model:language"]})
 
 
 def table(tasks: tuple[str, ...], **options: dict[str, str]) -> Records:
@@ -185,4 +187,25 @@ def test_more_metrics_do_not_average_out_what_they_share(tree: xr.DataTree) -> N
     assert cells is not None
     of_the_effect = variances.noise[:, 0] - arrays.residual_sd[:, 0] ** 2
     np.testing.assert_allclose(of_the_effect / 5, cells.sd**2 * 9 / 25)
+    # Effects of single tasks would average out over five.
+    assert (of_the_effect / 5 > 1.5 * cells.sd**2 / 5).all()
     assert variances.three_way.max() == 0.0
+
+
+def _noise_of_plan(tasks: tuple[str, ...], spec: ModelSpec) -> tuple[Floats, xr.DataTree]:
+    """Noise of a plan beyond the residual, in one draw for every draw."""
+    design = build_design(table(tasks), spec)
+    tree = to_tree(design, sample(design, SamplerSettings(draws=50, chains=1)), engine="marginal")
+    return read_plan_variances(tree).noise[:, 0] - read_arrays(tree).residual_sd[:, 0] ** 2, tree
+
+
+def test_the_factor_follows_the_sizes_of_the_datasets() -> None:
+    """Datasets of 4 and 1 of 5 tasks: 17 / 25 effects; none where the model has no such term."""
+    tasks = ("qa:f1", "qa:em", "qa:a", "qa:b", "nli:acc")
+    noise, tree = _noise_of_plan(tasks, SPEC)
+    cells = read_arrays(tree).term(TERM)
+    assert cells is not None
+    np.testing.assert_allclose(noise / 5, cells.sd**2 * 17 / 25)
+    without, tree = _noise_of_plan(tasks, PLAIN)
+    assert read_arrays(tree).term(TERM) is None
+    np.testing.assert_allclose(without, 0.0, atol=1e-9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from bayeseval._text import show
 from bayeseval.errors import BayesevalError, InputError
 
 __all__ = [
+    "LEAST",
     "as_builtin",
     "as_list",
     "as_mapping",
@@ -24,6 +25,9 @@ __all__ = [
 ]
 
 Problem = type[BayesevalError]
+
+#: Smallest values of whole numbers that are options of commands, too; 1 for all others.
+LEAST: Final[Mapping[str, int]] = {"seed": 0, "refits": 0, "sentences": 0}
 
 
 def as_builtin(value: Any) -> Any:

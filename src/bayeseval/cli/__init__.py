@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from bayeseval._arguments import LEAST
 from bayeseval._optional import versions
 from bayeseval._text import show
 from bayeseval.cli._faults import (
@@ -62,8 +63,6 @@ _CHOICE: Final = re.compile(r": '(?P<given>.*)' is not one of (?P<allowed>'.*')$
 _NO_NUMBER: Final = re.compile(
     r"Invalid value for '(?P<option>--[a-z-]+)'.*(?:be a|is not a) valid (?P<kind>\w+)"
 )
-# Options whose smallest whole number is not 1.
-_LEAST: Final[dict[str, int]] = {"--seed": 0, "--refits": 0, "--sentences": 0}
 
 
 class _Command(TyperCommand):
@@ -210,7 +209,8 @@ def _no_number(option: str, kind: str, arguments: Sequence[str]) -> str:
     """What was given to an option that takes a number, and what is allowed."""
     allowed = "a number"
     if kind == "integer":
-        allowed = f"a whole number, {_LEAST.get(option, 1)} or more"
+        least = LEAST.get(option.removeprefix("--").replace("-", "_"), 1)
+        allowed = f"a whole number, {least} or more"
     values = [
         word.removeprefix(f"{option}=") if word.startswith(f"{option}=") else following
         for word, following in zip(arguments, [*arguments[1:], ""], strict=True)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
-from bayeseval._arguments import as_mapping, as_whole_number
+from bayeseval._arguments import LEAST, as_mapping, as_whole_number
 from bayeseval._processes import run_all, sensible_jobs
 from bayeseval._progress import reporting
 from bayeseval._typing import Floats
@@ -329,7 +329,7 @@ def _check(
             "engine ml gives a point estimate, and left-out densities are means over a posterior; "
             "leave engine (--engine) out"
         )
-    if refits < 0:
+    if refits < LEAST["refits"]:
         raise InputError(f"refits (--refits) must be zero or more, got {refits}")
     first = fits[0].design
     for design in (one.design for one in fits):

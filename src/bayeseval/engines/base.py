@@ -17,7 +17,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayeseval import names
-from bayeseval._arguments import as_number, as_whole_number
+from bayeseval._arguments import LEAST, as_number, as_whole_number
 from bayeseval._typing import Floats, Progress
 from bayeseval.design import Design
 from bayeseval.engines._likelihood import (
@@ -74,11 +74,13 @@ class SamplerSettings:
     nuts_sampler: str | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("draws", 1), ("tune", 1), ("chains", 1), ("seed", 0)):
+        for name in ("draws", "tune", "chains", "seed"):
             value = getattr(self, name)
             if value is not None or name == "seed":
                 # Integers of numpy lack methods of int, and JSON does not take them.
-                whole = as_whole_number(argument(name), value, least=least, error=EngineError)
+                whole = as_whole_number(
+                    argument(name), value, least=LEAST.get(name, 1), error=EngineError
+                )
                 object.__setattr__(self, name, whole)
         if self.target_accept is not None:
             name = argument("target_accept")

@@ -23,6 +23,7 @@ from bayeseval import names
 from bayeseval._compat import nuts_arguments, to_datatree
 from bayeseval._optional import require
 from bayeseval._random import stream
+from bayeseval._text import grouped
 from bayeseval._typing import Floats, Progress
 from bayeseval.design import Design, Replicates, Slope
 from bayeseval.engines._density import residual_offset, sampled_variables, to_posterior
@@ -114,7 +115,7 @@ def build(design: Design, *, extend: Callable[[Any], Any] | None = None) -> pm.M
 
 def _extended(design: Design, eta: Any) -> Any:
     """The user's linear predictor, refused if it is not one value for every record."""
-    wanted = f"one value for each of the {design.n_records:,} records"
+    wanted = f"one value for each of the {grouped(design.n_records)} records"
     if eta is None:
         raise InputError(f"extend must return {wanted}, got None")
     eta = pt.as_tensor(eta)

@@ -135,15 +135,16 @@ def _dataset_of_task(arrays: PosteriorArrays) -> Index:
     return dataset
 
 
-def model_cells(arrays: PosteriorArrays) -> tuple[Cells, ...]:
-    """Interactions with the models that expected scores include, in canonical order.
+def model_cells(arrays: PosteriorArrays, *, expected: bool = True) -> tuple[Cells, ...]:
+    """Interactions with the models that scores include, in canonical order.
 
-    What the metrics of one set of outputs share is noise, see ``names.SHARED_BY_METRICS``.
+    What the metrics of one set of outputs share is noise, see ``names.SHARED_BY_METRICS``:
+    expected scores are without it, scores that are predicted have it.
     """
     return tuple(
         cells
         for cells in arrays.cells
-        if names.MODEL in cells.members and cells.term != names.SHARED_BY_METRICS
+        if names.MODEL in cells.members and not (expected and cells.term == names.SHARED_BY_METRICS)
     )
 
 
@@ -224,12 +225,7 @@ def language_scores(
     models, languages = arrays.levels[names.MODEL], arrays.levels[names.LANGUAGE]
     values = np.empty((arrays.n_samples, len(models), len(languages)))
     shared = arrays.term(names.SHARED_BY_METRICS) if expected else None
-    # A predicted score has all terms, an expected one not what is noise of the outputs.
-    terms = [
-        CompletedTerm(arrays, cells)
-        for cells in arrays.cells
-        if names.MODEL in cells.members and cells is not shared
-    ]
+    terms = [CompletedTerm(arrays, cells) for cells in model_cells(arrays, expected=expected)]
     pairs = arrays.pairs
     keys = {term.term: term.keys(pairs.language, pairs.task) for term in terms}
     order = np.argsort(arrays.pairs.language, kind="stable")
