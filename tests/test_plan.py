@@ -492,3 +492,40 @@ def test_the_answer_has_the_digits_of_the_table(known: Fit, target: float) -> No
     mean = rows["sd_difference_mean"].min()
     # Rounding keeps it on its side of the target.
     assert (float(sd.split()[0]) < target) == (mean < target)
+
+
+def _column(text: str) -> list[str]:
+    """First cells of the printed table, below its heading."""
+    lines = text.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("  design"))
+    width = lines[start].index("languages")
+    body = lines[start + 1 :]
+    return [line[2:width].strip() for line in body[: body.index("")]]
+
+
+def test_the_printed_table_is_read_without_the_documentation(known: Fit) -> None:
+    open_end = plan(known, languages=[3, 6, 12]).summary()
+    here = plan(known).table.iloc[0]["languages"]
+    names = _column(open_end)
+    assert names[0] == "present"
+    expected = ["more languages" if n > here else "fewer languages" for n in (3, 6, 12)]
+    expected = [name for name, n in zip(expected, (3, 6, 12), strict=True) if n != here]
+    assert sorted(name for name in names if "languages" in name) == sorted(expected)
+    assert {"fewer seeds", "more seeds"} <= set(names)
+    reached = plan(known, target_sd=1e6).summary()
+    named = _column(reached)
+    assert sum("cheapest" in name for name in named) == 1
+    assert named[-1].endswith(" by cost")
+    missed = plan(known, target_sd=1e-9).summary()
+    assert _column(missed)[:3] == ["present", "most precise", "2nd by sd"]
+    assert "none reaches the target" in missed
+    for text in (open_end, reached, missed):
+        assert all(_column(text))
+        flowing = " ".join(text.split())
+        for said in (
+            "sd of difference: standard deviation of the error in the difference between",
+            "P(right order): probability that two models of the population are put in their true",
+            "generalisability: share of the variance of models' mean scores",
+            "cost: of evaluating one model",
+        ):
+            assert said in flowing

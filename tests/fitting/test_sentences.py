@@ -176,8 +176,9 @@ def test_expected_wrong_calls_and_margins() -> None:
     assert found[3].startswith("40 of 45 pairs of models are in a known order")
     assert found[0].endswith("it cannot be told apart from m1, m2, m3, m4 and m5.")
     assert found[4] == (
-        "37 of 45 differences are larger than the margin of 0.01 units of the scale 0 to 1, 5 are "
-        "smaller (probability at least 0.975)."
+        "37 of 45 pairs of models differ by more than the margin of 0.01 units of the scale 0 to "
+        "1, and 5 pairs differ by less (each with a probability of at least 0.975); for 3 pairs "
+        "this is not known."
     )
 
 

@@ -147,6 +147,30 @@ def test_the_page_opens_whole(browser: Any, page_file: Path, width: int, scheme:
     opened.context.close()
 
 
+def test_the_ranking_fits_and_a_wider_table_says_that_it_scrolls(
+    opened: Opened, results: SavedResults
+) -> None:
+    cut = """() => Object.fromEntries([...document.querySelectorAll('.table')].map((box) => {
+        const frame = box.querySelector('.scroll');
+        const more = box.querySelector('.more');
+        return [box.id, [frame.scrollWidth > frame.clientWidth + 1, more.offsetHeight > 0]];
+    }))"""
+    for details in opened.page.query_selector_all("details"):
+        details.evaluate("(one) => { one.open = true; }")
+    opened.page.wait_for_timeout(200)
+    found = opened.page.evaluate(cut)
+    assert {"ranking", "evenness", "pairs-table"} <= set(found)
+    assert found["ranking"][0] == (opened.page.viewport_size["width"] == _WIDTHS["phone"])
+    assert found["evenness"][0] == (opened.page.viewport_size["width"] == _WIDTHS["phone"])
+    for name, (is_wider, says_so) in found.items():
+        assert is_wider == says_so, name
+    # The check would see a table that is cut without a word.
+    opened.page.evaluate("document.querySelector('#pairs-table').style.width = '200px'")
+    opened.page.wait_for_timeout(200)
+    assert opened.page.evaluate(cut)["pairs-table"] == [True, True]
+    assert opened.problems == []
+
+
 def test_axe_sees_what_is_wrong(browser: Any, page_file: Path) -> None:
     opened = Opened(browser, page_file)
     opened.page.evaluate("document.querySelector('select').labels[0].remove()")

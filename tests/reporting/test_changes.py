@@ -92,6 +92,20 @@ def test_a_change_beyond_its_uncertainty() -> None:
     ]
 
 
+def test_the_largest_change_relative_to_its_uncertainty_stands_first() -> None:
+    old = made("old", {"a": (60.0, 3.0, 1.0), "b": (50.0, 0.3, 2.0), "c": (40.0, 3.0, 3.0)})
+    # c moves furthest, b by the most of its own sds, a not at all.
+    new = made("new", {"a": (60.0, 4.0, 1.0), "b": (48.0, 0.4, 3.0), "c": (55.0, 4.0, 2.0)})
+    changes = changes_between(new, old)
+    score = changes.table[changes.table["quantity"] == "score"]
+    assert list(score["level"]) == ["b", "c", "a"]
+    assert list(dict.fromkeys(changes.table["quantity"])) == ["score", "prr", "potential"]
+    text = lines(changes)
+    place = next(i for i, line in enumerate(text) if line.startswith("Expected scores"))
+    assert text[place].endswith("more than their uncertainty, the largest relative to it first:")
+    assert text[place + 1].startswith("  b 50.0 -> 48.0 (-2.0, sd 0.5), c ")
+
+
 @pytest.mark.parametrize(("shift", "changed"), [(9.7, False), (9.9, True), (-9.9, True)])
 def test_the_limit_on_both_sides(shift: float, changed: bool) -> None:
     # 1.96 sds of 5 are 9.8.

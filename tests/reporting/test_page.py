@@ -79,7 +79,11 @@ def test_models_are_those_of_the_csv(results: SavedResults, page: Element) -> No
     assert ranking.column("score") == interval_texts(table, "score")
     assert ranking.column("PRR") == interval_texts(table, "prr")
     assert ranking.column("rank") == rank_interval_texts(table, "rank")
-    assert ranking.column("sd of gaps") == interval_texts(table, "gap_sd_languages")
+    evenness = page.of("evenness")
+    assert evenness.column("model") == list(table["model"])
+    assert evenness.column("sd of gaps") == interval_texts(table, "gap_sd_languages")
+    assert evenness.column("rank") == rank_interval_texts(table, "gap_sd_rank")
+    assert evenness.column("PRR there") == interval_texts(table, "worst_language_prr")
     assert ranking.column("P(best)") == [probability_text(p) for p in table["p_best"]]
     assert ranking.column("records") == [str(n) for n in table["n_records"]]
 

@@ -280,6 +280,7 @@ class Plan(Result):
             sentence=self.sentence,
             notes=self.notes,
             heading=run_title(self.fit.run),
+            targeted=_targeted(self),
             test_size=self.test_size,
             unit=score_unit(self.fit.run.get("bounds"), self._exponent),
         )

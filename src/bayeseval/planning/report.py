@@ -25,7 +25,7 @@ from bayeseval.output._style import (
 )
 from bayeseval.output.numbers import axis_label, interval_texts, unit_text, value_texts
 from bayeseval.output.store import Writer, add_files, write_csv
-from bayeseval.output.text import text_table
+from bayeseval.output.text import text_table, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,6 +42,7 @@ _FACETS: Final[Mapping[str, str]] = {
 }
 _LEVELS = 9
 _WIDTH = 7.0
+_ORDINALS: Final = ("", "1st", "2nd", "3rd", "4th", "5th", "6th", "7th")
 # Characters, on the terminal.
 _COLUMNS = 100
 
@@ -260,6 +261,7 @@ def format_plan(
     notes: Sequence[str],
     heading: str,
     digits: int,
+    targeted: bool,
     test_size: float | None = None,
     unit: str = "",
 ) -> str:
@@ -279,14 +281,15 @@ def format_plan(
         Which fit.
     digits : int
         Of the sds, after the decimal point.
+    targeted : bool
+        Whether there is a target, by which the rows are in the order of their costs.
     test_size : float, optional
         Items of the present test sets, which turns ratios into counts.
     unit : str
         Unit of the scores; empty where it is not known.
     """
     part = table.loc[list(rows)].reset_index(drop=True)
-    names = np.where(part["best"], "cheapest", np.where(part["present"], "present", ""))
-    columns = {"design": [str(name) for name in names]}
+    columns = {"design": _row_names(part, targeted=targeted)}
     for facet in ("languages", "tasks", "seeds", "items"):
         if part[facet].isna().any():
             continue
@@ -295,15 +298,57 @@ def format_plan(
         columns[facet] = [f"{sign}{value:g}" for value in part[facet] * (size or 1.0)]
     columns |= {
         "cost": [f"{cost:.6g}" for cost in part["cost"]],
-        "sd": interval_texts(part, "sd_difference", digits=digits),
-        "P(order)": value_texts(part["p_correct_mean"], 3),
-        "gen. coef.": value_texts(part["generalisability_mean"], 3),
+        "sd of difference": interval_texts(part, "sd_difference", digits=digits),
+        "P(right order)": value_texts(part["p_correct_mean"], 3),
+        "generalisability": value_texts(part["generalisability_mean"], 3),
     }
-    title = (
-        "Decision study (sd: of the difference between two equal models"
-        f"{unit_text(unit, before=', ')};\n"
-        "P(order): of the right order of two models; gen. coef.: generalisability coefficient)"
+    legend = [
+        _which_rows(part, targeted=targeted),
+        "cost: of evaluating one model; without costs, "
+        f"{'an answer' if test_size else 'a test set'} costs 1",
+        "sd of difference: standard deviation of the error in the difference between the mean "
+        f"scores of two models{unit_text(unit, before=', ')}",
+        "P(right order): probability that two models of the population are put in their true order",
+        "generalisability: share of the variance of models' mean scores that is due to the models, "
+        "not to error",
+    ]
+    title = "\n".join(
+        [
+            "Decision study: how precisely other designs would compare two models",
+            *(wrapped(line) for line in legend),
+        ]
     )
     lines = [heading, "", text_table(title, columns), "", *textwrap.wrap(sentence, _COLUMNS)]
     lines += [line for note in notes for line in textwrap.wrap(f"note: {note}", _COLUMNS)]
     return "\n".join(lines)
+
+
+def _which_rows(part: pd.DataFrame, *, targeted: bool) -> str:
+    """Say which designs of the grid a table shows, and in which order."""
+    if not targeted:
+        return "rows: the present design, then designs that differ from it in one number"
+    if part["best"].any():
+        return "rows: the present design, then the cheapest ones that reach the target"
+    return "rows: the present design, then the most precise ones; none reaches the target"
+
+
+def _row_names(part: pd.DataFrame, *, targeted: bool) -> list[str]:
+    """What each row of a table is."""
+    present, rest = part.iloc[0], part.iloc[1:]
+    by = "by cost" if part["best"].any() else "by sd"
+    first = "cheapest" if part["best"].any() else "most precise"
+    names = ["present, cheapest" if present["best"] else "present"]
+    # The present design may itself be the cheapest one.
+    place = 2 if present["best"] else 1
+    for _, row in rest.iterrows():
+        if targeted:
+            names.append(first if place == 1 else f"{_ORDINALS[place]} {by}")
+            place += 1
+            continue
+        facet = next(f for f in _FACETS if row[f] != present[f] and not np.isnan(row[f]))
+        more = bool(row[facet] > present[facet])
+        if facet == "items":
+            names.append("larger test sets" if more else "smaller test sets")
+        else:
+            names.append(f"{'more' if more else 'fewer'} {facet}")
+    return names

@@ -56,7 +56,9 @@ class Changes:
     new, gone : dict of str to tuple of str
         Levels by factor (``model``, ``language``) that only one of the results has.
     table : pandas.DataFrame
-        One row per model and language that both have (``factor``, ``level``, ``level_name``), and
+        Scores of models, then their PRR, then potentials of languages, each from the largest
+        change relative to its uncertainty (`diff` / `diff_sd`) to the smallest. One row per
+        model and language that both have (``factor``, ``level``, ``level_name``), and
         quantity (``score``, ``prr``, ``potential``): ``old`` and ``new`` posterior mean,
         ``diff``, ``diff_sd``, ``p_higher`` (probability that it went up), ``changed`` (whether
         ``p_higher`` is at least 0.975 or at most 0.025), and the median ranks ``rank_old`` and
@@ -112,7 +114,10 @@ def changes_between(new: SavedResults, old: SavedResults) -> Changes:
     added = {factor: tuple(sorted(now - before)) for factor, (now, before) in levels.items()}
     gone = {factor: tuple(sorted(before - now)) for factor, (now, before) in levels.items()}
     table = pd.concat(
-        [_differences(new, old, factor, quantity) for factor, quantity in _QUANTITIES],
+        [
+            _clearest_first(_differences(new, old, factor, quantity))
+            for factor, quantity in _QUANTITIES
+        ],
         ignore_index=True,
     )
     settings = dict(_settings(new.run, old.run))
@@ -128,7 +133,7 @@ def changes_between(new: SavedResults, old: SavedResults) -> Changes:
 
 
 def _differences(new: SavedResults, old: SavedResults, factor: str, quantity: str) -> pd.DataFrame:
-    """Rows of one quantity: levels of both results, in the order of the new one."""
+    """Rows of one quantity: levels of both results."""
     name = _TABLES[factor]
     now = new.table(name).set_index(factor)
     before = old.table(name).set_index(factor).reindex(now.index)
@@ -158,6 +163,16 @@ def _differences(new: SavedResults, old: SavedResults, factor: str, quantity: st
         }
     )
     return rows[rows["diff"].notna()]
+
+
+def _clearest_first(rows: pd.DataFrame) -> pd.DataFrame:
+    """Largest change relative to its uncertainty first; without any, the largest change."""
+    size = rows["diff"].abs()
+    if rows["diff_sd"].notna().any():
+        # Without uncertainty a change is certain, however small.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            size = (size / rows["diff_sd"]).fillna(0.0)
+    return rows.loc[size.sort_values(ascending=False, kind="stable").index]
 
 
 def _settings(
@@ -234,12 +249,9 @@ def _change_lines(table: pd.DataFrame) -> Iterator[str]:
             continue
         yield (
             f"{_named(quantity)}: {len(changed)} of {total} changed by more than their uncertainty"
-            f"{', the clearest first' if len(changed) > 1 else ''}:"
+            f"{', the largest relative to it first' if len(changed) > 1 else ''}:"
         )
-        clearest = changed.reindex(
-            (changed["diff"] / changed["diff_sd"]).abs().sort_values(ascending=False).index
-        )
-        shown = [_one(row) for row in clearest.to_dict("records")]
+        shown = [_one(row) for row in changed.to_dict("records")]
         yield f"  {shorten(shown, limit=_MOST_CHANGES)}."
 
 

@@ -39,8 +39,9 @@ _TABLES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "plan": (
         "plan",
-        "Designs of the next evaluation: sd of the difference of two models by chance, and the "
-        "probability of the right order.",
+        "Designs of the next evaluation. sd difference: standard deviation of the error in the "
+        "difference between the mean scores of two models. p correct: probability that two models "
+        "of the population are put in their true order. Items: size of the test sets, 1 as now.",
     ),
     "within_language": ("replicates", "Noise within languages, seeds and test sets apart."),
     "aggregates": ("replicates", "Models by other aggregates over languages."),

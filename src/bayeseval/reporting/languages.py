@@ -99,7 +99,8 @@ def _potential_grid(
     kept = tuple(c for c in columns if set(c.cells) - {"-", ""})
     return Grid(
         "potential-table",
-        f"Potential of {grouped(len(table))} languages, highest first.",
+        f"Potential of {grouped(len(table))} languages, highest mean first. Ranks are medians with "
+        "intervals, 1 is best; where intervals overlap, medians need not be in the same order.",
         kept,
         csv="tables/language_potential.csv",
     )

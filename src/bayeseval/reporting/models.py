@@ -61,14 +61,6 @@ def _ranking(facts: Facts, ranking: pd.DataFrame) -> Grid:
         counts("tier", tiers),
         probabilities("P(best)", ranking["p_best"].astype(float)),
     ]
-    if ranking["gap_sd_languages_mean"].notna().any():
-        columns += [
-            intervals(_GAPS, ranking, "gap_sd_languages", note="0 is even"),
-            values("CV-PRR", ranking["cv_prr_languages_mean"].astype(float), 2),
-        ]
-        worst = ranking["worst_language"].fillna("").astype(str)
-        named = [one or NONE for one in name_and_code(worst, facts.language_names)]
-        columns.append(Column("lowest PRR in", named, "label"))
     columns += [
         percents("predicted", ranking["share_predicted"].astype(float), note="not measured"),
         counts("records", ranking["n_records"].astype(float)),
@@ -98,11 +90,35 @@ def _joint(ranking: pd.DataFrame) -> Column:
     )
 
 
-def _evenness(facts: Facts, ranking: pd.DataFrame) -> list[Chart | Text]:
+def _evenness_grid(facts: Facts, ranking: pd.DataFrame) -> Grid:
+    worst = ranking["worst_language"].fillna("").astype(str)
+    named = [one or NONE for one in name_and_code(worst, facts.language_names)]
+    columns = [
+        labels("model", ranking[names.MODEL]),
+        intervals(_GAPS, ranking, "gap_sd_languages", note=facts.unit),
+        ranks("rank", ranking, "gap_sd_rank", note="1 is most even"),
+        values("CV-PRR", ranking["cv_prr_languages_mean"].astype(float), 2),
+        values("CV-PRR, equal gaps", ranking["cv_prr_constant_gap"].astype(float), 2),
+        Column("lowest gap in", named, "label"),
+        intervals("PRR there", ranking, "worst_language_prr", bars=False),
+    ]
+    return Grid(
+        "evenness",
+        "Evenness of models over languages, in the order of the ranking. sd of gaps: sd over "
+        "languages of a model's mean score less the language potential; 0 is even. CV-PRR, equal "
+        "gaps: what CV-PRR would be with the same gap in every language.",
+        _known(columns),
+        csv="tables/model_ranking.csv",
+    )
+
+
+def _evenness(facts: Facts, ranking: pd.DataFrame) -> list[Grid | Chart | Text]:
     known = ranking[ranking["gap_sd_languages_mean"].notna() & ranking["prr_mean"].notna()]
     if not len(known):
         if ranking["gap_sd_languages_mean"].notna().any():
-            return []
+            gaps = interval_texts(ranking, "gap_sd_languages")
+            sentences = evenness_sentences(ranking, facts.tables["pairwise_models"], called=gaps)
+            return [_evenness_grid(facts, ranking), Text(sentences)]
         n_tasks = int((facts.run.get("levels") or {}).get(names.TASK, 1))
         chosen = bool(facts.run.get("model_reasons"))
         return [Text([without_evenness(n_tasks, chosen=chosen)])]
@@ -114,8 +130,8 @@ def _evenness(facts: Facts, ranking: pd.DataFrame) -> list[Chart | Text]:
         "Models: performance (PRR) against evenness over languages",
         "Performance against evenness. To the right: higher scores. Further down: a model's gap "
         "to the language potential is more alike in all languages. Lines are intervals; the "
-        "numbers are in the columns PRR and sd of gaps of the table above. A name that would cover "
-        "another one is left out: select the point to see it.",
+        "numbers are in the columns PRR and sd of gaps of the tables above. A name that would "
+        "cover another one is left out: select the point to see it.",
         plane(
             known,
             "prr",
@@ -124,7 +140,11 @@ def _evenness(facts: Facts, ranking: pd.DataFrame) -> list[Chart | Text]:
             ("PRR", title),
         ),
     )
-    return [chart, Text(evenness_sentences(known, pairs, called=gaps))]
+    return [
+        _evenness_grid(facts, ranking),
+        chart,
+        Text(evenness_sentences(known, pairs, called=gaps)),
+    ]
 
 
 def _rank_probabilities(facts: Facts, ranking: pd.DataFrame) -> list[Chart | Grid]:

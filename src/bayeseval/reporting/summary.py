@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 
 from bayeseval import names
@@ -209,16 +210,15 @@ def _potential(facts: Facts) -> str:
     )
     if known["rank_lower"].isna().any():
         return f"{text}."
-    first = int((known["rank_lower"] <= 1.0).sum())
-    last = int((known["rank_upper"] >= len(known)).sum())
+    first = [labels[i] for i in np.flatnonzero(known["rank_lower"] <= 1.0)]
+    last = [labels[i] for i in np.flatnonzero(known["rank_upper"] >= len(known))]
     return (
-        f"{text}; the first rank is in the rank intervals of {_languages(first)}, the last rank in "
-        f"{'that' if last == 1 else 'those'} of {_languages(last)}."
+        f"{text}. By the rank intervals, {_who(first)} can be first and {_who(last)} can be last."
     )
 
 
-def _languages(n: int) -> str:
-    return f"{n} language{'' if n == 1 else 's'}"
+def _who(languages: list[str]) -> str:
+    return f"only {languages[0]}" if len(languages) == 1 else f"{len(languages)} languages"
 
 
 def _components(facts: Facts) -> str:

@@ -103,7 +103,7 @@ def ranking_details(ranking: pd.DataFrame, pairs: pd.DataFrame, *, unit: str = "
     list of str
         Empty for a point estimate and for a single model.
     """
-    if not main_result(ranking, pairs):
+    if not _is_ranked(ranking, pairs):
         return []
     sentences = []
     if _has_order(ranking, pairs):
@@ -138,6 +138,11 @@ def known_order_sentence(ranking: pd.DataFrame, pairs: pd.DataFrame) -> str:
     )
 
 
+def _is_ranked(ranking: pd.DataFrame, pairs: pd.DataFrame) -> bool:
+    """Whether there are models to compare, and probabilities to compare them by."""
+    return len(ranking) > 1 and not bool(np.isnan(_probabilities(pairs)).any())
+
+
 def _has_order(ranking: pd.DataFrame, pairs: pd.DataFrame) -> bool:
     """Whether the order of a pair is known, among three models or more."""
     p = _probabilities(pairs)
@@ -165,10 +170,10 @@ def main_result(ranking: pd.DataFrame, pairs: pd.DataFrame, *, most: int = _MOST
     str
         Empty for a point estimate, which has no probabilities, and for a single model.
     """
+    if not _is_ranked(ranking, pairs):
+        return ""
     own = pairs[pairs["quantity"] == names.STANDARDISED_SCORE]
     p = own["p_a_better"].to_numpy(dtype=float)
-    if len(ranking) < 2 or np.isnan(p).any():
-        return ""
     if len(ranking) == 2:
         return _two_models(own.iloc[0])
     return _leader(ranking, own, np.maximum(p, 1.0 - p) >= CALLED, most)
@@ -267,11 +272,15 @@ def _differences(pairs: pd.DataFrame, margin: float, unit: str) -> list[str]:
             f"The difference is larger than {limit}, in one direction or the other, with "
             f"probability {probability_text(1.0 - float(within[0]))}."
         ]
-    verb = "is" if large == 1 else "are"
-    sentence = f"{grouped(large)} of {grouped(n)} differences {verb} larger than {limit}"
+    verb = "differs" if large == 1 else "differ"
+    sentence = f"{grouped(large)} of {_pairs(n)} of models {verb} by more than {limit}"
     if small:
-        sentence += f", {grouped(small)} {'is' if small == 1 else 'are'} smaller"
-    return [f"{sentence} (probability at least {CALLED:g})."]
+        sentence += f", and {_pairs(small)} {'differs' if small == 1 else 'differ'} by less"
+    rest = n - large - small
+    known = f"each with a probability of at least {CALLED:g}"
+    if not rest or not large + small:
+        return [f"{sentence} ({known})."]
+    return [f"{sentence} ({known}); for {_pairs(rest)} this is not known."]
 
 
 def _singular(unit: str, number: float) -> str:

@@ -299,7 +299,10 @@ def _potential(
     columns = without_empty(columns)
     if n > _ALL_LANGUAGES:
         columns = {k: [*cells[:_ENDS], "...", *cells[_ENDS:]] for k, cells in columns.items()}
-    return text_table(heading, columns)
+    order = "highest potential first"
+    if shown["rank_lower"].notna().any():
+        order += "; median ranks of languages that are close may be in another order"
+    return text_table(f"{heading}\n{wrapped(order)}", columns)
 
 
 def _components(table: pd.DataFrame, unit: str) -> str:

@@ -125,7 +125,22 @@
     draw();
   };
 
+  // A table that is wider than the page says so: not every system shows a scroll bar.
+  const widths = new ResizeObserver((entries) => {
+    for (const { target } of entries) {
+      const frame = target.closest(".scroll");
+      frame.parentElement.classList.toggle("cut", frame.scrollWidth > frame.clientWidth + 1);
+    }
+  });
+  const watched = (box) => {
+    const frame = box.querySelector(".scroll");
+    frame.before(make("p", { class: "more" }, "More columns: scroll sideways →"));
+    widths.observe(frame);
+    widths.observe(frame.firstElementChild);
+  };
+
   for (const box of document.querySelectorAll(".table")) {
+    watched(box);
     if (!box.dataset.rows) { shortTable(box); continue; }
     const details = box.closest("details");
     details.addEventListener("toggle", async () => {
@@ -270,6 +285,7 @@
       const details = make("details", {}, make("summary", {}, "Table of ", make("bdi", {}, data.models[wanted])), frame);
       details.open = open;
       one.replaceChildren(details);
+      watched(frame);
       shortTable(frame);
       specs.set(element, spec);
       await draw(element, spec);
