@@ -456,6 +456,11 @@ def test_what_a_comparison_writes(compared: Comparison, tmp_path: Path) -> None:
     assert failed._run()["gates"] == {"additive": "fail", "interaction": "pass"}
     gates = failed.tables["comparison"].set_index("spec")["gate"]
     assert gates.to_dict() == {"additive": "fail", "interaction": "pass"}
+    cited = {"citations": ["@misc{one}"]}
+    own = {key: value for key, value in first.run.items() if key != "citations"}
+    for run, citations in ((own | cited, ["@misc{one}"]), (own, [])):
+        table_of = replace(compared, fits={**compared.fits, "additive": replace(first, run=run)})
+        assert table_of._run()["citations"] == citations
     other = replace(first, run={**first.run, "sampling": {}})
     assert list(
         replace(compared, fits={**compared.fits, "additive": other})._run()["samplers"]
