@@ -211,7 +211,11 @@ def undeclared(modules: Mapping[str, str], requirements: list[str]) -> set[str]:
         for source in modules.values()
         for item in imports_of(ast.parse(source))
     }
-    distributions = {"yaml": "pyyaml", "vl_convert": "vl_convert_python"}
+    distributions = {
+        "bidi": "python_bidi",
+        "vl_convert": "vl_convert_python",
+        "yaml": "pyyaml",
+    }
     foreign = imported - set(sys.stdlib_module_names) - {"bayeseval"}
     return {name for name in foreign if distributions.get(name, name) not in declared}
 

@@ -234,9 +234,15 @@ def test_the_figure_of_the_checks_has_no_empty_part(n: int, panels: int) -> None
     assert labels == expected
     assert rest[0].get_xlabel() == "Sd of the scores of a language (score points)"
     # The left half is full to the bottom: the calibration, or languages below it.
-    boxes = [axes.get_tightbbox() for axes in (calibration, *rest[1:])]
-    lowest, right = min(box.y0 for box in boxes), rest[0].get_tightbbox().y0
+    boxes = [axes.get_tightbbox() for axes in (calibration, *rest[:-1])]
+    lowest, right = min(box.y0 for box in boxes), rest[-1].get_tightbbox().y0
     assert abs(lowest - right) < 0.05 * figure.bbox.height
+    # They are read from there on, down the left half and then down the right one.
+    assert [axes.get_tightbbox().x0 > figure.bbox.width / 3 for axes in rest] == (
+        [False] * (panels - 1) + [True]
+    )
+    assert ("goes on at the top of the right one" in said(figure)) == (panels == 2)
+    assert ("Of 90 languages, the 60 with the smallest" in said(figure)) == (n == 90)
 
 
 def test_disparity_shows_the_observed_support(hand: dict[str, pd.DataFrame]) -> None:
@@ -249,7 +255,7 @@ def test_disparity_shows_the_observed_support(hand: dict[str, pd.DataFrame]) -> 
     assert axes.get_xlabel() == "Mean-PRR  (higher is better →)"
     assert "lower is better" in axes.get_ylabel()
     assert {"A", "B", "better ↘"} <= {text.get_text() for text in axes.texts}
-    assert "support observed" in said(figure)
+    assert "over the language-task pairs it was tested on" in said(figure)
     low, high = axes.get_xlim()
     assert low < 1.0 < high
 
@@ -331,7 +337,8 @@ def test_the_caption_of_ranks_explains_the_panels_that_are_there(
         " ".join(text.get_text() for text in ranks_figure(hand[RANKS], table, **common).texts)
         for table in (both, one)
     ]
-    assert ["evenness: sd over languages" in text for text in said_of] == [True, False]
+    assert ["Right: evenness, the sd over languages" in text for text in said_of] == [True, False]
+    assert ["Left: expected scores" in text for text in said_of] == [True, False]
 
 
 def test_colours_of_many_ranks_end_at_the_largest_probability() -> None:
@@ -342,10 +349,14 @@ def test_colours_of_many_ranks_end_at_the_largest_probability() -> None:
     assert image.norm.vmax == pytest.approx(largest)
     # A tenth of it can be seen: a third of the colours.
     assert float(image.norm(0.1 * largest)) == pytest.approx(np.sqrt(0.1))
-    assert f"Darkest: a probability of {100 * largest:.0f} %" in said(figure)
+    # Which colour is which probability stands in a colour bar.
+    assert [axes.get_ylabel() for axes in figure.axes] == ["", "Probability of the rank"]
+    assert figure.axes[1].get_ylim() == pytest.approx((0.0, largest))
+    assert "Orange points: median ranks; orange lines: their 95 % intervals." in said(figure)
     few = tables_of(random_tree(n_models=5))
     figure = ranks_figure(few[RANKS], few[RANKING], subtitle=SUBTITLE, gate_status="pass")
     assert figure.axes[0].images[0].norm.vmax == 1.0
+    assert len(figure.axes) == 1
 
 
 def test_models_that_are_mostly_predicted_are_hollow(hand: dict[str, pd.DataFrame]) -> None:

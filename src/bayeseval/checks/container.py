@@ -75,6 +75,8 @@ class FitLabel:
     ----------
     subtitle : str
         Benchmark, model and engine.
+    data : str
+        What was fitted, for the caption.
     gate_status : str
         ``fail`` marks everything.
     unit : str
@@ -86,6 +88,7 @@ class FitLabel:
     """
 
     subtitle: str = ""
+    data: str = ""
     gate_status: str = "not applicable"
     unit: str = ""
     exponent: int = 0
@@ -177,6 +180,7 @@ class Checks(Result):
         return checks_figure(
             {name: in_units(table, fit.exponent) for name, table in self.tables.items()},
             subtitle=fit.subtitle,
+            data=fit.data,
             gate_status=fit.gate_status,
             unit=fit.unit,
             figsize=figsize,

@@ -32,6 +32,7 @@ def checks_figure(
     tables: Mapping[str, pd.DataFrame],
     *,
     subtitle: str,
+    data: str = "",
     gate_status: str,
     unit: str = "",
     figsize: tuple[float, float] | None = None,
@@ -42,8 +43,8 @@ def checks_figure(
     ----------
     tables : mapping of str to pandas.DataFrame
         ``calibration`` and, where languages have enough records, ``sd_by_language``.
-    subtitle, gate_status : str
-        Which fit, and whether it converged.
+    subtitle, data, gate_status : str
+        Which fit, what was fitted, and whether it converged.
     unit : str
         Unit of the scores; empty where it is not known.
     figsize : tuple of float, optional
@@ -52,7 +53,7 @@ def checks_figure(
     ecdf, sds = tables["calibration"], tables.get("sd_by_language", pd.DataFrame())
     shown = _furthest(sds) if len(sds) else sds
     rows = len(shown)
-    # Languages fill the right, and what is left below the calibration.
+    # Languages begin below the calibration and go on at the right, from the top.
     height = max(3.8, 0.5 * (_ROW * rows + _CURVE + 2 * _AXIS))
     right = min(rows, int((height - _AXIS) / _ROW))
     below = rows - right
@@ -64,18 +65,14 @@ def checks_figure(
         height,
         title="Does the model predict scores like these?",
         subtitle=subtitle,
+        data=data,
         caption=(
-            f"Left: {ecdf['kind'].iloc[0]}; the ECDF less the diagonal, which stays in the band in "
-            "95 % of tables if the model holds (the check warns beyond 97.5 %). Above on the left "
-            "and below on the right: predictions too narrow; the other way round: too wide."
-            + (
-                " Right: sd of the scores of a language; bars: 95 % equal-tailed intervals of "
-                "tables that the posterior predicts; orange: observed outside."
-                + (" Continued below on the left." if below else "")
-                + (f" The {rows} of {len(sds)} that are furthest off." if rows < len(sds) else "")
-                if rows
-                else ""
-            )
+            f"{'Curve' if rows else 'Blue'}: ECDF of the {ecdf['kind'].iloc[0]}, less the "
+            "diagonal. If the model holds, the curve stays in the grey band in 95 % of tables (the "
+            "check warns beyond 97.5 %); where it leaves the band, it is orange. A curve that is "
+            "above zero on the left and below zero on the right says that predictions are too "
+            "narrow, one below zero on the left and above zero on the right that they are too wide."
+            + (_languages_text(rows, len(sds), wrapped=below > 0) if rows else "")
         ),
         gate_status=gate_status,
         labels=language_labels(shown) if rows else (),
@@ -88,12 +85,29 @@ def checks_figure(
     )
     _calibration(figure.add_subplot(grid[0, 0]), ecdf)
     if rows:
-        first = figure.add_subplot(grid[:, 1])
-        _language_sds(first, shown.head(right), unit)
-        if below:
-            second = figure.add_subplot(grid[1, 0], sharex=first)
-            _language_sds(second, shown.tail(below).reset_index(drop=True), unit)
+        first = figure.add_subplot(grid[1, 0]) if below else None
+        if first is not None:
+            _language_sds(first, shown.head(below), unit)
+        last = figure.add_subplot(grid[:, 1], sharex=first)
+        _language_sds(last, shown.tail(right).reset_index(drop=True), unit)
     return figure
+
+
+def _languages_text(shown: int, total: int, *, wrapped: bool) -> str:
+    """What points and bars of the languages are, and which languages there are."""
+    text = (
+        " Points: sd of the scores of a language; bars: 95 % equal-tailed intervals of this sd in "
+        "tables that the posterior predicts; orange points lie outside. "
+    )
+    if shown < total:
+        text += (
+            f"Of {total} languages, the {shown} with the smallest p-values are drawn; all are in "
+            "tables/sd_by_language.csv. "
+        )
+    text += "The language with the highest predicted sd is on top"
+    return text + (
+        " of the left column, which goes on at the top of the right one." if wrapped else "."
+    )
 
 
 def _furthest(sds: pd.DataFrame) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from bayeseval._arguments import as_path
 from bayeseval._text import counted
 from bayeseval.fitting.fitted import Fit
 from bayeseval.fitting.provenance import sampling_path
+from bayeseval.fitting.report import run_data
 from bayeseval.output.result import Result
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ class Comparison(Result):
             self.tables,
             run=self._run(),
             subtitle=self._title(),
+            data=run_data(next(iter(self.fits.values())).run),
             figures=figures,
             force=force,
         )
@@ -186,6 +188,7 @@ class Comparison(Result):
             self.moves,
             by=self.by,
             subtitle=self._title(),
+            data=run_data(next(iter(self.fits.values())).run),
             gate_status="fail" if self._failed() else "pass",
             ax=ax,
             figsize=figsize,

@@ -43,6 +43,7 @@ def comparison_figure(
     *,
     by: str,
     subtitle: str,
+    data: str = "",
     gate_status: str,
     ax: Axes | None = None,
     figsize: tuple[float, float] | None = None,
@@ -55,8 +56,8 @@ def comparison_figure(
         Of :class:`bayeseval.comparison.container.Comparison`.
     by : str
         What was left out at a time.
-    subtitle : str
-        Which benchmark.
+    subtitle, data : str
+        Which benchmark, and what is in its table.
     gate_status : str
         ``fail`` stamps the figure.
     ax : matplotlib.axes.Axes, optional
@@ -98,6 +99,7 @@ def comparison_figure(
         0.9 + _ROW * len(table),
         title=f"Which model predicts a left-out {by} best?",
         subtitle=subtitle,
+        data=data,
         caption=caption,
         labels=list(table["spec"]),
         gate_status=gate_status,

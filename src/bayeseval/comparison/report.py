@@ -36,6 +36,7 @@ def write_comparison(
     *,
     run: Mapping[str, Any],
     subtitle: str,
+    data: str = "",
     figures: Figures = True,
     force: bool = False,
 ) -> Path:
@@ -56,6 +57,7 @@ def write_comparison(
             tables["moves"],
             by=str(run["by"]),
             subtitle=subtitle,
+            data=data,
             gate_status="fail" if "fail" in run["gates"].values() else "pass",
         )
         writers |= figure_files("comparison", figure, formats)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bayeseval import names
-from bayeseval.fitting.report import run_title
+from bayeseval.fitting.report import run_data, run_title
 from bayeseval.output.numbers import in_units, score_unit
 
 if TYPE_CHECKING:
@@ -48,8 +48,12 @@ class Plots(ABC):
         return {path: in_units(table, exponent) for path, table in tables.items()}
 
     def _label(self) -> dict[str, str]:
-        """What stands in every figure: title of the fit, outcome of its convergence gate."""
-        return {"subtitle": run_title(self.run), "gate_status": str(self.run["gate"]["status"])}
+        """What stands in every figure: title and data of the fit, outcome of its gate."""
+        return {
+            "subtitle": run_title(self.run),
+            "data": run_data(self.run),
+            "gate_status": str(self.run["gate"]["status"]),
+        }
 
     def _unit(self) -> str:
         from bayeseval.fitting.report.model_tables import shown_exponent
@@ -267,6 +271,7 @@ class Plots(ABC):
         made = result_figures(
             self._drawn_tables(ci_prob),
             subtitle=run_title(self.run),
+            data=run_data(self.run),
             gate_status=self.run["gate"]["status"],
             unit=self._unit(),
             description=describes(self.run),

@@ -12,7 +12,7 @@ from bayeseval import names
 from bayeseval._arguments import as_path
 from bayeseval._typing import Figures
 from bayeseval.fitting.fitted import Fit
-from bayeseval.fitting.report import run_title
+from bayeseval.fitting.report import run_data, run_title
 from bayeseval.fitting.report.model_tables import shown_exponent
 from bayeseval.output._style import figure_formats
 from bayeseval.output.numbers import in_units, score_unit
@@ -145,6 +145,7 @@ class Forecast(Result):
         return {
             "covariate": self.covariate,
             "subtitle": run_title(self.fit.run),
+            "data": run_data(self.fit.run),
             "gate_status": self.fit.gate.status,
             "languages": self.languages,
             "unit": score_unit(self.fit.run.get("bounds"), self._exponent),

@@ -92,6 +92,7 @@ def map_figure(
     *,
     covariate: str,
     subtitle: str,
+    data: str = "",
     gate_status: str,
     languages: Sequence[str] = (),
     unit: str = "",
@@ -101,7 +102,7 @@ def map_figure(
 
     Parameters
     ----------
-    table, covariate, subtitle, gate_status, languages, unit
+    table, covariate, subtitle, data, gate_status, languages, unit
         See :func:`bayeseval.forecasting.report.forecast_figure`.
     figsize : tuple of float, optional
         Width and height in inches.
@@ -127,6 +128,7 @@ def map_figure(
         5.05 if parts else 2.75,
         title="Language potential on the map",
         subtitle=subtitle,
+        data=data,
         caption=_caption(table, nowhere, covariate, asked=bool(languages)),
         gate_status=gate_status,
         figsize=figsize,

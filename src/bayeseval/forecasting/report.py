@@ -101,6 +101,7 @@ def forecast_figure(
     *,
     covariate: str,
     subtitle: str,
+    data: str = "",
     gate_status: str,
     languages: Sequence[str] = (),
     unit: str = "",
@@ -115,8 +116,8 @@ def forecast_figure(
         Of :class:`bayeseval.forecasting.Forecast`.
     covariate : str
         Name of the covariate.
-    subtitle : str
-        Title of the fit.
+    subtitle, data : str
+        Title of the fit, and what was fitted.
     gate_status : str
         ``fail`` stamps the figure.
     languages : sequence of str
@@ -138,6 +139,7 @@ def forecast_figure(
         6.2,
         title=f"Language potential against {covariate}",
         subtitle=subtitle,
+        data=data,
         caption=(
             f"Line and band: expected potential and its {percent} interval. Dots: languages with "
             f"records; circles: forecasts, bars are their {percent} intervals, which hold a "
@@ -216,6 +218,7 @@ def script_figure(
     *,
     covariate: str,
     subtitle: str,
+    data: str = "",
     gate_status: str,
     languages: Sequence[str] = (),
     unit: str = "",
@@ -224,7 +227,7 @@ def script_figure(
 
     Parameters
     ----------
-    table, covariate, subtitle, gate_status, languages, unit
+    table, covariate, subtitle, data, gate_status, languages, unit
         See :func:`forecast_figure`.
     """
     script = table["source_label"].astype("str").str.partition("_")[2].replace("", "unknown")
@@ -237,6 +240,7 @@ def script_figure(
         0.9 + 0.32 * len(order),
         title="Language potential by script",
         subtitle=subtitle,
+        data=data,
         caption=(
             "Each mark is a language: filled with records, open forecast. The line is the mean of "
             f"its script; in brackets the number of languages. Labels of {covariate}'s source say "

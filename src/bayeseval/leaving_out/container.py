@@ -15,7 +15,7 @@ from bayeseval.errors import InputError
 from bayeseval.estimands.moves import level_moves, read_quantity, reported_quantities
 from bayeseval.fitting.fitted import Fit
 from bayeseval.fitting.gate import GATE_FAILED, Gate
-from bayeseval.fitting.report import run_title
+from bayeseval.fitting.report import run_data, run_title
 from bayeseval.output.result import Result
 
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ class Sensitivity(Result):
             ranks=self._ranks() if self._is_posterior() else None,
             run=self._run(),
             subtitle=run_title(self.fit.run),
+            data=run_data(self.fit.run),
             language_names=self.fit.run.get("language_names"),
             figures=figures,
             force=force,
@@ -214,6 +215,7 @@ class Sensitivity(Result):
             tables["moves"],
             tables["sensitivity"],
             subtitle=run_title(self.fit.run),
+            data=run_data(self.fit.run),
             gate_status=self.fit.gate.status,
             language_names=self.fit.run.get("language_names"),
             ax=ax,

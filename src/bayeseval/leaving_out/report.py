@@ -17,7 +17,6 @@ from bayeseval._typing import Figures
 from bayeseval.output._parts import label_rows, labels_of, language_labels
 from bayeseval.output._style import (
     ACCENT,
-    GREY,
     MAIN,
     figure_files,
     figure_formats,
@@ -50,8 +49,13 @@ _WORDS: Final[Mapping[str, str]] = {
     names.GAP_SD: "sd of gaps over languages",
 }
 _FAILED: Final = ("not identified", "not fitted")
-# Languages that the figure shows one by one.
-_MANY = 80
+# Rows of one column of the figure, and languages in it: the first and the last half of more.
+_ROWS: Final = 80
+_MOST: Final = 240
+# Inches: a row, title and axis of a panel, a column.
+_ROW: Final = 0.155
+_AXIS: Final = 0.75
+_COLUMN: Final = 4.8
 _SEVERAL = ("group", "outliers")
 
 
@@ -62,6 +66,7 @@ def write_sensitivity(
     ranks: pd.DataFrame | None,
     run: Mapping[str, Any],
     subtitle: str,
+    data: str = "",
     language_names: Mapping[str, str] | None = None,
     figures: Figures = True,
     force: bool = False,
@@ -79,8 +84,8 @@ def write_sensitivity(
         Ranks in the fit to all records, for the figure; None draws none.
     run : mapping
         Provenance.
-    subtitle : str
-        Title of the fit to all records, for the figure.
+    subtitle, data : str
+        Title and data of the fit to all records, for the figure.
     language_names : mapping of str to str, optional
         Code to name, for the figure.
     figures : bool, str or sequence of str
@@ -103,6 +108,7 @@ def write_sensitivity(
             tables["moves"],
             tables["sensitivity"],
             subtitle=subtitle,
+            data=data,
             gate_status=run["gate"]["status"],
             language_names=language_names,
         )
@@ -318,6 +324,7 @@ def sensitivity_figure(
     table: pd.DataFrame,
     *,
     subtitle: str,
+    data: str = "",
     gate_status: str,
     language_names: Mapping[str, str] | None = None,
     ax: Axes | None = None,
@@ -333,8 +340,8 @@ def sensitivity_figure(
         ``quantity``, ``level``, ``median_before``, ``median_after`` of every refit.
     table : pandas.DataFrame
         Of :class:`bayeseval.leaving_out.container.Sensitivity`.
-    subtitle, gate_status : str
-        Which fit, and whether it converged.
+    subtitle, data, gate_status : str
+        Which fit, what was fitted, and whether it converged.
     language_names : mapping of str to str, optional
         Code to name.
     ax : matplotlib.axes.Axes, optional
@@ -343,81 +350,120 @@ def sensitivity_figure(
         Width and height in inches.
     """
     if ax is not None:
-        _panel(ax, ranks, moves, names.STANDARDISED_SCORE)
+        quantity = names.STANDARDISED_SCORE
+        _panel(ax, _in_order(ranks, quantity), _moves_of(moves, quantity), quantity)
         mark_gate(ax, gate_status)
         return whole_figure(ax)
-    sizes = {q: n for q in _WORDS if (n := int((ranks["quantity"] == q).sum()))}
-    rows = max(min(sizes[names.LANGUAGE_POTENTIAL], _MANY), 2 * sizes[names.STANDARDISED_SCORE] + 4)
+    columns, cut = _columns(ranks)
+    # Inches: a row of text, and what every panel needs besides.
+    height = max(sum(_ROW * len(rows) + _AXIS for _, rows in column) for column in columns)
     failed = sorted(set(table.loc[table["status"].isin(_FAILED), "without"]))
     refits = table["without"].nunique() - len(failed)
     point = bool(ranks["lower"].isna().all())
-    many = sizes[names.LANGUAGE_POTENTIAL] > _MANY
+    wrapped = sum(column[0][0] == names.LANGUAGE_POTENTIAL for column in columns) > 1
     figure = new_figure(
-        10.0,
-        0.17 * rows + 1.0,
+        _COLUMN * len(columns),
+        max(height, 1.6),
         title="Ranks when part of the table is left out",
         subtitle=subtitle,
+        data=data,
         caption=(
-            "Blue: rank in the fit to all records"
-            + ("" if point else ", median and 95 % equal-tailed interval")
-            + f". Orange: median ranks in {refits} refit{'s, each' * (refits != 1)} "
-            "without part of the table; where a level is left out, the others are ranked among "
-            "themselves, and the difference is drawn."
-            + (f" First {_MANY} languages." if many else "")
+            "Blue points: median ranks in the fit to all records"
+            + ("" if point else "; blue bars: 95 % equal-tailed intervals of these ranks")
+            + f". Orange ticks: median ranks in {refits} refit{'s, each' * (refits != 1)} "
+            "without part of the table. Where a level is left out, the others are ranked among "
+            "themselves, and the tick shows by how much the rank of each changes."
+            + (" Each column has its own range of ranks." if wrapped else "")
+            + cut
             + (f" No fit without {', '.join(failed)}." if failed else "")
         ),
         gate_status=gate_status,
         labels=list(ranks["level"]),
         figsize=figsize,
     )
-    grid = figure.add_gridspec(max(len(sizes) - 1, 1), 2)
-    places = [grid[:, 0], *(grid[i, 1] for i in range(len(sizes) - 1))]
-    for place, quantity in zip(places, sizes, strict=True):
-        axes, words = figure.add_subplot(place), _WORDS[quantity]
-        axes.set_title(words[0].upper() + words[1:], size=9, loc="left")
-        _panel(axes, ranks, moves, quantity, language_names)
+    grid = figure.add_gridspec(1, len(columns))
+    for place, column in enumerate(columns):
+        heights = [_ROW * len(rows) + _AXIS for _, rows in column]
+        # Rows are as high in a column of few levels as in one of many.
+        rest = [height - sum(heights)] if height - sum(heights) > _ROW else []
+        inner = grid[0, place].subgridspec(len(heights + rest), 1, height_ratios=heights + rest)
+        for i, (quantity, rows) in enumerate(column):
+            axes, words = figure.add_subplot(inner[i, 0]), _WORDS[quantity]
+            axes.set_title(words[0].upper() + words[1:], size=9, loc="left")
+            _panel(axes, rows, _moves_of(moves, quantity), quantity, language_names)
     return figure
+
+
+def _columns(ranks: pd.DataFrame) -> tuple[list[list[tuple[str, pd.DataFrame]]], str]:
+    """Columns of panels, a quantity and its levels each, and what to say of levels not shown."""
+    languages = _in_order(ranks, names.LANGUAGE_POTENTIAL)
+    cut = ""
+    if len(languages) > _MOST:
+        half = _MOST // 2
+        cut = f" First and last {half} of {len(languages)} languages; all: tables/moves.csv."
+        languages = pd.concat([languages.head(half), languages.tail(half)], ignore_index=True)
+    n_columns = max(1, -(-len(languages) // _ROWS))
+    n_rows = -(-len(languages) // n_columns)
+    columns = [
+        [(names.LANGUAGE_POTENTIAL, languages.iloc[i * n_rows : (i + 1) * n_rows])]
+        for i in range(n_columns)
+    ]
+    others = [(q, _in_order(ranks, q)) for q in _WORDS if q != names.LANGUAGE_POTENTIAL]
+    others = [(quantity, rows) for quantity, rows in others if len(rows)]
+    if sum(len(rows) for _, rows in others) <= _ROWS:
+        return [*columns, others], cut
+    return [*columns, *([one] for one in others)], cut
+
+
+def _in_order(ranks: pd.DataFrame, quantity: str) -> pd.DataFrame:
+    """Levels of one quantity, the best on top."""
+    known = ranks[ranks["quantity"] == quantity].dropna(subset=["median"])
+    return known.sort_values(["median", "lower", "upper"], ignore_index=True)
+
+
+def _moves_of(moves: pd.DataFrame, quantity: str) -> pd.DataFrame:
+    return moves[moves["quantity"] == quantity] if len(moves) else moves
 
 
 def _panel(
     axes: Axes,
-    ranks: pd.DataFrame,
+    known: pd.DataFrame,
     moves: pd.DataFrame,
     quantity: str,
     language_names: Mapping[str, str] | None = None,
 ) -> None:
-    """Ranks of the levels of one quantity, and where the refits put them."""
+    """Ranks of levels of one quantity, and where the refits put them."""
     from matplotlib.ticker import MaxNLocator
 
-    moves = moves[moves["quantity"] == quantity] if len(moves) else moves
-    known = ranks[ranks["quantity"] == quantity].dropna(subset=["median"])
-    known = known.sort_values(["median", "lower", "upper"]).head(_MANY).reset_index(drop=True)
+    known = known.reset_index(drop=True)
     place = {label: i for i, label in enumerate(known["level"])}
     y = np.arange(len(known), dtype=float)
     bars = known[known["lower"].notna()]
     axes.hlines(
         bars.index, bars["lower"], bars["upper"], color=MAIN, alpha=0.35, linewidth=3.0
     ).set_gid("bars")
+    axes.scatter(known["median"], y, s=11, color=MAIN, zorder=3, linewidths=0).set_gid("points")
     if len(moves):
         there = moves[moves["level"].isin(place)].dropna(subset=["median_after"])
         rows = there["level"].map(place).to_numpy(dtype=float)
         base = known["median"].to_numpy(dtype=float)[rows.astype(int)]
         shift = (there["median_after"] - there["median_before"]).to_numpy(dtype=float)
-        points = axes.scatter(
-            base + shift, rows, s=9, color=ACCENT, alpha=0.6, linewidths=0, zorder=2.5
+        # Higher than points, which most of them lie on.
+        ticks = axes.scatter(
+            base + shift, rows, s=50, marker="|", color=ACCENT, linewidths=1.0, zorder=4
         )
-        points.set_gid("refits")
-    axes.scatter(known["median"], y, s=14, color=MAIN, zorder=3, linewidths=0).set_gid("points")
+        ticks.set_gid("refits")
     levels = [str(label) for label in known["level"]]
     labels = labels_of(levels)
     if quantity == names.LANGUAGE_POTENTIAL:
         named = pd.DataFrame({names.LANGUAGE: levels})
         labels = language_labels(add_language_names(named, language_names))
     label_rows(axes, labels, 7.0)
-    axes.set_xlim(left=0.5)
     # Whole ranks, from the first.
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
-    low, high = axes.get_xlim()
-    axes.set_xticks([1, *(tick for tick in axes.get_xticks() if 1.5 < tick <= high)])
-    axes.set_xlim(low, high)
-    axes.set_xlabel("Rank (1 = best)", color=GREY)
+    if bool((known["median"] < 2.0).any()):
+        axes.set_xlim(left=0.5)
+        low, high = axes.get_xlim()
+        axes.set_xticks([1, *(tick for tick in axes.get_xticks() if 1.5 < tick <= high)])
+        axes.set_xlim(low, high)
+    axes.set_xlabel("Rank (1 = best)")

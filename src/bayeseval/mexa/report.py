@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
+from bayeseval._text import counted
 from bayeseval._typing import Figures
 from bayeseval.languages.labels import names_of
 from bayeseval.output._parts import language_labels
@@ -28,7 +29,9 @@ from bayeseval.output.store import Writer, write_csv, write_folder
 from bayeseval.output.text import text_table
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
 __all__ = [
     "alignment_figure",
@@ -39,9 +42,10 @@ __all__ = [
 ]
 
 _WIDTH: Final = 7.2
+_COLUMN: Final = 5.0
 _ROW: Final = 0.155
-# Languages in the figure, and on the terminal the best and the worst.
-_DRAWN: Final = 60
+# Rows of one column of the figure; languages on the terminal, the best and as many of the worst.
+_ROWS: Final = 70
 _LISTED: Final = 12
 _COLUMNS: Final = 100
 
@@ -111,44 +115,62 @@ def alignment_figure(tidy: pd.DataFrame, pooled: pd.DataFrame) -> Figure:
     Parameters
     ----------
     tidy, pooled : pandas.DataFrame
-        As for :func:`write_alignment`. Of many languages an even selection along the
-        order of the pooled score is drawn.
+        As for :func:`write_alignment`. More than 70 languages stand in columns.
     """
-    order = list(pooled["language"])
-    if len(order) > _DRAWN:
-        order = [order[i] for i in np.linspace(0, len(order) - 1, _DRAWN).round().astype(int)]
+    order, first = list(pooled["language"]), pooled.iloc[0]
     grid = tidy.pivot(index="language", columns="layer", values="alignment").loc[order]
-    n, first = int(tidy["n"].iloc[0]), pooled.iloc[0]
-    some = f"{len(order)} of {len(pooled)} languages, " if len(order) < len(pooled) else ""
+    n, n_columns = int(tidy["n"].iloc[0]), max(1, -(-len(order) // _ROWS))
+    n_rows = -(-len(order) // n_columns)
     kind = {"weighted": "position-weighted average", "last": "last token"}[first["embedding"]]
     figure = new_figure(
-        _WIDTH,
-        _ROW * len(order) + 1.1,
+        _WIDTH if n_columns == 1 else n_columns * _COLUMN + 1.0,
+        _ROW * n_rows + 1.1,
         title="Cross-lingual alignment by layer",
-        subtitle=f"{shorten(str(first['model']), 60)}: {some}{n} sentences, {kind}",
+        subtitle=f"{shorten(str(first['model']), 60)}: {n} sentences, {kind}",
         caption=(
-            "Share of sentences that are nearer to their own translation than to any other, in "
-            "both directions. Layer 0 is the embedding layer. Languages in the order of the "
-            f"{'mean' if first['pooling'] == 'mean' else 'maximum'} over layers, which stands on "
-            "the right. Grey: embeddings that are not finite."
+            "A row is a language, a column is a layer of the model; layer 0 is the embedding "
+            "layer. Colour: alignment, the share of sentences that are nearer to their own "
+            "translation than to any other, in both directions. Numbers on the right: "
+            f"{'mean' if first['pooling'] == 'mean' else 'maximum'} over layers, from the best "
+            f"language to the worst{', column by column' if n_columns > 1 else ''}. Grey: "
+            "embeddings that are not finite."
         ),
+        data=f"Data: {counted(len(order), 'language')}, {counted(n, 'parallel sentence')} each.",
         gate_status="pass",
         labels=order,
     )
-    axes = figure.subplots()
-    axes.set_facecolor("0.8")
+    scores = pooled.set_index("language")["alignment"]
+    panels = list(figure.subplots(1, n_columns, squeeze=False)[0])
+    for number, axes in enumerate(panels):
+        part = grid.iloc[number * n_rows : (number + 1) * n_rows]
+        image = _draw_alignment(axes, part, scores, n_rows)
+    bar = figure.colorbar(
+        image, ax=panels, pad=0.09 / n_columns, fraction=0.05 / n_columns, aspect=30
+    )
+    bar.set_label("Alignment")
+    bar.ax.spines["outline"].set_visible(False)
+    return figure
+
+
+def _draw_alignment(
+    axes: Axes, part: pd.DataFrame, scores: pd.Series[float], n_rows: int
+) -> AxesImage:
+    """One column of languages; all columns have the height of `n_rows`."""
+    from matplotlib import colormaps
+
     image = axes.imshow(
-        np.ma.masked_invalid(grid.to_numpy(dtype=float)),
+        np.ma.masked_invalid(part.to_numpy(dtype=float)),
         aspect="auto",
-        cmap="viridis",
+        cmap=colormaps["viridis"].with_extremes(bad="0.8"),
         vmin=0.0,
         vmax=1.0,
         interpolation="nearest",
     )
-    labels = language_labels(add_language_names(pd.DataFrame({"language": order}), _names(pooled)))
-    axes.set_yticks(np.arange(len(order)), labels, fontsize=7.0)
-    scores = pooled.set_index("language")["alignment"]
-    for row, label in enumerate(order):
+    axes.set_ylim(n_rows - 0.5, -0.5)
+    codes = pd.DataFrame({"language": list(part.index)})
+    labels = language_labels(add_language_names(codes, _names(codes)))
+    axes.set_yticks(np.arange(len(part)), labels, fontsize=7.0)
+    for row, label in enumerate(part.index):
         axes.annotate(
             "" if np.isnan(scores[label]) else f"{scores[label]:.2f}",
             (1.0, row),
@@ -163,10 +185,7 @@ def alignment_figure(tidy: pd.DataFrame, pooled: pd.DataFrame) -> Figure:
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    bar = figure.colorbar(image, ax=axes, pad=0.09, fraction=0.05, aspect=30)
-    bar.set_label("Alignment")
-    bar.ax.spines["outline"].set_visible(False)
-    return figure
+    return image
 
 
 def format_alignment(pooled: pd.DataFrame, notes: Sequence[str], *, pivot: str) -> str:

@@ -11,17 +11,19 @@ import pandas as pd
 from bayeseval import names
 from bayeseval._typing import Floats
 from bayeseval.output._glyphs import drawable, legible
-from bayeseval.output._style import ACCENT, GREY, plain
+from bayeseval.output._style import ACCENT, DARK, GREY, plain
 from bayeseval.output.text import shorten_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.figure import Figure
 
 __all__ = [
+    "FEW_RANKS",
     "LABEL",
     "MANY_ROWS",
-    "darkest",
     "heat_map",
     "interval_bars",
     "interval_text",
@@ -32,6 +34,9 @@ __all__ = [
     "language_labels",
     "missing_text",
     "plain_log_axis",
+    "probability_bar",
+    "rank_cells_text",
+    "rank_colours",
     "rank_texts",
     "separate_rows",
     "split_reported",
@@ -40,6 +45,8 @@ __all__ = [
 
 # Up to here rows are as high as text of normal size needs; beyond they shrink.
 MANY_ROWS: Final = 80
+# Up to here probabilities of ranks are written into their cells.
+FEW_RANKS: Final = 20
 # Characters of a label: longer names are shortened.
 LABEL: Final = 42
 # Levels that a caption names.
@@ -140,31 +147,42 @@ def interval_bars(
     colour: str,
     scale: float = 1.0,
     label: str | None = None,
+    above: bool = False,
 ) -> None:
     """Horizontal interval bars at the heights `y`, none where there is no interval.
 
-    `label` tells them from other bars of the same columns.
+    `label` tells them from other bars of the same columns. Bars that are shorter than their
+    points are seen only `above` these.
     """
     lower, upper = (
         scale * table[f"{prefix}_{end}"].to_numpy(dtype=float) for end in ("lower", "upper")
     )
     known = ~np.isnan(lower)
     lines = axes.hlines(
-        y[known], lower[known], upper[known], color=colour, alpha=0.6, linewidth=1.4, zorder=2
+        y[known],
+        lower[known],
+        upper[known],
+        color=DARK if above else colour,
+        alpha=1.0 if above else 0.6,
+        linewidth=1.0 if above else 1.4,
+        zorder=4 if above else 2,
     )
     lines.set_gid(f"bars {label or prefix}")
 
 
 def heat_map(
-    axes: Axes, matrix: pd.DataFrame, typical: pd.Series[float], size: float, *, most: int = LABEL
+    axes: Axes,
+    matrix: pd.DataFrame,
+    typical: pd.Series[float],
+    size: float,
+    *,
+    colours: ScalarMappable,
+    most: int = LABEL,
 ) -> None:
     """Rank probabilities, models by ranks, with typical ranks as points.
 
-    Colours end at 1; for many models at the largest probability, by its square root. Names
-    have `most` characters.
+    Of few models the probabilities are written too. Names have `most` characters.
     """
-    from matplotlib.colors import Normalize, PowerNorm
-
     if matrix.empty:
         axes.set_axis_off()
         axes.text(0.5, 0.5, "not reported for any model", ha="center", color=GREY)
@@ -173,31 +191,37 @@ def heat_map(
     values = matrix.to_numpy(dtype=float)
     axes.imshow(
         np.nan_to_num(values),
-        cmap="Blues",
-        # Of many models each rank has a small probability.
-        norm=Normalize(0.0, 1.0) if n_ranks <= 20 else PowerNorm(0.5, 0.0, darkest(matrix)),
+        cmap=colours.cmap,
+        norm=colours.norm,
         aspect="auto",
         extent=(0.5, n_ranks + 0.5, len(values) - 0.5, -0.5),
         interpolation="nearest",
     )
     labels = labels_of(matrix.index, most)
     axes.set_yticks(np.arange(len(labels)), labels=labels, size=size)
-    every = 1 if n_ranks <= 20 else 5 if n_ranks <= MANY_ROWS else 10
+    every = 1 if n_ranks <= FEW_RANKS else 5 if n_ranks <= MANY_ROWS else 10
     ticks = [rank for rank in range(1, n_ranks + 1) if rank == 1 or rank % every == 0]
     axes.set_xticks(ticks, labels=[str(rank) for rank in ticks], size=size)
     axes.tick_params(length=0)
     axes.set_xlabel("Rank")
     axes.set_xlim(0.5, n_ranks + 0.5)
+    few = n_ranks <= FEW_RANKS
+    # Below the numbers.
     points = axes.scatter(
-        typical, np.arange(len(typical)), s=2.2 * size, color=ACCENT, zorder=3, linewidths=0
+        typical,
+        np.arange(len(typical)) + 0.29 * few,
+        s=(1.3 if few else 2.2) * size,
+        color=ACCENT,
+        zorder=3,
+        linewidths=0,
     )
     points.set_gid("points")
-    if n_ranks > 20:
+    if not few:
         return
     for i, j in np.argwhere(np.nan_to_num(values) >= 0.05):
         text = axes.text(
             j + 1,
-            i - 0.2,
+            i - 0.12,
             f"{100 * values[i, j]:.0f}",
             size=6.5,
             ha="center",
@@ -207,17 +231,67 @@ def heat_map(
         text.set_gid("probability")
 
 
-def darkest(matrix: pd.DataFrame) -> float:
-    """Probability of the darkest colour: the largest one, and no less than 5 %."""
-    values = matrix.to_numpy(dtype=float)
-    return max(0.05, float(np.nan_to_num(values).max(initial=0.0)))
+def rank_colours(matrices: Sequence[pd.DataFrame]) -> ScalarMappable:
+    """One colour scale for all heat maps of a figure.
+
+    Colours end at 1; for many models at the largest probability, and no less than 5 %, and
+    low probabilities, of which each model has several, get more of them.
+    """
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize, PowerNorm
+
+    if max((matrix.shape[1] for matrix in matrices), default=0) <= FEW_RANKS:
+        return ScalarMappable(Normalize(0.0, 1.0), cmap="Blues")
+    largest = max(float(np.nan_to_num(m.to_numpy(dtype=float)).max(initial=0.0)) for m in matrices)
+    return ScalarMappable(PowerNorm(0.5, 0.0, max(0.05, largest)), cmap="Blues")
 
 
-def plain_log_axis(axis: Axis) -> None:
-    """Tick labels such as 0.5 and 20 on a log axis, not powers of ten."""
+def probability_bar(
+    figure: Figure,
+    axes: Sequence[Axes],
+    colours: ScalarMappable,
+    words: str = "Probability of the rank",
+) -> None:
+    """Which probabilities the colours stand for, beside all heat maps of a figure."""
+    from matplotlib.colors import PowerNorm
+    from matplotlib.ticker import FuncFormatter
+
+    top = float(colours.norm.vmax or 1.0)
+    # An even scale has no room for labels of low probabilities.
+    low = (0.01, 0.05, 0.1) if isinstance(colours.norm, PowerNorm) else ()
+    ticks = [p for p in (0.0, *low, 0.25, 0.5, 0.75, 1.0) if p <= top]
+    bar = figure.colorbar(
+        colours,
+        ax=list(axes),
+        ticks=ticks,
+        format=FuncFormatter(lambda p, _: f"{100 * p:g} %"),
+        fraction=0.04,
+        pad=0.02,
+        # As long in a high figure as in a low one.
+        shrink=min(1.0, 3.5 / figure.get_size_inches()[1]),
+        aspect=18,
+    )
+    bar.set_label(words)
+    bar.ax.minorticks_off()
+    bar.ax.spines["outline"].set_visible(False)
+
+
+def rank_cells_text(n_ranks: int) -> str:
+    """Say what the cells of a heat map of ranks are."""
+    text = (
+        "A row is a model, a column is a rank, and 1 is the best rank. The darker a cell, the more "
+        "probable the rank of the model"
+    )
+    if n_ranks <= FEW_RANKS:
+        return f"{text}; numbers are probabilities in percent, from 5 up."
+    return f"{text}; the colour bar holds for the whole figure."
+
+
+def plain_log_axis(axis: Axis, *, wide: bool = False) -> None:
+    """Tick labels such as 0.5 and 20 on a log axis, not powers of ten; of a `wide` range 0.1, 1."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ACCENT",
+    "DARK",
     "FAINT",
     "FIGURE_FORMATS",
     "GREEN",
@@ -46,6 +47,8 @@ __all__ = [
 
 # Okabe and Ito's colours, which stay apart for all common kinds of colour blindness.
 MAIN: Final = "#0072B2"
+#: Of bars that lie on points of the main colour.
+DARK: Final = "#00263B"
 ACCENT: Final = "#D55E00"
 GREEN: Final = "#009E73"
 PURPLE: Final = "#CC79A7"
@@ -125,6 +128,7 @@ def new_figure(
     subtitle: str,
     caption: str,
     gate_status: str,
+    data: str = "",
     labels: Sequence[object] = (),
     figsize: tuple[float, float] | None = None,
     least_height: float = _LEAST_ROOM,
@@ -141,6 +145,8 @@ def new_figure(
         How to read it; wrapped to the width.
     gate_status : str
         ``fail`` stamps the figure.
+    data : str
+        What was fitted, the last sentence of the caption.
     labels : sequence
         Names of models and languages on the axes; the caption says what stands for characters
         that cannot be drawn.
@@ -162,7 +168,7 @@ def new_figure(
     room = max(width - 2 * _MARGIN, _MARGIN)
     # Before lines are broken: the replacements of characters can be longer.
     title, subtitle = legible(title), legible(subtitle)
-    caption = legible(caption) + legible_text([*labels, caption])
+    caption = legible(f"{caption} {data}".strip()) + legible_text([*labels, caption])
     title_lines = textwrap.wrap(title, int(room * _TITLE[2]))
     subtitle_lines = textwrap.wrap(subtitle, int(room * _SUBTITLE[2]))
     caption_lines = textwrap.wrap(caption, int(room * _CAPTION[2]))

@@ -14,7 +14,7 @@ from bayeseval._arguments import as_path
 from bayeseval.errors import InputError
 from bayeseval.estimands.plan_variances import Study
 from bayeseval.fitting.fitted import Fit
-from bayeseval.fitting.report import run_title
+from bayeseval.fitting.report import run_data, run_title
 from bayeseval.fitting.report.model_tables import shown_exponent
 from bayeseval.output._style import figure_formats
 from bayeseval.output.numbers import column_digits, in_unit, in_units, score_unit
@@ -220,6 +220,7 @@ class Plan(Result):
             best=self._best_row,
             target_sd=self._target,
             subtitle=run_title(self.fit.run),
+            data=run_data(self.fit.run),
             gate_status=self.fit.gate.status,
             unit=score_unit(self.fit.run.get("bounds"), self._exponent),
             ax=ax,

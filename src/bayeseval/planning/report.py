@@ -87,6 +87,7 @@ def plan_figure(
     best: int | None,
     target_sd: float | None,
     subtitle: str,
+    data: str = "",
     gate_status: str,
     unit: str = "",
     ax: Axes | None = None,
@@ -102,8 +103,8 @@ def plan_figure(
         Row of the cheapest design.
     target_sd : float or None
         Drawn as a line.
-    subtitle : str
-        Title of the fit.
+    subtitle, data : str
+        Title of the fit, and what was fitted.
     gate_status : str
         ``fail`` stamps the figure.
     unit : str
@@ -138,6 +139,7 @@ def plan_figure(
         4.2,
         title="Decision study: sd of the difference between two models",
         subtitle=subtitle,
+        data=data,
         caption=(
             "Sd of the difference by chance between the means of two equal models"
             f"{unit_text(unit, before=', ')}, posterior mean"

@@ -12,6 +12,7 @@ from bayeseval import estimands, names
 from bayeseval._typing import Floats
 from bayeseval.fitting.report.sentences import geometric_mean_sentence
 from bayeseval.output._parts import (
+    FEW_RANKS,
     MANY_ROWS,
     heat_map,
     interval_bars,
@@ -20,6 +21,9 @@ from bayeseval.output._parts import (
     label_width,
     labels_of,
     missing_text,
+    probability_bar,
+    rank_cells_text,
+    rank_colours,
     separate_rows,
     split_reported,
 )
@@ -41,6 +45,8 @@ __all__ = ["aggregate_ranks_figure", "aggregates_figure", "pairwise_figure"]
 
 
 _WIDTH = 8.0
+# Models up to which rows have room for points of normal size.
+_FEW_MODELS = 20
 # Inches of the longest title of a panel; characters of a name where it stands in every panel.
 _TITLE = 1.3
 _SHORT = 34
@@ -58,7 +64,7 @@ _POPULATIONS: Final[Mapping[str, tuple[str, str]]] = {
 
 @styled
 def aggregates_figure(
-    table: pd.DataFrame, *, subtitle: str, gate_status: str, unit: str = ""
+    table: pd.DataFrame, *, subtitle: str, gate_status: str, data: str = "", unit: str = ""
 ) -> Figure:
     """Aggregates over languages of every model, in all populations.
 
@@ -66,24 +72,26 @@ def aggregates_figure(
     ----------
     table : pandas.DataFrame
         ``aggregates.csv``.
-    subtitle, gate_status, unit : str
+    subtitle, data, gate_status, unit : str
         See :func:`bayeseval.fitting.report.replicate_figures.replicate_figures`.
     """
     models, kinds = _by_value(table), _kinds(table)
     variants = [(population, of) for population in _POPULATIONS for of in ("expected", "run")]
     missing = _not_reported(table, models)
-    room = max(1.2, len(models) * (0.075 * len(variants) + 0.1)) + 0.9
+    few = len(models) <= _FEW_MODELS
+    row = 0.075 * len(variants) + 0.1 if few else 0.045 * len(variants) + 0.06
+    room = max(1.2, len(models) * row) + 0.9
     figure = new_figure(
         max(_WIDTH + 1.5, label_width(labels_of(models), 8.5) + _WIDTH - 1.0),
         room + 0.25,
         title="Aggregates over languages, in three populations of languages",
         subtitle=subtitle,
+        data=data,
         caption=(
             f"{interval_text(table, 'value')} Filled: expected scores, free of seed and test-set "
-            "noise; hollow: scores of one run. New languages are drawn with replacement from "
-            "those at hand. Models by the arithmetic mean."
-            + missing_text(missing)
-            + _left_out(table)
+            "noise; hollow: scores of one run, that is one seed on one test set. New languages are "
+            "drawn with replacement from those at hand, half of the languages without. Models are "
+            "in the order of the first column." + missing_text(missing) + _left_out(table)
         ),
         gate_status=gate_status,
         labels=models,
@@ -103,7 +111,7 @@ def aggregates_figure(
             points = axes.scatter(
                 rows["value_mean"],
                 y,
-                s=16,
+                s=16 if few else 7,
                 facecolor=colour if of == "expected" else "white",
                 edgecolor=colour,
                 linewidths=1.0,
@@ -128,7 +136,12 @@ def aggregates_figure(
 
 @styled
 def aggregate_ranks_figure(
-    probabilities: pd.DataFrame, aggregates: pd.DataFrame, *, subtitle: str, gate_status: str
+    probabilities: pd.DataFrame,
+    aggregates: pd.DataFrame,
+    *,
+    subtitle: str,
+    gate_status: str,
+    data: str = "",
 ) -> Figure:
     """Rank probabilities of the models: aggregates across, populations down.
 
@@ -138,7 +151,7 @@ def aggregate_ranks_figure(
         ``rank_probabilities.csv``.
     aggregates : pandas.DataFrame
         ``aggregates.csv``, for the mean ranks.
-    subtitle, gate_status : str
+    subtitle, data, gate_status : str
         See :func:`bayeseval.fitting.report.replicate_figures.replicate_figures`.
     """
     models, kinds = list(aggregates[names.MODEL].unique()), _kinds(aggregates)
@@ -153,10 +166,12 @@ def aggregate_ranks_figure(
         len(rows) * (side + 0.75),
         title="Ranks of the models by aggregates over languages",
         subtitle=subtitle,
+        data=data,
         caption=(
-            "Top: expected scores on the languages at hand; middle: scores of one run, that is one "
-            "seed on one test set; bottom: expected scores on new languages. Numbers: "
-            "probabilities in percent from 5 up; points: mean rank. 1 is best, the highest mean."
+            f"{rank_cells_text(n)} Orange points: mean ranks. Top: expected scores on the "
+            "languages at hand; middle: scores of one run, that is one seed on one test set; "
+            "bottom: expected scores on new languages, drawn with replacement from those at hand. "
+            "Each panel has its own order of models."
             + (
                 " Point estimates: there are no probabilities."
                 if aggregates["value_lower"].isna().all()
@@ -172,20 +187,34 @@ def aggregate_ranks_figure(
         for name, kind, population, of in estimands.aggregate_variants()
     }
     panels = figure.subplots(len(rows), len(kinds), squeeze=False)
+    matrices = {
+        variant: probabilities[probabilities["quantity"] == name].pivot(
+            index="level", columns="rank", values="probability"
+        )
+        for variant, name in quantities.items()
+    }
+    drawn = [matrices[kind, *row] for row in rows for kind in kinds]
+    colours = rank_colours(drawn)
     for line, (population, of), heading in zip(panels, rows, headings, strict=True):
         for axes, kind in zip(line, kinds, strict=True):
             own = _variant(aggregates, kind, population, of).set_index(names.MODEL)
             mean = own["rank_mean"].dropna().sort_values(kind="stable")
-            long = probabilities[probabilities["quantity"] == quantities[kind, population, of]]
-            matrix = long.pivot(index="level", columns="rank", values="probability")
-            heat_map(axes, matrix.reindex(mean.index), mean, size, most=_SHORT)
+            matrix = matrices[kind, population, of].reindex(mean.index)
+            heat_map(axes, matrix, mean, size, colours=colours, most=_SHORT)
             axes.set_title(f"{_AGGREGATES[kind]},\n{heading}", loc="left", size=8.5)
+    if n > FEW_RANKS:
+        probability_bar(figure, panels.ravel(), colours)
     return figure
 
 
 @styled
 def pairwise_figure(
-    pairs: pd.DataFrame, aggregates: pd.DataFrame, *, subtitle: str, gate_status: str
+    pairs: pd.DataFrame,
+    aggregates: pd.DataFrame,
+    *,
+    subtitle: str,
+    gate_status: str,
+    data: str = "",
 ) -> Figure:
     """Probability that one model is better than another, by aggregates over languages.
 
@@ -195,7 +224,7 @@ def pairwise_figure(
         ``pairwise_models.csv``.
     aggregates : pandas.DataFrame
         ``aggregates.csv``, for the order of the models.
-    subtitle, gate_status : str
+    subtitle, data, gate_status : str
         See :func:`bayeseval.fitting.report.replicate_figures.replicate_figures`.
     """
     models, kinds = _by_value(aggregates), _kinds(aggregates)
@@ -207,11 +236,15 @@ def pairwise_figure(
         side + 0.8,
         title="P(row better than column) by aggregates over the languages at hand",
         subtitle=subtitle,
+        data=data,
         caption=(
-            "Expected scores, free of seed and test-set noise; probabilities in percent from joint "
-            "draws. Models by the arithmetic mean; columns carry the numbers of the rows. Grey: "
-            "the diagonal, and what is not reported. The same for single languages, for one run "
-            "and for new languages is in tables/pairwise_models.csv." + _left_out(aggregates)
+            "A cell is the probability that the model of its row has a higher mean than the model "
+            "of its column, from expected scores, free of seed and test-set noise"
+            + ("; numbers: percent" if n <= FEW_RANKS else "; the colour bar holds for all panels")
+            + ". Models are in the order of the arithmetic mean, and columns carry the numbers of "
+            "the rows. Grey: the diagonal, and what is not reported. Probabilities for single "
+            "languages, one run and new languages are in tables/pairwise_models.csv."
+            + _left_out(aggregates)
         ),
         gate_status=gate_status,
         labels=models,
@@ -224,15 +257,17 @@ def pairwise_figure(
         )
         image.set_gid(f"pairs {kind}")
         axes.set_facecolor(FAINT)
-        if n <= 20:
+        if n <= FEW_RANKS:
             _write_percent(axes, values)
         numbers = [str(i + 1) for i in range(n)]
         labels = [f"{label}  {i + 1}" for i, label in enumerate(labels_of(models))]
-        shown = [i for i in range(n) if n <= 20 or i == 0 or (i + 1) % 5 == 0]
+        shown = [i for i in range(n) if n <= FEW_RANKS or i == 0 or (i + 1) % 5 == 0]
         axes.set_xticks(shown, labels=[numbers[i] for i in shown], size=size)
         axes.set_yticks(range(n), labels=labels, size=size)
         axes.tick_params(length=0)
         axes.set_title(heading, loc="left", size=9.5)
+    if n > FEW_RANKS:
+        probability_bar(figure, panels, image, "P(row better than column)")
     return figure
 
 
@@ -276,7 +311,7 @@ def _by_value(aggregates: pd.DataFrame) -> list[str]:
 
 def _cell_size(n: int) -> tuple[float, float]:
     """Height of a row in inches and its font size."""
-    return (0.27, 7.5) if n <= 20 else (0.16, 6.5) if n <= MANY_ROWS else (0.11, 5.0)
+    return (0.27, 7.5) if n <= FEW_RANKS else (0.125, 6.5) if n <= MANY_ROWS else (0.095, 5.0)
 
 
 def _pair_matrix(pairs: pd.DataFrame, models: Sequence[str]) -> Floats:

@@ -28,6 +28,7 @@ from bayeseval.output._parts import (
 )
 from bayeseval.output._style import (
     ACCENT,
+    DARK,
     FIGURE_FORMATS,
     GREY,
     MAIN,
@@ -64,6 +65,7 @@ def figure_writers(
     tables: Mapping[str, pd.DataFrame],
     *,
     subtitle: str,
+    data: str = "",
     gate_status: GateStatus,
     unit: str = "",
     description: bool = False,
@@ -73,7 +75,7 @@ def figure_writers(
 
     Parameters
     ----------
-    tables, subtitle, gate_status, unit, description
+    tables, subtitle, data, gate_status, unit, description
         As for :func:`result_figures`.
     formats : sequence of str
         Endings of the files; a figure is drawn anew for each.
@@ -86,6 +88,7 @@ def figure_writers(
     figures = result_figures(
         tables,
         subtitle=subtitle,
+        data=data,
         gate_status=gate_status,
         unit=unit,
         description=description,
@@ -105,6 +108,7 @@ def result_figures(
     tables: Mapping[str, pd.DataFrame],
     *,
     subtitle: str,
+    data: str = "",
     gate_status: GateStatus,
     unit: str = "",
     description: bool = False,
@@ -117,6 +121,8 @@ def result_figures(
         From :func:`bayeseval.fitting.report.tables.result_tables`.
     subtitle : str
         Which fit: benchmark, model, engine.
+    data : str
+        What was fitted, for the end of captions: :func:`bayeseval.fitting.report.run_data`.
     gate_status : {"pass", "fail", "not applicable"}
         ``fail`` stamps every figure.
     unit : str
@@ -136,6 +142,7 @@ def result_figures(
             tables["tables/language_potential.csv"],
             unit=unit,
             subtitle=subtitle,
+            data=data,
             gate_status=gate_status,
         ),
         "models": partial(
@@ -143,6 +150,7 @@ def result_figures(
             tables["tables/model_ranking.csv"],
             unit=unit,
             subtitle=subtitle,
+            data=data,
             gate_status=gate_status,
         ),
         "components": partial(
@@ -150,6 +158,7 @@ def result_figures(
             tables["tables/variance_components.csv"],
             unit=unit,
             subtitle=subtitle,
+            data=data,
             gate_status=gate_status,
         ),
     }
@@ -161,6 +170,7 @@ def result_figures(
             tables["tables/rank_probabilities.csv"],
             tables["tables/model_ranking.csv"],
             subtitle=subtitle,
+            data=data,
             gate_status=gate_status,
         )
     if description:
@@ -168,9 +178,12 @@ def result_figures(
             disparity_figure,
             tables["tables/model_disparity.csv"],
             subtitle=subtitle,
+            data=data,
             gate_status=gate_status,
         )
-    figures |= replicate_figures(tables, subtitle=subtitle, gate_status=gate_status, unit=unit)
+    figures |= replicate_figures(
+        tables, subtitle=subtitle, data=data, gate_status=gate_status, unit=unit
+    )
 
     return figures
 
@@ -180,6 +193,7 @@ def disparity_figure(
     table: pd.DataFrame,
     *,
     subtitle: str,
+    data: str = "",
     gate_status: str,
     ax: Axes | None = None,
     figsize: tuple[float, float] | None = None,
@@ -190,7 +204,7 @@ def disparity_figure(
     ----------
     table : pandas.DataFrame
         ``model_disparity.csv``.
-    subtitle, gate_status : str
+    subtitle, data, gate_status : str
         See :func:`figure_writers`.
     ax : matplotlib.axes.Axes, optional
         Where to draw, without header, caption and key.
@@ -209,7 +223,7 @@ def disparity_figure(
     n = len(shown)
     # Many names cannot stand beside their points: numbers there, names in a key.
     keyed = n > _MANY_POINTS
-    height = 8.0 if keyed else 5.6
+    height = 8.0 if keyed else 5.6 if n else 0.8
     per_column = int(height / _KEY_ROW) - 4
     columns = -(-n // per_column) if keyed else 0
     figure = new_figure(
@@ -217,10 +231,18 @@ def disparity_figure(
         height,
         title="Published description: level and evenness over languages and tasks",
         subtitle=subtitle,
+        data=data,
         caption=(
-            f"PRR: score over the potential of its language and task. "
-            f"{interval_text(shown, 'mean_prr')} Every model on the pairs it was tested on "
-            "(support observed). Dotted: a score at the potential." + missing_text(missing)
+            "PRR: score over the potential of its language and task. Mean-PRR and CV-PRR: mean and "
+            "coefficient of variation of a model's PRRs over the language-task pairs it was tested "
+            "on; models tested on different pairs are not comparable."
+            + (
+                f" {interval_text(shown, 'mean_prr')} Dotted line: scores at the potential."
+                if n
+                else ""
+            )
+            + (" Numbers of points stand for the models in the key." if keyed else "")
+            + missing_text(missing)
         ),
         gate_status=gate_status,
         labels=list(shown[names.MODEL]),
@@ -247,8 +269,9 @@ def _draw_disparity(axes: Axes, shown: pd.DataFrame) -> Floats:
     y = shown["cv_prr_mean"].to_numpy(dtype=float)
     bars = _cross_bars(shown, x, y)
     for x0, y0, x1, y1 in bars:
-        axes.plot([x0, x1], [y0, y1], color=MAIN, alpha=0.45, linewidth=1.1, zorder=2)
-    points = axes.scatter(x, y, s=30, color=MAIN, zorder=3, linewidths=0)
+        axes.plot([x0, x1], [y0, y1], color=DARK, linewidth=0.8, zorder=4)
+    size = 30 if len(shown) <= _MANY_POINTS else 14
+    points = axes.scatter(x, y, s=size, color=MAIN, zorder=3, linewidths=0)
     points.set_gid("points")
     if not len(shown):
         axes.set_axis_off()
@@ -313,6 +336,7 @@ def components_figure(
     table: pd.DataFrame,
     *,
     subtitle: str,
+    data: str = "",
     gate_status: str,
     unit: str = "",
     ax: Axes | None = None,
@@ -324,7 +348,7 @@ def components_figure(
     ----------
     table : pandas.DataFrame
         ``variance_components.csv``; components of single models are not shown.
-    subtitle, gate_status, unit : str
+    subtitle, data, gate_status, unit : str
         See :func:`figure_writers`.
     ax : matplotlib.axes.Axes, optional
         Where to draw the standard deviations alone, without header and caption.
@@ -342,6 +366,7 @@ def components_figure(
         0.34 * len(shown) + 1.3,
         title="Variance components: what makes scores differ",
         subtitle=subtitle,
+        data=data,
         caption=(
             f"{interval_text(shown, 'sd')} Filled: sd of the population the levels come from "
             "(the model's parameter); hollow: sd of the observed levels. "

@@ -14,7 +14,7 @@ import xarray as xr
 from bayeseval import names
 from bayeseval._typing import Figures, Progress
 from bayeseval.checks.figure import checks_figure
-from bayeseval.fitting.report import run_title
+from bayeseval.fitting.report import run_data, run_title
 from bayeseval.fitting.report.figures import figure_writers
 from bayeseval.fitting.report.model_tables import describes, shown_exponent
 from bayeseval.fitting.report.tables import result_tables
@@ -130,12 +130,13 @@ def write_results(
         with results_saved(folder, ["figures"] if formats else [], again):
             tell("checking the model", 1, 1, "")
     if formats:
-        subtitle = run_title(run)
+        subtitle, data = run_title(run), run_data(run)
         with results_saved(folder, ["figures"], again):
             tell("drawing figures", 0, 1, "")
             drawn = figure_writers(
                 {path: in_units(table, exponent) for path, table in tables.items()},
                 subtitle=subtitle,
+                data=data,
                 gate_status=status,
                 unit=unit,
                 description=describes(run),
@@ -145,6 +146,7 @@ def write_results(
                 figure = checks_figure(
                     {name: in_units(table, exponent) for name, table in checked.items()},
                     subtitle=subtitle,
+                    data=data,
                     gate_status=status,
                     unit=unit,
                 )

@@ -5,7 +5,6 @@ Order, ranks and intervals are those of ``model_ranking.csv``, which the termina
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -13,14 +12,17 @@ import pandas as pd
 
 from bayeseval import names
 from bayeseval.output._parts import (
+    FEW_RANKS,
     MANY_ROWS,
-    darkest,
     heat_map,
     interval_bars,
     interval_text,
     label_rows,
     label_width,
     labels_of,
+    probability_bar,
+    rank_cells_text,
+    rank_colours,
     rank_texts,
 )
 from bayeseval.output._style import (
@@ -36,6 +38,7 @@ from bayeseval.output.numbers import axis_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
 
 __all__ = ["models_figure", "ranks_figure"]
@@ -91,6 +94,7 @@ def models_figure(
     ranking: pd.DataFrame,
     *,
     subtitle: str,
+    data: str = "",
     gate_status: str,
     unit: str = "",
     ax: Axes | None = None,
@@ -102,7 +106,7 @@ def models_figure(
     ----------
     ranking : pandas.DataFrame
         ``model_ranking.csv``, best first.
-    subtitle, gate_status, unit : str
+    subtitle, data, gate_status, unit : str
         See :func:`bayeseval.fitting.report.figures.figure_writers`.
     ax : matplotlib.axes.Axes, optional
         Where to draw the scores alone, without header and caption.
@@ -125,10 +129,15 @@ def models_figure(
         max(1.0, n * row) + 1.3,
         title="Models: expected score" + (" and evenness between languages" if even else ""),
         subtitle=subtitle,
+        data=data,
         caption=(
-            f"{interval_text(shown, 'score')} All models on the same language-task pairs; hollow: "
-            "more than half of the pairs of the model are predicted."
-            + ("" if shown["rank_lower"].isna().all() else " Grey: median rank and its interval.")
+            f"{interval_text(shown, 'score')} All models are on the same language-task pairs. "
+            "Hollow points: more than half of the model's pairs have no record and are predicted."
+            + (
+                ""
+                if shown["rank_lower"].isna().all()
+                else " Grey numbers: median rank and the rank's interval; 1 is best."
+            )
             + (
                 " Evenness: sd over languages of the gap between the model's mean score and the "
                 "language potential; the smaller, the more even."
@@ -156,7 +165,7 @@ def models_figure(
 
 def _forest(axes: Axes, table: pd.DataFrame, prefix: str, rank: str, size: float) -> None:
     y = np.arange(len(table), dtype=float)
-    interval_bars(axes, table, prefix, y, colour=MAIN)
+    interval_bars(axes, table, prefix, y, colour=MAIN, above=True)
     mostly = table["share_predicted"].to_numpy(dtype=float) > _MOSTLY
     points = axes.scatter(
         table[f"{prefix}_mean"],
@@ -184,6 +193,7 @@ def ranks_figure(
     ranking: pd.DataFrame,
     *,
     subtitle: str,
+    data: str = "",
     gate_status: str,
     ax: Axes | None = None,
     figsize: tuple[float, float] | None = None,
@@ -198,7 +208,7 @@ def ranks_figure(
         ``rank_probabilities.csv``.
     ranking : pandas.DataFrame
         ``model_ranking.csv``, for the order, the median ranks and their intervals.
-    subtitle, gate_status : str
+    subtitle, data, gate_status : str
         See :func:`bayeseval.fitting.report.figures.figure_writers`.
     ax : matplotlib.axes.Axes, optional
         Where to draw the ranks by expected score alone, without header and caption.
@@ -207,7 +217,8 @@ def ranks_figure(
     """
     shown, cut = _shown(ranking)
     if ax is not None:
-        _draw_ranks(ax, shown, _matrix(probabilities, names.STANDARDISED_SCORE), _BY_SCORE)
+        matrix = _matrix(probabilities, names.STANDARDISED_SCORE)
+        _draw_ranks(ax, shown, matrix, _BY_SCORE, rank_colours([matrix]))
         mark_gate(ax, gate_status)
         return whole_figure(ax)
     n = max(1, len(shown))
@@ -224,27 +235,37 @@ def ranks_figure(
         side + 1.2,
         title="Ranks of the models: probability of every rank, from joint draws",
         subtitle=subtitle,
-        caption=_caption(matrices, many=len(ranking) > 20) + cut,
+        data=data,
+        caption=_caption(shown, len(panels), n_ranks=len(ranking)) + cut,
         gate_status=gate_status,
         labels=list(shown[names.MODEL]),
         figsize=figsize,
     )
-    every = figure.subplots(1, len(panels), squeeze=False)[0]
+    every, colours = figure.subplots(1, len(panels), squeeze=False)[0], rank_colours(matrices)
     for axes, panel, matrix in zip(every, panels, matrices, strict=True):
-        _draw_ranks(axes, shown, matrix, panel)
+        _draw_ranks(axes, shown, matrix, panel, colours)
         axes.set_title(panel.heading, loc="left", size=9.5)
+    if len(ranking) > FEW_RANKS:
+        probability_bar(figure, every, colours)
     return figure
 
 
-def _draw_ranks(axes: Axes, shown: pd.DataFrame, matrix: pd.DataFrame, panel: _Panel) -> None:
+def _draw_ranks(
+    axes: Axes,
+    shown: pd.DataFrame,
+    matrix: pd.DataFrame,
+    panel: _Panel,
+    colours: ScalarMappable,
+) -> None:
     """Probability of every rank; of many models the rank intervals as well."""
     n = len(shown)
     size = _font_size(n)
     rows = shown.sort_values(panel.value, ascending=panel.lowest_first, kind="stable")
     rows = rows.reset_index(drop=True)
     matrix = matrix.reindex(rows[names.MODEL])
-    heat_map(axes, matrix, rows[f"{panel.rank}_median"], size, most=_LABEL)
-    if n > 20:
+    median = rows[f"{panel.rank}_median"]
+    heat_map(axes, matrix, median, size, colours=colours, most=_LABEL)
+    if matrix.shape[1] > FEW_RANKS:
         lines = axes.hlines(
             np.arange(n),
             rows[f"{panel.rank}_lower"],
@@ -261,17 +282,21 @@ def _matrix(probabilities: pd.DataFrame, quantity: str) -> pd.DataFrame:
     return long.pivot(index="level", columns="rank", values="probability")
 
 
-def _caption(matrices: Sequence[pd.DataFrame], *, many: bool) -> str:
-    text = (
-        "Expected scores of every model on the same language-task pairs, unobserved ones predicted"
+def _caption(shown: pd.DataFrame, n_panels: int, *, n_ranks: int) -> str:
+    text = rank_cells_text(n_ranks)
+    if n_ranks > FEW_RANKS:
+        percent = f"{100 * float(shown['ci_prob'].iloc[0]):.4g}"
+        text += f" Orange points: median ranks; orange lines: their {percent} % intervals."
+    else:
+        text += " Orange points: median ranks."
+    text += (
+        f" {'Left: e' if n_panels > 1 else 'E'}xpected scores of all models on the same "
+        "language-task pairs, with predictions for unobserved pairs."
     )
-    if len(matrices) > 1:
-        text += "; evenness: sd over languages of the gap to the potential"
-    text += ". 1 is best. "
-    if not many:
-        return f"{text}Numbers: probabilities in percent from 5 up; points: median rank."
-    ends = sorted({f"{100 * darkest(matrix):.0f} %" for matrix in matrices})
-    return (
-        f"{text}Darkest: a probability of {' or '.join(ends)}, the largest one; colours by the "
-        "square root. Points and lines: median rank and its interval."
-    )
+    if n_panels > 1:
+        text += (
+            " Right: evenness, the sd over languages of the gap between the model's mean score "
+            "and the language potential; the smallest has rank 1. Each side has its own order of "
+            "models."
+        )
+    return text

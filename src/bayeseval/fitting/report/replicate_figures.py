@@ -49,7 +49,12 @@ __all__ = [
 
 
 _WIDTH = 8.0
-_PANELS = 4
+# Panels in a row, of few models and of many.
+_PANELS = (4, 8)
+# From this ratio of limits on, labels of 1, 2, 5, 10 and so on do not fit below a panel.
+_WIDE = 60.0
+# Models up to which rows have room for points of normal size.
+_FEW_MODELS = 20
 
 # Component: how it is called, its colour, whether its points are hollow.
 _COMPONENTS: Final[Mapping[str, tuple[str, str, bool]]] = {
@@ -69,7 +74,12 @@ _SOURCES: Final[Mapping[str, str]] = {
 
 
 def replicate_figures(
-    tables: Mapping[str, pd.DataFrame], *, subtitle: str, gate_status: str, unit: str = ""
+    tables: Mapping[str, pd.DataFrame],
+    *,
+    subtitle: str,
+    gate_status: str,
+    data: str = "",
+    unit: str = "",
 ) -> dict[str, Callable[[], Figure]]:
     """Functions that make the figures of a fit that knows about noise within languages.
 
@@ -77,7 +87,7 @@ def replicate_figures(
     ----------
     tables : mapping of str to pandas.DataFrame
         From :func:`bayeseval.fitting.report.tables.result_tables`.
-    subtitle, gate_status, unit : str
+    subtitle, data, gate_status, unit : str
         See :func:`bayeseval.fitting.report.figures.figure_writers`.
 
     Returns
@@ -89,7 +99,7 @@ def replicate_figures(
         return {}
     cells = tables["tables/within_language.csv"]
     aggregates = tables["tables/aggregates.csv"]
-    common = {"subtitle": subtitle, "gate_status": gate_status}
+    common = {"subtitle": subtitle, "data": data, "gate_status": gate_status}
     figures: dict[str, Callable[[], Figure]] = {
         "within": partial(
             within_figure, tables["tables/variance_components.csv"], unit=unit, **common
@@ -113,7 +123,7 @@ def replicate_figures(
 
 @styled
 def within_figure(
-    table: pd.DataFrame, *, subtitle: str, gate_status: str, unit: str = ""
+    table: pd.DataFrame, *, subtitle: str, gate_status: str, data: str = "", unit: str = ""
 ) -> Figure:
     """Standard deviations between languages and within them, by model, on a log scale.
 
@@ -121,7 +131,7 @@ def within_figure(
     ----------
     table : pandas.DataFrame
         ``variance_components.csv``; rows of single models are shown.
-    subtitle, gate_status, unit : str
+    subtitle, data, gate_status, unit : str
         See :func:`replicate_figures`.
     """
     table = table[table[names.MODEL] != ""]
@@ -135,14 +145,17 @@ def within_figure(
         f"{component} of {model}"
         for component, model in table.loc[~positive, ["component", names.MODEL]].to_numpy()
     ]
+    few = len(models) <= _FEW_MODELS
+    row = 0.11 * len(kinds) + 0.08 if few else 0.06 * len(kinds) + 0.06
     figure = new_figure(
         max(_WIDTH, label_width(labels_of(models), 8.5) + _WIDTH - 2.5),
-        max(1.2, len(models) * (0.11 * len(kinds) + 0.08)) + 1.1,
+        max(1.2, len(models) * row) + 1.1,
         title="Between languages and within them: what makes a model's scores differ",
         subtitle=subtitle,
+        data=data,
         caption=(
-            f"{interval_text(shown, 'sd')}{without} Log scale. Seeds and test sets: root mean "
-            "square over the model's cells. One run is one seed on one test set."
+            f"{interval_text(shown, 'sd')}{without} The scale is logarithmic. Seeds and test sets: "
+            "root mean square over the model's cells. One run is one seed on one test set."
             + missing_text(zero)
         ),
         gate_status=gate_status,
@@ -158,7 +171,7 @@ def within_figure(
         points = axes.scatter(
             rows["sd_mean"],
             y,
-            s=22,
+            s=22 if few else 11,
             facecolor="white" if hollow else colour,
             edgecolor=colour,
             linewidths=1.1,
@@ -177,7 +190,13 @@ def within_figure(
 
 @styled
 def cell_sds_figure(
-    table: pd.DataFrame, *, source: str, subtitle: str, gate_status: str, unit: str = ""
+    table: pd.DataFrame,
+    *,
+    source: str,
+    subtitle: str,
+    gate_status: str,
+    data: str = "",
+    unit: str = "",
 ) -> Figure:
     """Sd of every cell: its own replicates against the posterior, one panel per model.
 
@@ -186,7 +205,7 @@ def cell_sds_figure(
     table : pandas.DataFrame
         ``within_language.csv``.
     source : {"seed", "boot", "seed_boot"}
-    subtitle, gate_status, unit : str
+    subtitle, data, gate_status, unit : str
         See :func:`replicate_figures`.
     """
     raw = f"{source}_sd_raw"
@@ -194,7 +213,7 @@ def cell_sds_figure(
     zero = shown[raw] <= 0.0
     models = list(dict.fromkeys(shown[names.MODEL]))
     low, high = _limits(shown, source)
-    rows = max(1, -(-len(models) // _PANELS))
+    rows = max(1, -(-len(models) // _PANELS[len(models) > _FEW_MODELS]))
     columns = max(1, -(-len(models) // rows))
     words = _SOURCES[source]
     figure = new_figure(
@@ -202,9 +221,12 @@ def cell_sds_figure(
         2.05 * rows + 0.3,
         title=f"The {words} sd of every cell: its own replicates against the posterior",
         subtitle=subtitle,
+        data=data,
         caption=(
-            f"{interval_text(shown, f'{source}_sd')} Log scales. One point per model, language and "
-            "task. Dashed: no shrinkage; dotted: geometric mean of the model's posterior means."
+            f"{interval_text(shown, f'{source}_sd')} Both scales are logarithmic. A panel is a "
+            "model, a point is one of its cells (a language and a task). On the dashed line, "
+            "posterior and raw sd are equal: no shrinkage. Dotted line: geometric mean of the "
+            "model's posterior means."
             + (
                 f" Cells whose replicates are all equal (raw sd 0) lie on the left edge: "
                 f"{int(zero.sum())}."
@@ -220,7 +242,8 @@ def cell_sds_figure(
     for axes in panels.ravel()[len(models) :]:
         axes.set_axis_off()
     for number, (axes, model) in enumerate(zip(panels.ravel(), models, strict=False)):
-        _cell_panel(axes, shown[shown[names.MODEL] == model], source, least=low)
+        own = shown[shown[names.MODEL] == model]
+        _cell_panel(axes, own, source, least=low, wide=high > _WIDE * low)
         axes.set_title(titles[number], loc="left", size=8.0)
         axes.set_xlim(low, high)
         axes.set_ylim(low, high)
@@ -233,7 +256,7 @@ def cell_sds_figure(
     return figure
 
 
-def _cell_panel(axes: Axes, own: pd.DataFrame, source: str, *, least: float) -> None:
+def _cell_panel(axes: Axes, own: pd.DataFrame, source: str, *, least: float, wide: bool) -> None:
     """Cells of one model, on log scales; raw sds of zero lie at `least`."""
     raw, mean, model = f"{source}_sd_raw", f"{source}_sd_mean", own[names.MODEL].iloc[0]
     x = np.maximum(own[raw].to_numpy(dtype=float), least)
@@ -248,7 +271,14 @@ def _cell_panel(axes: Axes, own: pd.DataFrame, source: str, *, least: float) -> 
     )
     bars.set_gid(f"bars {model}")
     points = axes.scatter(
-        x, own[mean], s=14 if len(own) <= MANY_ROWS else 6, color=MAIN, zorder=3, linewidths=0
+        x,
+        own[mean],
+        s=14 if len(own) <= MANY_ROWS else 6,
+        color=MAIN,
+        zorder=3,
+        linewidths=0,
+        # Whole points on the edge.
+        clip_on=False,
     )
     points.set_gid(f"points {model}")
     axes.axline((1.0, 1.0), (2.0, 2.0), color=GREY, linewidth=0.8, linestyle="--", zorder=1)
@@ -258,7 +288,7 @@ def _cell_panel(axes: Axes, own: pd.DataFrame, source: str, *, least: float) -> 
     axes.set_yscale("log")
     axes.tick_params(labelsize=7.5)
     for axis in (axes.xaxis, axes.yaxis):
-        plain_log_axis(axis)
+        plain_log_axis(axis, wide=wide)
 
 
 def _known_text(known: pd.DataFrame) -> str:
