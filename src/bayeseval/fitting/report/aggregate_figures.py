@@ -203,7 +203,7 @@ def aggregate_ranks_figure(
             heat_map(axes, matrix, mean, size, colours=colours, most=_SHORT)
             axes.set_title(f"{_AGGREGATES[kind]},\n{heading}", loc="left", size=8.5)
     if n > FEW_RANKS:
-        probability_bar(figure, panels.ravel(), colours)
+        probability_bar(figure, list(panels.ravel()), colours)
     return figure
 
 
