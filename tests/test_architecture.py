@@ -47,6 +47,7 @@ _MODEL = (*_DATA, "spec", "design", "engines", "estimands", "checks")
 _OUTPUT = ("output", "output.store")
 _FITTING = ("fitting", "fitting.gate", "fitting.report")
 _ANSWERS = ("comparison", "leaving_out", "planning", "forecasting")
+_SIMULATED = ("simulation", "calibration")
 ROOMS: Mapping[str, tuple[str, ...]] = {
     "base": (),
     "languages": (),
@@ -67,7 +68,8 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(_ANSWERS, (*_MODEL, *_OUTPUT, *_FITTING)),
     "reporting": ("families", *_MODEL, *_OUTPUT, *_FITTING, *_ANSWERS),
     "simulation": ("records", "families", "spec", "design"),
-    "cli": (*_MODEL, *_OUTPUT, "mexa", *_FITTING, *_ANSWERS, "reporting", "simulation"),
+    "calibration": (*_MODEL, *_OUTPUT, *_FITTING, "simulation"),
+    "cli": (*_MODEL, *_OUTPUT, "mexa", *_FITTING, *_ANSWERS, "reporting", *_SIMULATED),
 }
 
 # Helpers that live in a stricter room than their folder's.
@@ -83,7 +85,10 @@ ESTIMANDS_BASE = {"errors", "names", "_random", "_text", "_typing"}
 
 # Heavy package: the modules (by prefix) that may import it at all. Inside functions
 # everywhere, at module level only in a LAZY module, which is itself imported on use.
-FIGURES = ("checks", "fitting.plots", "output", "fitting.report", *_ANSWERS, "mexa.report")
+FIGURES = (
+    *("checks", "fitting.plots", "output", "fitting.report"),
+    *(*_ANSWERS, "calibration", "mexa.report"),
+)
 HEAVY: Mapping[str, tuple[str, ...]] = {
     "pymc": ("_compat", "families", "engines"),
     "pytensor": ("engines",),

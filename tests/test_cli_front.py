@@ -22,6 +22,7 @@ COMMANDS = (
         "list",
         "compare",
         "sensitivity",
+        "calibrate",
         "forecast",
         "plan",
         "report",

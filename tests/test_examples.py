@@ -87,6 +87,7 @@ def known() -> dict[str, object]:
         "forecast": forecast,
         "comparison": be.compare(records, "additive", fits={}),
         "sensitivity": be.sensitivity(records, "additive", drop="task", jobs=1),
+        "calibration": be.calibrate("additive", like=records, simulations=2, jobs=1),
         "plan": be.plan(fit, languages=[3, 6]),
         "checks": fit.checks(),
     }

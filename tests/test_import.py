@@ -21,6 +21,7 @@ PUBLIC = [
     "Fit",
     "ModelSpec",
     "Records",
+    "calibrate",
     "compare",
     "fit",
     "forecast",
@@ -102,7 +103,7 @@ import types
 import bayeseval.fitting, bayeseval.comparison.run, bayeseval.planning, bayeseval
 from bayeseval.fitting import fit
 assert bayeseval.fit is fit
-for name in ("compare", "fit", "forecast", "load", "plan", "sensitivity"):
+for name in ("calibrate", "compare", "fit", "forecast", "load", "plan", "sensitivity"):
     assert isinstance(getattr(bayeseval, name), types.FunctionType), name
 assert isinstance(bayeseval.fitting, types.ModuleType)
 """

@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bayeseval.calibration import calibrate
     from bayeseval.comparison import compare
     from bayeseval.errors import BayesevalError
     from bayeseval.fitting import Fit, fit, pymc_model
@@ -33,6 +34,7 @@ __all__ = [
     "Fit",
     "ModelSpec",
     "Records",
+    "calibrate",
     "compare",
     "fit",
     "forecast",
@@ -54,6 +56,7 @@ _HOME = {
     "Fit": "bayeseval.fitting",
     "ModelSpec": "bayeseval.spec",
     "Records": "bayeseval.records",
+    "calibrate": "bayeseval.calibration",
     "compare": "bayeseval.comparison",
     "fit": "bayeseval.fitting",
     "forecast": "bayeseval.forecasting",

@@ -28,6 +28,7 @@ from bayeseval.cli._faults import (
 )
 from bayeseval.cli._shared import EXIT_BAD_INPUT, EXIT_INTERRUPTED, StoppedError
 from bayeseval.cli.aligning import mexa
+from bayeseval.cli.calibrating import calibrate
 from bayeseval.cli.comparing import compare
 from bayeseval.cli.fitting import fit
 from bayeseval.cli.forecasting import forecast
@@ -42,7 +43,11 @@ __all__ = ["app", "main"]
 # By the panels of `--help`, in its order.
 _PANELS: Final[dict[str, dict[str, Callable[..., None]]]] = {
     "Read and fit": {"fit": fit, "validate": validate, "list": list_},
-    "Check and compare": {"compare": compare, "sensitivity": sensitivity},
+    "Check and compare": {
+        "compare": compare,
+        "sensitivity": sensitivity,
+        "calibrate": calibrate,
+    },
     "Forecast and plan": {"forecast": forecast, "plan": plan},
     "Publish": {"report": report, "cite": cite},
     "Measure a covariate": {"mexa": mexa},

@@ -281,7 +281,9 @@ class Reading:
         return shlex.join(words)
 
 
-def with_reading(*, benchmark: Any = Source) -> Callable[[Command], Command]:
+def with_reading(
+    *, benchmark: Any = Source, default: Any = inspect.Parameter.empty
+) -> Callable[[Command], Command]:
     """Give a command the options of :class:`Reading`; it takes them as one, `reading`.
 
     Typer makes options of the parameters of a function. Those of `Reading` stand in the
@@ -291,11 +293,13 @@ def with_reading(*, benchmark: Any = Source) -> Callable[[Command], Command]:
     ----------
     benchmark : type
         How the command line takes the tables; :data:`Source` by default.
+    default : list of str or None
+        Tables where none are given; they are required without a default.
     """
 
     def decorate(command: Command) -> Command:
         options = dict(inspect.signature(Reading, eval_str=True).parameters)
-        options["benchmark"] = options["benchmark"].replace(annotation=benchmark)
+        options["benchmark"] = options["benchmark"].replace(annotation=benchmark, default=default)
 
         @functools.wraps(command)
         def run(**values: Any) -> None:

@@ -10,6 +10,7 @@ from bayeseval.design.container import Design, Term
 from bayeseval.design.covariates import Slope
 from bayeseval.design.readiness import Readiness, check_ready
 from bayeseval.design.replicates import Replicates, Source
+from bayeseval.design.rescore import rescore
 from bayeseval.design.restore import restore_design
 
 __all__ = [
@@ -24,5 +25,6 @@ __all__ = [
     "check_ready",
     "choose_model",
     "identified_interactions",
+    "rescore",
     "restore_design",
 ]

@@ -1,0 +1,121 @@
+"""Are ranks uniform, and does coverage keep its promise? Simultaneous bands and intervals.
+
+The band of the ECDF has the same probability to be left at every point (Säilynoja, Bürkner and
+Vehtari 2022, doi:10.1007/s11222-022-10090-6): a curve is as extreme as its most extreme point,
+by the tail probability of the binomial count there. The distribution of this minimum comes from
+simulated uniform ranks, so that the p-value and the band are two readings of one test.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from scipy.special import bdtr
+from scipy.stats import beta, binom
+
+from bayeseval._random import generator
+from bayeseval._typing import Floats
+
+__all__ = ["Uniformity", "coverage_interval", "uniformity"]
+
+_SIMULATIONS: Final = 10_000
+_MOST_POINTS: Final = 100
+
+
+class Uniformity:
+    """The null distribution of the ECDF of `n` ranks.
+
+    Parameters
+    ----------
+    n : int
+        Number of independent ranks.
+    """
+
+    def __init__(self, n: int) -> None:
+        size = min(n, _MOST_POINTS)
+        self.n = n
+        #: Where the ECDF is looked at.
+        self.points: Floats = np.arange(1, max(size, 2)) / max(size, 2)
+        rng = generator(n, "calibrate-bands")
+        shares = np.diff(np.concatenate([[0.0], self.points, [1.0]]))
+        counts = np.cumsum(rng.multinomial(n, shares, size=_SIMULATIONS)[:, :-1], axis=1)
+        self._null = np.sort(self._extremeness(counts.astype(np.float64)))
+
+    def counts(self, ranks: Floats) -> Floats:
+        """Number of ranks at or below every point."""
+        ordered = np.sort(ranks)
+        return np.searchsorted(ordered, self.points, side="right").astype(np.float64)
+
+    def p_value(self, ranks: Floats) -> float:
+        """Share of calibrated results whose curve is at least as extreme."""
+        own = self._extremeness(self.counts(ranks)[None])[0]
+        # Equal tail probabilities differ by rounding.
+        at_most = np.searchsorted(self._null, own * (1.0 + 1e-9), side="right")
+        return float((at_most + 1) / (_SIMULATIONS + 1))
+
+    def band(self, probability: float) -> tuple[Floats, Floats]:
+        """Lowest and highest ECDF at every point; the whole curve keeps inside with `probability`.
+
+        Parameters
+        ----------
+        probability : float
+            Simultaneous, over all points.
+        """
+        place = int(np.ceil((1.0 - probability) * _SIMULATIONS))
+        tail = self._null[min(place, _SIMULATIONS - 1)] / 2.0
+        low, high = (binom.ppf(p, self.n, self.points) / self.n for p in (tail, 1.0 - tail))
+        return np.asarray(low), np.asarray(high)
+
+    def _extremeness(self, counts: Floats) -> Floats:
+        """Smallest two-sided tail probability over the points; shape (n_rows,)."""
+        below = bdtr(counts, self.n, self.points)
+        above = 1.0 - np.where(counts > 0, bdtr(np.maximum(counts - 1, 0), self.n, self.points), 0)
+        return np.asarray(2.0 * np.minimum(below, above).min(axis=1))
+
+
+@lru_cache(maxsize=64)
+def uniformity(n: int) -> Uniformity:
+    """The null distribution of `n` ranks, simulated once."""
+    return Uniformity(n)
+
+
+def coverage_interval(inside: Floats, simulation: Floats, *, probability: float = 0.95) -> Floats:
+    """Share of intervals that hold the truth, with an interval; shape (3,).
+
+    Intervals of one simulation share its errors, so the simulation is the unit: the share has the
+    variance of the simulations' means, and the Clopper-Pearson interval is that of as many
+    independent intervals as would have this variance (Korn and Graubard 1998).
+
+    Parameters
+    ----------
+    inside : ndarray, shape (n,)
+        1 where an interval holds the truth, else 0.
+    simulation : ndarray, shape (n,)
+        Which simulation it is of.
+    probability : float
+        Of the interval of the share.
+
+    Returns
+    -------
+    ndarray
+        Share, lower and upper end; NaN without intervals.
+    """
+    n = len(inside)
+    if n == 0:
+        return np.full(3, np.nan)
+    share = float(inside.mean())
+    _, unit = np.unique(simulation, return_inverse=True)
+    n_units = int(unit.max()) + 1
+    effective = float(n_units)
+    if n > n_units > 1:
+        totals = np.bincount(unit, inside - share)
+        variance = n_units / (n_units - 1) * float((totals**2).sum()) / n**2
+        if variance > 0.0:
+            effective = float(np.clip(share * (1.0 - share) / variance, n_units, n))
+    hits = share * effective
+    low, high = (1.0 - probability) / 2.0, (1.0 + probability) / 2.0
+    lower = beta.ppf(low, hits, effective - hits + 1.0) if hits > 0.0 else 0.0
+    upper = beta.ppf(high, hits + 1.0, effective - hits) if hits < effective else 1.0
+    return np.array([share, lower, upper])

@@ -1,0 +1,190 @@
+"""What simulations say: one row per quantity, and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from bayeseval import names
+from bayeseval._random import generator
+from bayeseval._text import counted
+from bayeseval._typing import Floats
+from bayeseval.calibration.bands import coverage_interval, uniformity
+from bayeseval.calibration.quantities import WORDS
+from bayeseval.calibration.ranks import PROBABILITIES
+
+__all__ = ["FALSE_ALARMS", "independent_ranks", "quantity_text", "sentences", "summarise"]
+
+#: Probability that any quantity of calibrated results leaves its band.
+FALSE_ALARMS: Final = 0.05
+# Quantities that a sentence names.
+_NAMED: Final = 4
+# Fewer ranks show gross errors only.
+_FEW: Final = 50
+
+ALL: Final = "all"
+PASSED: Final = "gate passed"
+
+
+def quantity_text(name: str) -> str:
+    """What a quantity is, for texts and figures; parameters keep their names."""
+    return WORDS.get(name, name)
+
+
+def independent_ranks(simulations: pd.DataFrame, quantity: str) -> Floats:
+    """One rank per simulation: of a level drawn at random, as levels share the errors of a table.
+
+    Parameters
+    ----------
+    simulations : pandas.DataFrame
+        Of :class:`bayeseval.calibration.Calibration`.
+    quantity : str
+
+    Returns
+    -------
+    ndarray, shape (n_simulations,)
+        Independent between simulations.
+    """
+    own = simulations[simulations["quantity"] == quantity]
+    ranks = own["rank"].to_numpy(dtype=np.float64)
+    number = own["simulation"].to_numpy(dtype=np.int64)
+    if not len(own):
+        return ranks
+    # By the number of the simulation: leaving one out does not change the level of others.
+    uniform = generator(0, f"calibrate-level-{quantity}").uniform(size=int(number.max()) + 1)
+    start = np.flatnonzero(np.diff(number, prepend=-1))
+    size = np.diff(np.append(start, len(number)))
+    return np.asarray(ranks[start + (uniform[number[start]] * size).astype(np.int64)])
+
+
+def summarise(simulations: pd.DataFrame, statuses: pd.DataFrame) -> pd.DataFrame:
+    """One row per quantity: mean rank, coverage and the test of uniform ranks.
+
+    Parameters
+    ----------
+    simulations, statuses : pandas.DataFrame
+        Of :class:`bayeseval.calibration.Calibration`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        As :attr:`bayeseval.calibration.Calibration.table`.
+    """
+    parts = [_rows(simulations, ALL)]
+    failed = statuses.loc[statuses["status"] == "gate failed", "simulation"]
+    if len(failed):
+        parts.append(_rows(simulations[~simulations["simulation"].isin(failed)], PASSED))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _rows(simulations: pd.DataFrame, which: str) -> pd.DataFrame:
+    quantities = list(dict.fromkeys(simulations["quantity"]))
+    level = FALSE_ALARMS / max(len(quantities), 1)
+    rows = []
+    for quantity in quantities:
+        own = simulations[simulations["quantity"] == quantity]
+        number = own["simulation"].to_numpy(dtype=np.int64)
+        ranks = independent_ranks(simulations, quantity)
+        p_value = uniformity(len(ranks)).p_value(ranks)
+        by_simulation = own.groupby("simulation")["rank"].mean().to_numpy(dtype=np.float64)
+        row: dict[str, Any] = {
+            "quantity": quantity,
+            "simulations": which,
+            "n_simulations": len(by_simulation),
+            "n_values": len(own),
+            "mean_rank": float(by_simulation.mean()),
+            "mean_rank_se": float(by_simulation.std(ddof=1) / np.sqrt(len(by_simulation)))
+            if len(by_simulation) > 1
+            else np.nan,
+        }
+        for probability in PROBABILITIES:
+            name = f"{100 * probability:.0f}"
+            inside = own[f"in_{name}"].to_numpy(dtype=np.float64)
+            share, lower, upper = coverage_interval(inside, number)
+            row |= {
+                f"coverage_{name}": share,
+                f"coverage_{name}_lower": lower,
+                f"coverage_{name}_upper": upper,
+            }
+        rows.append(
+            row | {"p_uniform": p_value, "verdict": "outside" if p_value <= level else "inside"}
+        )
+    table = pd.DataFrame(rows)
+    return table.assign(band_prob=1.0 - level, ci_kind="clopper-pearson", ci_prob=names.CI_PROB)
+
+
+def sentences(
+    table: pd.DataFrame, statuses: pd.DataFrame, run: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """Say whether the results are calibrated, which are not, and what was counted."""
+    rows = table[table["simulations"] == ALL]
+    counts = statuses["status"].value_counts()
+    n_fitted = int(counts.get("fitted", 0) + counts.get("gate failed", 0))
+    said = [_verdict(rows, n_fitted)]
+    if 0 < n_fitted < _FEW:
+        said.append(f"{counted(n_fitted, 'simulation')} show gross errors only.")
+    discrete = [name for name in rows["quantity"] if str(name).endswith("_rank")]
+    if discrete:
+        said.append(
+            "Intervals of ranks are whole numbers and hold the truth more often than they promise."
+        )
+    if run["priors_of_fits"] == "scaled":
+        said.append(
+            "Priors were scaled to every simulated table, as in a fit to real scores, and are not "
+            "those that the truths were drawn from: deviations show what this scaling changes."
+        )
+    n_failed = int(counts.get("gate failed", 0))
+    if n_failed:
+        without = table[table["simulations"] == PASSED]
+        again = _outside(without) or "none is outside its band"
+        said.append(
+            f"The convergence gate failed in {n_failed} of {counted(n_fitted, 'fit')}, which are "
+            f"included; without them: {again}."
+        )
+    refused = statuses[statuses["status"] == "not fitted"]
+    if len(refused):
+        first = refused.iloc[0]
+        said.append(
+            f"{counted(len(refused), 'table')} could not be fitted and "
+            f"{'is' if len(refused) == 1 else 'are'} left out; simulation {first['simulation']}: "
+            f"{str(first['reason']).rstrip('.')}."
+        )
+    return tuple(said)
+
+
+def _verdict(rows: pd.DataFrame, n_fitted: int) -> str:
+    if not n_fitted:
+        return "No simulated table could be fitted."
+    outside = _outside(rows)
+    among = f"{counted(len(rows), 'quantity', 'quantities')}"
+    if not outside:
+        return (
+            f"No deviation found: the ranks of all {among} keep inside their bands "
+            f"({counted(n_fitted, 'simulation')}; calibrated results leave a band with probability "
+            f"{100 * FALSE_ALARMS:.0f} %)."
+        )
+    return (
+        f"Not calibrated: {outside}. Calibrated results leave any of the {len(rows)} bands with "
+        f"probability {100 * FALSE_ALARMS:.0f} %."
+    )
+
+
+def _outside(rows: pd.DataFrame) -> str:
+    """Name the quantities outside their bands, the most extreme first."""
+    outside = rows[rows["verdict"] == "outside"].sort_values("p_uniform", kind="stable")
+    if not len(outside):
+        return ""
+    texts = [
+        f"{quantity_text(row['quantity'])} (mean rank {row['mean_rank']:.2f}, 95 % intervals hold "
+        f"{100 * row['coverage_95']:.0f} %, p {_p_text(row['p_uniform'])})"
+        for row in outside.head(_NAMED).to_dict("records")
+    ]
+    more = len(outside) - len(texts)
+    return ", ".join(texts) + (f" and {more} more" if more else "")
+
+
+def _p_text(p: float) -> str:
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"

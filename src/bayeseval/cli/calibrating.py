@@ -1,0 +1,149 @@
+"""`bayeseval calibrate`: simulated tables with known truth, fitted and compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from bayeseval.cli._shared import (
+    DATA,
+    OUTPUT,
+    SAMPLING,
+    Engine,
+    FigureFormat,
+    Force,
+    NoFigures,
+    Quiet,
+    Reading,
+    Seed,
+    StoppedError,
+    complete_benchmarks,
+    complete_models,
+    with_reading,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bayeseval.calibration import Calibration
+
+__all__ = ["calibrate"]
+
+SIMULATION = "Simulation"
+
+Like = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--like",
+        metavar="NAME|PATH",
+        help="Table whose cells, errors, items, replicates and prior scales the simulated tables "
+        "have: shipped benchmark, file or folder.",
+        show_default="8 languages, 4 tasks, 6 models",
+        autocompletion=complete_benchmarks,
+        rich_help_panel=DATA,
+    ),
+]
+
+
+@with_reading(benchmark=Like, default=None)
+def calibrate(
+    reading: Reading,
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="NAME|FILE",
+            help="Shipped model or spec file; auto needs --like.",
+            autocompletion=complete_models,
+            rich_help_panel=SIMULATION,
+        ),
+    ],
+    simulations: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            help="Tables to simulate and fit. More of them continue an earlier run.",
+            rich_help_panel=SIMULATION,
+        ),
+    ] = 100,
+    priors: Annotated[
+        Literal["fixed", "scaled"],
+        typer.Option(
+            metavar="fixed|scaled",
+            help="fixed: fits have the priors that truths are drawn from, which is exact. scaled: "
+            "priors are scaled to each table, as in a fit to real scores.",
+            rich_help_panel=SIMULATION,
+        ),
+    ] = "fixed",
+    engine: Engine = "auto",
+    seed: Seed = 0,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Simulations to run in parallel.",
+            show_default="one per core; NUTS: one per four",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Result folder.",
+            show_default="in results/TABLE/",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    force: Force = False,
+    no_figures: NoFigures = False,
+    figure_format: FigureFormat = "png",
+    quiet: Quiet = False,
+) -> None:
+    """Check by simulation that intervals hold the truth as often as they promise."""
+    from bayeseval._progress import progress_bar
+    from bayeseval.calibration import discard, prepare_calibration, unfinished
+    from bayeseval.output.store import check_target
+    from bayeseval.spec import AUTO, load_spec
+
+    # An invalid spec is refused before the table is read.
+    spec = model if model == AUTO else load_spec(model)
+    prepared = prepare_calibration(
+        spec,
+        like=reading.load(quiet=quiet) if reading.benchmark else None,
+        simulations=simulations,
+        engine=engine,
+        priors=priors,
+        seed=seed,
+    )
+    folder = out or prepared.default_folder
+    check_target(folder, prepared.identity, force=force)
+    ready = _earlier(folder, prepared.identity)
+    work = unfinished(folder)
+    try:
+        with progress_bar("", quiet=quiet) as progress:
+            calibration = prepared.run(jobs=jobs, work=work, ready=ready, progress=progress)
+    except KeyboardInterrupt as error:
+        kept = f"finished simulations are kept in {work}; run the same command again to continue"
+        raise StoppedError(kept if work.is_dir() else "") from error
+    # Printed before it is saved: an error of writing the folder does not lose the results.
+    typer.echo(str(calibration))
+    calibration.save(folder, figures=False if no_figures else figure_format, force=force)
+    discard(work)
+    typer.echo(f"\nResults: {folder}")
+
+
+def _earlier(folder: Path, identity: Mapping[str, Any]) -> Calibration | None:
+    """Simulations of the same calibration that an earlier run has finished."""
+    from bayeseval.calibration import Calibration
+    from bayeseval.output.store import RUN_FILE, read_run
+
+    if not (folder / RUN_FILE).is_file():
+        return None
+    run = read_run(folder)
+    if run.get("command") != "calibrate" or any(run.get(k) != v for k, v in identity.items()):
+        return None
+    return Calibration.open(folder)

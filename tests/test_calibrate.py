@@ -1,0 +1,490 @@
+"""Simulation-based calibration: ranks, bands, a small run, and errors that it must find."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from scipy.stats import binomtest
+
+import bayeseval as be
+from bayeseval import names
+from bayeseval.calibration import Calibration, prepare_calibration
+from bayeseval.calibration.bands import coverage_interval, uniformity
+from bayeseval.calibration.draw import check_drawable, draw_table
+from bayeseval.calibration.ranks import randomised_rank
+from bayeseval.calibration.run import Fitted, Job, draw_and_fit, locate, simulate_one
+from bayeseval.calibration.summary import independent_ranks, summarise
+from bayeseval.cli import main
+from bayeseval.design import build_design, rescore
+from bayeseval.errors import InputError
+from bayeseval.estimands import derive
+from bayeseval.simulation import simulate
+from bayeseval.spec import load_spec
+
+N = 26
+TINY = simulate(
+    "additive", n_languages=4, n_tasks=3, n_models=3, observed_share=0.9, seed=2
+).records
+PREPARED = prepare_calibration("additive", like=TINY, simulations=N)
+JOB = Job(PREPARED.like, PREPARED.priors, PREPARED.seed)
+
+
+# Ranks, bands and coverage: exact.
+
+
+@pytest.mark.parametrize(
+    ("draws", "truth", "u", "rank"),
+    [
+        # Below, equal and above; the truth counts as one more value.
+        ([1.0, 2.0, 2.0, 3.0], 2.0, 0.5, (1 + 0.5 * 3) / 5),
+        ([1.0, 2.0, 3.0], 0.0, 0.0, 0.0),
+        ([1.0, 2.0, 3.0], 4.0, 1.0, 1.0),
+        ([1.0, 2.0, np.nan, np.nan], 1.5, 0.5, (1 + 0.5) / 3),
+        ([1.0, 2.0], np.nan, 0.5, np.nan),
+        ([np.nan, np.nan], 1.0, 0.5, np.nan),
+    ],
+)
+def test_randomised_rank_by_hand(draws: list[float], truth: float, u: float, rank: float) -> None:
+    found = randomised_rank(np.array(draws)[:, None], np.array([truth]), np.array([u]))
+    np.testing.assert_allclose(found, [rank])
+
+
+def test_randomised_ranks_of_ranks_are_uniform() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.integers(1, 4, size=(20, 4000)).astype(float)
+    ranks = randomised_rank(values[:-1], values[-1], rng.uniform(size=4000))
+    assert uniformity(4000).p_value(ranks) > 0.01
+    # Not randomised, ties pile up.
+    piled = randomised_rank(values[:-1], values[-1], np.zeros(4000))
+    assert uniformity(4000).p_value(piled) < 0.001
+
+
+def test_p_values_of_uniform_ranks_raise_few_false_alarms() -> None:
+    rng = np.random.default_rng(1)
+    null = uniformity(40)
+    p = np.array([null.p_value(rng.uniform(size=40)) for _ in range(2000)])
+    # Three standard errors of 5 % in 2000.
+    assert 0.03 < (p <= 0.05).mean() < 0.065
+    shifted = [null.p_value(rng.uniform(size=40) ** 2) for _ in range(100)]
+    assert np.mean(np.array(shifted) <= 0.05) > 0.8
+
+
+def test_band_is_that_of_arviz() -> None:
+    from arviz_stats.ecdf_utils import ecdf_pit
+
+    rng = np.random.default_rng(2)
+    points, _, lower, upper = ecdf_pit(rng.uniform(size=100), 0.95, 4000, rng=rng)
+    null = uniformity(100)
+    np.testing.assert_allclose(null.points, points)
+    ours = null.band(0.95)
+    # Both simulate the width: one count of a hundred.
+    np.testing.assert_allclose(ours[0], lower, atol=0.0101)
+    np.testing.assert_allclose(ours[1], upper, atol=0.0101)
+
+
+def test_a_curve_inside_its_band_has_a_p_value_above_the_level() -> None:
+    rng = np.random.default_rng(3)
+    null = uniformity(60)
+    lower, upper = null.band(0.9)
+    agree = []
+    for power in np.linspace(0.5, 1.8, 200):
+        ranks = rng.uniform(size=60) ** power
+        ecdf = null.counts(ranks) / 60
+        inside = bool(((ecdf >= lower - 1e-9) & (ecdf <= upper + 1e-9)).all())
+        agree.append(inside == (null.p_value(ranks) > 0.1))
+    # Ties of the discrete statistic with the edge of the band decide the rest.
+    assert np.mean(agree) > 0.97
+
+
+def test_coverage_of_independent_intervals_is_clopper_pearson() -> None:
+    inside = np.array([1.0] * 37 + [0.0] * 3)
+    share, lower, upper = coverage_interval(inside, np.arange(40))
+    exact = binomtest(37, 40).proportion_ci(0.95)
+    np.testing.assert_allclose([share, lower, upper], [37 / 40, exact.low, exact.high])
+
+
+def test_coverage_of_equal_intervals_counts_simulations() -> None:
+    inside = np.repeat([1.0] * 18 + [0.0] * 2, 50)
+    found = coverage_interval(inside, np.repeat(np.arange(20), 50))
+    exact = binomtest(18, 20).proportion_ci(0.95)
+    np.testing.assert_allclose(found, [0.9, exact.low, exact.high], atol=0.002)
+    # As if they were independent, the interval would be seven times as narrow.
+    alone = coverage_interval(inside, np.arange(1000))
+    assert alone[2] - alone[1] < 0.2 * (found[2] - found[1])
+
+
+# Designs with other scores, and tables drawn from priors.
+
+
+def test_rescore_with_the_same_scores_is_the_same_design() -> None:
+    design = build_design(TINY, load_spec("paper"))
+    again = rescore(design, design.score, scaled=True)
+    assert dict(again.priors) == dict(design.priors)
+    assert [(t.name, t.known_sd, t.centred) for t in again.terms] == [
+        (t.name, t.known_sd, t.centred) for t in design.terms
+    ]
+    assert again.coords == design.coords
+
+
+def test_rescore_keeps_or_scales_the_priors() -> None:
+    design = build_design(TINY, load_spec("paper"))
+    kept, scaled = (rescore(design, 3.0 * design.score, scaled=s) for s in (False, True))
+    assert dict(kept.priors) == dict(design.priors)
+    assert kept.term("language").known_sd == design.term("language").known_sd
+    assert scaled.priors["sd_model"].scale == pytest.approx(3.0 * design.priors["sd_model"].scale)
+    assert scaled.term("language").known_sd == pytest.approx(3.0 * design.term("language").known_sd)
+    np.testing.assert_array_equal(kept.score, 3.0 * design.score)
+    np.testing.assert_array_equal(kept.outcome.linear, 3.0 * design.score)
+
+
+@pytest.mark.parametrize("spec", ["bounded", "counts"])
+def test_drawn_scores_keep_to_bounds_and_items(spec: str) -> None:
+    records = simulate(spec, n_languages=4, n_tasks=2, n_models=3, seed=1).records
+    design = build_design(records, load_spec(spec))
+    for seed in range(5):
+        drawn = draw_table(design, records, np.random.default_rng(seed)).design
+        assert ((drawn.score >= 0.0) & (drawn.score <= 100.0)).all()
+        assert dict(drawn.priors) == dict(design.priors)
+        if spec == "counts":
+            assert drawn.outcome.n is not None
+            assert drawn.outcome.k is not None
+            np.testing.assert_array_equal(drawn.outcome.n, design.outcome.n)
+            np.testing.assert_allclose(100.0 * drawn.outcome.k / drawn.outcome.n, drawn.score)
+
+
+def test_drawn_residuals_have_the_sd_of_the_truth() -> None:
+    design = PREPARED.like.design
+    ratios = []
+    for seed in range(60):
+        drawn = draw_table(design, TINY, np.random.default_rng(seed))
+        posterior = drawn.truth["posterior"].to_dataset().isel(chain=0, draw=0)
+        eta = float(posterior["intercept"]) + sum(
+            posterior[names.effect_name(f)].values[design.factor_index[f]] for f in names.FACTORS
+        )
+        ratios.append(np.mean((drawn.design.score - eta) ** 2) / posterior["sd_residual"] ** 2)
+    error = np.std(ratios, ddof=1) / np.sqrt(len(ratios))
+    assert abs(np.mean(ratios) - 1.0) < 5.0 * error < 0.2
+
+
+def test_drawn_replicates_have_the_mean_squares_of_the_truth() -> None:
+    """Rows drawn one by one against the expected mean squares of the likelihood.
+
+    Were omega added once more to a run, those of seeds would be too large.
+    """
+    records = simulate(
+        "additive", n_languages=3, n_tasks=2, n_models=2, observed_share=1.0, n_seeds=3, n_boot=4
+    ).records
+    design = build_design(records, load_spec("additive"))
+    ratios: dict[str, list[float]] = {}
+    for seed in range(25):
+        drawn = draw_table(design, records, np.random.default_rng(seed))
+        own, posterior = drawn.design.replicates, drawn.truth["posterior"]
+        assert own is not None
+        expected = np.zeros(len(own.squares))
+        for source in own.sources:
+            sd = posterior[names.source_cell_sd(source.name)].values[0, 0]
+            expected += own.weight[source.name] * sd[own.cell[source.name]] ** 2
+        of_source = np.repeat([s.name for s in own.sources], [s.n_cells for s in own.sources])
+        ratio = own.squares / own.df / expected
+        for name in np.unique(of_source):
+            ratios.setdefault(str(name), []).append(float(ratio[of_source == name].mean()))
+    assert set(ratios) == {"seed", "boot", "seed_boot"}
+    for name, values in ratios.items():
+        error = np.std(values, ddof=1) / np.sqrt(len(values))
+        # Five standard errors; with omega counted twice seeds have a ratio of about 1.5.
+        assert abs(np.mean(values) - 1.0) < 5.0 * error < 0.45, name
+
+
+def test_published_sds_of_replicates_are_refused() -> None:
+    frame = TINY.table.assign(seed_sd=1.0, n_seeds=3)
+    records = be.Records.from_frame(frame, name="published", mixed_scales="allow")
+    with pytest.raises(InputError, match=r"published: calibrate draws replicates row by row"):
+        check_drawable(build_design(records, load_spec("additive")), records)
+
+
+# A small calibration, and what it must find.
+
+
+@pytest.fixture(scope="module")
+def fits() -> list[Fitted]:
+    return [draw_and_fit(JOB, number) for number in range(N)]
+
+
+def table_of(
+    fits: list[Fitted], change: Callable[[Fitted], Fitted] = lambda one: one
+) -> pd.DataFrame:
+    rows = [
+        locate(JOB, number, change(fitted)).assign(simulation=number)
+        for number, fitted in enumerate(fits)
+    ]
+    passed = pd.DataFrame({"simulation": range(len(fits)), "status": "fitted"})
+    return summarise(pd.concat(rows, ignore_index=True), passed).set_index("quantity")
+
+
+def derived_again(fitted: Fitted, posterior: xr.Dataset) -> Fitted:
+    """The fit with other draws of its parameters."""
+    raw = posterior[list(fitted.truth["posterior"].data_vars)].isel(draw=slice(None, None, 5))
+    groups = {name: fitted.tree[name].to_dataset() for name in ("constant_data", "observed_data")}
+    tree = xr.DataTree.from_dict({"posterior": raw, **groups})
+    additions, estimands = derive(tree, seed=1)
+    tree["posterior"] = xr.DataTree(raw.merge(additions))
+    tree["estimands"] = xr.DataTree(estimands)
+    return replace(fitted, tree=tree)
+
+
+def test_additive_on_marginal_is_calibrated(fits: list[Fitted]) -> None:
+    table = table_of(fits)
+    assert set(table["verdict"]) == {"inside"}
+    assert {"sd_language", "language_potential", "standardised_score", "score_difference"} < set(
+        table.index
+    )
+    assert {"forecast", "standardised_score_rank", "prr"} < set(table.index)
+    assert (table.loc[["language_potential", "forecast"], "n_simulations"] == N).all()
+    assert (table["coverage_95_upper"] >= 0.95).all()
+    assert table["band_prob"].iloc[0] == pytest.approx(1.0 - 0.05 / len(table))
+
+
+def test_a_flipped_sign_is_found(fits: list[Fitted]) -> None:
+    def flip(fitted: Fitted) -> Fitted:
+        posterior = fitted.tree["posterior"].to_dataset()
+        flipped = {"language_effect": -posterior["language_effect"]}
+        return derived_again(fitted, posterior.assign(flipped))
+
+    table = table_of(fits, flip)
+    assert table.loc["language_potential", "verdict"] == "outside"
+    assert table.loc["language_potential", "coverage_95_upper"] < 0.9
+    assert table.loc["sd_language", "verdict"] == "inside"
+
+
+def test_a_dropped_square_root_is_found(fits: list[Fitted]) -> None:
+    def square(fitted: Fitted) -> Fitted:
+        posterior = fitted.tree["posterior"].to_dataset()
+        return derived_again(fitted, posterior.assign(sd_model=posterior["sd_model"] ** 2))
+
+    table = table_of(fits, square)
+    assert table.loc["sd_model", "verdict"] == "outside"
+    assert table.loc["sd_model", "mean_rank"] < 0.2
+    assert table.loc["sd_task", "verdict"] == "inside"
+
+
+def test_a_prior_twice_too_narrow_is_found(fits: list[Fitted]) -> None:
+    """The draws are resampled with the ratio of the half-normal densities as weights."""
+
+    def narrow(fitted: Fitted) -> Fitted:
+        posterior = fitted.tree["posterior"].to_dataset()
+        log_weight = np.zeros(posterior["intercept"].shape)
+        for name in ("sd_language", "sd_task", "sd_model", "sd_residual"):
+            scale = fitted.design.priors[name].scale
+            log_weight -= 1.5 * (posterior[name].values / scale) ** 2
+        weight = np.exp(log_weight - log_weight.max()).reshape(-1)
+        at = np.random.default_rng(0).choice(weight.size, weight.size, p=weight / weight.sum())
+        chain, draw = np.unravel_index(at, log_weight.shape)
+        index = {"chain": xr.DataArray(chain, dims="kept"), "draw": xr.DataArray(draw, dims="kept")}
+        chosen = posterior.drop_vars(["chain", "draw"]).isel(index).expand_dims("chain")
+        return derived_again(fitted, chosen.rename(kept="draw"))
+
+    table = table_of(fits, narrow)
+    sds = table.loc[["sd_language", "sd_task", "sd_model"]]
+    assert (sds["mean_rank"] > 0.55).all()
+    assert "outside" in set(sds["verdict"])
+
+
+@pytest.mark.parametrize(("again", "uniform"), [(0.0, True), (1.0, False)])
+def test_omega_counted_twice_is_found(again: float, uniform: bool) -> None:
+    """Sd of one run from the mean squares of 3 seeds and of seeds x 4 bootstraps.
+
+    The mean square of seeds has the expectation sigma^2 + omega^2 (1 + 1/B); with conjugate priors
+    on it and on omega^2 the posterior is exact. One run has the variance sigma^2 + omega^2.
+    """
+    rng = np.random.default_rng(4)
+    n, n_boot, prior = 300, 4, 6.0
+    df = np.array([2.0, 2.0 * (n_boot - 1)])
+    truth = prior / rng.chisquare(prior, size=(n, 2)) * np.array([2.0, 1.0])
+    squares = truth * rng.chisquare(df, size=(n, 2))
+    scale = squares + prior * np.array([2.0, 1.0])
+    draws = scale / rng.chisquare(df + prior, size=(199, n, 2))
+
+    def one_run(variances: np.ndarray) -> np.ndarray:
+        seeds, omega = variances[..., 0], variances[..., 1]
+        return seeds - omega / n_boot
+
+    wrong = one_run(draws) + again * draws[..., 1]
+    ranks = randomised_rank(wrong, one_run(truth), rng.uniform(size=n))
+    assert (uniformity(n).p_value(ranks) > 0.01) is uniform
+    assert uniform or uniformity(n).p_value(ranks) < 0.001
+
+
+def test_one_level_of_every_simulation_is_tested(fits: list[Fitted]) -> None:
+    rows = pd.concat(
+        [locate(JOB, i, one).assign(simulation=i) for i, one in enumerate(fits[:6])],
+        ignore_index=True,
+    )
+    ranks = independent_ranks(rows, "language_potential")
+    own = rows[rows["quantity"] == "language_potential"]
+    assert len(ranks) == 6
+    for i, rank in enumerate(ranks):
+        assert rank in set(own.loc[own["simulation"] == i, "rank"])
+    # Leaving one simulation out does not change the levels of the others.
+    without = independent_ranks(rows[rows["simulation"] != 2], "language_potential")
+    np.testing.assert_array_equal(without, np.delete(ranks, 2))
+
+
+# Running, resuming, saving.
+
+
+def test_an_interrupted_run_continues(fits: list[Fitted], tmp_path: Path) -> None:
+    few = replace(PREPARED, simulations=4)
+
+    def stop_after_two(stage: str, done: int, total: int, remark: str) -> None:
+        if stage == "simulating" and done == 2 and not remark:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        few.run(jobs=1, work=tmp_path, progress=stop_after_two)
+    (folder,) = tmp_path.iterdir()
+    assert sorted(path.name for path in folder.iterdir()) == ["000000.json", "000001.json"]
+
+    # Read, not made again.
+    marked = json.loads((folder / "000001.json").read_text())
+    assert marked["status"] == "fitted"
+    (folder / "000001.json").write_text(json.dumps(marked | {"reason": "kept"}))
+    calibration = few.run(jobs=1, work=tmp_path)
+    assert calibration.statuses["reason"].tolist() == ["", "kept", "", ""]
+    expected = [locate(JOB, i, fits[i]).assign(simulation=i) for i in range(4)]
+    pd.testing.assert_frame_equal(
+        calibration.simulations,
+        pd.concat(expected, ignore_index=True)[calibration.simulations.columns],
+        check_dtype=False,
+    )
+    # Another seed is another calibration: it starts from nothing in the same folder.
+    other = prepare_calibration("additive", like=TINY, simulations=4, seed=1)
+    assert other.identity["seed"] == 1
+    scaled = replace(few, priors="scaled")
+    assert len({one.identity["spec_hash"] for one in (few, other, scaled)}) == 2
+
+
+def test_a_simulation_is_the_same_alone_and_in_another_process(fits: list[Fitted]) -> None:
+    """What another process gets of it, and without the simulations before it.
+
+    `run_all` itself is tested with processes of its own; these would load JAX twice.
+    """
+    sent = pickle.loads(pickle.dumps((JOB, 5)))
+    part = simulate_one(sent, None)
+    expected = locate(JOB, 5, fits[5])
+    assert part["simulation"] == 5
+    assert part["rows"] == {str(name): expected[name].tolist() for name in expected}
+
+
+@pytest.fixture(scope="module")
+def calibration(fits: list[Fitted]) -> Calibration:
+    parts = []
+    for number, fitted in enumerate(fits):
+        rows = locate(JOB, number, fitted)
+        status = "gate failed" if number == 3 else "not fitted" if number == 5 else "fitted"
+        reason = "it may not be" if number == 5 else ""
+        columns = {} if number == 5 else {str(name): rows[name].tolist() for name in rows}
+        part = {"simulation": number, "status": status, "reason": reason, "path": "importance"}
+        parts.append({**part, "rows": columns})
+    return Calibration.from_parts(parts, PREPARED._run())
+
+
+def test_failures_are_counted_and_both_results_given(calibration: Calibration) -> None:
+    counts = calibration.table.groupby("simulations")["n_simulations"].max()
+    assert counts.to_dict() == {"all": N - 1, "gate passed": N - 2}
+    text = str(calibration)
+    assert f"failed in 1 of {N - 1} fits, which are included; without them:" in text
+    assert "1 table could not be fitted and is left out; simulation 5: it may not be." in text
+    assert f"{N - 1} simulations show gross errors only." in text
+
+
+def test_a_saved_calibration_opens_as_it_was(calibration: Calibration, tmp_path: Path) -> None:
+    folder = calibration.save(tmp_path / "out")
+    again = Calibration.open(folder)
+    pd.testing.assert_frame_equal(again.simulations, calibration.simulations, check_dtype=False)
+    pd.testing.assert_frame_equal(again.statuses, calibration.statuses, check_dtype=False)
+    assert again.verdict == calibration.verdict
+    run = json.loads((folder / "run.json").read_text())
+    assert run["statuses"] == {"fitted": N - 2, "gate failed": 1, "not fitted": 1}
+    assert run["verdict"][0].startswith("No deviation found: the ranks of all 13 quantities")
+    assert "figures/calibration.png" in run["files"]
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "run.json").write_text('{"engine": "marginal"}')
+    with pytest.raises(InputError, match="other is not a folder of bayeseval calibrate"):
+        Calibration.open(tmp_path / "other")
+
+
+def test_the_figure_marks_what_is_outside(calibration: Calibration) -> None:
+    figure = calibration.plot()
+    titles = [axes.get_title(loc="left") for axes in figure.axes if axes.get_visible()]
+    assert titles[:2] == ["intercept", "sd_language"]
+    assert len(titles) == calibration.table["quantity"].nunique()
+    squared = calibration.simulations.copy()
+    own = squared["quantity"] == "sd_task"
+    squared.loc[own, "rank"] **= 4
+    wrong = replace(calibration, simulations=squared)
+    assert "Not calibrated: sd_task (mean rank" in wrong.verdict[0]
+    titles = [axes.get_title(loc="left") for axes in wrong.plot().axes]
+    assert "sd_task: outside" in titles
+    with pytest.raises(InputError, match=r"no quantity 'sd_tusk'.*sd_task"):
+        calibration.plot("sd_tusk")
+
+
+# The command.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--model", "auto"], "the model auto is chosen for a table; name a model"),
+        (["--model", "additive", "--engine", "ml"], "calibrate needs draws from a posterior"),
+        (["--model", "additive", "--simulations", "0"], "simulations (--simulations) must be at"),
+        (["--model", "additive", "--priors", "wide"], "'wide' is not one of 'fixed', 'scaled'"),
+        (["--model", "mexa"], "covariates"),
+    ],
+)
+def test_wrong_calls_are_refused_in_one_line(
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["calibrate", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_command_writes_continues_and_refuses(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    table, out = tmp_path / "tiny.csv", tmp_path / "out"
+    TINY.table[["model", "language", "task", "score"]].to_csv(table, index=False)
+    call = ["calibrate", "--model", "additive", "--like", str(table), "--out", str(out)]
+    call += ["--jobs", "1", "--no-figures", "--quiet"]
+    assert main([*call, "--simulations", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("Ranks of true values among posterior draws")
+    assert printed.endswith(f"Results: {out}\n")
+    first = Calibration.open(out).simulations
+    # Marked, to see that it is not made again.
+    changed = (out / "tables" / "statuses.csv").read_text().replace("importance", "marked")
+    (out / "tables" / "statuses.csv").write_text(changed)
+    assert main([*call, "--simulations", "2"]) == 0
+    capsys.readouterr()
+    both = Calibration.open(out)
+    assert both.statuses["path"].tolist() == ["marked", "importance"]
+    pd.testing.assert_frame_equal(both.simulations.iloc[: len(first)], first)
+    assert not (tmp_path / "out.unfinished").exists()
+    assert main([*call, "--simulations", "2", "--seed", "7"]) == 2
+    assert "holds a run with" in capsys.readouterr().err
