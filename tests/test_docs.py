@@ -28,6 +28,11 @@ _COUNT_OR_YEAR = re.compile(r"1?\d|(?:19|20)\d\d")
 # definitions, what a publication printed. Whatever is measured is computed by a cell of the page
 # or read from perf/results. A number that a page no longer has is removed here too.
 STATED: dict[str, dict[str, str]] = {
+    "calibrate": {
+        "draws of a rank, reported intervals, probability of the bands": "199 50 90 50 % 90 % 5 %",
+        "mean rank under calibration": "0.5",
+        "3.5 and 1 standard errors, 1 / sqrt(12 * 100), of a mean rank": "100 0.6 0.53",
+    },
     "checks": {
         "limits of p-values, and 13 times the upper one": "0.025 0.005 0.3",
         "draws of a check, tables of a band": "40 999",
@@ -132,7 +137,7 @@ def typed_numbers(text: str) -> list[str]:
     prose = re.sub(r"\$\$.*?\$\$", "", prose, flags=re.DOTALL)
     prose = re.sub(r"(?<=\n\n)(?: {4}.*\n)+", "", prose)
     prose = re.sub(r"`[^`]*`|\$[^$]*\$|\]\([^)]*\)|<https?:[^>]*>", "", prose)
-    prose = re.sub(r"arXiv:\S+|Python 3\.\d+|commit [0-9a-f]{7}", "", prose)
+    prose = re.sub(r"(?:arXiv|doi):\S+|Python 3\.\d+|commit [0-9a-f]{7}", "", prose)
     prose = prose.replace("95 %", "")  # the probability of all intervals, which is a setting
     return [one for one in _NUMBER.findall(prose) if not _COUNT_OR_YEAR.fullmatch(one)]
 
