@@ -22,6 +22,7 @@ PUBLIC = [
     "ModelSpec",
     "Records",
     "calibrate",
+    "cite",
     "compare",
     "fit",
     "forecast",

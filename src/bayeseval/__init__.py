@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from bayeseval.leaving_out import sensitivity
     from bayeseval.planning import Costs, plan
     from bayeseval.records import Covariate, Records, list_benchmarks, load
+    from bayeseval.reporting import cite
     from bayeseval.simulation import simulate
     from bayeseval.spec import ModelSpec, list_models
 
@@ -35,6 +36,7 @@ __all__ = [
     "ModelSpec",
     "Records",
     "calibrate",
+    "cite",
     "compare",
     "fit",
     "forecast",
@@ -57,6 +59,7 @@ _HOME = {
     "ModelSpec": "bayeseval.spec",
     "Records": "bayeseval.records",
     "calibrate": "bayeseval.calibration",
+    "cite": "bayeseval.reporting",
     "compare": "bayeseval.comparison",
     "fit": "bayeseval.fitting",
     "forecast": "bayeseval.forecasting",

@@ -257,7 +257,29 @@ def test_csv_reads_back_to_the_same_numbers(
         back = pd.read_csv(path)
         assert list(back.columns) == list(table.columns)
         numbers = table.select_dtypes("float").columns
-        pd.testing.assert_frame_equal(back[numbers], table[numbers], check_exact=True)
+        # Ranks are written without decimals, and read back as whole numbers.
+        same = back[numbers].astype(float)
+        pd.testing.assert_frame_equal(same, table[numbers], check_exact=True)
+
+
+def test_ranks_are_written_without_decimals(tmp_path: Path) -> None:
+    table = pd.DataFrame(
+        {
+            "model": ["a", "b", "c"],
+            "rank_mean": [1.0, 2.5, 3.0],
+            "rank_median": [1.0, 2.5, np.nan],
+            "rank_set_upper": [1.0, 12.0, 13.0],
+            "score_lower": [1.0, 2.0, 3.0],
+        }
+    )
+    write_csv(table, tmp_path / "ranks.csv")
+    assert (tmp_path / "ranks.csv").read_text(encoding="utf-8").splitlines() == [
+        "model,rank_mean,rank_median,rank_set_upper,score_lower",
+        "a,1.0,1,1,1.0",
+        "b,2.5,2.5,12,2.0",
+        "c,3.0,,13,3.0",
+    ]
+    assert table["rank_median"].dtype == float
 
 
 def test_csv_keeps_labels_of_any_script(tmp_path: Path) -> None:

@@ -273,3 +273,15 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     )
     assert main(["cite", str(tmp_path)]) == 2
     assert "is not a result folder" in capsys.readouterr().err
+
+
+def test_python_cites_what_the_command_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = saved_fit(tmp_path / "fit")
+    assert main(["cite", str(folder)]) == 0
+    assert capsys.readouterr().out == be.cite(folder) == be.cite(str(folder))
+    with pytest.raises(InputError, match="nowhere"):
+        be.cite(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="folder must be a path, got 3"):
+        be.cite(3)  # type: ignore[arg-type]

@@ -84,6 +84,7 @@ def report(
 
 def _write_changes(folder: Path, against: Path, to: ReportFormat | None, out: Path | None) -> None:
     """What changed between two results, in text or as a table."""
+    from bayeseval.output._files import csv_text
     from bayeseval.reporting import read_saved
     from bayeseval.reporting.changes import changes_between
 
@@ -91,17 +92,15 @@ def _write_changes(folder: Path, against: Path, to: ReportFormat | None, out: Pa
         raise InputError(f"--against has no format {to}: leave --to out for text, or take --to csv")
     new, old = read_saved(folder), read_saved(against)
     changes = changes_between(new, old)
-    table = changes.table.to_csv(index=False, lineterminator="\n")
-    _write(changes.text if to is None else table, out)
+    _write(changes.text if to is None else csv_text(changes.table), out)
     _exit(new)
 
 
 def cite(folder: Folder, out: Out = None) -> None:
     """Print BibTeX of exactly the methods and data that a result used."""
-    from bayeseval.reporting import read_saved
-    from bayeseval.reporting.citations import citations_of
+    from bayeseval.reporting.citations import cite as entries_of
 
-    _write(citations_of(read_saved(folder)), out)
+    _write(entries_of(folder), out)
 
 
 def _write(text: str, out: Path | None) -> None:

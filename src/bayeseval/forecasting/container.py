@@ -101,6 +101,9 @@ class Forecast(Result):
     def save(self, folder: str | Path, *, figures: Figures = True) -> Path:
         """Add the tables and figures to the result folder of the fit.
 
+        The folder's page, ``report.html``, is not written again: run ``bayeseval report DIR``
+        afterwards. The command ``bayeseval forecast`` does both.
+
         Parameters
         ----------
         folder : str or Path

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "as_input_errors",
+    "csv_text",
     "read_json",
     "read_tree",
     "replace_file",
@@ -33,6 +34,9 @@ __all__ = [
     "write_text",
     "write_tree",
 ]
+
+# Quantiles of ranks, and ranks of the exports.
+_RANK: Final = re.compile(r"(^|_)rank(_set)?(_median|_lower|_upper|_old|_new)?$")
 
 # Level 1 takes 24 % off a fit of MEGA with 4,000 draws (89 to 67 MB) for one second of
 # writing and nothing of reading; level 4 takes no more off.
@@ -126,7 +130,23 @@ def write_csv(table: pd.DataFrame, path: Path) -> None:
     Numbers keep all their digits, so that reading them back gives the same numbers;
     missing values are empty cells.
     """
-    table.to_csv(path, index=False, encoding="utf-8", lineterminator="\n")
+    _with_whole_ranks(table).to_csv(path, index=False, encoding="utf-8", lineterminator="\n")
+
+
+def csv_text(table: pd.DataFrame) -> str:
+    """The text that :func:`write_csv` writes."""
+    return str(_with_whole_ranks(table).to_csv(index=False, lineterminator="\n"))
+
+
+def _with_whole_ranks(table: pd.DataFrame) -> pd.DataFrame:
+    """Ranks as whole numbers, apart from medians between two ranks: ``1``, not ``1.0``."""
+    shown = table.copy(deep=False)
+    for name in shown:
+        if _RANK.search(str(name)) and shown[name].dtype.kind == "f":
+            whole = [int(v) if v == v and v == int(v) else v for v in shown[name].tolist()]
+            # Of the type object: pandas would make them one type of number again.
+            shown[name] = type(shown[name])(whole, index=shown.index, dtype=object)
+    return shown
 
 
 def to_json(value: object, *, indent: int | None = None) -> str:

@@ -159,6 +159,9 @@ class Plan(Result):
     def save(self, folder: str | Path, *, figures: Figures = True) -> Path:
         """Add ``tables/plan.csv`` and ``figures/plan.png`` to the fit's result folder.
 
+        The folder's page, ``report.html``, is not written again: run ``bayeseval report DIR``
+        afterwards. The command ``bayeseval plan`` does both.
+
         Parameters
         ----------
         folder : str or Path

@@ -4,20 +4,49 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from bayeseval._arguments import as_path
 from bayeseval.errors import InputError
 from bayeseval.reporting.bibliography import ENTRIES, SAMPLER_KEYS
-from bayeseval.reporting.folder import SavedResults
+from bayeseval.reporting.folder import SavedResults, read_saved
 
-__all__ = ["citations_of", "cited_keys"]
+__all__ = ["citations_of", "cite", "cited_keys"]
 
 _ENTRY = re.compile(r"@(\w+)\s*\{\s*([^\s,{}]+)\s*,")
 _MEXA = "mexa"
 # Engines that draw with NUTS, and the library that each is.
 _NUTS_ENGINES: Mapping[str, str] = {"numpyro": "phan2019numpyro", "pymc": "abrilpla2023pymc"}
 _WITH_PLACES = "forecast_map"
+
+
+def cite(folder: str | Path) -> str:
+    """BibTeX of exactly the methods and data that a saved result used.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Folder of a saved fit, comparison or sensitivity analysis.
+
+    Returns
+    -------
+    str
+        What ``bayeseval cite DIR`` prints: UTF-8 entries with blank lines between them.
+
+    Raises
+    ------
+    InputError
+        If it is not a result folder, or two entries of the benchmark's citation have one key.
+
+    Examples
+    --------
+    >>> import bayeseval as be
+    >>> entries = be.cite(fit.save("results/cited", figures=False))
+    >>> entries.splitlines()[0]
+    '@software{bayeseval,'
+    """
+    return citations_of(read_saved(as_path("folder", folder)))
 
 
 def citations_of(results: SavedResults, *, with_map: bool = False) -> str:

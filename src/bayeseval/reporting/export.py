@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from bayeseval.errors import InputError
+from bayeseval.output._files import csv_text
 from bayeseval.output.numbers import (
     interval_texts,
     probability_text,
@@ -68,7 +69,7 @@ def export(results: SavedResults, to: ExportFormat) -> str:
         If the result has no such table: a leaderboard needs the result of a fit.
     """
     if to == "csv":
-        return leaderboard(results).to_csv(index=False, lineterminator="\n")
+        return csv_text(leaderboard(results))
     if to == "json":
         return leaderboard_records(results)
     write = _MARKUP[to]
