@@ -109,6 +109,14 @@ def test_the_short_form_names_the_highest_and_the_lowest_forecast(
     assert set(failed.tables["forecast"]["gate"]) == {"fail"}
 
 
+def test_captions_count_the_table_and_the_forecasts(found: Forecast) -> None:
+    counts = "13 models, 53 languages, 15 tasks, 1364 records. Forecasts: 150 languages without"
+    figures = found.figures()
+    assert set(figures) == {"forecast", "forecast_by_script", "forecast_map"}
+    for figure in figures.values():
+        assert counts in " ".join(text.get_text() for text in figure.texts)
+
+
 def test_chosen_languages_are_marked_and_all_are_drawn(found: Forecast) -> None:
     drawn = forecast_figure(
         found.table,

@@ -10,6 +10,7 @@ import pandas as pd
 
 from bayeseval import names
 from bayeseval._arguments import as_path
+from bayeseval._text import counted
 from bayeseval._typing import Figures
 from bayeseval.fitting.fitted import Fit
 from bayeseval.fitting.report import run_data, run_title
@@ -145,10 +146,11 @@ class Forecast(Result):
 
     def _label(self) -> dict[str, Any]:
         """What all figures say: covariate, fit, gate, unit, and the languages to mark."""
+        new = counted(int((~self.table["observed"].astype(bool)).sum()), "language")
         return {
             "covariate": self.covariate,
             "subtitle": run_title(self.fit.run),
-            "data": run_data(self.fit.run),
+            "data": f"{run_data(self.fit.run)} Forecasts: {new} without records.",
             "gate_status": self.fit.gate.status,
             "languages": self.languages,
             "unit": score_unit(self.fit.run.get("bounds"), self._exponent),

@@ -242,9 +242,10 @@ def script_figure(
         subtitle=subtitle,
         data=data,
         caption=(
-            "Each mark is a language: filled with records, open forecast. The line is the mean of "
-            f"its script; in brackets the number of languages. Labels of {covariate}'s source say "
-            f"which script it is.{_FILLED if languages else ''}"
+            "A blue point is a language with records, an orange circle is a forecast. Vertical "
+            "lines: mean potential of the languages of a script, whose number is in brackets. The "
+            f"labels in the source of {covariate} say which script a language is written in."
+            f"{_FILLED if languages else ''}"
         ),
         gate_status=gate_status,
     )
