@@ -75,7 +75,14 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
 # Helpers that live in a stricter room than their folder's.
 HELPERS = {
     **dict.fromkeys(
-        ("output._files", "output._folders", "output._locks", "output._places"), "output.store"
+        (
+            "output._files",
+            "output._folders",
+            "output._integrity",
+            "output._locks",
+            "output._places",
+        ),
+        "output.store",
     ),
     "__main__": "cli",
 }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +16,7 @@ import pytest
 import bayeseval as be
 from bayeseval.errors import InputError
 from bayeseval.reporting import SavedResults, read_saved
+from bayeseval.reporting.page import write_page
 from bayeseval.reporting.summary import sampling_sentences
 
 # Labels that a CSV reader takes for something else.
@@ -216,3 +219,78 @@ def test_a_table_that_was_being_added_is_left_out(copy: Path) -> None:
     saved = read_saved(copy)
     assert "checks" not in saved.tables
     assert "mine" not in saved.tables, "a table of the user's is not ours to read"
+
+
+def test_an_edited_table_is_refused_where_it_is_read(copy: Path, fit: be.Fit) -> None:
+    path = copy / "tables" / "model_ranking.csv"
+    original = path.read_bytes()
+    path.write_bytes(original.replace(b"007", b"008"))
+    assert refused(copy) == (
+        f"{path} was edited or is damaged: its SHA-256 is not the one that run.json lists; put "
+        "the original back, or run the command again"
+    )
+    # The posterior is another file, and what is read of it is as it was.
+    assert be.Fit.open(copy).ranking().equals(fit.ranking())
+    path.write_bytes(original)
+    assert list(read_saved(copy).tables["model_ranking"]["model"]).count("007") == 1
+
+
+def test_an_edited_posterior_is_refused(copy: Path) -> None:
+    path = copy / "posterior.nc"
+    whole = path.read_bytes()
+    with h5py.File(path, "r+") as file:
+        file["posterior"]["sd_residual"][...] = np.nan
+    expected = f"{path} was edited or is damaged: its SHA-256 is not the one that run.json lists;"
+    with pytest.raises(InputError) as caught:
+        be.Fit.open(copy)
+    assert str(caught.value).startswith(expected)
+    with pytest.raises(InputError) as caught:
+        write_page(read_saved(copy), copy / "report.html")
+    assert str(caught.value).startswith(expected)
+    path.write_bytes(whole[:-100])
+    with pytest.raises(InputError) as caught:
+        be.Fit.open(copy)
+    assert str(caught.value).startswith(expected)
+    # Citations need neither.
+    assert read_saved(copy).kind == "fit"
+
+
+def test_a_result_of_a_later_version_is_refused(copy: Path, fit: be.Fit) -> None:
+    ours = str(fit.run["versions"]["bayeseval"])
+    edit_run(copy, versions={"bayeseval": "12.3.4"})
+    assert refused(copy) == (
+        f"{copy} was written by bayeseval 12.3.4, which is later than this one, {ours}; update "
+        "it: pip install -U bayeseval"
+    )
+    with pytest.raises(InputError, match=r"was written by bayeseval 12\.3\.4"):
+        be.Fit.open(copy)
+    for versions in ({"bayeseval": ours}, {"bayeseval": "0.0.1"}, {}, "unknown", None):
+        edit_run(copy, versions=versions)
+        assert read_saved(copy).kind == "fit"
+
+
+@pytest.mark.parametrize("key", ["gate", "spec"])
+def test_a_run_file_without_what_a_fit_has(copy: Path, key: str) -> None:
+    edit_run(copy, **{key: None})
+    with pytest.raises(InputError, match=f"damaged, or not that of a fit: it has no {key!r}; give"):
+        be.Fit.open(copy)
+
+
+def test_a_link_out_of_the_folder_is_not_followed(copy: Path, tmp_path: Path) -> None:
+    outside = (copy / "tables").rename(tmp_path / "outside")
+    (copy / "tables").symlink_to(outside)
+    before = sorted(path.name for path in outside.iterdir())
+    expected = f"{copy / 'tables'} is a link out of the result folder, to {outside}; put a folder"
+    assert refused(copy).startswith(expected)
+    with pytest.raises(InputError) as caught:
+        be.plan(be.Fit.open(copy), languages=[5]).save(copy, figures=False)
+    assert str(caught.value).startswith(expected)
+    assert sorted(path.name for path in outside.iterdir()) == before
+
+
+def test_hashes_are_those_of_the_files(copy: Path) -> None:
+    be.plan(be.Fit.open(copy), languages=[5]).save(copy, figures=False)
+    run = json.loads((copy / "run.json").read_text(encoding="utf-8"))
+    assert set(run["sha256"]) == set(run["files"]) - {"run.json"}
+    for name, found in run["sha256"].items():
+        assert hashlib.sha256((copy / name).read_bytes()).hexdigest() == found

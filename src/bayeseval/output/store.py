@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from bayeseval._optional import versions
 from bayeseval.errors import BayesevalError, InputError
 from bayeseval.output._files import (
     as_input_errors,
@@ -35,6 +36,14 @@ from bayeseval.output._folders import (
     flush_tree,
     leaves,
 )
+from bayeseval.output._integrity import (
+    HASHES,
+    check_files,
+    check_inside,
+    check_version,
+    file_hashes,
+    hashes_without,
+)
 from bayeseval.output._locks import locked, try_lock
 from bayeseval.output._places import check_permission, check_place, check_writable
 
@@ -44,6 +53,8 @@ __all__ = [
     "Writer",
     "add_files",
     "check_additions",
+    "check_files",
+    "check_inside",
     "check_target",
     "read_json",
     "read_run",
@@ -163,7 +174,8 @@ def write_folder(
         Path inside the folder (``"tables/x.csv"``) to the function that writes it.
     run : mapping
         Contents of ``run.json``: at least :data:`RUN_ID`; ``files`` is added and lists
-        what was written.
+        what was written, and so are ``sha256``, the hashes of these files, and the version
+        of bayeseval under ``versions`` where `run` has none.
     force : bool
         See :func:`check_target`.
 
@@ -192,7 +204,13 @@ def write_folder(
         work, lock = _make_work_folder(target)
         try:
             _write_into(work, writers)
-            write_json({**run, "files": sorted([*written, RUN_FILE])}, work / RUN_FILE)
+            contents = {
+                "versions": versions(["bayeseval"]),
+                **run,
+                "files": sorted([*written, RUN_FILE]),
+                HASHES: file_hashes(work, written),
+            }
+            write_json(contents, work / RUN_FILE)
             flush_tree(work)
             with locked(target.parent):
                 _check_target(folder, target, run, force=force)
@@ -237,6 +255,7 @@ def add_files(
     read_run(folder)
     target = _resolve(folder)
     written = [_checked_name(name) for name in writers]
+    check_inside(target, [*written, *without])
     with as_input_errors(folder):
         work, lock = _make_work_folder(target)
         try:
@@ -248,7 +267,12 @@ def add_files(
                 # its name would be taken for the user's.
                 stale = (ours & set(without)) - set(written)
                 listed = sorted((ours | set(written)) - stale)
-                write_json({**run, "files": listed}, work / RUN_FILE)
+                kept = hashes_without(run, stale.union(written))
+                # A hash before its file would call the file of an earlier call edited.
+                hashes = file_hashes(work, written) | kept
+                write_json({**run, "files": listed, HASHES: kept}, work / RUN_FILE)
+                final = work / f"{RUN_FILE}.final"
+                write_json({**run, "files": listed, HASHES: hashes}, final)
                 flush_tree(work)
                 for name in written:
                     place = target / name
@@ -260,6 +284,7 @@ def add_files(
                 for name in written:
                     (target / name).parent.mkdir(parents=True, exist_ok=True)
                     (work / name).replace(target / name)
+                final.replace(target / RUN_FILE)
                 flush_tree(target, folders_only=True)
         finally:
             shutil.rmtree(work, ignore_errors=True)
@@ -309,7 +334,8 @@ def read_run(folder: str | Path) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If there is no such folder, or it holds no readable run file.
+        If there is no such folder, it holds no readable run file, or a later version of
+        bayeseval wrote it.
     """
     target = _resolve(folder)
     restore_folder(target)
@@ -317,7 +343,9 @@ def read_run(folder: str | Path) -> dict[str, Any]:
         raise InputError(f"{folder}: no such result folder")
     if not (target / RUN_FILE).is_file():
         raise InputError(f"{folder} holds no {RUN_FILE}, so it is not a result folder")
-    return read_json(target / RUN_FILE)
+    run = read_json(target / RUN_FILE)
+    check_version(target, run)
+    return run
 
 
 def restore_folder(folder: str | Path) -> None:

@@ -98,7 +98,7 @@ def paper_tables(results: SavedResults) -> list[PaperTable]:
         If the folder is a sensitivity analysis.
     """
     # In the units of the terminal and of the page, which the captions name.
-    facts = facts_of(results, read_observed(results.path))
+    facts = facts_of(results, read_observed(results.path, results.run))
     results, unit = replace(results, tables=facts.tables), facts.unit
     makers = {
         "model_ranking": _ranking,

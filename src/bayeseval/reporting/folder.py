@@ -12,7 +12,7 @@ import pandas as pd
 
 from bayeseval.errors import InputError
 from bayeseval.fitting.provenance import sampling_path
-from bayeseval.output.store import RUN_FILE, read_run
+from bayeseval.output.store import RUN_FILE, check_files, check_inside, read_run
 
 __all__ = ["ResultKind", "SavedResults", "read_saved"]
 
@@ -178,7 +178,11 @@ def read_saved(folder: str | Path) -> SavedResults:
         one for one in listed if one.parent == PurePosixPath(_TABLES) and one.suffix == ".csv"
     ]
     # A file that was being added when the process was killed is listed, but not there.
-    tables = {one.stem: _read_table(path / one) for one in wanted if (path / one).is_file()}
+    there = [one for one in wanted if (path / one).is_file()]
+    check_inside(path, [str(one) for one in there])
+    tables = {one.stem: _read_table(path / one) for one in there}
+    # Later, because what a damaged table says itself is more exact.
+    check_files(path, run, [str(one) for one in there])
     kinds = [name for name in _MAIN_TABLES if PurePosixPath(_TABLES, f"{name}.csv") in listed]
     if not kinds:
         raise InputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from bayeseval import names
 from bayeseval.errors import InputError
 from bayeseval.estimands.read import default_margin
 from bayeseval.fitting.report.folder import POSTERIOR_FILE
+from bayeseval.output.store import check_files
 
 __all__ = ["Observed", "read_observed"]
 
@@ -40,13 +42,15 @@ class Observed:
     margin: float
 
 
-def read_observed(folder: Path) -> Observed | None:
+def read_observed(folder: Path, run: Mapping[str, Any] | None = None) -> Observed | None:
     """Read the scores beside the posterior, and nothing of the posterior.
 
     Parameters
     ----------
     folder : Path
         A result folder.
+    run : mapping, optional
+        Contents of its run file, whose hash the posterior must have.
 
     Returns
     -------
@@ -56,7 +60,7 @@ def read_observed(folder: Path) -> Observed | None:
     Raises
     ------
     InputError
-        If the file is damaged, or not the posterior of a fit.
+        If the file is damaged, edited, or not the posterior of a fit.
     """
     path = folder / POSTERIOR_FILE
     if not path.is_file():
@@ -65,13 +69,15 @@ def read_observed(folder: Path) -> Observed | None:
 
     try:
         with h5py.File(path, "r") as file:
-            return _observed(file)
+            observed = _observed(file)
     except (OSError, KeyError, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split()).strip("'\"")
         raise InputError(
             f"{path} is damaged ({reason}); run the command again, or remove the file: the report "
             "is then made from the tables alone"
         ) from error
+    check_files(folder, run or {}, [POSTERIOR_FILE])
+    return observed
 
 
 def _observed(file: Any) -> Observed:

@@ -95,7 +95,7 @@ def render_page(results: SavedResults) -> str:
     str
         HTML with styles, scripts and data inside it.
     """
-    facts = facts_of(results, read_observed(results.path))
+    facts = facts_of(results, read_observed(results.path, results.run))
     sections = _sections(facts, results)
     run = results.run
     isolate = _isolating(facts)

@@ -14,6 +14,7 @@ import xarray as xr
 from bayeseval import names
 from bayeseval._typing import Figures, Progress
 from bayeseval.checks.figure import checks_figure
+from bayeseval.errors import InputError
 from bayeseval.fitting.report import run_data, run_title
 from bayeseval.fitting.report.figures import figure_writers
 from bayeseval.fitting.report.model_tables import describes, shown_exponent
@@ -22,8 +23,10 @@ from bayeseval.output._style import figure_files, figure_formats
 from bayeseval.output.language_names import add_language_names
 from bayeseval.output.numbers import in_units, score_unit
 from bayeseval.output.store import (
+    RUN_FILE,
     Writer,
     add_files,
+    check_files,
     read_run,
     read_tree,
     results_saved,
@@ -36,6 +39,8 @@ __all__ = ["POSTERIOR_FILE", "default_folder", "read_results", "write_results"]
 
 #: The DataTree of a fit, netCDF-4.
 POSTERIOR_FILE = "posterior.nc"
+# What the run file of a fit has and that of another result has not.
+_NEEDED = ("gate", "spec")
 
 
 def default_folder(
@@ -170,4 +175,12 @@ def read_results(folder: Path) -> tuple[xr.DataTree, dict[str, Any]]:
         If it is not a result folder, or a file of it is damaged.
     """
     run = read_run(folder)
+    lacking = [name for name in _NEEDED if not isinstance(run.get(name), Mapping)]
+    if lacking:
+        raise InputError(
+            f"{folder / RUN_FILE} is damaged, or not that of a fit: it has no {lacking[0]!r}; "
+            "give the folder of a fit, or run the command again"
+        )
+    if (folder / POSTERIOR_FILE).is_file():
+        check_files(folder, run, [POSTERIOR_FILE])
     return read_tree(folder / POSTERIOR_FILE), run

@@ -1,0 +1,125 @@
+"""Whether a result folder is as bayeseval wrote it: hashes of files, versions, links out of it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from bayeseval._optional import versions
+from bayeseval.errors import InputError
+
+__all__ = [
+    "HASHES",
+    "check_files",
+    "check_inside",
+    "check_version",
+    "file_hashes",
+    "hashes_without",
+]
+
+#: The key of the run file under which the SHA-256 of every other file of ours stands.
+HASHES: Final = "sha256"
+_PACKAGE: Final = "bayeseval"
+_VERSION: Final = re.compile(r"(\d+)\.(\d+)")
+
+
+def file_hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """SHA-256 of files of a folder, in hexadecimal digits, by name."""
+    hashes = {}
+    for name in sorted(names):
+        with (folder / name).open("rb") as file:
+            hashes[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return hashes
+
+
+def hashes_without(run: Mapping[str, Any], names: Collection[str]) -> dict[str, str]:
+    """The hashes of a run file, without those of some files; none if it has none."""
+    known = run.get(HASHES)
+    pairs = known.items() if isinstance(known, Mapping) else ()
+    return {str(name): str(value) for name, value in pairs if name not in names}
+
+
+def check_files(folder: Path, run: Mapping[str, Any], names: Collection[str]) -> None:
+    """Refuse files of a result folder that were edited, damaged or lie outside of it.
+
+    Parameters
+    ----------
+    folder : Path
+    run : mapping
+        Contents of its run file.
+    names : collection of str
+        Names of files that are there.
+
+    Raises
+    ------
+    InputError
+        At the first one.
+    """
+    check_inside(folder, names)
+    _check_unchanged(folder, run, names)
+
+
+def _check_unchanged(folder: Path, run: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Refuse files that are not as they were written.
+
+    Files without a hash are taken as they are: those of earlier versions, and what a
+    process that was killed had just added.
+
+    Raises
+    ------
+    InputError
+        At the first one.
+    """
+    known = hashes_without(run, ())
+    for name, found in file_hashes(folder, [name for name in names if name in known]).items():
+        if found != known[name]:
+            raise InputError(
+                f"{folder / name} was edited or is damaged: its SHA-256 is not the one that "
+                "run.json lists; put the original back, or run the command again"
+            )
+
+
+def check_version(folder: Path, run: Mapping[str, Any]) -> None:
+    """Refuse the results of a later version, which may mean something else by the same name.
+
+    Raises
+    ------
+    InputError
+        With both versions.
+    """
+    made_by = run.get("versions")
+    theirs = str(made_by.get(_PACKAGE, "")) if isinstance(made_by, Mapping) else ""
+    ours = versions([_PACKAGE]).get(_PACKAGE, "")
+    parts = [_VERSION.match(text) for text in (theirs, ours)]
+    if all(parts) and _number(theirs) > _number(ours):
+        raise InputError(
+            f"{folder} was written by bayeseval {theirs}, which is later than this one, {ours}; "
+            "update it: pip install -U bayeseval"
+        )
+
+
+def _number(text: str) -> tuple[int, ...]:
+    match = _VERSION.match(text)
+    return tuple(map(int, match.groups())) if match else ()
+
+
+def check_inside(folder: Path, names: Iterable[str]) -> None:
+    """Refuse folders inside a result folder that are links out of it.
+
+    Raises
+    ------
+    InputError
+        At the first one.
+    """
+    root = os.path.realpath(folder)
+    for parent in sorted({(folder / name).parent for name in names}):
+        place = os.path.realpath(parent)
+        if os.path.commonpath([root, place]) != root:
+            raise InputError(
+                f"{parent} is a link out of the result folder, to {place}; put a folder with the "
+                "files in its place, or run the command again in another folder (--out)"
+            )
