@@ -25,6 +25,7 @@ from bayeseval.checks.residuals import Realised, effect_checks, range_checks, re
 from bayeseval.checks.uniformity import GRID, counts, distance, independent_counts
 from bayeseval.design import build_design, identified_interactions
 from bayeseval.estimands import expected_score, mean_residual, read_arrays
+from bayeseval.records import Records
 from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
 from tests.estimands.trees import COMPLETE, make_tree
@@ -417,6 +418,18 @@ def test_left_out_predictions_are_mixtures_over_the_sds() -> None:
     np.testing.assert_allclose(found.simulated, np.concatenate(own), atol=1e-12)
 
 
+def test_a_record_hundreds_of_sds_away_has_weights_all_the_same() -> None:
+    table = simulate("crossed", n_languages=3, n_tasks=2, n_models=3, seed=4).records.table
+    table.loc[0, "score"] += 2000.0
+    records = Records.from_frame(table, name="far", mixed_scales="allow")
+    one = build_design(records, load_spec("additive"))
+    rng = np.random.default_rng(1)
+    found = left_out(one, {k: rng.uniform(4.0, 9.0, size=3) for k in one.priors}, rng)
+    assert np.isfinite([found.pit, found.expected, found.error]).all()
+    assert found.error[0] > 100.0
+    assert found.pit[0] == 1.0 - 1e-16
+
+
 @pytest.mark.parametrize(
     ("operations", "n", "expected"), [(1e12, 7, 7), (0.0, 50, 3), (0.0, 2, 2), (1e12, 90, 40)]
 )
@@ -784,6 +797,15 @@ def test_what_correlated_and_unequal_residuals_mean() -> None:
         "A language far from the others is shrunk towards them too strongly, and predictions for "
         "a new language have the wrong width; ranks change little."
     )
+
+
+def test_the_next_model_is_the_smallest_with_what_residuals_indicate() -> None:
+    fit = replace(SITUATION, terms=())
+    assert replace(fit, alike=("model:task",)).next_model() == "crossed"
+    # No shipped model has the term: the smallest with more terms than the fit.
+    assert replace(fit, alike=("model:language:task",)).next_model() == "interaction"
+    assert fit.next_model() == "interaction"
+    assert replace(fit, terms=SITUATION.identified).next_model() is None
 
 
 def test_a_situation_is_read_off_a_fit() -> None:
