@@ -485,7 +485,9 @@ def test_what_a_comparison_writes(compared: Comparison, tmp_path: Path) -> None:
     replace(compared, by="task").save(folder, figures=False, force=True)
 
 
-def test_what_a_comparison_draws(compared: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_comparison_draws(
+    compared: Comparison, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(
         import_module("bayeseval.comparison.figure"),
@@ -501,6 +503,8 @@ def test_what_a_comparison_draws(compared: Comparison, monkeypatch: pytest.Monke
         assert tables[0] is compared.table
         assert tables[1] is compared.moves
     title = compared._title()
+    data = f"Data: {records.name}, 3 models, 3 languages, 2 tasks, {len(records)} records."
+    assert {options.pop("data"), plain.pop("data")} == {data}
     assert options == {
         "by": "record", "subtitle": title, "gate_status": "pass", "ax": ax, "figsize": (3.0, 2.0),
     }  # fmt: skip
