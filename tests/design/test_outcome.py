@@ -141,9 +141,7 @@ def test_the_refusal_of_a_table_without_bounds_has_the_line_to_copy(
     unbounded = Records.from_frame(table, name="small", units=(None, None))
     with pytest.raises(DesignError) as caught:
         build_design(unbounded, load_spec({"name": "x", "likelihood": "beta"}))
-    assert f"in a YAML file passed as mapping_file (--mapping), for example '{line}'" in str(
-        caught.value
-    )
+    assert f"in a --mapping file, for example '{line}' (in Python: units=" in str(caught.value)
     # What is to be copied is accepted.
     own = yaml.safe_load(line)["units"]
     declared = Records.from_frame(table, name="small", units=(own["lower"], own["upper"]))

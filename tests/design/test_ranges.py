@@ -105,7 +105,7 @@ def test_the_advice_works_when_followed(tmp_path: Path) -> None:
         build_design(load(path), load_spec("additive"))
     text = str(caught.value)
     mapping = tmp_path / "mapping.yaml"
-    mapping.write_text(text[text.index("'units") + 1 : text.index("' in a YAML")])
+    mapping.write_text(text[text.index("'units") + 1 : text.index("' in a --mapping")])
     build_design(load(path, mapping_file=mapping), load_spec("additive"))
     table.loc[table["task"] == "points", "score"] /= 600.0
     check(table)

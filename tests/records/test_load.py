@@ -366,11 +366,11 @@ def test_fractions_in_one_task_and_points_in_another_are_fine(tmp_path: Path) ->
     assert records.units == {"a": Units(0, 100), "b": Units(0, 1)}
     notes = "\n".join(records.report.notes)
     assert (
-        "scale guessed 0-100 for task a; declare it with units={TASK: (0, 100)}, or with "
-        "'units: {tasks: {TASK: {lower: 0, upper: 100}}}' in a YAML file passed as mapping_file "
-        "(--mapping)"
+        "scale guessed 0-100 for task a; declare it with "
+        "'units: {tasks: {TASK: {lower: 0, upper: 100}}}' in a --mapping file (in Python: "
+        "units={TASK: (0, 100)})"
     ) in notes
-    assert "scale guessed 0-1 for task b; declare it with units={TASK: (0, 1)}" in notes
+    assert "scale guessed 0-1 for task b; declare it with 'units: {tasks: {TASK: " in notes
 
 
 @pytest.mark.parametrize("other", ["", "gpt,sw,b,0.6\nb,sw,b,0.5\n"])
@@ -379,10 +379,11 @@ def test_a_scale_is_declared_as_its_note_says(tmp_path: Path, other: str) -> Non
     guessed = load(path)
     for note in guessed.report.notes:
         told = re.fullmatch(
-            "scale guessed .* for task (.); .* with units=(.*), or with '(units: .*)' in .*", note
+            r"scale guessed .* for task (.); .* with '(units: .*)' in .* Python: units=(.*)\)",
+            note,
         )
         assert told is not None
-        task, argument, key = told.groups()
+        task, key, argument = told.groups()
         units = ast.literal_eval(argument.replace("TASK", repr(task)))
         mapping = _text(tmp_path / "map.yaml", key.replace("TASK", task))
         for declared in (load(path, units=units), load(path, mapping_file=mapping)):
@@ -396,7 +397,7 @@ def test_a_scale_that_is_not_clear_stays_unknown(
 ) -> None:
     records = load(_scores(tmp_path, f"gpt,en,a,{scores[0]}\nb,sw,a,{scores[1]}\n"))
     assert records.units == {"a": Units(None, None)}
-    told = "scale unknown for task a; declare it with units=(LOWER, UPPER), or with "
+    told = "scale unknown for task a; declare it with 'units: {lower: LOWER, upper: UPPER}' in a "
     assert any(told in note for note in records.report.notes)
 
 

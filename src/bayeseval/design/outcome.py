@@ -306,8 +306,8 @@ def _shares(
             raise DesignError(
                 f"{name}: the bounds of the scores of task {label!r} are not known, which the "
                 f"likelihood {task_likelihoods[i]} (logit link) needs; declare the lowest and the "
-                "highest possible score with units=(lower, upper), or in a YAML file passed as "
-                f"mapping_file (--mapping), for example '{_units(score[open_ended[task]])}'"
+                f"highest possible score in a --mapping file, for example "
+                f"'{_units(score[open_ended[task]])}' (in Python: units=(lower, upper))"
             )
     share = (score - lower[task]) / (upper - lower)[task]
     outside = np.flatnonzero((share < 0.0) | (share > 1.0))

@@ -59,8 +59,8 @@ def check_ranges(records: Records) -> None:
         f" {_described(records, int(high))}, so their scores cannot be added up or averaged"
         f" (ranges may differ by a factor of {_MAX_RATIO:g}); rescale the scores of one of them,"
         " so that all tasks have one scale, or, if they have one already, declare it with"
-        f" units=({lowest:.10g}, {highest:.10g}), or with 'units: {{lower: {lowest:.10g}, upper:"
-        f" {highest:.10g}}}' in a YAML file passed as mapping_file (--mapping)"
+        f" 'units: {{lower: {lowest:.10g}, upper: {highest:.10g}}}' in a --mapping file (in Python:"
+        f" units=({lowest:.10g}, {highest:.10g}))"
     )
 
 

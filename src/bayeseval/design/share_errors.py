@@ -43,7 +43,7 @@ _ACCURACY_METRICS: Final = frozenset(["acc", "acc_norm", "accuracy", "em", "exac
 # scores would all be as close to whole numbers.
 _BY_CHANCE: Final = 1e-3
 _HOW_TO_IGNORE_N: Final = (
-    "columns={'n': None}, or columns: {n: null} in a --mapping file, ignores n"
+    "columns: {n: null} in a --mapping file (in Python: columns={'n': None}) ignores n"
 )
 
 

@@ -150,8 +150,8 @@ def _guess_note(guess: Units, names: list[str], n_tasks: int) -> str:
         # Bounds alone would hold for the other tasks, too.
         argument, key = f"{{TASK: {argument}}}", f"{{tasks: {{TASK: {key}}}}}"
     return (
-        f"{problem}; declare it with units={argument}, or with 'units: {key}' in a YAML file"
-        " passed as mapping_file (--mapping)"
+        f"{problem}; declare it with 'units: {key}' in a --mapping file (in Python:"
+        f" units={argument})"
     )
 
 
