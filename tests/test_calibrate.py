@@ -488,3 +488,25 @@ def test_command_writes_continues_and_refuses(
     assert not (tmp_path / "out.unfinished").exists()
     assert main([*call, "--simulations", "2", "--seed", "7"]) == 2
     assert "holds a run with" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_after_ctrl_c_the_error_says_what_is_kept(
+    finished: bool,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stop(self: object, *, work: Path, **others: object) -> Calibration:
+        (work / "run").mkdir(parents=True)
+        if finished:
+            (work / "run" / "000000.json").write_text("{}")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bayeseval.calibration.run.PreparedCalibration.run", stop)
+    out = tmp_path / "out"
+    assert main(["calibrate", "--model", "additive", "--out", str(out), "--quiet"]) == 130
+    kept = f"finished simulations are kept in {out}.unfinished; run the same command again"
+    assert capsys.readouterr().err.startswith(
+        f"error: interrupted; {kept if finished else 'nothing was saved'}"
+    )

@@ -128,7 +128,7 @@ def calibrate(
             calibration = prepared.run(jobs=jobs, work=work, ready=ready, progress=progress)
     except KeyboardInterrupt as error:
         kept = f"finished simulations are kept in {work}; run the same command again to continue"
-        raise StoppedError(kept if work.is_dir() else "") from error
+        raise StoppedError(kept if any(work.glob("*/*.json")) else "") from error
     # Printed before it is saved: an error of writing the folder does not lose the results.
     typer.echo(str(calibration))
     calibration.save(folder, figures=False if no_figures else figure_format, force=force)
