@@ -178,10 +178,9 @@ def _without_safetensors(cached_file: Any, source: str) -> str:
 
 
 def _on_the_hub(source: str, name: str) -> bool:
-    import huggingface_hub
-
+    hub = require("huggingface_hub", "mexa")
     try:
-        return huggingface_hub.file_exists(source, name)
+        return bool(hub.file_exists(source, name))
     # Without a connection the message is the shorter one.
     except (OSError, ValueError):
         return False
