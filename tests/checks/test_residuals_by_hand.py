@@ -167,7 +167,8 @@ def test_normality_and_equal_variance_against_scipy() -> None:
         assert check.p == pytest.approx(np.mean(above))
         classical = stats.levene(*(residual[group == g] for g in labels), center="median")
         assert (check.value, check.p_classical) == pytest.approx(tuple(classical))
-        assert check.sentence.startswith(f"The residual sd does not differ between {factor}s: ")
+        said = f"The residual sd does not differ between {factor}s: "
+        assert check.sentence == f"{said}{p_text(check.p, simulated=400)}."
 
 
 def test_unequal_variance_names_the_extremes() -> None:
@@ -680,6 +681,8 @@ def test_correlated_cells_are_listed_smallest_p_first() -> None:
         "Residuals of records in the same cell (language and task; model and task; model and "
         "language) are not correlated more than by chance: p "
     )
+    # Mean p-values of many draws are about one half: three times as much is no probability.
+    assert independence_check(rng.normal(size=(60, grid.shape[1])), index, levels)[0].p == 1.0
     # One record in each cell of two factors.
     alone = {f: np.arange(4) for f in sizes}
     check, alike = independence_check(rng.normal(size=(2, 4)), alone, levels)
@@ -779,6 +782,8 @@ def test_what_correlated_and_unequal_residuals_mean() -> None:
         "the model's likelihood.",
         "bayeseval fit --benchmark t.csv --model robust",
     )
+    for name in ("calibration", "sd_by_language"):
+        assert said(name)[1] == "bayeseval compare --benchmark t.csv --models crossed,robust"
     assert said("residual_normality")[0].startswith("With tails this heavy")
     assert said("residual_normality", likelihood="student_t")[0] == (
         "Intervals of single scores have the wrong width."
