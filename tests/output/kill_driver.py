@@ -47,6 +47,56 @@ def careless_write(target: Path, content: str) -> None:
     (target / store.RUN_FILE).write_text(json.dumps({**RUN, "content": content}))
 
 
+def add(target: Path, content: str) -> None:
+    """Add a table to a folder."""
+
+    def writer(path: Path) -> None:
+        path.write_text(content)
+
+    store.add_files(target, {"tables/plan.csv": writer})
+
+
+def added(target: Path) -> str:
+    """Which table was added; what is wrong with the folder otherwise."""
+    run = store.read_run(target)
+    if state(target, notes=True) != "old results":
+        return f"broken: {state(target, notes=True)}"
+    names = [name for name in run["files"] if name != store.RUN_FILE]
+    store.check_files(target, run, names)
+    return (target / "tables" / "plan.csv").read_text()
+
+
+def additions(folder: Path) -> dict[str, object]:
+    """Kill a process at every step of replacing a table that was added before."""
+    target = folder / "run"
+    counts: dict[str, int] = {}
+    leftovers: list[str] = []
+    for step in range(1, LAST_STEP):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        write(target, "old results")
+        for name, text in NOTES.items():
+            (target / name).parent.mkdir(exist_ok=True)
+            (target / name).write_text(text)
+        add(target, "old plan")
+        child = os.fork()
+        if child == 0:
+            die_at(step)
+            add(target, "new plan")
+            os._exit(0)
+        status = os.waitpid(child, 0)[1]
+        seen = added(target)
+        counts[seen] = counts.get(seen, 0) + 1
+        add(target, "next plan")
+        if added(target) != "next plan":
+            counts["not writable again"] = step
+        leftovers += [path.name for path in folder.iterdir() if path != target]
+        if os.WIFEXITED(status):
+            finished = os.WEXITSTATUS(status) == 0
+            return {"finished": finished, "steps": step - 1, "seen": counts, "left": leftovers}
+    raise SystemExit(f"the child was still being killed at step {LAST_STEP}")
+
+
 def state(target: Path, *, notes: bool) -> str:
     """Which whole results a folder holds; what is wrong with it otherwise."""
     if not target.exists():
@@ -104,6 +154,8 @@ def main(folder: Path, scenario: str) -> dict[str, object]:
     # Flushing guards against a power cut, not against a kill, and takes nearly all the time.
     os.fsync = lambda descriptor: None
     target = folder / "run"
+    if scenario == "additions":
+        return additions(folder)
     if scenario.startswith("race"):
         if scenario.endswith("two renames"):
             store.exchange = lambda first, second: False

@@ -596,6 +596,15 @@ def test_a_kill_of_the_first_run_leaves_all_or_nothing(tmp_path: Path) -> None:
     assert result["leftovers"] == []
 
 
+def test_a_kill_at_any_step_of_adding_a_table_leaves_the_old_or_the_new_one(tmp_path: Path) -> None:
+    result = drive(tmp_path, "additions")
+    assert result["finished"]
+    assert result["steps"] > 20
+    # Each with a hash of its own or with none, never with that of the other.
+    assert set(result["seen"]) == {"old plan", "new plan"}
+    assert result["left"] == []
+
+
 def test_the_kill_driver_sees_a_careless_writer(tmp_path: Path) -> None:
     """Negative control: files written one by one are found mixed."""
     result = drive(tmp_path, "careless")
