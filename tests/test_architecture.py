@@ -78,6 +78,7 @@ HELPERS = {
         (
             "output._files",
             "output._folders",
+            "output._hdf5",
             "output._integrity",
             "output._locks",
             "output._places",

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
+from bayeseval._text import for_terminal
 from bayeseval._typing import Progress
 from bayeseval.errors import InputError
 
@@ -141,14 +142,16 @@ def _reporter(preamble: str, *, quiet: bool) -> Iterator[Progress]:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[remark]}"),
+        # A name in brackets is no style.
+        TextColumn("{task.fields[remark]}", markup=False),
     )
     with Bars(*columns, console=console) as bars:
         tasks: dict[str, TaskID] = {}
 
         def report(stage: str, done: int, total: int, remark: str) -> None:
             if not tasks and preamble:
-                console.print(preamble, highlight=False, markup=False)
+                console.print(for_terminal(preamble), highlight=False, markup=False)
+            remark = for_terminal(remark)
             # A stage that starts again gets a new bar, unless its bar has not moved yet.
             if stage not in tasks or (done == 0 and bars.tasks[tasks[stage]].completed > 0):
                 tasks[stage] = bars.add_task(stage, total=total, remark=remark)
@@ -164,7 +167,7 @@ def _log_lines(preamble: str, clock: Callable[[], float] = time.monotonic) -> Pr
     last_printed = [clock()]
 
     def print_line(text: str) -> None:
-        notice(text)
+        notice(for_terminal(text))
         last_printed[0] = clock()
 
     def report(stage: str, done: int, total: int, remark: str) -> None:

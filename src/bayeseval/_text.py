@@ -6,7 +6,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["GROUPED", "Caution", "Note", "any_of", "counted", "grouped", "plain", "shorten", "show"]
+__all__ = [
+    "GROUPED",
+    "Caution",
+    "Note",
+    "any_of",
+    "brief",
+    "counted",
+    "for_terminal",
+    "grouped",
+    "plain",
+    "shorten",
+    "show",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +37,7 @@ Note = str | Caution
 #: From here on the digits of a number stand in groups of three.
 GROUPED: Final = 10_000
 _SHOWN_WIDTH = 60
+_KEPT = "\n\u00a0\u202f\u3000\u200c\u200d"
 
 
 def show(value: object) -> str:
@@ -40,6 +53,27 @@ def plain(name: str) -> str:
     if name.isprintable():
         return name
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
+
+
+def for_terminal(text: str) -> str:
+    r"""Lines of text without what a terminal acts on: such characters are escaped.
+
+    Line feeds stay, and so do the joiners of Persian, Indic scripts and emoji.
+
+    Examples
+    --------
+    >>> for_terminal("a\x1b[2Jb")
+    'a\\x1b[2Jb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in _KEPT else ascii(c)[1:-1] for c in text)
+
+
+def brief(name: str) -> str:
+    """A name as in :func:`plain`, cut where it is no name any more."""
+    text = plain(name)
+    return text if len(text) <= _SHOWN_WIDTH else text[: _SHOWN_WIDTH - 3] + "..."
 
 
 def shorten(labels: Iterable[str], *, limit: int = 8) -> str:

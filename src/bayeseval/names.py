@@ -52,6 +52,7 @@ __all__ = [
     "Source",
     "Support",
     "cell_label",
+    "cell_levels",
     "covariate_cell_dim",
     "covariate_measured",
     "covariate_standardised",
@@ -232,8 +233,30 @@ def rank_name(quantity: str) -> str:
 
 
 def cell_label(*levels: str) -> str:
-    """Label of one cell of an interaction, for example ``en|xnli:accuracy``."""
-    return "|".join(levels)
+    r"""Label of one cell of an interaction, for example ``en|xnli:accuracy``.
+
+    Bars and backslashes of a level are escaped, so that ``a|b`` with ``c`` is another label than
+    ``a`` with ``b|c``.
+    """
+    return "|".join(level.replace("\\", "\\\\").replace("|", "\\|") for level in levels)
+
+
+def cell_levels(label: str) -> list[str]:
+    r"""Levels of a :func:`cell_label`.
+
+    Examples
+    --------
+    >>> cell_levels(cell_label("a|b", "c"))
+    ['a|b', 'c']
+    """
+    levels, escaped = [""], False
+    for character in label:
+        if character == "|" and not escaped:
+            levels.append("")
+        elif character != "\\" or escaped:
+            levels[-1] += character
+        escaped = character == "\\" and not escaped
+    return levels
 
 
 def disparity_name(

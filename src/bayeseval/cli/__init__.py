@@ -26,7 +26,7 @@ from bayeseval.cli._faults import (
     fault_text,
     prepare_streams,
 )
-from bayeseval.cli._shared import EXIT_BAD_INPUT, EXIT_INTERRUPTED, StoppedError
+from bayeseval.cli._shared import EXIT_BAD_INPUT, EXIT_INTERRUPTED, StoppedError, echo
 from bayeseval.cli.aligning import mexa
 from bayeseval.cli.calibrating import calibrate
 from bayeseval.cli.comparing import compare
@@ -107,7 +107,7 @@ for panel, commands in _PANELS.items():
 
 def _print_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"bayeseval {versions([_PROGRAM]).get(_PROGRAM, '(not installed)')}")
+        echo(f"bayeseval {versions([_PROGRAM]).get(_PROGRAM, '(not installed)')}")
         raise typer.Exit
 
 
@@ -226,4 +226,4 @@ def _no_number(option: str, kind: str, arguments: Sequence[str]) -> str:
 
 
 def _print_error(message: str) -> None:
-    typer.echo(f"error: {' '.join(message.split())}", err=True)
+    echo(f"error: {' '.join(message.split())}", err=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from bayeseval._text import for_terminal
 from bayeseval.errors import InputError
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ __all__ = [
     "StoppedError",
     "complete_benchmarks",
     "complete_models",
+    "echo",
     "parse_columns",
     "parse_metrics",
     "parse_names",
@@ -74,6 +76,11 @@ Command = Callable[..., None]
 EngineName = Literal["auto", "numpyro", "pymc", "marginal", "ml"]
 Listing = Literal["benchmarks", "models"]
 LeftOut = Literal["record", "language", "task", "model"]
+
+
+def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
+    """Print text whose names come from files: what a terminal acts on is escaped."""
+    typer.echo(for_terminal(text), nl=nl, err=err)
 
 
 def complete_benchmarks(incomplete: str) -> list[str]:
@@ -400,4 +407,4 @@ def renew_report(folder: Path) -> None:
     from bayeseval.reporting.page import REPORT_FILE
 
     if (folder / REPORT_FILE).is_file():
-        typer.echo(f"Report: {write_report(folder)}")
+        echo(f"Report: {write_report(folder)}")

@@ -16,6 +16,7 @@ from bayeseval.cli._shared import (
     NoFigures,
     Quiet,
     StoppedError,
+    echo,
 )
 
 __all__ = ["mexa"]
@@ -167,5 +168,5 @@ def mexa(
         force=force,
     )
     discard(work)
-    typer.echo(format_alignment(pooled, aligned.measured.notes, pivot=pivot))
-    typer.echo(f"\nResults: {folder}")
+    echo(format_alignment(pooled, aligned.measured.notes, pivot=pivot))
+    echo(f"\nResults: {folder}")

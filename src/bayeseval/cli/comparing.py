@@ -23,6 +23,7 @@ from bayeseval.cli._shared import (
     Reading,
     Seed,
     complete_models,
+    echo,
     parse_names,
     with_reading,
 )
@@ -104,8 +105,8 @@ def compare(
     with progress_bar("", quiet=quiet) as progress:
         comparison = prepared.run(ready=find_fits(prepared.fits), jobs=jobs, progress=progress)
     # Printed before it is saved: an error of writing the folder does not lose the results.
-    typer.echo(str(comparison))
+    echo(str(comparison))
     comparison.save(folder, figures=False if no_figures else figure_format, force=force)
-    typer.echo(f"\nResults: {folder}")
+    echo(f"\nResults: {folder}")
     if any(one.gate.status == "fail" for one in comparison.fits.values()):
         raise typer.Exit(EXIT_GATE_FAILED)

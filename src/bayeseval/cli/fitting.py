@@ -27,6 +27,7 @@ from bayeseval.cli._shared import (
     Reading,
     Seed,
     StoppedError,
+    echo,
     parse_names,
     with_reading,
     write_report,
@@ -251,9 +252,9 @@ def _report(fitted: Fit, folder: Path, saved: _Saved, *, ci_prob: float) -> None
     )
     # The output may take nothing (/dev/full), and then says nothing of what was saved.
     with results_saved(folder, [], "") if problem is None else contextlib.nullcontext():
-        typer.echo(text)
+        echo(text)
         if saved.page is not None:
-            typer.echo(f"Report: {saved.page}")
+            echo(f"Report: {saved.page}")
     if isinstance(problem, KeyboardInterrupt):
         raise StoppedError("; ".join(getattr(problem, "__notes__", ()))) from problem
     if problem is not None:

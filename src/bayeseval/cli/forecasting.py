@@ -17,6 +17,7 @@ from bayeseval.cli._shared import (
     NoFigures,
     Quiet,
     Seed,
+    echo,
     parse_names,
     renew_report,
 )
@@ -77,8 +78,8 @@ def forecast(
             progress=progress,
         )
     forecasts.save(folder, figures=False if no_figures else figure_format)
-    typer.echo(str(forecasts))
-    typer.echo(f"\nAll languages: {folder / 'tables' / 'forecast.csv'}")
+    echo(str(forecasts))
+    echo(f"\nAll languages: {folder / 'tables' / 'forecast.csv'}")
     renew_report(folder)
     if fitted.gate.status == "fail":
         raise typer.Exit(EXIT_GATE_FAILED)

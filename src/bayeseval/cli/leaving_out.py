@@ -21,6 +21,7 @@ from bayeseval.cli._shared import (
     Quiet,
     Reading,
     Seed,
+    echo,
     parse_names,
     with_reading,
 )
@@ -103,9 +104,9 @@ def sensitivity(
     with progress_bar("", quiet=quiet) as progress:
         analysis = prepared.run(jobs=jobs, progress=progress)
     # Printed before it is saved: an error of writing the folder does not lose the results.
-    typer.echo(str(analysis))
+    echo(str(analysis))
     analysis.save(folder, figures=False if no_figures else figure_format, force=force)
-    typer.echo(f"\nResults: {folder}")
+    echo(f"\nResults: {folder}")
     if analysis.fit.gate.status == "fail":
         raise typer.Exit(EXIT_GATE_FAILED)
 

@@ -13,6 +13,7 @@ from bayeseval.cli._shared import (
     Listing,
     Reading,
     complete_benchmarks,
+    echo,
     with_reading,
 )
 
@@ -52,14 +53,14 @@ def validate(
     try:
         records = reading.load()
     except TableError as refused:
-        typer.echo(f"{format_refused(refused)}\n\n{Readiness(AUTO, str(refused))}")
+        echo(f"{format_refused(refused)}\n\n{Readiness(AUTO, str(refused))}")
         raise typer.Exit(EXIT_BAD_INPUT) from refused
     ready = check_ready(records)
-    typer.echo(format_description(describe(records), ready.warnings))
+    echo(format_description(describe(records), ready.warnings))
     if save_records is not None:
         records.save_table(save_records)
-        typer.echo(f"\nTable: {save_records}")
-    typer.echo(f"\n{ready}")
+        echo(f"\nTable: {save_records}")
+    echo(f"\n{ready}")
     if not ready.is_ready:
         raise typer.Exit(EXIT_BAD_INPUT)
 
@@ -73,4 +74,4 @@ def list_(
     from bayeseval.spec import AUTO, AUTO_SUMMARY, list_models
 
     models = {AUTO: AUTO_SUMMARY, **list_models()}
-    typer.echo(format_listing(models if what == "models" else list_benchmarks()))
+    echo(format_listing(models if what == "models" else list_benchmarks()))

@@ -14,6 +14,7 @@ from bayeseval.cli._shared import (
     FigureFormat,
     Grid,
     NoFigures,
+    echo,
     parse_numbers,
     parse_whole_numbers,
     renew_report,
@@ -119,8 +120,8 @@ def plan(
         ci_prob=ci_prob,
     )
     study.save(folder, figures=False if no_figures else figure_format)
-    typer.echo(str(study))
-    typer.echo(f"All designs: {folder / 'tables' / 'plan.csv'}")
+    echo(str(study))
+    echo(f"All designs: {folder / 'tables' / 'plan.csv'}")
     renew_report(folder)
     if study.fit.gate.status == "fail":
         raise typer.Exit(EXIT_GATE_FAILED)

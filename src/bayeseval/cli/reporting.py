@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from bayeseval.cli._shared import EXIT_GATE_FAILED, OUTPUT
+from bayeseval._text import for_terminal
+from bayeseval.cli._shared import EXIT_GATE_FAILED, OUTPUT, echo
 from bayeseval.errors import InputError
 
 if TYPE_CHECKING:
@@ -76,7 +78,7 @@ def report(
         )
     results = read_saved(folder)
     if to is None or to == "html":
-        typer.echo(f"Report: {write_page(results, out or folder / REPORT_FILE)}")
+        echo(f"Report: {write_page(results, out or folder / REPORT_FILE)}")
     else:
         _write(export(results, to), out)
     _exit(results)
@@ -107,10 +109,11 @@ def _write(text: str, out: Path | None) -> None:
     from bayeseval.output.store import replace_file, write_text
 
     if out is None:
-        typer.echo(text, nl=False)
+        # A file that is made of it keeps every character of the names.
+        typer.echo(for_terminal(text) if sys.stdout.isatty() else text, nl=False)
         return
     replace_file(partial(write_text, text), out)
-    typer.echo(f"Written: {out}", err=True)
+    echo(f"Written: {out}", err=True)
 
 
 def _exit(results: SavedResults) -> None:

@@ -189,10 +189,16 @@ class Language:
         return _MACRO.get(self.standard, self.standard)
 
 
+_MAX_LABEL = 200
+
+
 @lru_cache(maxsize=4096)
 def understand(label: str) -> Language | None:
     """As :func:`resolve`, but None for what is not a language."""
     text = " ".join(str(label).split())
+    # The registry's search of names takes time that grows with the square of a text.
+    if len(text) > _MAX_LABEL:
+        return None
     tag = _as_tag(text)
     if tag is None:
         tag = _as_name(text)
@@ -227,7 +233,7 @@ def resolve(label: str) -> Language:
     """
     language = understand(label)
     if language is None:
-        near = _nearest(" ".join(str(label).split()))
+        near = _nearest(" ".join(str(label).split())[:_MAX_LABEL])
         raise InputError(
             f"{label!r} is not a known language{near} (allowed: ISO 639 codes, BCP-47 tags, "
             "FLORES codes such as zho_Hans, English names)"

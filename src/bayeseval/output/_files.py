@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bayeseval.errors import InputError
 from bayeseval.output._folders import flush
+from bayeseval.output._hdf5 import refuse_unbounded
 from bayeseval.output._locks import try_lock
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ __all__ = [
 # Quantiles of ranks, and ranks of the exports.
 _RANK: Final = re.compile(r"(^|_)rank(_set)?(_median|_lower|_upper|_old|_new)?$")
 
+# Of the provenance of a run, which has some kilobytes.
+_MAX_JSON = 1 << 26
 # Level 1 takes 24 % off a fit of MEGA with 4,000 draws (89 to 67 MB) for one second of
 # writing and nothing of reading; level 4 takes no more off.
 _COMPRESSION = {"zlib": True, "complevel": 1, "shuffle": True}
@@ -86,6 +89,7 @@ def read_tree(path: str | Path) -> xr.DataTree:
 
     if not Path(path).is_file():
         raise InputError(f"{path}: no such file")
+    refuse_unbounded(path)
     try:
         with xr.open_datatree(path, engine="h5netcdf") as tree:
             return tree.load()
@@ -176,10 +180,15 @@ def read_json(path: Path) -> dict[str, Any]:
         If the file cannot be read or does not hold a JSON mapping.
     """
     try:
+        size = path.stat().st_size
+        if size > _MAX_JSON:
+            raise InputError(f"{path} has {size} bytes; at most {_MAX_JSON} are read")
         value = json.loads(path.read_text(encoding="utf-8"))
+    except InputError:
+        raise
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror})") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is damaged: not JSON ({error})") from error
     if not isinstance(value, dict):
         raise InputError(f"{path} is damaged: a JSON mapping was expected")

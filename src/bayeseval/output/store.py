@@ -36,6 +36,7 @@ from bayeseval.output._folders import (
     flush_tree,
     leaves,
 )
+from bayeseval.output._hdf5 import refuse_unbounded
 from bayeseval.output._integrity import (
     HASHES,
     check_files,
@@ -59,6 +60,7 @@ __all__ = [
     "read_json",
     "read_run",
     "read_tree",
+    "refuse_unbounded",
     "replace_file",
     "replace_json",
     "restore_folder",

@@ -6,9 +6,10 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
-from bayeseval._text import plain, shorten
+from bayeseval._text import brief, plain, shorten
 from bayeseval.errors import InputError, did_you_mean
 
 __all__ = [
@@ -185,6 +186,7 @@ def _without_mean(score: str) -> str:
     return re.sub(r"(?<=.)[\s_\-.]+mean$", "", score, flags=re.IGNORECASE)
 
 
+@lru_cache(maxsize=1 << 16)
 def _fold(name: str) -> str:
     return re.sub(r"[\s_\-.]+", "", unicodedata.normalize("NFKC", name).casefold())
 
@@ -197,7 +199,7 @@ def _find_column(theirs: str, names: Sequence[str], *, source: str, our: str) ->
         return similar[0]
     raise InputError(
         f"{source}: no column {theirs!r}, which was given for {our!r}"
-        f"{did_you_mean(theirs, names)} (columns: {shorten(map(plain, names), limit=12)})"
+        f"{did_you_mean(theirs, names)} (columns: {shorten(map(brief, names), limit=12)})"
     )
 
 
@@ -254,6 +256,6 @@ def _missing_message(
         hint = hint or near
     return (
         f"{source}: no column for {listed}{hint}"
-        f" (columns: {shorten(map(plain, names), limit=12)});"
+        f" (columns: {shorten(map(brief, names), limit=12)});"
         f" name it with {columns_argument((missing[0], 'NAME'))}"
     )

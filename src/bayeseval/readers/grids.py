@@ -32,9 +32,15 @@ _MAX_CELLS: Final = 5_000_000
 # openpyxl takes some seconds for 10 MB, and ten times their memory.
 _MAX_WORKBOOK: Final = 1 << 26
 _RULE: Final = re.compile(r"\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?")
-_TABULAR: Final = re.compile(
-    r"\\begin\{(tabular\*?|tabularx|longtable|array)\}(.*?)\\end\{\1\}", re.DOTALL
-)
+_ENVIRONMENT: Final = re.compile(r"\\(begin|end)\{(tabular\*?|tabularx|longtable|array)\}")
+# Cells of a small file: what is not filled may be as much, or a number of times what is.
+_FEW_CELLS: Final = 500_000
+_MAX_SPARSE: Final = 50
+# As many columns as a spreadsheet can have, and columns that one macro may span.
+_MAX_COLUMNS: Final = 16_384
+_MAX_SPAN: Final = 1000
+# No number that is printed with its error is longer; some patterns look at a text twice.
+_MAX_NUMBER: Final = 200
 # Macros of which only the last argument is seen on paper.
 _WRAPPERS: Final = re.compile(
     r"\\(?:textbf|textit|textsc|texttt|textrm|textsf|textcolor\{[^{}]*\}|underline|uline|emph|mathbf"
@@ -170,6 +176,14 @@ def _grid(name: str, place: str, rows: list[list[str]], numbers: list[int]) -> l
     if len(rows) < 2:
         return []
     width = max(map(len, rows))
+    cells, filled = width * len(rows), sum(sum(map(bool, row)) for row in rows)
+    if cells > _MAX_CELLS or cells > max(_FEW_CELLS, _MAX_SPARSE * filled):
+        widest = numbers[[len(row) for row in rows].index(width)]
+        raise InputError(
+            f"{place} {widest}: {grouped(width)} cells; with as many in each of"
+            f" {grouped(len(rows))} rows the table has {grouped(cells)}, {grouped(filled)} filled;"
+            f" at most {grouped(_MAX_CELLS)} are read, and no table that is nearly empty"
+        )
     return [Grid(name, place, [row + [""] * (width - len(row)) for row in rows], numbers)]
 
 
@@ -204,25 +218,53 @@ def _plain_cell(cell: str) -> str:
 
 def _latex(text: str, path: Path) -> Iterator[Grid]:
     uncommented = re.sub(r"(?<!\\)%[^\n]*", "", text)
-    tables = list(_TABULAR.finditer(uncommented))
-    for match in tables:
-        line = uncommented[: match.start(2)].count("\n") + 1
-        body = _without_column_spec(match[2], match[1])
-        line += match[2][: len(match[2]) - len(body)].count("\n")
+    tables = list(_tabulars(uncommented))
+    before, line_before = 0, 1
+    for environment, start, end in tables:
+        line_before += uncommented.count("\n", before, start)
+        before, line = start, line_before
+        body = _without_column_spec(uncommented[start:end], environment)
+        line += uncommented.count("\n", start, end - len(body))
         rows: list[list[str]] = []
         numbers: list[int] = []
         for piece in re.split(r"\\\\(?:\[[^\]]*\])?|\\tabularnewline", body):
             lead = len(piece) - len(piece.lstrip())
             cells = _latex_row(piece)
+            if len(cells) > _MAX_COLUMNS:
+                raise InputError(
+                    f"{path}, line {line + piece[:lead].count(chr(10))}: a row has"
+                    f" {grouped(len(cells))} columns;"
+                    f" at most {grouped(_MAX_COLUMNS)} are read"
+                )
             if any(cells):
                 rows.append(cells)
                 numbers.append(line + piece[:lead].count("\n"))
             line += piece.count("\n")
-        caption = re.search(
-            r"\\label\{(?:tab(?:le)?:)?([^{}]+)\}", uncommented[match.end() :][:400]
-        )
+        caption = re.search(r"\\label\{(?:tab(?:le)?:)?([^{}]+)\}", uncommented[end : end + 400])
         name = caption[1] if caption and len(tables) > 1 else path.stem
         yield from _grid(name, f"{path}, line", rows, numbers)
+
+
+def _tabulars(text: str) -> Iterator[tuple[str, int, int]]:
+    """Environments that hold a table: their names, and where their bodies begin and end.
+
+    One pass over all beginnings and ends, because a search from every beginning for its
+    end takes time that grows with the square of the file.
+    """
+    marks = list(_ENVIRONMENT.finditer(text))
+    ends: dict[str, list[int]] = {}
+    for mark in reversed(marks):
+        if mark[1] == "end":
+            ends.setdefault(mark[2], []).append(mark.start())
+    behind = 0
+    for mark in marks:
+        if mark[1] == "begin" and mark.start() >= behind:
+            later = ends.get(mark[2], [])
+            while later and later[-1] < mark.end():
+                later.pop()
+            if later:
+                behind = later[-1]
+                yield mark[2], mark.end(), behind
 
 
 def _without_column_spec(body: str, environment: str) -> str:
@@ -254,7 +296,9 @@ def _latex_row(piece: str) -> list[str]:
             cell = cell[: span.start()] + span[2] + cell[span.end() :]
         text = _latex_text(cell)
         # The cells that a wide one covers carry its text, as a header of groups needs it.
-        cells += [text] * (min(int(span[1]), 1000) if span is not None else 1)
+        cells += [text] * (min(int(span[1]), _MAX_SPAN) if span is not None else 1)
+        if len(cells) > _MAX_COLUMNS:
+            break
     return cells
 
 
@@ -271,9 +315,10 @@ def _latex_text(cell: str) -> str:
         )
     cell = re.sub(r"\\(?:bf|it|rm|small|tiny|scriptsize|footnotesize|bfseries|itshape)\b", "", cell)
     # An error set as a subscript of a number; in a name, as in Qwen_2.5, it is none.
-    cell = re.sub(
-        r"^([^A-Za-z]*\d[^A-Za-z]*)_\{?\s*±?\s*([\d.]+)\s*\}?(?=\s*\$?$)", r"\1 ± \2", cell
-    )
+    if len(cell) <= _MAX_NUMBER:
+        cell = re.sub(
+            r"^([^A-Za-z]*\d[^A-Za-z]*)_\{?\s*±?\s*([\d.]+)\s*\}?(?=\s*\$?$)", r"\1 ± \2", cell
+        )
     cell = re.sub(r"\^\{([^{}]*)\}", r"\1", cell).replace("$", "").replace("~", " ")
     cell = cell.replace("^", "").replace("---", "—").replace("--", "–")
     return " ".join(cell.replace("{", "").replace("}", "").split())

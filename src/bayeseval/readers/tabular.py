@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from bayeseval._text import counted, plain, show
+from bayeseval._text import counted, grouped, plain, show
 from bayeseval.errors import InputError
 from bayeseval.readers.base import decode, file_bytes, json_problem
 from bayeseval.readers.raw import Nested, RawTable, make_table
@@ -32,6 +32,12 @@ _ARCHIVES = {".xlsx": "an Excel workbook", ".eval": "a log of Inspect"}
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 _DELIMITERS = ("\t", ",", ";", "|")
 _EXPECTED = "expected CSV, TSV, JSON, JSONL or Parquet"
+# Cells of a small file, and how many times as many as are filled a table may have.
+_FEW_CELLS: Final = 1_000_000
+_MAX_SPARSE: Final = 50
+# A score is at least a bit, so that a Parquet file of more rows repeats the same ones.
+_FEW_ROWS: Final = 1_000_000
+_ROWS_PER_BYTE: Final = 8
 # Characters from which reading with pyarrow is worth its checks.
 _LARGE: Final = 1_000_000
 
@@ -250,6 +256,12 @@ def _from_records(records: list[Any], numbers: Iterable[int], source: str, place
                 f" got {show(record)}"
             )
     keys = dict.fromkeys(key for record in records for key in record)
+    filled = sum(map(len, records))
+    if len(keys) * len(records) > max(_FEW_CELLS, _MAX_SPARSE * filled):
+        raise InputError(
+            f"{source}: {counted(len(records), 'record')} with {grouped(len(keys))} different keys;"
+            " the records of a table have the same keys"
+        )
     columns = ((key, (_flat(record.get(key)) for record in records)) for key in keys)
     return make_table(source, place, places, columns)
 
@@ -263,17 +275,50 @@ def _read_parquet(data: bytes, source: str) -> RawTable:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(pa.BufferReader(data))
+        metadata = pq.read_metadata(pa.BufferReader(data))
+        rows = metadata.num_rows
+        if rows > max(_FEW_ROWS, _ROWS_PER_BYTE * len(data)):
+            raise InputError(
+                f"{source}: {grouped(rows)} rows in {grouped(len(data))} bytes, which can only be"
+                " the same few rows again and again; write each score once"
+            )
+        # Texts as codes and levels: one long text in all rows is held once.
+        texts = [
+            metadata.schema.column(place).path
+            for place in range(metadata.num_columns)
+            if metadata.schema.column(place).physical_type == "BYTE_ARRAY"
+        ]
+        table = pq.read_table(pa.BufferReader(data), read_dictionary=texts)
         # A column at a time: a damaged page only shows when it is decoded.
         columns = [
-            (name, typed_cells(column) or [_flat(value) for value in column.to_pylist()])
+            (name, typed_cells(column) or _python_cells(column))
             for name, column in zip(table.column_names, table.columns, strict=True)
         ]
+    except InputError:
+        raise
     except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError) as problem:
         raise InputError(f"{source}: damaged Parquet file: {parquet_problem(problem)}") from problem
     if not table.num_rows:
         raise InputError(f"{source}: the Parquet file has no rows")
     return make_table(source, "row", range(1, table.num_rows + 1), columns)
+
+
+def _python_cells(column: Any) -> list[Any]:
+    """A column that is neither text nor number as Python values."""
+    import pyarrow as pa
+
+    if pa.types.is_nested(column.type):
+        # Never unpacked, because no cell may hold them.
+        nested = Nested("a nested value")
+        return [nested if valid else None for valid in column.is_valid().to_pylist()]
+    if pa.types.is_dictionary(column.type):
+        cells: list[Any] = []
+        for chunk in column.chunks:
+            levels = [*map(_flat, chunk.dictionary.to_pylist()), None]
+            codes = chunk.indices.fill_null(len(levels) - 1).to_pylist()
+            cells += [levels[code] for code in codes]
+        return cells
+    return [_flat(value) for value in column.to_pylist()]
 
 
 def parquet_problem(problem: Exception) -> str:

@@ -65,6 +65,7 @@ _MODEL_FACTS: Final = frozenset(
         *("open", "context", "organization", "organisation", "org", "developer", "architecture"),
     ]
 )
+_MAX_CELL: Final = 400
 # So many of the headers have to be languages before a table is taken for a wide one.
 _SHARE: Final = 0.6
 
@@ -102,6 +103,11 @@ def parse_cell(text: str) -> Cell | None:
     ValueError
         If it is neither.
     """
+    if not text or text.isspace():
+        return None
+    # Longer than any number; the patterns below look at a text more than once.
+    if len(text) > _MAX_CELL:
+        raise ValueError(text[:_MAX_CELL])
     bare = text.replace("**", "").replace("__", "").strip()
     bare = re.sub(r"</?(?:b|i|u|sup|sub|strong|em)>", "", bare)
     bare = bare.strip(_MARKS + " \u00a0").replace("\u00a0", " ").replace("\u2009", " ")
@@ -135,7 +141,8 @@ def _sniff(path: Path, head: Head) -> bool:
     try:
         rows = first_rows(path, text, whole=head.size <= len(head.data))
     except InputError:
-        return False
+        # What is wrong is said when it is read.
+        return printed
     return bool(rows) and (printed or _find_layout(rows[:40]) is not None)
 
 
@@ -255,7 +262,7 @@ def _layout_below(rows: list[list[str]], depth: int) -> _Layout | None:
         name = names[place]
         if not name:
             continue
-        if _AVERAGES.fullmatch(name):
+        if _is_average(name):
             averages.append(name)
         elif _fold(name) in _MODEL_FACTS:
             model_facts.append(name)
@@ -302,6 +309,10 @@ def _mostly_scores(cells: Sequence[str]) -> bool:
             continue
         scores += 1
     return bool(filled) and scores >= 0.5 * len(filled)
+
+
+def _is_average(name: str) -> bool:
+    return len(name) <= _MAX_CELL and _AVERAGES.fullmatch(name) is not None
 
 
 def _label_columns(names: Sequence[str]) -> dict[str, int] | None:
@@ -363,7 +374,7 @@ def _wide_scores(grid: Grid, notes: dict[str, None]) -> Iterator[Score]:
         labels = _row_labels(row, layout, labels_above)
         if labels is None:
             continue
-        if _AVERAGES.fullmatch(labels["model"]):
+        if _is_average(labels["model"]):
             notes[
                 f"{'columns' if transposed else 'rows'} not read, averages: {labels['model']}"
             ] = None

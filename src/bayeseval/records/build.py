@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayeseval._text import Caution, Note
+from bayeseval._text import Caution, Note, plain
 from bayeseval.errors import InputError
 from bayeseval.languages.labels import unknown_labels
 from bayeseval.readers.columns import LABELS, REPLICATES, TABLE_COLUMNS, columns_argument
@@ -171,7 +171,9 @@ def _checked(
         all_notes += unknown_labels(labels["language"], named_languages)
     for factor in LABELS:
         all_notes += [
-            Caution(f"{factor} labels that look alike were kept apart: {', '.join(group)}")
+            Caution(
+                f"{factor} labels that look alike were kept apart: {', '.join(map(plain, group))}"
+            )
             for group in look_alikes(labels[factor])
         ]
     key = combined_key(codes[name] for name in (*LABELS, *REPLICATES) if name in codes)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayeseval._text import counted, show
+from bayeseval._text import counted, grouped, show
 from bayeseval.errors import InputError
 from bayeseval.readers.raw import Column, Nested, RawTable, object_array
 from bayeseval.readers.typed import TypedCells
@@ -22,6 +22,7 @@ __all__ = ["CleanLabels", "clean_labels", "empty_cells", "look_alikes", "parse_n
 
 # float() also takes "1_000", "nan" and digits of other scripts; a table should not.
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_MAX_LABEL: Final = 500
 _DECIMAL_COMMA: Final = re.compile(r"[+-]?[0-9]+(?:\.[0-9]{3})*,[0-9]+")
 _MISSING_WORDS: Final = frozenset(["na", "n/a", "nan", "none", "null", "-", "--", ".", "missing"])
 
@@ -111,6 +112,11 @@ def _label(value: Any) -> tuple[str, str]:
     if isinstance(value, str):
         if not value.strip():
             return "", "is empty"
+        if len(value) > _MAX_LABEL:
+            return "", (
+                f"{show(value)} is a label of {grouped(len(value))} characters; at most"
+                f" {grouped(_MAX_LABEL)} are read"
+            )
         for character in value.strip():
             if unicodedata.category(character) in {"Cc", "Cs"}:
                 return "", (
@@ -128,10 +134,11 @@ def _label(value: Any) -> tuple[str, str]:
 
 
 def look_alikes(labels: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Groups of labels that differ only by case, blanks or Unicode form."""
+    """Groups of labels that differ only by case, blanks, Unicode form or what is not seen."""
     groups: dict[str, list[str]] = {}
     for label in labels:
-        key = "".join(unicodedata.normalize("NFKC", label).casefold().split())
+        seen = "".join(c for c in label if unicodedata.category(c) != "Cf")
+        key = "".join(unicodedata.normalize("NFKC", seen).casefold().split())
         groups.setdefault(key, []).append(label)
     return tuple(tuple(group) for group in groups.values() if len(group) > 1)
 

@@ -35,7 +35,8 @@ _REUBEN_SETTINGS: Final = (
     *("task_resampling_with_replacement", "task_resampling_num_tasks"),
     "replication_resampling_method",
 )
-_MAX_CONFIG_BYTES: Final = 65_536
+_MAX_CONFIG_BYTES: Final = 16_384
+_MAX_CONFIGS: Final = 16
 
 
 class BenchmarkCard(TableMapping):
@@ -107,13 +108,18 @@ def find_mapping(folder: Path) -> tuple[Path | None, list[str]]:
     notes : list of str
     """
     configurations = []
-    for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
-        # A configuration is short; larger files are not parsed.
-        if path.is_file() and path.stat().st_size <= _MAX_CONFIG_BYTES:
-            try:
-                configurations += [path] if _is_reuben(read_yaml(path)) else []
-            except InputError:
-                continue
+    candidates = [*filter(_may_be_reuben, sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]))]
+    # Parsing YAML is slow: thousands of such files beside a table would take hours.
+    for path in candidates[:_MAX_CONFIGS]:
+        try:
+            configurations += [path] if _is_reuben(read_yaml(path)) else []
+        except InputError:
+            continue
+    if len(candidates) > _MAX_CONFIGS:
+        return None, [
+            f"{len(candidates)} YAML files that may be reuben configurations; choose one with"
+            " mapping_file= (--mapping)"
+        ]
     if len(configurations) > 1:
         names = shorten([path.name for path in configurations])
         return None, [
@@ -125,6 +131,17 @@ def find_mapping(folder: Path) -> tuple[Path | None, list[str]]:
     return configurations[0], [
         f"columns taken from the reuben configuration {configurations[0].name}"
     ]
+
+
+def _may_be_reuben(path: Path) -> bool:
+    """Whether a file is as short as a configuration and has one of its keys somewhere."""
+    try:
+        if not path.is_file() or path.stat().st_size > _MAX_CONFIG_BYTES:
+            return False
+        data = path.read_bytes()
+    except OSError:
+        return False
+    return any(key.encode() in data for key in _REUBEN_COLUMNS)
 
 
 def _is_reuben(values: Any) -> bool:

@@ -15,7 +15,7 @@ from bayeseval import names
 from bayeseval.errors import InputError
 from bayeseval.estimands.read import default_margin
 from bayeseval.fitting.report.folder import POSTERIOR_FILE
-from bayeseval.output.store import check_files
+from bayeseval.output.store import check_files, refuse_unbounded
 
 __all__ = ["Observed", "read_observed"]
 
@@ -67,6 +67,7 @@ def read_observed(folder: Path, run: Mapping[str, Any] | None = None) -> Observe
         return None
     import h5py
 
+    refuse_unbounded(path)
     try:
         with h5py.File(path, "r") as file:
             observed = _observed(file)

@@ -171,7 +171,7 @@ def _left_out(tree: xr.DataTree, language_names: Mapping[str, str]) -> str:
     pairs = json.loads(tree["posterior"][name].attrs.get("left_out", "[]"))
     if not pairs:
         return ""
-    parts = [str(pair).split("|", 1) for pair in pairs]
+    parts = [names.cell_levels(str(pair)) for pair in pairs]
     languages = name_and_code([language for language, _ in parts], language_names)
     named = listed(
         [f"{name} on {task}" for name, (_, task) in zip(languages, parts, strict=True)], _MOST_PAIRS

@@ -1,0 +1,65 @@
+"""HDF5 files within bounds: no links elsewhere, no arrays without end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from bayeseval.errors import InputError
+
+__all__ = ["refuse_unbounded"]
+
+#: Groups and arrays of a file; a posterior has some hundreds.
+_MAX_OBJECTS: Final = 10_000
+# Bytes of arrays: of a small file, and by byte of the file. Draws hardly compress, and what
+# was never written takes no place at all.
+_SMALL: Final = 1 << 28
+_PER_BYTE: Final = 100
+
+
+def refuse_unbounded(path: str | Path) -> None:
+    """Refuse an HDF5 file that would be read without end, or that reads other files.
+
+    Raises
+    ------
+    InputError
+        If it has links other than those of its tree, arrays in other files, or arrays that
+        are much larger than the file.
+    """
+    import h5py
+
+    limit = max(_SMALL, _PER_BYTE * Path(path).stat().st_size)
+    try:
+        with h5py.File(path, "r") as file:
+            problem = _problem(h5py, file, limit)
+    except (OSError, KeyError, RuntimeError, ValueError) as error:
+        reason = " ".join(str(error).split()).strip("'\"")
+        raise InputError(f"{path} is not a readable netCDF file ({reason})") from error
+    if problem:
+        raise InputError(f"{path} is not read: {problem}")
+
+
+def _problem(h5py: Any, file: Any, limit: int) -> str:
+    seen = {h5py.h5o.get_info(file.id).addr}
+    groups, size = [file], 0
+    while groups:
+        group = groups.pop()
+        for name in group:
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                return f"{name!r} is a link to another place"
+            one = group[name]
+            place = h5py.h5o.get_info(one.id).addr
+            if place in seen:
+                return f"{name!r} is linked twice"
+            seen.add(place)
+            if len(seen) > _MAX_OBJECTS:
+                return f"it has more than {_MAX_OBJECTS} groups and arrays"
+            if isinstance(one, h5py.Group):
+                groups.append(one)
+            elif isinstance(one, h5py.Dataset):
+                if one.is_virtual or one.external:
+                    return f"the array {name!r} is in other files"
+                size += (one.size or 0) * one.dtype.itemsize
+                if size > limit:
+                    return f"with {name!r} its arrays have {size} bytes, more than {limit}"
+    return ""

@@ -1,0 +1,212 @@
+"""Small files that ask for much: refused in one line, with the reason, at a bounded cost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bayeseval.errors import InputError
+from bayeseval.output.store import read_json, read_tree
+from bayeseval.records import load
+from tests.records import hostile
+
+ROOT = Path(__file__).parents[2]
+
+
+def refusal(folder: Path, write: hostile.Write) -> str:
+    path = write(folder)
+    with pytest.raises(InputError) as caught:
+        load(path)
+    message = str(caught.value)
+    assert message.isprintable()
+    assert len(message) < 2000
+    return message.removeprefix(f"{path}")
+
+
+def test_the_corpus_has_a_thousand_files() -> None:
+    names = [(kind, name) for kind, cases in hostile.CLASSES.items() for name, _ in cases(1e-3)]
+    assert len(names) >= 350
+    every = sum(1 for _ in hostile.broken_files(1.0))
+    assert len(names) + every >= 1000
+
+
+def test_a_small_corpus_has_no_fault() -> None:
+    """What perf/hostile.py runs whole: no traceback, no control character, nothing written."""
+    kinds = ["latex_unclosed", "workbooks", "other_places"]
+    done = subprocess.run(
+        [
+            sys.executable,
+            str(ROOT / "perf" / "hostile.py"),
+            "--scale",
+            "0.005",
+            "--every",
+            "30",
+            *kinds,
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1].endswith(" files, 0 with faults")
+
+
+def test_columns_of_macros(tmp_path: Path) -> None:
+    rows = "\\multicolumn{9999}{c}{x} & " * 100 + "y \\\\\n"
+    write = hostile.text("t.tex", hostile._tabular(rows))
+    assert refusal(tmp_path, write) == (
+        ", line 3: a row has 17,000 columns; at most 16,384 are read"
+    )
+
+
+def test_environments_that_do_not_end(tmp_path: Path) -> None:
+    """The first end of a kind closes the first beginning; what is between is its body."""
+    from bayeseval.readers.grids import _tabulars
+
+    text = r"\begin{array}\begin{tabular}a\end{tabular}\begin{tabular*}\end{longtable}"
+    assert [(one, text[a:b]) for one, a, b in _tabulars(text)] == [("tabular", "a")]
+    nested = r"\begin{tabular}a\begin{tabular}b\end{tabular}c\end{tabular}"
+    assert [nested[a:b] for _, a, b in _tabulars(nested)] == [r"a\begin{tabular}b"]
+    write = hostile.text("t.tex", "\\begin{tabular}{l} a & b \\\\ " * 10_000)
+    assert "holds no table" in refusal(tmp_path, write)
+
+
+def test_rows_that_nothing_fills(tmp_path: Path) -> None:
+    rows = "model,en,sw\n" + "A,1,2\n" * 50_000
+    write = hostile.text("t.csv", rows + "," * 100_000 + "x\nA,1,2\n")
+    assert refusal(tmp_path, write).startswith(
+        ", line 50002: 100,001 cells; with as many in each of 50,003 rows the table has"
+        " 5,000,350,003, 150,007 filled;"
+    )
+
+
+def test_keys_that_records_do_not_share(tmp_path: Path) -> None:
+    import json
+
+    records = [{"model": "a", "language": "en", "score": 1, f"k{i}": 1} for i in range(20_000)]
+    assert refusal(tmp_path, hostile.text("t.json", json.dumps(records))) == (
+        ": 20,000 records with 20,003 different keys; the records of a table have the same keys"
+    )
+
+
+def test_rows_that_take_no_place(tmp_path: Path) -> None:
+    cases = dict(hostile.parquet_rows(0.2))
+    message = refusal(tmp_path, cases["2000000 x 1"])
+    assert message.startswith(": 2,000,000 rows in ")
+    assert message.endswith("the same few rows again and again; write each score once")
+
+
+def test_a_long_text_in_every_row_is_held_once(tmp_path: Path) -> None:
+    cases = dict(hostile.parquet_rows(0.01))
+    # Ten gigabytes, if every row had its own.
+    assert "a label of 100,000 characters" in refusal(tmp_path, cases["100000 letters, 100000"])
+
+
+def test_many_configurations_beside_a_table(tmp_path: Path) -> None:
+    cases = dict(hostile.crowded_folders(0.025))
+    (tmp_path / "yaml").mkdir()
+    assert load(cases["YAML 100"](tmp_path / "yaml")).scores.tolist() == [1.5, 2.5, 3.5, 4.75]
+    (tmp_path / "reuben").mkdir()
+    notes = load(cases["reuben 100"](tmp_path / "reuben")).report.notes
+    assert [note for note in notes if "reuben" in note] == [
+        "100 YAML files that may be reuben configurations; choose one with mapping_file="
+        " (--mapping)"
+    ]
+
+
+def test_arrays_that_are_not_there(tmp_path: Path) -> None:
+    import h5py
+    import numpy as np
+
+    def refused(change: object) -> str:
+        with h5py.File(tmp_path / "posterior.nc", "w") as file:
+            change(file)  # type: ignore[operator]
+        with pytest.raises(InputError) as caught:
+            read_tree(tmp_path / "posterior.nc")
+        return str(caught.value).removeprefix(f"{tmp_path / 'posterior.nc'} is not read: ")
+
+    def loop(file: h5py.File) -> None:
+        file.create_group("a")
+        file["a/b"] = file["/"]
+
+    def elsewhere(file: h5py.File) -> None:
+        file["a"] = h5py.ExternalLink("/etc/passwd", "/")
+
+    def huge(file: h5py.File) -> None:
+        file.create_dataset("x", shape=(10**11,), dtype="f8", chunks=(10**6,))
+
+    def raw(file: h5py.File) -> None:
+        file.create_dataset("x", shape=(10,), dtype="u1", external=[("/etc/passwd", 0, 10)])
+
+    assert refused(loop) == "'b' is linked twice"
+    assert refused(elsewhere) == "'a' is a link to another place"
+    assert refused(huge).startswith("with 'x' its arrays have 800000000000 bytes, more than")
+    assert refused(raw) == "the array 'x' is in other files"
+    # The control: an array within the limits passes this check.
+    with h5py.File(tmp_path / "fine.nc", "w") as file:
+        file.create_dataset("x", data=np.arange(3.0))
+    from bayeseval.output.store import refuse_unbounded
+
+    refuse_unbounded(tmp_path / "fine.nc")
+
+
+def test_deep_and_long_provenance(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_text('{"a":' * 100_000)
+    with pytest.raises(InputError, match="is damaged: not JSON"):
+        read_json(path)
+    with path.open("wb") as file:
+        file.truncate((1 << 26) + 1)
+    with pytest.raises(InputError, match="at most 67108864 are read"):
+        read_json(path)
+
+
+def test_names_do_not_reach_the_terminal_raw(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from bayeseval.cli import main
+
+    table = hostile.TIDY.replace("b,", "b\u202ecba,").replace("sw", "s\u200bw")
+    path = tmp_path / "t\x1b[2J\x07.csv"
+    path.write_text(table, encoding="utf-8")
+    assert main(["validate", str(path)]) == 0
+    said = capsys.readouterr()
+    assert "b\\u202ecba" in said.out
+    assert "s\\u200bw" in said.out
+    assert not set("\x1b\x07\u202e\u200b") & set(said.out + said.err)
+    path.write_text("a,b\n1\n", encoding="utf-8")
+    assert main(["validate", str(path)]) == 2
+    said = capsys.readouterr()
+    assert "t\\x1b[2J\\x07.csv" in said.err + said.out
+    assert not set("\x1b\x07") & set(said.out + said.err)
+
+
+def test_twins_are_shown_with_what_is_not_seen(tmp_path: Path) -> None:
+    table = hostile.TIDY + "a\u200b,en,t,9\nAa,en,t,8\naa,en,t,7\n"
+    (tmp_path / "t.csv").write_text(table, encoding="utf-8")
+    warned = [note for note in load(tmp_path / "t.csv").report.warnings if "look alike" in note]
+    assert warned == [
+        "warning: model labels that look alike were kept apart: Aa, aa",
+        "warning: model labels that look alike were kept apart: a, a\\u200b",
+    ]
+
+
+def test_progress_lines_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    from bayeseval._progress import progress_bar
+
+    with progress_bar("start \x1b[31m") as report:
+        report("reading files", 1, 1, "t\x07.csv")
+    assert capsys.readouterr().err == "start \\x1b[31m\nreading files: t\\x07.csv\n"
+
+
+def test_labels_of_cells_are_different() -> None:
+    from bayeseval.names import cell_label, cell_levels
+
+    assert cell_label("en", "xnli:accuracy") == "en|xnli:accuracy"
+    cells = [("a|b", "c"), ("a", "b|c"), ("a\\", "b|c"), ("a\\|b", "c"), ("a", "b", "c")]
+    assert len({cell_label(*cell) for cell in cells}) == len(cells)
+    assert [tuple(cell_levels(cell_label(*cell))) for cell in cells] == cells
