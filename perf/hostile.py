@@ -40,9 +40,9 @@ _MAX_WALL: Final = 120
 _MAX_ADDRESSES: Final = 16 << 30
 _WRITES: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _CALLS: Final = ("socket.connect", "subprocess.Popen", "os.system", "os.exec", "os.remove")
-# Line feeds are printed; tabs are not used.
+# Line feeds are printed, and joiners (U+200C, U+200D); tabs are not used.
 _CONTROL: Final = re.compile(
-    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff"
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"
     "\U000e0000-\U000e007f]"
 )
 

@@ -21,6 +21,7 @@ from bayeseval.cli._shared import (
     StoppedError,
     complete_benchmarks,
     complete_models,
+    echo,
     with_reading,
 )
 
@@ -130,10 +131,10 @@ def calibrate(
         kept = f"finished simulations are kept in {work}; run the same command again to continue"
         raise StoppedError(kept if any(work.glob("*/*.json")) else "") from error
     # Printed before it is saved: an error of writing the folder does not lose the results.
-    typer.echo(str(calibration))
+    echo(str(calibration))
     calibration.save(folder, figures=False if no_figures else figure_format, force=force)
     discard(work)
-    typer.echo(f"\nResults: {folder}")
+    echo(f"\nResults: {folder}")
 
 
 def _earlier(folder: Path, identity: Mapping[str, Any]) -> Calibration | None:
