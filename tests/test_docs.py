@@ -48,7 +48,6 @@ STATED: dict[str, dict[str, str]] = {
         "default draws": "1,000",
     },
     "formats": {"EuroEval's definition, a verdict as a number": "1.96 0.5"},
-    "gallery": {"models above which colours take the place of numbers": "20"},
     "mexa": {
         "default sentences": "100",
         "layers, and the bound that they give": "33",
