@@ -6,8 +6,10 @@
 Every shape that can have so few records (each level at least two, all connected) is calibrated; one
 row per shape and quantity goes to ``perf/results/calibration_grid.csv``. The intervals of the
 coverages hold simultaneously over the whole grid: with probability 95 %, none of calibrated results
-is wrong. A shape and quantity whose interval excludes 95 % ends with exit code 1. Ranks are left
-out, because intervals of whole numbers hold the truth more often than they promise.
+is wrong. They count one level of each simulation, drawn at random; ``of_all_values`` is the share
+over all levels, which are dependent. A shape and quantity whose interval excludes 95 % ends with
+exit code 1. Ranks are left out, because intervals of whole numbers hold the truth more often than
+they promise.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from measure import RESULTS, ROOT
 
 from bayeseval.calibration import Calibration, prepare_calibration
 from bayeseval.calibration.bands import coverage_interval
+from bayeseval.calibration.summary import independent_rows
 from bayeseval.errors import BayesevalError
 from bayeseval.simulation import simulate
 
@@ -87,11 +90,17 @@ def main() -> int:
     level = 1.0 - (1.0 - PROMISED) / max(len(found), 1)
     rows = []
     for which, own, about in found:
-        inside, number = (own[name].to_numpy(dtype=np.float64) for name in ("in_95", "simulation"))
+        # Of one level per simulation, so that the number of intervals that hold is binomial.
+        one = independent_rows(own, str(which["quantity"]))
+        inside, number = (one[name].to_numpy(dtype=np.float64) for name in ("in_95", "simulation"))
         share, lower, upper = coverage_interval(inside, number, probability=level)
         rows.append(
             which
-            | {"n_simulations": len(np.unique(number)), "n_values": len(own)}
+            | {
+                "n_simulations": len(one),
+                "n_values": len(own),
+                "of_all_values": own["in_95"].mean(),
+            }
             | {"coverage_95": share, "lower": lower, "upper": upper, "ci_prob": level}
             | about
         )

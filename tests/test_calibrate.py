@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from scipy.stats import binomtest
+from scipy.stats import beta, binomtest
+from scipy.stats import t as student
 
 import bayeseval as be
 from bayeseval import names
@@ -22,10 +23,12 @@ from bayeseval.calibration.draw import check_drawable, draw_table
 from bayeseval.calibration.ranks import randomised_rank
 from bayeseval.calibration.run import Fitted, Job, draw_and_fit, locate, simulate_one
 from bayeseval.calibration.summary import independent_ranks, summarise
+from bayeseval.checks.prior import prior_tree
 from bayeseval.cli import main
 from bayeseval.design import build_design, rescore
 from bayeseval.errors import InputError
 from bayeseval.estimands import derive
+from bayeseval.fitting.gate import Gate
 from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
 
@@ -119,6 +122,19 @@ def test_coverage_of_equal_intervals_counts_simulations() -> None:
     # As if they were independent, the interval would be seven times as narrow.
     alone = coverage_interval(inside, np.arange(1000))
     assert alone[2] - alone[1] < 0.2 * (found[2] - found[1])
+
+
+def test_coverage_of_few_simulations_allows_for_an_uncertain_variance() -> None:
+    """Korn and Graubard (1998): effective n times the squared ratio of t quantiles."""
+    misses = np.array([0, 2, 12, 1, 2, 5])
+    inside = np.concatenate([np.repeat([0.0, 1.0], [k, 40 - k]) for k in misses])
+    share, lower, _ = coverage_interval(inside, np.repeat(np.arange(6), 40))
+    totals = misses.mean() - misses
+    variance = 6 / 5 * (totals**2).sum() / 240**2
+    ratio = student.ppf(0.975, 239) / student.ppf(0.975, 5)
+    n = min(240.0, ratio**2 * share * (1.0 - share) / variance)
+    assert 6.0 < n < 240.0
+    assert lower == pytest.approx(beta.ppf(0.025, share * n, n - share * n + 1.0))
 
 
 # Designs with other scores, and tables drawn from priors.
@@ -229,9 +245,9 @@ def table_of(
     return summarise(pd.concat(rows, ignore_index=True), passed).set_index("quantity")
 
 
-def derived_again(fitted: Fitted, posterior: xr.Dataset) -> Fitted:
-    """The fit with other draws of its parameters."""
-    raw = posterior[list(fitted.truth["posterior"].data_vars)].isel(draw=slice(None, None, 5))
+def derived_again(fitted: Fitted, posterior: xr.Dataset, *, every: int = 5) -> Fitted:
+    """The fit with other draws of its parameters, or some of them."""
+    raw = posterior[list(fitted.truth["posterior"].data_vars)].isel(draw=slice(None, None, every))
     groups = {name: fitted.tree[name].to_dataset() for name in ("constant_data", "observed_data")}
     tree = xr.DataTree.from_dict({"posterior": raw, **groups})
     additions, estimands = derive(tree, seed=1)
@@ -320,6 +336,44 @@ def test_omega_counted_twice_is_found(again: float, uniform: bool) -> None:
     ranks = randomised_rank(wrong, one_run(truth), rng.uniform(size=n))
     assert (uniformity(n).p_value(ranks) > 0.01) is uniform
     assert uniform or uniformity(n).p_value(ranks) < 0.001
+
+
+REPLICATED = {"n_seeds": 3, "n_boot": 3}
+RANKED = {
+    "robust": {"nu", "sd_model_language", "gap_sd_languages", "forecast", "score_difference"},
+    "bounded": {"dispersion_beta", "language_potential", "prr", "standardised_score_rank"},
+    "counts": {"dispersion_beta_binomial", "language_potential", "prr"},
+    "replicates": {"sd_seed_model", "seed_sd", "boot_sd", "seed_boot_sd", "within_sd"},
+}
+
+
+@pytest.mark.parametrize("spec", RANKED)
+def test_what_other_models_report_is_ranked(spec: str) -> None:
+    """Draws from the prior in the place of a fit, so that no sampler is needed."""
+    drawn_from = "additive" if spec == "replicates" else spec
+    records = simulate(
+        drawn_from,
+        n_languages=3,
+        n_tasks=2,
+        n_models=3,
+        observed_share=1.0,
+        **(REPLICATED if spec == "replicates" else {}),
+    ).records
+    design = build_design(records, load_spec(spec))
+    rows = []
+    for number in range(2):
+        rng = np.random.default_rng(number)
+        drawn = draw_table(design, records, rng)
+        prior = prior_tree(drawn.design, rng, 99)
+        posterior = prior["posterior"].to_dataset()
+        passed = Gate("pass", (), 0)
+        fitted = Fitted(drawn.truth, prior, drawn.design, passed, "", number)
+        fitted = derived_again(fitted, posterior, every=1)
+        rows.append(locate(JOB, number, fitted).assign(simulation=number))
+    found = pd.concat(rows, ignore_index=True)
+    assert set(found["quantity"]) >= RANKED[spec] | set(design.priors)
+    assert found["rank"].between(0.0, 1.0).all()
+    assert found["truth"].notna().all()
 
 
 def test_one_level_of_every_simulation_is_tested(fits: list[Fitted]) -> None:

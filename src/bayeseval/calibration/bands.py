@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 from scipy.special import bdtr
-from scipy.stats import beta, binom
+from scipy.stats import beta, binom, t
 
 from bayeseval._random import generator
 from bayeseval._typing import Floats
@@ -106,6 +106,7 @@ def coverage_interval(inside: Floats, simulation: Floats, *, probability: float 
     if n == 0:
         return np.full(3, np.nan)
     share = float(inside.mean())
+    low, high = (1.0 - probability) / 2.0, (1.0 + probability) / 2.0
     _, unit = np.unique(simulation, return_inverse=True)
     n_units = int(unit.max()) + 1
     effective = float(n_units)
@@ -113,9 +114,11 @@ def coverage_interval(inside: Floats, simulation: Floats, *, probability: float 
         totals = np.bincount(unit, inside - share)
         variance = n_units / (n_units - 1) * float((totals**2).sum()) / n**2
         if variance > 0.0:
-            effective = float(np.clip(share * (1.0 - share) / variance, n_units, n))
+            # A variance from few simulations is uncertain itself.
+            uncertain = float((t.ppf(high, n - 1) / t.ppf(high, n_units - 1)) ** 2)
+            effective = uncertain * share * (1.0 - share) / variance
+            effective = float(np.clip(effective, n_units, n))
     hits = share * effective
-    low, high = (1.0 - probability) / 2.0, (1.0 + probability) / 2.0
     lower = beta.ppf(low, hits, effective - hits + 1.0) if hits > 0.0 else 0.0
     upper = beta.ppf(high, hits + 1.0, effective - hits) if hits < effective else 1.0
     return np.array([share, lower, upper])

@@ -16,7 +16,14 @@ from bayeseval.calibration.bands import coverage_interval, uniformity
 from bayeseval.calibration.quantities import WORDS
 from bayeseval.calibration.ranks import PROBABILITIES
 
-__all__ = ["FALSE_ALARMS", "independent_ranks", "quantity_text", "sentences", "summarise"]
+__all__ = [
+    "FALSE_ALARMS",
+    "independent_ranks",
+    "independent_rows",
+    "quantity_text",
+    "sentences",
+    "summarise",
+]
 
 #: Probability that any quantity of calibrated results leaves its band.
 FALSE_ALARMS: Final = 0.05
@@ -34,8 +41,8 @@ def quantity_text(name: str) -> str:
     return WORDS.get(name, name)
 
 
-def independent_ranks(simulations: pd.DataFrame, quantity: str) -> Floats:
-    """One rank per simulation: of a level drawn at random, as levels share the errors of a table.
+def independent_rows(simulations: pd.DataFrame, quantity: str) -> pd.DataFrame:
+    """One row per simulation: a level drawn at random, as levels share the errors of a table.
 
     Parameters
     ----------
@@ -45,19 +52,23 @@ def independent_ranks(simulations: pd.DataFrame, quantity: str) -> Floats:
 
     Returns
     -------
-    ndarray, shape (n_simulations,)
-        Independent between simulations.
+    pandas.DataFrame
+        Rows of `simulations`, independent of each other.
     """
     own = simulations[simulations["quantity"] == quantity]
-    ranks = own["rank"].to_numpy(dtype=np.float64)
     number = own["simulation"].to_numpy(dtype=np.int64)
     if not len(own):
-        return ranks
+        return own
     # By the number of the simulation: leaving one out does not change the level of others.
     uniform = generator(0, f"calibrate-level-{quantity}").uniform(size=int(number.max()) + 1)
     start = np.flatnonzero(np.diff(number, prepend=-1))
     size = np.diff(np.append(start, len(number)))
-    return np.asarray(ranks[start + (uniform[number[start]] * size).astype(np.int64)])
+    return own.iloc[start + (uniform[number[start]] * size).astype(np.int64)]
+
+
+def independent_ranks(simulations: pd.DataFrame, quantity: str) -> Floats:
+    """Ranks of :func:`independent_rows`, shape (n_simulations,)."""
+    return independent_rows(simulations, quantity)["rank"].to_numpy(dtype=np.float64)
 
 
 def summarise(simulations: pd.DataFrame, statuses: pd.DataFrame) -> pd.DataFrame:
@@ -81,7 +92,10 @@ def summarise(simulations: pd.DataFrame, statuses: pd.DataFrame) -> pd.DataFrame
 
 
 def _rows(simulations: pd.DataFrame, which: str) -> pd.DataFrame:
-    quantities = list(dict.fromkeys(simulations["quantity"]))
+    known = list(dict.fromkeys(simulations["quantity"]))
+    # Parameters first; the first simulations may lack a quantity that later ones report.
+    quantities = [name for name in known if name not in WORDS]
+    quantities += [name for name in WORDS if name in known]
     level = FALSE_ALARMS / max(len(quantities), 1)
     rows = []
     for quantity in quantities:
