@@ -63,7 +63,8 @@ def independent_rows(simulations: pd.DataFrame, quantity: str) -> pd.DataFrame:
     uniform = generator(0, f"calibrate-level-{quantity}").uniform(size=int(number.max()) + 1)
     start = np.flatnonzero(np.diff(number, prepend=-1))
     size = np.diff(np.append(start, len(number)))
-    return own.iloc[start + (uniform[number[start]] * size).astype(np.int64)]
+    chosen: pd.DataFrame = own.iloc[start + (uniform[number[start]] * size).astype(np.int64)]
+    return chosen
 
 
 def independent_ranks(simulations: pd.DataFrame, quantity: str) -> Floats:
