@@ -89,7 +89,7 @@ def test_commands_that_read_a_table_take_the_same_options() -> None:
     with_reading = {
         name for name, command in commands.items() if reading <= {p.name for p in command.params}
     }
-    assert with_reading == {"fit", "compare", "sensitivity", "validate"}
+    assert with_reading == {"fit", "compare", "sensitivity", "calibrate", "validate"}
     required = {name: commands[name].params[0] for name in with_reading}
     assert {p.name for p in required.values()} == {"benchmark"}
     kinds = {name: p.param_type_name for name, p in required.items()}
