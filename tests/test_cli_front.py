@@ -93,7 +93,7 @@ def test_commands_that_read_a_table_take_the_same_options() -> None:
     required = {name: commands[name].params[0] for name in with_reading}
     assert {p.name for p in required.values()} == {"benchmark"}
     kinds = {name: p.param_type_name for name, p in required.items()}
-    assert kinds == dict.fromkeys(("fit", "compare", "sensitivity"), "option") | {
+    assert kinds == dict.fromkeys(("fit", "compare", "sensitivity", "calibrate"), "option") | {
         "validate": "argument"
     }
     assert all("reading" not in {p.name for p in one.params} for one in commands.values())
