@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from bayeseval._optional import require
-from tests.readers.good_files import GOOD
+from tests.readers.good_files import GOOD, Good
 from tests.records.malformed import broken
 
 Write = Callable[[Path], Path]
@@ -164,8 +164,8 @@ def workbooks(scale: float) -> Cases:
     for rows in (10, int(2000 * scale)):
         wide = "".join(f'<row r="{i}"><c r="XFD{i}"><v>1</v></c></row>' for i in range(2, rows))
         yield f"wide rows {rows}", workbook(wide)
-    for number in (10**7, 10**9, 10**18, -1, 0):
-        yield f"row {number}", workbook(f'<row r="{number}"><c r="A{number}"><v>1</v></c></row>')
+    for place in (10**7, 10**9, 10**18, -1, 0):
+        yield f"row {place}", workbook(f'<row r="{place}"><c r="A{place}"><v>1</v></c></row>')
     for cell in ("", "1A", "A", "A0", "AAAAAAAA1", "A99999999999", "\u202e1"):
         yield f"cell {cell!r}", workbook(f'<row r="2"><c r="{cell}"><v>1</v></c></row>')
     laughs = "".join(f'<!ENTITY l{i} "{f"&l{i - 1};" * 10}">' for i in range(1, 10))
@@ -351,7 +351,7 @@ def broken_files(scale: float) -> Cases:
         variants = list(broken(good))
         for what, data in variants[:: max(1, int(1 / scale))]:
 
-            def write(folder: Path, good=good, data=data) -> Path:  # type: ignore[no-untyped-def]
+            def write(folder: Path, good: Good = good, data: bytes = data) -> Path:
                 return good.write(folder / "rev", data)
 
             yield f"{good.name}, {what}", write

@@ -89,10 +89,12 @@ def read_tree(path: str | Path) -> xr.DataTree:
 
     if not Path(path).is_file():
         raise InputError(f"{path}: no such file")
-    refuse_unbounded(path)
     try:
+        refuse_unbounded(path)
         with xr.open_datatree(path, engine="h5netcdf") as tree:
             return tree.load()
+    except InputError:
+        raise
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         reason = str(error).strip().split("\n")[0]
         raise InputError(f"{path} is not a readable netCDF file ({reason})") from error

@@ -67,10 +67,12 @@ def read_observed(folder: Path, run: Mapping[str, Any] | None = None) -> Observe
         return None
     import h5py
 
-    refuse_unbounded(path)
     try:
+        refuse_unbounded(path)
         with h5py.File(path, "r") as file:
             observed = _observed(file)
+    except InputError:
+        raise
     except (OSError, KeyError, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split()).strip("'\"")
         raise InputError(
