@@ -359,6 +359,22 @@ def test_markdown_escapes() -> None:
     assert "| a\\|b | 1 |" in to_markdown(small("a|b", "1")).splitlines()
 
 
+@pytest.mark.parametrize(
+    ("write", "shown"),
+    [
+        (to_latex, r"a\textbackslash{}u202eb"),
+        (to_typst, r'"a\\u202eb"'),
+        (to_markdown, r"a\\u202eb"),
+    ],
+)
+def test_directions_of_a_name_are_written_out(write: Any, shown: str) -> None:
+    text = write(small("a\u202eb", "1"))
+    assert shown in text
+    assert "\u202e" not in text
+    # Joiners are part of the spelling of Persian and of Indic scripts.
+    assert "\u0645\u06cc\u200c\u0631" in write(small("\u0645\u06cc\u200c\u0631", "1"))
+
+
 # Captions
 
 
@@ -468,6 +484,21 @@ def test_the_records_can_be_read_back(results: SavedResults, tmp_path: Path) -> 
     assert np.array_equal(scores, ranking.loc[scores.index, "score_mean"])
 
 
+def test_names_that_a_spreadsheet_takes_for_formulas(results: SavedResults) -> None:
+    ranking = results.table("model_ranking")
+    names = ["=1+1", "+a", "-b", "@c", "d=1", "\te"]
+    hard = [f"{name}{i}" for i, name in zip(range(len(ranking)), names * 9, strict=False)]
+    tables = {"model_ranking": ranking.assign(model=hard, score_mean=-1.5)}
+    other = SavedResults(results.path, results.run, tables)
+    read = {
+        safe: pd.read_csv(io.StringIO(export(other, "csv", csv_safe=safe)), keep_default_na=False)
+        for safe in (False, True)
+    }
+    assert list(read[False]["model"]) == hard
+    assert list(read[True]["model"]) == [f"'{one}" if one[0] != "d" else one for one in hard]
+    assert list(read[True]["score_mean"]) == [-1.5] * len(hard)
+
+
 # The command
 
 
@@ -493,6 +524,7 @@ def test_the_command_prints_or_writes(
             ["--to", "csv", "--out", "nowhere/x.csv"],
             "nowhere/x.csv could not be written: there",
         ),
+        (["--to", "latex", "--csv-safe"], "--csv-safe is about CSV files: add --to csv"),
     ],
 )
 def test_where_it_cannot_write(

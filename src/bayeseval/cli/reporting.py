@@ -63,14 +63,25 @@ def report(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
+    csv_safe: Annotated[
+        bool,
+        typer.Option(
+            "--csv-safe",
+            help="With --to csv: put an apostrophe before names that a spreadsheet would take for "
+            "formulas.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
 ) -> None:
     """Show a result as a page, tables for a paper, a leaderboard, or what changed in it."""
     from bayeseval.reporting import read_saved
     from bayeseval.reporting.export import export
     from bayeseval.reporting.page import REPORT_FILE, write_page
 
+    if csv_safe and to != "csv":
+        raise InputError("--csv-safe is about CSV files: add --to csv, or leave it out")
     if against is not None:
-        _write_changes(folder, against, to, out)
+        _write_changes(folder, against, to, out, csv_safe=csv_safe)
         return
     if to == "json" and out is not None and out.suffix == ".json":
         raise InputError(
@@ -80,11 +91,13 @@ def report(
     if to is None or to == "html":
         echo(f"Report: {write_page(results, out or folder / REPORT_FILE)}")
     else:
-        _write(export(results, to), out)
+        _write(export(results, to, csv_safe=csv_safe), out)
     _exit(results)
 
 
-def _write_changes(folder: Path, against: Path, to: ReportFormat | None, out: Path | None) -> None:
+def _write_changes(
+    folder: Path, against: Path, to: ReportFormat | None, out: Path | None, *, csv_safe: bool
+) -> None:
     """What changed between two results, in text or as a table."""
     from bayeseval.output._files import csv_text
     from bayeseval.reporting import read_saved
@@ -94,7 +107,7 @@ def _write_changes(folder: Path, against: Path, to: ReportFormat | None, out: Pa
         raise InputError(f"--against has no format {to}: leave --to out for text, or take --to csv")
     new, old = read_saved(folder), read_saved(against)
     changes = changes_between(new, old)
-    _write(changes.text if to is None else csv_text(changes.table), out)
+    _write(changes.text if to is None else csv_text(changes.table, safe=csv_safe), out)
     _exit(new)
 
 

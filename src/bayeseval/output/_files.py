@@ -36,6 +36,8 @@ __all__ = [
     "write_tree",
 ]
 
+# What a formula of a spreadsheet begins with; tabs and line breaks before it are skipped.
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 # Quantiles of ranks, and ranks of the exports.
 _RANK: Final = re.compile(r"(^|_)rank(_set)?(_median|_lower|_upper|_old|_new)?$")
 
@@ -139,9 +141,24 @@ def write_csv(table: pd.DataFrame, path: Path) -> None:
     _with_whole_ranks(table).to_csv(path, index=False, encoding="utf-8", lineterminator="\n")
 
 
-def csv_text(table: pd.DataFrame) -> str:
-    """The text that :func:`write_csv` writes."""
-    return str(_with_whole_ranks(table).to_csv(index=False, lineterminator="\n"))
+def csv_text(table: pd.DataFrame, *, safe: bool = False) -> str:
+    """The text that :func:`write_csv` writes.
+
+    `safe` puts an apostrophe before texts that a spreadsheet would take for formulas; numbers
+    stay as they are.
+    """
+    shown = _with_whole_ranks(table)
+    if safe:
+        for name in shown:
+            cells = shown[name].tolist()
+            if any(map(_is_formula, cells)):
+                shown[name] = [f"'{cell}" if _is_formula(cell) else cell for cell in cells]
+    return str(shown.to_csv(index=False, lineterminator="\n"))
+
+
+def _is_formula(value: object) -> bool:
+    """Whether it is a text that a spreadsheet may take for a formula."""
+    return isinstance(value, str) and value.startswith(_FORMULA)
 
 
 def _with_whole_ranks(table: pd.DataFrame) -> pd.DataFrame:

@@ -48,7 +48,7 @@ _OF_MODELS: Final[Mapping[str, str]] = {
 }
 
 
-def export(results: SavedResults, to: ExportFormat) -> str:
+def export(results: SavedResults, to: ExportFormat, *, csv_safe: bool = False) -> str:
     """Write the main tables of a result in a format for papers or leaderboards.
 
     Parameters
@@ -57,6 +57,8 @@ def export(results: SavedResults, to: ExportFormat) -> str:
     to : {"latex", "typst", "markdown", "csv", "json"}
         The first three hold all tables of :func:`paper_tables`. ``csv`` is the leaderboard:
         one row per model. ``json`` is the same as one Every Eval Ever record per line.
+    csv_safe : bool
+        Put an apostrophe before names in ``csv`` that a spreadsheet would take for formulas.
 
     Returns
     -------
@@ -69,7 +71,7 @@ def export(results: SavedResults, to: ExportFormat) -> str:
         If the result has no such table: a leaderboard needs the result of a fit.
     """
     if to == "csv":
-        return csv_text(leaderboard(results))
+        return csv_text(leaderboard(results), safe=csv_safe)
     if to == "json":
         return leaderboard_records(results)
     write = _MARKUP[to]

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from bayeseval._text import for_terminal
+
 __all__ = ["PaperTable", "escape_latex", "escape_markdown", "to_latex", "to_markdown", "to_typst"]
 
 # Rows that fit on a page; longer tables break across pages.
@@ -73,9 +75,12 @@ class PaperTable:
 
 
 def _one_line(text: str) -> str:
-    """A text without line breaks and control characters."""
+    """A text without line breaks and control characters; what is not seen is escaped.
+
+    A right-to-left override in a name would turn round the rest of its row.
+    """
     plain = "".join(" " if unicodedata.category(c) == "Cc" else c for c in text)
-    return " ".join(plain.split())
+    return for_terminal(" ".join(plain.split()))
 
 
 def escape_latex(text: str) -> str:
