@@ -185,6 +185,12 @@ def test_an_engine_without_warm_up_is_retried_with_more_draws() -> None:
         ({"engine": "nuts"}, "allowed: auto, numpyro, pymc, marginal, ml"),
         ({"spec": {"name": "x", "likelihood": "poisson"}}, "(allowed: normal, student_t"),
         ({"draws": 0}, "draws (--draws) must be at least 1, got 0"),
+        (
+            {"draws": 10**9},
+            "draws (--draws) 1,000,000,000 for each of 4 chains are 4,000,000,000 draws; at most "
+            "10,000,000 are kept in all; give fewer",
+        ),
+        ({"chains": 10**6}, "at most 10,000,000 are kept in all; give fewer"),
         ({"target_accept": 1.5}, "target_accept (--target-accept) must lie between 0 and 1"),
         ({"engine": "ml", "spec": "paper", "chains": 2}, "engine ml does not take chains"),
     ],

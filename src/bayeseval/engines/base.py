@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ import xarray as xr
 
 from bayeseval import names
 from bayeseval._arguments import LEAST, as_number, as_whole_number
+from bayeseval._text import counted, grouped
 from bayeseval._typing import Floats, Progress
 from bayeseval.design import Design
 from bayeseval.engines._likelihood import (
@@ -41,6 +42,12 @@ __all__ = [
     "unstored_notes",
 ]
 
+
+# Defaults of the samplers, for the number of draws in all.
+_USUAL_DRAWS: Final = 1000
+_USUAL_CHAINS: Final = 4
+# Of one parameter these are 80 MB; a machine runs out of memory far below 1e9 of them.
+_MAX_DRAWS: Final = 10_000_000
 
 # progress(stage, done, total, remark): engines report, the command line shows.
 
@@ -82,6 +89,13 @@ class SamplerSettings:
                     argument(name), value, least=LEAST.get(name, 1), error=EngineError
                 )
                 object.__setattr__(self, name, whole)
+        draws, chains = self.draws or _USUAL_DRAWS, self.chains or _USUAL_CHAINS
+        if draws * chains > _MAX_DRAWS:
+            raise EngineError(
+                f"{argument('draws')} {grouped(draws)} for each of {counted(chains, 'chain')} are "
+                f"{grouped(draws * chains)} draws; at most {grouped(_MAX_DRAWS)} are kept in all; "
+                "give fewer"
+            )
         if self.target_accept is not None:
             name = argument("target_accept")
             accept = as_number(name, self.target_accept, error=EngineError)
