@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 from scipy.special import bdtr
-from scipy.stats import beta, binom, t
+from scipy.stats import beta, t
 
 from bayeseval._random import generator
 from bayeseval._typing import Floats
@@ -63,16 +63,45 @@ class Uniformity:
         probability : float
             Simultaneous, over all points.
         """
-        place = int(np.ceil((1.0 - probability) * _SIMULATIONS))
-        tail = self._null[min(place, _SIMULATIONS - 1)] / 2.0
-        low, high = (binom.ppf(p, self.n, self.points) / self.n for p in (tail, 1.0 - tail))
-        return np.asarray(low), np.asarray(high)
+        lowest, highest = self._counts_inside(probability)
+        return lowest / self.n, highest / self.n
+
+    def inside(self, ranks: Floats, probability: float) -> bool:
+        """Whether the curve keeps inside :meth:`band`: if its p-value is above 1 - `probability`.
+
+        Parameters
+        ----------
+        ranks : ndarray, shape (n,)
+        probability : float
+            Simultaneous, over all points.
+        """
+        lowest, highest = self._counts_inside(probability)
+        counts = self.counts(ranks)
+        return bool(((counts >= lowest) & (counts <= highest)).all())
+
+    def _counts_inside(self, probability: float) -> tuple[Floats, Floats]:
+        """Least and greatest count at every point that is not too extreme for `probability`."""
+        # So many simulated curves can be as extreme and the p-value at or below the level.
+        place = int(np.floor((1.0 - probability) * (_SIMULATIONS + 1))) - 1
+        counts = np.broadcast_to(np.arange(self.n + 1.0)[:, None], (self.n + 1, len(self.points)))
+        if place < 0:
+            return counts[0], counts[-1]
+        # Equal tail probabilities differ by rounding, as in the p-value.
+        kept = self._tails(counts) * (1.0 + 1e-9) >= self._null[min(place, _SIMULATIONS - 1)]
+        return (
+            kept.argmax(axis=0).astype(np.float64),
+            self.n - kept[::-1].argmax(axis=0).astype(np.float64),
+        )
 
     def _extremeness(self, counts: Floats) -> Floats:
         """Smallest two-sided tail probability over the points; shape (n_rows,)."""
+        return np.asarray(self._tails(counts).min(axis=1))
+
+    def _tails(self, counts: Floats) -> Floats:
+        """Two-sided tail probabilities of counts; shape (n_rows, n_points)."""
         below = bdtr(counts, self.n, self.points)
         above = 1.0 - np.where(counts > 0, bdtr(np.maximum(counts - 1, 0), self.n, self.points), 0)
-        return np.asarray(2.0 * np.minimum(below, above).min(axis=1))
+        return np.asarray(2.0 * np.minimum(below, above))
 
 
 @lru_cache(maxsize=64)
@@ -86,7 +115,10 @@ def coverage_interval(inside: Floats, simulation: Floats, *, probability: float 
 
     Intervals of one simulation share its errors, so the simulation is the unit: the share has the
     variance of the simulations' means, and the Clopper-Pearson interval is that of as many
-    independent intervals as would have this variance (Korn and Graubard 1998).
+    independent intervals as would have this variance, times a squared ratio of t quantiles, as
+    this variance is uncertain (Korn and Graubard 1998). With few simulations, a share near 1 and
+    misses that come together in few of them, it still holds the true share less often than it
+    says: the variance is too low where none of the simulations at hand has many misses.
 
     Parameters
     ----------

@@ -103,7 +103,7 @@ def _rows(simulations: pd.DataFrame, which: str) -> pd.DataFrame:
         own = simulations[simulations["quantity"] == quantity]
         number = own["simulation"].to_numpy(dtype=np.int64)
         ranks = independent_ranks(simulations, quantity)
-        p_value = uniformity(len(ranks)).p_value(ranks)
+        null = uniformity(len(ranks))
         by_simulation = own.groupby("simulation")["rank"].mean().to_numpy(dtype=np.float64)
         row: dict[str, Any] = {
             "quantity": quantity,
@@ -125,7 +125,11 @@ def _rows(simulations: pd.DataFrame, which: str) -> pd.DataFrame:
                 f"coverage_{name}_upper": upper,
             }
         rows.append(
-            row | {"p_uniform": p_value, "verdict": "outside" if p_value <= level else "inside"}
+            row
+            | {
+                "p_uniform": null.p_value(ranks),
+                "verdict": "inside" if null.inside(ranks, 1.0 - level) else "outside",
+            }
         )
     table = pd.DataFrame(rows)
     return table.assign(band_prob=1.0 - level, ci_kind="clopper-pearson", ci_prob=names.CI_PROB)
@@ -145,6 +149,16 @@ def sentences(
     if discrete:
         said.append(
             "Intervals of ranks are whole numbers and hold the truth more often than they promise."
+        )
+    fewer = rows[rows["n_simulations"] < n_fitted]
+    if len(fewer):
+        numbers = ", ".join(
+            f"{quantity_text(row['quantity'])} on {row['n_simulations']}"
+            for row in fewer.to_dict("records")
+        )
+        said.append(
+            f"Not every simulation reports all quantities; of {n_fitted} simulations, the result "
+            f"rests for {numbers}."
         )
     if run["priors_of_fits"] == "scaled":
         said.append(
@@ -182,8 +196,9 @@ def _verdict(rows: pd.DataFrame, n_fitted: int) -> str:
             f"{100 * FALSE_ALARMS:.0f} %)."
         )
     return (
-        f"Not calibrated: {outside}. Calibrated results leave any of the {len(rows)} bands with "
-        f"probability {100 * FALSE_ALARMS:.0f} %."
+        f"Outside its band: {outside}. Calibrated results leave any of the {len(rows)} bands with "
+        f"probability {100 * FALSE_ALARMS:.0f} %: repeat with another seed before you conclude. "
+        f"Continuing with more simulations after looking raises the {100 * FALSE_ALARMS:.0f} %."
     )
 
 
