@@ -235,6 +235,27 @@ def test_the_command_writes_a_folder(
     assert "--drop-group takes NAME=LEVEL,LEVEL" in capsys.readouterr().err
 
 
+def test_two_models_leave_no_ranks_to_compare(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], small: Records
+) -> None:
+    two = small.subset(small.table["model"].isin(["m1", "m2"]), name="two")
+    two.to_csv(tmp_path / "two.csv")
+    out = tmp_path / "out"
+    arguments = ["sensitivity", "-b", str(tmp_path / "two.csv"), "--model", "additive"]
+    assert main([*arguments, "--drop", "model", "-q", "--jobs", "1", "--out", str(out)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "only one model ('m2'); a comparison needs at least two models." in shown
+    assert "agreement of ranks to report: it needs at least 2 models in a refit." in shown
+    table = pd.read_csv(out / "tables" / "sensitivity.csv")
+    assert list(table["status"]) == ["not fitted"] * 2
+    assert table["kendall"].isna().all()
+    moves = pd.read_csv(out / "tables" / "moves.csv")
+    assert not len(moves)
+    assert {"level", "median_before", "median_after", "without"} <= set(moves)
+    assert main(["report", str(out)]) == 0
+    assert "at least 2 models in a refit" in (out / "report.html").read_text(encoding="utf-8")
+
+
 def changed_ranks(found: Sensitivity, quantity: str) -> dict[str, tuple[int, int]]:
     moved = found.moves[found.moves["quantity"] == quantity].set_index("level")
     pairs = moved[["median_before", "median_after"]].astype(int)

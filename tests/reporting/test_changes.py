@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +223,20 @@ def test_only_fits_are_compared() -> None:
             changes_between(*pair)
 
 
+def test_scores_on_different_scales_are_not_subtracted() -> None:
+    points = made("new", {"a": (60.0, 3.0, 1.0)}, bounds={"t": [0, 100]})
+    shares = made("old", {"a": (0.6, 0.03, 1.0)}, bounds={"t": [0.0, 1.0]})
+    unknown = made("other", {"a": (60.0, 3.0, 1.0)}, bounds={})
+    with pytest.raises(InputError) as refused:
+        changes_between(points, shares)
+    assert str(refused.value) == (
+        "new and old are on different scales, score points and units of the scale 0 to 1: their "
+        "scores cannot be subtracted; fit both tables on the same scale"
+    )
+    for pair in ((points, points), (points, unknown)):
+        assert not changes_between(*pair).table["changed"].any()
+
+
 # Two real fits
 
 
@@ -280,3 +295,27 @@ def test_the_command(
     assert "--against has no format latex: leave --to out" in capsys.readouterr().err
     assert main(["report", new, "--against", str(tmp_path / "none")]) == 2
     assert "no such result folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damaged", ["old", "new"])
+def test_a_damaged_posterior_of_either_is_refused(
+    folders: tuple[Path, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    damaged: str,
+) -> None:
+    copies = {name: tmp_path / name for name in ("old", "new")}
+    for name, folder in zip(copies, folders, strict=True):
+        shutil.copytree(folder, copies[name])
+    file = copies[damaged] / "posterior.nc"
+    whole = file.read_bytes()
+    command = ["report", str(copies["new"]), "--against", str(copies["old"])]
+    file.write_bytes(whole[: len(whole) // 2])
+    assert main(command) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {file} is ")
+    assert "truncated file" in line
+    # Still a file of HDF5, but not the one that run.json lists.
+    file.write_bytes(whole + b"x")
+    assert main(command) == 2
+    assert f"{file} was edited or is damaged: its SHA-256" in capsys.readouterr().err

@@ -453,6 +453,12 @@ def test_the_records_follow_the_schema(results: SavedResults) -> None:
             *("first_party", "third_party", "collaborative", "other"),
         )
         score, prr = record["evaluation_results"]
+        described = [one["metric_config"]["evaluation_description"] for one in (score, prr)]
+        assert described[0] == (
+            "expected score, averaged over the same language-task pairs for all models; scores "
+            "of pairs that a model misses are predicted"
+        )
+        assert described[1].startswith("expected score divided by the language potential, over")
         for result, prefix in ((score, "score"), (prr, "prr")):
             assert {"evaluation_name", "source_data", "metric_config", "score_details"} <= set(
                 result

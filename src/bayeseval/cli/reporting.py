@@ -47,7 +47,7 @@ def report(
         typer.Option(
             metavar="FORMAT",
             help="html: one page to look at and to send. latex, typst, markdown: tables for a "
-            "paper. csv, json: a leaderboard.",
+            "paper. csv, json: a leaderboard; json is one record per line (JSON Lines).",
             show_default="html",
             rich_help_panel=OUTPUT,
         ),
@@ -102,10 +102,14 @@ def _write_changes(
     from bayeseval.output._files import csv_text
     from bayeseval.reporting import read_saved
     from bayeseval.reporting.changes import changes_between
+    from bayeseval.reporting.observed import read_observed
 
     if to not in (None, "csv"):
         raise InputError(f"--against has no format {to}: leave --to out for text, or take --to csv")
     new, old = read_saved(folder), read_saved(against)
+    for results in (new, old):
+        # Damage that a report of the folder would refuse.
+        read_observed(results.path, results.run)
     changes = changes_between(new, old)
     _write(changes.text if to is None else csv_text(changes.table, safe=csv_safe), out)
     _exit(new)

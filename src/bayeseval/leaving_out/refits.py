@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,22 @@ from bayeseval.spec import ModelSpec
 if TYPE_CHECKING:
     from bayeseval._typing import Progress
 
-__all__ = ["Job", "Refit", "all_moves", "labelled_pairs", "refit", "refit_rows"]
+__all__ = ["Job", "Refit", "all_moves", "labelled_pairs", "refit", "refit_table"]
+
+# Columns of the tables that stay where no refit was possible.
+_MOVES: Final = (
+    "level",
+    *(
+        f"{name}_{when}"
+        for when in ("before", "after")
+        for name in ("mean", "sd", "lower", "median", "upper")
+    ),
+    *("drop", "without", "quantity"),
+)
+_OF_QUANTITIES: Final = (
+    *("n_levels", "spearman", "kendall", "n_rank_changes", "common_shift"),
+    *("largest_change", "largest_change_sd", "largest_change_level", "moved"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +105,7 @@ def all_moves(done: Iterable[tuple[Part, Refit]]) -> pd.DataFrame:
         for part, outcome in done
         for name, moved in outcome.moves.items()
     ]
-    return pd.concat(tables or [pd.DataFrame()], ignore_index=True)
+    return pd.concat(tables or [pd.DataFrame(columns=list(_MOVES))], ignore_index=True)
 
 
 def labelled_pairs(whole: Prepared) -> pd.DataFrame:
@@ -111,7 +126,13 @@ def _left(pairs: pd.DataFrame, rest: Records) -> PairSource:
     return left if len(left) else "any"
 
 
-def refit_rows(table: Records, part: Part, outcome: Refit) -> Iterator[dict[str, Any]]:
+def refit_table(table: Records, done: Iterable[tuple[Part, Refit]]) -> pd.DataFrame:
+    """:attr:`Sensitivity.table`, with all columns even where no refit has a quantity."""
+    rows = pd.DataFrame([row for part, one in done for row in _refit_rows(table, part, one)])
+    return rows.reindex(columns=[*rows, *(name for name in _OF_QUANTITIES if name not in rows)])
+
+
+def _refit_rows(table: Records, part: Part, outcome: Refit) -> Iterator[dict[str, Any]]:
     """Rows of :attr:`Sensitivity.table` for one refit: one per quantity, or one without."""
     n_kept = int(part.keep.sum())
     shared = {

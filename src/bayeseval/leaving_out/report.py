@@ -57,6 +57,10 @@ _ROW: Final = 0.155
 _AXIS: Final = 0.75
 _COLUMN: Final = 4.8
 _SEVERAL = ("group", "outliers")
+_NO_AGREEMENT: Final = (
+    "No refit was possible, so there is no agreement of ranks to report: it needs at least 2 "
+    "models in a refit."
+)
 
 
 def write_sensitivity(
@@ -220,6 +224,8 @@ def sensitivity_sentences(table: pd.DataFrame) -> list[str]:
         if gone:
             sentences.append(f"The numbers on {label} are of the {len(set(done['without']))} left.")
     fitted = set(table["quantity"]) - {""}
+    if not fitted:
+        sentences.append(_NO_AGREEMENT)
     sentences += [
         f"The {words} is not estimated by this model, which has no model:language term, and is "
         "left out."

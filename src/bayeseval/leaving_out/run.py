@@ -29,7 +29,7 @@ from bayeseval.fitting.gate import warn_of_gates
 from bayeseval.fitting.prepared import Prepared, prepare
 from bayeseval.fitting.provenance import sampling_path
 from bayeseval.leaving_out.container import Sensitivity, identity
-from bayeseval.leaving_out.refits import Job, all_moves, labelled_pairs, refit, refit_rows
+from bayeseval.leaving_out.refits import Job, all_moves, labelled_pairs, refit, refit_table
 from bayeseval.leaving_out.selection import Part, choose_parts, outlying
 from bayeseval.records import PairSource, Records, TableSource
 from bayeseval.records import load as load_records
@@ -116,7 +116,7 @@ class PreparedSensitivity:
         done = list(zip(parts, refits, strict=True))
         gates = {f"without {part.label}": one.gate for part, one in done if one.gate is not None}
         sampling = {f"without {part.label}": one.sampling for part, one in done if one.moves}
-        rows = pd.DataFrame([row for part, one in done for row in refit_rows(table, part, one)])
+        rows = refit_table(table, done)
         failed = (rows["status"] == "gate failed") | (base.gate.status == "fail")
         if failed.any():
             rows["gate"] = np.where(failed, "fail", base.gate.status)

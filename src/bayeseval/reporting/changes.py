@@ -12,7 +12,7 @@ from scipy import special
 
 from bayeseval._text import counted, shorten
 from bayeseval.errors import InputError
-from bayeseval.output.numbers import column_digits, number_text
+from bayeseval.output.numbers import column_digits, number_text, score_unit
 from bayeseval.reporting.folder import SavedResults
 
 __all__ = ["LEAST_PROBABILITY", "Changes", "changes_between"]
@@ -89,7 +89,7 @@ def changes_between(new: SavedResults, old: SavedResults) -> Changes:
     Raises
     ------
     InputError
-        If one of them is not the result of a fit.
+        If one of them is not the result of a fit, or their scores are on different scales.
 
     Notes
     -----
@@ -107,6 +107,7 @@ def changes_between(new: SavedResults, old: SavedResults) -> Changes:
             raise InputError(
                 f"{results.path} is the result of a {results.kind}; --against compares two fits"
             )
+    _check_scales(new, old)
     levels = {
         factor: (set(new.table(name)[factor]), set(old.table(name)[factor]))
         for factor, name in _TABLES.items()
@@ -130,6 +131,22 @@ def changes_between(new: SavedResults, old: SavedResults) -> Changes:
         *_notes(new, old, settings, table),
     ]
     return Changes(settings, added, gone, table, "\n".join(lines) + "\n")
+
+
+def _check_scales(new: SavedResults, old: SavedResults) -> None:
+    """Refuse to subtract scores in different units.
+
+    Raises
+    ------
+    InputError
+        If the scales of both are known, and they are not the same.
+    """
+    units = [score_unit(one.run.get("bounds")) for one in (new, old)]
+    if all(units) and units[0] != units[1]:
+        raise InputError(
+            f"{new.path} and {old.path} are on different scales, {units[0]} and {units[1]}: their "
+            "scores cannot be subtracted; fit both tables on the same scale"
+        )
 
 
 def _differences(new: SavedResults, old: SavedResults, factor: str, quantity: str) -> pd.DataFrame:

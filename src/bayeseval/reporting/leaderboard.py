@@ -17,6 +17,13 @@ __all__ = ["leaderboard", "leaderboard_records"]
 _SCHEMA: Final = "0.3.0"
 # ISO 639-2 for several languages: the scores are means over them.
 _SEVERAL: Final = "mul"
+# What a number is, by the prefix of its columns.
+_DESCRIPTIONS: Final = {
+    "score": "expected score, averaged over the same language-task pairs for all models; scores "
+    "of pairs that a model misses are predicted",
+    "prr": "expected score divided by the language potential, over the same language-task pairs "
+    "for all models; scores of pairs that a model misses are predicted",
+}
 _DETAILS: Final = (
     *("rank", "rank_lower", "rank_upper", "rank_set_lower", "rank_set_upper"),
     *("p_best", "tier"),
@@ -162,7 +169,7 @@ def _result(
         "evaluation_name": f"{benchmark}/{metric}",
         "source_data": {"dataset_name": benchmark, "source_type": "other"},
         "metric_config": {
-            "evaluation_description": "mean over the language-task pairs common to all models",
+            "evaluation_description": _DESCRIPTIONS[column],
             "metric_id": f"bayeseval.{metric}",
             "metric_name": metric,
             "lower_is_better": False,
