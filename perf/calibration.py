@@ -12,13 +12,11 @@ interrupted run continues.
 from __future__ import annotations
 
 import argparse
-import subprocess
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pandas as pd
-from measure import RESULTS, ROOT
+from measure import RESULTS, provenance
 
 from bayeseval.calibration import calibrate
 
@@ -34,9 +32,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=None)
     parser.add_argument("--work", type=Path, default=None)
     asked = parser.parse_args()
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.strip()
+    said = provenance()
     for spec in asked.specs.split(","):
         for priors in asked.priors.split(","):
             begun = time.perf_counter()
@@ -58,8 +54,7 @@ def main() -> None:
                 gates_failed=counts.get("gate failed", 0),
                 not_fitted=counts.get("not fitted", 0),
                 seconds=round(seconds, 1),
-                commit=commit,
-                date=datetime.now(UTC).date().isoformat(),
+                **said,
             )
             if OUT.is_file():
                 earlier = pd.read_csv(OUT)

@@ -16,15 +16,13 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import subprocess
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from measure import RESULTS, ROOT
+from measure import RESULTS, provenance
 
 from bayeseval.calibration import Calibration, prepare_calibration
 from bayeseval.calibration.bands import coverage_interval
@@ -64,9 +62,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=None)
     parser.add_argument("--work", type=Path, default=None)
     asked = parser.parse_args()
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.strip()
+    said = provenance()
     found: list[tuple[dict[str, Any], pd.DataFrame, dict[str, Any]]] = []
     grid = itertools.product(asked.languages, asked.tasks, asked.models, asked.shares)
     for languages, tasks, models, share in grid:
@@ -104,9 +100,7 @@ def main() -> int:
             | {"coverage_95": share, "lower": lower, "upper": upper, "ci_prob": level}
             | about
         )
-    table = pd.DataFrame(rows).assign(
-        spec=asked.spec, commit=commit, date=datetime.now(UTC).date().isoformat()
-    )
+    table = pd.DataFrame(rows).assign(spec=asked.spec, **said)
     table.to_csv(OUT, index=False, lineterminator="\n")
     wrong = table[(table["upper"] < PROMISED) | (table["lower"] > PROMISED)]
     print(wrong.to_string() if len(wrong) else f"all {len(table)} coverages can be 95 %")
