@@ -31,7 +31,6 @@ STATED: dict[str, dict[str, str]] = {
     "calibrate": {
         "draws of a rank, reported intervals, probability of the bands": "199 50 90 50 % 90 % 5 %",
         "mean rank under calibration": "0.5",
-        "3.5 and 1 standard errors, 1 / sqrt(12 * 100), of a mean rank": "100 0.6 0.53",
     },
     "checks": {
         "limits of p-values, and 13 times the upper one": "0.025 0.005 0.3",
