@@ -117,7 +117,7 @@ def test_without_a_difference_there_is_no_winner() -> None:
     found = compare(table("additive", seed=5), MODELS)
     assert abs(found.table.loc[1, "elpd_diff"]) < 4.0
     assert found.verdict[0].startswith("No clear winner: ")
-    assert found.verdict[0].endswith("less than 4.")
+    assert found.verdict[0].endswith("whatever its standard error.")
 
 
 def test_likelihoods_are_compared_in_score_units_whatever_their_scale() -> None:
@@ -409,7 +409,10 @@ def test_the_words_are_careful(compared: Comparison) -> None:
     table, moves = hand_made()
     fits = dict(zip("abc", [*compared.fits.values()] * 2, strict=False))
     said = verdict(table, moves, fits, "task")
-    assert said[0] == "No clear winner: b is 2.0 (SE 1.5) ahead of a, less than 4."
+    assert said[0] == (
+        "No clear winner: b is 2.0 (SE 1.5) ahead of a, less than 4: a smaller difference "
+        "says nothing, whatever its standard error."
+    )
     assert said[1] == "The standard errors are based on only 13 left-out tasks and are rough."
     assert said[2].startswith("a: 3 of 13 left-out tasks have too few draws")
     assert "Scores of models are not reported by both a and b, and cannot be compared." in said

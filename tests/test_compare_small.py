@@ -218,7 +218,10 @@ def test_a_winner_is_four_and_two_standard_errors_ahead() -> None:
     tied = "Not clearly worse than p either: r 9.0 (SE 5.0)."
     assert said_of(ranked()) == [won, tied]
     less = ranked(elpd_diff=[0.0, -3.9, -9.0, -20.0], diff_se=[0.0, 0.5, 4.0, 4.0])
-    assert said_of(less) == ["No clear winner: p is 3.9 (SE 0.5) ahead of q, less than 4."]
+    assert said_of(less) == [
+        "No clear winner: p is 3.9 (SE 0.5) ahead of q, less than 4: a smaller "
+        "difference says nothing, whatever its standard error."
+    ]
     unsure = ranked(diff_se=[0.0, 2.1, 5.0, 11.0])
     assert said_of(unsure) == [
         "No clear winner: p is 4.0 (SE 2.1) ahead of q, less than two standard errors.",

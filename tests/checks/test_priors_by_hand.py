@@ -372,7 +372,7 @@ def test_a_hundred_draws_are_enough_and_sentences_name_languages(
     assert outcome(known, {"hi": "Hindi (hi)"}) == (
         "pass",
         "No reported quantity or rank is sensitive to the priors: largest distance 0.05 "
-        "(language_potential of Hindi (hi); 0.05 is allowed).",
+        "(potential of Hindi (hi); 0.05 is allowed).",
     )  # fmt: skip
     found = outcome(
         [
@@ -385,17 +385,17 @@ def test_a_hundred_draws_are_enough_and_sentences_name_languages(
     )
     assert found == (
         "warn",
-        "Sensitive to the priors: 2 of 3 standardised_score, 1 of 1 language_potential_rank; the "
-        "most sensitive is language_potential_rank of Hindi (hi) (distance 0.30, 0.05 is "
-        "allowed).",
+        "Sensitive to the priors: 2 of 3 scores, 1 of 1 rank by potential; the most sensitive is "
+        "the rank by potential of Hindi (hi) (its distribution moves by 0.30 when the priors get "
+        "twice the weight; 0.05 is allowed; cumulative Jensen-Shannon distance).",
     )
     # A model that is called as a language is.
     assert (
-        "standardised_score of hi (distance 0.06"
+        "score of hi (its distribution moves by 0.06"
         in outcome([("standardised_score", "hi", 0.06)], {"hi": "Hindi (hi)"})[1]
     )
     assert (
-        "language_potential of xx (distance"
+        "potential of xx (its distribution moves by"
         in outcome([("language_potential", "xx", 0.06)], {"hi": "Hindi (hi)"})[1]
     )
     assert outcome([parameter]) == ("not applicable", "No reported quantity varies.")

@@ -83,7 +83,9 @@ def test_ten_records_beyond_the_cells_are_enough_and_nine_are_not() -> None:
 
     # model:language has 24 cells and 2 * more records beyond them.
     dropped = choose_model(AUTO, table(4)).reasons[1]
-    assert "model:language: 8 records beyond its 24 cells, fewer than 10" in dropped
+    assert (
+        "model:language: 8 of 32 records repeat one of its 24 cells, and at least 10 are" in dropped
+    )
     assert "model:language: 8 records" not in " ".join(choose_model(AUTO, table(5)).reasons)
 
 

@@ -289,14 +289,20 @@ def test_preamble_names_data_model_and_priors() -> None:
 
 
 def test_noise_within_languages_only_where_it_is_known() -> None:
-    assert "Within languages" not in format_results(random_tree(), run())
+    assert "Within and between languages" not in format_results(random_tree(), run())
     tree = random_tree(replicates=True)
     noted = run(
         notes=["one seed per model and language in task x: nothing"], bounds={"x": [0, 100]}
     )
     text = format_results(tree, noted)
-    block = text.split("Within languages, sd in score points")[1].splitlines()
-    assert block[1].split() == ["model", "between", "seeds", "test", "sets", "one", "run"]
+    block = text.split("Within and between languages, sd in score points")[1].splitlines()
+    place = next(i for i, line in enumerate(block) if line.split()[:2] == ["model", "between"])
+    assert block[place].split() == ["model", "between", "seeds", "test", "sets", "one", "run"]
+    legend = " ".join(" ".join(block[1:place]).split())
+    assert legend == (
+        "between: sd over languages of a model's expected scores; seeds, test sets: noise about "
+        "the mean of a language; one run: one seed on one test set, all noise together"
+    )
     row = next(line.split() for line in block if line.startswith("  model-2 "))
     own = model_components_table(tree).query("model == 'model-2'").set_index("component")
     between, seed, one_run = (own.loc[key] for key in ("between", "seed", "within"))
@@ -313,7 +319,7 @@ def test_noise_within_languages_only_where_it_is_known() -> None:
         f"{one_run['sd_mean']:.2f}",
     ]
     # Notes are about the table, not about noise within languages.
-    own = text.split("Within languages, sd in score points")[1].split("\n\n")[0]
+    own = text.split("Within and between languages, sd in score points")[1].split("\n\n")[0]
     assert "one seed per model" not in own
     assert (
         "\n\nNotes on the table and the model\n  one seed per model and language in task x: nothing"
@@ -387,7 +393,7 @@ def test_within_languages_fits_with_long_names(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(text_module, "terminal_width", lambda: 100)
     models = tuple(f"organisation/family-with-a-long-name-{i}" for i in range(3))
     text = format_results(random_tree(replicates=True, models=models, n_languages=40), run())
-    block = text.split("Within languages")[1]
+    block = text.split("Within and between languages")[1]
     assert max(len(line) for line in text.splitlines()) <= 100
     rows = [line for line in block.splitlines() if line.startswith("  org")]
     assert all(line.split("   ")[0].endswith(f"-{i}") for i, line in enumerate(rows))

@@ -27,6 +27,12 @@ __all__ = ["LIMIT", "sensitivity_check", "sensitivity_table"]
 #: ArviZ's rule: above this distance a quantity is sensitive to the prior.
 LIMIT: Final = 0.05
 
+# One and several.
+_WORDS: Final[Mapping[str, tuple[str, str]]] = {
+    names.LANGUAGE_POTENTIAL: ("potential", "potentials"),
+    names.STANDARDISED_SCORE: ("score", "scores"),
+    names.GAP_SD: ("sd of gaps", "sds of gaps"),
+}
 _FEWEST_DRAWS = 100
 # Share of the draws in which a rank has to differ from its most frequent value.
 _LEAST_CHANGE = 0.025
@@ -132,6 +138,14 @@ def sensitivity_check(
     )
 
 
+def _words(quantity: str, number: int = 1) -> str:
+    """A quantity in words, as many as there are."""
+    word = _WORDS[quantity.removesuffix("_rank")]
+    if quantity in _WORDS:
+        return word[number != 1]
+    return f"rank{'' if number == 1 else 's'} by {word[0]}"
+
+
 def _outcome(table: pd.DataFrame, languages: Mapping[str, str]) -> Check:
     part = table[table["quantity"].isin(_reported()) & table["prior"].notna()]
     if part.empty:
@@ -146,15 +160,17 @@ def _outcome(table: pd.DataFrame, languages: Mapping[str, str]) -> Check:
     if many.empty:
         sentence = (
             "No reported quantity or rank is sensitive to the priors: largest distance "
-            f"{value:.2f} ({worst['quantity']} of {level}; {LIMIT:g} is allowed)."
+            f"{value:.2f} ({_words(worst['quantity'])} of {level}; {LIMIT:g} is allowed)."
         )
         return Check("prior_sensitivity", "pass", value=value, sentence=sentence)
     kinds = ", ".join(
-        f"{count} of {(part['quantity'] == name).sum()} {name}"
+        f"{count} of {n} {_words(str(name), n)}"
         for name, count in many["quantity"].value_counts().items()
+        for n in [int((part["quantity"] == name).sum())]
     )
     sentence = (
-        f"Sensitive to the priors: {kinds}; the most sensitive is {worst['quantity']} of {level} "
-        f"(distance {value:.2f}, {LIMIT:g} is allowed)."
+        f"Sensitive to the priors: {kinds}; the most sensitive is the {_words(worst['quantity'])} "
+        f"of {level} (its distribution moves by {value:.2f} when the priors get twice the weight; "
+        f"{LIMIT:g} is allowed; cumulative Jensen-Shannon distance)."
     )
     return Check("prior_sensitivity", "warn", value=value, sentence=sentence)

@@ -183,7 +183,8 @@ def _winner(known: pd.DataFrame, by: names.LeftOut) -> list[str]:
     sentences = []
     if _is_close(lead, error) or shaky:
         reason = (
-            f"less than {names.LEAST_DIFFERENCE:g}"
+            f"less than {names.LEAST_DIFFERENCE:g}: a smaller difference says nothing, "
+            "whatever its standard error"
             if lead < names.LEAST_DIFFERENCE
             else "less than two standard errors"
             if lead < LEAST_RATIO * error

@@ -19,7 +19,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from bayeseval import names
-from bayeseval._text import grouped
+from bayeseval._text import counted, grouped
 from bayeseval._typing import Index
 from bayeseval.design.build import build_design
 from bayeseval.design.container import Design
@@ -307,10 +307,12 @@ def _why_not_identified(table: _Table, term: str) -> str | None:
             return f"there is one {factor}"
     if term == names.SHARED_BY_METRICS and table.size(names.DATASET) == table.size(names.TASK):
         return "no dataset has two tasks"
-    cells = table.of_term(term).n
-    beyond = table.n_records - cells
-    if beyond < LEAST_DF:
-        return f"{grouped(beyond)} records beyond its {grouped(cells)} cells, fewer than {LEAST_DF}"
+    n, cells = table.n_records, table.of_term(term).n
+    if n - cells < LEAST_DF:
+        return (
+            f"{grouped(n - cells)} of {grouped(n)} records repeat one of its {grouped(cells)} "
+            f"cells, and at least {LEAST_DF} are needed to separate it from the residual"
+        )
     if cells <= table.rank(_lower_order_terms(term)):
         return f"its {grouped(cells)} cells do not exceed the rank of its lower-order terms"
     return None
@@ -479,14 +481,12 @@ def _sentences(spec: ModelSpec, choice: _Choice) -> tuple[str, ...]:
         words = ("cells", "records beyond them") if not entered else ("cells", "beyond")
         entered.append(f"{term} ({grouped(cells)} {words[0]}, {grouped(n - cells)} {words[1]})")
     terms = ", ".join(entered) or "main effects only"
-    basis = f"at least {grouped(_residual_df(choice))} degrees of freedom are left for the residual"
+    are = ("degree of freedom is", "degrees of freedom are")
+    basis = f"at least {counted(_residual_df(choice), *are)} left for the residual"
     if choice.errors_known:
         free = n - choice.table.rank(_lower_order_terms(choice.terms[0]))
         terms = f"{choice.terms[0]} ({grouped(n)} cells of one record each)"
-        basis = (
-            f"all errors are known, and {grouped(free)} degrees of freedom are left for variation "
-            "beyond them"
-        )
+        basis = f"all errors are known, and {counted(free, *are)} left for variation beyond them"
     reasons = [f"model auto -> {spec.name}: {terms}; {basis}"]
     if choice.dropped:
         listed = "; ".join(f"{term}: {why}" for term, why in choice.dropped.items())

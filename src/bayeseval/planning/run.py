@@ -354,7 +354,9 @@ def _sentence(
         short.append(f"{missing:.3g} below the target probability")
     return (
         f"No design of the grid reaches {goal}. The most precise one is {_design(row, test_size)}; "
-        f"{_precision(row, unit, digits)}: {' and '.join(short)}.{limit}"
+        f"{_precision(row, unit, digits)}: {' and '.join(short)}.{limit} More "
+        "languages, tasks, seeds or items extend the grid (--languages, --tasks, --seeds, "
+        "--items)."
     )
 
 

@@ -51,6 +51,11 @@ _CV_LEGEND: Final = "CV-PRR: in brackets what it would be with the same gap in e
 _CONSTANT: Final = "cv_prr_constant_gap"
 _DECLARE: Final = "They need the bounds of the scores (units in a mapping file)."
 _MOST_PAIRS: Final = 3
+# The rule of `bayeseval.estimands.inference.may_be_zero`, in words.
+_TOO_CLOSE: Final = (
+    "too close to zero for a stable ratio (within 5 posterior sds of zero, or at most zero in a "
+    "draw)"
+)
 # Languages that a line under a heading names.
 _MOST_LANGUAGES: Final = 12
 _JOINT: Final = (
@@ -179,7 +184,7 @@ def _left_out(tree: xr.DataTree, language_names: Mapping[str, str]) -> str:
     one = len(pairs) == 1
     return (
         f"The published description (Mean-PRR, CV-PRR) leaves out {len(pairs)} "
-        f"pair{'' if one else 's'}, whose potential may be zero: {named}."
+        f"pair{'' if one else 's'}, whose potential is {_TOO_CLOSE}: {named}."
     )
 
 
@@ -300,7 +305,7 @@ def evenness_text(
     elif left_out:
         named = listed(name_and_code(list(left_out), language_names))
         sentences.append(
-            f"CV-PRR leaves out {named}, whose potential may be zero; the sd of gaps does not."
+            f"CV-PRR leaves out {named}, whose potential is {_TOO_CLOSE}; the sd of gaps does not."
         )
     return _with_sentences(heading, columns, sentences)
 

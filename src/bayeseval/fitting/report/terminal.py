@@ -55,6 +55,12 @@ _WITHIN: Final[Mapping[str, str]] = {
     "given_se": "given",
     "within": "one run",
 }
+_WITHIN_WORDS: Final[Mapping[str, str]] = {
+    "between": "between: sd over languages of a model's expected scores",
+    "seeds": "seeds, test sets: noise about the mean of a language",
+    "given": "given: the standard errors of the table",
+    "one run": "one run: one seed on one test set, all noise together",
+}
 # Shown without intervals, which are in the CSV table.
 _ALONE: Final = ("seed_boot", "given_se", "within")
 _AGGREGATES: Final[Mapping[str, str]] = {
@@ -337,7 +343,11 @@ def _within(tree: xr.DataTree, run: Mapping[str, Any], ci_prob: float, exponent:
                 rows = rows.assign(sd_lower=np.nan, sd_upper=np.nan)
             columns[heading] = interval_texts(rows, "sd", digits=digits)
     unit = unit_text(score_unit(run.get("bounds"), exponent), before=" in ")
-    return text_table(f"Within languages, sd{unit} (one run: one seed on one test set)", columns)
+    legend = [words for heading, words in _WITHIN_WORDS.items() if heading in columns]
+    return text_table(
+        f"Within and between languages, sd{unit}\n{wrapped('; '.join(legend))}",
+        columns,
+    )
 
 
 def _aggregates(tree: xr.DataTree, ci_prob: float) -> list[str]:
