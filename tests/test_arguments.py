@@ -19,6 +19,10 @@ Call = Callable[[pd.DataFrame, be.Fit], object]
 
 
 WRONG: dict[str, tuple[Call, str]] = {
+    "bytes": (
+        lambda df, fit: be.load(b"a.csv"),
+        "got bytes of int; the path of a file is a text or a Path, not bytes$",
+    ),
     "mapping file": (
         lambda df, fit: be.load(df, mapping_file=3),
         "mapping_file must be a path, got 3$",
@@ -41,6 +45,10 @@ WRONG: dict[str, tuple[Call, str]] = {
     ),
     "open": (lambda df, fit: be.Fit.open(3), "folder must be a path, got 3$"),
     "open nothing": (lambda df, fit: be.Fit.open(None), "folder must be a path, got None$"),
+    "cite what is not saved": (
+        lambda df, fit: be.cite(fit),
+        r"folder must be a path, got Fit; save it first: save\(DIR\) returns the folder$",
+    ),
     "save": (lambda df, fit: fit.save(3), "folder must be a path, got 3$"),
     "save a comparison": (
         lambda df, fit: be.compare(df, "additive", fits={"additive": be.fit(df, "additive")}).save(

@@ -86,7 +86,10 @@ def as_path(name: str, value: object) -> Path:
     fspath = getattr(value, "__fspath__", None)
     text = fspath() if callable(fspath) else None
     if not isinstance(text, str):
-        raise InputError(f"{name} must be a path, got {_got(value)}")
+        # A result in memory in place of its folder; results return it when they are saved.
+        saves = name == "folder" and callable(getattr(value, "save", None))
+        hint = "; save it first: save(DIR) returns the folder" if saves else ""
+        raise InputError(f"{name} must be a path, got {_got(value)}{hint}")
     return Path(text)
 
 

@@ -1,4 +1,4 @@
-"""Aligned tables: whole when piped, names shortened so that they stay distinct."""
+"""Aligned tables: long names are shortened so that they stay distinct, numbers never are."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONG = "organisation/a-family-of-models-with-a-name-{}-70B-instruct-v0.3-final"
 
 
 def test_whole_without_a_terminal() -> None:
-    models = [LONG.format(i) * 3 for i in range(3)]
+    models = [LONG.format(i) for i in range(3)]
     lines = text_table("heading", {"model": models, "x": ["1", "22", "333"]}).splitlines()
     assert lines[0] == "heading"
     assert [line.split()[0] for line in lines[2:]] == models
@@ -56,6 +56,16 @@ def test_several_columns_of_names_share_the_room() -> None:
     assert cell_len(line) == 80
     assert " de " in line
     assert line.endswith("1.5")
+
+
+def test_names_beyond_reading_are_cut_in_a_pipe_too() -> None:
+    names = ["a" * 299 + end for end in "xyz"]
+    shown = text_table("t", {"model": [*names, "b"], "score": ["1", "2", "3", "4"]})
+    lines = shown.splitlines()[2:]
+    assert max(map(len, lines)) <= 100
+    assert len({line.split()[0] for line in lines}) == 4
+    assert all("…" in line for line in lines[:3])
+    assert lines[3].split() == ["b", "4"]
 
 
 def test_width_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

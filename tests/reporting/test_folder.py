@@ -140,7 +140,9 @@ def test_a_run_file_without_its_list_of_files(copy: Path, files: object) -> None
 
 def test_a_run_file_that_is_not_json(copy: Path) -> None:
     (copy / "run.json").write_text("{", encoding="utf-8")
-    assert "is damaged: not JSON" in refused(copy)
+    said = refused(copy)
+    assert "is damaged: not JSON" in said
+    assert said.endswith("; restore the file, or run the command again")
 
 
 def test_the_main_table_is_missing(copy: Path) -> None:
@@ -153,7 +155,9 @@ def test_the_main_table_is_missing(copy: Path) -> None:
 )
 def test_a_table_that_is_damaged(copy: Path, content: bytes) -> None:
     (copy / "tables" / "model_language.csv").write_bytes(content)
-    assert "model_language.csv is damaged: not a table" in refused(copy)
+    said = refused(copy)
+    assert "model_language.csv is damaged: not a table" in said
+    assert said.endswith("; restore the file, or run the command again")
 
 
 @pytest.mark.parametrize(
@@ -177,7 +181,7 @@ def test_a_number_that_is_damaged(copy: Path) -> None:
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
     table.loc[1, "score_mean"] = "61.2x"
     table.to_csv(path, index=False)
-    assert refused(copy).endswith("is damaged: column score_mean: not a number: '61.2x'")
+    assert "is damaged: column score_mean: not a number: '61.2x'; restore" in refused(copy)
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,7 @@ def write_text(text: str, path: Path) -> None:
     path.write_text(text, encoding="utf-8", newline="\n", errors=_ESCAPED)
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path, *, remedy: str = "") -> dict[str, Any]:
     """Read a JSON mapping.
 
     Raises
@@ -208,9 +208,9 @@ def read_json(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is damaged: not JSON ({error})") from error
+        raise InputError(f"{path} is damaged: not JSON ({error}){remedy}") from error
     if not isinstance(value, dict):
-        raise InputError(f"{path} is damaged: a JSON mapping was expected")
+        raise InputError(f"{path} is damaged: a JSON mapping was expected{remedy}")
     return value
 
 

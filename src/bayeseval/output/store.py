@@ -345,7 +345,7 @@ def read_run(folder: str | Path) -> dict[str, Any]:
         raise InputError(f"{folder}: no such result folder")
     if not (target / RUN_FILE).is_file():
         raise InputError(f"{folder} holds no {RUN_FILE}, so it is not a result folder")
-    run = read_json(target / RUN_FILE)
+    run = read_json(target / RUN_FILE, remedy="; restore the file, or run the command again")
     check_version(target, run)
     return run
 

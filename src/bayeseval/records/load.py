@@ -176,9 +176,11 @@ def _sources(source: object) -> list[TableSource]:
     wrong = [one for one in sources if not _is_table(one)]
     if not sources or wrong:
         given = type(source).__name__ + (f" of {type(wrong[0]).__name__}" if wrong else "")
-        hint = {"Records": "; Records are read already", "Series": "; give the whole frame"}.get(
-            given, "; pandas.DataFrame(rows) makes a data frame of them" if wrong else ""
-        )
+        hint = {
+            "Records": "; Records are read already",
+            "Series": "; give the whole frame",
+            "bytes of int": "; the path of a file is a text or a Path, not bytes",
+        }.get(given, "; pandas.DataFrame(rows) makes a data frame of them" if wrong else "")
         raise InputError(
             "a table is the name of a shipped benchmark, a file, a folder or a pandas DataFrame, "
             f"or a list of these; got {given}{hint}"

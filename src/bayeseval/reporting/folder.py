@@ -197,6 +197,10 @@ def read_saved(folder: str | Path) -> SavedResults:
     return SavedResults(path, run, tables)
 
 
+# What to do about a damaged table.
+_REMEDY: Final = "restore the file, or run the command again"
+
+
 def _read_table(path: Path) -> pd.DataFrame:
     """A CSV table of ours: numbers to the last digit, labels as text."""
     try:
@@ -206,7 +210,7 @@ def _read_table(path: Path) -> pd.DataFrame:
         raise InputError(f"{path} cannot be read ({error.strerror})") from error
     except ValueError as error:
         reason = " ".join(str(error).split())
-        raise InputError(f"{path} is damaged: not a table ({reason})") from error
+        raise InputError(f"{path} is damaged: not a table ({reason}); {_REMEDY}") from error
     columns = {
         str(column): table[column] if column in _LABELS else _typed(table[column], path)
         for column in table
@@ -232,5 +236,7 @@ def _typed(texts: pd.Series[str], path: Path) -> pd.Series[Any]:
     except ValueError as error:
         if str(texts.name).endswith(_NUMBERS):
             reason = str(error).replace("could not convert string to float", "not a number")
-            raise InputError(f"{path} is damaged: column {texts.name}: {reason}") from error
+            raise InputError(
+                f"{path} is damaged: column {texts.name}: {reason}; {_REMEDY}"
+            ) from error
         return texts
