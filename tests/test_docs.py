@@ -86,6 +86,11 @@ STATED: dict[str, dict[str, str]] = {
     "tutorials/arviz": {"the upper end of the scores": "100"},
     "tutorials/plan_next": {"a cost of the example": "20"},
     "tutorials/seeds_and_test_sets": {"items of the example": "600"},
+    "threat_model": {
+        "limits of files, tables, labels and posteriors": "16,384 5,000,000 50 500,000 1,000,000 "
+        "500 200 100,000 64 10,000 256 100 1000",
+        "files that the script can generate, which a test counts": "1,000",
+    },
 }
 # The same of README outside its tables and blocks: tests/test_readme.py compares all of them,
 # and the tables and blocks, with a fit, a table or a file of perf/results.
