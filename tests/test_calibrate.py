@@ -93,7 +93,7 @@ def test_band_is_that_of_arviz() -> None:
     np.testing.assert_allclose(ours[1], upper, atol=0.0101)
 
 
-@pytest.mark.parametrize(("n", "level"), [(1, 0.1), (26, 0.05 / 13), (60, 0.1), (150, 0.01)])
+@pytest.mark.parametrize(("n", "level"), [(1, 0.1), (26, 0.05 / 13), (60, 0.1), (120, 0.01)])
 def test_a_curve_keeps_inside_its_band_if_its_p_value_is_above_the_level(
     n: int, level: float
 ) -> None:
@@ -101,7 +101,7 @@ def test_a_curve_keeps_inside_its_band_if_its_p_value_is_above_the_level(
     null = uniformity(n)
     lower, upper = null.band(1.0 - level)
     found = []
-    for power in np.linspace(0.3, 2.5, 100):
+    for power in np.linspace(0.3, 2.5, 40):
         ranks = rng.uniform(size=n) ** power
         ecdf = null.counts(ranks) / n
         found.append(null.inside(ranks, 1.0 - level))
@@ -144,7 +144,7 @@ def test_coverage_intervals_of_dependent_values_hold_the_share_more_often_with_t
     None
 ):
     """Errors with a correlation of 0.7 within each of 20 simulations; the true share is 90 %."""
-    n_units, size, correlation, repetitions = 20, 40, 0.7, 1000
+    n_units, size, correlation, repetitions = 20, 40, 0.7, 600
     rng = np.random.default_rng(5)
     common = rng.normal(size=(repetitions, n_units, 1))
     own = rng.normal(size=(repetitions, n_units, size))
@@ -495,7 +495,7 @@ def test_failures_are_counted_and_both_results_given(calibration: Calibration) -
     assert f"{N - 1} simulations show gross errors only." in text
     n_prr = calibration.simulations.query("quantity == 'prr'")["simulation"].nunique()
     said = " ".join(text.split())
-    assert f"of {N - 1} simulations, the result rests for PRR of a model on {n_prr}." in said
+    assert f"Only some simulations report PRR of a model ({n_prr} of {N - 1})." in said
 
 
 def test_a_saved_calibration_opens_as_it_was(calibration: Calibration, tmp_path: Path) -> None:

@@ -153,13 +153,10 @@ def sentences(
     fewer = rows[rows["n_simulations"] < n_fitted]
     if len(fewer):
         numbers = ", ".join(
-            f"{quantity_text(row['quantity'])} on {row['n_simulations']}"
+            f"{quantity_text(row['quantity'])} ({row['n_simulations']} of {n_fitted})"
             for row in fewer.to_dict("records")
         )
-        said.append(
-            f"Not every simulation reports all quantities; of {n_fitted} simulations, the result "
-            f"rests for {numbers}."
-        )
+        said.append(f"Only some simulations report {numbers}.")
     if run["priors_of_fits"] == "scaled":
         said.append(
             "Priors were scaled to every simulated table, as in a fit to real scores, and are not "
