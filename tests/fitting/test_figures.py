@@ -243,6 +243,7 @@ def test_the_figure_of_the_checks_has_no_empty_part(n: int, panels: int) -> None
     )
     assert ("goes on at the top of the right one" in said(figure)) == (panels == 2)
     assert ("Of 90 languages, the 60 with the smallest" in said(figure)) == (n == 90)
+    assert "share of scores that fall below each level of their" in said(figure)
 
 
 def test_disparity_shows_the_observed_support(hand: dict[str, pd.DataFrame]) -> None:

@@ -20,6 +20,7 @@ from bayeseval.output.numbers import interval_texts, probability_text, rank_inte
 from bayeseval.records.remote import CACHE_VARIABLE
 from bayeseval.reporting import SavedResults, read_saved
 from bayeseval.reporting.bundle import chart_library
+from bayeseval.reporting.charts import heat_map
 from bayeseval.reporting.citations import citations_of
 from bayeseval.reporting.grid import MOST_ROWS, Column, Grid, any_grid, packed
 from bayeseval.reporting.observed import read_observed
@@ -444,6 +445,30 @@ def test_point_estimates_have_no_intervals(tmp_path: Path) -> None:
     assert "how certain this order is, is not known" in page.of("summary").text
     ids = {one.attributes.get("id") for one in page.everything()}
     assert "pairs-table" not in ids and "rank-probabilities-table" not in ids
+
+
+def test_scores_below_zero_have_no_prr_and_no_words_on_its_columns(tmp_path: Path) -> None:
+    table = odd_table()
+    table["score"] = table["score"] - table["score"].mean()
+    models = read_page(render_page(read_saved(save(table, tmp_path / "below", "additive")))).of(
+        "models"
+    )
+    assert "PRR is not reported: " in models.text
+    assert "PRR: score by language potential" not in models.text
+    assert "CV-PRR, equal gaps" not in models.text
+
+
+def test_long_names_of_a_heat_map_are_cut_in_their_middle_and_stay_different() -> None:
+    models = [f"a-common-prefix-that-is-longer-than-thirty-characters-{i}" for i in "abcdef"]
+    matrix = pd.DataFrame(0.5, index=models, columns=models)
+    spec = heat_map(matrix, columns="", value="", texts=matrix.map(str), diverging=True)
+    for side in ("x", "y"):
+        axis = spec["encoding"][side]["axis"]
+        cut = json.loads(axis["labelExpr"].removesuffix("[datum.label] || datum.label")[1:-1])
+        assert list(cut) == models
+        assert len(set(cut.values())) == 6
+        assert all("…" in text and len(text) <= 30 for text in cut.values())
+        assert axis["labelLimit"] == 0
 
 
 def test_any_table_is_shown_with_intervals_in_one_column() -> None:

@@ -67,8 +67,9 @@ def checks_figure(
         subtitle=subtitle,
         data=data,
         caption=(
-            f"{'Curve' if rows else 'Blue'}: ECDF of the {ecdf['kind'].iloc[0]}, less the "
-            "diagonal. If the model holds, the curve stays in the grey band in 95 % of tables (the "
+            f"{'Curve' if rows else 'Blue'}: share of scores that fall below each level of their "
+            f"prediction, less that level. {_predictions_text(str(ecdf['kind'].iloc[0]))} If the "
+            "model holds, the curve stays in the grey band in 95 % of tables (the "
             "check warns beyond 97.5 %); where it leaves the band, it is orange. A curve that is "
             "above zero on the left and below zero on the right says that predictions are too "
             "narrow, one below zero on the left and above zero on the right that they are too wide."
@@ -91,6 +92,19 @@ def checks_figure(
         last = figure.add_subplot(grid[:, 1], sharex=first)
         _language_sds(last, shown.tail(right).reset_index(drop=True), unit)
     return figure
+
+
+def _predictions_text(kind: str) -> str:
+    """Which predictions the scores are held against, and where the band comes from."""
+    if kind.startswith("leave-one-out"):
+        return (
+            "Each score is predicted from all the others; the grey band comes from tables that "
+            "were drawn from the model."
+        )
+    return (
+        "Scores are predicted by draws of the posterior, which has seen them; the grey band takes "
+        "them as independent."
+    )
 
 
 def _languages_text(shown: int, total: int, *, wrapped: bool) -> str:

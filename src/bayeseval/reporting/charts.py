@@ -6,12 +6,15 @@ of a chart stands in a table of the page, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+
+from bayeseval.output.text import shorten_names
 
 __all__ = [
     "Chart",
@@ -29,6 +32,9 @@ _ROW: Final = 19
 # Rows that have a label each; more stand side by side, and their labels are in the table.
 MOST_LABELLED: Final = 60
 _DIGITS: Final = 5
+# Characters of a name at the left of a heat map, and of one below it.
+_WIDTH_DOWN: Final = 30
+_WIDTH_ACROSS: Final = 20
 # Columns of a heat map up to which its numbers are written into it.
 _WRITTEN: Final = 16
 
@@ -210,7 +216,7 @@ def heat_map(
     if diverging:
         scale = {"domain": [0, 0.5, 1], "range": ["$worse", "$even", "$better"]}
     order = [str(one) for one in matrix.index]
-    axis = {"labelLimit": 190, "ticks": False, "domain": False}
+    axis = {"ticks": False, "domain": False}
     x: Spec = {
         "field": "column",
         "type": "ordinal",
@@ -218,13 +224,14 @@ def heat_map(
         "title": columns,
         "axis": {
             **axis,
+            **_cut_names(matrix.columns, _WIDTH_ACROSS),
             "labelAngle": -60 if diverging else 0,
-            "labelLimit": 120,
             "labelOverlap": not diverging,
         },
         "scale": {"domain": [str(one) for one in matrix.columns]},
     }
-    y: Spec = {"field": "row", "type": "ordinal", "sort": order, "title": None, "axis": axis}
+    y: Spec = {"field": "row", "type": "ordinal", "sort": order, "title": None}
+    y["axis"] = {**axis, **_cut_names(matrix.index, _WIDTH_DOWN)}
     y["scale"] = {"domain": order}
     layer: list[Spec] = [
         {
@@ -269,6 +276,20 @@ def heat_map(
             ],
         },
         "layer": layer,
+    }
+
+
+def _cut_names(names: Iterable[Any], width: int) -> Spec:
+    """Labels of an axis that are cut in their middle, as in the figures, and stay different."""
+    whole = [str(name) for name in names]
+    short = shorten_names(whole, width)
+    # A limit of 0: the browser does not cut them again, at their end.
+    cut = {name: text for name, text in zip(whole, short, strict=True) if name != text}
+    if not cut:
+        return {"labelLimit": 0}
+    return {
+        "labelLimit": 0,
+        "labelExpr": f"({json.dumps(cut)})[datum.label] || datum.label",
     }
 
 

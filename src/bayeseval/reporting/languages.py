@@ -127,7 +127,8 @@ def _baseline_chart(
         "Average score of every language against its potential",
         "Average of a language's scores against its potential. On the dashed line both are equal; "
         "above it are languages that were tested with harder tasks or weaker models than others, "
-        "below it those with easier tasks or stronger models.",
+        "below it those with easier tasks or stronger models. Estimates from few records are also "
+        "drawn towards the mean of all languages: low averages above the line, high ones below it.",
         scatter(
             rows[rows["x"].notna()],
             (axis_label("average score", facts.unit), axis_label("potential", facts.unit)),

@@ -30,6 +30,9 @@ from bayeseval.reporting.summary import Facts, model_sentences
 __all__ = ["models_section"]
 
 _GAPS: Final = "sd of gaps"
+_EQUAL_GAPS: Final = (
+    " CV-PRR, equal gaps: what CV-PRR would be with the same gap in every language."
+)
 # Pairs of more models are a table that nobody reads; the CSV has them.
 _MOST_MODELS: Final = 150
 
@@ -39,6 +42,8 @@ def models_section(facts: Facts) -> Section:
     ranking = facts.tables["model_ranking"].reset_index(drop=True)
     # Who is ahead stands at the top of the page.
     blocks: list[Grid | Chart | Text] = [_ranking(facts, ranking), Text(model_sentences(facts))]
+    if facts.observed is not None and facts.observed.prr_note:
+        blocks.append(Text([f"PRR is not reported: {facts.observed.prr_note}."]))
     if len(ranking) > 1:
         blocks += _evenness(facts, ranking)
     if facts.has("rank_probabilities") and len(ranking) > 1:
@@ -68,8 +73,10 @@ def _ranking(facts: Facts, ranking: pd.DataFrame) -> Grid:
     return Grid(
         "ranking",
         "Models by expected score, all on the same language-task pairs. Bars: mean and interval, "
-        "all on one scale. PRR: score by language potential. Ranks are medians with the interval "
-        "of this model alone, 1 is best; joint ranks hold for all models at once.",
+        "all on one scale. "
+        + ("PRR: score by language potential. " if ranking["prr_mean"].notna().any() else "")
+        + "Ranks are medians with the interval of this model alone, 1 is best; joint ranks hold "
+        "for all models at once.",
         _known(columns),
         csv="tables/model_ranking.csv",
     )
@@ -105,8 +112,8 @@ def _evenness_grid(facts: Facts, ranking: pd.DataFrame) -> Grid:
     return Grid(
         "evenness",
         "Evenness of models over languages, in the order of the ranking. sd of gaps: sd over "
-        "languages of a model's mean score less the language potential; 0 is even. CV-PRR, equal "
-        "gaps: what CV-PRR would be with the same gap in every language.",
+        "languages of a model's mean score less the language potential; 0 is even."
+        + (_EQUAL_GAPS if ranking["cv_prr_constant_gap"].notna().any() else ""),
         _known(columns),
         csv="tables/model_ranking.csv",
     )
@@ -241,8 +248,8 @@ def _description(facts: Facts) -> list[Grid | Chart]:
                 "plane",
                 "Published description of models: Mean-PRR against CV-PRR",
                 "The published description, each model on the pairs that it was tested on: to the "
-                "right higher scores, further down more even ones. Models tested on different "
-                "pairs cannot be ranked by it.",
+                "right higher scores. CV-PRR is no estimate of evenness here: the model has no "
+                "model:language term. Models tested on different pairs cannot be ranked by it.",
                 plane(known, "mean_prr", "cv_prr", texts, ("Mean-PRR", "CV-PRR")),
             )
         )

@@ -34,12 +34,15 @@ class Observed:
         Number of language-task pairs that all models are compared on.
     margin : float
         Difference between models without practical meaning, score units; NaN without one.
+    prr_note : str
+        Why PRR is not reported; empty where it is.
     """
 
     score: npt.NDArray[np.float64]
     average: pd.Series[float]
     n_pairs: int
     margin: float
+    prr_note: str = ""
 
 
 def read_observed(folder: Path, run: Mapping[str, Any] | None = None) -> Observed | None:
@@ -110,4 +113,10 @@ def _observed(file: Any) -> Observed:
             if known_bounds
             else np.nan
         )
-    return Observed(score, average, pairs, float(np.asarray(margin).item()))
+    note = file["posterior"][names.PRR].attrs.get("note", "") if _has_prr(file) else ""
+    text = note.decode() if isinstance(note, bytes) else str(note)
+    return Observed(score, average, pairs, float(np.asarray(margin).item()), text)
+
+
+def _has_prr(file: Any) -> bool:
+    return "posterior" in file and names.PRR in file["posterior"]
