@@ -72,7 +72,7 @@ def aggregates_figure(
     ----------
     table : pandas.DataFrame
         ``aggregates.csv``.
-    subtitle, data, gate_status, unit : str
+    subtitle, gate_status, data, unit : str
         See :func:`bayeseval.fitting.report.replicate_figures.replicate_figures`.
     """
     models, kinds = _by_value(table), _kinds(table)
@@ -151,7 +151,7 @@ def aggregate_ranks_figure(
         ``rank_probabilities.csv``.
     aggregates : pandas.DataFrame
         ``aggregates.csv``, for the mean ranks.
-    subtitle, data, gate_status : str
+    subtitle, gate_status, data : str
         See :func:`bayeseval.fitting.report.replicate_figures.replicate_figures`.
     """
     models, kinds = list(aggregates[names.MODEL].unique()), _kinds(aggregates)
@@ -224,7 +224,7 @@ def pairwise_figure(
         ``pairwise_models.csv``.
     aggregates : pandas.DataFrame
         ``aggregates.csv``, for the order of the models.
-    subtitle, data, gate_status : str
+    subtitle, gate_status, data : str
         See :func:`bayeseval.fitting.report.replicate_figures.replicate_figures`.
     """
     models, kinds = _by_value(aggregates), _kinds(aggregates)

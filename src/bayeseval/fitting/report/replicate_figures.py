@@ -87,7 +87,7 @@ def replicate_figures(
     ----------
     tables : mapping of str to pandas.DataFrame
         From :func:`bayeseval.fitting.report.tables.result_tables`.
-    subtitle, data, gate_status, unit : str
+    subtitle, gate_status, data, unit : str
         See :func:`bayeseval.fitting.report.figures.figure_writers`.
 
     Returns
@@ -131,7 +131,7 @@ def within_figure(
     ----------
     table : pandas.DataFrame
         ``variance_components.csv``; rows of single models are shown.
-    subtitle, data, gate_status, unit : str
+    subtitle, gate_status, data, unit : str
         See :func:`replicate_figures`.
     """
     table = table[table[names.MODEL] != ""]
@@ -205,7 +205,7 @@ def cell_sds_figure(
     table : pandas.DataFrame
         ``within_language.csv``.
     source : {"seed", "boot", "seed_boot"}
-    subtitle, data, gate_status, unit : str
+    subtitle, gate_status, data, unit : str
         See :func:`replicate_figures`.
     """
     raw = f"{source}_sd_raw"
