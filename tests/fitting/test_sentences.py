@@ -9,6 +9,7 @@ import pytest
 
 from bayeseval.fitting.report.sentences import (
     evenness_sentences,
+    leading_sentence,
     listed,
     main_result,
     prediction_sentence,
@@ -222,6 +223,19 @@ def test_evenness() -> None:
     ]
 
 
+def test_a_first_model_that_is_mostly_predicted_is_said_beside_its_lead() -> None:
+    made = tables(list("ABC"), {("A", "B"): 0.99}, p_best=[0.9, 0.1, 0.0], tiers=[1, 2, 3])
+    for share, said in ((0.5, False), (0.63, True)):
+        ranking = made[0].assign(share_predicted=[share, 0.9, 0.9])
+        sentence = leading_sentence(ranking, made[1])
+        warned = sentence.endswith(
+            " But 63 % of the language-task pairs behind the score of A are predicted, not "
+            "measured."
+        )
+        assert warned is said
+        assert ("predicted" in sentence) is said
+
+
 def test_what_was_predicted() -> None:
     ranking = pd.DataFrame({"model": ["A", "MuRIL", "C", "D"]})
     share = [0.0, 1.0 - 11 / 216, 0.7, 0.2]
@@ -240,6 +254,10 @@ def test_what_was_predicted() -> None:
     assert prediction_sentence(ranking.assign(share_predicted=0.4), 10) == (
         "Scores are means over the same 10 language-task pairs. Every model was tested on 6 of "
         "them; the rest is predicted."
+    )
+    assert prediction_sentence(ranking.assign(share_predicted=[0.6, 0.9, 0.7, 0.2]), 10) == (
+        "Scores are means over the same 10 language-task pairs. MuRIL was tested on 1 of them; "
+        "the rest is predicted, and so is more than half for A and 1 other model."
     )
     many = pd.DataFrame({"model": list("ABCDEFG"), "share_predicted": [0.0] + [0.5] * 6})
     assert "A, B" not in prediction_sentence(many, 10)

@@ -162,8 +162,13 @@ def test_the_first_sentences_are_those_of_the_terminal(
     assert any(texts[0] in one and texts[-1] in one for one in lead)
     share = results.tables["variance_components"].sort_values("share_mean", ascending=False)
     first = share["component"].iloc[0]
-    (variance,) = [one for one in lead if "largest share of the variance" in one]
-    assert first in variance.partition("have the largest")[0]
+    (variance,) = [one for one in lead if "of the variance of scores" in one]
+    assert first in variance.partition(" have ")[0]
+    assert all(name in variance for name in share["component"])
+    known = share.dropna(subset=["share_mean"])
+    separate = known["share_lower"].iloc[0] > known["share_upper"].iloc[1:].max()
+    assert ("have the largest share" in variance) == separate
+    assert ("not known: the intervals of the shares overlap" in variance) != separate
 
 
 def test_names_are_text(html: str, page: Element) -> None:

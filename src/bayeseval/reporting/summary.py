@@ -46,7 +46,6 @@ __all__ = [
     "sampling_sentences",
 ]
 
-_MAIN_FACTORS: Final = ("language", "task", "model")
 _PLURALS: Final[Mapping[str, str]] = {
     "language": "differences between languages",
     "task": "differences between tasks",
@@ -233,13 +232,17 @@ def _components(facts: Facts) -> str:
     parts = [_PLURALS.get(str(one), f"the term {one}") for one in known["component"]]
     first = parts[0][0].upper() + parts[0][1:]
     verb = "has" if parts[0].startswith("the") else "have"
-    text = f"{first} {verb} the largest share of the variance of scores, {texts[0]} %"
-    others = [
-        f"{part} {share} %"
-        for part, share, name in zip(parts[1:], texts[1:], known["component"].iloc[1:], strict=True)
-        if name in (*_MAIN_FACTORS, "residual")
-    ]
-    return f"{text}; {listed(others)}." if others else f"{text}."
+    others = [f"{part} {share} %" for part, share in zip(parts[1:], texts[1:], strict=True)]
+    rest = listed(others, most=len(others))
+    # Two separate 95 % intervals: the order of the pair has a probability of at least 0.95.
+    if known["share_lower"].iloc[0] > known["share_upper"].iloc[1:].max():
+        return f"{first} {verb} the largest share of the variance of scores, {texts[0]} %; {rest}."
+    exact = known["share_lower"].isna().iloc[0]
+    why = "these are point estimates" if exact else "the intervals of the shares overlap"
+    return (
+        f"{first} {verb} {texts[0]} % of the variance of scores; {rest}. Which share is the "
+        f"largest is not known: {why}."
+    )
 
 
 def data_sentence(facts: Facts) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from bayeseval import names
 from bayeseval._text import counted, grouped
-from bayeseval.output.numbers import number_text, probability_text, unit_text
+from bayeseval.output.numbers import number_text, percent_text, probability_text, unit_text
 
 __all__ = [
     "AGGREGATES_OR_RANKING",
@@ -87,7 +87,9 @@ def leading_sentence(ranking: pd.DataFrame, pairs: pd.DataFrame) -> str:
     result = main_result(ranking, pairs)
     if not result:
         return ""
-    return f"{result}.{_more_likely(ranking)}" if _has_order(ranking, pairs) else f"{result}."
+    if not _has_order(ranking, pairs):
+        return f"{result}."
+    return f"{result}.{_mostly_predicted(ranking)}{_more_likely(ranking)}"
 
 
 def ranking_details(ranking: pd.DataFrame, pairs: pd.DataFrame, *, unit: str = "") -> list[str]:
@@ -210,6 +212,17 @@ def _leader(ranking: pd.DataFrame, pairs: pd.DataFrame, called: np.ndarray, most
     )
 
 
+def _mostly_predicted(ranking: pd.DataFrame) -> str:
+    """Warn where the highest score rests on predictions more than on measurements."""
+    share = float(ranking["share_predicted"].iloc[0]) if "share_predicted" in ranking else 0.0
+    if not share > _MOSTLY:
+        return ""
+    return (
+        f" But {percent_text(share)} % of the language-task pairs behind the score of "
+        f"{ranking[names.MODEL].iloc[0]} are predicted, not measured."
+    )
+
+
 def _more_likely(ranking: pd.DataFrame) -> str:
     """Name the model that is the most likely best, if it has not the highest score."""
     chance = ranking["p_best"].to_numpy(dtype=float)
@@ -311,9 +324,13 @@ def prediction_sentence(ranking: pd.DataFrame, n_pairs: int) -> str:
     text = (
         f"Scores are means over the same {pairs}. {who} on {tested} of them; the rest is predicted"
     )
-    others = int(((share > _MOSTLY) & ~fewest).sum())
-    if others:
-        text += f", and so is more than half for {others} other model{'s' if others > 1 else ''}"
+    mostly = (share > _MOSTLY) & ~fewest
+    others = int(mostly[1:].sum())
+    counted_others = [f"{others} other model{'s' if others > 1 else ''}"] if others else []
+    # The first model is not hidden in a count.
+    whose = [*models[: int(mostly[0])], *counted_others]
+    if whose:
+        text += f", and so is more than half for {' and '.join(whose)}"
     return f"{text}."
 
 
