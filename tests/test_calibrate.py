@@ -86,11 +86,13 @@ def test_band_is_that_of_arviz() -> None:
     rng = np.random.default_rng(2)
     points, _, lower, upper = ecdf_pit(rng.uniform(size=100), 0.95, 4000, rng=rng)
     null = uniformity(100)
-    np.testing.assert_allclose(null.points, points)
+    # ArviZ 1 adds the ends, 0 and 1, where every band is closed.
+    inner = (points > 0.0) & (points < 1.0)
+    np.testing.assert_allclose(null.points, points[inner])
     ours = null.band(0.95)
     # Both simulate the width: one count of a hundred.
-    np.testing.assert_allclose(ours[0], lower, atol=0.0101)
-    np.testing.assert_allclose(ours[1], upper, atol=0.0101)
+    np.testing.assert_allclose(ours[0], lower[inner], atol=0.0101)
+    np.testing.assert_allclose(ours[1], upper[inner], atol=0.0101)
 
 
 @pytest.mark.parametrize(("n", "level"), [(1, 0.1), (26, 0.05 / 13), (60, 0.1), (120, 0.01)])

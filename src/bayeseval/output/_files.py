@@ -76,7 +76,12 @@ def write_tree(tree: xr.DataTree, path: Path) -> None:
         for node in plain.subtree
     }
     # By way of memory: HDF5 that a full disk stops in the middle takes the process with it.
-    path.write_bytes(plain.to_netcdf(None, engine="h5netcdf", encoding=encoding))
+    # Newer xarray returns a view of a buffer, which complains on stderr if it is closed before the
+    # view is released. `Path.write_bytes` has a view of its own, which its traceback would keep.
+    content = plain.to_netcdf(None, engine="h5netcdf", encoding=encoding)
+    with memoryview(content) as view, path.open("wb") as file:
+        del content
+        file.write(view)
 
 
 def read_tree(path: str | Path) -> xr.DataTree:
