@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pickle
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -575,8 +577,13 @@ def test_command_writes_continues_and_refuses(
     assert printed.endswith(f"Results: {out}\n")
     first = Calibration.open(out).simulations
     # Marked, to see that it is not made again.
-    changed = (out / "tables" / "statuses.csv").read_text().replace("importance", "marked")
-    (out / "tables" / "statuses.csv").write_text(changed)
+    statuses = out / "tables" / "statuses.csv"
+    statuses.write_text(statuses.read_text().replace("importance", "marked"))
+    with pytest.raises(InputError, match=re.escape(f"{statuses} was edited or is damaged")):
+        Calibration.open(out)
+    run = json.loads((out / "run.json").read_text())
+    run["sha256"]["tables/statuses.csv"] = hashlib.sha256(statuses.read_bytes()).hexdigest()
+    (out / "run.json").write_text(json.dumps(run))
     assert main([*call, "--simulations", "2"]) == 0
     capsys.readouterr()
     both = Calibration.open(out)

@@ -335,6 +335,25 @@ def test_auto_takes_numpyro_when_its_settings_are_given(
     assert run["sampling"] == {}
 
 
+@pytest.mark.parametrize("folder", ["", "."])
+@pytest.mark.parametrize("command", ["fit", "compare", "sensitivity", "calibrate", "mexa"])
+def test_results_need_a_folder_of_their_own(
+    command: str, folder: str, small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    needed = {
+        "fit": ["-b", str(small)],
+        "compare": ["-b", str(small), "--models", "additive"],
+        "sensitivity": ["-b", str(small)],
+        "calibrate": ["--model", "additive"],
+        "mexa": ["--model", "m", "--parallel", "p"],
+    }
+    assert main([command, *needed[command], "--out", folder]) == 2
+    assert one_line(capsys.readouterr().err) == (
+        "error: --out is empty or the current folder, which cannot be replaced as a whole; give "
+        "the path of another folder, or leave the option out\n"
+    )
+
+
 def test_another_run_is_not_overwritten_unless_forced(
     small: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

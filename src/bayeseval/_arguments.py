@@ -80,6 +80,8 @@ def as_text(name: str, value: object) -> str:
 
 def as_path(name: str, value: object) -> Path:
     """A text or a path as ``Path``."""
+    if value == "":
+        raise InputError(f"{name} is empty; give a path")
     # Other objects with __fspath__ may give bytes.
     if isinstance(value, str | Path):
         return Path(value)

@@ -6,16 +6,12 @@ from bayeseval.calibration.container import Calibration
 from bayeseval.calibration.run import (
     PreparedCalibration,
     calibrate,
-    discard,
     prepare_calibration,
-    unfinished,
 )
 
 __all__ = [
     "Calibration",
     "PreparedCalibration",
     "calibrate",
-    "discard",
     "prepare_calibration",
-    "unfinished",
 ]

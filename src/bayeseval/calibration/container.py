@@ -16,7 +16,7 @@ from bayeseval._text import counted
 from bayeseval.calibration.summary import sentences, summarise
 from bayeseval.errors import InputError
 from bayeseval.output.result import Result
-from bayeseval.output.store import read_run
+from bayeseval.output.store import check_files, read_run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -157,7 +157,7 @@ class Calibration(Result):
         Raises
         ------
         InputError
-            If it holds no calibration.
+            If it holds no calibration, or a table was edited or is damaged.
 
         Examples
         --------
@@ -169,14 +169,20 @@ class Calibration(Result):
         run = read_run(place)
         if run.get("command") != "calibrate":
             raise InputError(f"{folder} is not a folder of bayeseval calibrate")
+        columns: dict[str, tuple[str, ...]] = {"simulations": _NUMBERS, "statuses": ()}
+        files = {name: f"tables/{name}.csv" for name in columns}
+        for file in files.values():
+            if not (place / file).is_file():
+                raise InputError(f"{place / file}: no such file")
+        check_files(place, run, list(files.values()))
         frames = []
-        for name, numbers in (("simulations", _NUMBERS), ("statuses", ())):
-            path = place / "tables" / f"{name}.csv"
-            if not path.is_file():
-                raise InputError(f"{path}: no such file")
+        for name, numbers in columns.items():
+            # Python reads back every digit, whatever the version of pandas.
+            texts = pd.read_csv(
+                place / files[name], encoding="utf-8", dtype=str, keep_default_na=False
+            )
             frames.append(
-                # Python reads back every digit, whatever the version of pandas.
-                pd.read_csv(path, encoding="utf-8", dtype=str, keep_default_na=False).assign(
+                texts.assign(
                     simulation=lambda table: [int(text) for text in table["simulation"]],
                     **{name: partial(_as_numbers, name=name) for name in numbers},
                 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -45,9 +44,7 @@ __all__ = [
     "PreparedCalibration",
     "Priors",
     "calibrate",
-    "discard",
     "prepare_calibration",
-    "unfinished",
 ]
 
 Priors = Literal["fixed", "scaled"]
@@ -305,16 +302,6 @@ def _finished(folder: Path | None, simulations: int) -> dict[int, dict[str, Any]
         return {}
     paths = {i: folder / _part_name(i) for i in range(simulations)}
     return {i: read_json(path) for i, path in paths.items() if path.is_file()}
-
-
-def unfinished(folder: Path) -> Path:
-    """Where a run keeps finished simulations until all are."""
-    return folder.with_name(f"{folder.name}.unfinished")
-
-
-def discard(work: Path) -> None:
-    """Remove what a run kept, once its results are written."""
-    shutil.rmtree(work, ignore_errors=True)
 
 
 def prepare_calibration(

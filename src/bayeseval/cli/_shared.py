@@ -35,10 +35,12 @@ __all__ = [
     "FigureFormat",
     "Force",
     "Grid",
+    "Jobs",
     "LeftOut",
     "Listing",
     "Model",
     "NoFigures",
+    "Out",
     "Quiet",
     "Reading",
     "Seed",
@@ -107,6 +109,16 @@ def _checked_formats(text: str) -> str:
     except InputError as error:
         raise InputError(f"--figure-format: {error}") from error
     return text
+
+
+def _checked_out(folder: Path | None) -> Path | None:
+    # An empty text, as of `--out "$FOLDER"` without the variable, arrives as the path ".".
+    if folder is not None and not folder.parts:
+        raise InputError(
+            "--out is empty or the current folder, which cannot be replaced as a whole; give the "
+            "path of another folder, or leave the option out"
+        )
+    return folder
 
 
 Source = Annotated[
@@ -196,6 +208,15 @@ Seed = Annotated[
         rich_help_panel=SAMPLING,
     ),
 ]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Fits to run in parallel.",
+        show_default="one per core; NUTS: one per four",
+        rich_help_panel=SAMPLING,
+    ),
+]
 CommonPairs = Annotated[
     str,
     typer.Option(
@@ -210,6 +231,16 @@ CiProb = Annotated[
     typer.Option(
         metavar="P",
         help="Probability of the equal-tailed intervals.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Result folder.",
+        show_default="in results/, named after the data and the settings",
+        callback=_checked_out,
         rich_help_panel=OUTPUT,
     ),
 ]

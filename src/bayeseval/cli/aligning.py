@@ -14,6 +14,7 @@ from bayeseval.cli._shared import (
     FigureFormat,
     Force,
     NoFigures,
+    Out,
     Quiet,
     StoppedError,
     echo,
@@ -110,15 +111,7 @@ def mexa(
             rich_help_panel=OUTPUT,
         ),
     ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Result folder.",
-            show_default="in results/mexa/",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
+    out: Out = None,
     force: Force = False,
     no_figures: NoFigures = False,
     figure_format: FigureFormat = "png",
@@ -133,8 +126,8 @@ def mexa(
         format_alignment,
         write_alignment,
     )
-    from bayeseval.mexa.run import Settings, align, discard, unfinished
-    from bayeseval.output.store import check_target
+    from bayeseval.mexa.run import Settings, align
+    from bayeseval.output.store import check_target, discard, unfinished
 
     texts = read_parallel(parallel, pivot=pivot, sentences=sentences or None, keep_blank=keep_blank)
     settings = Settings(embedding, pooling, device, dtype, token_budget)

@@ -9,12 +9,12 @@ import typer
 
 from bayeseval.cli._shared import (
     DATA,
-    OUTPUT,
-    SAMPLING,
     Engine,
     FigureFormat,
     Force,
+    Jobs,
     NoFigures,
+    Out,
     Quiet,
     Reading,
     Seed,
@@ -81,24 +81,8 @@ def calibrate(
     ] = "fixed",
     engine: Engine = "auto",
     seed: Seed = 0,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Simulations to run in parallel.",
-            show_default="one per core; NUTS: one per four",
-            rich_help_panel=SAMPLING,
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Result folder.",
-            show_default="in results/TABLE/",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
+    jobs: Jobs = None,
+    out: Out = None,
     force: Force = False,
     no_figures: NoFigures = False,
     figure_format: FigureFormat = "png",
@@ -106,8 +90,8 @@ def calibrate(
 ) -> None:
     """Check by simulation that intervals hold the truth as often as they promise."""
     from bayeseval._progress import progress_bar
-    from bayeseval.calibration import discard, prepare_calibration, unfinished
-    from bayeseval.output.store import check_target
+    from bayeseval.calibration import prepare_calibration
+    from bayeseval.output.store import check_target, discard, unfinished
     from bayeseval.spec import AUTO, load_spec
 
     # An invalid spec is refused before the table is read.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,14 +10,15 @@ from bayeseval.cli._shared import (
     COMPARISON,
     EXIT_GATE_FAILED,
     MODEL,
-    OUTPUT,
     SAMPLING,
     CommonPairs,
     Engine,
     FigureFormat,
     Force,
+    Jobs,
     LeftOut,
     NoFigures,
+    Out,
     Quiet,
     Reading,
     Seed,
@@ -63,26 +63,10 @@ def compare(
             rich_help_panel=SAMPLING,
         ),
     ] = 20,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Fits to run in parallel.",
-            show_default="one per core; NUTS: one per four",
-            rich_help_panel=SAMPLING,
-        ),
-    ] = None,
+    jobs: Jobs = None,
     no_figures: NoFigures = False,
     figure_format: FigureFormat = "png",
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Result folder.",
-            show_default="in results/BENCHMARK/",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
+    out: Out = None,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bayeseval.cli._shared import (
     EXIT_GATE_FAILED,
-    OUTPUT,
-    SAMPLING,
     CommonPairs,
     Engine,
     FigureFormat,
     Force,
+    Jobs,
     Model,
     NoFigures,
+    Out,
     Quiet,
     Reading,
     Seed,
@@ -58,24 +57,8 @@ def sensitivity(
     model: Model = "auto",
     engine: Engine = "auto",
     seed: Seed = 0,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Refits to run in parallel.",
-            show_default="one per core; NUTS: one per four",
-            rich_help_panel=SAMPLING,
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Result folder.",
-            show_default="in results/BENCHMARK/",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
+    jobs: Jobs = None,
+    out: Out = None,
     force: Force = False,
     no_figures: NoFigures = False,
     figure_format: FigureFormat = "png",

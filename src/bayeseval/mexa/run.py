@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from bayeseval.mexa.measure import Measured, measure, run_key
 from bayeseval.mexa.parallel import Parallel, text_hash
 from bayeseval.output.store import RUN_FILE, read_run
 
-__all__ = ["Aligned", "Settings", "align", "discard", "unfinished"]
+__all__ = ["Aligned", "Settings", "align"]
 
 Report = Callable[[str, int, int, str], None]
 
@@ -67,11 +66,6 @@ class Aligned:
     embeddings: Mapping[str, Path] = field(default_factory=dict)
 
 
-def unfinished(folder: Path) -> Path:
-    """Where a run keeps the languages that are done until all are."""
-    return folder.with_name(f"{folder.name}.unfinished")
-
-
 def align(
     model: str,
     parallel: Parallel,
@@ -92,7 +86,8 @@ def align(
     parallel : Parallel
     settings : Settings
     work : Path
-        Folder for what is done, see :func:`unfinished`; the caller removes it when the
+        Folder for what is done, see
+        :func:`~bayeseval.output.store.unfinished`; the caller removes it when the
         results are safe elsewhere.
     folder : Path, optional
         Where the results are to replace those of the same model only.
@@ -190,11 +185,6 @@ def _saver(files: Mapping[str, Path], key: Mapping[str, Any]) -> Callable[[str, 
         part.replace(path)
 
     return save
-
-
-def discard(work: Path) -> None:
-    """Remove what :func:`align` kept, once the results are written."""
-    shutil.rmtree(work, ignore_errors=True)
 
 
 def _hash(value: object) -> str:

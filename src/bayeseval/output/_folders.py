@@ -9,11 +9,21 @@ import shutil
 import sys
 from pathlib import Path
 
-__all__ = ["duplicate", "exchange", "flush", "flush_tree", "leaves"]
+__all__ = ["discard", "duplicate", "exchange", "flush", "flush_tree", "leaves", "unfinished"]
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 _UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
+
+
+def unfinished(folder: Path) -> Path:
+    """Where a long run keeps finished parts of a result folder until all are finished."""
+    return folder.with_name(f"{folder.name}.unfinished")
+
+
+def discard(work: Path) -> None:
+    """Remove what a run kept in :func:`unfinished`, once its results are written."""
+    shutil.rmtree(work, ignore_errors=True)
 
 
 def exchange(first: Path, second: Path) -> bool:

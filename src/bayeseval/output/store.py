@@ -30,11 +30,13 @@ from bayeseval.output._files import (
     write_tree,
 )
 from bayeseval.output._folders import (
+    discard,
     duplicate,
     exchange,
     flush,
     flush_tree,
     leaves,
+    unfinished,
 )
 from bayeseval.output._hdf5 import refuse_unbounded
 from bayeseval.output._integrity import (
@@ -57,6 +59,7 @@ __all__ = [
     "check_files",
     "check_inside",
     "check_target",
+    "discard",
     "read_json",
     "read_run",
     "read_tree",
@@ -65,6 +68,7 @@ __all__ = [
     "replace_json",
     "restore_folder",
     "results_saved",
+    "unfinished",
     "write_csv",
     "write_folder",
     "write_json",
