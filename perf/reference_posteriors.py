@@ -1,0 +1,434 @@
+"""Reference posteriors of the shipped models: long runs of two engines each, with their errors.
+
+    python perf/reference_posteriors.py [--only mega/additive,replicates/crossed] [--again]
+
+For every table and every model that it admits, two engines draw from the same posterior. The
+first one is `marginal` where it applies, else NumPyro's NUTS; the second one is NumPyro's NUTS,
+or nutpie on the PyMC model. The first engine's numbers become the reference
+(``perf/results/reference/TABLE/MODEL.csv``); the second engine's stand beside them, with the
+differences in Monte-Carlo standard errors. ``TABLE/MODEL.json`` holds the model in full, log
+evidence, elpd and how all was made. ``README.md`` there documents every column.
+
+Posteriors whose two files exist are kept, so that an interrupted run continues; ``--again`` makes
+them anew. Nothing is written, and the exit code is 1, where a convergence gate fails or the
+engines differ by more than 5 standard errors. The table ``replicates`` is simulated: ``--table``
+writes it and ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import xarray as xr
+from arviz_stats import loo
+from arviz_stats.base import array_stats
+from measure import RESULTS, provenance
+
+from bayeseval import Fit, Records, load, simulate
+from bayeseval._optional import versions
+from bayeseval.comparison.scores import Scores, score
+from bayeseval.design import Design
+from bayeseval.engines import SamplerSettings
+from bayeseval.engines.marginal import why_not
+from bayeseval.fitting import Prepared, prepare
+
+Floats = npt.NDArray[np.float64]
+
+FOLDER: Final = RESULTS / "reference"
+REPLICATES: Final = FOLDER / "replicates" / "records.csv"
+
+# Quantities besides the parameters without dimension.
+LABELLED: Final = (
+    *("language_potential", "task_effect", "standardised_score", "prr"),
+    *("gap_sd_languages", "cv_prr_languages", "cv_prr"),
+)
+QUANTILES: Final = (0.05, 0.25, 0.50, 0.75, 0.95)
+CHAINS: Final = 4
+TUNE: Final = 1000
+SEEDS: Final = {"first": 2025, "second": 2026}
+# A correct pair of engines differs by more once in 1.7 million comparisons.
+MOST_MCSE: Final = 5.0
+# Fewer effective draws make no reference.
+LEAST_ESS: Final = 1000.0
+# Draws of each chain at which densities of left-out scores are computed.
+ELPD_DRAWS: Final = 250
+# The marginal engine's draws are cheap.
+MARGINAL_DRAWS: Final = 4000
+
+# Draws of each chain of NUTS, by posterior: in the order of their cost.
+POSTERIORS: Final[Mapping[str, int]] = {
+    "mega/additive": 2500,
+    "mega/interaction": 2500,
+    "mega/paper": 2500,
+    "mega/mexa": 2500,
+    "mega/logit": 2500,
+    "mega/crossed": 2500,
+    "replicates/additive": 4000,
+    "replicates/replicates": 4000,
+    "replicates/paper": 4000,
+    "replicates/interaction": 4000,
+    "replicates/crossed": 4000,
+    "replicates/dataset": 4000,
+    "replicates/by_task": 4000,
+    "mmmlu/counts": 2500,
+    "mega/bounded": 2500,
+    "mega/replicates": 2500,
+    "mega/dataset": 2500,
+    "mega/robust": 2500,
+    "mega/by_task": 2500,
+}
+
+
+def replicate_table() -> pd.DataFrame:
+    """Simulated scores of 3 seeds on 4 bootstrapped test sets, to 6 digits."""
+    drawn = simulate(
+        "dataset", n_languages=6, n_tasks=4, n_metrics=2, n_models=5, observed_share=0.75,
+        n_seeds=3, n_boot=4, seed=14,
+    )  # fmt: skip
+    return drawn.records.table
+
+
+def table_of(name: str) -> Records:
+    """Read one of the tables; write the simulated one first where it is missing."""
+    if name != "replicates":
+        return load(name)
+    if not REPLICATES.is_file():
+        write_replicates(REPLICATES)
+    return load(REPLICATES, name="replicates")
+
+
+def write_replicates(path: Path) -> None:
+    """Write the simulated table."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replicate_table().to_csv(path, index=False, float_format="%.6g", lineterminator="\n")
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One engine's fit, what it took, and every quantity's summary."""
+
+    prepared: Prepared
+    fit: Fit
+    cpu_seconds: float
+    summary: pd.DataFrame
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """How the draws were made, for the JSON."""
+        run = self.fit.run
+        checks = {check.name: float(f"{check.value:.6g}") for check in self.fit.gate.checks}
+        return {
+            "engine": run["engine"],
+            "settings": run["settings"],
+            "sampled_again_with_stricter_settings": run["retried"],
+            "path": run["sampling"].get("path", "nuts"),
+            "convergence": {"status": self.fit.gate.status, **checks},
+            "cpu_seconds": round(self.cpu_seconds, 1),
+        }
+
+
+def draw(records: Records, model: str, engine: str, settings: SamplerSettings) -> Run:
+    """Fit, and summarise every quantity."""
+    begun = time.process_time()
+    prepared = prepare(records, model, engine=engine, settings=settings)
+    fit = prepared.run()
+    seconds = time.process_time() - begun
+    return Run(prepared, fit, seconds, summarise(fit))
+
+
+def summarise(fit: Fit) -> pd.DataFrame:
+    """One row per scalar quantity: estimates, Monte-Carlo errors, ESS and R-hat."""
+    found = quantities(fit.data["posterior"].to_dataset(), fit.run["priors"])
+    draws = np.stack(list(found.values()))
+    axes = {"chain_axis": 1, "draw_axis": 2}
+    ess = {
+        "ess_mean": array_stats.ess(draws, method="mean", **axes),
+        "ess_bulk": array_stats.ess(draws, method="bulk", **axes),
+        "ess_tail": array_stats.ess(draws, method="tail", prob=(0.05, 0.95), **axes),
+    }
+    # Points that importance sampling drew twice look independent to ArviZ.
+    most = fit.run["sampling"].get("importance_ess", np.inf)
+    widened = np.sqrt(np.maximum(ess.pop("ess_mean") / most, 1.0))
+    columns: dict[str, Any] = {
+        "quantity": [quantity for quantity, _ in found],
+        "label": [label for _, label in found],
+        "mean": draws.mean(axis=(1, 2)),
+        "mean_mcse": widened * array_stats.mcse(draws, method="mean", **axes),
+        "sd": draws.std(axis=(1, 2), ddof=1),
+        "sd_mcse": widened * array_stats.mcse(draws, method="sd", **axes),
+    }
+    for prob in QUANTILES:
+        name = f"q{100 * prob:g}"
+        columns[name] = np.quantile(draws, prob, axis=(1, 2))
+        error = array_stats.mcse(draws, method="quantile", prob=prob, **axes)
+        columns[f"{name}_mcse"] = widened * error
+    columns |= {name: np.minimum(values, most) for name, values in ess.items()}
+    columns["r_hat"] = array_stats.rhat(draws, **axes)
+    return pd.DataFrame(columns)
+
+
+def quantities(posterior: xr.Dataset, priors: Mapping[str, Any]) -> dict[tuple[str, str], Floats]:
+    """Draws (chain, draw) of every quantity of the reference that the model has, by label.
+
+    What does not vary, or is withheld in some draws (a ratio to what may be zero), is no part.
+    """
+    found = {}
+    for name, variable in posterior.data_vars.items():
+        extra = [str(dim) for dim in variable.dims if dim not in ("chain", "draw")]
+        values = variable.transpose("chain", "draw", *extra).to_numpy().astype(np.float64)
+        if not extra:
+            found[str(name), ""] = values
+        elif name in LABELLED or name in priors or str(name).startswith("sd_residual_"):
+            labels = posterior[extra[0]].to_numpy()
+            found |= {(str(name), str(x)): values[..., i] for i, x in enumerate(labels)}
+    return {
+        key: values
+        for key, values in found.items()
+        if np.isfinite(values).all() and np.ptp(values) > 1e-9 * np.abs(values).max()
+    }
+
+
+def beside(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
+    """The first engine's rows, and the second's with the differences in standard errors."""
+    table = first.merge(second, on=["quantity", "label"], how="outer", suffixes=("", "_2"))
+    order = {key: i for i, key in enumerate(zip(first["quantity"], first["label"], strict=True))}
+    keys = zip(table["quantity"], table["label"], strict=True)
+    table = table.iloc[np.argsort([order.get(key, len(order)) for key in keys], kind="stable")]
+    estimates = ["mean", "sd", *(f"q{100 * prob:g}" for prob in QUANTILES)]
+    z = {name: standard_errors(table, name) for name in estimates}
+    quantiles = np.stack([z[name] for name in estimates[2:]])
+    largest = np.argmax(np.abs(quantiles), axis=0)
+    shown = ["mean", "mean_mcse", "sd", "sd_mcse", "ess_bulk", "ess_tail", "r_hat"]
+    return table[[*first.columns]].assign(
+        **{f"second_{name}": table[f"{name}_2"] for name in shown},
+        z_mean=z["mean"],
+        z_sd=z["sd"],
+        z_quantiles=quantiles[largest, np.arange(quantiles.shape[1])],
+    )
+
+
+def standard_errors(table: pd.DataFrame, name: str) -> Floats:
+    """Difference of an estimate between the engines over its Monte-Carlo standard error."""
+    error = np.hypot(table[f"{name}_mcse"], table[f"{name}_mcse_2"])
+    return np.asarray((table[name] - table[f"{name}_2"]) / error, dtype=np.float64)
+
+
+def elpd(run: Run) -> dict[str, Any]:
+    """Expected log predictive density of left-out records, with both errors.
+
+    The Monte-Carlo standard error is that of the mean of four chains, each by itself.
+    """
+    design, fit = run.prepared.design, run.fit
+    if why_not(design) is None:
+        tree = fit.leave_one_out(draws=ELPD_DRAWS)
+        values, k_hat = psis(tree)
+        each = [psis(chain_of(tree, i))[0].sum() for i in range(CHAINS)]
+        method = "exact given the sds, PSIS over the sds"
+    else:
+        scores = left_out(fit, design)
+        values, k_hat, method = scores.elpd, scores.k_hat, scores.method
+        lost = int(np.isnan(values).sum())
+        if lost:
+            return {
+                "value": None,
+                "reason": f"{lost} of {len(values)} left-out records have a Pareto k-hat above "
+                "0.7 and need refits, which were not made",
+            }
+        chains = [replace(fit, data=chain_of(fit.data, i)) for i in range(CHAINS)]
+        each = [left_out(chain, design).elpd.sum() for chain in chains]
+    # A quarter of the draws may have k-hats above 0.7 where all of them have none.
+    known = bool(np.isfinite(each).all())
+    return {
+        "value": float(values.sum()),
+        "se": float(np.sqrt(len(values) * values.var(ddof=1))),
+        "mcse": float(np.std(each, ddof=1) / np.sqrt(CHAINS)) if known else None,
+        "worst_k_hat": float(np.nanmax(k_hat)),
+        "method": method,
+    }
+
+
+def psis(tree: xr.DataTree) -> tuple[Floats, Floats]:
+    """Elpd and k-hat of every record of a tree of densities."""
+    with warnings.catch_warnings():
+        # What the warnings say of k-hats is in the result.
+        warnings.simplefilter("ignore")
+        result = loo(tree, pointwise=True)
+    return np.asarray(result.elpd_i, dtype=np.float64), np.asarray(result.pareto_k)
+
+
+def chain_of(tree: xr.DataTree, chain: int) -> xr.DataTree:
+    """One chain of all groups that have chains."""
+    groups = {name: group.to_dataset() for name, group in tree.children.items()}
+    return xr.DataTree.from_dict(
+        {
+            name: group.isel(chain=[chain]) if "chain" in group.dims else group
+            for name, group in groups.items()
+        }
+    )
+
+
+def left_out(fit: Fit, design: Design) -> Scores:
+    """Pointwise elpds by the routes of `bayeseval compare` that need no refits."""
+    return score(design, fit, "record", seed=0, refits=0, jobs=1, progress=lambda *_: None)
+
+
+def described(run: Run) -> dict[str, Any]:
+    """Table, model and priors in full."""
+    design, said = run.prepared.design, run.fit.run
+    return {
+        "data_hash": said["data_hash"],
+        "n_records": design.n_records,
+        "levels": said["levels"],
+        "spec": said["spec"],
+        "spec_hash": said["spec_hash"],
+        "priors": {
+            name: prior.model_dump(exclude_none=True, exclude={"relative"})
+            for name, prior in design.priors.items()
+        },
+        "effects": {
+            term.effect: {
+                "sd": term.known_sd if term.sd is None else term.sd,
+                "sums_to_zero": bool(term.zero_sum),
+                "n": term.n_levels,
+            }
+            for term in design.terms
+        },
+        "covariates": {
+            name: {key: one[key] for key in ("hash", "by")}
+            for name, one in said["covariates"].items()
+        },
+        "notes": [str(note) for note in design.notes],
+    }
+
+
+def problems(runs: tuple[Run, Run], table: pd.DataFrame) -> list[str]:
+    """Why a posterior is not written; empty when it may be."""
+    found = []
+    for run in runs:
+        engine = run.fit.run["engine"]
+        if run.fit.gate.status != "pass":
+            found.append(f"the convergence gate of {engine} failed")
+        least = run.summary[["ess_bulk", "ess_tail"]].min(axis=None)
+        if not least >= LEAST_ESS:
+            found.append(f"{engine} has {least:.0f} effective draws, {LEAST_ESS:.0f} are needed")
+    if table.drop(columns="label").isna().any(axis=None):
+        lost = table[table.drop(columns="label").isna().any(axis=1)]
+        found.append(f"one engine lacks {', '.join(sorted(set(lost['quantity'])))}")
+    far = table[(table[["z_mean", "z_sd", "z_quantiles"]].abs() > MOST_MCSE).any(axis=1)]
+    if len(far):
+        found.append(f"the engines differ by more than {MOST_MCSE:g} MCSE:\n{far.to_string()}")
+    return found
+
+
+def rounded(table: pd.DataFrame) -> pd.DataFrame:
+    """Texts of the numbers: errors and differences need fewer digits."""
+
+    def digits(name: str) -> str:
+        if name.startswith("z_"):
+            return ".2f"
+        if "ess_" in name:
+            return ".0f"
+        if name.endswith("r_hat"):
+            return ".4f"
+        return ".3g" if name.endswith("_mcse") else ".6g"
+
+    return pd.DataFrame(
+        {
+            name: values
+            if name in ("quantity", "label")
+            else [f"{x:{digits(name)}}" for x in values]
+            for name, values in table.items()
+        }
+    )
+
+
+def reference(key: str, draws: int, said: Mapping[str, str]) -> bool:
+    """Make one posterior and write its two files; False if it is refused."""
+    name, model = key.split("/")
+    records = table_of(name)
+    nuts = SamplerSettings(draws=draws, tune=TUNE, chains=CHAINS, target_accept=0.95)
+    exact = why_not(prepare(records, model).design) is None
+    first = (
+        draw(
+            records,
+            model,
+            "marginal",
+            SamplerSettings(draws=MARGINAL_DRAWS, chains=CHAINS, seed=SEEDS["first"]),
+        )
+        if exact
+        else draw(records, model, "numpyro", replace(nuts, seed=SEEDS["first"]))
+    )
+    other = "numpyro" if exact else "pymc"
+    nuts = replace(nuts, seed=SEEDS["second"], nuts_sampler=None if exact else "nutpie")
+    second = draw(records, model, other, nuts)
+    table = beside(first.summary, second.summary)
+    worst = table[["z_mean", "z_sd", "z_quantiles"]].abs().max()
+    print(
+        f"{key}: {len(table)} quantities, largest differences {worst.to_dict()}, "
+        f"CPU seconds {first.cpu_seconds:.0f} + {second.cpu_seconds:.0f}",
+        flush=True,
+    )
+    refused = problems((first, second), table)
+    if refused:
+        print(f"{key}: not written: {'; '.join(refused)}", flush=True)
+        return False
+    predictive = {"first": elpd(first), "second": elpd(second)}
+    sampling = first.fit.run["sampling"]
+    document = {
+        "table": name,
+        "model": model,
+        **described(first),
+        "log_evidence": {
+            "value": sampling["log_marginal_likelihood"],
+            "mcse": sampling["log_marginal_likelihood_se"],
+        }
+        if "log_marginal_likelihood" in sampling
+        else None,
+        "elpd_loo": predictive,
+        "engines": {"first": first.about, "second": second.about},
+        "agreement": {
+            "comparisons": (2 + len(QUANTILES)) * len(table),
+            **{what: float(f"{value:.3g}") for what, value in worst.items()},
+        },
+        "versions": first.fit.run["versions"] | versions(("nutpie",)),
+        **said,
+    }
+    folder = FOLDER / name
+    folder.mkdir(parents=True, exist_ok=True)
+    rounded(table).to_csv(folder / f"{model}.csv", index=False, lineterminator="\n")
+    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+    (folder / f"{model}.json").write_text(text + "\n", encoding="utf-8")
+    return True
+
+
+def main() -> int:
+    """Make what is missing; 1 when something was refused."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default=",".join(POSTERIORS))
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--table", action="store_true")
+    asked = parser.parse_args()
+    if asked.table:
+        write_replicates(REPLICATES)
+        return 0
+    said = provenance()
+    kept = True
+    for key in asked.only.split(","):
+        if not asked.again and (FOLDER / f"{key}.json").is_file():
+            continue
+        kept &= reference(key, POSTERIORS[key], said)
+    return int(not kept)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
