@@ -461,6 +461,11 @@ def test_an_interrupted_run_continues(located: list[pd.DataFrame], tmp_path: Pat
     assert other.identity["seed"] == 1
     scaled = replace(few, priors="scaled")
     assert len({one.identity["spec_hash"] for one in (few, other, scaled)}) == 2
+    # So are fits with other numbers of draws.
+    short = prepare_calibration("additive", like=TINY, simulations=3, draws=200)
+    assert short.identity["spec_hash"] not in {few.identity["spec_hash"]}
+    assert short.run(jobs=1, work=tmp_path).run["settings"] == {"draws": 200}
+    assert short.like.settings.draws == 200
 
 
 def test_a_simulation_is_the_same_alone_and_in_another_process(

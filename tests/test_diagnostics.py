@@ -14,6 +14,7 @@ from bayeseval.errors import ConvergenceWarning
 from bayeseval.fitting.gate import (
     Check,
     Gate,
+    _r_hat_and_bulk,
     _worst,
     convergence_gate,
     format_gate,
@@ -105,6 +106,19 @@ def test_the_tail_check_looks_at_the_ends_of_the_interval_not_at_its_middle() ->
     check = next(c for c in convergence_gate(tree).checks if c.name == "ess_tail")
     assert (check.where, check.passed) == ("intercept", False)
     assert check.value == pytest.approx(min(ends))
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 100), (3, 4, 7), (2, 1, 40), (2, 3, 33)])
+def test_ranks_are_shared_by_r_hat_and_ess_without_changing_a_digit(
+    shape: tuple[int, int, int],
+) -> None:
+    rng = np.random.default_rng(6)
+    draws = rng.normal(size=shape)
+    draws[0] = np.round(draws[0], 1)
+    where = {"chain_axis": 1, "draw_axis": 2}
+    r_hat, bulk = _r_hat_and_bulk(draws)
+    np.testing.assert_array_equal(r_hat, array_stats.rhat(draws, **where))
+    np.testing.assert_array_equal(bulk, array_stats.ess(draws, method="bulk", **where))
 
 
 def test_one_divergence_fails() -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from bayeseval._typing import Floats
 from bayeseval.calibration.quantities import Levels
-from bayeseval.estimands.arrays import interval_summary, rank_summary
+from bayeseval.estimands.arrays import interval_summaries
 
 __all__ = ["PROBABILITIES", "outcome_rows", "randomised_rank"]
 
@@ -75,10 +75,9 @@ def outcome_rows(
         if name not in fitted:
             continue
         own = fitted[name]
-        summarise = rank_summary if name.endswith("_rank") else interval_summary
+        summaries = interval_summaries(own.draws, PROBABILITIES, ranks=name.endswith("_rank"))
         columns: dict[str, Any] = {"quantity": name, "level": own.labels, "truth": truth}
-        for probability in PROBABILITIES:
-            summary = summarise(own.draws, ci_prob=probability)
+        for probability, summary in zip(PROBABILITIES, summaries, strict=True):
             inside = (summary.lower <= truth) & (truth <= summary.upper)
             columns[f"in_{100 * probability:.0f}"] = inside.astype(np.float64)
         z = (truth - summary.mean) / np.where(summary.sd > 0.0, summary.sd, np.nan)

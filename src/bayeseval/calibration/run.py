@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -87,6 +87,7 @@ class PreparedCalibration:
         own = self.like.identity
         described = {name: str(prior) for name, prior in self.like.design.priors.items()}
         content = [own["spec_hash"], own["engine"], self.priors, described, _VERSION]
+        content += [_given(self.like.settings)]
         return {
             "data_hash": own["data_hash"],
             "spec_hash": _hash(content),
@@ -168,6 +169,7 @@ class PreparedCalibration:
             "pairs": like.pairs.name,
             "simulations": self.simulations,
             "ranked_draws": RANKED_DRAWS,
+            "settings": _given(like.settings),
             "levels": {key: len(like.records.coords[key]) for key in ("language", "task", "model")},
             "n_records": design.n_records,
             "notes": list(design.notes),
@@ -311,13 +313,16 @@ def prepare_calibration(
     simulations: int = 100,
     engine: str = "auto",
     priors: Priors = "fixed",
+    draws: int | None = None,
+    tune: int | None = None,
+    chains: int | None = None,
     seed: int = 0,
 ) -> PreparedCalibration:
     """Decide everything about a calibration that can be known before the first simulation.
 
     Parameters
     ----------
-    spec, like, simulations, engine, priors, seed
+    spec, like, simulations, engine, priors, draws, tune, chains, seed
         As for :func:`calibrate`.
 
     Returns
@@ -341,7 +346,9 @@ def prepare_calibration(
             )
         spec = load_spec(dict(spec) if isinstance(spec, Mapping) else spec)
         like = simulate(spec, **_SHAPE, observed_share=_OBSERVED).records
-    settings = SamplerSettings(seed=as_whole_number("seed", seed, least=0))
+    settings = SamplerSettings(
+        draws=draws, tune=tune, chains=chains, seed=as_whole_number("seed", seed, least=0)
+    )
     prepared = prepare(like, spec, engine=engine, settings=settings)
     check_posterior(prepared.engine.name, "calibrate")
     check_drawable(prepared.design, like)
@@ -355,6 +362,9 @@ def calibrate(
     simulations: int = 100,
     engine: str = "auto",
     priors: Priors = "fixed",
+    draws: int | None = None,
+    tune: int | None = None,
+    chains: int | None = None,
     seed: int = 0,
     work: str | Path | None = None,
     jobs: int | None = None,
@@ -384,6 +394,9 @@ def calibrate(
         ``fixed``: every fit has the priors that truths are drawn from, and calibration is exact.
         ``scaled``: as in a fit to real scores, relative priors are scaled to each simulated
         table, so that they are not those of the truths; deviations show what this changes.
+    draws, tune, chains : int, optional
+        As for :func:`bayeseval.fit`. Ranks are uniform for any number of draws, so that fewer
+        than its defaults make every fit cheaper; the convergence gate stays the same.
     seed : int
         The one seed; every simulation has streams of its own.
     work : str or Path, optional
@@ -419,10 +432,24 @@ def calibrate(
     """
     table = like if like is None or isinstance(like, Records) else load_records(like)
     prepared = prepare_calibration(
-        spec, like=table, simulations=simulations, engine=engine, priors=priors, seed=seed
+        spec,
+        like=table,
+        simulations=simulations,
+        engine=engine,
+        priors=priors,
+        draws=draws,
+        tune=tune,
+        chains=chains,
+        seed=seed,
     )
     with reporting(progress) as report:
         return prepared.run(jobs=jobs, work=work, progress=report)
+
+
+def _given(settings: SamplerSettings) -> dict[str, Any]:
+    """Settings of the sampler that are not its defaults; the seed has a place of its own."""
+    given = {key: value for key, value in asdict(settings).items() if value is not None}
+    return {key: value for key, value in given.items() if key != "seed"}
 
 
 def _hash(value: object) -> str:

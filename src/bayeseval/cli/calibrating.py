@@ -80,6 +80,33 @@ def calibrate(
         ),
     ] = "fixed",
     engine: Engine = "auto",
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Draws to keep, per chain of a fit; fewer make it cheaper.",
+            show_default="1000",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = None,
+    tune: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Warm-up draws of NUTS, per chain.",
+            show_default="1000",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = None,
+    chains: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Number of chains of a fit.",
+            show_default="4",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = None,
     seed: Seed = 0,
     jobs: Jobs = None,
     out: Out = None,
@@ -102,6 +129,9 @@ def calibrate(
         simulations=simulations,
         engine=engine,
         priors=priors,
+        draws=draws,
+        tune=tune,
+        chains=chains,
         seed=seed,
     )
     folder = out or prepared.default_folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Real
 from typing import Literal, NamedTuple
 
@@ -15,6 +16,7 @@ __all__ = [
     "Interval",
     "drop_meaningless",
     "finite_sd",
+    "interval_summaries",
     "interval_summary",
     "rank_summary",
     "root_mean_square",
@@ -59,7 +61,7 @@ def interval_summary(draws: Floats, *, ci_prob: float) -> Interval:
     InputError
         If `ci_prob` is not between 0 and 1.
     """
-    return _summary(draws, ci_prob=ci_prob, quantile_method="linear")
+    return interval_summaries(draws, [ci_prob])[0]
 
 
 def rank_summary(ranks: Floats, *, ci_prob: float) -> Interval:
@@ -68,18 +70,31 @@ def rank_summary(ranks: Floats, *, ci_prob: float) -> Interval:
     Median and bounds come from the inverse of the empirical distribution
     function, so they are whole numbers that occur among the draws.
     """
-    return _summary(ranks, ci_prob=ci_prob, quantile_method="inverted_cdf")
+    return interval_summaries(ranks, [ci_prob], ranks=True)[0]
 
 
-def _summary(
-    draws: Floats, *, ci_prob: float, quantile_method: Literal["linear", "inverted_cdf"]
-) -> Interval:
-    if not (isinstance(ci_prob, Real) and 0.0 < ci_prob < 1.0):
-        raise InputError(f"{argument('ci_prob')} must lie between 0 and 1, got {ci_prob!r}")
+def interval_summaries(
+    draws: Floats, ci_probs: Sequence[float], *, ranks: bool = False
+) -> tuple[Interval, ...]:
+    """Several intervals of the same draws, which are sorted once.
+
+    Parameters
+    ----------
+    draws : ndarray, shape (n_samples, ...)
+    ci_probs : sequence of float
+        One interval for each.
+    ranks : bool
+        Summarise as :func:`rank_summary`, otherwise as :func:`interval_summary`.
+    """
+    for ci_prob in ci_probs:
+        if not (isinstance(ci_prob, Real) and 0.0 < ci_prob < 1.0):
+            raise InputError(f"{argument('ci_prob')} must lie between 0 and 1, got {ci_prob!r}")
     values = np.asarray(draws, dtype=np.float64)
     shape = values.shape[1:]
     columns = values.reshape(len(values), -1)
-    result = np.full((5, columns.shape[1]), np.nan)
+    at = [0.5, *((1.0 + sign * p) / 2.0 for p in ci_probs for sign in (-1.0, 1.0))]
+    mean, sd = np.full((2, columns.shape[1]), np.nan)
+    quantiles = np.full((len(at), columns.shape[1]), np.nan)
     # Undefined draws differ between columns: summarise the complete columns (nearly always
     # all) together and the others one by one.
     complete = ~np.isnan(columns).any(axis=0)
@@ -89,16 +104,18 @@ def _summary(
         block = block[~np.isnan(block).any(axis=1)]
         if block.size == 0:
             continue
-        tails = [(1.0 - ci_prob) / 2.0, (1.0 + ci_prob) / 2.0]
-        result[0, members] = block.mean(axis=0)
+        mean[members] = block.mean(axis=0)
         if len(block) == 1:
-            result[1, members] = block[0]
+            quantiles[0, members] = block[0]
             continue
-        result[2, members] = block.std(axis=0, ddof=1)
-        result[[[3], [1], [4]], members] = np.quantile(
-            block, [tails[0], 0.5, tails[1]], axis=0, method=quantile_method
-        )
-    return Interval(*(row.reshape(shape) for row in result))
+        sd[members] = block.std(axis=0, ddof=1)
+        method: Literal["inverted_cdf", "linear"] = "inverted_cdf" if ranks else "linear"
+        quantiles[:, members] = np.quantile(block, at, axis=0, method=method)
+    median, *ends = (row.reshape(shape) for row in quantiles)
+    of_all = mean.reshape(shape), median, sd.reshape(shape)
+    return tuple(
+        Interval(*of_all, lower, upper) for lower, upper in zip(ends[::2], ends[1::2], strict=True)
+    )
 
 
 def finite_sd(effects: Floats) -> Floats:
