@@ -28,8 +28,10 @@ __all__ = [
     "MODEL",
     "OUTPUT",
     "SAMPLING",
+    "Chains",
     "CiProb",
     "CommonPairs",
+    "Draws",
     "Engine",
     "EngineName",
     "FigureFormat",
@@ -45,6 +47,7 @@ __all__ = [
     "Reading",
     "Seed",
     "StoppedError",
+    "Tune",
     "complete_benchmarks",
     "complete_models",
     "echo",
@@ -199,6 +202,28 @@ Engine = Annotated[
         "(NUTS), or ml (maximum likelihood).",
         rich_help_panel=SAMPLING,
     ),
+]
+Draws = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Draws to keep, per chain.",
+        show_default="1000",
+        rich_help_panel=SAMPLING,
+    ),
+]
+Tune = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Warm-up draws of NUTS, per chain.",
+        show_default="1000",
+        rich_help_panel=SAMPLING,
+    ),
+]
+Chains = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Number of chains.", show_default="4", rich_help_panel=SAMPLING),
 ]
 Seed = Annotated[
     int,

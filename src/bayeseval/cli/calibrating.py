@@ -9,6 +9,8 @@ import typer
 
 from bayeseval.cli._shared import (
     DATA,
+    Chains,
+    Draws,
     Engine,
     FigureFormat,
     Force,
@@ -19,6 +21,7 @@ from bayeseval.cli._shared import (
     Reading,
     Seed,
     StoppedError,
+    Tune,
     complete_benchmarks,
     complete_models,
     echo,
@@ -80,33 +83,9 @@ def calibrate(
         ),
     ] = "fixed",
     engine: Engine = "auto",
-    draws: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Draws to keep, per chain of a fit; fewer make it cheaper.",
-            show_default="1000",
-            rich_help_panel=SAMPLING,
-        ),
-    ] = None,
-    tune: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Warm-up draws of NUTS, per chain.",
-            show_default="1000",
-            rich_help_panel=SAMPLING,
-        ),
-    ] = None,
-    chains: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Number of chains of a fit.",
-            show_default="4",
-            rich_help_panel=SAMPLING,
-        ),
-    ] = None,
+    draws: Draws = None,
+    tune: Tune = None,
+    chains: Chains = None,
     seed: Seed = 0,
     jobs: Jobs = None,
     out: Out = None,

@@ -16,8 +16,10 @@ from bayeseval.cli._shared import (
     MODEL,
     OUTPUT,
     SAMPLING,
+    Chains,
     CiProb,
     CommonPairs,
+    Draws,
     Engine,
     FigureFormat,
     Force,
@@ -28,6 +30,7 @@ from bayeseval.cli._shared import (
     Reading,
     Seed,
     StoppedError,
+    Tune,
     echo,
     parse_names,
     with_reading,
@@ -48,30 +51,9 @@ def fit(
     reading: Reading,
     model: Model = "auto",
     engine: Engine = "auto",
-    draws: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Draws to keep, per chain.",
-            show_default="1000",
-            rich_help_panel=SAMPLING,
-        ),
-    ] = None,
-    tune: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Warm-up draws of NUTS, per chain.",
-            show_default="1000",
-            rich_help_panel=SAMPLING,
-        ),
-    ] = None,
-    chains: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Number of chains.", show_default="4", rich_help_panel=SAMPLING
-        ),
-    ] = None,
+    draws: Draws = None,
+    tune: Tune = None,
+    chains: Chains = None,
     seed: Seed = 0,
     target_accept: Annotated[
         float | None,
