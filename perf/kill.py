@@ -1,16 +1,24 @@
 """Kill commands at random moments, and look at what is left.
 
-    python perf/kill.py [--kills 100] [--commands fit,compare,sensitivity,report] [--seed 0]
-    python perf/kill.py --commands mexa --mexa-model PATH --parallel DIR
+    python perf/kill.py [--kills 100] [--commands fit,compare,...] [--seed 0]
 
-Every command runs once to its end, which gives the reference and its wall time. Then it is
-started again and again and receives SIGKILL, with all processes that it has started, after a
-random time: half of the times lie anywhere in the run, half in its last third, where files
-are written. Even kills find no earlier result, odd ones the whole earlier result. After every
-kill the folder has to be absent, or whole: every file that `run.json` lists with a hash has
-that hash. At the end, and after every tenth kill, the command runs to its end; then its
-tables have to equal the reference byte by byte, and nothing else may lie in the folder around
-the results. The exit code is 1 if anything else was found.
+Every command runs once as a process of its own, which gives the reference, and once as a
+fork of this process (`forked.py`), which has to write the same tables and gives the time.
+Then forks of it are started again and again and receive SIGKILL, with all processes that
+they have started, after a random time: half of the times lie anywhere in the run, half in
+its last third, where files are written. `sensitivity --jobs 2` starts processes of its own,
+so it is killed as a whole process, a tenth as often.
+
+Even kills find no earlier result, odd ones a whole one: of `calibrate` with fewer
+simulations, which the command continues. Every third kill finds no simulations or languages
+that killed runs have finished; the others continue them. After every kill the folder has to
+be absent, or whole: every file that `run.json` lists with a hash has that hash, and no
+finished work is gone. At the end, and after every tenth kill, the command runs to its end;
+then its files have to equal the reference byte by byte, and nothing else may lie in the
+folder around the results or in that of temporary files. Files that two undisturbed runs
+write differently (`run.json` has the date) are not compared; tables always are.
+
+Writes ``results/kills.csv``. The exit code is 1 if anything was lost, left or different.
 """
 
 from __future__ import annotations
@@ -27,15 +35,70 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol, cast
 
-ROOT: Final = Path(__file__).resolve().parent.parent
-COMMANDS: Final = ("fit", "compare", "sensitivity", "report")
-# Kills between two runs to the end.
+from forked import ENVIRONMENT, Forked, prepare
+from measure import ROOT, print_table, provenance, write_csv
+
+COMMANDS: Final = (
+    *("calibrate", "mexa", "report", "fit", "compare", "sensitivity"),
+    "sensitivity --jobs 2",
+)
+# Between two runs to the end.
 _BLOCK: Final = 10
+_WHOLE: Final = "sensitivity --jobs 2"
+_SIMULATIONS: Final = 6
+
+
+class Run(Protocol):
+    """A command that was started."""
+
+    def wait(self, seconds: float | None = None) -> int | None:
+        """The exit code; None if it is still running after so many seconds."""
+
+    def kill(self) -> None:
+        """End it and all processes that it has started."""
+
+    def said(self) -> str:
+        """What it said on stderr."""
+
+
+Start = Callable[[Sequence[str]], Run]
+
+
+class Whole:
+    """A command as a process of its own, imports and all."""
+
+    def __init__(self, words: Sequence[str], log: Path) -> None:
+        self._log = log
+        with log.open("wb") as complaints:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "bayeseval", *words],
+                stdout=subprocess.DEVNULL,
+                stderr=complaints,
+                start_new_session=True,
+                env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            )
+
+    def wait(self, seconds: float | None = None) -> int | None:
+        """The exit code; None if it is still running after so many seconds."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def kill(self) -> None:
+        """End it and all processes that it has started."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def said(self) -> str:
+        """What it said on stderr."""
+        return self._log.read_text(encoding="utf-8", errors="replace")
 
 
 @dataclass
@@ -47,14 +110,22 @@ class Outcome:
     kills: int = 0
     ended: int = 0
     states: Counter[str] = field(default_factory=Counter)
+    compared: int = 0
     faults: list[str] = field(default_factory=list)
 
-    def __str__(self) -> str:
-        states = ", ".join(f"{count} {name}" for name, count in sorted(self.states.items()))
-        return (
-            f"{self.command}: {self.kills} kills in runs of {self.seconds:.1f} s "
-            f"({self.ended} had ended before), then {states}; {len(self.faults)} faults"
-        )
+    def row(self) -> dict[str, object]:
+        """As a row of results."""
+        return {
+            "killed": self.command,
+            "kills": self.kills,
+            "ended_before": self.ended,
+            "left_absent": self.states["absent"],
+            "left_whole": self.states["whole"],
+            "left_broken": self.states["broken"],
+            "runs_to_the_end_equal": self.compared,
+            "faults": len(self.faults),
+            "seconds_of_a_run": round(self.seconds, 2),
+        }
 
 
 def write_table(path: Path) -> None:
@@ -69,52 +140,60 @@ def write_table(path: Path) -> None:
     path.write_text("\n".join(["model,language,task,score", *rows, ""]), encoding="utf-8")
 
 
-def arguments(command: str, place: Path, extra: Sequence[str]) -> list[str]:
-    """The command line that writes ``place/out``."""
+def write_model(place: Path) -> None:
+    """A model of random weights, and 20 sentences in each of six languages."""
+    # Partly annotated libraries.
+    tokenizers, torch, transformers = (
+        cast("Any", import_module(name)) for name in ("tokenizers", "torch", "transformers")
+    )
+    words = [f"w{i}" for i in range(40)]
+    size = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3}
+    torch.manual_seed(7)
+    config = transformers.LlamaConfig(**size, num_attention_heads=4)
+    transformers.LlamaModel(config).save_pretrained(place / "model")
+    vocabulary = {word: i for i, word in enumerate(["<s>", "</s>", "<unk>", *words])}
+    raw = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="<unk>"))
+    raw.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=raw, unk_token="<unk>", eos_token="</s>"
+    ).save_pretrained(place / "model")
+    draw = random.Random(2)
+    (place / "texts").mkdir()
+    for code in ("eng_Latn", "deu_Latn", "fra_Latn", "spa_Latn", "swe_Latn", "fin_Latn"):
+        lines = [" ".join(draw.choices(words, k=draw.randint(2, 12))) for _ in range(20)]
+        (place / "texts" / f"{code}.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
+
+
+def arguments(command: str, place: Path, *, earlier: bool = False) -> list[str]:
+    """The command line that writes ``place/results/out``, or the one of an earlier result."""
     table, out = str(place / "scores.csv"), str(place / "results" / "out")
     data = ["--benchmark", table, "--out", out, "--no-figures", "--quiet"]
-    if command == "fit":
-        return ["fit", *data, "--model", "additive", "--draws", "100"]
+    if command == "fit" or (command == "report" and earlier):
+        plain = ["--no-report", "--no-checks"] if command == "report" else []
+        return ["fit", *data, "--model", "additive", "--draws", "100", *plain]
     if command == "compare":
-        return ["compare", *data, "--models", "additive,interaction"]
-    if command == "sensitivity":
-        return ["sensitivity", *data, "--model", "additive", "--drop", "task", "--jobs", "2"]
+        return ["compare", *data, "--models", "additive,interaction", "--jobs", "1"]
+    if command.startswith("sensitivity"):
+        jobs = "2" if command == _WHOLE else "1"
+        return ["sensitivity", *data, "--model", "additive", "--drop", "task", "--jobs", jobs]
     if command == "report":
         return ["report", out]
-    return ["mexa", *extra, "--out", out]
+    if command == "calibrate":
+        like = ["--like", table, "--model", "additive", "--jobs", "1", *data[2:]]
+        number = _SIMULATIONS // 3 if earlier else _SIMULATIONS
+        return ["calibrate", *like, "--simulations", str(number)]
+    source = ["--model", str(place / "model"), "--parallel", str(place / "texts")]
+    return ["mexa", *source, "--sentences", "20", *data[2:]]
 
 
-def start(words: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start a command in a session of its own, so that a kill reaches all its processes."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "bayeseval", *words],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"},
-    )
-
-
-def finish(words: Sequence[str]) -> float:
+def finish(words: Sequence[str], start: Start) -> float:
     """Run a command to its end; its wall time."""
     begun = time.perf_counter()
-    process = start(words)
-    _, said = process.communicate()
-    if process.returncode not in (0, 3):
-        raise SystemExit(f"{' '.join(words)}: exit code {process.returncode}: {said.decode()}")
+    run = start(words)
+    code = run.wait()
+    if code not in (0, 3):
+        raise SystemExit(f"{' '.join(words)}: exit code {code}: {run.said()}")
     return time.perf_counter() - begun
-
-
-def kill(words: Sequence[str], after: float) -> bool:
-    """Start a command and kill it; whether it had not ended by itself."""
-    process = start(words)
-    try:
-        process.communicate(timeout=after)
-        return False
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        return True
 
 
 def state(out: Path) -> str:
@@ -131,59 +210,174 @@ def state(out: Path) -> str:
     return "whole"
 
 
+def contents(out: Path) -> dict[str, bytes]:
+    """All files of a folder."""
+    paths = (path for path in sorted(out.rglob("*")) if path.is_file())
+    return {path.relative_to(out).as_posix(): path.read_bytes() for path in paths}
+
+
 def tables(out: Path) -> dict[str, bytes]:
     """All tables of a folder."""
-    return {
-        path.relative_to(out).as_posix(): path.read_bytes() for path in sorted(out.rglob("*.csv"))
+    return {name: content for name, content in contents(out).items() if name.endswith(".csv")}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Folders of one command: a table or a model, results, and temporary files."""
+
+    command: str
+    place: Path
+
+    @property
+    def results(self) -> Path:
+        """Folder around the results."""
+        return self.place / "results"
+
+    @property
+    def out(self) -> Path:
+        """Folder that the command writes."""
+        return self.results / "out"
+
+    @property
+    def work(self) -> Path:
+        """Folder of what a killed run has finished."""
+        return self.results / "out.unfinished"
+
+    @property
+    def adds(self) -> bool:
+        """Whether the command adds to a result folder that there has to be."""
+        return self.command == "report"
+
+    def parts(self) -> set[str]:
+        """What killed runs have finished."""
+        return {path.name for path in self.work.rglob("*.json")} if self.work.is_dir() else set()
+
+    def put(self, earlier: Path | None) -> None:
+        """Let the earlier result lie in the folder, or nothing."""
+        shutil.rmtree(self.out, ignore_errors=True)
+        if earlier is not None:
+            shutil.copytree(earlier, self.out)
+
+    def litter(self) -> list[str]:
+        """What lies around the results and among temporary files besides them."""
+        inside = {path.name for path in self.results.iterdir()} - {"out"}
+        hidden = {path.name for path in self.out.iterdir() if path.name[0] == "."}
+        return sorted(inside | hidden | self.temporary())
+
+    def temporary(self) -> set[str]:
+        """What lies in the folder of temporary files."""
+        return {path.name for path in (self.place / "tmp").iterdir()}
+
+
+def kill_often(scene: Scene, kills: int, *, seed: int, start: Start, begin: Start) -> Outcome:
+    """Kill one command many times.
+
+    Parameters
+    ----------
+    scene : Scene
+        With what the command reads.
+    kills, seed : int
+        How often, and what the times are drawn with.
+    start : callable
+        Starts what is killed.
+    begin : callable
+        Starts the run that is the reference.
+    """
+    draw = random.Random(f"{seed} {scene.command}")
+    words = arguments(scene.command, scene.place)
+    bare, before = scene.place / "bare", scene.place / "before"
+    out = scene.out
+    if scene.adds or scene.command == "calibrate":
+        finish(arguments(scene.command, scene.place, earlier=True), start)
+        shutil.copytree(out, bare if scene.adds else before)
+    finish(words, begin)
+    reference = contents(out)
+    scene.put(bare if scene.adds else None)
+    outcome = Outcome(scene.command, finish(words, start))
+    again = contents(out)
+    if tables(out) != {name: reference[name] for name in reference if name.endswith(".csv")}:
+        outcome.faults.append("a fork writes other tables than a process")
+    # Times of the run stand in run.json.
+    reference = {
+        name: content
+        for name, content in reference.items()
+        if name.endswith(".csv") or content == again[name]
     }
+    # The cache of a library has the same name in every run.
+    usual = scene.temporary()
+    if not before.is_dir():
+        shutil.copytree(out, before)
+    tries = 0
+    while outcome.kills < kills and tries < 3 * kills:
+        fresh = tries % 2 == 0
+        if tries % 3 == 0:
+            shutil.rmtree(scene.work, ignore_errors=True)
+        scene.put(before if not fresh else bare if scene.adds else None)
+        finished = scene.parts()
+        low = 0.0 if draw.random() < 0.5 else 0.67
+        run = start(words)
+        if run.wait(draw.uniform(low, 1.0) * outcome.seconds) is None:
+            run.kill()
+            outcome.kills += 1
+        else:
+            outcome.ended += 1
+        tries += 1
+        found = state(out)
+        outcome.states[found.partition(":")[0]] += 1
+        if found.startswith("broken") or (found == "absent" and (scene.adds or not fresh)):
+            outcome.faults.append(f"kill {outcome.kills}: {found}")
+        if (lost := finished - scene.parts()) and not _equal(out, reference):
+            outcome.faults.append(f"kill {outcome.kills}: lost {', '.join(sorted(lost))}")
+        if tries % _BLOCK == 0 or outcome.kills == kills:
+            finish(words, start)
+            if _equal(out, reference):
+                outcome.compared += 1
+            else:
+                outcome.faults.append(f"after kill {outcome.kills}: other numbers")
+            if left := set(scene.litter()) - usual:
+                outcome.faults.append(f"after kill {outcome.kills}: left {', '.join(sorted(left))}")
+    return outcome
 
 
-def litter(place: Path) -> list[str]:
-    """What lies around the results besides them."""
-    inside = {path.name for path in (place / "results").iterdir()} - {"out"}
-    hidden = {path.name for path in (place / "results" / "out").iterdir() if path.name[0] == "."}
-    return sorted(inside | hidden | ({path.name for path in place.iterdir()} - EXPECTED))
+def _equal(out: Path, reference: dict[str, bytes]) -> bool:
+    if not out.is_dir():
+        return False
+    found = contents(out)
+    return all(found.get(name) == content for name, content in reference.items())
 
 
-EXPECTED: Final = {"scores.csv", "results"}
-
-
-def kill_often(command: str, kills: int, *, seed: int, extra: Sequence[str] = ()) -> Outcome:
-    """Kill one command many times."""
-    draw = random.Random(f"{seed} {command}")
+def stage(command: str, kills: int, *, seed: int) -> Outcome:
+    """Kill one command of `bayeseval` many times, in a folder of its own."""
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
-        out = place / "results" / "out"
-        write_table(place / "scores.csv")
-        words = arguments(command, place, extra)
-        adds = command == "report"
-        if adds:
-            finish(arguments("fit", place, ()) + ["--no-report", "--no-checks"])
-        # The first run may fill caches; the second one gives the time.
-        finish(words)
-        outcome = Outcome(command, finish(words))
-        reference = tables(out)
-        for number in range(kills):
-            if number % 2 == 0 and not adds:
-                shutil.rmtree(out, ignore_errors=True)
-            elif not out.exists():
-                finish(words)
-            low = 0.0 if draw.random() < 0.5 else 0.67
-            if kill(words, draw.uniform(low, 1.0) * outcome.seconds):
-                outcome.kills += 1
-            else:
-                outcome.ended += 1
-            found = state(out)
-            outcome.states[found.partition(":")[0]] += 1
-            if found.startswith("broken") or (found == "absent" and (number % 2 or adds)):
-                outcome.faults.append(f"kill {number + 1}: {found}")
-            if number % _BLOCK == _BLOCK - 1 or number == kills - 1:
-                finish(words)
-                if tables(out) != reference:
-                    outcome.faults.append(f"after kill {number + 1}: other numbers")
-                if left := litter(place):
-                    outcome.faults.append(f"after kill {number + 1}: left {', '.join(left)}")
-    return outcome
+        for name in ("results", "tmp"):
+            (place / name).mkdir()
+        os.environ["TMPDIR"] = tempfile.tempdir = str(place / "tmp")
+        try:
+            write_table(place / "scores.csv")
+            if command == "mexa":
+                # This process must not compute with torch.
+                code = "import kill, pathlib, sys; kill.write_model(pathlib.Path(sys.argv[1]))"
+                subprocess.run([sys.executable, "-c", code, scratch], check=True, cwd=ROOT / "perf")
+            scene = Scene(command, place)
+            log = place / "log"
+
+            def whole(words: Sequence[str]) -> Run:
+                return Whole(words, log)
+
+            def forked(words: Sequence[str]) -> Run:
+                return Forked(words, log)
+
+            if command == _WHOLE:
+                return kill_often(scene, kills // 10, seed=seed, start=whole, begin=whole)
+            if scene.adds:
+                finish(arguments(command, place, earlier=True), whole)
+            prepare(arguments(command, place), place)
+            shutil.rmtree(scene.out)
+            return kill_often(scene, kills, seed=seed, start=forked, begin=whole)
+        finally:
+            tempfile.tempdir = None
+            del os.environ["TMPDIR"]
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -192,17 +386,19 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--kills", type=int, default=100, help="of every command")
     parser.add_argument("--commands", default=",".join(COMMANDS))
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--mexa-model", help="folder of a small model")
-    parser.add_argument("--parallel", help="folder of parallel text")
     asked = parser.parse_args(given)
-    extra = ["--model", asked.mexa_model or "", "--parallel", asked.parallel or ""]
-    faults = 0
+    said = provenance()
+    os.environ.update(ENVIRONMENT)
+    sys.path.insert(0, str(ROOT / "src"))
+    rows, faults = [], 0
     for command in asked.commands.split(","):
-        outcome = kill_often(command, asked.kills, seed=asked.seed, extra=extra)
-        print(outcome, flush=True)
+        outcome = stage(command, asked.kills, seed=asked.seed)
+        rows.append(outcome.row())
+        print_table(rows[-1:])
         for fault in outcome.faults:
             print(f"  {fault}", flush=True)
         faults += len(outcome.faults)
+        write_csv("kills", rows, said)
     return 1 if faults else 0
 
 

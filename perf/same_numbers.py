@@ -24,7 +24,8 @@ from typing import Final
 
 import h5py
 import numpy as np
-from kill import ROOT, tables, write_table
+from kill import tables, write_table
+from measure import ROOT
 
 LARGEST: Final = 1e-8
 _RENAMED: Final = {"deu": "zul", "fin": "afr"}

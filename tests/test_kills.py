@@ -2,92 +2,129 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 import bayeseval as be
 
 ROOT = Path(__file__).parents[1]
-WRITER = """
-import sys
-from pathlib import Path
-from bayeseval.output.store import write_folder, write_text
-run = dict.fromkeys(["data_hash", "spec_hash", "engine", "seed", "pairs_hash", "margin"])
-text = "x\\n" + "1\\n" * 10
-names = ["posterior.nc", "tables/a.csv"]
-write_folder(sys.argv[1], {n: lambda path: write_text(text, path) for n in names}, run=run)
-"""
-# Other numbers every time, and its litter stays.
-CARELESS = """
+# A process of its own: one that has loaded JAX must not be forked.
+DRIVER = """
 import hashlib, json, os, sys
 from pathlib import Path
-out = Path(sys.argv[1])
-out.mkdir(parents=True, exist_ok=True)
-text = "x " + str(os.getpid())
-(out / ".a.csv.part").write_text(text)
-hashes = {"a.csv": hashlib.sha256(text.encode()).hexdigest()}
-(out / "run.json").write_text(json.dumps({"sha256": hashes}))
-if not (out / "a.csv").exists():
+import kill
+from forked import Forked
+from bayeseval.output.store import write_folder, write_text
+
+place = Path(sys.argv[1])
+run = dict.fromkeys(["data_hash", "spec_hash", "engine", "seed", "pairs_hash", "margin"])
+text = "x\\n" + "1\\n" * 10
+
+def whole(words):
+    names = ["posterior.nc", "tables/a.csv"]
+    writers = {name: lambda path: write_text(text, path) for name in names}
+    write_folder(words[words.index("--out") + 1], writers, run=run)
+    return 0
+
+def careless(words):
+    # Other numbers every time, and its litter stays.
+    out = Path(words[words.index("--out") + 1])
+    out.mkdir(parents=True, exist_ok=True)
+    text = "x " + str(os.getpid())
+    (out / ".a.csv.part").write_text(text)
+    hashes = {"a.csv": hashlib.sha256(text.encode()).hexdigest()}
+    (out / "run.json").write_text(json.dumps({"sha256": hashes}))
     (out / "a.csv").write_text(text)
+    work = out.with_name("out.unfinished")
+    if words[0] == "calibrate":
+        for path in work.glob("*.json"):
+            path.unlink()
+        work.mkdir(exist_ok=True)
+        (work / (str(os.getpid()) + ".json")).write_text("{}")
+    return 0
+
+def outcome(command, main, kills):
+    scene = kill.Scene(command, place / main.__name__ / command)
+    for name in ("results", "tmp"):
+        (scene.place / name).mkdir(parents=True)
+    start = lambda words: Forked(words, place / "log", main=main)
+    return kill.kill_often(scene, kills, seed=0, start=start, begin=start)
+
+found = [outcome("fit", whole, 4), outcome("fit", careless, 2), outcome("calibrate", careless, 3)]
+print(json.dumps([[one.row(), one.faults] for one in found]))
 """
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[dict[str, Any], list[str]]]:
+    """Rows and faults of a whole writer and of two careless ones."""
+    paths = os.pathsep.join([str(ROOT / "perf"), str(Path(be.__file__).parents[1])])
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER, tmp_path_factory.mktemp("kills")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return list(map(tuple, json.loads(done.stdout)))
 
 
 @pytest.fixture
 def kill(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """`perf/kill.py`."""
     monkeypatch.syspath_prepend(str(ROOT / "perf"))
-    monkeypatch.delitem(sys.modules, "kill", raising=False)
+    for name in ("kill", "forked", "measure"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     import kill
 
-    monkeypatch.delitem(sys.modules, "kill")
+    for name in ("kill", "forked", "measure"):
+        monkeypatch.delitem(sys.modules, name)
     return kill
 
 
-def runs(script: str, kill: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the kills meet a script that writes to the folder after ``--out``."""
-
-    def start(words: Sequence[str]) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, "-c", script, words[list(words).index("--out") + 1]],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            env={**os.environ, "PYTHONPATH": str(Path(be.__file__).parents[1])},
-        )
-
-    monkeypatch.setattr(kill, "start", start)
-
-
 def test_a_few_kills_lose_nothing_and_leave_nothing(
-    kill: ModuleType, monkeypatch: pytest.MonkeyPatch
+    outcomes: list[tuple[dict[str, Any], list[str]]],
 ) -> None:
-    runs(WRITER, kill, monkeypatch)
-    outcome = kill.kill_often("fit", 4, seed=0)
-    assert outcome.faults == []
-    assert outcome.kills + outcome.ended == 4
-    assert set(outcome.states) <= {"absent", "whole"}
+    row, faults = outcomes[0]
+    assert faults == []
+    assert row["left_absent"] + row["left_whole"] == row["kills"] + row["ended_before"] >= 4
+    assert row["runs_to_the_end_equal"] >= 1
+    assert row["left_broken"] == 0
 
 
 def test_the_kills_find_a_careless_writer(
-    kill: ModuleType, monkeypatch: pytest.MonkeyPatch
+    outcomes: list[tuple[dict[str, Any], list[str]]],
 ) -> None:
-    runs(CARELESS, kill, monkeypatch)
-    outcome = kill.kill_often("fit", 2, seed=0)
-    assert "after kill 2: other numbers" in outcome.faults
-    assert "after kill 2: left .a.csv.part" in outcome.faults
+    faults = outcomes[1][1]
+    assert faults[0] == "a fork writes other tables than a process"
+    said = [fault.partition(": ")[2] for fault in faults]
+    assert "other numbers" in said
+    assert "left .a.csv.part" in said
+
+
+def test_the_kills_find_work_that_is_lost(
+    outcomes: list[tuple[dict[str, Any], list[str]]],
+) -> None:
+    assert any(": lost " in fault for fault in outcomes[2][1])
 
 
 def test_a_folder_of_mixed_files_is_broken(kill: ModuleType, tmp_path: Path) -> None:
-    assert kill.state(tmp_path / "run") == "absent"
-    subprocess.run([sys.executable, "-c", CARELESS, tmp_path / "run"], check=True)
-    assert kill.state(tmp_path / "run") == "whole"
-    (tmp_path / "run" / "a.csv").write_text("x")
-    assert kill.state(tmp_path / "run") == "broken: a.csv is another file"
-    (tmp_path / "run" / "a.csv").unlink()
-    assert kill.state(tmp_path / "run").startswith("broken: FileNotFoundError")
+    out = tmp_path / "run"
+    assert kill.state(out) == "absent"
+    out.mkdir()
+    (out / "a.csv").write_text("1\n")
+    digest = "4355a46b19d348dc2f57c046f8ef63d4538ebb936000f3c9ee954a27460dd865"
+    (out / "run.json").write_text(json.dumps({"sha256": {"a.csv": digest}}))
+    assert kill.state(out) == "whole"
+    (out / "a.csv").write_text("x")
+    assert kill.state(out) == "broken: a.csv is another file"
+    (out / "a.csv").unlink()
+    assert kill.state(out).startswith("broken: FileNotFoundError")
