@@ -117,6 +117,38 @@ def test_captions_count_the_table_and_the_forecasts(found: Forecast) -> None:
         assert counts in " ".join(text.get_text() for text in figure.texts)
 
 
+def test_of_many_languages_the_least_expected_are_named(
+    found: Forecast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bayeseval.forecasting.report._NAMED", 4)
+    figure = found.plot()
+    own = found.table[found.table["observed"]]
+    line = np.interp(own["mexa"], found.line["covariate"], found.line["potential_mean"])
+    distance = (own["potential_mean"] - line).abs().to_numpy()
+    farthest = own.iloc[np.argsort(-distance)[:4]]
+    (axes,) = figure.axes
+    written = {text.get_text() for text in axes.texts}
+    assert {t.rpartition("(")[2].rstrip(")") for t in written if t} == set(farthest["language"])
+    said = " ".join(text.get_text() for text in figure.texts)
+    assert "Named: the 4 languages with records that lie farthest from the line." in said
+
+
+def test_without_scripts_there_is_no_figure_of_them(found: Forecast) -> None:
+    table = found.table.assign(source_label=found.table["language"].str.split("_").str[0])
+    assert set(replace(found, table=table).figures()) == {"forecast", "forecast_map"}
+
+
+def test_a_map_names_some_of_many_languages_without_a_place(found: Forecast) -> None:
+    lost = [f"qq{i}" for i in range(len(found.table) - 30)]
+    labels = [*found.table["source_label"].head(30), *lost]
+    table = found.table.assign(source_label=labels, language=labels, language_name=labels)
+    figure = replace(found, table=table).plot_map()
+    assert figure is not None
+    said = " ".join(text.get_text() for text in figure.texts)
+    assert said.count("qq") == 20
+    assert f" and {len(lost) - 20} others. Data:" in said
+
+
 def test_chosen_languages_are_marked_and_all_are_drawn(found: Forecast) -> None:
     drawn = forecast_figure(
         found.table,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 __all__ = [
     "GROUPED",
+    "NO_BREAK",
     "Caution",
     "Note",
     "any_of",
@@ -18,6 +20,7 @@ __all__ = [
     "plain",
     "shorten",
     "show",
+    "unbroken",
 ]
 
 
@@ -36,7 +39,10 @@ Note = str | Caution
 
 #: From here on the digits of a number stand in groups of three.
 GROUPED: Final = 10_000
+NO_BREAK: Final = "\u00a0"
 _SHOWN_WIDTH = 60
+# "95 %" and "50 records".
+_UNIT: Final = re.compile(r"(?<=\d) (?=%|[a-z])")
 _KEPT = "\n\u00a0\u202f\u3000\u200c\u200d"
 
 
@@ -74,6 +80,17 @@ def brief(name: str) -> str:
     """A name as in :func:`plain`, cut where it is no name any more."""
     text = plain(name)
     return text if len(text) <= _SHOWN_WIDTH else text[: _SHOWN_WIDTH - 3] + "..."
+
+
+def unbroken(text: str) -> str:
+    r"""Text in which no line can end between a number and its unit.
+
+    Examples
+    --------
+    >>> unbroken("95 % of 50 records")
+    '95\xa0% of 50\xa0records'
+    """
+    return _UNIT.sub(NO_BREAK, text)
 
 
 def shorten(labels: Iterable[str], *, limit: int = 8) -> str:

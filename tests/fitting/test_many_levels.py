@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from bayeseval.checks.figure import checks_figure
 from bayeseval.fitting.report import run_data
-from bayeseval.fitting.report.figures import result_figures
+from bayeseval.fitting.report.figures import disparity_figure, result_figures
 from bayeseval.fitting.report.model_figures import models_figure, ranks_figure
 from bayeseval.fitting.report.potential_figure import potential_figure
 from bayeseval.fitting.report.replicate_figures import replicate_figures
@@ -80,6 +80,44 @@ def test_nine_panels_of_ranks_have_one_colour_scale(tables: dict[str, pd.DataFra
     assert len(panels) == 9
     assert len({axes.images[0].norm.vmax for axes in panels}) == 1
     assert bar.get_ylabel() == "Probability of the rank"
+
+
+def test_of_more_models_than_fit_the_best_are_drawn_and_counted(
+    tables: dict[str, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bayeseval.fitting.report.replicate_figures._MOST", 10)
+    figures = {name: make() for name, make in replicate_figures(tables, **COMMON).items()}
+    aggregates = tables["tables/aggregates.csv"]
+    own = aggregates.query(
+        "aggregate == 'arithmetic_mean' and population == 'fixed' and of == 'expected'"
+    )
+    best = list(own.sort_values("value_mean", ascending=False)["model"].head(10))
+    assert row_labels(figures["aggregates"].axes[0]) == best
+    assert sorted(row_labels(figures["within"].axes[0])) == sorted(best)
+    assert {axes.get_title(loc="left") for axes in figures["seed_sds"].axes} - {""} == set(best)
+    assert figures["pairwise"].axes[0].images[0].get_array().shape == (10, 10)
+    ranks = figures["aggregate_ranks"].axes[0].images[0].get_array()
+    assert ranks.shape[0] == 10
+    # No rank is cut off that one of them may have.
+    np.testing.assert_allclose(ranks.sum(axis=1), 1.0)
+    for figure in figures.values():
+        assert "Of 30 models, the 10 with the highest arithmetic mean are drawn" in caption(figure)
+
+
+def test_the_models_farthest_from_the_middle_are_numbered(
+    tables: dict[str, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bayeseval.fitting.report.figures._MOST_POINTS", 3)
+    table = tables["tables/model_disparity.csv"].copy()
+    rows = table.index[table["support"] == "observed"]
+    table.loc[rows[[4, 9, 20]], ["mean_prr_mean", "cv_prr_mean"]] = 9.0
+    figure = disparity_figure(table, **COMMON)
+    (key,) = (text.get_text() for text in figure.axes[1].texts)
+    assert key.split() == [
+        word for i, row in enumerate(rows[[4, 9, 20]]) for word in (f"{i + 1}", table["model"][row])
+    ]
+    assert {"1", "2", "3"} == {t.get_text() for t in figure.axes[0].texts if t.get_text().isdigit()}
+    assert "Numbered: the 3 of 30 models that lie farthest" in caption(figure)
 
 
 def test_pairs_of_many_models_have_a_colour_bar(tables: dict[str, pd.DataFrame]) -> None:

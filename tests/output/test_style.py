@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from bayeseval._typing import Figures
 from bayeseval.errors import InputError
+from bayeseval.output._parts import plain_log_axis
 from bayeseval.output._style import figure_files, figure_formats, figure_names, new_figure
 
 
@@ -79,3 +81,33 @@ def test_the_same_figure_is_the_same_file(tmp_path: Path) -> None:
     assert b"/Subject (C)" in first["figures/x.pdf"]
     # Journals refuse Type 3 fonts.
     assert b"/Type3" not in first["figures/x.pdf"]
+
+
+def test_no_line_of_a_caption_ends_between_a_number_and_its_unit() -> None:
+    for length in range(50, 75):
+        caption = f"{'x' * length} 95 % of 50 records"
+        figure = new_figure(5.0, 1.0, title="T", subtitle="S", caption=caption, gate_status="pass")
+        lines = [text.get_text() for text in figure.texts[2:]]
+        assert " ".join(lines) == caption
+        assert not any(line.endswith(("95", "50")) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "most", "ticks"),
+    [
+        (0.6, 1.9, 8, [0.7, 1.0, 1.5]),
+        (0.4, 30.0, 8, [0.5, 1.0, 2.0, 5.0, 10.0, 20.0]),
+        (0.05, 30.0, 5, [0.1, 1.0, 10.0]),
+        (0.2, 11.0, 5, [0.3, 1.0, 3.0, 10.0]),
+        (1.0, 1.3, 8, [1.04, 1.12, 1.2, 1.28]),
+        (1e-6, 1e6, 5, [1e-6, 1e-3, 1.0, 1e3, 1e6]),
+    ],
+)
+def test_a_log_axis_has_several_round_labels_of_any_range(
+    low: float, high: float, most: int, ticks: list[float]
+) -> None:
+    axes = drawn().axes[0]
+    axes.set(xscale="log", xlim=(low, high))
+    plain_log_axis(axes.xaxis, most=most)
+    np.testing.assert_allclose(axes.get_xticks(), ticks)
+    assert axes.get_xlim() == (low, high)

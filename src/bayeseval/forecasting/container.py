@@ -207,7 +207,8 @@ class Forecast(Result):
         Returns
         -------
         dict of str to matplotlib.figure.Figure
-            ``forecast``, ``forecast_by_script`` and, where places are known, ``forecast_map``.
+            ``forecast`` and, where scripts and places are known, ``forecast_by_script`` and
+            ``forecast_map``.
 
         Examples
         --------

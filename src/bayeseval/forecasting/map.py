@@ -16,7 +16,7 @@ from bayeseval import names
 from bayeseval._typing import Floats
 from bayeseval.languages.matching import understand
 from bayeseval.output._labels import place_labels
-from bayeseval.output._parts import language_labels
+from bayeseval.output._parts import language_labels, listed
 from bayeseval.output._style import ACCENT, FAINT, GREY, MAIN, new_figure, styled
 from bayeseval.output.language_names import LANGUAGE_NAME, name_and_code
 from bayeseval.output.numbers import axis_label, column_digits, value_texts
@@ -244,4 +244,4 @@ def _caption(table: pd.DataFrame, nowhere: list[str], covariate: str, *, asked: 
     )
     if len(table) - len(nowhere) > _FEW:
         text += f" Colours end at the {100 * _TAIL:g} % lowest and highest potentials."
-    return f"{text} Not placed, no coordinates: {', '.join(nowhere)}." if nowhere else text
+    return f"{text} Not placed, no coordinates: {listed(nowhere)}." if nowhere else text

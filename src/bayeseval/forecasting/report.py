@@ -56,6 +56,7 @@ __all__ = [
 _CHECK: Final = "tables/forecast_check.csv"
 _FIGURES: Final = ("forecast", "forecast_by_script", "forecast_map")
 _ENDS: Final = 8
+_NAMED: Final = 50  # names in one figure; more hide the points
 _WIDTH: Final = 7.0
 _WIDE: Final = 9.5  # names beside the points need room
 _COLUMNS: Final = 100
@@ -145,6 +146,11 @@ def forecast_figure(
             f"records; circles: forecasts, bars are their {percent} intervals, which hold a "
             "language's own deviation from the line. Grey circles lie outside the range of the "
             f"languages with records.{_FILLED if languages else ''}"
+            + (
+                f" Named: the {_NAMED} languages with records that lie farthest from the line."
+                if int(table["observed"].sum()) > _NAMED
+                else ""
+            )
         ),
         gate_status=gate_status,
         figsize=figsize,
@@ -190,7 +196,7 @@ def _draw_forecast(
     axes.set_ylabel(axis_label("Language potential", unit))
     # Labels are placed in pixels, which the layout decides.
     whole_figure(axes).draw_without_rendering()
-    labelled = table["observed"] | table[names.LANGUAGE].isin(languages)
+    labelled = _labelled(table, line, covariate, languages)
     named, other = table[labelled], table[~labelled]
     bars = asked[[covariate, "potential_lower", covariate, "potential_upper"]]
     place_labels(
@@ -204,6 +210,16 @@ def _draw_forecast(
         marks=other[[covariate, "potential_mean"]].to_numpy(dtype=float),
         first=named[names.LANGUAGE].isin(languages).tolist(),
     )
+
+
+def _labelled(
+    table: pd.DataFrame, line: pd.DataFrame, covariate: str, languages: Sequence[str]
+) -> pd.Series[bool]:
+    """Languages whose names are written: those asked for, and with records the least expected."""
+    expected = np.interp(table[covariate], line["covariate"], line["potential_mean"])
+    distance = (table["potential_mean"] - expected).abs().where(table["observed"].astype(bool))
+    least: pd.Series[bool] = distance.rank(ascending=False) <= _NAMED
+    return table[names.LANGUAGE].isin(languages) | least
 
 
 def _pieces(line: pd.DataFrame) -> Floats:
@@ -222,8 +238,8 @@ def script_figure(
     gate_status: str,
     languages: Sequence[str] = (),
     unit: str = "",
-) -> Figure:
-    """Potentials by script, the most frequent scripts first: where the weak languages are.
+) -> Figure | None:
+    """Potentials by script, the most frequent scripts first; None if no label says its script.
 
     Parameters
     ----------
@@ -231,6 +247,8 @@ def script_figure(
         See :func:`forecast_figure`.
     """
     script = table["source_label"].astype("str").str.partition("_")[2].replace("", "unknown")
+    if (script == "unknown").all():
+        return None
     counts = script.value_counts()
     shown = list(counts[counts >= 3].index)
     group = script.where(script.isin(shown), "others")
@@ -253,7 +271,8 @@ def script_figure(
     for row, label in enumerate(order):
         part = table[group == label]
         # Evenly spread in the row by potential, so that marks do not hide each other.
-        offset = 0.25 * np.cos(np.pi * np.arange(len(part)))
+        lines = 2 + min(5, len(part) // 40)
+        offset = 0.3 * (2.0 * (np.arange(len(part)) % lines) / (lines - 1) - 1.0)
         open_ = ~part["observed"].to_numpy(dtype=bool)
         y, values = row + offset, part["potential_mean"].to_numpy(dtype=float)
         axes.plot(values[open_], y[open_], "o", mfc="white", mec=ACCENT, ms=3.5, ls="")

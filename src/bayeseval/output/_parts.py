@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +33,7 @@ __all__ = [
     "label_width",
     "labels_of",
     "language_labels",
+    "listed",
     "missing_text",
     "plain_log_axis",
     "probability_bar",
@@ -52,6 +54,14 @@ LABEL: Final = 42
 # Levels that a caption names.
 _NAMED: Final = 20
 
+# First digits of the ticks of a log axis, finest first.
+_TICKS: Final = (
+    (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0),
+    (1.0, 2.0, 5.0),
+    (1.0, 3.0),
+    (1.0,),
+)
+
 _KINDS = {
     "fixed": "fixed effects, which have no population: both points are the sd of the levels",
     "realised": "both points are the root mean square of the residuals of the records",
@@ -70,9 +80,14 @@ def split_reported(
 
 def missing_text(labels: Sequence[str]) -> str:
     """Name what is not shown."""
-    if len(labels) > _NAMED:
-        return f" {_MISSING}{', '.join(labels[:_NAMED])} and {len(labels) - _NAMED} others."
-    return f" {_MISSING}{', '.join(labels)}." if labels else ""
+    return f" {_MISSING}{listed(labels)}." if labels else ""
+
+
+def listed(labels: Sequence[str]) -> str:
+    """Labels as a caption names them: the first 20, and how many more there are."""
+    if len(labels) <= _NAMED:
+        return ", ".join(labels)
+    return f"{', '.join(labels[:_NAMED])} and {len(labels) - _NAMED} others"
 
 
 def kind_text(table: pd.DataFrame) -> str:
@@ -287,13 +302,34 @@ def rank_cells_text(n_ranks: int) -> str:
     return f"{text}; the colour bar holds for the whole figure."
 
 
-def plain_log_axis(axis: Axis, *, wide: bool = False) -> None:
-    """Tick labels such as 0.5 and 20 on a log axis, not powers of ten; of a `wide` range 0.1, 1."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+def plain_log_axis(axis: Axis, *, most: int = 8) -> None:
+    """Tick labels such as 0.5 and 20 on a log axis, not powers of ten: as many as there is room.
 
-    axis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
+    For axes whose limits are final; `most` is the number of labels that do not collide.
+    """
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    low, high = sorted(axis.get_view_interval())
+    axis.set_major_locator(FixedLocator(_log_ticks(low, high, most)))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _log_ticks(low: float, high: float, most: int) -> list[float]:
+    """Round values between two positive ones: the finest set that has no more than `most`."""
+    from matplotlib.ticker import MaxNLocator
+
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for digits in _TICKS:
+        values = [float(f"{digit}e{decade}") for decade in decades for digit in digits]
+        ticks = [value for value in values if low <= value <= high]
+        if len(ticks) <= most:
+            break
+    ticks = ticks[:: math.ceil(len(ticks) / most)] if ticks else ticks
+    # Less than a factor of two or so: the scale is close to linear.
+    if len(ticks) < 3:
+        ticks = [v for v in MaxNLocator(most // 2).tick_values(low, high) if low <= v <= high]
+    return ticks
 
 
 def separate_rows(axes: Axes, n: int) -> None:

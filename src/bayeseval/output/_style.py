@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, ParamSpec, TypeVar, cast
 
 from bayeseval._arguments import as_texts
+from bayeseval._text import NO_BREAK, unbroken
 from bayeseval._typing import Figures
 from bayeseval.errors import InputError
 from bayeseval.output._glyphs import font_families, legible, legible_text, reordered, visual
@@ -169,9 +170,9 @@ def new_figure(
     # Before lines are broken: the replacements of characters can be longer.
     title, subtitle = legible(title), legible(subtitle)
     caption = legible(f"{caption} {data}".strip()) + legible_text([*labels, caption])
-    title_lines = textwrap.wrap(title, int(room * _TITLE[2]))
-    subtitle_lines = textwrap.wrap(subtitle, int(room * _SUBTITLE[2]))
-    caption_lines = textwrap.wrap(caption, int(room * _CAPTION[2]))
+    title_lines = _lines(title, int(room * _TITLE[2]))
+    subtitle_lines = _lines(subtitle, int(room * _SUBTITLE[2]))
+    caption_lines = _lines(caption, int(room * _CAPTION[2]))
     header = len(title_lines) * _TITLE[1] + len(subtitle_lines) * _SUBTITLE[1] + 2 * _MARGIN
     header += _STAMP_HEIGHT + _MARGIN / 2 if gate_status == "fail" else 0.0
     footer = len(caption_lines) * _CAPTION[1] + 1.5 * _MARGIN
@@ -201,6 +202,11 @@ def new_figure(
     _write_lines(figure, subtitle_lines, top, _SUBTITLE, color=GREY)
     _write_lines(figure, caption_lines, footer - _MARGIN / 2, _CAPTION, color=GREY)
     return cast("Figure", figure)
+
+
+def _lines(text: str, width: int) -> list[str]:
+    """Lines of a text, none of which ends between a number and its unit."""
+    return [line.replace(NO_BREAK, " ") for line in textwrap.wrap(unbroken(text), width)]
 
 
 def _stamp(figure: Figure, y: float) -> None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["aggregate_ranks_figure", "aggregates_figure", "pairwise_figure"]
+__all__ = ["aggregate_ranks_figure", "aggregates_figure", "by_value", "pairwise_figure"]
 
 
 _WIDTH = 8.0
@@ -75,7 +75,7 @@ def aggregates_figure(
     subtitle, gate_status, data, unit : str
         See :func:`bayeseval.fitting.report.replicate_figures.replicate_figures`.
     """
-    models, kinds = _by_value(table), _kinds(table)
+    models, kinds = by_value(table), _kinds(table)
     variants = [(population, of) for population in _POPULATIONS for of in ("expected", "run")]
     missing = _not_reported(table, models)
     few = len(models) <= _FEW_MODELS
@@ -199,7 +199,7 @@ def aggregate_ranks_figure(
         for axes, kind in zip(line, kinds, strict=True):
             own = _variant(aggregates, kind, population, of).set_index(names.MODEL)
             mean = own["rank_mean"].dropna().sort_values(kind="stable")
-            matrix = matrices[kind, population, of].reindex(mean.index)
+            matrix = _ranks_that_occur(matrices[kind, population, of].reindex(mean.index))
             heat_map(axes, matrix, mean, size, colours=colours, most=_SHORT)
             axes.set_title(f"{_AGGREGATES[kind]},\n{heading}", loc="left", size=8.5)
     if n > FEW_RANKS:
@@ -227,7 +227,7 @@ def pairwise_figure(
     subtitle, gate_status, data : str
         See :func:`bayeseval.fitting.report.replicate_figures.replicate_figures`.
     """
-    models, kinds = _by_value(aggregates), _kinds(aggregates)
+    models, kinds = by_value(aggregates), _kinds(aggregates)
     n = len(models)
     cell, size = _cell_size(n)
     side = max(1.4, n * cell)
@@ -277,6 +277,13 @@ def _variant(table: pd.DataFrame, kind: str, population: str, of: str) -> pd.Dat
     ]
 
 
+def _ranks_that_occur(matrix: pd.DataFrame) -> pd.DataFrame:
+    """Without the ranks at the end that none of the models has, where not all are drawn."""
+    occurs = np.flatnonzero(matrix.fillna(0.0).gt(0.0).any(axis=0))
+    last = max(len(matrix), int(occurs[-1]) + 1 if len(occurs) else 1)
+    return matrix.iloc[:, :last]
+
+
 def _kinds(aggregates: pd.DataFrame) -> dict[str, str]:
     """Headings of the aggregates that a model has."""
     known = set(aggregates.loc[aggregates["value_mean"].notna(), "aggregate"])
@@ -303,7 +310,7 @@ def _not_reported(aggregates: pd.DataFrame, models: Sequence[str]) -> list[str]:
     return labels
 
 
-def _by_value(aggregates: pd.DataFrame) -> list[str]:
+def by_value(aggregates: pd.DataFrame) -> list[str]:
     """Models by the expected arithmetic mean on the languages at hand, highest first."""
     own = _variant(aggregates, "arithmetic_mean", "fixed", "expected")
     return [str(m) for m in own.sort_values("value_mean", ascending=False)[names.MODEL]]

@@ -55,6 +55,8 @@ __all__ = [
 
 
 _MANY_POINTS = 25
+# Labels of points in one figure; the leader lines of more cross each other.
+_MOST_POINTS = 80
 # Inches.
 _KEY_ROW = 0.115
 _KEY_WIDTH = 2.4
@@ -217,15 +219,16 @@ def disparity_figure(
     if ax is not None:
         bars = _draw_disparity(ax, shown)
         whole_figure(ax).draw_without_rendering()
-        _label_models(ax, shown, labels, bars)
+        _label_models(ax, shown, dict(enumerate(labels)), bars)
         mark_gate(ax, gate_status)
         return whole_figure(ax)
     n = len(shown)
     # Many names cannot stand beside their points: numbers there, names in a key.
     keyed = n > _MANY_POINTS
+    points = _outermost(shown)
     height = 8.0 if keyed else 5.6 if n else 0.8
     per_column = int(height / _KEY_ROW) - 4
-    columns = -(-n // per_column) if keyed else 0
+    columns = -(-len(points) // per_column) if keyed else 0
     figure = new_figure(
         _WIDTH + columns * _KEY_WIDTH,
         height,
@@ -242,6 +245,12 @@ def disparity_figure(
                 else ""
             )
             + (" Numbers of points stand for the models in the key." if keyed else "")
+            + (
+                f" Numbered: the {_MOST_POINTS} of {n} models that lie farthest from the middle; "
+                "all are in tables/model_disparity.csv."
+                if n > _MOST_POINTS
+                else ""
+            )
             + missing_text(missing)
         ),
         gate_status=gate_status,
@@ -252,15 +261,23 @@ def disparity_figure(
         1, 1 + columns, squeeze=False, width_ratios=[_WIDTH, *[_KEY_WIDTH] * columns]
     )[0]
     bars = _draw_disparity(axes, shown)
+    numbers = {point: str(i + 1) for i, point in enumerate(points)}
+    lines = [f"{number:>3}  {labels[point]}" for point, number in numbers.items()]
     for i, key in enumerate(keys):
-        _draw_key(key, labels, range(i * per_column, min(n, (i + 1) * per_column)))
-    if keyed:
-        labels = [str(number + 1) for number in range(n)]
+        _draw_key(key, lines[i * per_column : (i + 1) * per_column])
     # Positions are final from here on: labels are placed in pixels.
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
-    _label_models(axes, shown, labels, bars)
+    _label_models(axes, shown, numbers if keyed else dict(enumerate(labels)), bars)
     return figure
+
+
+def _outermost(shown: pd.DataFrame) -> list[int]:
+    """Rows of the models farthest from the middle, as many as can be numbered, in their order."""
+    place = shown[["mean_prr_mean", "cv_prr_mean"]].astype(float)
+    spread = (place - place.median()) / place.std().replace(0.0, 1.0)
+    distance = (spread**2).sum(axis=1).to_numpy()
+    return sorted(np.argsort(-distance, kind="stable")[:_MOST_POINTS].tolist())
 
 
 def _draw_disparity(axes: Axes, shown: pd.DataFrame) -> Floats:
@@ -301,26 +318,33 @@ def _draw_disparity(axes: Axes, shown: pd.DataFrame) -> Floats:
     return bars
 
 
-def _draw_key(axes: Axes, labels: Sequence[str], rows: range) -> None:
+def _draw_key(axes: Axes, rows: Sequence[str]) -> None:
     """Numbers of the points and the models that they stand for."""
     axes.set_axis_off()
     axes.text(
         0.0,
         1.0,
-        "\n".join(f"{number + 1:>3}  {labels[number]}" for number in rows),
+        "\n".join(rows),
         size=6.5,
         va="top",
         transform=axes.transAxes,
     ).set_in_layout(False)
 
 
-def _label_models(axes: Axes, shown: pd.DataFrame, labels: Sequence[str], bars: Floats) -> None:
-    """Write a label beside every point that has room for it."""
-    n = len(shown)
+def _label_models(axes: Axes, shown: pd.DataFrame, labels: dict[int, str], bars: Floats) -> None:
+    """Write the labels of rows beside their points, where there is room."""
+    n, points = len(shown), list(labels)
     size = 8.5 if n <= _MANY_POINTS else 6.5
     lines = np.vstack([bars, [1.0, axes.get_ylim()[0], 1.0, axes.get_ylim()[1]]])
     x, y = (shown[f"{q}_mean"].to_numpy(dtype=float) for q in ("mean_prr", "cv_prr"))
-    left_out = place_labels(axes, x, y, labels, lines=lines, size=size, colour=GREY)
+    other = np.delete(np.column_stack([x, y]), points, axis=0)
+    left_out = place_labels(
+        *(axes, x[points], y[points], list(labels.values())),
+        lines=lines,
+        size=size,
+        colour=GREY,
+        marks=other,
+    )
     if left_out:
         axes.set_title(
             f"no room for {len(left_out)} of {n} labels: see tables/model_disparity.csv",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +13,7 @@ from bayeseval import names
 from bayeseval.fitting.report.aggregate_figures import (
     aggregate_ranks_figure,
     aggregates_figure,
+    by_value,
     pairwise_figure,
 )
 from bayeseval.output._parts import (
@@ -51,8 +52,17 @@ __all__ = [
 _WIDTH = 8.0
 # Panels in a row, of few models and of many.
 _PANELS = (4, 8)
-# From this ratio of limits on, labels of 1, 2, 5, 10 and so on do not fit below a panel.
-_WIDE = 60.0
+# Models that are drawn: more make sheets of several square metres.
+_MOST = 60
+_TABLES = (
+    "tables/variance_components.csv",
+    "tables/rank_probabilities.csv",
+    "tables/aggregates.csv",
+    "tables/pairwise_models.csv",
+    "tables/within_language.csv",
+)
+# Labels that fit below a panel.
+_PANEL_TICKS = 5
 # Models up to which rows have room for points of normal size.
 _FEW_MODELS = 20
 
@@ -97,20 +107,20 @@ def replicate_figures(
     """
     if "tables/aggregates.csv" not in tables:
         return {}
-    cells = tables["tables/within_language.csv"]
-    aggregates = tables["tables/aggregates.csv"]
+    models = by_value(tables["tables/aggregates.csv"])
+    if len(models) > _MOST:
+        data = (
+            f"Of {len(models)} models, the {_MOST} with the highest arithmetic mean are drawn; all "
+            f"are in the tables of the folder. {data}"
+        ).strip()
+    drawn = {name: _rows_of(tables[name], models[:_MOST]) for name in _TABLES}
+    components, probabilities, aggregates, pairs, cells = drawn.values()
     common = {"subtitle": subtitle, "data": data, "gate_status": gate_status}
     figures: dict[str, Callable[[], Figure]] = {
-        "within": partial(
-            within_figure, tables["tables/variance_components.csv"], unit=unit, **common
-        ),
+        "within": partial(within_figure, components, unit=unit, **common),
         "aggregates": partial(aggregates_figure, aggregates, unit=unit, **common),
-        "aggregate_ranks": partial(
-            aggregate_ranks_figure, tables["tables/rank_probabilities.csv"], aggregates, **common
-        ),
-        "pairwise": partial(
-            pairwise_figure, tables["tables/pairwise_models.csv"], aggregates, **common
-        ),
+        "aggregate_ranks": partial(aggregate_ranks_figure, probabilities, aggregates, **common),
+        "pairwise": partial(pairwise_figure, pairs, aggregates, **common),
     }
     for source in _SOURCES:
         # A known sd is its own raw value: there is nothing to compare.
@@ -119,6 +129,12 @@ def replicate_figures(
                 cell_sds_figure, cells, source=source, unit=unit, **common
             )
     return figures
+
+
+def _rows_of(table: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:
+    """Rows about these models, of pairs those about two of them."""
+    columns = [c for c in (names.MODEL, "level", "model_a", "model_b") if c in table]
+    return table[table[columns].isin([*models, ""]).all(axis=1)]
 
 
 @styled
@@ -180,7 +196,7 @@ def within_figure(
         )
         points.set_gid(f"points {kind}")
     axes.set_xscale("log")
-    plain_log_axis(axes.xaxis)
+    plain_log_axis(axes.xaxis, most=10)
     label_rows(axes, labels_of(models), 8.5)
     separate_rows(axes, len(models))
     axes.set_xlabel(axis_label("Standard deviation", unit))
@@ -243,10 +259,8 @@ def cell_sds_figure(
         axes.set_axis_off()
     for number, (axes, model) in enumerate(zip(panels.ravel(), models, strict=False)):
         own = shown[shown[names.MODEL] == model]
-        _cell_panel(axes, own, source, least=low, wide=high > _WIDE * low)
+        _cell_panel(axes, own, source, low=low, high=high)
         axes.set_title(titles[number], loc="left", size=8.0)
-        axes.set_xlim(low, high)
-        axes.set_ylim(low, high)
         if number % columns == 0:
             axes.set_ylabel("Posterior sd", size=8.0)
         # Also where the last row has no panel below.
@@ -256,10 +270,10 @@ def cell_sds_figure(
     return figure
 
 
-def _cell_panel(axes: Axes, own: pd.DataFrame, source: str, *, least: float, wide: bool) -> None:
-    """Cells of one model, on log scales; raw sds of zero lie at `least`."""
+def _cell_panel(axes: Axes, own: pd.DataFrame, source: str, *, low: float, high: float) -> None:
+    """Cells of one model, on log scales from `low` to `high`; raw sds of zero lie at `low`."""
     raw, mean, model = f"{source}_sd_raw", f"{source}_sd_mean", own[names.MODEL].iloc[0]
-    x = np.maximum(own[raw].to_numpy(dtype=float), least)
+    x = np.maximum(own[raw].to_numpy(dtype=float), low)
     faint = 0.6 if len(own) <= MANY_ROWS else 0.25
     bars = axes.vlines(
         x,
@@ -286,9 +300,10 @@ def _cell_panel(axes: Axes, own: pd.DataFrame, source: str, *, least: float, wid
     axes.axhline(typical, color=GREY, linewidth=0.8, linestyle=":", zorder=1)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.set(xlim=(low, high), ylim=(low, high))
     axes.tick_params(labelsize=7.5)
     for axis in (axes.xaxis, axes.yaxis):
-        plain_log_axis(axis, wide=wide)
+        plain_log_axis(axis, most=_PANEL_TICKS)
 
 
 def _known_text(known: pd.DataFrame) -> str:
