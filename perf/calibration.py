@@ -68,7 +68,8 @@ def table(spec: str, folder: Path) -> Records | None:
 def curves(result: Calibration) -> pd.DataFrame:
     """How many ranks lie at or below the points where a band is tested, by quantity."""
     parts = []
-    for quantity in result.table["quantity"].drop_duplicates():
+    ranked = result.table[result.table["mean_rank"].notna()]
+    for quantity in ranked["quantity"].drop_duplicates():
         ranks = independent_ranks(result.simulations, quantity)
         null = uniformity(len(ranks))
         counts = null.counts(ranks).astype(int)

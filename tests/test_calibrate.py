@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from scipy.stats import beta, binomtest, norm
+from scipy.stats import beta, binom, binomtest, norm
 from scipy.stats import t as student
 
 import bayeseval as be
@@ -22,14 +22,17 @@ from bayeseval import names
 from bayeseval.calibration import Calibration, prepare_calibration
 from bayeseval.calibration.bands import coverage_interval, uniformity
 from bayeseval.calibration.draw import check_drawable, draw_table
+from bayeseval.calibration.quantities import Levels
 from bayeseval.calibration.ranks import randomised_rank
 from bayeseval.calibration.run import Fitted, Job, draw_and_fit, locate, simulate_one
-from bayeseval.calibration.summary import independent_ranks, summarise
+from bayeseval.calibration.sets import MAY_BE_BEST, SET_WORDS, TIERS, set_rows
+from bayeseval.calibration.summary import independent_ranks, sentences, summarise
 from bayeseval.checks.prior import prior_tree
 from bayeseval.cli import main
 from bayeseval.design import build_design, rescore
 from bayeseval.errors import InputError
 from bayeseval.estimands import derive
+from bayeseval.estimands.ranks import rank_draws
 from bayeseval.fitting.gate import Gate
 from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
@@ -380,6 +383,48 @@ def test_omega_counted_twice_is_found(again: float, uniform: bool) -> None:
     assert uniform or uniformity(n).p_value(ranks) < 0.001
 
 
+def test_sets_hold_the_truth_by_hand() -> None:
+    """Three models whose draws are 3, 2 and 1 with errors, and truths in another order."""
+    error = np.random.default_rng(0).uniform(-0.2, 0.2, size=(99, 3))
+    draws = np.array([3.0, 2.0, 1.0]) + error
+    score, rank = names.STANDARDISED_SCORE, names.rank_name(names.STANDARDISED_SCORE)
+
+    def held(truth: list[float]) -> dict[tuple[str, str], float]:
+        def levels(values: np.ndarray) -> dict[str, Levels]:
+            ranks = rank_draws(values, highest_first=True)
+            return {score: Levels(("a", "b", "c"), values), rank: Levels(("a", "b", "c"), ranks)}
+
+        rows = set_rows(levels(np.vstack([draws, truth])), levels(draws))
+        return {(q, level): x for q, level, x in rows[["quantity", "level", "in_95"]].to_numpy()}
+
+    sets, best, first, second = (
+        (f"{rank}_set", ""),
+        (MAY_BE_BEST, ""),
+        (TIERS, "1 before 2"),
+        (TIERS, "2 before 3"),
+    )
+    assert held([3.0, 2.0, 1.0]) == {sets: 1.0, best: 1.0, first: 1.0, second: 1.0}
+    assert held([3.0, 1.0, 2.0]) == {sets: 0.0, best: 1.0, first: 1.0, second: 0.0}
+    assert held([1.0, 2.0, 3.0]) == {sets: 0.0, best: 0.0, first: 0.0, second: 0.0}
+
+
+@pytest.mark.parametrize(("hits", "verdict"), [(60, "inside"), (54, "inside"), (45, "outside")])
+def test_sets_that_hold_the_truth_too_rarely_are_outside(hits: int, verdict: str) -> None:
+    held = np.array([1.0] * hits + [0.0] * (60 - hits))
+    rows = pd.DataFrame({"simulation": range(60), "quantity": MAY_BE_BEST, "level": ""})
+    rows = rows.assign(rank=np.nan, in_50=1.0, in_90=1.0, in_95=held)
+    statuses = pd.DataFrame({"simulation": range(60), "status": "fitted"})
+    (row,) = summarise(rows, statuses).to_dict("records")
+    assert row["verdict"] == verdict
+    # Of three tests, that of the 95 % sets.
+    assert row["p_uniform"] == pytest.approx(min(1.0, 3.0 * binom.cdf(hits, 60, 0.95)))
+    assert np.isnan(row["mean_rank"])
+    assert row["coverage_95"] == hits / 60
+    said = sentences(pd.DataFrame([row]), statuses, {"priors_of_fits": "fixed"})[0]
+    named = f"models that may be best (95 % intervals hold {100 * hits / 60:.0f} %, p "
+    assert (named in said) is (verdict == "outside")
+
+
 REPLICATED = {"n_seeds": 3, "n_boot": 3}
 RANKED = {
     "robust": {"nu", "sd_model_language", "gap_sd_languages", "forecast", "score_difference"},
@@ -414,8 +459,10 @@ def test_what_other_models_report_is_ranked(spec: str) -> None:
         rows.append(locate(JOB, number, fitted).assign(simulation=number))
     found = pd.concat(rows, ignore_index=True)
     assert set(found["quantity"]) >= RANKED[spec] | set(design.priors)
-    assert found["rank"].between(0.0, 1.0).all()
-    assert found["truth"].notna().all()
+    sets = found["quantity"].isin(list(SET_WORDS))
+    assert found.loc[~sets, "rank"].between(0.0, 1.0).all()
+    assert found.loc[~sets, "truth"].notna().all()
+    assert {"language_potential_rank_set", "may_be_best"} < set(found.loc[sets, "quantity"])
 
 
 def test_one_level_of_every_simulation_is_tested(located: list[pd.DataFrame]) -> None:
@@ -479,7 +526,7 @@ def test_a_simulation_is_the_same_alone_and_in_another_process(
     part = simulate_one(sent, None)
     expected = located[5].drop(columns="simulation")
     assert part["simulation"] == 5
-    assert part["rows"] == {str(name): expected[name].tolist() for name in expected}
+    pd.testing.assert_frame_equal(pd.DataFrame(part["rows"]), expected, check_dtype=False)
 
 
 @pytest.fixture(scope="module")
@@ -527,7 +574,8 @@ def test_the_figure_marks_what_is_outside(calibration: Calibration) -> None:
     figure = calibration.plot()
     titles = [axes.get_title(loc="left") for axes in figure.axes if axes.get_visible()]
     assert titles[:2] == ["intercept", "sd_language"]
-    assert len(titles) == calibration.table["quantity"].nunique()
+    ranked = calibration.table[calibration.table["mean_rank"].notna()]
+    assert len(titles) == ranked["quantity"].nunique()
     squared = calibration.simulations.copy()
     own = squared["quantity"] == "sd_task"
     squared.loc[own, "rank"] **= 4

@@ -30,6 +30,7 @@ _COUNT_OR_YEAR = re.compile(r"1?\d|(?:19|20)\d\d")
 STATED: dict[str, dict[str, str]] = {
     "calibrate": {
         "draws of a rank, reported intervals, probability of the bands": "199 50 90 50 % 90 % 5 %",
+        "probabilities of tiers": "75 % 97.5 %",
         "mean rank under calibration": "0.5",
     },
     "checks": {

@@ -104,7 +104,8 @@ class Calibration(Result):
             of all simulations), ``mean_rank`` and ``mean_rank_se`` (0.5 is expected),
             ``coverage_{50,90,95}`` with ``_lower`` and ``_upper`` (of 95 % intervals with the
             simulation as the unit), ``p_uniform`` (of the test of uniform ranks, one level per
-            simulation), ``verdict`` (``inside`` or ``outside`` the band of probability
+            simulation; of sets, which have no ranks, that they hold the truth as often as they
+            promise), ``verdict`` (``inside`` or ``outside`` the band of probability
             ``band_prob``, so that all bands together are left by calibrated results with
             probability 5 %), ``ci_kind`` and ``ci_prob`` of the intervals of coverage.
         """

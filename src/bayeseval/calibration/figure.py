@@ -67,7 +67,9 @@ def calibration_figure(
     InputError
         If there is no such quantity, or nothing to draw.
     """
-    known = [] if table.empty else list(table.loc[table["simulations"] == ALL, "quantity"])
+    # Sets have no ranks.
+    ranked = table if table.empty else table[table["mean_rank"].notna()]
+    known = [] if ranked.empty else list(ranked.loc[ranked["simulations"] == ALL, "quantity"])
     if not known:
         raise InputError("no simulation was fitted, so there are no ranks to draw")
     if quantity is not None and quantity not in known:

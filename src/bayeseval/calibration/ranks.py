@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from bayeseval._typing import Floats
 from bayeseval.calibration.quantities import Levels
+from bayeseval.calibration.sets import PROBABILITIES, set_rows
 from bayeseval.estimands.arrays import interval_summaries
 
-__all__ = ["PROBABILITIES", "outcome_rows", "randomised_rank"]
-
-#: Intervals whose coverage is counted.
-PROBABILITIES: Final = (0.5, 0.9, 0.95)
+__all__ = ["outcome_rows", "randomised_rank"]
 
 
 def randomised_rank(draws: Floats, truth: Floats, uniform: Floats) -> Floats:
@@ -66,7 +64,8 @@ def outcome_rows(
     -------
     pandas.DataFrame
         ``quantity``, ``level``, ``truth``, ``mean``, ``sd``, ``z``, ``rank``, ``in_50``,
-        ``in_90``, ``in_95`` (1 or 0). Levels that are reported without a value have no row.
+        ``in_90``, ``in_95`` (1 or 0). Levels that are reported without a value have no row. The
+        rows of :func:`set_rows` come last; they have no truth, mean, sd, z and rank.
     """
     parts = []
     for name, levels in joint.items():
@@ -86,4 +85,5 @@ def outcome_rows(
         parts.append(part[part[["truth", "mean", "rank"]].notna().all(axis=1)])
     order = ["quantity", "level", "truth", "mean", "sd", "z", "rank"]
     order += [f"in_{100 * probability:.0f}" for probability in PROBABILITIES]
-    return pd.concat(parts, ignore_index=True)[order]
+    sets = set_rows(joint, fitted)
+    return pd.concat([*parts, sets.reindex(columns=order)], ignore_index=True)[order]

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from bayeseval._typing import Figures
@@ -60,7 +61,7 @@ def format_calibration(table: pd.DataFrame, verdict: Sequence[str]) -> str:
     columns = {
         "quantity": [quantity_text(str(name)) for name in rows["quantity"]],
         "simulations": [f"{n}" for n in rows["n_simulations"]],
-        "mean rank": [f"{value:.2f}" for value in rows["mean_rank"]],
+        "mean rank": ["" if np.isnan(r) else f"{r:.2f}" for r in rows["mean_rank"]],
     }
     for probability in (50, 90, 95):
         columns[f"{probability} %"] = [
@@ -69,8 +70,6 @@ def format_calibration(table: pd.DataFrame, verdict: Sequence[str]) -> str:
                 [f"coverage_{probability}{end}" for end in ("", "_lower", "_upper")]
             ].itertuples(index=False)
         ]
-    columns["p (uniform)"] = [
-        "< 0.001" if value < 0.001 else f"{value:.3f}" for value in rows["p_uniform"]
-    ]
+    columns["p"] = ["< 0.001" if value < 0.001 else f"{value:.3f}" for value in rows["p_uniform"]]
     columns["band"] = [str(value) for value in rows["verdict"]]
     return f"{text_table(_HEADING, columns)}\n\n{said}"

@@ -14,7 +14,7 @@ from bayeseval._text import counted
 from bayeseval._typing import Floats
 from bayeseval.calibration.bands import coverage_interval, uniformity
 from bayeseval.calibration.quantities import WORDS
-from bayeseval.calibration.ranks import PROBABILITIES
+from bayeseval.calibration.sets import PROBABILITIES, SET_WORDS, TIERS, least_coverage, p_below
 
 __all__ = [
     "FALSE_ALARMS",
@@ -38,7 +38,7 @@ PASSED: Final = "gate passed"
 
 def quantity_text(name: str) -> str:
     """What a quantity is, for texts and figures; parameters keep their names."""
-    return WORDS.get(name, name)
+    return {**WORDS, **SET_WORDS}.get(name, name)
 
 
 def independent_rows(simulations: pd.DataFrame, quantity: str) -> pd.DataFrame:
@@ -95,44 +95,59 @@ def summarise(simulations: pd.DataFrame, statuses: pd.DataFrame) -> pd.DataFrame
 def _rows(simulations: pd.DataFrame, which: str) -> pd.DataFrame:
     known = list(dict.fromkeys(simulations["quantity"]))
     # Parameters first; the first simulations may lack a quantity that later ones report.
-    quantities = [name for name in known if name not in WORDS]
-    quantities += [name for name in WORDS if name in known]
+    others = {**WORDS, **SET_WORDS}
+    quantities = [name for name in known if name not in others]
+    quantities += [name for name in others if name in known]
     level = FALSE_ALARMS / max(len(quantities), 1)
     rows = []
     for quantity in quantities:
         own = simulations[simulations["quantity"] == quantity]
         number = own["simulation"].to_numpy(dtype=np.int64)
-        ranks = independent_ranks(simulations, quantity)
-        null = uniformity(len(ranks))
-        by_simulation = own.groupby("simulation")["rank"].mean().to_numpy(dtype=np.float64)
         row: dict[str, Any] = {
             "quantity": quantity,
             "simulations": which,
-            "n_simulations": len(by_simulation),
+            "n_simulations": len(np.unique(number)),
             "n_values": len(own),
-            "mean_rank": float(by_simulation.mean()),
-            "mean_rank_se": float(by_simulation.std(ddof=1) / np.sqrt(len(by_simulation)))
-            if len(by_simulation) > 1
-            else np.nan,
         }
+        row |= _of_set(own) if quantity in SET_WORDS else _of_ranks(own)
         for probability in PROBABILITIES:
             name = f"{100 * probability:.0f}"
             inside = own[f"in_{name}"].to_numpy(dtype=np.float64)
-            share, lower, upper = coverage_interval(inside, number)
+            with_value = ~np.isnan(inside)
+            share, lower, upper = coverage_interval(inside[with_value], number[with_value])
             row |= {
                 f"coverage_{name}": share,
                 f"coverage_{name}_lower": lower,
                 f"coverage_{name}_upper": upper,
             }
-        rows.append(
-            row
-            | {
-                "p_uniform": null.p_value(ranks),
-                "verdict": "inside" if null.inside(ranks, 1.0 - level) else "outside",
-            }
-        )
+        row |= {"p_uniform": row.pop("p_uniform")}
+        rows.append(row | {"verdict": "outside" if row["p_uniform"] <= level else "inside"})
     table = pd.DataFrame(rows)
     return table.assign(band_prob=1.0 - level, ci_kind="clopper-pearson", ci_prob=names.CI_PROB)
+
+
+def _of_ranks(own: pd.DataFrame) -> dict[str, Any]:
+    """Mean rank, and the test that ranks are uniform."""
+    by_simulation = own.groupby("simulation")["rank"].mean().to_numpy(dtype=np.float64)
+    n = len(by_simulation)
+    ranks = independent_ranks(own, str(own["quantity"].iloc[0]))
+    return {
+        "mean_rank": float(by_simulation.mean()),
+        "mean_rank_se": float(by_simulation.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan,
+        "p_uniform": uniformity(len(ranks)).p_value(ranks),
+    }
+
+
+def _of_set(own: pd.DataFrame) -> dict[str, Any]:
+    """The test that the sets hold the truth as often as they promise, one level per simulation."""
+    quantity = str(own["quantity"].iloc[0])
+    p = []
+    for probability in PROBABILITIES:
+        name = f"in_{100 * probability:.0f}"
+        one = independent_rows(own[own[name].notna()], quantity)[name].to_numpy(dtype=np.float64)
+        p.append(p_below(int(one.sum()), len(one), least_coverage(quantity, probability)))
+    # Of three tests, by Bonferroni.
+    return {"mean_rank": np.nan, "mean_rank_se": np.nan, "p_uniform": min(1.0, len(p) * min(p))}
 
 
 def sentences(
@@ -150,7 +165,8 @@ def sentences(
         said.append(
             "Intervals of ranks are whole numbers and hold the truth more often than they promise."
         )
-    fewer = rows[rows["n_simulations"] < n_fitted]
+    # One tier has no order.
+    fewer = rows[(rows["n_simulations"] < n_fitted) & ~rows["quantity"].isin([TIERS])]
     if len(fewer):
         numbers = ", ".join(
             f"{quantity_text(row['quantity'])} ({row['n_simulations']} of {n_fitted})"
@@ -185,10 +201,13 @@ def _verdict(rows: pd.DataFrame, n_fitted: int) -> str:
     if not n_fitted:
         return "No simulated table could be fitted."
     outside = _outside(rows)
-    among = f"{counted(len(rows), 'quantity', 'quantities')}"
+    sets = rows["quantity"].isin(list(SET_WORDS))
+    among = counted(int((~sets).sum()), "quantity", "quantities")
+    and_sets = " and rank sets, best models and tiers hold the truth as often as they promise"
     if not outside:
         return (
-            f"No deviation found: the ranks of all {among} keep inside their bands "
+            f"No deviation found: the ranks of all {among} keep inside their bands"
+            f"{',' + and_sets if sets.any() else ''} "
             f"({counted(n_fitted, 'simulation')}; calibrated results leave a band with probability "
             f"{100 * FALSE_ALARMS:.0f} %)."
         )
@@ -205,12 +224,17 @@ def _outside(rows: pd.DataFrame) -> str:
     if not len(outside):
         return ""
     texts = [
-        f"{quantity_text(row['quantity'])} (mean rank {row['mean_rank']:.2f}, 95 % intervals hold "
+        f"{quantity_text(row['quantity'])} ({_mean_rank(row)}95 % intervals hold "
         f"{100 * row['coverage_95']:.0f} %, p {_p_text(row['p_uniform'])})"
         for row in outside.head(_NAMED).to_dict("records")
     ]
     more = len(outside) - len(texts)
     return ", ".join(texts) + (f" and {more} more" if more else "")
+
+
+def _mean_rank(row: Mapping[Any, Any]) -> str:
+    """Of a quantity with ranks; sets have none."""
+    return "" if np.isnan(row["mean_rank"]) else f"mean rank {row['mean_rank']:.2f}, "
 
 
 def _p_text(p: float) -> str:
