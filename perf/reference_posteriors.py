@@ -12,7 +12,8 @@ evidence, elpd and how all was made. ``README.md`` there documents every column.
 Posteriors whose two files exist are kept, so that an interrupted run continues; ``--again`` makes
 them anew. Nothing is written, and the exit code is 1, where a convergence gate fails or the
 engines differ by more than 5 standard errors. The table ``replicates`` is simulated: ``--table``
-writes it and ends.
+writes it and ends. What is still missing is listed in ``not_made.csv``; ``--missing`` makes nothing
+else.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ LABELLED: Final = (
 QUANTILES: Final = (0.05, 0.25, 0.50, 0.75, 0.95)
 CHAINS: Final = 4
 TUNE: Final = 1000
+ACCEPT: Final = 0.95
 SEEDS: Final = {"first": 2025, "second": 2026}
 # A correct pair of engines differs by more once in 1.7 million comparisons.
 MOST_MCSE: Final = 5.0
@@ -367,7 +369,7 @@ def reference(key: str, draws: int, said: Mapping[str, str]) -> bool:
     """Make one posterior and write its two files; False if it is refused."""
     name, model = key.split("/")
     records = table_of(name)
-    nuts = SamplerSettings(draws=draws, tune=TUNE, chains=CHAINS, target_accept=0.95)
+    nuts = SamplerSettings(draws=draws, tune=TUNE, chains=CHAINS, target_accept=ACCEPT)
     exact = why_not(prepare(records, model).design) is None
     first = (
         draw(
@@ -422,22 +424,31 @@ def reference(key: str, draws: int, said: Mapping[str, str]) -> bool:
     return True
 
 
+def write_missing(said: Mapping[str, str]) -> None:
+    """List the posteriors that a table admits and that have not been made."""
+    missing = [key for key in POSTERIORS if not (FOLDER / f"{key}.json").is_file()]
+    table = pd.DataFrame({"posterior": missing}).assign(**said)
+    table.to_csv(FOLDER / "not_made.csv", index=False, lineterminator="\n")
+
+
 def main() -> int:
     """Make what is missing; 1 when something was refused."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default=",".join(POSTERIORS))
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--missing", action="store_true")
     asked = parser.parse_args()
     if asked.table:
         write_replicates(REPLICATES)
         return 0
     said = provenance()
     kept = True
-    for key in asked.only.split(","):
+    for key in [] if asked.missing else asked.only.split(","):
         if not asked.again and (FOLDER / f"{key}.json").is_file():
             continue
         kept &= reference(key, POSTERIORS[key], said)
+    write_missing(said)
     return int(not kept)
 
 

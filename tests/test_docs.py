@@ -74,6 +74,9 @@ STATED: dict[str, dict[str, str]] = {
         "cells and tolerance of tests/test_item_recovery.py": "32 5 %",
         "bootstraps of perf/replicate_recovery.py": "20",
     },
+    "reference_posteriors": {
+        "comparisons per one beyond three and five standard errors": "370 1.7"
+    },
     "report": {
         "rows of a long table": "40",
         "names of a schema and a code": "0.3.0 639",

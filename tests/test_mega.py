@@ -17,6 +17,7 @@ from bayeseval.records import Records
 from bayeseval.spec import load_spec
 from tests.helpers import assert_within_mcse
 from tests.mega_ranking import check_ranking
+from tests.reference_posteriors import distances, far
 
 Floats = npt.NDArray[np.float64]
 
@@ -124,6 +125,16 @@ def test_the_paper_model_lands_on_the_maximum_likelihood_potentials(
     distance = np.abs(values.mean(axis=(1, 2)) - exact.to_numpy())
     assert (distance < 5.0 * mcse + 0.1).all(), distance.max()
     # Negative control: pooled potentials do not, Wolof is pulled towards the rest.
+
+
+def test_nuts_gives_the_reference_posteriors(additive: Fit, paper: Fit) -> None:
+    for model, result in (("additive", additive), ("paper", paper)):
+        # Not quantiles: of runs this short, their errors are guesses.
+        beyond = far(distances(result, "mega", model, estimates=("mean", "sd")))
+        assert beyond.empty, beyond.to_string()
+    # Negative control: with other priors of languages and tasks it is another posterior.
+    other = far(distances(additive, "mega", "paper", estimates=("mean",)))
+    assert (other.index.get_level_values("quantity") == "language_potential").sum() > 20
 
 
 def test_pooling_pulls_a_thin_language_in(additive: Fit, published: Fit) -> None:

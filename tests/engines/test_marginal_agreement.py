@@ -1,19 +1,26 @@
 """Every reported quantity of the marginal engine against NUTS on the joint density.
 
-`tests/reference/estimands_mega.csv` is from `make_estimands.py` beside it.
+`tests/reference/estimands_mega.csv` is from `make_estimands.py` beside it. The same fits are held
+against the reference posteriors of `perf/results/reference/`: sds and quantiles of posteriors too,
+marginal likelihoods, and elpds.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from arviz_stats import loo
 
-from bayeseval import fit, load
+from bayeseval import Fit, fit, load
+from bayeseval.spec import load_spec
 from tests.reference.make_estimands import SPECS, summarise
+from tests.reference_posteriors import distances as from_reference
+from tests.reference_posteriors import far, reference
 
 REFERENCE = Path(__file__).parents[1] / "reference" / "estimands_mega.csv"
 
@@ -21,6 +28,12 @@ REFERENCE = Path(__file__).parents[1] / "reference" / "estimands_mega.csv"
 # 1.7 million comparisons.
 MIN_ESS = 400.0
 N_MCSE = 5.0
+
+# Models with a reference posterior of MEGA.
+REFERENCED = ("additive", "interaction", "paper")
+
+# Draws of each chain for left-out densities; the reference has 250.
+ELPD_DRAWS = 50
 
 # What no table should be without.
 EVENNESS = {"gap_sd_languages", "gap_sd_languages_rank", "cv_prr_languages", "worst_language_prr"}
@@ -39,17 +52,53 @@ WITHHELD = {
 }
 
 
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What is kept of a fit: the draws of four models would not fit into a small machine."""
+
+    beside_nuts: pd.DataFrame
+    from_reference: pd.DataFrame | None
+    evidence: tuple[float, float]
+    elpd: float | None
+
+
 @cache
+def found(spec: str) -> Found:
+    """Fit a model, and compare it."""
+    result = fit(load("mega"), spec, engine="marginal", seed=3)
+    assert result.run["sampling"]["path"] == "importance"
+    return Found(
+        beside_nuts=beside_nuts(result, spec),
+        from_reference=from_reference(result, "mega", spec) if spec in REFERENCED else None,
+        evidence=evidence(result),
+        elpd=elpd(result) if spec == "additive" else None,
+    )
+
+
+def evidence(result: Fit) -> tuple[float, float]:
+    """Log marginal likelihood and its Monte-Carlo standard error."""
+    sampling = result.run["sampling"]
+    return sampling["log_marginal_likelihood"], sampling["log_marginal_likelihood_se"]
+
+
+def elpd(result: Fit) -> float:
+    """Expected log predictive density of left-out records, from few draws."""
+    return float(loo(result.leave_one_out(draws=ELPD_DRAWS)).elpd)
+
+
 def both(spec: str) -> pd.DataFrame:
     """Reference and marginal engine side by side, one row per scalar quantity."""
+    return found(spec).beside_nuts
+
+
+def beside_nuts(result: Fit, spec: str) -> pd.DataFrame:
+    """Means of NUTS and of a fit of the marginal engine."""
     keys = ["variable", "label"]
     reference = pd.read_csv(REFERENCE, keep_default_na=False)
     reference = reference[reference["spec"] == spec].drop(columns="spec")
     numbers = ["mean", "mcse", "ess"]
     # A quantity that never varies, such as a rank, has no effective sample size.
     reference[numbers] = reference[numbers].apply(pd.to_numeric, errors="coerce")
-    result = fit(load("mega"), spec, engine="marginal", seed=3)
-    assert result.run["sampling"]["path"] == "importance"
     own = summarise(result.data["posterior"].to_dataset())
     merged = reference.merge(own, on=keys, how="outer", suffixes=("_nuts", ""), indicator=True)
     assert set(merged["_merge"]) == {"both"}, merged[merged["_merge"] != "both"]
@@ -106,3 +155,40 @@ def test_half_a_point_in_the_potentials_would_be_seen(spec: str) -> None:
     potentials = table["variable"] == "language_potential"
     table.loc[potentials, "mean"] += 0.5
     assert (distances(table[potentials]) > N_MCSE).mean() > 0.5
+
+
+@pytest.mark.parametrize("spec", REFERENCED)
+def test_means_sds_and_quantiles_are_those_of_the_reference(spec: str) -> None:
+    table = found(spec).from_reference
+    assert table is not None
+    assert len(table) > 80
+    assert far(table).empty, far(table).to_string()
+
+
+@pytest.mark.parametrize("spec", REFERENCED)
+def test_the_evidence_is_that_of_the_reference(spec: str) -> None:
+    value, error = found(spec).evidence
+    expected = reference("mega", spec)[1]["log_evidence"]
+    assert abs(value - expected["value"]) < N_MCSE * np.hypot(error, expected["mcse"])
+
+
+def test_the_elpd_is_that_of_the_reference() -> None:
+    value = found("additive").elpd
+    assert value is not None
+    expected = reference("mega", "additive")[1]["elpd_loo"]["first"]
+    limit = N_MCSE * expected["mcse"] * np.sqrt(1.0 + 250 / ELPD_DRAWS)
+    assert abs(value - expected["value"]) < limit
+    # Negative control: half a record of 1,364 would have been seen.
+    assert limit < 0.5 * abs(expected["value"]) / 1364
+
+
+def test_another_prior_is_far_from_the_reference() -> None:
+    """Negative control: a prior of the sd of languages at half the size of its posterior."""
+    prior = {"sd_language": {"dist": "half_normal", "scale": 0.25}}
+    spec = load_spec({**load_spec("additive").to_dict(), "priors": prior})
+    result = fit(load("mega"), spec, engine="marginal", seed=3)
+    beyond = far(from_reference(result, "mega", "additive"))
+    assert "sd_language" in beyond.index.get_level_values("quantity")
+    value, error = evidence(result)
+    expected = reference("mega", "additive")[1]["log_evidence"]
+    assert abs(value - expected["value"]) > N_MCSE * np.hypot(error, expected["mcse"])

@@ -1,0 +1,154 @@
+"""The reference posteriors: complete, agreed between two engines, and of the models as shipped."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeseval import Records, load
+from bayeseval.fitting import prepare
+from tests.reference_posteriors import FOLDER, N_MCSE, reference
+
+PERF = FOLDER.parents[1]
+POSTERIORS = sorted(
+    path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.glob("*/*.json")
+)
+
+
+@pytest.fixture(scope="module")
+def script() -> Any:
+    """`perf/reference_posteriors.py`, which imports `measure` from its own folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(PERF))
+        for name in ("measure", "reference_posteriors"):
+            patch.delitem(sys.modules, name, raising=False)
+        import reference_posteriors
+
+        for name in ("measure", "reference_posteriors"):
+            patch.delitem(sys.modules, name)
+        yield reference_posteriors
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[str, Records]:
+    replicates = FOLDER / "replicates" / "records.csv"
+    return {
+        "mega": load("mega"),
+        "mmmlu": load("mmmlu"),
+        "replicates": load(replicates, name="replicates"),
+    }
+
+
+def test_the_simulated_table_is_the_one_that_its_seed_gives(
+    script: ModuleType, tmp_path: Path
+) -> None:
+    script.write_replicates(tmp_path / "records.csv")
+    again = pd.read_csv(tmp_path / "records.csv")
+    stored = pd.read_csv(FOLDER / "replicates" / "records.csv")
+    pd.testing.assert_frame_equal(stored.drop(columns="score"), again.drop(columns="score"))
+    # Six digits are stored; other processors round sums of normals differently.
+    np.testing.assert_allclose(stored["score"], again["score"], rtol=2e-5)
+    with pytest.raises(AssertionError):
+        np.testing.assert_allclose(stored["score"] * 1.0001, again["score"], rtol=2e-5)
+
+
+@pytest.mark.parametrize("key", POSTERIORS)
+def test_the_reference_is_of_the_model_as_shipped(key: str, tables: dict[str, Records]) -> None:
+    table, model = key.split("/")
+    _, said = reference(table, model)
+    prepared = prepare(tables[table], model)
+    assert said["data_hash"] == prepared.identity["data_hash"]
+    assert said["spec_hash"] == prepared.design.spec.content_hash
+    assert said["spec"] == prepared.design.spec.to_dict()
+    assert priors(prepared.design) == pytest.approx(flat(said["priors"]), rel=1e-9)
+    # Negative control: another prior of the sd of models is another posterior.
+    half = {"sd_model": {"dist": "half_normal", "scale": 0.5}}
+    changed = prepare(tables[table], {**said["spec"], "priors": half})
+    assert changed.design.spec.content_hash != said["spec_hash"]
+    assert priors(changed.design) != pytest.approx(flat(said["priors"]), rel=1e-9)
+
+
+def flat(priors: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    return {
+        f"{name} {key}": value if isinstance(value, float) else hash(value)
+        for name, prior in priors.items()
+        for key, value in prior.items()
+    }
+
+
+def priors(design: Any) -> dict[str, Any]:
+    return flat(
+        {
+            name: prior.model_dump(exclude_none=True, exclude={"relative"})
+            for name, prior in design.priors.items()
+        }
+    )
+
+
+@pytest.mark.parametrize("key", POSTERIORS)
+def test_two_engines_agree_and_have_enough_draws(key: str) -> None:
+    table, said = reference(*key.split("/"))
+    assert said["agreement"]["comparisons"] == 7 * len(table)
+    for name in ("mean", "sd"):
+        error = np.hypot(table[f"{name}_mcse"], table[f"second_{name}_mcse"])
+        z = (table[name] - table[f"second_{name}"]) / error
+        assert z.abs().max() < N_MCSE
+        # Errors are stored with three digits.
+        np.testing.assert_allclose(z, table[f"z_{name}"], atol=0.06)
+        assert said["agreement"][f"z_{name}"] == pytest.approx(z.abs().max(), abs=0.06)
+        # Negative control: two per cent in the sds would have been seen.
+        sds = table["quantity"].str.fullmatch("sd_(residual|language|model)|dispersion_.*")
+        moved = (1.02 * table[name] - table[f"second_{name}"]) / error
+        assert name == "sd" or moved[sds].abs().max() > 2.0
+    assert table["z_quantiles"].abs().max() < N_MCSE
+    for side in ("", "second_"):
+        assert table[[f"{side}ess_bulk", f"{side}ess_tail"]].min(axis=None) >= 1000
+        assert table[f"{side}r_hat"].max() <= 1.01
+    quantiles = table[["q5", "q25", "q50", "q75", "q95"]].to_numpy()
+    assert (np.diff(quantiles, axis=1) > 0).all()
+    assert [e["convergence"]["status"] for e in said["engines"].values()] == ["pass", "pass"]
+    assert len({e["engine"] for e in said["engines"].values()}) == 2
+
+
+@pytest.mark.parametrize("key", POSTERIORS)
+def test_left_out_densities_of_both_engines_agree(key: str) -> None:
+    _, said = reference(*key.split("/"))
+    first, second = said["elpd_loo"].values()
+    if first["value"] is None or second["value"] is None:
+        assert "need refits" in (first | second)["reason"]
+        return
+    assert max(first["worst_k_hat"], second["worst_k_hat"]) <= 0.7
+    errors = [one["mcse"] for one in (first, second)]
+    if None not in errors:
+        # The error comes from four chains only: Student-t with three degrees of freedom.
+        assert abs(first["value"] - second["value"]) < 10.0 * np.hypot(*errors)
+    assert first["se"] == pytest.approx(second["se"], rel=0.02)
+
+
+@pytest.mark.parametrize("key", POSTERIORS)
+def test_the_origin_of_every_posterior_is_stored(key: str) -> None:
+    _, said = reference(*key.split("/"))
+    assert said["command"].startswith("python perf/reference_posteriors.py")
+    assert re.fullmatch("[0-9a-f]{40}", said["commit"]), "made with uncommitted changes"
+    assert datetime.date.fromisoformat(said["date"])
+    assert {"bayeseval", "numpyro", "pymc", "nutpie", "jax"} <= set(said["versions"])
+
+
+@pytest.mark.parametrize("key", POSTERIORS)
+def test_every_column_and_key_is_documented(key: str) -> None:
+    table, said = reference(*key.split("/"))
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    # Errors of quantiles are named by their pattern.
+    columns = [c for c in table.columns if not re.fullmatch(r"q(25|50|75|95)_mcse", c)]
+    missing = [name for name in [*columns, *said] if f"`{name}`" not in text]
+    assert missing == []
+    quantities = {re.sub("^(sd|dispersion)_.*", r"\1_*", name) for name in table["quantity"]}
+    assert [name for name in quantities if f"`{name}`" not in text] == []
