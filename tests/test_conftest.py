@@ -61,7 +61,10 @@ def session(folder: Path, *options: str, ci: bool, **files: str) -> tuple[int, s
         (folder / f"test_{name}.py").write_text(f"import pytest\n{source}", encoding="utf-8")
     environment = {k: v for k, v in os.environ.items() if k not in ("CI", "PYTEST_ADDOPTS")}
     environment |= {"CI": "true"} if ci else {}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", "."]
+    # Other plugins that happen to be installed take longer to import than the session takes.
+    environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "xdist", "-p", "no:cacheprovider"]
+    command += ["--rootdir", "."]
     done = subprocess.run(
         [*command, *options],
         cwd=folder,
