@@ -10,11 +10,17 @@ import pytest
 
 from bayeseval.design import Design, build_design
 from bayeseval.design.test_sets import _subtract
-from bayeseval.engines import load_engine, marginal
+from bayeseval.engines import marginal
 from bayeseval.engines import numpyro as numpyro_engine
 from bayeseval.engines import pymc as pymc_engine
-from bayeseval.engines._density import random_point
-from bayeseval.engines.base import SamplerSettings, to_tree
+from bayeseval.engines._density import (
+    inverse_mass,
+    random_point,
+    sampled_variables,
+    start_point,
+    to_posterior,
+)
+from bayeseval.engines.base import Draws, SamplerSettings, to_tree
 from bayeseval.estimands import read_arrays
 from bayeseval.estimands.noise import cell_means, read_noise
 from bayeseval.records import Records, item_variance, reduce_replicates
@@ -107,15 +113,26 @@ def test_backends_agree_with_shared_test_sets(design: Design) -> None:
             assert value == pytest.approx(theirs[name], rel=1e-8), name
 
 
+def test_nuts_can_start(design: Design) -> None:
+    assert set(inverse_mass(design)) == set(sampled_variables(design))
+    for seed in range(2):
+        point = start_point(design, np.random.default_rng(seed))
+        assert list(point) == list(sampled_variables(design))
+        assert np.isfinite(list(numpyro_engine.log_density(design, point).values())).all()
+
+
 def test_means_of_cells_have_lost_what_their_test_sets_share(design: Design) -> None:
     assert "test items" in str(marginal.why_not(design))
-    draws = load_engine("numpyro")(design, SamplerSettings(draws=20, tune=30, chains=2, seed=3))
-    tree = to_tree(design, draws, engine="numpyro")
+    # Of any draws, probable or not.
+    rng = np.random.default_rng(3)
+    points = [to_posterior(design, random_point(design, rng)) for _ in range(40)]
+    posterior = {name: np.stack([point[name] for point in points])[None] for name in points[0]}
+    tree = to_tree(design, Draws(posterior, {}, SamplerSettings()), engine="numpyro")
     arrays, noise = read_arrays(tree), read_noise(tree)
     assert noise is not None
     assert noise.shared is not None
     shared = sum(
-        draws.posterior[term.effect].reshape(40, -1)[:, term.index]
+        posterior[term.effect].reshape(40, -1)[:, term.index]
         for term in design.terms
         if term.is_noise
     )
