@@ -20,7 +20,7 @@ from bayeseval.estimands.forecast import lowest_quarter, new_potential, sample_c
 from bayeseval.fitting.covariates import find_covariates
 from bayeseval.fitting.run import Fit
 from bayeseval.forecasting.check import _without_covariate, check_forecasts
-from bayeseval.forecasting.report import forecast_figure
+from bayeseval.forecasting.report import beyond_scale, forecast_figure
 from bayeseval.forecasting.run import Forecast, _true_values, forecast
 from bayeseval.records import Covariate
 from bayeseval.simulation import simulate
@@ -107,6 +107,23 @@ def test_the_short_form_names_the_highest_and_the_lowest_forecast(
         f"Forecast(NOT CONVERGED; mega, model {fitted.spec.name}, engine marginal)"
     )
     assert set(failed.tables["forecast"]["gate"]) == {"fail"}
+
+
+def test_forecasts_beyond_the_scale_are_said_to_be(found: Forecast) -> None:
+    new = found.table[~found.table["observed"]]
+    assert beyond_scale(new, None) == beyond_scale(new, (-1e9, 1e9)) == ""
+    assert beyond_scale(new.head(0), (0.0, 1.0)) == ""
+    high = float(new["potential_mean"].nlargest(4).iloc[3])
+    n_ends = int((new["potential_upper"] > high).sum())
+    said = beyond_scale(new, (-1e9, high))
+    assert f"of {len(new)} forecasts, 3 lie outside and {n_ends} have intervals that reach" in said
+    run = {**found.fit.run, "bounds": {"a": [-200.0, high], "b": [-200.0, high]}}
+    bounded = replace(found, fit=replace(found.fit, run=run))
+    printed = " ".join(bounded.summary().split())
+    assert f"possible scores are from -200 to {high:g}, and a linear model" in printed
+    assert f"reach outside the scale, -200 to {high:g})" in repr(bounded)
+    unknown = replace(found, fit=replace(found.fit, run={**run, "bounds": {"a": [0.0, None]}}))
+    assert "possible scores" not in unknown.summary()
 
 
 def test_captions_count_the_table_and_the_forecasts(found: Forecast) -> None:

@@ -192,12 +192,12 @@ def test_unequal_variance_names_the_extremes() -> None:
     normal = checks[0]
     assert normal.status == "fail"
     assert normal.sentence.startswith(
-        "The residuals have heavier tails or another shape than the model's likelihood: "
+        "The residuals have heavier tails than the model's likelihood: most are smaller than it "
     )
     # Two values, but for a little.
     two = np.where(np.arange(len(ROWS)) % 2, 1.0, -1.0) + 0.05 * rng.normal(size=(2, len(ROWS)))
     lighter = residual_checks(realised_of(arrays, two), rng)[0]
-    assert "have lighter tails or another" in lighter.sentence
+    assert "have lighter tails than" in lighter.sentence
 
 
 def test_groups_that_have_no_variance_are_not_compared() -> None:
@@ -266,6 +266,27 @@ def test_extremes_are_judged_by_the_distribution_of_the_largest_of_all() -> None
     )
     assert lowest.sentence.startswith(f"The lowest residual is {-z[2:].mean():.1f} sds below what ")
     assert highest.sentence.endswith(f" among {n} records.")
+
+
+def test_an_outlier_says_what_it_moves() -> None:
+    arrays = arrays_of()
+    pit = np.full((2, len(ROWS)), 0.5)
+    pit[:, 3], pit[:, 7] = 1.0 - 1e-9, 1e-9
+    realised = Realised(arrays, np.arange(2), pit, None)
+    highest, lowest = range_checks(realised, np.random.default_rng(0), 4)[0][:2]
+    assert (highest.status, lowest.status) == ("fail", "fail")
+    residual = residuals.mean_residual(arrays)
+    for check, row in ((highest, 3), (lowest, 7)):
+        for factor in ("model", "language"):
+            own = np.flatnonzero(arrays.index[factor] == arrays.index[factor][row])
+            others = own[own != row]
+            shift = abs(residual[own].mean() - residual[others].mean())
+            error = np.sqrt((residual[others] ** 2).sum()) / len(others)
+            size = "small against" if shift < error else "more than"
+            assert (
+                f"moves the mean of the {len(own)} records of its {factor} by {shift:.2g} ({size} "
+                f"the standard error {error:.2g})"
+            ) in check.sentence
 
 
 @pytest.mark.parametrize(("n", "step", "times"), [(400, 1, 14), (30, 1, 1), (14, 3, 1), (31, 1, 2)])
@@ -488,7 +509,8 @@ EVEN = (np.arange(200) + 0.5) / 200
         (EVEN, "50 % of scores fall into the middle half of their predictions, as often as they "
          "should: "),
         (0.5 + 0.5 * (EVEN - 0.5), "100 % of scores fall into the middle half of their "
-         "predictions, more often than they should: predictions are too wide for most scores: "),
+         "predictions, more often than they should: predictions are wider than most scores need, "
+         "as where a few scores lie far from theirs: "),
         (special.ndtr(2.5 * special.ndtri(EVEN)), "less often than they should: predictions are "
          "too narrow: "),
         # All values too small, and the middle half is what it should be.
@@ -784,7 +806,9 @@ def test_what_correlated_and_unequal_residuals_mean() -> None:
     )
     for name in ("calibration", "sd_by_language"):
         assert said(name)[1] == "bayeseval compare --benchmark t.csv --models crossed,robust"
-    assert said("residual_normality")[0].startswith("With tails this heavy")
+    assert said("residual_normality")[0].startswith(
+        "The few records far from their predictions pull"
+    )
     assert said("residual_normality", likelihood="student_t")[0] == (
         "Intervals of single scores have the wrong width."
     )

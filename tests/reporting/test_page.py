@@ -18,14 +18,14 @@ from bayeseval.errors import InputError
 from bayeseval.fitting.report.sentences import ranking_sentences
 from bayeseval.output.numbers import interval_texts, probability_text, rank_interval_texts
 from bayeseval.records.remote import CACHE_VARIABLE
-from bayeseval.reporting import SavedResults, read_saved
+from bayeseval.reporting import SavedResults, read_saved, summary
 from bayeseval.reporting.bundle import chart_library
 from bayeseval.reporting.charts import heat_map
 from bayeseval.reporting.citations import citations_of
 from bayeseval.reporting.grid import MOST_ROWS, Column, Grid, any_grid, packed
 from bayeseval.reporting.observed import read_observed
 from bayeseval.reporting.page import REPORT_FILE, render_page, write_page
-from bayeseval.reporting.summary import facts_of
+from bayeseval.reporting.summary import Facts, checks_sentence, facts_of
 from tests.reporting.pages import (
     ARABIC,
     LONG,
@@ -164,11 +164,50 @@ def test_the_first_sentences_are_those_of_the_terminal(
     first = share["component"].iloc[0]
     (variance,) = [one for one in lead if "of the variance of scores" in one]
     assert first in variance.partition(" have ")[0]
-    assert all(name in variance for name in share["component"])
+    named = share["component"] if len(share) <= 4 else share["component"][:3]
+    assert all(name in variance for name in named)
     known = share.dropna(subset=["share_mean"])
     separate = known["share_lower"].iloc[0] > known["share_upper"].iloc[1:].max()
     assert ("have the largest share" in variance) == separate
     assert ("not known: the intervals of the shares overlap" in variance) != separate
+
+
+def test_of_many_components_three_are_named_and_the_rest_summed() -> None:
+    shares = np.array([0.4, 0.2, 0.15, 0.1, 0.08, 0.07])
+    table = pd.DataFrame(
+        {
+            "model": "",
+            "component": ["a", "model", "b", "c", "d", "residual"],
+            "share_mean": shares,
+            "share_lower": shares - 0.02,
+            "share_upper": shares + 0.02,
+        }
+    )
+    facts = Facts({}, {"variance_components": table}, "", {}, None)
+    sentence = summary._components(facts)
+    assert sentence == (
+        "The term a has the largest share of the variance of scores, 40 [38, 42] %; differences "
+        "between models 20 [18, 22] %, the term b 15 [13, 17] % and the 3 other components "
+        "together 25 %."
+    )
+    short = summary._components(replace(facts, tables={"variance_components": table.head(4)}))
+    assert "the term c 10 [8, 12] %" in short
+
+
+def test_warnings_are_named_and_sensitive_quantities_too() -> None:
+    checks = pd.DataFrame(
+        {
+            "check": ["prior_sensitivity", "influential_records", "calibration"],
+            "status": ["warn", "warn", "pass"],
+            "sentence": ["Sensitive to the priors: 1 of 4 scores.", "S", "S"],
+            "meaning": ["Report them with the priors.", "M", ""],
+        }
+    )
+    facts = Facts({}, {"checks": checks}, "", {}, None)
+    assert checks_sentence(facts) == (
+        "Model checks: 1 passed, 2 with a warning (prior sensitivity and influential records). "
+        "Sensitive to the priors: 1 of 4 scores. Report them with the priors."
+    )
 
 
 def test_names_are_text(html: str, page: Element) -> None:

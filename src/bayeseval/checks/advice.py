@@ -169,8 +169,8 @@ def _advice(check: Check, fit: Situation) -> tuple[str, str]:
         )
     if name in ("highest_residual", "lowest_residual"):
         return (
-            "A single record strongly influences the numbers of its model and its language; see "
-            "influential_records.csv.",
+            "One record is far from what the others say: check it at its source. The numbers of "
+            "its model and its language move as stated; see influential_records.csv.",
             fit.compare(fit.robust()) or fit.sensitivity("outliers=10"),
         )
     if name == "sd_by_language":
@@ -188,8 +188,8 @@ def _advice(check: Check, fit: Situation) -> tuple[str, str]:
         return meaning, command
     if name == "residual_normality":
         return (
-            "With tails this heavy, a few unusual records distort the numbers of their models and "
-            "languages, and all other intervals are wider than necessary."
+            "The few records far from their predictions pull the numbers of their models and "
+            "languages, and widen the intervals of all single scores beyond what most of them need."
             if fit.likelihood == "normal"
             else "Intervals of single scores have the wrong width.",
             fit.compare(fit.robust(), fit.next_model()),

@@ -95,8 +95,12 @@ def _normality(z: Floats, residual: Floats) -> Check:
     status = judge(p)
     verdict = "look like draws from the model's likelihood"
     if status != "pass":
-        tails = "heavier" if excess > 0 else "lighter"
-        verdict = f"have {tails} tails or another shape than the model's likelihood"
+        verdict = (
+            "have heavier tails than the model's likelihood: most are smaller than it expects, and "
+            "a few much larger"
+            if excess > 0
+            else "have lighter tails than the model's likelihood, or another shape"
+        )
     return Check(
         "residual_normality",
         status,
@@ -186,7 +190,7 @@ def range_checks(
         (two-sided) of the sds of the scores of a language.
     """
     arrays = realised.arrays
-    checks = _extremes(realised.pit)
+    checks = _extremes(realised.pit, arrays)
     # Evenly spaced draws; each several times if there are few.
     step, times = -(-arrays.n_samples // n), -(-n // arrays.n_samples)
     replicated = np.concatenate(
@@ -213,12 +217,13 @@ def range_checks(
     return checks, sds
 
 
-def _extremes(pit: Floats) -> list[Check]:
+def _extremes(pit: Floats, arrays: PosteriorArrays) -> list[Check]:
     # Of n independent uniform values, the largest is above u with probability 1 - u^n.
     n = pit.shape[1]
     p_high = float(-np.expm1(n * np.log(pit.max(axis=1))).mean())
     p_low = float(-np.expm1(n * np.log1p(-pit.min(axis=1))).mean())
     z = normal_scores(pit)
+    typical, residual = z.mean(axis=0), mean_residual(arrays)
     return [
         Check(
             f"{name}_residual",
@@ -226,13 +231,34 @@ def _extremes(pit: Floats) -> list[Check]:
             value=value,
             p=p,
             sentence=f"The {name} residual is {abs(value):.1f} sds {side} what the model expects: "
-            f"{p_text(p)} among {n} records.",
+            f"{p_text(p)} among {n} records.{_effect_of(row, residual, arrays, judge(p))}",
         )
-        for name, side, value, p in (
-            ("highest", "above", float(z.max(axis=1).mean()), p_high),
-            ("lowest", "below", float(z.min(axis=1).mean()), p_low),
+        for name, side, value, p, row in (
+            ("highest", "above", float(z.max(axis=1).mean()), p_high, int(typical.argmax())),
+            ("lowest", "below", float(z.min(axis=1).mean()), p_low, int(typical.argmin())),
         )
     ]
+
+
+def _effect_of(row: int, residual: Floats, arrays: PosteriorArrays, status: str) -> str:
+    """By how much one record moves the means of its model and language, if it is an outlier."""
+    if status == "pass":
+        return ""
+    parts = []
+    for factor in (names.MODEL, names.LANGUAGE):
+        own = residual[arrays.index[factor] == arrays.index[factor][row]]
+        if len(own) < 2:
+            parts.append(f"it is the only record of its {factor}")
+            continue
+        shift = abs(own.mean() - (own.sum() - residual[row]) / (len(own) - 1))
+        # Against the standard error of the mean of the others.
+        others = np.sqrt(max(float((own**2).sum() - residual[row] ** 2), 0.0)) / (len(own) - 1)
+        size = "small against" if shift < others else "more than"
+        parts.append(
+            f"it moves the mean of the {len(own)} records of its {factor} by {shift:.2g} ({size} "
+            f"the standard error {others:.2g})"
+        )
+    return f" {parts[0][0].upper()}{parts[0][1:]}, and {parts[1]}."
 
 
 def _language_sds(

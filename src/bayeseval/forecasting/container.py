@@ -16,7 +16,7 @@ from bayeseval.fitting.fitted import Fit
 from bayeseval.fitting.report import run_data, run_title
 from bayeseval.fitting.report.model_tables import shown_exponent
 from bayeseval.output._style import figure_formats
-from bayeseval.output.numbers import in_units, score_unit
+from bayeseval.output.numbers import in_units, potential_bounds, score_unit
 from bayeseval.output.result import Result
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ class Forecast(Result):
             self.notes,
             languages=self.languages,
             unit=score_unit(self.fit.run.get("bounds"), self._exponent),
+            scale=self._scale,
         )
 
     def save(self, folder: str | Path, *, figures: Figures = True) -> Path:
@@ -139,6 +140,10 @@ class Forecast(Result):
     def _exponent(self) -> int:
         """Power of ten that scores are shown in, that of the fit."""
         return shown_exponent(self.fit.data)
+
+    @property
+    def _scale(self) -> tuple[float, float] | None:
+        return potential_bounds(self.fit.run.get("bounds"), self._exponent)
 
     def _shown(self) -> pd.DataFrame:
         """The table in the units that are shown."""
@@ -231,7 +236,7 @@ class Forecast(Result):
         from bayeseval.forecasting.report import main_result
 
         unit = score_unit(self.fit.run.get("bounds"), self._exponent) if self._exponent else ""
-        return main_result(self._shown(), self.covariate, unit)
+        return main_result(self._shown(), self.covariate, unit, self._scale)
 
     def _main(self) -> pd.DataFrame:
         table = self.table

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
+    "beyond_scale",
     "forecast_figure",
     "format_check",
     "format_forecast",
@@ -297,6 +298,7 @@ def format_forecast(
     *,
     languages: Sequence[str] = (),
     unit: str = "",
+    scale: tuple[float, float] | None = None,
 ) -> str:
     """Summarise a forecast in text.
 
@@ -305,6 +307,8 @@ def format_forecast(
     table, check, covariate, subtitle, notes, languages, unit
         Of :class:`bayeseval.forecasting.container.Forecast`; all rows of `languages` are shown,
         or the ends of the table.
+    scale : tuple of float, optional
+        Lowest and highest possible potential in the units of the table, where they are known.
     """
     new = table[~table["observed"]]
     percent = 100 * float(table["ci_prob"].iloc[0])
@@ -349,6 +353,7 @@ def format_forecast(
         )
     if len(check):
         parts.append(format_check(check))
+    notes = [*notes, *filter(None, [beyond_scale(new, scale)])]
     parts += [
         textwrap.fill(f"note: {note}", _COLUMNS, subsequent_indent="  ", break_on_hyphens=False)
         for note in notes
@@ -356,7 +361,38 @@ def format_forecast(
     return "\n\n".join(parts)
 
 
-def main_result(table: pd.DataFrame, covariate: str, unit: str = "") -> str:
+def beyond_scale(table: pd.DataFrame, scale: tuple[float, float] | None) -> str:
+    """Say which forecasts exceed the scale, and what that means; empty if none does.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Potentials of languages without records.
+    scale : tuple of float or None
+        Lowest and highest possible potential.
+    """
+    if scale is None or table.empty:
+        return ""
+    low, high = scale
+    means = (table["potential_mean"] < low) | (table["potential_mean"] > high)
+    ends = (table["potential_lower"] < low) | (table["potential_upper"] > high)
+    if not ends.any() and not means.any():
+        return ""
+    return (
+        f"possible scores are from {low:g} to {high:g}, and a linear model does not know this: of "
+        f"{counted(len(table), 'forecast')}, {int(means.sum())} lie outside and "
+        f"{int((ends | means).sum())} have intervals that reach outside. Such a forecast says no "
+        "more than that the language is near that end of the scale; ranks are not affected. For "
+        "forecasts inside the scale, transform the scores before the fit, for example to logits."
+    )
+
+
+def main_result(
+    table: pd.DataFrame,
+    covariate: str,
+    unit: str = "",
+    scale: tuple[float, float] | None = None,
+) -> str:
     """Say how many languages were forecast, and which has the highest and lowest potential.
 
     Parameters
@@ -365,6 +401,8 @@ def main_result(table: pd.DataFrame, covariate: str, unit: str = "") -> str:
         Of :class:`bayeseval.forecasting.Forecast`.
     unit : str
         Follows the potentials; empty for none.
+    scale : tuple of float, optional
+        Lowest and highest possible potential, where they are known.
 
     Returns
     -------
@@ -381,7 +419,10 @@ def main_result(table: pd.DataFrame, covariate: str, unit: str = "") -> str:
         text += f"{labels[0]} {potential[0]}"
     else:
         text += f"highest {labels[0]} {potential[0]}, lowest {labels[-1]} {potential[-1]}"
-    return text + unit_text(unit, before=" ")
+    text += unit_text(unit, before=" ")
+    if beyond_scale(new, scale) and scale is not None:
+        text += f" (some intervals reach outside the scale, {scale[0]:g} to {scale[1]:g})"
+    return text
 
 
 def format_check(check: pd.DataFrame) -> str:

@@ -20,6 +20,7 @@ __all__ = [
     "interval_texts",
     "number_text",
     "percent_text",
+    "potential_bounds",
     "probability_text",
     "rank_interval_texts",
     "score_exponent",
@@ -295,6 +296,30 @@ def score_unit(bounds: Mapping[str, Sequence[Any]] | None, exponent: int = 0) ->
         return unit
     power = f"units of 1e{exponent}"
     return f"{power} {unit.replace('units of', 'of')}" if unit else power
+
+
+def potential_bounds(
+    bounds: Mapping[str, Sequence[Any]] | None, exponent: int = 0
+) -> tuple[float, float] | None:
+    """Lowest and highest possible mean over tasks; None where a task has no known bounds.
+
+    Parameters
+    ----------
+    bounds : mapping of str to (lower, upper), optional
+        By task, declared or guessed: ``run["bounds"]``.
+    exponent : int
+        The power of ten that scores are shown in.
+
+    Examples
+    --------
+    >>> potential_bounds({"qa": [0.0, 100.0], "mt": [0.0, 1.0]})
+    (0.0, 50.5)
+    """
+    ends = list((bounds or {}).values())
+    if not ends or any(end is None or not math.isfinite(end) for pair in ends for end in pair):
+        return None
+    low, high = (sum(float(pair[i]) for pair in ends) / len(ends) for i in (0, 1))
+    return low / 10.0**exponent, high / 10.0**exponent
 
 
 def _range_unit(bounds: Mapping[str, Sequence[Any]] | None) -> str:

@@ -12,7 +12,8 @@ from bayeseval.fitting.report.sentences import (
     geometric_mean_sentence,
     residual_sentence,
 )
-from bayeseval.output.numbers import interval_texts
+from bayeseval.forecasting.report import beyond_scale
+from bayeseval.output.numbers import interval_texts, potential_bounds
 from bayeseval.reporting.blocks import Listing, Pre, Properties, Section, Text
 from bayeseval.reporting.charts import Chart, calibration_chart, forest
 from bayeseval.reporting.grid import Grid, any_grid, counts, intervals, labels, values
@@ -73,8 +74,18 @@ def further_sections(facts: Facts) -> list[Section]:
                 own += _aggregates(facts, caption)
             else:
                 own.append(_grid(facts, name, caption, _CLOSED.get(name)))
+            if name == "forecast" and (note := _beyond(facts)):
+                own.append(Text([note]))
     sections += [Section(name, _TITLES[name], grids) for name, grids in blocks.items()]
     return sections
+
+
+def _beyond(facts: Facts) -> str:
+    """Which forecasts exceed the scale of the scores, if some do."""
+    table = facts.tables["forecast"]
+    scale = potential_bounds(facts.run.get("bounds"), facts.exponent)
+    text = beyond_scale(table[~table["observed"].astype(bool)], scale)
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _grid(

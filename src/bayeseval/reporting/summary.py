@@ -54,6 +54,8 @@ _PLURALS: Final[Mapping[str, str]] = {
 }
 # Failing checks whose meaning stands at the top of the page; the rest is counted.
 _MOST_MEANINGS: Final = 4
+# Components whose shares are named at the top of the page.
+_MOST_SHARES: Final = 3
 # Those that concern models and their ranks first.
 _FIRST: Final = ("independence", "connectivity", "equal_variance_model", "influential_records")
 
@@ -232,7 +234,14 @@ def _components(facts: Facts) -> str:
     parts = [_PLURALS.get(str(one), f"the term {one}") for one in known["component"]]
     first = parts[0][0].upper() + parts[0][1:]
     verb = "has" if parts[0].startswith("the") else "have"
-    others = [f"{part} {share} %" for part, share in zip(parts[1:], texts[1:], strict=True)]
+    # Two left would be as long as the words that stand for them.
+    shown = len(parts) if len(parts) <= _MOST_SHARES + 1 else _MOST_SHARES
+    others = [
+        f"{part} {share} %" for part, share in zip(parts[1:shown], texts[1:shown], strict=True)
+    ]
+    if shown < len(parts):
+        left = 100.0 * float(known["share_mean"].iloc[shown:].sum())
+        others.append(f"the {len(parts) - shown} other components together {left:.0f} %")
     rest = listed(others, most=len(others))
     # Two separate 95 % intervals: the order of the pair has a probability of at least 0.95.
     if known["share_lower"].iloc[0] > known["share_upper"].iloc[1:].max():
@@ -307,18 +316,25 @@ def checks_sentence(facts: Facts) -> str:
     """How many checks of the model passed, and how many did not."""
     if not facts.has("checks"):
         return "The model was not checked."
-    count = facts.tables["checks"]["status"].value_counts()
+    table = facts.tables["checks"]
+    count = table["status"].value_counts()
+    warned = [str(name).replace("_", " ") for name in table.loc[table["status"] == "warn", "check"]]
     parts = [
         f"{count[status]} {words}"
         for status, words in (
             ("pass", "passed"),
-            ("warn", "with a warning"),
+            ("warn", f"with a warning ({listed(warned, most=len(warned))})" if warned else ""),
             ("fail", "failed"),
             ("not applicable", "not applicable"),
         )
         if status in count
     ]
-    return f"Model checks: {', '.join(parts)}."
+    text = f"Model checks: {', '.join(parts)}."
+    # Which numbers depend on the priors concerns every conclusion, and no check fails for it.
+    priors = table[(table["check"] == "prior_sensitivity") & (table["status"] == "warn")]
+    for row in priors.fillna({"sentence": "", "meaning": ""}).to_dict("records"):
+        text += f" {row['sentence']} {row['meaning']}"
+    return text
 
 
 def meanings(facts: Facts) -> tuple[list[tuple[str, str]], int]:
