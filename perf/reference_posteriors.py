@@ -331,7 +331,7 @@ def problems(runs: tuple[Run, Run], table: pd.DataFrame) -> list[str]:
         engine = run.fit.run["engine"]
         if run.fit.gate.status != "pass":
             found.append(f"the convergence gate of {engine} failed")
-        least = run.summary[["ess_bulk", "ess_tail"]].min(axis=None)
+        least = float(run.summary[["ess_bulk", "ess_tail"]].to_numpy().min())
         if not least >= LEAST_ESS:
             found.append(f"{engine} has {least:.0f} effective draws, {LEAST_ESS:.0f} are needed")
     if table.drop(columns="label").isna().any(axis=None):
@@ -360,7 +360,7 @@ def rounded(table: pd.DataFrame) -> pd.DataFrame:
             name: values
             if name in ("quantity", "label")
             else [f"{x:{digits(name)}}" for x in values]
-            for name, values in table.items()
+            for name, values in ((str(column), table[column]) for column in table.columns)
         }
     )
 

@@ -60,6 +60,12 @@ def test_the_simulated_table_is_the_one_that_its_seed_gives(
         np.testing.assert_allclose(stored["score"] * 1.0001, again["score"], rtol=2e-5)
 
 
+def test_what_is_missing_is_listed(script: ModuleType) -> None:
+    listed = pd.read_csv(FOLDER / "not_made.csv")
+    assert sorted([*listed["posterior"], *POSTERIORS]) == sorted(script.POSTERIORS)
+    assert listed["commit"].str.fullmatch("[0-9a-f]{40}").all()
+
+
 @pytest.mark.parametrize("key", POSTERIORS)
 def test_the_reference_is_of_the_model_as_shipped(key: str, tables: dict[str, Records]) -> None:
     table, model = key.split("/")
