@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -18,7 +19,7 @@ import pytest
 import xarray as xr
 
 from bayeseval.errors import InputError
-from bayeseval.output import _locks, store
+from bayeseval.output import _locks, _places, store
 from bayeseval.output._folders import exchange
 from bayeseval.output._locks import try_lock
 from bayeseval.output.store import (
@@ -178,6 +179,54 @@ def test_the_current_folder_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_mount_point_is_refused() -> None:
     with pytest.raises(InputError, match="/proc is a mount point"):
         check_target("/proc", RUN)
+
+
+def test_a_folder_mounted_from_the_same_file_system_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = write(tmp_path / "my run")
+    escaped = str(target).replace(" ", r"\040")
+
+    def mounted(place: str) -> None:
+        line = f"61 29 254:0 /home {place} rw,relatime shared:1 - ext4 /dev/vda rw\n"
+        monkeypatch.setattr(Path, "read_bytes", lambda path: line.encode())
+
+    # As `mount --bind`, which needs more rights than a test has.
+    mounted(f"{escaped}-other")
+    check_target(target, RUN)
+    mounted(escaped)
+    with pytest.raises(InputError, match="my run is a mount point and cannot be replaced"):
+        check_target(target, RUN)
+    mounted(f"{escaped}/tables")
+    with pytest.raises(
+        InputError, match="as a whole, because .*/my run/tables is a mount point; choose"
+    ):
+        check_target(target, RUN)
+
+
+def test_a_folder_of_an_image_of_a_container_is_refused_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = write(tmp_path / "run")
+    real = Path.rename
+
+    def rename(path: Path, other: Path) -> Path:
+        if path == target:
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        return real(path, other)
+
+    monkeypatch.setattr(Path, "rename", rename)
+    check_target(target, RUN)
+    monkeypatch.setattr(_places, "_mounts", lambda: {"/": "overlay"})
+    with pytest.raises(InputError, match="run is part of a lower layer of an overlay file system"):
+        check_target(target, RUN)
+    # What only adds to it, and what is new, needs no renaming.
+    check_additions(target)
+    check_target(tmp_path / "new", RUN)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    monkeypatch.setattr(Path, "rename", real)
+    check_target(target, RUN)
+    assert contents(target)["posterior.nc"] == "old"
 
 
 def test_a_folder_without_permission_is_refused_early(

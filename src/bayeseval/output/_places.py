@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +18,8 @@ from bayeseval.output._locks import locked
 __all__ = ["check_permission", "check_place", "check_writable"]
 
 _TRIAL: Final = re.compile(r"\.trial-\d+-[0-9a-f]{8}")
+# Spaces, tabs, line feeds and backslashes of the kernel's list.
+_OCTAL: Final = re.compile(rb"\\([0-7]{3})")
 
 
 def check_place(folder: str | Path, target: Path) -> None:
@@ -25,10 +30,17 @@ def check_place(folder: str | Path, target: Path) -> None:
     InputError
         One line with what to do.
     """
-    if os.path.ismount(target):
+    mounts = _mounts()
+    if os.path.ismount(target) or str(target) in mounts:
         raise InputError(
             f"{folder} is a mount point and cannot be replaced as a whole; "
             "choose a folder inside it (--out)"
+        )
+    inner = [place for place in mounts if Path(place).is_relative_to(target)]
+    if inner:
+        raise InputError(
+            f"{folder} cannot be replaced as a whole, because {inner[0]} is a mount point; "
+            "choose another folder (--out)"
         )
     # Whoever stands in a folder that is replaced is left in the old, deleted one.
     if _current_folder().is_relative_to(target):
@@ -61,7 +73,9 @@ def check_permission(folder: str | Path, target: Path) -> None:
             )
 
 
-def check_writable(folder: str | Path, target: Path, *, longest: str) -> None:
+def check_writable(
+    folder: str | Path, target: Path, *, longest: str, replaced: bool = True
+) -> None:
     """Refuse a place that does not take a folder, whatever its permissions say.
 
     Parameters
@@ -70,6 +84,8 @@ def check_writable(folder: str | Path, target: Path, *, longest: str) -> None:
         As given, and resolved.
     longest : str
         The longest name that will be needed in the place of the target's.
+    replaced : bool
+        Whether another folder will take the place of the target.
 
     Raises
     ------
@@ -78,12 +94,56 @@ def check_writable(folder: str | Path, target: Path, *, longest: str) -> None:
     """
     nearest = _nearest(target)
     try:
-        _try_folder(nearest, *target.relative_to(nearest).parts[:-1], longest)
+        with _trial(nearest, *target.relative_to(nearest).parts[:-1], longest) as inner:
+            if replaced and _is_overlay(target) and target.is_dir() and any(target.iterdir()):
+                _check_movable(folder, target, inner)
     except OSError as error:
         raise InputError(
             f"{folder} cannot be written: {nearest} takes no new folder ({error.strerror}); "
             "choose another folder (--out)"
         ) from error
+
+
+def _mounts() -> dict[str, str]:
+    """Mount points and types of their file systems, as far as the system tells.
+
+    `os.path.ismount` does not know a folder that is mounted from the same file system.
+    """
+    try:
+        lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    except OSError:
+        return {}
+    mounts = {}
+    for line in lines:
+        own, _, source = line.partition(b" - ")
+        fields = own.split(b" ")
+        if len(fields) > 4 and source:
+            place = _OCTAL.sub(lambda match: bytes([int(match[1], 8)]), fields[4])
+            mounts[os.fsdecode(place)] = os.fsdecode(source.split(b" ")[0])
+    return mounts
+
+
+def _is_overlay(target: Path) -> bool:
+    mounts = _mounts()
+    below = next((mounts[str(place)] for place in target.parents if str(place) in mounts), "")
+    return below == "overlay"
+
+
+def _check_movable(folder: str | Path, target: Path, full: Path) -> None:
+    """Refuse a folder in a lower layer of an overlay, which cannot be renamed.
+
+    Renaming it to a folder that is not empty fails in any case, and says why.
+    """
+    try:
+        target.rename(full)
+    except OSError as error:
+        if error.errno == errno.EXDEV:
+            raise InputError(
+                f"{folder} is part of a lower layer of an overlay file system (the image of a "
+                "container) and cannot be replaced as a whole; choose another folder (--out)"
+            ) from error
+    else:
+        full.rename(target)
 
 
 def _nearest(target: Path) -> Path:
@@ -98,8 +158,14 @@ def _current_folder() -> Path:
         return Path(os.devnull)
 
 
-def _try_folder(place: Path, *names: str) -> None:
+@contextmanager
+def _trial(place: Path, *names: str) -> Iterator[Path]:
     """Make folders of these names below a place, with a file, and remove them again.
+
+    Yields
+    ------
+    Path
+        The innermost one.
 
     Raises
     ------
@@ -117,5 +183,6 @@ def _try_folder(place: Path, *names: str) -> None:
             inner = trial.joinpath(*names)
             inner.mkdir(parents=True)
             (inner / "file").write_bytes(b"trial")
+            yield inner
         finally:
             shutil.rmtree(trial, ignore_errors=True)

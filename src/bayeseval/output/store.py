@@ -133,7 +133,7 @@ def check_additions(folder: str | Path) -> None:
     target = _resolve(folder)
     with as_input_errors(folder):
         check_permission(folder, target)
-        check_writable(folder, target, longest=_sibling(target, "tmp").name)
+        check_writable(folder, target, longest=_sibling(target, "tmp").name, replaced=False)
 
 
 def _check_target(folder: str | Path, target: Path, run: Mapping[str, Any], *, force: bool) -> None:
