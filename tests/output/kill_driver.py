@@ -2,19 +2,22 @@
 
 Run as ``python kill_driver.py FOLDER SCENARIO``; prints one JSON object. Forked
 children kill themselves at the n-th operation on files, for n = 1, 2, ... until a
-child lives to the end. It is a program of its own because a process that has loaded
-JAX must not be forked.
+child lives to the end; or the n-th operation is refused, or all from there on. It is
+a program of its own because a process that has loaded JAX must not be forked.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+from bayeseval.errors import InputError
 from bayeseval.output import store
 
 RUN = {"data_hash": "d", "spec_hash": "s", "engine": "e", "seed": 0}
@@ -22,6 +25,8 @@ FILES = ("posterior.nc", "tables/a.csv", "figures/a.png")
 # What the user put there, in places of their own and beside ours.
 NOTES = {"notes.txt": "mine", "figures/mine.txt": "mine too", "paper/draft.tex": "and this"}
 WATCHED = ("os.", "shutil.", "open", "fcntl.", "ctypes.", "tempfile.")
+# Locks apart: where they are refused, there are none.
+REFUSED = ("os.", "shutil.", "open", "tempfile.")
 LAST_STEP = 2000
 TURNS = 40
 
@@ -66,19 +71,24 @@ def added(target: Path) -> str:
     return (target / "tables" / "plan.csv").read_text()
 
 
+def prepare(target: Path) -> None:
+    """Put old results and the user's files into a folder."""
+    shutil.rmtree(target.parent, ignore_errors=True)
+    target.parent.mkdir()
+    write(target, "old results")
+    for name, text in NOTES.items():
+        (target / name).parent.mkdir(exist_ok=True)
+        (target / name).write_text(text)
+
+
 def additions(folder: Path) -> dict[str, object]:
     """Kill a process at every step of replacing a table that was added before."""
     target = folder / "run"
     counts: dict[str, int] = {}
     leftovers: list[str] = []
+    prepare(target)
+    add(target, "old plan")
     for step in range(1, LAST_STEP):
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        write(target, "old results")
-        for name, text in NOTES.items():
-            (target / name).parent.mkdir(exist_ok=True)
-            (target / name).write_text(text)
-        add(target, "old plan")
         child = os.fork()
         if child == 0:
             die_at(step)
@@ -87,8 +97,8 @@ def additions(folder: Path) -> dict[str, object]:
         status = os.waitpid(child, 0)[1]
         seen = added(target)
         counts[seen] = counts.get(seen, 0) + 1
-        add(target, "next plan")
-        if added(target) != "next plan":
+        add(target, "old plan")
+        if added(target) != "old plan":
             counts["not writable again"] = step
         leftovers += [path.name for path in folder.iterdir() if path != target]
         if os.WIFEXITED(status):
@@ -125,15 +135,67 @@ def die_at(step: int) -> None:
     sys.addaudithook(watch)
 
 
+def refuse_at(step: int, folder: Path, *, lasting: bool) -> Callable[[], bool]:
+    """From now on count operations on files of a folder, and refuse the n-th, or it and all later.
+
+    As when permission is lost midway, which does not bind root. Tells whether any was refused.
+    """
+    count = 0
+
+    def watch(event: str, args: tuple[object, ...]) -> None:
+        nonlocal count
+        # A descriptor of a folder comes with a name in it.
+        within = args and (str(args[0]).startswith(str(folder)) or args[-1] not in (-1, None))
+        if event.startswith(REFUSED) and within and isinstance(args[0], str | Path):
+            count += 1
+            if count == step or (lasting and count > step):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(args[0]))
+
+    sys.addaudithook(watch)
+    return lambda: count >= step
+
+
+def refusals(folder: Path, *, lasting: bool) -> dict[str, object]:
+    """Refuse a process every step of replacing results, once or from there on."""
+    target = folder / "run"
+    seen: dict[str, int] = {}
+    said: set[str] = set()
+    left: list[str] = []
+    prepare(target)
+    # Once is refused at every step; where all later steps are refused, too, a third shows the same.
+    for step in range(1, LAST_STEP, 3 if lasting else 1):
+        read, write_end = os.pipe()
+        child = os.fork()
+        if child == 0:
+            refused = refuse_at(step, folder, lasting=lasting)
+            try:
+                write(target, "new results")
+            except InputError as error:
+                os.write(write_end, str(error).replace(str(folder), "").encode())
+                os._exit(2)
+            os._exit(0 if refused() else 3)
+        os.close(write_end)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        line = os.read(read, 1000).decode()
+        os.close(read)
+        found = f"{code}: {state(target, notes=True)}"
+        seen[found] = seen.get(found, 0) + 1
+        if code == 2:
+            said.add(line.partition(" (")[0])
+        if not lasting:
+            left += [f"{step}: {path.name}" for path in folder.iterdir() if path != target]
+        write(target, "old results")
+        if state(target, notes=True) != "old results" or list(folder.iterdir()) != [target]:
+            seen["not writable again"] = step
+        if code == 3:
+            return {"steps": step - 1, "seen": seen, "said": sorted(said), "left": left}
+    raise SystemExit(f"the child was still being refused at step {LAST_STEP}")
+
+
 def race(folder: Path) -> dict[str, object]:
     """Let two processes write the same folder again and again."""
     target = folder / "run"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    write(target, "old results")
-    for name, text in NOTES.items():
-        (target / name).parent.mkdir(exist_ok=True)
-        (target / name).write_text(text)
+    prepare(target)
     children = []
     for number in range(2):
         child = os.fork()
@@ -156,6 +218,8 @@ def main(folder: Path, scenario: str) -> dict[str, object]:
     target = folder / "run"
     if scenario == "additions":
         return additions(folder)
+    if scenario.startswith("refused"):
+        return refusals(folder, lasting=scenario.endswith("from there on"))
     if scenario.startswith("race"):
         if scenario.endswith("two renames"):
             store.exchange = lambda first, second: False
@@ -167,14 +231,10 @@ def main(folder: Path, scenario: str) -> dict[str, object]:
     counts: dict[str, int] = {}
     after: dict[str, int] = {}
     leftovers: list[str] = []
+    prepare(target)
     for step in range(1, LAST_STEP):
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        if not fresh:
-            write(target, "old results")
-            for name, text in NOTES.items():
-                (target / name).parent.mkdir(exist_ok=True)
-                (target / name).write_text(text)
+        if fresh:
+            shutil.rmtree(target)
         child = os.fork()
         if child == 0:
             die_at(step)
@@ -188,11 +248,11 @@ def main(folder: Path, scenario: str) -> dict[str, object]:
             store.restore_folder(target)
             opened = state(target, notes=not fresh)
             after[opened] = after.get(opened, 0) + 1
-        if scenario != "careless":
-            write(target, "next results")
-            if state(target, notes=not fresh) != "next results":
-                after["not writable again"] = step
-            leftovers += [path.name for path in folder.iterdir() if path != target]
+        # What the next step begins with.
+        write(target, "old results")
+        if state(target, notes=not fresh) != "old results":
+            after["not writable again"] = step
+        leftovers += [path.name for path in folder.iterdir() if path != target]
         if os.WIFEXITED(status):
             finished = os.WEXITSTATUS(status) == 0
             return {
