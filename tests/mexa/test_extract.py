@@ -28,6 +28,7 @@ from bayeseval.cli import main
 from bayeseval.errors import InputError
 from bayeseval.mexa import extract
 from bayeseval.mexa.alignment import score
+from bayeseval.mexa.checkpoint import _refuse_random_weights
 from bayeseval.mexa.extract import Encoder, embed, load_encoder
 from bayeseval.mexa.parallel import read_parallel
 from bayeseval.mexa.run import Settings, align
@@ -401,6 +402,22 @@ def test_heads_and_decoders_may_be_missing(
     change_weights(folder, without)
     found = [embed(load_encoder(str(one), device="cpu"), TEXTS) for one in (folder, folders[name])]
     np.testing.assert_array_equal(found[0].vectors, found[1].vectors)
+
+
+def test_a_head_inside_a_layer_may_not_be_missing() -> None:
+    layer = torch.nn.ModuleDict({"score": torch.nn.Linear(2, 2), "cls": torch.nn.Linear(2, 2)})
+    model = torch.nn.ModuleDict(
+        {"layers": torch.nn.ModuleList([layer]), "score": torch.nn.Linear(2, 1)}
+    )
+    _refuse_random_weights(model, model, {"missing_keys": ["score.bias"], "mismatched_keys": []})
+    sizes = [("layers.0.cls.bias", torch.Size([3]), torch.Size([2]))]
+    for missing, mismatched, line in (
+        (["score.bias", "layers.0.score.weight"], [], r"random: layers\.0\.score\.weight; "),
+        ([], sizes, r"layers\.0\.cls\.bias is 3, not 2; "),
+    ):
+        report = {"missing_keys": missing, "mismatched_keys": mismatched}
+        with pytest.raises(InputError, match=line):
+            _refuse_random_weights(model, model, report)
 
 
 @pytest.mark.parametrize(

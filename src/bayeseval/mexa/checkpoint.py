@@ -37,7 +37,8 @@ _SIZES: Final = frozenset(
 _MAX_LAYERS: Final = 1000
 # Weights are packed to four bits at the least, and twice as many as there are may be unused.
 _WEIGHTS_PER_BYTE: Final = 8
-# Parts of a model that stand behind its last hidden state.
+# What stands behind the last hidden state, as a part of the model itself. Inside its layers the
+# same names are of weights that hidden states depend on.
 _HEADS: Final = frozenset(["pooler", "lm_head", "classifier", "cls", "qa_outputs", "score"])
 _WEIGHTS: Final = "model.safetensors"
 _INDEX: Final = "model.safetensors.index.json"
@@ -205,7 +206,7 @@ def _refuse_more_than_the_files_hold(torch: Any, transformers: Any, config: Any,
 
 
 def _refuse_random_weights(model: Any, used: Any, report: Mapping[str, Any]) -> None:
-    """Refuse tensors that transformers has initialised at random, heads excepted."""
+    """Refuse tensors that transformers has initialised at random, its own heads excepted."""
     held = {id(one) for one in (*used.parameters(), *used.buffers())}
     named = (
         *model.named_parameters(remove_duplicate=False),
@@ -214,7 +215,7 @@ def _refuse_random_weights(model: Any, used: Any, report: Mapping[str, Any]) -> 
     elsewhere = {name for name, one in named if id(one) not in held}
 
     def counts(name: str) -> bool:
-        return name not in elsewhere and not _HEADS & set(name.split("."))
+        return name not in elsewhere and name.partition(".")[0] not in _HEADS
 
     missing = sorted(filter(counts, report["missing_keys"]))
     sizes = {name: (theirs, ours) for name, theirs, ours in report["mismatched_keys"]}
