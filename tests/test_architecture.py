@@ -25,8 +25,10 @@ MAX_LINES = 500
 BASE = (
     *(
         "_arguments",
+        "_calls",
         "_compat",
         "_html",
+        "_memory",
         "_optional",
         "_processes",
         "_progress",

@@ -129,7 +129,7 @@ def test_rows_that_are_no_table_have_a_report_and_the_reason_last(
         (["fit", "--benchmark", "mega", "--ci-prob", "95"], ("--ci-prob", "between 0 and 1", "95")),
         (
             ["fit", "--benchmark", "mega", "--draws", "0"],
-            ("draws (--draws) must be at least 1, got 0",),
+            ("--draws must be at least 1, got 0",),
         ),
         (
             ["fit", "--benchmark", "mega", "--draws", "many"],
@@ -229,7 +229,8 @@ def test_the_error_of_a_diverged_run_says_what_to_write(
     assert main(["validate", table]) == 2
     message = refused_line(capsys.readouterr().out)
     line = f"diverged_runs: {choice}"
-    assert f"diverged_runs={choice!r} ({line} in a --mapping file)" in message
+    assert f" with {line} in a --mapping file" in message
+    assert "diverged_runs=" not in message
     (tmp_path / "choice.yaml").write_text(line, encoding="utf-8")
     # It is read now, but the two models have no language in common.
     assert main(["validate", table, "--mapping", str(tmp_path / "choice.yaml")]) == 2
@@ -394,9 +395,7 @@ def test_other_pairs_or_another_margin_are_another_run(
         assert main([*base, *other]) == 2
         message = one_line(capsys.readouterr().err)
         assert message.startswith(f"error: here holds a run with {phrase}")
-        assert message.endswith(
-            "choose another folder (--out) or overwrite it with force (--force)\n"
-        )
+        assert message.endswith("choose another folder (--out) or overwrite it with --force\n")
         assert ranking() == shared
     assert main([*base, "--pairs", "shared"]) in (0, 3)
     assert ranking() == shared

@@ -382,8 +382,8 @@ def test_what_cannot_be_prepared_is_refused(records: Records) -> None:
          "int$"),
         (["additive", "interaction", "additive"], {}, "^the model 'additive' is named twice; "),
         (["paper"], {"engine": "ml"}, "^engine ml gives a point estimate"),
-        (["additive"], {"refits": -1}, r"^refits \(--refits\) must be zero or more, got -1$"),
-        (["additive"], {"refits": 1.5}, r"^refits \(--refits\) must be a whole number"),
+        (["additive"], {"refits": -1}, r"^refits must be zero or more, got -1$"),
+        (["additive"], {"refits": 1.5}, r"^refits must be a whole number"),
         (["additive", heavy], {"by": "language", "refits": 2}, "^heavy has no closed form"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):

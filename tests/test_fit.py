@@ -184,14 +184,15 @@ def test_an_engine_without_warm_up_is_retried_with_more_draws() -> None:
         ({"spec": "crosed"}, "did you mean 'crossed'?"),
         ({"engine": "nuts"}, "allowed: auto, numpyro, pymc, marginal, ml"),
         ({"spec": {"name": "x", "likelihood": "poisson"}}, "(allowed: normal, student_t"),
-        ({"draws": 0}, "draws (--draws) must be at least 1, got 0"),
+        ({"draws": 0}, "draws must be at least 1, got 0"),
         (
             {"draws": 10**9},
-            "draws (--draws) 1,000,000,000 for each of 4 chains are 4,000,000,000 draws; at most "
-            "10,000,000 are kept in all; give fewer",
+            "draws 1,000,000,000 for each of 4 chains are 4,000,000,000 draws; at most "
+            "10,000,000 are allowed in all; give fewer",
         ),
-        ({"chains": 10**6}, "at most 10,000,000 are kept in all; give fewer"),
-        ({"target_accept": 1.5}, "target_accept (--target-accept) must lie between 0 and 1"),
+        ({"tune": 10**8, "chains": 1}, "tune 100,000,000 for each of 1 chain are 100,000,000"),
+        ({"chains": 10**6}, "at most 10,000,000 are allowed in all; give fewer"),
+        ({"target_accept": 1.5}, "target_accept must lie between 0 and 1"),
         ({"engine": "ml", "spec": "paper", "chains": 2}, "engine ml does not take chains"),
     ],
 )
@@ -211,9 +212,7 @@ def test_wrong_view_arguments_are_refused(small: Fit) -> None:
 
 def test_the_margin_is_a_positive_number_of_score_units() -> None:
     records = simulate("additive", n_languages=4, n_tasks=3, n_models=4, seed=8).records
-    with pytest.raises(
-        InputError, match=r"margin \(--margin\) must be a positive number of score units, got 0"
-    ):
+    with pytest.raises(InputError, match=r"margin must be a positive number of score units, got 0"):
         be.fit(records, "additive", margin=0.0)
 
 

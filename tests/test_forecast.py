@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import bayeseval as be
 from bayeseval.cli import main
 from bayeseval.design import build_design, restore_design
 from bayeseval.engines._leave_out import leave_out_log_density
-from bayeseval.errors import ConvergenceWarning, InputError
+from bayeseval.errors import ConvergenceWarning, InputError, addressing_command_line
 from bayeseval.estimands import read_arrays
 from bayeseval.estimands.forecast import lowest_quarter, new_potential, sample_crps
 from bayeseval.fitting.covariates import find_covariates
@@ -88,6 +90,48 @@ def test_chosen_languages_are_printed_and_the_table_is_whole(fitted: Fit, found:
         forecast(fitted, languages=["cat_Lat"])
     with pytest.raises(InputError, match="no language 'cat_Lat'"):
         forecast(fitted, languages="cat_Lat")
+
+
+def test_languages_are_chosen_by_code_or_name(fitted: Fit, found: Forecast) -> None:
+    asked = ["swh", "Catalan", "pt-BR", "ace", "de", "eng_Latn"]
+    some = forecast(fitted, languages=asked, check=False)
+    assert set(some.languages) == {"sw", "cat_Latn", "pt", "ace_Latn", "de", "en"}
+    assert some.notes[0] == (
+        "languages: 'swh' is read as 'swh_Latn'; 'Catalan' is read as 'cat_Latn'; "
+        "'pt-BR' is read as 'por_Latn' (BR is ignored); "
+        "'ace' is read as 'ace_Latn' (Latn is its usual script ('ace_Arab' is there too))"
+    )
+    assert some.notes[1:] == found.notes
+    with pytest.raises(InputError, match=r"no language 'Catlan' in .*; did you mean 'Catalan'\?"):
+        forecast(fitted, languages=["Catlan"])
+    with pytest.raises(InputError, match="languages: 'zh-Latn' was not matched: .* are near, but"):
+        forecast(fitted, languages=["zh-Latn"])
+
+
+def test_a_table_of_ones_own_gets_from_the_refusal_to_the_forecast(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every command that an error names is run as it is printed."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    rows = itertools.product("ABC", ["sw", "hi", "en", "de", "ta"], ["qa", "nli"])
+    table = pd.DataFrame(rows, columns=["model", "language", "task"])
+    table.assign(score=rng.normal(60, 9, 30).round(2)).to_csv("my scores.csv", index=False)
+    quick = ["--draws", "50", "--chains", "1", "--no-figures", "--no-report", "--no-checks", "-q"]
+    main(["fit", "-b", "my scores.csv", "-m", "additive", "--out", "plain", *quick])
+    capsys.readouterr()
+    assert main(["forecast", "plain"]) == 2
+    told = re.search(r"fit one with bayeseval (.*) \(mexa: ", capsys.readouterr().err)
+    assert told is not None
+    assert told[1] == "fit --benchmark 'my scores.csv' --model mexa --covariate mexa"
+    assert main(["fit", "-b", "my scores.csv", "-m", "mexa"]) == 2
+    assert "take the one shipped with mega (--covariate mexa)" in capsys.readouterr().err
+    assert main([*shlex.split(told[1]), "--out", "with", *quick]) in (0, 3)
+    assert main(["forecast", "with", "--languages", "fr", "--no-check", "--no-figures", "-q"]) in (
+        0,
+        3,
+    )
+    assert "French (fra_Latn)" in capsys.readouterr().out
 
 
 def test_the_short_form_names_the_highest_and_the_lowest_forecast(
@@ -305,8 +349,12 @@ def test_a_forecast_of_a_failed_fit_warns_once_and_says_it(fitted: Fit) -> None:
 
 def test_what_is_refused() -> None:
     plain = be.fit("mega", "additive", draws=20, chains=1)
-    with pytest.raises(InputError, match="has no covariate, and a forecast needs exactly one"):
+    refused = "the model additive has no covariate, and a forecast needs exactly one; fit one with "
+    with pytest.raises(InputError, match=rf"^{refused}be.fit\(records, 'mexa'\)$"):
         forecast(plain)
+    with addressing_command_line(), pytest.raises(InputError) as caught:
+        forecast(plain)
+    assert str(caught.value) == f"{refused}bayeseval fit --benchmark mega --model mexa"
     logit = make_tree()
     arrays = read_arrays(logit)
     bent = replace(arrays, response=replace(arrays.response, link="logit"))
@@ -357,5 +405,7 @@ def test_a_shipped_covariate_is_found_again_on_another_machine(
     pd.testing.assert_frame_equal(elsewhere.table, found.table)
     # Another file, or other values under the same name, are not taken for it.
     for fit in (moved(f"{folder}mine.csv", digest), moved(f"{folder}mexa.csv", "0" * 64)):
-        with pytest.raises(InputError, match="that the fit was made with are not at .*--covariate"):
+        with pytest.raises(
+            InputError, match="that the fit was made with are not at .*with covariate$"
+        ):
             forecast(fit, check=False)

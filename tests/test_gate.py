@@ -54,26 +54,24 @@ def test_advice_names_the_draws_that_would_be_enough() -> None:
     tail = Check("ess_tail", 291.0, 400.0, "sd_task", passed=False)
     # 1000 * 400 / 291 = 1375, and a tenth in reserve.
     assert _advice("marginal", (tail,)) == (
-        "What to do: fit again with draws=1600 in place of 1000 per chain (--draws 1600), or with "
-        "engine numpyro (--engine numpyro)."
+        "What to do: fit again with draws=1600 in place of 1000 per chain, or with "
+        "engine='numpyro'."
     )
     r_hat = Check("r_hat", 1.02, 1.01, "sd_task", passed=False)
     assert "draws=2200 in place of" in _advice("numpyro", (tail, r_hat))
     # Chains that do not mix, and values that cannot be computed.
     for value in (3.0, float("nan")):
         stuck = Check("ess_tail", value, 400.0, "sd_task", passed=False)
-        assert _advice("numpyro", (stuck,)) == (
-            "What to do: fit again with engine marginal (--engine marginal)."
-        )
-    assert _advice("numpyro", (tail,), "beta").endswith(", or with a simpler model (--model).")
+        assert _advice("numpyro", (stuck,)) == ("What to do: fit again with engine='marginal'.")
+    assert _advice("numpyro", (tail,), "beta").endswith(", or with a simpler model.")
 
 
 def test_advice_on_divergences_is_not_more_draws() -> None:
     diverging = Check("divergences", 7.0, 0.0, "all chains", passed=False)
     tail = Check("ess_tail", 291.0, 400.0, "sd_task", passed=False)
     assert _advice("pymc", (diverging, tail)) == (
-        "What to do: fit again with a higher target_accept (--target-accept 0.99), or with engine "
-        "marginal (--engine marginal)."
+        "What to do: fit again with a higher target_accept, such as 0.99, or with "
+        "engine='marginal'."
     )
     assert gate_advice(Gate("pass", (), 9), {}) == ""
     assert gate_advice(Gate("not applicable", (), 0), {}) == ""

@@ -246,7 +246,7 @@ def test_an_unreachable_target_is_said_with_what_is_missing(known: Fit) -> None:
     assert f"{sd - 0.01:.3g} above the target sd" in found.sentence
     assert "No design of the grid" in found.sentence
     assert "unlimited seeds and items would leave an sd of" in found.sentence
-    assert found.sentence.endswith("extend the grid (--languages, --tasks, --seeds, --items).")
+    assert found.sentence.endswith("extend the grid (seeds, items, languages, tasks).")
 
 
 def test_without_costs_a_test_set_costs_one(known: Fit) -> None:
@@ -263,10 +263,10 @@ def test_without_costs_a_test_set_costs_one(known: Fit) -> None:
     [
         ({"seeds": [1, 2]}, ("seeds cannot be planned", "replicates by seed")),
         ({"items": [2.0]}, ("items cannot be planned", "test-set noise")),
-        ({"languages": [0]}, ("languages (--languages) must be whole numbers of at least 1", "0")),
+        ({"languages": [0]}, ("languages must be whole numbers of at least 1", "0")),
         ({"languages": [2.5]}, ("whole numbers", "2.5")),
         ({"tasks": []}, ("tasks: no number given",)),
-        ({"target_sd": -1.0}, ("target_sd (--target-sd) must lie above 0", "-1")),
+        ({"target_sd": -1.0}, ("target_sd must lie above 0", "-1")),
         ({"target_probability": 95.0}, ("between 0.5 and 1", "95")),
         ({"cost_item": float("nan")}, ("cost_item", "nan")),
         ({"fixed": ["langauge"]}, ("did you mean 'language'?",)),
@@ -429,7 +429,7 @@ def test_a_disk_that_refuses_leaves_the_folder_as_it_was(folder: Path) -> None:
         (["--languages", "5-2"], ("languages: no number given",)),
         (["--items", "a"], ("--items takes numbers", "'a'")),
         (["--fixed", "tsk"], ("did you mean 'task'?",)),
-        (["--target-sd", "0"], ("target_sd (--target-sd) must lie above 0",)),
+        (["--target-sd", "0"], ("--target-sd must lie above 0",)),
     ],
     ids=lambda value: " ".join(value),
 )

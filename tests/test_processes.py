@@ -62,7 +62,7 @@ def test_pieces_that_are_done_are_named() -> None:
 
 def test_jobs_are_a_positive_number() -> None:
     assert sensible_jobs(3, cores_each=4) == 3
-    with pytest.raises(InputError, match=r"jobs \(--jobs\) must be at least 1, got 0"):
+    with pytest.raises(InputError, match=r"jobs must be at least 1, got 0"):
         sensible_jobs(0, cores_each=1)
 
 

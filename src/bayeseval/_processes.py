@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from bayeseval._arguments import as_whole_number
 from bayeseval._typing import Progress
+from bayeseval.errors import addresses_command_line, addressing_command_line, argument
 
 __all__ = ["run_all", "sensible_jobs"]
 
@@ -64,10 +65,18 @@ def sensible_jobs(jobs: int | None, *, cores_each: int) -> int:
         If `jobs` is no whole number, or less than one.
     """
     if jobs is not None:
-        return as_whole_number("jobs (--jobs)", jobs, least=1)
+        return as_whole_number(argument("jobs"), jobs, least=1)
     has_affinity = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     return max(1, cores // cores_each)
+
+
+def _work_for(
+    command_line: bool, work: Callable[[Item, Progress | None], Result], item: Item
+) -> Result:
+    """The work in another process, whose messages are for the same user."""
+    with addressing_command_line(command_line):
+        return work(item, None)
 
 
 def run_all(
@@ -114,7 +123,8 @@ def run_all(
 
     run = Parallel(n_jobs=min(jobs, len(items)), return_as="generator")
     with _children_ignore_interrupt():
-        generated = run(delayed(work)(item, None) for item in items)
+        addressed = addresses_command_line()
+        generated = run(delayed(_work_for)(addressed, work, item) for item in items)
     with _closed(generated):
         for result in generated:
             results.append(result)

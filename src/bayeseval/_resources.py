@@ -7,7 +7,7 @@ from typing import Literal
 
 from bayeseval.errors import InputError, did_you_mean
 
-__all__ = ["find_resource", "resource_folder", "resource_names"]
+__all__ = ["find_resource", "resource_folder", "resource_names", "shipped_covariates"]
 
 Kind = Literal["benchmarks", "models"]
 
@@ -32,6 +32,12 @@ def resource_names(kind: Kind) -> dict[str, Path]:
     pattern = "*/benchmark.yaml" if kind == "benchmarks" else "*.yaml"
     paths = sorted(resource_folder(kind).glob(pattern))
     return {(p.parent.name if kind == "benchmarks" else p.stem): p for p in paths}
+
+
+def shipped_covariates(benchmark: str | None = None) -> dict[str, Path]:
+    """Names and files of the covariates that come with one shipped benchmark, or with any."""
+    pattern = f"{'*' if benchmark is None else benchmark}/covariates/*.csv"
+    return {path.stem: path for path in sorted(resource_folder("benchmarks").glob(pattern))}
 
 
 def find_resource(kind: Kind, name: str) -> Path:

@@ -8,7 +8,10 @@ line prints it and exits with code 2; library callers catch a ``ValueError``.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
 
 __all__ = [
     "BayesevalError",
@@ -18,10 +21,18 @@ __all__ = [
     "InputError",
     "MissingDependencyError",
     "SpecError",
+    "addresses_command_line",
+    "addressing_command_line",
     "argument",
+    "by_option",
     "did_you_mean",
     "not_utf8",
+    "setting",
+    "wording",
 ]
+
+# Whose words messages use. Set where commands start, and again in processes that they start.
+_COMMAND_LINE: Final = ContextVar("command_line", default=False)
 
 
 class BayesevalError(ValueError):
@@ -62,9 +73,47 @@ class MissingDependencyError(BayesevalError, ImportError):
     """An optional package is not installed; the message names the extra."""
 
 
+@contextmanager
+def addressing_command_line(addressed: bool = True) -> Iterator[None]:
+    """Let messages name the options of the command line meanwhile, not Python's arguments."""
+    token = _COMMAND_LINE.set(addressed)
+    try:
+        yield
+    finally:
+        _COMMAND_LINE.reset(token)
+
+
+def addresses_command_line() -> bool:
+    """Whether messages are read by a user of the command line, and not of Python."""
+    return _COMMAND_LINE.get()
+
+
+def wording(python: str, command: str) -> str:
+    """The one of two wordings that the reader of a message can act on.
+
+    Parameters
+    ----------
+    python : str
+        What a user of Python writes: ``pairs='any'``.
+    command : str
+        What a user of the command line writes: ``--pairs any``.
+    """
+    return command if addresses_command_line() else python
+
+
 def argument(name: str) -> str:
-    """An argument and its option: ``target_sd (--target-sd)``."""
-    return f"{name} (--{name.replace('_', '-')})"
+    """An argument, or its option on the command line: ``target_sd`` or ``--target-sd``."""
+    return wording(name, f"--{name.replace('_', '-')}")
+
+
+def setting(name: str, value: object) -> str:
+    """A setting as an argument of `load`, or as the mapping file of the command line has it."""
+    return wording(f"{name}={value!r}", f"{name}: {value} in a --mapping file")
+
+
+def by_option(option: str) -> str:
+    """`` (--out)`` on the command line, and nothing in Python, behind what an option sets."""
+    return wording("", f" ({option})")
 
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:

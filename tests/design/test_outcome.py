@@ -11,7 +11,7 @@ import yaml
 from scipy.special import logit
 
 from bayeseval.design import build_design, restore_design
-from bayeseval.errors import DesignError, InputError
+from bayeseval.errors import DesignError, InputError, addressing_command_line
 from bayeseval.records import Records
 from bayeseval.spec import load_spec
 from tests.bounded_tables import design, frame, records
@@ -139,9 +139,11 @@ def test_the_refusal_of_a_table_without_bounds_has_the_line_to_copy(
     table = frame().drop(columns=["n", "k"])
     table["score"] = np.linspace(*scores, len(table))
     unbounded = Records.from_frame(table, name="small", units=(None, None))
-    with pytest.raises(DesignError) as caught:
+    with pytest.raises(DesignError, match=r"possible score, for example units=\("):
         build_design(unbounded, load_spec({"name": "x", "likelihood": "beta"}))
-    assert f"in a --mapping file, for example '{line}' (in Python: units=" in str(caught.value)
+    with addressing_command_line(), pytest.raises(DesignError) as caught:
+        build_design(unbounded, load_spec({"name": "x", "likelihood": "beta"}))
+    assert f"in a --mapping file, for example '{line}'" in str(caught.value)
     # What is to be copied is accepted.
     own = yaml.safe_load(line)["units"]
     declared = Records.from_frame(table, name="small", units=(own["lower"], own["upper"]))

@@ -11,7 +11,7 @@ import pytest
 
 from bayeseval import load
 from bayeseval.design import build_design
-from bayeseval.errors import DesignError
+from bayeseval.errors import DesignError, addressing_command_line
 from bayeseval.records import Records, Units
 from bayeseval.spec import load_spec
 
@@ -101,7 +101,7 @@ def test_the_advice_works_when_followed(tmp_path: Path) -> None:
     table = frame(hard=(0.1, 0.9), points=(100.0, 580.0))
     path = tmp_path / "table.csv"
     table.to_csv(path, index=False)
-    with pytest.raises(DesignError) as caught:
+    with addressing_command_line(), pytest.raises(DesignError) as caught:
         build_design(load(path), load_spec("additive"))
     text = str(caught.value)
     mapping = tmp_path / "mapping.yaml"

@@ -76,8 +76,8 @@ def test_the_binomial_error_of_a_share(upper: float) -> None:
     assert 80 * design.se.min() / upper == pytest.approx(0.7, abs=0.05)
     assert design.notes[0] == (
         "n: 24 scores of t:score are shares of n items, so they have known "
-        "binomial standard errors; columns: {n: null} in a --mapping file (in Python: "
-        "columns={'n': None}) ignores n"
+        "binomial standard errors; "
+        "columns={'n': None} ignores n"
     )
     assert not any("not used by this model" in note for note in design.notes)
 
@@ -189,8 +189,8 @@ def test_items_of_several_seeds(pool: bool) -> None:
         assert source.share == pytest.approx(1 / 3)
     assert design.notes[:2] == (
         "n: 24 scores of t:score are shares of n items, so they have known "
-        "binomial standard errors; columns: {n: null} in a --mapping file (in Python: "
-        "columns={'n': None}) ignores n",
+        "binomial standard errors; "
+        "columns={'n': None} ignores n",
         "in 24 cells the sds of seeds and of test sets both include the seed x test-set "
         "interaction, so the noise of one run and of means is an upper bound there, and the "
         "variance left for other terms a lower bound",

@@ -62,7 +62,7 @@ def test_a_single_draw_has_no_uncertainty_to_report():
 
 @pytest.mark.parametrize("ci_prob", [0.0, 1.0, 95, float("nan")])
 def test_impossible_probability_is_refused(ci_prob):
-    with pytest.raises(InputError, match=r"ci_prob \(--ci-prob\) must lie between 0 and 1"):
+    with pytest.raises(InputError, match=r"ci_prob must lie between 0 and 1"):
         interval_summary(np.zeros((3, 1)), ci_prob=ci_prob)
 
 

@@ -171,7 +171,7 @@ def test_a_fit_of_a_comparison_says_why_it_is_this_model(records: Records) -> No
     [
         (
             InputError,
-            r"margin \(--margin\) must be a positive number of score units, got 0",
+            r"margin must be a positive number of score units, got 0",
             {"margin": 0.0},
         ),
         (InputError, "pairs: 'shred' is neither any nor shared", {"pairs": "shred"}),

@@ -107,7 +107,7 @@ def test_another_run_is_refused_unless_forced(
     other = {**RUN, key: value}
     expected = (
         f"{target} holds a run with {theirs}, this one has {ours}; "
-        "choose another folder (--out) or overwrite it with force (--force)"
+        "choose another folder or overwrite it with force=True"
     )
     for attempt in (lambda: check_target(target, other), lambda: write(target, "new", other)):
         with pytest.raises(InputError) as caught:
@@ -158,9 +158,7 @@ def test_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("a file")
     with pytest.raises(InputError, match="run is a file, not a folder"):
         check_target(tmp_path / "run", RUN)
-    with pytest.raises(
-        InputError, match=r"run is a file, not a folder; choose another folder \(--out\)"
-    ):
+    with pytest.raises(InputError, match=r"run is a file, not a folder; choose another folder"):
         check_target(tmp_path / "run" / "below", RUN)
 
 
@@ -247,7 +245,7 @@ def test_a_place_that_takes_no_folder_is_refused_early(tmp_path: Path, below: st
         InputError, match=f"/proc/{below} cannot be written: /proc takes no new"
     ) as e:
         check_target(f"/proc/{below}", RUN)
-    assert str(e.value).endswith("choose another folder (--out)")
+    assert str(e.value).endswith("choose another folder")
     check_target(tmp_path / below, RUN)
     # Tried and taken away again.
     assert list(tmp_path.iterdir()) == []
@@ -294,7 +292,7 @@ def test_damaged_run_file(tmp_path: Path) -> None:
     write(target)
     (target / RUN_FILE).write_text('{"seed": ')
     with pytest.raises(
-        InputError, match=r"run\.json is damaged: not JSON .*; choose another folder \(--out\)"
+        InputError, match=r"run\.json is damaged: not JSON .*; choose another folder"
     ):
         check_target(target, RUN)
     (target / "notes.txt").write_text("mine")
@@ -480,7 +478,7 @@ def test_a_lock_of_another_process_is_said_and_not_waited_for_forever(
     if not sys.platform.startswith("linux"):
         who = "another process"
     assert str(caught.value).startswith(f"{tmp_path} has been locked by {who}")
-    assert str(caught.value).endswith("; end that process, or choose a folder elsewhere (--out)")
+    assert str(caught.value).endswith("; end that process, or choose a folder elsewhere")
     said = capsys.readouterr().err
     assert said.startswith(f"waiting for {who}")
     assert said.count("\n") == 1

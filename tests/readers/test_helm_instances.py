@@ -52,7 +52,7 @@ def test_items_are_those_that_the_results_average() -> None:
     assert set(items.table["item"]) == {f"id{i}" for i in range(1, 6)}
     assert dropped(items) == {"of the split train": 4, "of a perturbed input": 8}
     said = notes(results)
-    assert "8 files of HELM instances not read; format='helm-instances' (--format" in said
+    assert "8 files of HELM instances not read; format='helm-instances' reads" in said
     assert "4 files of predictions for display not read" in notes(items)
     assert "also there: exact_match" in notes(items)
     whole = load(FOLDER, format=ITEMS, metric="exact_match")

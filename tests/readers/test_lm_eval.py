@@ -256,7 +256,7 @@ def test_unknown_names_are_listed_and_can_be_told(tmp_path: Path) -> None:
     assert "no language is known for 3 tasks: arc_easy, hellaswag, mybench-Swahili" in str(
         caught.value
     )
-    assert "--task-names" in str(caught.value)
+    assert "given as task_names" in str(caught.value)
     names = tmp_path / "names.csv"
     names.write_text(
         "task,dataset,language\nmybench-{language},,\nhellaswag,hella,en\narc_*,,\n",
@@ -359,7 +359,7 @@ def test_a_mixture_of_kinds_is_refused_with_the_choices(tmp_path: Path) -> None:
     shutil.copytree(NEW, tmp_path / "runs")
     (tmp_path / "runs" / "other.csv").write_text("model,language,score\na,en,1\nb,sw,2\n")
     with pytest.raises(
-        InputError, match="holds .* and tables .*--format lm-eval or --format table"
+        InputError, match="holds .* and tables .*format='lm-eval' or format='table'"
     ):
         load(tmp_path / "runs")
     assert len(load(tmp_path / "runs", format="lm-eval")) == 12

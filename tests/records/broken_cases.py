@@ -63,10 +63,10 @@ CASES: list[BrokenCase] = [
     _case("duplicate_header.csv", "two columns are named 'score'", "columns 3 and 4"),
     _case("misspelt_header.csv", "no column for 'language'", "did you mean 'lnaguage'?"),
     _case("no_score.tsv", "no column for 'score'", "columns: model, language, task, comment"),
-    _case("two_scores.csv", "'F1', 'acc'", "--columns score=F1 or --columns score=acc"),
-    _case("two_languages.csv", "'lang', 'locale'", "--columns language=lang"),
+    _case("two_scores.csv", "'F1', 'acc'", "each be the score column; choose "),
+    _case("two_languages.csv", "'lang', 'locale'", "each be the language column; choose "),
     _case("task_against_dataset.csv", "'task' and 'dataset'", "'nli' holds 'xnli' and 'indicxnli'"),
-    _case("two_metrics.csv", "task 'xquad'", "'f1' and 'em'", "--columns dataset=task"),
+    _case("two_metrics.csv", "task 'xquad'", "'f1' and 'em'", "a task of its own with "),
     _case("colliding_setups.csv", "'qa:short:f1'", "'qa:short' + 'f1' and 'qa' + 'short:f1'"),
     # Scores.
     _case("word_score.csv", "line 3, column 'score'", "'n/a' is not a number", "2 such cells"),

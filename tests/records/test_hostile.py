@@ -113,8 +113,7 @@ def test_many_configurations_beside_a_table(tmp_path: Path) -> None:
     (tmp_path / "reuben").mkdir()
     notes = load(cases["reuben 100"](tmp_path / "reuben")).report.notes
     assert [note for note in notes if "reuben" in note] == [
-        "100 YAML files that may be reuben configurations; choose one with mapping_file="
-        " (--mapping)"
+        "100 YAML files that may be reuben configurations; choose one with mapping_file"
     ]
 
 

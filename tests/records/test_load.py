@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, addressing_command_line
 from bayeseval.records import Records, Units, load
 from bayeseval.records.settings import TableMapping, UnitsConfig
 
@@ -365,25 +365,23 @@ def test_fractions_in_one_task_and_points_in_another_are_fine(tmp_path: Path) ->
     records = load(path)
     assert records.units == {"a": Units(0, 100), "b": Units(0, 1)}
     notes = "\n".join(records.report.notes)
-    assert (
-        "scale guessed 0-100 for task a; declare it with "
-        "'units: {tasks: {TASK: {lower: 0, upper: 100}}}' in a --mapping file (in Python: "
-        "units={TASK: (0, 100)})"
-    ) in notes
-    assert "scale guessed 0-1 for task b; declare it with 'units: {tasks: {TASK: " in notes
+    assert ("scale guessed 0-100 for task a; declare it with units={TASK: (0, 100)}") in notes
+    assert "scale guessed 0-1 for task b; declare it with units={TASK: (0, 1)}" in notes
 
 
 @pytest.mark.parametrize("other", ["", "gpt,sw,b,0.6\nb,sw,b,0.5\n"])
 def test_a_scale_is_declared_as_its_note_says(tmp_path: Path, other: str) -> None:
     path = _scores(tmp_path, "gpt,en,a,80\ngpt,sw,a,60\nb,en,a,70\n" + other)
     guessed = load(path)
-    for note in guessed.report.notes:
-        told = re.fullmatch(
-            r"scale guessed .* for task (.); .* with '(units: .*)' in .* Python: units=(.*)\)",
-            note,
-        )
+    with addressing_command_line():
+        commands = load(path).report.notes
+    for note, command in zip(guessed.report.notes, commands, strict=True):
+        told = re.fullmatch(r"scale guessed .* for task (.); declare it with units=(.*)", note)
+        in_file = re.fullmatch(r"scale .* with '(units: .*)' in a --mapping file", command)
         assert told is not None
-        task, key, argument = told.groups()
+        assert in_file is not None
+        task, argument = told.groups()
+        key = in_file[1]
         units = ast.literal_eval(argument.replace("TASK", repr(task)))
         mapping = _text(tmp_path / "map.yaml", key.replace("TASK", task))
         for declared in (load(path, units=units), load(path, mapping_file=mapping)):
@@ -397,7 +395,7 @@ def test_a_scale_that_is_not_clear_stays_unknown(
 ) -> None:
     records = load(_scores(tmp_path, f"gpt,en,a,{scores[0]}\nb,sw,a,{scores[1]}\n"))
     assert records.units == {"a": Units(None, None)}
-    told = "scale unknown for task a; declare it with 'units: {lower: LOWER, upper: UPPER}' in a "
+    told = "scale unknown for task a; declare it with units=(LOWER, UPPER)"
     assert any(told in note for note in records.report.notes)
 
 

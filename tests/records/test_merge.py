@@ -102,7 +102,7 @@ def test_of_two_files_of_one_covariate_neither_is_taken(tmp_path: Path) -> None:
     (note,) = (note for note in other.report.notes if "covariate" in note)
     assert note.startswith("warning: covariate mexa left out")
     assert f"a: {tmp_path / 'a' / 'mexa.txt'}, c: {tmp_path / 'c' / 'mexa.txt'}" in note
-    with pytest.raises(DesignError, match="has the covariate 'mexa', .*--covariate PATH"):
+    with pytest.raises(DesignError, match="has the covariate 'mexa', .*covariate='mexa'"):
         build_design(other, load_spec("mexa"))
 
 

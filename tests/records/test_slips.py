@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from bayeseval import load
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, addressing_command_line
 from bayeseval.records import Records, Units
 
 CELLS = list(product(("A", "B", "C"), ("de", "en", "hi", "sw"), ("qa", "nli")))
@@ -88,10 +88,12 @@ def test_negative_scores_are_no_placeholders() -> None:
 
 def test_both_ways_to_say_what_a_placeholder_is_work(tmp_path: Path) -> None:
     table = changed(-1.0, n=8)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=r"with missing=-1, or, .* with units=\(-1, 100\)$"):
+        read(table)
+    with addressing_command_line(), pytest.raises(InputError) as caught:
         read(table)
     text = str(caught.value)
-    advice = re.findall(r"\(((?:missing|units): .+?) in a --mapping file\)", text)
+    advice = re.findall(r"with ((?:missing|units): .+?) in a --mapping file", text)
     assert advice == ["missing: -1", "units: {lower: -1, upper: 100}"]
     left = followed(table, tmp_path, advice[0])
     assert left.coords["model"] == ("B", "C")
@@ -250,7 +252,7 @@ def test_labels_that_no_registry_knows_are_named(tmp_path: Path) -> None:
     (warning,) = warnings(table)
     assert warning.startswith(
         "warning: language labels that no registry knows: 'Swahilli' (did you mean Swahili (sw)?),"
-        " 'xx-klingon'; correct or name them with language_names="
+        " 'xx-klingon'; correct or name them with language_names"
     )
     # Both pieces of advice.
     assert warnings(renamed(sw="Swahili", hi="tlh")) == []

@@ -43,8 +43,7 @@ def test_a_diverged_run_is_refused_with_its_row() -> None:
     assert str(caught.value) == (
         "t, row 5, column 'score': score 0 looks like a diverged run: the other 2 seeds of this"
         " model, language and task scored 60.5, 60; correct it, or leave such runs out"
-        " with diverged_runs='drop' (diverged_runs: drop in a --mapping file), or keep them with"
-        " diverged_runs='allow' (diverged_runs: allow in a --mapping file)"
+        " with diverged_runs='drop', or keep them with diverged_runs='allow'"
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 import numpy as np
 
 from bayeseval._arguments import as_path, as_whole_number
+from bayeseval._calls import explained
 from bayeseval._optional import versions
 from bayeseval._processes import run_all, sensible_jobs
 from bayeseval._progress import reporting
@@ -22,7 +23,7 @@ from bayeseval.calibration.draw import check_drawable, draw_table
 from bayeseval.calibration.quantities import join, reported
 from bayeseval.calibration.ranks import outcome_rows
 from bayeseval.engines import SamplerSettings, cores_of
-from bayeseval.errors import BayesevalError, InputError
+from bayeseval.errors import BayesevalError, InputError, argument, by_option
 from bayeseval.fitting.fitted import check_posterior
 from bayeseval.fitting.prepared import Prepared, prepare
 from bayeseval.fitting.provenance import sampling_path
@@ -335,14 +336,14 @@ def prepare_calibration(
     BayesevalError
         If the model cannot be fitted to the table, or nothing can be drawn from its priors.
     """
-    simulations = as_whole_number("simulations (--simulations)", simulations, least=1)
+    simulations = as_whole_number(argument("simulations"), simulations, least=1)
     if priors not in get_args(Priors):
-        raise InputError(f"priors (--priors) is fixed or scaled, got {show(priors)}")
+        raise InputError(f"{argument('priors')} is fixed or scaled, got {show(priors)}")
     if like is None:
         if isinstance(spec, str) and spec == AUTO:
             raise InputError(
-                "the model auto is chosen for a table; name a model (--model), or a table whose "
-                "shape simulated tables have (like=, --like)"
+                f"the model auto is chosen for a table; name a model{by_option('--model')}, or a "
+                f"table whose shape simulated tables have ({argument('like')})"
             )
         spec = load_spec(dict(spec) if isinstance(spec, Mapping) else spec)
         like = simulate(spec, **_SHAPE, observed_share=_OBSERVED).records
@@ -355,6 +356,7 @@ def prepare_calibration(
     return PreparedCalibration(prepared, simulations, priors, settings.seed)
 
 
+@explained
 def calibrate(
     spec: str | Path | ModelSpec | Mapping[str, Any],
     *,

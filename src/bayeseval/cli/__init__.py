@@ -36,7 +36,12 @@ from bayeseval.cli.leaving_out import sensitivity
 from bayeseval.cli.lookup import list_, validate
 from bayeseval.cli.planning import plan
 from bayeseval.cli.reporting import cite, report
-from bayeseval.errors import BayesevalError, ConvergenceWarning, did_you_mean
+from bayeseval.errors import (
+    BayesevalError,
+    ConvergenceWarning,
+    addressing_command_line,
+    did_you_mean,
+)
 
 __all__ = ["app", "main"]
 
@@ -154,7 +159,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         if not {*words} & _LIGHT:
             check_address_space()
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), addressing_command_line():
             # Every command reports it in its text and by its exit code.
             warnings.simplefilter("ignore", ConvergenceWarning)
             code = app(args=words or ["--help"], prog_name=_PROGRAM, standalone_mode=False)

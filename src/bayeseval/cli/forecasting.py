@@ -40,8 +40,8 @@ def forecast(
     languages: Annotated[
         str | None,
         typer.Option(
-            metavar="CODES",
-            help="Languages to print, separated by commas.",
+            metavar="LIST",
+            help="Languages to print: codes or English names, separated by commas.",
             show_default="all",
             rich_help_panel=OUTPUT,
         ),

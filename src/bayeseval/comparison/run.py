@@ -12,6 +12,7 @@ import pandas as pd
 
 from bayeseval import names
 from bayeseval._arguments import LEAST, as_mapping, as_whole_number
+from bayeseval._calls import explained
 from bayeseval._processes import run_all, sensible_jobs
 from bayeseval._progress import reporting
 from bayeseval._typing import Floats
@@ -19,7 +20,7 @@ from bayeseval.comparison.container import Comparison, identity
 from bayeseval.comparison.scores import Scores, check_cost, score
 from bayeseval.comparison.sentences import comparison_table, moves_table, routes_table, verdict
 from bayeseval.engines import SamplerSettings, cores_of
-from bayeseval.errors import InputError, did_you_mean
+from bayeseval.errors import InputError, argument, did_you_mean, wording
 from bayeseval.fitting.fitted import Fit
 from bayeseval.fitting.gate import warn_of_gates
 from bayeseval.fitting.prepared import Prepared, prepare
@@ -205,9 +206,9 @@ def prepare_comparison(
     if by != names.RECORD and len(records.coords[by]) < 2:
         raise InputError(
             f"there is one {by}, {records.coords[by][0]}: without it nothing is left to fit; "
-            "choose by='record' (--by record)"
+            + wording("choose by='record'", "choose --by record")
         )
-    refits = as_whole_number("refits (--refits)", refits)
+    refits = as_whole_number(argument("refits"), refits)
     several = [specs] if isinstance(specs, SpecSource) else specs
     if not isinstance(several, Sequence):
         raise InputError(
@@ -222,6 +223,7 @@ def prepare_comparison(
     return PreparedComparison(fits, by, refits)
 
 
+@explained
 def compare(
     records: Records | TableSource,
     specs: SpecSource | Sequence[SpecSource],
@@ -297,7 +299,7 @@ def compare(
     )
     with reporting(progress) as report:
         comparison = prepared.run(ready=fits, jobs=jobs, progress=report)
-    warn_of_gates({name: one.gate for name, one in comparison.fits.items()}, stacklevel=2)
+    warn_of_gates({name: one.gate for name, one in comparison.fits.items()}, stacklevel=3)
     return comparison
 
 
@@ -319,7 +321,8 @@ def _check(
     called = [_name(one) for one in fits]
     if not fits:
         raise InputError(
-            "a comparison needs a model; name at least one: specs=[...] (--models a,b)"
+            "a comparison needs a model; name at least one: "
+            + wording("specs=['additive']", "--models additive")
         )
     if len(set(called)) < len(called):
         twice = next(name for i, name in enumerate(called) if name in called[:i])
@@ -327,10 +330,10 @@ def _check(
     if engine == "ml":
         raise InputError(
             "engine ml gives a point estimate, and left-out densities are means over a posterior; "
-            "leave engine (--engine) out"
+            f"leave {argument('engine')} out"
         )
     if refits < LEAST["refits"]:
-        raise InputError(f"refits (--refits) must be zero or more, got {refits}")
+        raise InputError(f"{argument('refits')} must be zero or more, got {refits}")
     first = fits[0].design
     for design in (one.design for one in fits):
         if not np.array_equal(design.score, first.score):

@@ -26,7 +26,7 @@ from bayeseval.engines._leave_out import leave_out_tree
 from bayeseval.engines._leave_out_mixture import leave_out_mixture, why_no_mixture
 from bayeseval.engines.base import pointwise_log_likelihood
 from bayeseval.engines.marginal import why_not
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, wording
 from bayeseval.estimands.frames import draws_of
 from bayeseval.fitting.run import LEAVE_OUT_DRAWS, Fit
 
@@ -85,8 +85,8 @@ def check_cost(design: Design, by: names.LeftOut, *, refits: int) -> None:
     if n > refits:
         raise InputError(
             f"{name} has no closed form of the density of a left-out {by} ({reason}): it takes "
-            f"{n} refits, more than the {refits} allowed; allow them with refits={n} "
-            f"(--refits {n}), leave {name} out, or compare by record"
+            f"{n} refits, more than the {refits} allowed; allow them with "
+            f"{wording(f'refits={n}', f'--refits {n}')}, leave {name} out, or compare by record"
         )
 
 
@@ -237,7 +237,7 @@ def _other_records(
             f"{design.spec.name}: {_counted(len(left), 'left-out record')} of {len(elpd)} "
             f"{'have' if len(left) > 1 else 'has'} no reliable density (k-hat above "
             f"{names.K_HAT_MAX:g}) and {refits} refits were allowed, so its elpd was not computed; "
-            f"refits={len(bad)} (--refits {len(bad)}) computes it"
+            f"{wording(f'refits={len(bad)}', f'--refits {len(bad)}')} computes it"
         )
     return Scores(elpd, k_hat, 0.0, "; ".join(method), tuple(notes))
 

@@ -30,7 +30,7 @@ from bayeseval.design.share_errors import (
     share_errors,
 )
 from bayeseval.design.test_sets import add_test_sets
-from bayeseval.errors import DesignError
+from bayeseval.errors import DesignError, wording
 from bayeseval.families import FAMILIES, extra_parameters, link, of_quantity, scale_names
 from bayeseval.records import (
     CellTable,
@@ -132,7 +132,7 @@ def _outcome_and_noise(
         raise DesignError(
             f"{records.name}: all {len(score)} scores are {score[0]:g}, so nothing can be"
             " compared; check that the right column is read as the score"
-            " (columns={'score': NAME}, --columns score=NAME)"
+            + wording(" (columns={'score': NAME})", " (--columns score=NAME)")
         )
     check_ranges(records)
     outcome = _read_outcome(records, spec, cells, task_likelihoods)
@@ -402,8 +402,8 @@ def _check_errors(records: Records, cells: CellTable, outcome: Outcome, noise: N
         task = records.coords[names.TASK][cells.codes[names.TASK][known[0]]]
         why = (
             "the noise of its test items would be counted twice; ignore the errors "
-            "(columns={'se': None}, or columns: {se: null} in a --mapping file), or use "
-            f"{others}"
+            + wording("(columns={'se': None})", "(--columns se=)")
+            + f", or use {others}"
             if FAMILIES[family].quantity == "count"
             else f"{family} does not take errors in score units; use {others}"
         )

@@ -9,8 +9,9 @@ import numpy as np
 import xarray as xr
 
 from bayeseval import names
+from bayeseval._resources import shipped_covariates
 from bayeseval._typing import Floats, Index
-from bayeseval.errors import DesignError, did_you_mean
+from bayeseval.errors import DesignError, did_you_mean, wording
 from bayeseval.records import Covariate, CovariateLevel
 from bayeseval.spec import CovariateTerm, ModelSpec
 
@@ -186,12 +187,20 @@ def build_slopes(
             available = f" (available: {', '.join(by_name)})" if by_name else ""
             raise DesignError(
                 f"{name}: the model {spec.name} has the covariate {term.name!r}, which this table "
-                f"does not have{did_you_mean(term.name, by_name)}{available}; pass its file as "
-                f"covariate= (--covariate PATH), name it in the card (covariates: "
-                f"{{{term.name}: FILE}}), or choose a model without it"
+                f"does not have{did_you_mean(term.name, by_name)}{available}; "
+                f"{_how_to_give(term.name)}, or choose a model without it"
             )
         slopes.append(_slope(spec, term, by_name[term.name], coords, factor_index, name=name))
     return slopes
+
+
+def _how_to_give(name: str) -> str:
+    file = wording("covariate='FILE'", "--covariate FILE")
+    shipped = shipped_covariates().get(name)
+    if shipped is None:
+        return f"give a file of it ({file})"
+    own = wording(f"covariate={name!r}", f"--covariate {name}")
+    return f"take the one shipped with {shipped.parents[1].name} ({own}), give a file ({file})"
 
 
 def _slope(

@@ -13,7 +13,7 @@ from bayeseval.design.container import Term
 from bayeseval.design.covariates import Slope
 from bayeseval.design.outcome import Outcome
 from bayeseval.design.replicates import Noise
-from bayeseval.errors import DesignError
+from bayeseval.errors import DesignError, wording
 
 __all__ = ["ExactTableError", "check_residual", "is_reproduced", "residual_vanishes"]
 
@@ -140,11 +140,13 @@ def _advice(terms: Sequence[Term], *, fewer_terms_help: bool, few_scores: bool) 
     # With fewer terms every copy of a metric would count as independent evidence.
     if any(names.DATASET in term.factors for term in terms):
         way_out = (
-            "drop one of the two metrics (drop={'task': [...]}, or drop: {task: [...]} in a"
-            " --mapping file), or "
+            "drop one of the two metrics ("
+            + wording("drop={'task': [...]}", "drop: {task: [...]} in a --mapping file")
+            + "), or "
         )
     elif fewer_terms_help:
-        way_out = "fit a model with fewer terms (spec='additive', --model additive), or "
+        fewer = wording("spec='additive'", "--model additive")
+        way_out = f"fit a model with fewer terms ({fewer}), or "
     by_chance = "; so few scores can be sums by chance: add records" if few_scores else ""
     return (
         f"{way_out}check whether scores were computed from each other (one metric from"

@@ -12,7 +12,7 @@ from bayeseval import names
 from bayeseval._text import counted, grouped
 from bayeseval._typing import Bools, Floats, Index
 from bayeseval.design.container import Term
-from bayeseval.errors import DesignError
+from bayeseval.errors import DesignError, wording
 from bayeseval.records import Records, connected_components
 
 __all__ = ["check_interactions", "check_main_effects"]
@@ -118,7 +118,7 @@ def _advice_to_drop(records: Records) -> str:
         entry = f"'drop: {{{', '.join(_drop_entries(records, codes, kept))}}}'"
         return (
             f", or fit the largest part that is linked ({entry} in a YAML file passed as"
-            f" mapping_file (--mapping) keeps {grouped(int(kept.sum()))} of"
+            f" {wording('mapping_file', '--mapping')} keeps {grouped(int(kept.sum()))} of"
             f" {grouped(len(kept))} records)"
         )
     text = (

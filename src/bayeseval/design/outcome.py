@@ -21,7 +21,7 @@ from scipy.special import logit
 from bayeseval import names
 from bayeseval._text import any_of
 from bayeseval._typing import Floats, Index
-from bayeseval.errors import DesignError, did_you_mean
+from bayeseval.errors import DesignError, did_you_mean, wording
 from bayeseval.families import FAMILIES, Kernel, Quantity, link, of_quantity
 from bayeseval.spec import ModelSpec
 
@@ -306,8 +306,7 @@ def _shares(
             raise DesignError(
                 f"{name}: the bounds of the scores of task {label!r} are not known, which the "
                 f"likelihood {task_likelihoods[i]} (logit link) needs; declare the lowest and the "
-                f"highest possible score in a --mapping file, for example "
-                f"'{_units(score[open_ended[task]])}' (in Python: units=(lower, upper))"
+                f"highest possible score, {_declaration(score[open_ended[task]])}"
             )
     share = (score - lower[task]) / (upper - lower)[task]
     outside = np.flatnonzero((share < 0.0) | (share > 1.0))
@@ -348,16 +347,24 @@ def _positions(families: Sequence[str], task_likelihoods: Sequence[str]) -> Inde
     return np.array([list(families).index(family) for family in task_likelihoods], dtype=np.int64)
 
 
-def _units(scores: Floats) -> str:
-    """The line of a mapping file that declares a common range for the scores."""
+def _declaration(scores: Floats) -> str:
+    """How to declare a common range for the scores, as an example."""
+    lower, upper = _likely_range(scores)
+    return wording(
+        f"for example units=({lower:.10g}, {upper:.10g})",
+        f"in a --mapping file, for example 'units: {{lower: {lower:.10g}, upper: {upper:.10g}}}'",
+    )
+
+
+def _likely_range(scores: Floats) -> tuple[float, float]:
     lowest, highest = float(scores.min(initial=0.0)), float(scores.max(initial=0.0))
     # 1 and 100 are the usual upper bounds; above them a round number.
     upper = next((top for top in (1.0, 100.0) if highest <= top), _round_up(highest))
     if lowest < 0.0:
         # -0.4 to 0.7 is a correlation's range, -3 to 50 one of percentages.
         upper = max(upper, 1.0 if lowest >= -1.0 else _round_up(-lowest))
-        return f"units: {{lower: {-upper:.10g}, upper: {upper:.10g}}}"
-    return f"units: {{lower: 0, upper: {upper:.10g}}}"
+        return -upper, upper
+    return 0.0, upper
 
 
 def _round_up(value: float) -> float:

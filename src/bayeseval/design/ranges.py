@@ -6,7 +6,7 @@ import numpy as np
 
 from bayeseval import names
 from bayeseval._typing import Floats
-from bayeseval.errors import DesignError
+from bayeseval.errors import DesignError, wording
 from bayeseval.records import Records, Units
 
 __all__ = ["check_ranges"]
@@ -59,8 +59,14 @@ def check_ranges(records: Records) -> None:
         f" {_described(records, int(high))}, so their scores cannot be added up or averaged"
         f" (ranges may differ by a factor of {_MAX_RATIO:g}); rescale the scores of one of them,"
         " so that all tasks have one scale, or, if they have one already, declare it with"
-        f" 'units: {{lower: {lowest:.10g}, upper: {highest:.10g}}}' in a --mapping file (in Python:"
-        f" units=({lowest:.10g}, {highest:.10g}))"
+        f" {_declaration(lowest, highest)}"
+    )
+
+
+def _declaration(lowest: float, highest: float) -> str:
+    return wording(
+        f"units=({lowest:.10g}, {highest:.10g})",
+        f"'units: {{lower: {lowest:.10g}, upper: {highest:.10g}}}' in a --mapping file",
     )
 
 

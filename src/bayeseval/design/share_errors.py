@@ -30,7 +30,7 @@ from bayeseval._typing import Bools, Floats, Index
 from bayeseval.design.container import Term
 from bayeseval.design.outcome import half_unit
 from bayeseval.design.replicates import Noise, note_of_upper_bounds
-from bayeseval.errors import DesignError
+from bayeseval.errors import DesignError, wording
 from bayeseval.records import CellTable, Records
 
 __all__ = ["add_share_errors", "all_errors_known", "known_residual", "share_errors"]
@@ -42,9 +42,6 @@ _ACCURACY_METRICS: Final = frozenset(["acc", "acc_norm", "accuracy", "em", "exac
 # Whole numbers are not taken for chance when fewer than one in a thousand sets of arbitrary
 # scores would all be as close to whole numbers.
 _BY_CHANCE: Final = 1e-3
-_HOW_TO_IGNORE_N: Final = (
-    "columns: {n: null} in a --mapping file (in Python: columns={'n': None}) ignores n"
-)
 
 
 def share_errors(records: Records, cells: CellTable) -> tuple[Floats, list[str]]:
@@ -101,7 +98,7 @@ def share_errors(records: Records, cells: CellTable) -> tuple[Floats, list[str]]
     if used:
         notes.append(
             f"n: {grouped(int(np.isfinite(se).sum()))} scores of {shorten(used)} are shares of n "
-            f"items, so they have known binomial standard errors; {_HOW_TO_IGNORE_N}"
+            f"items, so they have known binomial standard errors; {_how_to_ignore_n()}"
         )
     both = np.isfinite(se) & (cells.seed.df > 0)
     if both.any():
@@ -243,3 +240,7 @@ def _typical_variance(noise: Noise, n_records: int) -> Floats:
     for source in () if noise.replicates is None else noise.replicates.sources:
         total += source.share * np.exp(2.0 * source.log_sd)[source.of_record]
     return total
+
+
+def _how_to_ignore_n() -> str:
+    return wording("columns={'n': None}", "--columns n=") + " ignores n"

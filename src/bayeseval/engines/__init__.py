@@ -13,7 +13,7 @@ from typing import Final
 
 from bayeseval.design import Design
 from bayeseval.engines.base import Draws, Engine, SamplerSettings, to_tree
-from bayeseval.errors import EngineError, did_you_mean
+from bayeseval.errors import EngineError, did_you_mean, wording
 
 __all__ = [
     "ENGINES",
@@ -86,8 +86,8 @@ def choose_engine(name: str, design: Design, settings: SamplerSettings = _NOTHIN
         )
     if settings.nuts_sampler is not None:
         raise EngineError(
-            f"nuts_sampler {settings.nuts_sampler} needs the engine pymc; set engine='pymc'"
-            " (--engine pymc)"
+            f"nuts_sampler {settings.nuts_sampler} needs the engine pymc; set "
+            + wording("engine='pymc'", "--engine pymc")
         )
     given = [key for key in ("tune", "target_accept") if getattr(settings, key) is not None]
     if given:

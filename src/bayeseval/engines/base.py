@@ -30,6 +30,8 @@ from bayeseval.engines._likelihood import (
 from bayeseval.errors import EngineError, argument, did_you_mean
 
 __all__ = [
+    "USUAL_CHAINS",
+    "USUAL_DRAWS",
     "Draws",
     "Engine",
     "SamplerSettings",
@@ -43,9 +45,9 @@ __all__ = [
 ]
 
 
-# Defaults of the samplers, for the number of draws in all.
-_USUAL_DRAWS: Final = 1000
-_USUAL_CHAINS: Final = 4
+#: Defaults of the samplers, for the number of draws in all.
+USUAL_DRAWS: Final = 1000
+USUAL_CHAINS: Final = 4
 # Of one parameter these are 80 MB; a machine runs out of memory far below 1e9 of them.
 _MAX_DRAWS: Final = 10_000_000
 
@@ -89,13 +91,14 @@ class SamplerSettings:
                     argument(name), value, least=LEAST.get(name, 1), error=EngineError
                 )
                 object.__setattr__(self, name, whole)
-        draws, chains = self.draws or _USUAL_DRAWS, self.chains or _USUAL_CHAINS
-        if draws * chains > _MAX_DRAWS:
-            raise EngineError(
-                f"{argument('draws')} {grouped(draws)} for each of {counted(chains, 'chain')} are "
-                f"{grouped(draws * chains)} draws; at most {grouped(_MAX_DRAWS)} are kept in all; "
-                "give fewer"
-            )
+        chains = self.chains or USUAL_CHAINS
+        for name, number in (("draws", self.draws or USUAL_DRAWS), ("tune", self.tune or 0)):
+            if number * chains > _MAX_DRAWS:
+                raise EngineError(
+                    f"{argument(name)} {grouped(number)} for each of {counted(chains, 'chain')} "
+                    f"are {grouped(number * chains)} draws; at most {grouped(_MAX_DRAWS)} are "
+                    "allowed in all; give fewer"
+                )
         if self.target_accept is not None:
             name = argument("target_accept")
             accept = as_number(name, self.target_accept, error=EngineError)

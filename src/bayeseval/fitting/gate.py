@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from bayeseval.errors import ConvergenceWarning
+from bayeseval.errors import ConvergenceWarning, by_option, wording
 from bayeseval.names import K_HAT_MAX
 
 __all__ = [
@@ -329,11 +329,13 @@ def gate_advice(gate: Gate, run: Mapping[str, Any]) -> str:
     draws = (run.get("settings") or {}).get("draws")
     ways = []
     if failed.keys() & {"divergences", "bfmi"}:
-        ways.append(f"a higher target_accept (--target-accept {_HIGH_ACCEPT:g})")
+        ways.append(
+            f"a higher {wording('target_accept', '--target-accept')}, such as {_HIGH_ACCEPT:g}"
+        )
     if failed.keys() <= _OF_DRAWS and draws:
         enough = _enough_draws(failed.values(), int(draws))
         if enough:
-            ways.append(f"draws={enough} in place of {draws} per chain (--draws {enough})")
+            ways.append(f"{wording('draws=', '--draws ')}{enough} in place of {draws} per chain")
     ways.append(_other_engine(run))
     return f"What to do: fit again with {', or with '.join(ways)}."
 
@@ -354,10 +356,10 @@ def _enough_draws(failed: Iterable[Check], draws: int) -> int:
 def _other_engine(run: Mapping[str, Any]) -> str:
     """Another engine that can fit the model, or a simpler model."""
     if run.get("engine") == "marginal":
-        return "engine numpyro (--engine numpyro)"
+        return wording("engine='numpyro'", "--engine numpyro")
     if (run.get("spec") or {}).get("likelihood") == "normal":
-        return "engine marginal (--engine marginal)"
-    return "a simpler model (--model)"
+        return wording("engine='marginal'", "--engine marginal")
+    return f"a simpler model{by_option('--model')}"
 
 
 def warn_of_gates(gates: Mapping[str, Gate], *, stacklevel: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from bayeseval._calls import explained
 from bayeseval.errors import InputError
 from bayeseval.fitting.covariates import CovariateSource
 from bayeseval.fitting.prepared import prepare
@@ -16,6 +17,7 @@ from bayeseval.spec import AUTO, ModelSpec
 __all__ = ["pymc_model"]
 
 
+@explained
 def pymc_model(
     records: Records | TableSource,
     spec: str | Path | ModelSpec | Mapping[str, Any] = AUTO,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,11 +13,13 @@ import numpy as np
 
 from bayeseval import names
 from bayeseval._arguments import as_number, as_texts
+from bayeseval._memory import free_memory
 from bayeseval._text import grouped
 from bayeseval._typing import Progress
 from bayeseval.design import Chosen, Design, build_design, choose_model
 from bayeseval.engines import Choice, SamplerSettings, choose_engine, load_engine, to_tree
-from bayeseval.errors import InputError, argument
+from bayeseval.engines.base import USUAL_CHAINS, USUAL_DRAWS
+from bayeseval.errors import EngineError, InputError, argument
 from bayeseval.fitting.covariates import (
     CovariateSource,
     covariate_names,
@@ -315,6 +318,7 @@ def prepare(
             f"{argument('margin')} must be a positive number of score units, got {margin:g}"
         )
     chosen = choose_engine(engine, design, settings)
+    _refuse_more_than_memory(design, settings, chosen.name)
     if predictive:
         check_posterior(chosen.name, argument("predictive"))
     if leave_out:
@@ -334,6 +338,29 @@ def prepare(
         leave_out=leave_out,
         predictive=bool(predictive),
         source=source,
+    )
+
+
+def _refuse_more_than_memory(design: Design, settings: SamplerSettings, engine: str) -> None:
+    """Refuse draws that do not fit into memory, which may take an hour to find out.
+
+    Counted are the draws of the parameters and the copy that the tree gets; what is derived
+    from them comes on top.
+    """
+    if engine == "ml":
+        return
+    draws = (settings.draws or USUAL_DRAWS) * (settings.chains or USUAL_CHAINS)
+    values = len(design.priors) + sum(
+        math.prod(len(design.coords[dim]) for dim in dims) for dims in design.dims().values()
+    )
+    needed, free = 2 * 8 * values * draws, free_memory()
+    if free is None or needed <= free:
+        return
+    most = max(1, draws * free // needed // (settings.chains or USUAL_CHAINS))
+    raise EngineError(
+        f"{grouped(draws)} draws of {grouped(values)} parameters take at least "
+        f"{needed / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free; give fewer "
+        f"{argument('draws')} (at most {grouped(most)} per chain) or a smaller model"
     )
 
 

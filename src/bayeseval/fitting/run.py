@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bayeseval._calls import explained
 from bayeseval._progress import reporting
 from bayeseval._typing import Progress
 from bayeseval.engines import SamplerSettings
@@ -20,6 +21,7 @@ from bayeseval.spec import AUTO, ModelSpec
 __all__ = ["LEAVE_OUT_DRAWS", "Fit", "fit"]
 
 
+@explained
 def fit(
     records: Records | TableSource,
     spec: str | Path | ModelSpec | Mapping[str, Any] = AUTO,
@@ -130,5 +132,5 @@ def fit(
             margin=margin,
         )
         result = prepared.run(report)
-    warn_of_gates({"": result.gate}, stacklevel=2)
+    warn_of_gates({"": result.gate}, stacklevel=3)
     return result

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PureWindowsPath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
 
 from bayeseval import names
+from bayeseval._calls import explained
 from bayeseval._progress import reporting
 from bayeseval._random import generator
-from bayeseval._resources import resource_names
+from bayeseval._resources import resource_names, shipped_covariates
 from bayeseval._typing import Bools, Floats, Progress
 from bayeseval.design import restore_design
-from bayeseval.errors import InputError, did_you_mean
+from bayeseval.errors import InputError, argument, did_you_mean, wording
 from bayeseval.estimands import rank_draws, read_arrays
 from bayeseval.estimands.arrays import interval_summary
 from bayeseval.estimands.forecast import lowest_quarter, new_potential
@@ -25,10 +27,10 @@ from bayeseval.fitting.fitted import Fit, check_fit
 from bayeseval.fitting.gate import GATE_FAILED, warn_of_gates
 from bayeseval.forecasting.check import check_forecasts
 from bayeseval.forecasting.container import Forecast
-from bayeseval.languages.matching import understand
+from bayeseval.languages.matching import match, understand
 from bayeseval.output.language_names import add_language_names
 from bayeseval.records import Covariate, Records
-from bayeseval.spec import CovariateTerm, ModelSpec
+from bayeseval.spec import CovariateTerm
 
 if TYPE_CHECKING:
     from bayeseval.estimands.container import PosteriorArrays
@@ -37,8 +39,11 @@ __all__ = ["Forecast", "forecast"]
 
 # In sds of the covariate: what rounding and errors of measurement may change.
 _ALIKE: Final = 0.25
+# The covariate that is shipped, and the model that has it.
+_SHIPPED: Final = "mexa"
 
 
+@explained
 def forecast(
     fit: Fit,
     *,
@@ -58,7 +63,8 @@ def forecast(
     covariate : Covariate, str or Path, optional
         Values of the languages to forecast; when left out, those that the fit was made with.
     languages : str or sequence of str, optional
-        Which to print and to mark in the figures, by label; the table has all.
+        Which to print and to mark in the figures: labels, language codes or English names, such
+        as ``sw``, ``swh_Latn`` or ``Swahili``; the table has all.
     check : bool
         Whether to leave out each language with records and forecast it: two refits per
         language, half a minute on MEGA.
@@ -96,8 +102,8 @@ def forecast(
     ['de', 'fr']
     """
     check_fit(fit)
-    warn_of_gates({"the fit": fit.gate}, stacklevel=2)
-    term = _only_covariate(fit.spec)
+    warn_of_gates({"the fit": fit.gate}, stacklevel=3)
+    term = _only_covariate(fit)
     values = _covariate(fit, term, covariate)
     arrays = read_arrays(fit.data)
     (slope,) = arrays.slopes
@@ -124,17 +130,18 @@ def forecast(
         ci_prob=ci_prob,
     )
     # Refused before the check, which takes long.
-    chosen = _chosen(table, languages)
+    called = _names(fit, table)
+    chosen, matched = _chosen(table, languages, called)
     if covariate is not None:
         own_values = _over_models(values.at(own, models)[0])
         notes += _scale_notes((own_values - observed) / slope.sd, term.name)
     failed = [GATE_FAILED] if fit.gate.status == "fail" else []
-    checked, notes = pd.DataFrame(), [*failed, *values.notes, *notes]
+    checked, notes = pd.DataFrame(), [*failed, *matched, *values.notes, *notes]
     if check:
         with reporting(progress) as report:
             checked, reason = _checked(fit, seed=seed, progress=report)
         notes += [f"no check of the forecasts: {reason}"] if reason else []
-    named = add_language_names(finish(table, ci_prob), _names(fit, table), after=names.LANGUAGE)
+    named = add_language_names(finish(table, ci_prob), called, after=names.LANGUAGE)
     if fit.gate.status == "fail":
         named["gate"] = fit.gate.status
     return Forecast(
@@ -148,15 +155,40 @@ def forecast(
     )
 
 
-def _only_covariate(spec: ModelSpec) -> CovariateTerm:
-    if len(spec.covariates) != 1:
+def _only_covariate(fit: Fit) -> CovariateTerm:
+    several = [term.name for term in fit.spec.covariates]
+    if len(several) > 1:
         raise InputError(
-            f"the model {spec.name} has {len(spec.covariates) or 'no'} covariate"
-            f"{'s' * (len(spec.covariates) > 1)}, and a forecast needs exactly one; fit the model "
-            "mexa"
+            f"the model {fit.spec.name} has {len(several)} covariates, and a forecast needs "
+            f"exactly one; fit a model with one of {', '.join(several)}"
         )
-    (term,) = spec.covariates
+    if not several:
+        raise InputError(
+            f"the model {fit.spec.name} has no covariate, and a forecast needs exactly one; "
+            f"{_fit_with_covariate(fit.run)}"
+        )
+    (term,) = fit.spec.covariates
     return term
+
+
+def _fit_with_covariate(run: Mapping[str, Any]) -> str:
+    """What to fit instead: with the benchmark's covariate, or with the one that is shipped."""
+    table = str(run["source"])
+    own = table in resource_names("benchmarks") and _SHIPPED in shipped_covariates(table)
+    options = f" {run['source_options']}" if run.get("source_options") else ""
+    given = "" if own else wording(f", covariate={_SHIPPED!r}", f" --covariate {_SHIPPED}")
+    advice = "fit one with " + wording(
+        f"be.fit(records, {_SHIPPED!r}{given})",
+        f"bayeseval fit --benchmark {shlex.quote(table)}{options} --model {_SHIPPED}{given}",
+    )
+    if own:
+        return advice
+    origin = shipped_covariates()[_SHIPPED].parents[1].name
+    file = wording("covariate='FILE'", "--covariate FILE")
+    return (
+        f"{advice} ({_SHIPPED}: alignment with English of the languages of FLORES-200, shipped "
+        f"with {origin}; {file} takes values of your own)"
+    )
 
 
 def _with_observed(fit: Fit, new: Floats) -> Floats:
@@ -203,8 +235,8 @@ def _covariate(fit: Fit, term: CovariateTerm, given: CovariateSource) -> Covaria
         if covariate.content_hash == stored["hash"]:
             return covariate
         raise InputError(
-            f"{stored['source']} has changed since the fit; fit again, or give the values as "
-            "covariate= (--covariate)"
+            f"{stored['source']} has changed since the fit; fit again, or give the values with "
+            f"{argument('covariate')}"
         )
     shipped = _shipped(fit, stored["source"])
     if shipped is not None:
@@ -213,19 +245,17 @@ def _covariate(fit: Fit, term: CovariateTerm, given: CovariateSource) -> Covaria
             return covariate
     raise InputError(
         f"the values of {term.name} that the fit was made with are not at "
-        f"{stored['source'] or 'any file'}; give them as covariate= (--covariate)"
+        f"{stored['source'] or 'any file'}; give them with {argument('covariate')}"
     )
 
 
 def _shipped(fit: Fit, source: str) -> Path | None:
-    """The benchmark's own file of that name: the folder may come from another machine."""
-    card = resource_names("benchmarks").get(str(fit.run["benchmark"]))
+    """The shipped file of that name: the folder may come from another machine."""
+    benchmark = str(fit.run["benchmark"])
+    own = shipped_covariates(benchmark) if benchmark in resource_names("benchmarks") else {}
     # Of either system's paths.
-    name = PureWindowsPath(source).name
-    if card is None or not name:
-        return None
-    path = card.parent / "covariates" / name
-    return path if path.is_file() else None
+    path = PureWindowsPath(source)
+    return (shipped_covariates() | own).get(path.stem) if path.suffix == ".csv" else None
 
 
 def _records(fit: Fit) -> Records:
@@ -318,20 +348,37 @@ def _true_values(
     return np.asarray(drawn.mean(axis=1) if x.ndim == 2 else drawn)
 
 
-def _chosen(table: pd.DataFrame, languages: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Asked for by a label of the benchmark or of the source; in the order of the table."""
+def _chosen(
+    table: pd.DataFrame, languages: str | Sequence[str] | None, called: Mapping[str, str]
+) -> tuple[tuple[str, ...], list[str]]:
+    """Languages that are asked for, in the order of the table, and what was read into them.
+
+    A label of the benchmark or of the covariate's source is taken as it is; others are matched
+    to the source's labels, as the benchmark's own were.
+    """
     if languages is None:
-        return ()
-    languages = [languages] if isinstance(languages, str) else languages
-    for label in languages:
-        both = [*table[names.LANGUAGE], *table["source_label"]]
-        if label not in both:
-            raise InputError(
-                f"no language {label!r} in the covariate{did_you_mean(label, both)} "
-                f"(it has {len(table)})"
-            )
-    own = table[names.LANGUAGE]
-    return tuple(own[own.isin(languages) | table["source_label"].isin(languages)])
+        return (), []
+    asked = [languages] if isinstance(languages, str) else list(languages)
+    own, theirs = list(table[names.LANGUAGE]), list(table["source_label"])
+    matches = match([label for label in asked if label not in own], theirs)
+    for one in matches.ambiguous:
+        raise InputError(f"languages: {one.label!r} was not matched: {one.why}")
+    for lacking in matches.unmatched:
+        known = [*own, *theirs, *called.values()]
+        raise InputError(
+            f"no language {lacking.label!r} in the covariate{did_you_mean(lacking.label, known)} "
+            f"(it has {len(table)})"
+        )
+    wanted = {*asked, *matches.mapping.values()}
+    chosen = tuple(
+        label for label, other in zip(own, theirs, strict=True) if {label, other} & wanted
+    )
+    read = [
+        f"{pair.a!r} is read as {pair.b!r}{f' ({pair.how})' if pair.how else ''}"
+        for pair in matches.pairs
+        if pair.a != pair.b
+    ]
+    return chosen, [f"languages: {'; '.join(read)}"] if read else []
 
 
 def _line(arrays: PosteriorArrays, values: Floats, ci_prob: float) -> pd.DataFrame:

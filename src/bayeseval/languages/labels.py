@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from bayeseval._text import Caution, Note, shorten, show
+from bayeseval.errors import wording
 from bayeseval.languages.codes import is_code, nearest_name, understand, variant_name
 
 __all__ = ["names_of", "same_language", "unknown_labels"]
@@ -116,8 +117,7 @@ def unknown_labels(labels: Iterable[str], named: Iterable[str]) -> list[Note]:
     if len(unknown) == len(every) and not suggested:
         return [
             f"no language label is in the registry ({shorten(map(show, unknown), limit=_SHOWN)}):"
-            " languages have no names; give names with language_names= (language_names in a"
-            " --mapping file)"
+            " languages have no names; give names with " + _names_argument()
         ]
     others = [label for label in unknown if label not in suggested]
     listed = [f"{show(label)} (did you mean {nearest[label]}?)" for label in suggested]
@@ -125,6 +125,10 @@ def unknown_labels(labels: Iterable[str], named: Iterable[str]) -> list[Note]:
     return [
         Caution(
             f"language labels that no registry knows: {shorten(listed, limit=_SHOWN)}; correct or"
-            " name them with language_names= (language_names in a --mapping file)"
+            f" name them with {_names_argument()}"
         )
     ]
+
+
+def _names_argument() -> str:
+    return wording("language_names", "language_names in a --mapping file")

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from bayeseval._arguments import as_mapping, as_texts
+from bayeseval._calls import explained
 from bayeseval._processes import run_all, sensible_jobs
 from bayeseval._progress import reporting
 from bayeseval.engines import SamplerSettings, cores_of
@@ -180,6 +181,7 @@ def _largest(n_outliers: int) -> str:
     return f"the {n_outliers} largest residuals"
 
 
+@explained
 def sensitivity(
     records: Records | TableSource,
     spec: str | Path | ModelSpec | Mapping[str, Any] = AUTO,
@@ -251,5 +253,5 @@ def sensitivity(
     )
     with reporting(progress) as report:
         result = prepared.run(jobs=jobs, progress=report)
-    warn_of_gates(result.gates, stacklevel=2)
+    warn_of_gates(result.gates, stacklevel=3)
     return result

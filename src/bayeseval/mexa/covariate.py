@@ -11,7 +11,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from bayeseval._resources import resource_folder
+from bayeseval._resources import resource_names, shipped_covariates
 from bayeseval._typing import Floats
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.languages.matching import Matches, Pair, match, understand
@@ -45,7 +45,7 @@ def load_covariate(
     ----------
     source : str or Path
         A file or a folder as :func:`bayeseval.mexa.tables.read_alignment` takes it, or
-        the name of a covariate that is shipped with the benchmark (``mexa`` of `mega`).
+        the name of a shipped covariate (``mexa``, shipped with `mega`).
     records : Records
         Whose languages and models are looked for.
     name : str
@@ -130,15 +130,19 @@ def _find(source: str | Path, benchmark: str) -> Path:
     # Path.exists raises an error for names that are too long.
     if os.path.exists(path):  # noqa: PTH110
         return path
-    folder = resource_folder("benchmarks") / benchmark / "covariates"
-    shipped = {one.stem: one for one in sorted(folder.glob("*.csv"))}
+    # Those of the benchmark itself come first; their languages are those of any table.
+    shipped = shipped_covariates() | _own(benchmark)
     if str(source) in shipped:
         return shipped[str(source)]
-    there = f" (shipped with {benchmark}: {', '.join(shipped)})" if shipped else ""
     raise InputError(
         f"{source}: no such file, folder or shipped covariate"
-        f"{did_you_mean(str(source), shipped)}{there}"
+        f"{did_you_mean(str(source), shipped)} (shipped: {', '.join(shipped)})"
     )
+
+
+def _own(benchmark: str) -> dict[str, Path]:
+    # The name of a table of one's own may be a path or a pattern.
+    return shipped_covariates(benchmark) if benchmark in resource_names("benchmarks") else {}
 
 
 def _raw(table: AlignmentTable, pivot: str | None) -> AlignmentTable:

@@ -180,7 +180,7 @@ def _refuse_blank(files: Mapping[str, Path], lines: Mapping[str, Sequence[str]])
         others = f" ({len(blank) - 1} more in these files)" if len(blank) > 1 else ""
         raise InputError(
             f"{files[label]}, line {number}: blank{others}; a sentence that is not there cannot "
-            "score; keep_blank=True (--keep-blank) counts it against its language"
+            "score; --keep-blank counts it against its language"
         )
 
 

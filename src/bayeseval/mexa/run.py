@@ -169,7 +169,7 @@ def _check_model(folder: Path, key: Mapping[str, Any]) -> None:
     )
     raise InputError(
         f"{folder} holds a run of {theirs}, this one is of {ours}; choose another folder (--out) "
-        "or overwrite it with force (--force)"
+        "or overwrite it with --force"
     )
 
 

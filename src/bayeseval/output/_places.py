@@ -12,14 +12,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, by_option, wording
 from bayeseval.output._locks import locked
 
-__all__ = ["check_permission", "check_place", "check_writable"]
+__all__ = ["check_permission", "check_place", "check_writable", "way_out"]
 
 _TRIAL: Final = re.compile(r"\.trial-\d+-[0-9a-f]{8}")
 # Spaces, tabs, line feeds and backslashes of the kernel's list.
 _OCTAL: Final = re.compile(rb"\\([0-7]{3})")
+
+
+def way_out(*, force: bool = False) -> str:
+    """What to do about a folder that results cannot go to, or that holds others (`force`)."""
+    another = f"choose another folder{by_option('--out')}"
+    return (
+        f"{another} or overwrite it with {wording('force=True', '--force')}" if force else another
+    )
 
 
 def check_place(folder: str | Path, target: Path) -> None:
@@ -34,7 +42,7 @@ def check_place(folder: str | Path, target: Path) -> None:
     if os.path.ismount(target) or str(target) in mounts:
         raise InputError(
             f"{folder} is a mount point and cannot be replaced as a whole; "
-            "choose a folder inside it (--out)"
+            f"choose a folder inside it{by_option('--out')}"
         )
     inner = [place for place in mounts if Path(place).is_relative_to(target)]
     if inner:
@@ -46,13 +54,11 @@ def check_place(folder: str | Path, target: Path) -> None:
     if _current_folder().is_relative_to(target):
         raise InputError(
             f"{folder} is the current folder or above it and cannot be replaced as a whole; "
-            "choose a folder inside it (--out), or change to another folder first"
+            f"choose a folder inside it{by_option('--out')}, or change to another folder first"
         )
     nearest = _nearest(target)
     if not nearest.is_dir():
-        raise InputError(
-            f"{folder}: {nearest} is a file, not a folder; choose another folder (--out)"
-        )
+        raise InputError(f"{folder}: {nearest} is a file, not a folder; {way_out()}")
     check_permission(folder, target)
 
 
@@ -68,8 +74,7 @@ def check_permission(folder: str | Path, target: Path) -> None:
     for place in (target, nearest) if target.exists() else (nearest,):
         if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
             raise InputError(
-                f"{folder} cannot be written: no permission to read and write {place}; "
-                "choose another folder (--out)"
+                f"{folder} cannot be written: no permission to read and write {place}; {way_out()}"
             )
 
 
@@ -100,7 +105,7 @@ def check_writable(
     except OSError as error:
         raise InputError(
             f"{folder} cannot be written: {nearest} takes no new folder ({error.strerror}); "
-            "choose another folder (--out)"
+            f"{way_out()}"
         ) from error
 
 

@@ -48,7 +48,7 @@ from bayeseval.output._integrity import (
     hashes_without,
 )
 from bayeseval.output._locks import locked, try_lock
-from bayeseval.output._places import check_permission, check_place, check_writable
+from bayeseval.output._places import check_permission, check_place, check_writable, way_out
 
 __all__ = [
     "RUN_FILE",
@@ -84,7 +84,6 @@ RUN_FILE = "run.json"
 RUN_ID = ("data_hash", "spec_hash", "engine", "seed", "pairs_hash", "margin")
 
 _ID_WORDS = {"data_hash": "data", "spec_hash": "spec", "pairs_hash": "pairs"}
-_WAY_OUT = "choose another folder (--out) or overwrite it with force (--force)"
 # Enough of a SHA-256 to tell two apart by eye.
 _HASH_SHOWN = 12
 
@@ -138,7 +137,7 @@ def check_additions(folder: str | Path) -> None:
 
 def _check_target(folder: str | Path, target: Path, run: Mapping[str, Any], *, force: bool) -> None:
     if target.exists() and not target.is_dir():
-        raise InputError(f"{folder} is a file, not a folder; choose another folder (--out)")
+        raise InputError(f"{folder} is a file, not a folder; {way_out()}")
     check_place(folder, target)
     _restore(folder, target)
     if _is_absent(target):
@@ -146,20 +145,22 @@ def _check_target(folder: str | Path, target: Path, run: Mapping[str, Any], *, f
     if not (target / RUN_FILE).is_file():
         raise InputError(
             f"{folder} is not empty and holds no {RUN_FILE}, so it is not a result folder; "
-            "choose another folder (--out)"
+            f"{way_out()}"
         )
     if force:
         return
     try:
         previous = read_json(target / RUN_FILE)
     except InputError as error:
-        raise InputError(f"{error}; {_WAY_OUT}") from error
+        raise InputError(f"{error}; {way_out(force=True)}") from error
     differing = [key for key in RUN_ID if key in run and previous.get(key) != run[key]]
     if differing:
         theirs, ours = (
             ", ".join(_identity_text(key, one) for key in differing) for one in (previous, run)
         )
-        raise InputError(f"{folder} holds a run with {theirs}, this one has {ours}; {_WAY_OUT}")
+        raise InputError(
+            f"{folder} holds a run with {theirs}, this one has {ours}; {way_out(force=True)}"
+        )
 
 
 def write_folder(

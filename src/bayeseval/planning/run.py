@@ -16,6 +16,7 @@ import numpy as np
 
 from bayeseval import names
 from bayeseval._arguments import as_list, as_number, as_texts
+from bayeseval._calls import explained
 from bayeseval.errors import InputError, argument, did_you_mean
 from bayeseval.estimands.plan_variances import (
     Facet,
@@ -47,6 +48,7 @@ _STEPS = (0.25, 0.5, 1.0, 2.0, 4.0)
 _SEEDS = (1, 2, 3, 5, 10, 20)
 
 
+@explained
 def plan(
     fit: Fit,
     *,
@@ -123,7 +125,7 @@ def plan(
     [3.0, 6.0, 12.0]
     """
     check_fit(fit)
-    warn_of_gates({"the fit": fit.gate}, stacklevel=2)
+    warn_of_gates({"the fit": fit.gate}, stacklevel=3)
     target_sd = _number_between("target_sd", target_sd, above=0.0)
     target_probability = _number_between(
         "target_probability", target_probability, above=0.5, below=1.0
@@ -355,8 +357,7 @@ def _sentence(
     return (
         f"No design of the grid reaches {goal}. The most precise one is {_design(row, test_size)}; "
         f"{_precision(row, unit, digits)}: {' and '.join(short)}.{limit} More "
-        "languages, tasks, seeds or items extend the grid (--languages, --tasks, --seeds, "
-        "--items)."
+        f"languages, tasks, seeds or items extend the grid ({', '.join(map(argument, FACETS))})."
     )
 
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from bayeseval._text import brief, plain, shorten
-from bayeseval.errors import InputError, did_you_mean
+from bayeseval.errors import InputError, did_you_mean, wording
 
 __all__ = [
     "EXTRA_NUMBERS",
@@ -224,16 +224,17 @@ def _match_column(our: str, names: Sequence[str], source: str) -> str | None:
 
 
 def columns_argument(*choices: tuple[str, str | None]) -> str:
-    """Choices of a column as Python and the command line take them, for messages.
+    """Choices of a column as Python or the command line takes them, for messages.
 
     Parameters
     ----------
     *choices : (str, str or None)
         Our column and the file's; None leaves our column out.
     """
-    python = " or ".join(f"columns={{{our!r}: {theirs!r}}}" for our, theirs in choices)
-    options = " or ".join(f"--columns {our}={_quoted(theirs or '')}" for our, theirs in choices)
-    return f"{python} ({options})"
+    return " or ".join(
+        wording(f"columns={{{our!r}: {theirs!r}}}", f"--columns {our}={_quoted(theirs or '')}")
+        for our, theirs in choices
+    )
 
 
 def _quoted(name: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from bayeseval._text import counted, grouped, shorten
-from bayeseval.errors import InputError, did_you_mean
+from bayeseval.errors import InputError, did_you_mean, wording
 from bayeseval.readers.base import Head, Options, Reader, Reading
 from bayeseval.readers.euroeval import EUROEVAL
 from bayeseval.readers.every_eval import EVERY_EVAL
@@ -136,9 +136,12 @@ def _refuse_mixture(path: Path, kinds: Sequence[Reader], groups: dict[str, list[
         listed = " and ".join(
             f"{t} ({shorten([f.name for f in fs], limit=2)})" for t, _, fs in candidates
         )
-        python = " or ".join(f"format={name!r}" for _, name, _ in candidates)
-        options = " or ".join(f"--format {name}" for _, name, _ in candidates)
-        raise InputError(f"{path}: the folder holds {listed}; choose {python} ({options})")
+        choices = " or ".join(_format_argument(name) for _, name, _ in candidates)
+        raise InputError(f"{path}: the folder holds {listed}; choose {choices}")
+
+
+def _format_argument(name: str) -> str:
+    return wording(f"format={name!r}", f"--format {name}")
 
 
 def read_results(detected: Detected, options: Options) -> Reading:
@@ -146,12 +149,12 @@ def read_results(detected: Detected, options: Options) -> Reading:
     reading = detected.reader.read(detected.paths, options)
     notes = [
         f"read as {detected.reader.title} ({counted(len(detected.paths), 'file')});"
-        f" format={TABLE!r} (--format {TABLE}) reads a plain table"
+        f" {_format_argument(TABLE)} reads a plain table"
     ]
     for reader, number in detected.details.items():
         notes.append(
             f"{counted(number, 'file')} of {reader.title} not read;"
-            f" format={reader.name!r} (--format {reader.name}) reads them instead"
+            f" {_format_argument(reader.name)} reads them instead"
         )
     if detected.others:
         names = shorten([file.name for file in detected.others], limit=4)

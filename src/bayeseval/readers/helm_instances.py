@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from bayeseval._text import any_of, counted, plain, show
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, argument
 from bayeseval.readers.base import (
     Head,
     Options,
@@ -135,7 +135,7 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     if not heads:
         raise InputError(
             f"{source}: no item of the splits {any_of(SPLITS)} has a quality metric; name one with"
-            " metric= (--metric)"
+            f" {argument('metric')}"
         )
     return settle_items(
         heads,

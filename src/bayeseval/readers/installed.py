@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from bayeseval._text import show
-from bayeseval.errors import BayesevalError, InputError
+from bayeseval.errors import BayesevalError, InputError, argument
 from bayeseval.readers.base import Head, Options, Reader, Reading
 
 __all__ = ["GROUP", "installed_readers"]
@@ -90,7 +90,7 @@ def _refusal(point: EntryPoint, problem: str) -> InputError:
     return InputError(
         f"the reader {point.name!r} ({point.value}) of the distribution {_distribution(point)} "
         f"{problem}; upgrade or uninstall that distribution, or choose one of bayeseval's own "
-        "formats with format= (--format)"
+        f"formats with {argument('format')}"
     )
 
 

@@ -13,7 +13,7 @@ from bayeseval.errors import InputError
 from bayeseval.languages.same import one_label_each
 from bayeseval.readers.base import Options, Reading
 from bayeseval.readers.raw import Cells, Dropped, RawTable, object_array
-from bayeseval.readers.scores import METRIC_ARGUMENT, Score, choose
+from bayeseval.readers.scores import Score, choose, metric_argument
 
 __all__ = ["Items", "settle_items"]
 
@@ -94,7 +94,7 @@ def settle_items(
     if lower_is_better:
         raise InputError(
             f"{source}: lower is better for {shorten(lower_is_better)}; choose another metric with"
-            f" {METRIC_ARGUMENT}"
+            f" {metric_argument()}"
         )
     labels, label_notes = one_label_each((score.dataset, score.language) for score in chosen)
     repeated = {s.dataset for s in chosen if _several_seeds(read[s.where][s.key])}

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bayeseval._text import Caution, Note, counted, shorten, show
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, argument
 from bayeseval.readers.base import Head, Options, Reader, Reading, as_mapping, as_number, read_json
 from bayeseval.readers.scores import Score, settle
 from bayeseval.readers.task_names import NamedTask, read_task_names
@@ -142,7 +142,7 @@ def name_notes(named: Mapping[str, NamedTask | None]) -> list[str]:
         by_dataset.setdefault(name.dataset, f"{task}: {name.language}")
     notes = [
         f"language taken from {counted(len(read), 'task name')}"
-        f" ({shorten(by_dataset.values(), limit=4)}); correct it with task_names= (--task-names)"
+        f" ({shorten(by_dataset.values(), limit=4)}); correct it with {argument('task_names')}"
     ]
     skipped = sorted(task for task, name in named.items() if name is None)
     if skipped:

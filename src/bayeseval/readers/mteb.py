@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from bayeseval.errors import argument
 from bayeseval.readers.base import (
     Head,
     Options,
@@ -62,7 +63,7 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
         source=common_folder(paths),
         options=options,
         place="subset",
-        notes=["main_score taken; choose another metric with metric= (--metric)"]
+        notes=[f"main_score taken; choose another metric with {argument('metric')}"]
         if not options.metrics
         else [],
         dropped=dropped,

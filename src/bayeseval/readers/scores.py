@@ -16,15 +16,12 @@ from typing import Final
 import numpy as np
 
 from bayeseval._text import Note, counted, shorten
-from bayeseval.errors import InputError, did_you_mean
+from bayeseval.errors import InputError, argument, did_you_mean, wording
 from bayeseval.languages.same import one_label_each
 from bayeseval.readers.base import Options, Reading
 from bayeseval.readers.raw import Column, Dropped, RawTable, object_array
 
-__all__ = ["METRIC_ARGUMENT", "Score", "choose", "lower_is_better", "settle"]
-
-METRIC_ARGUMENT: Final = "metric={DATASET: METRIC} (--metric DATASET=METRIC)"
-"""How messages name the choice of a metric for one dataset."""
+__all__ = ["Score", "choose", "lower_is_better", "metric_argument", "settle"]
 
 # In this order where a task has several; what is not listed comes after, as the files have it.
 _METRIC_ORDER: Final = (
@@ -206,7 +203,7 @@ def _chosen_metric(
     if unused:
         name = min(unused)
         raise InputError(
-            f"{source}: metric= (--metric) names the dataset {name!r}, which the results lack"
+            f"{source}: {argument('metric')} names the dataset {name!r}, which the results lack"
             f"{did_you_mean(name, by_dataset)} (datasets: {shorten(sorted(by_dataset), limit=12)})"
         )
     kept: list[Score] = []
@@ -226,9 +223,15 @@ def _chosen_metric(
     for (chosen, others), datasets in choices.items():
         notes.append(
             f"metric {chosen} taken for {shorten(datasets, limit=6)}"
-            f" (also there: {shorten(others, limit=6)}); choose another with metric= (--metric)"
+            f" (also there: {shorten(others, limit=6)}); choose another with {argument('metric')}"
         )
     return kept
+
+
+def metric_argument(dataset: str | None = None) -> str:
+    """How messages name the choice of a metric for one dataset."""
+    python = "DATASET" if dataset is None else repr(dataset)
+    return wording(f"metric={{{python}: METRIC}}", f"--metric {dataset or 'DATASET'}=METRIC")
 
 
 def _requested_metric(requested: str, keys: Sequence[str], dataset: str, source: str) -> str:
@@ -240,7 +243,7 @@ def _requested_metric(requested: str, keys: Sequence[str], dataset: str, source:
         raise InputError(
             f"{source}: dataset {dataset!r} has no metric {requested!r}"
             f"{did_you_mean(requested, keys)} (metrics: {shorten(sorted(keys), limit=12)});"
-            f" choose one for it with metric={{{dataset!r}: METRIC}} (--metric {dataset}=METRIC)"
+            f" choose one for it with {metric_argument(dataset)}"
         )
     return min(matching, key=lambda key: _rank_in(_FILTERS, key.partition(",")[2]))
 
@@ -300,8 +303,8 @@ def _mirror_lower_is_better(scores: list[Score], source: str, notes: list[Note])
     if unbounded:
         raise InputError(
             f"{source}: lower is better for {shorten(sorted(unbounded))}, and the scores cannot be"
-            f" turned round without bounds; choose another metric with {METRIC_ARGUMENT}, or leave"
-            " the task out"
+            " turned round without bounds; choose another metric with"
+            f" {metric_argument()}, or leave the task out"
         )
     notes.append(
         "turned round, because lower is better (score = lower bound + upper bound - value): "

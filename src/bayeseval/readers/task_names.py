@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from bayeseval._text import counted, plain, shorten, show
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, argument
 from bayeseval.readers.base import decode, file_bytes, joined_languages
 
 __all__ = ["RULES", "NamedTask", "TaskNames", "parse_task", "read_task_names"]
@@ -169,7 +169,7 @@ class TaskNames:
                 f"{source}: no language is known for {counted(len(unknown), 'task')}:"
                 f" {shorten(sorted(unknown), limit=12)}; name it in a CSV file with the columns"
                 " task,dataset,language (an empty language leaves a task out), given as"
-                " task_names= (--task-names)"
+                f" {argument('task_names')}"
             )
         return named
 

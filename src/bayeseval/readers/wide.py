@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bayeseval._text import counted, shorten, show
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, argument, wording
 from bayeseval.languages.matching import resolve, understand
 from bayeseval.readers.base import Head, Options, Reader, Reading
 from bayeseval.readers.columns import resolve_columns
@@ -165,7 +165,8 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     if not scores:
         if options.metrics:
             raise InputError(
-                f"{source}: metric= (--metric) is for wide tables; this table has one row per score"
+                f"{source}: {argument('metric')} is for wide tables; this table has one row per"
+                " score"
             )
         return Reading(tuple(tidy), tuple(notes))
     reading = settle(scores, source=source, options=options, notes=[*notes], place="cell")
@@ -195,7 +196,9 @@ def read_wide_frame(frame: pd.DataFrame, name: str, options: Options) -> Reading
     if not _is_label_column([row[0] for row in grid.rows[1:]]) or _find_layout(grid.rows) is None:
         return None
     notes: dict[str, None] = {
-        "read as a wide table (models by languages); format='table' reads a plain one": None
+        "read as a wide table (models by languages); "
+        + wording("format='table'", "--format table")
+        + " reads a plain one": None
     }
     scores = list(_wide_scores(grid, notes))
     return settle(scores, source=name, options=options, notes=[*notes], place="cell")

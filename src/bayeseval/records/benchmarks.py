@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from bayeseval._calls import explained
 from bayeseval._resources import resource_names
 from bayeseval._text import counted
 from bayeseval.records.load import load
@@ -26,6 +27,7 @@ class BenchmarkSummary:
     shape: str
 
 
+@explained
 def list_benchmarks() -> tuple[BenchmarkSummary, ...]:
     """The shipped benchmarks with their shapes, in alphabetical order.
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayeseval._text import Caution, Note, plain
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, setting
 from bayeseval.languages.labels import unknown_labels
 from bayeseval.readers.columns import LABELS, REPLICATES, TABLE_COLUMNS, columns_argument
 from bayeseval.readers.raw import Dropped, RawTable
@@ -236,7 +236,7 @@ def _check_scores(
     if mixtures and mixed == "refuse":
         raise InputError(
             f"{mixtures[0]}; convert the scores to one scale, or accept them with"
-            " mixed_scales='allow' (mixed_scales: allow in a --mapping file)"
+            f" {setting('mixed_scales', 'allow')}"
         )
     check_range(scores, codes["task"], labels["task"], resolved, place)
     return resolved, [*mixtures, *scale_notes, *guess_notes]

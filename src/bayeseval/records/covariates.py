@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from bayeseval._calls import explained_class
 from bayeseval._typing import Floats
 from bayeseval.errors import InputError, did_you_mean
 
@@ -27,6 +28,7 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 _HASH_VERSION: Final = b"bayeseval-covariate-1"
 
 
+@explained_class
 @dataclass(frozen=True, eq=False)
 class Covariate:
     """One number per language, or per model and language, in its own units.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bayeseval._text import counted, shorten
-from bayeseval.errors import InputError, did_you_mean
+from bayeseval.errors import InputError, did_you_mean, wording
 from bayeseval.readers.columns import LABELS
 from bayeseval.readers.raw import Dropped
 from bayeseval.records.stack import Stack
@@ -58,7 +58,10 @@ def leave_out(
     for value in missing:
         excluded = stack.numbers["score"] == value
         if not excluded.any():
-            notes.append(f"no score is {value:g}, so missing={value:g} leaves nothing out")
+            notes.append(
+                f"no score is {value:g}, so {wording('missing=', 'missing: ')}{value:g} leaves"
+                " nothing out"
+            )
             continue
         models = stack.labels["model"].take(excluded)
         numbers = np.bincount(models.codes, minlength=len(models.levels)).tolist()

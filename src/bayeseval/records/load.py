@@ -11,13 +11,14 @@ from typing import TypeGuard
 import pandas as pd
 
 from bayeseval._arguments import as_builtin, as_path, as_text
+from bayeseval._calls import explained
 from bayeseval._progress import reporting
 from bayeseval._resources import find_resource, resource_names
 from bayeseval._special import refuse_special
 from bayeseval._text import Note, counted, shorten
 from bayeseval._typing import Progress
 from bayeseval._yaml import parse_config
-from bayeseval.errors import InputError, did_you_mean
+from bayeseval.errors import InputError, argument, did_you_mean
 from bayeseval.readers import (
     TABULAR_SUFFIXES,
     Options,
@@ -43,6 +44,7 @@ TableSource = str | os.PathLike[str] | pd.DataFrame
 _CARD = "benchmark.yaml"
 
 
+@explained
 def load(
     source: TableSource | Sequence[TableSource],
     *,
@@ -276,13 +278,13 @@ def _records(
 
 def _refuse_tool_options(source: object, options: Options) -> None:
     for given, option in (
-        (options.metrics, "metric= (--metric)"),
-        (options.task_names, "task_names= (--task-names)"),
+        (options.metrics, argument("metric")),
+        (options.task_names, argument("task_names")),
     ):
         if given:
             raise InputError(
                 f"{source}: {option} is for results of an evaluation tool; this is a table, whose"
-                " columns are chosen with columns= (--columns)"
+                f" columns are chosen with {argument('columns')}"
             )
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bayeseval._text import Caution, Note, counted, shorten
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, argument
 from bayeseval.languages.same import one_label_each
 from bayeseval.names import Likelihood
 from bayeseval.readers.base import file_bytes
@@ -115,7 +115,7 @@ def _covariate_files(parts: Sequence[Records]) -> tuple[dict[str, Path], list[No
             notes.append(
                 Caution(
                     f"covariate {name} left out, because the benchmarks name different files for"
-                    f" it ({listed}); choose one with covariate= (--covariate)"
+                    f" it ({listed}); choose one with {argument('covariate')}"
                 )
             )
         else:

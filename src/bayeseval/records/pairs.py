@@ -13,7 +13,7 @@ import pandas as pd
 from bayeseval._special import refuse_special
 from bayeseval._text import Caution, grouped
 from bayeseval._typing import Index
-from bayeseval.errors import InputError, did_you_mean
+from bayeseval.errors import InputError, did_you_mean, wording
 from bayeseval.languages.labels import same_language
 from bayeseval.readers.raw import RawTable, make_table
 from bayeseval.readers.tabular import read_table
@@ -81,8 +81,8 @@ def choose_pairs(records: Records, source: PairSource = "any") -> PairChoice:
             pairs = pairs[count > 1]
         if not len(pairs):
             raise InputError(
-                f"{records.name}: no language-task pair was tested on two models; use pairs='any' "
-                "(--pairs any)"
+                f"{records.name}: no language-task pair was tested on two models; use "
+                + wording("pairs='any'", "--pairs any")
             )
         return PairChoice(pairs // n_tasks, pairs % n_tasks, source)
     if isinstance(source, pd.DataFrame):
@@ -136,7 +136,8 @@ def warn_of_sole_pairs(records: Records, pairs: PairChoice) -> tuple[Caution, ..
     n_pairs = len(pairs.language)
     n_alone = sole_pairs(records, pairs)
     any_shared = sum(n_alone.values()) < n_pairs
-    advice = "; pairs='shared' (--pairs shared) leaves such pairs out"
+    shared = wording("pairs='shared'", "--pairs shared")
+    advice = f"; {shared} leaves such pairs out"
     return tuple(
         Caution(
             f"{grouped(n)} of {grouped(n_pairs)} language-task pairs ({n / n_pairs:.0%}) have a"

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayeseval._text import counted, shorten
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, wording
 from bayeseval.records.report import Units
 
 __all__ = ["refuse_placeholders"]
@@ -84,18 +84,21 @@ def refuse_placeholders(
         raise InputError(
             f"{where(int(rows[0]))}: score {value:g} in {counted(len(rows), 'cell')} ({listed})"
             f" while all other scores are {span}: it looks like a placeholder for a missing"
-            f" score; leave these rows out with missing={value:g} (missing: {value:g} in a"
-            f" --mapping file), or, if it is a score, declare the {bound} bound of the scale with"
-            f" units={_bounds(value)} (units: {{{_units(value)}}} in a --mapping file)"
+            f" score; leave these rows out with {_missing(value)}, or, if it is a"
+            f" score, declare the {bound} bound of the scale with {_declaration(value)}"
         )
 
 
-def _units(value: float) -> str:
-    return f"lower: {value:g}, upper: 100" if value < 0.0 else f"lower: 0, upper: {value:g}"
+def _missing(value: float) -> str:
+    return wording(f"missing={value:g}", f"missing: {value:g} in a --mapping file")
 
 
-def _bounds(value: float) -> str:
-    return f"({value:g}, 100)" if value < 0.0 else f"(0, {value:g})"
+def _declaration(value: float) -> str:
+    lower, upper = (f"{value:g}", "100") if value < 0.0 else ("0", f"{value:g}")
+    return wording(
+        f"units=({lower}, {upper})",
+        f"units: {{lower: {lower}, upper: {upper}}} in a --mapping file",
+    )
 
 
 def _is_declared(value: float, units: Units | None) -> bool:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from bayeseval._text import shorten
 from bayeseval._yaml import parse_config, read_yaml
-from bayeseval.errors import InputError, did_you_mean
+from bayeseval.errors import InputError, did_you_mean, wording
 from bayeseval.records.remote import Remote
 from bayeseval.records.settings import TableMapping
 
@@ -118,13 +118,13 @@ def find_mapping(folder: Path) -> tuple[Path | None, list[str]]:
     if len(candidates) > _MAX_CONFIGS:
         return None, [
             f"{len(candidates)} YAML files that may be reuben configurations; choose one with"
-            " mapping_file= (--mapping)"
+            f" {wording('mapping_file', '--mapping')}"
         ]
     if len(configurations) > 1:
         names = shorten([path.name for path in configurations])
         return None, [
             f"{len(configurations)} reuben configurations ({names}); choose one with"
-            " mapping_file= (--mapping)"
+            f" {wording('mapping_file', '--mapping')}"
         ]
     if not configurations:
         return None, []

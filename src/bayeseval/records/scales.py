@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayeseval._text import shorten
-from bayeseval.errors import InputError, did_you_mean
+from bayeseval.errors import InputError, did_you_mean, wording
 from bayeseval.records.report import Units
 
 __all__ = [
@@ -145,14 +145,12 @@ def _guess_note(guess: Units, names: list[str], n_tasks: int) -> str:
     else:
         lower, upper = f"{guess.lower:g}", f"{guess.upper:g}"
         problem = f"scale guessed {lower}-{upper} for {listed}"
-    argument, key = f"({lower}, {upper})", f"{{lower: {lower}, upper: {upper}}}"
+    bounds, key = f"({lower}, {upper})", f"{{lower: {lower}, upper: {upper}}}"
     if len(names) < n_tasks:
         # Bounds alone would hold for the other tasks, too.
-        argument, key = f"{{TASK: {argument}}}", f"{{tasks: {{TASK: {key}}}}}"
-    return (
-        f"{problem}; declare it with 'units: {key}' in a --mapping file (in Python:"
-        f" units={argument})"
-    )
+        bounds, key = f"{{TASK: {bounds}}}", f"{{tasks: {{TASK: {key}}}}}"
+    declaration = wording(f"units={bounds}", f"'units: {key}' in a --mapping file")
+    return f"{problem}; declare it with {declaration}"
 
 
 def check_range(

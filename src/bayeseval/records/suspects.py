@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from bayeseval._text import Caution, Note, counted, grouped, shorten
 from bayeseval._typing import Floats
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, setting
 from bayeseval.readers.columns import LABELS
 from bayeseval.readers.raw import Dropped
 from bayeseval.records.coded import combined_key
@@ -94,8 +94,8 @@ def replicate_suspects(
     if diverged == "refuse":
         raise InputError(
             f"{runs[0].message}{more}; correct it, or leave such runs out with"
-            " diverged_runs='drop' (diverged_runs: drop in a --mapping file), or keep them with"
-            " diverged_runs='allow' (diverged_runs: allow in a --mapping file)"
+            f" {setting('diverged_runs', 'drop')}, or keep them with"
+            f" {setting('diverged_runs', 'allow')}"
         )
     if diverged == "allow":
         return kept, [], [*notes, *(Caution(f"{run.message}; it was kept") for run in runs)]

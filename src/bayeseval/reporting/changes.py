@@ -105,7 +105,7 @@ def changes_between(new: SavedResults, old: SavedResults) -> Changes:
     for results in (new, old):
         if results.kind != "fit":
             raise InputError(
-                f"{results.path} is the result of a {results.kind}; --against compares two fits"
+                f"{results.path} is the result of a {results.kind}; only two fits can be compared"
             )
     _check_scales(new, old)
     levels = {

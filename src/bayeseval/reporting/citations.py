@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from bayeseval._arguments import as_path
+from bayeseval._calls import explained
 from bayeseval.errors import InputError
 from bayeseval.reporting.bibliography import ENTRIES, SAMPLER_KEYS
 from bayeseval.reporting.folder import SavedResults, read_saved
@@ -21,6 +22,7 @@ _NUTS_ENGINES: Mapping[str, str] = {"numpyro": "phan2019numpyro", "pymc": "abril
 _WITH_PLACES = "forecast_map"
 
 
+@explained
 def cite(folder: str | Path) -> str:
     """BibTeX of exactly the methods and data that a saved result used.
 

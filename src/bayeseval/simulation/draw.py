@@ -12,6 +12,7 @@ from scipy import special
 
 from bayeseval import names
 from bayeseval._arguments import as_mapping, as_number, as_whole_number
+from bayeseval._calls import explained
 from bayeseval._random import generator
 from bayeseval._typing import Floats
 from bayeseval.errors import InputError, did_you_mean
@@ -89,6 +90,7 @@ class Simulation:
         return np.asarray(self.potential.mean(axis=1))
 
 
+@explained
 def simulate(
     spec: str | ModelSpec = "additive",
     *,

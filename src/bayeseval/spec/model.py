@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from bayeseval import names
+from bayeseval._calls import explained
 from bayeseval._html import html_table
 from bayeseval._resources import find_resource, resource_names
 from bayeseval._special import refuse_special
@@ -471,6 +472,7 @@ def covariate_name(path: Path) -> str:
     )
 
 
+@explained
 def list_models() -> dict[str, str]:
     """Shipped models with their one-line summaries.
 

@@ -12,6 +12,7 @@ import xarray as xr
 
 from bayeseval import estimands, names
 from bayeseval._text import shorten
+from bayeseval.errors import argument
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.fitting.report.sentences import (
     evenness_sentences,
@@ -166,7 +167,7 @@ def _no_margin(arrays: PosteriorArrays) -> str:
     return (
         f"All scores lie within {np.ptp(arrays.score):.2g} of each other, less than 1 % of their "
         "scale: there is no default margin for differences that matter; "
-        "set one with margin (--margin)."
+        f"set one with {argument('margin')}."
     )
 
 
