@@ -247,9 +247,9 @@ def test_help_says_what_happens_by_default(
     monkeypatch.setenv("COLUMNS", "200")
     for command, default in (
         ("fit", "[default: (auto; paper with engine ml)]"),
-        ("fit", "[default: (results/BENCHMARK/MODEL-ENGINE-seedN)]"),
+        ("fit", "[default: (in results/, named after the data and the settings)]"),
         ("plan", "[default: (around the present number)]"),
-        ("mexa", "[default: (in results/mexa/)]"),
+        ("mexa", "[default: (in results/, named after the data and the settings)]"),
     ):
         assert main([command, "--help"]) == 0
         assert default in capsys.readouterr().out
