@@ -55,10 +55,12 @@ def show(value: object) -> str:
 
 
 def plain(name: str) -> str:
-    """Text with line breaks and other unprintable characters escaped."""
-    if name.isprintable():
-        return name
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
+    """Text with line breaks and other unprintable characters escaped.
+
+    In a message about a name, unlike on the page of a terminal, no-break spaces and joiners are
+    escaped too: two names may differ in nothing else.
+    """
+    return _escaped(name, "")
 
 
 def for_terminal(text: str) -> str:
@@ -71,9 +73,13 @@ def for_terminal(text: str) -> str:
     >>> for_terminal("a\x1b[2Jb")
     'a\\x1b[2Jb'
     """
+    return _escaped(text, _KEPT)
+
+
+def _escaped(text: str, kept: str) -> str:
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() or c in _KEPT else ascii(c)[1:-1] for c in text)
+    return "".join(c if c.isprintable() or c in kept else ascii(c)[1:-1] for c in text)
 
 
 def brief(name: str) -> str:

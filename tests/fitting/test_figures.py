@@ -25,7 +25,7 @@ from bayeseval.fitting.report.potential_figure import potential_figure
 from bayeseval.fitting.report.tables import result_tables
 from bayeseval.output._glyphs import drawable
 from bayeseval.output._labels import place_labels
-from bayeseval.output._style import plain, shorten
+from bayeseval.output._style import figure_text
 from tests.fitting.trees import hand_tree, random_tree
 
 SUBTITLE = "mini, model additive, engine numpyro"
@@ -543,23 +543,10 @@ def test_labels_without_room_are_returned_not_drawn() -> None:
     assert sorted(drawn + left_out) == sorted(f"label {i}" for i in range(30))
 
 
-@pytest.mark.parametrize(
-    ("text", "most", "expected"),
-    [
-        ("short", 10, "short"),
-        ("exactly-10", 10, "exactly-10"),
-        ("organisation/model-70B", 12, "organis…-70B"),
-    ],
-)
-def test_shorten_keeps_both_ends(text: str, most: int, expected: str) -> None:
-    assert shorten(text, most) == expected
-    assert len(shorten(text, most)) <= most
-
-
 def test_dollars_are_no_mathematics() -> None:
     figure = Figure()
     FigureCanvasAgg(figure)
-    odd = figure.text(0.1, 0.5, plain("$x_{1}$ and $"))
+    odd = figure.text(0.1, 0.5, figure_text("$x_{1}$ and $"))
     # Mathematics would drop the braces and be narrower than the text without dollars.
     bare = figure.text(0.1, 0.1, "x_{1} and ")
     assert odd.get_window_extent().width > bare.get_window_extent().width

@@ -18,7 +18,7 @@ from bayeseval.fitting.report.potential_figure import potential_figure
 from bayeseval.output import _glyphs
 from bayeseval.output._glyphs import drawable, font_families, legible, visual
 from bayeseval.output._parts import labels_of, missing_text
-from bayeseval.output._style import plain, save_figure
+from bayeseval.output._style import figure_text, save_figure
 
 ROBOT, CHINESE = "\N{ROBOT FACE}", "\u4e2d\u6587"
 # al-arabiya and Hebrew 'ivrit, as they are stored.
@@ -165,7 +165,7 @@ def test_a_figure_has_no_boxes_and_says_what_stands_for_them(tmp_path: Path) -> 
         save_figure(figure, tmp_path / f"x.{format}")
     said = [text.get_text() for text in texts(figure)]
     assert all(map(drawable, said))
-    assert {"[robot face] bot", "[U+4E2D 6587]", plain(ARABIC), "English"} <= set(said)
+    assert {"[robot face] bot", "[U+4E2D 6587]", figure_text(ARABIC), "English"} <= set(said)
     explained = "[U+...]: Unicode numbers of characters that no installed font can draw."
     assert explained in " ".join(said)
     # Nothing is explained where there is nothing to explain.

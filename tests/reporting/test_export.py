@@ -6,6 +6,7 @@ import io
 import json
 import re
 import shutil
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -301,6 +302,26 @@ def test_a_long_table_breaks_across_pages() -> None:
 @pytest.fixture
 def typst() -> Any:
     return pytest.importorskip("typst", reason="needs typst")
+
+
+def test_very_long_names_are_cut_in_the_middle_and_named_in_full_below() -> None:
+    names = [f"{'organisation/model-' * 20}{i}-instruct" for i in range(3)]
+    table = PaperTable("m", "tab:m", "C.", {"Model": [*names, "short"], "Score": ["1"] * 4})
+    cut = [row[0] for row in table.rows]
+    assert len(set(cut)) == 4
+    assert cut[3] == "short"
+    assert all(len(name) <= 60 and "…" in name for name in cut[:3])
+    assert table.cut_names == dict(zip(cut[:3], names, strict=True))
+    for write, comment in ((to_latex, "% "), (to_typst, "// "), (to_markdown, "- ")):
+        text = write(table)
+        body, _, key = text.partition(f"{comment}Whole names")
+        assert not any(name in body for name in names)
+        lines = key.splitlines()[1:]
+        assert len(lines) == 3
+        for line, name in zip(lines, names, strict=True):
+            assert line.startswith(comment)
+            assert line.endswith(f" = {name}")
+    assert "Whole names" not in to_latex(replace(table, columns={"Model": ["a"], "Score": ["1"]}))
 
 
 def test_typst_compiles_with_other_scripts(results: SavedResults, typst: Any) -> None:

@@ -16,9 +16,9 @@ from bayeseval.output._style import (
     GREY,
     MAIN,
     WARNING,
+    figure_text,
     mark_gate,
     new_figure,
-    plain,
     styled,
     whole_figure,
 )
@@ -104,7 +104,9 @@ def calibration_figure(
         ranks = curves[name]
         _panel(axes, ranks, probability, outside=bool(outside))
         title = f"{quantity_text(name)}: outside" if outside else quantity_text(name)
-        axes.set_title(plain(title), size=8.5, color=WARNING if outside else "black", loc="left")
+        axes.set_title(
+            figure_text(title), size=8.5, color=WARNING if outside else "black", loc="left"
+        )
     for axes in panels[len(shown) :]:
         axes.set_visible(False)
     for place, axes in enumerate(panels[: len(shown)]):

@@ -23,9 +23,9 @@ from bayeseval.output._style import (
     MAIN,
     figure_files,
     figure_names,
+    figure_text,
     mark_gate,
     new_figure,
-    plain,
     styled,
     whole_figure,
 )
@@ -193,7 +193,7 @@ def _draw_forecast(
         asked[covariate], asked["potential_lower"], asked["potential_upper"], color=ACCENT, lw=1.2
     )
     axes.plot(asked[covariate], asked["potential_mean"], "o", color=ACCENT, ms=4.5, ls="")
-    axes.set_xlabel(plain(covariate))
+    axes.set_xlabel(figure_text(covariate))
     axes.set_ylabel(axis_label("Language potential", unit))
     # Labels are placed in pixels, which the layout decides.
     whole_figure(axes).draw_without_rendering()
@@ -282,7 +282,7 @@ def script_figure(
         axes.plot(values[asked], y[asked], "o", color=ACCENT, ms=4.5, ls="")
         axes.vlines(values.mean(), row - 0.4, row + 0.4, color=GREY, linewidth=1.5)
     sizes = group.value_counts()
-    labels = [plain(f"{script_name(label)} ({sizes[label]})") for label in order]
+    labels = [figure_text(f"{script_name(label)} ({sizes[label]})") for label in order]
     axes.set_yticks(range(len(order)), labels)
     axes.invert_yaxis()
     axes.set_xlabel(axis_label("Language potential", unit))

@@ -21,12 +21,11 @@ from bayeseval.output._style import (
     figure_files,
     figure_formats,
     new_figure,
-    shorten,
     styled,
 )
 from bayeseval.output.language_names import add_language_names, name_and_code
 from bayeseval.output.store import Writer, write_csv, write_folder
-from bayeseval.output.text import text_table
+from bayeseval.output.text import shorten_names, text_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -126,7 +125,7 @@ def alignment_figure(tidy: pd.DataFrame, pooled: pd.DataFrame) -> Figure:
         _WIDTH if n_columns == 1 else n_columns * _COLUMN + 1.0,
         _ROW * n_rows + 1.1,
         title="Cross-lingual alignment by layer",
-        subtitle=f"{shorten(str(first['model']), 60)}: {n} sentences, {kind}",
+        subtitle=f"{shorten_names([str(first['model'])], 60)[0]}: {n} sentences, {kind}",
         caption=(
             "A row is a language, a column is a layer of the model; layer 0 is the embedding "
             "layer. Colour: alignment, the share of sentences that are nearer to their own "

@@ -12,7 +12,7 @@ import pandas as pd
 from bayeseval import names
 from bayeseval._typing import Floats
 from bayeseval.output._glyphs import drawable, legible
-from bayeseval.output._style import ACCENT, DARK, GREY, plain
+from bayeseval.output._style import ACCENT, DARK, GREY, figure_text
 from bayeseval.output.text import shorten_names
 
 if TYPE_CHECKING:
@@ -120,7 +120,9 @@ def language_labels(table: pd.DataFrame) -> list[str]:
 
 def labels_of(names: Iterable[object], most: int = LABEL) -> list[str]:
     """Names as labels of axes: drawable, and shortened so that different ones stay different."""
-    return [plain(text) for text in shorten_names([legible(str(name)) for name in names], most)]
+    return [
+        figure_text(text) for text in shorten_names([legible(str(name)) for name in names], most)
+    ]
 
 
 def label_width(labels: Sequence[str], size: float) -> float:

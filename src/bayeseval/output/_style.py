@@ -37,11 +37,10 @@ __all__ = [
     "figure_files",
     "figure_formats",
     "figure_names",
+    "figure_text",
     "mark_gate",
     "new_figure",
-    "plain",
     "save_figure",
-    "shorten",
     "styled",
     "whole_figure",
 ]
@@ -237,7 +236,7 @@ def _write_lines(
         figure.text(
             _MARGIN / width,
             top / height,
-            plain(line),
+            figure_text(line),
             size=size,
             va="top",
             **{"color": "black"} | style,
@@ -361,14 +360,6 @@ def _offsets_into_labels(figure: Figure) -> None:
                 axis.offsetText.set_visible(False)
 
 
-def plain(text: str) -> str:
+def figure_text(text: str) -> str:
     """Text as matplotlib shows it: what fonts have, in reading order, dollar signs as such."""
     return visual(legible(text)).replace("$", r"\$")
-
-
-def shorten(text: str, most: int = 34) -> str:
-    """Cut a long label in its middle, where names differ least."""
-    if len(text) <= most:
-        return text
-    tail = most * 2 // 5
-    return f"{text[: most - tail - 1]}…{text[-tail:]}"

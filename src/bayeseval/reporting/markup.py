@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from bayeseval._text import for_terminal
+from bayeseval.output.text import shorten_names
 
 __all__ = ["PaperTable", "escape_latex", "escape_markdown", "to_latex", "to_markdown", "to_typst"]
 
+# Longer names leave no room for the numbers.
+_MOST_NAME: Final = 60
 # Rows that fit on a page; longer tables break across pages.
 _PAGE: Final = 40
 _LATEX: Final[Mapping[str, str]] = {
@@ -62,11 +65,21 @@ class PaperTable:
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
-        """Cells by row, on one line each."""
-        return [
-            tuple(_one_line(cell) for cell in row)
-            for row in zip(*self.columns.values(), strict=True)
-        ]
+        """Cells by row, on one line each; names of more than 60 characters cut in the middle."""
+        columns = [[_one_line(cell) for cell in cells] for cells in self.columns.values()]
+        names = [shorten_names(cells, _MOST_NAME) for cells in columns[: self.n_names]]
+        return list(zip(*names, *columns[self.n_names :], strict=True))
+
+    @property
+    def cut_names(self) -> dict[str, str]:
+        """Names as the rows have them to the whole names, where these are longer."""
+        whole = [cell for cells in list(self.columns.values())[: self.n_names] for cell in cells]
+        short = [row[i] for i in range(self.n_names) for row in self.rows]
+        return {
+            cut: _one_line(name)
+            for cut, name in zip(short, whole, strict=True)
+            if len(_one_line(name)) > _MOST_NAME
+        }
 
     @property
     def headings(self) -> list[str]:
@@ -131,6 +144,7 @@ def to_latex(table: PaperTable) -> str:
         With a comment that names the packages.
     """
     n = len(table.columns)
+    key = _key(table, lambda text: f"% {text}")
     alignment = "l" * table.n_names + "r" * (n - table.n_names)
     head = " & ".join(escape_latex(name) for name in table.headings) + r" \\"
     body = [" & ".join(cells) + r" \\" for cells in _cells(table, _latex_name, _latex_number)]
@@ -160,6 +174,7 @@ def to_latex(table: PaperTable) -> str:
                 r"\bottomrule",
                 r"\end{tabular}",
                 r"\end{table}",
+                *key,
             ]
         )
     return "\n".join(
@@ -179,8 +194,20 @@ def to_latex(table: PaperTable) -> str:
             r"\endfoot",
             *body,
             r"\end{longtable}",
+            *key,
         ]
     )
+
+
+def _key(table: PaperTable, line: Callable[[str], str]) -> list[str]:
+    """Lines with the whole names of those that are cut; for comments of the source."""
+    known = table.cut_names
+    if not known:
+        return []
+    return [
+        line("Whole names, which leaderboards (--to csv) have too:"),
+        *(line(f"{cut} = {name}") for cut, name in known.items()),
+    ]
 
 
 def _latex_name(text: str) -> str:
@@ -227,6 +254,7 @@ def to_typst(table: PaperTable) -> str:
             "    ),",
             f"  ) <{table.label}>",
             "]",
+            *_key(table, lambda text: f"// {text}"),
         ]
     )
 
@@ -245,4 +273,12 @@ def to_markdown(table: PaperTable) -> str:
     alignment = [":--"] * table.n_names + ["--:"] * (len(table.columns) - table.n_names)
     lines = [table.headings, alignment, *_cells(table, escape_markdown, str)]
     rows = ["| " + " | ".join(cells) + " |" for cells in lines]
-    return "\n".join([f"**{escape_markdown(_one_line(table.caption))}**", "", *rows])
+    key = _key(table, lambda text: f"- {escape_markdown(text)}")
+    return "\n".join(
+        [
+            f"**{escape_markdown(_one_line(table.caption))}**",
+            "",
+            *rows,
+            *(["", *key] if key else []),
+        ]
+    )

@@ -32,9 +32,9 @@ from bayeseval.output._style import (
     FIGURE_FORMATS,
     GREY,
     MAIN,
+    figure_text,
     mark_gate,
     new_figure,
-    plain,
     save_figure,
     styled,
     whole_figure,
@@ -417,7 +417,7 @@ def _draw_sds(axes: Axes, shown: pd.DataFrame, unit: str) -> None:
     _draw_component(axes, shown, "finite_sd", ACCENT, shift=0.14, label="observed levels")
     _draw_component(axes, shown, "sd", MAIN, shift=-0.14, label="population")
     axes.set_xlim(left=0.0)
-    label_rows(axes, [plain(str(label)) for label in shown["component"]], 9.0)
+    label_rows(axes, [figure_text(str(label)) for label in shown["component"]], 9.0)
     logit = "scale" in shown and (shown["scale"] == "logit").any()
     axes.set_xlabel(axis_label("Standard deviation", "logit scale" if logit else unit))
     axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, reverse=True)
