@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 BOOTSTRAP := $(PYTHON) scripts/bootstrap.py --venv $(VENV)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv venv-test venv-perf venv-docs fit test lint format architecture perf docs clean
+.PHONY: help venv venv-test venv-perf venv-docs fit test lint format architecture perf docs audit clean
 
 help:  ## show this
 	@echo "usage: make TARGET [PYTHON=python3.12] [VENV=.venv] [ARGS=...]"
@@ -63,6 +63,12 @@ perf: venv-perf  ## run the performance measurements, for an hour or so
 docs: venv-docs  ## build the pages, and run those whose code changed, into docs/_build/html
 	@$(BIN)/python -m sphinx -q -T -W --keep-going -j $(WORKERS) -b html $(ARGS) docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+# Asks a database of advisories, which the other targets do without.
+audit:  ## look for published advisories on the pinned versions
+	@$(PYTHON) -m venv .venv-audit && .venv-audit/bin/python -m pip install -q pip-audit
+	@for file in constraints/*.txt; do echo "== $$file"; \
+	  .venv-audit/bin/pip-audit --no-deps --disable-pip -r $$file || missed=1; done; test -z "$$missed"
 
 clean:  ## remove caches and build products, keep results
 	rm -rf .venv .venv-* build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

@@ -82,6 +82,7 @@ HELPERS = {
             "output._folders",
             "output._hdf5",
             "output._integrity",
+            "output._run_file",
             "output._locks",
             "output._places",
         ),

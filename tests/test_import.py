@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -133,3 +134,40 @@ def test_one_version_everywhere() -> None:
     except PackageNotFoundError:
         return  # run from a source tree: there is no second number to compare
     assert installed == said
+
+
+# Tools that are run, plug-ins that are found by their names, and types for mypy.
+NOT_IMPORTED = {
+    *("accelerate", "blackjax", "h5netcdf", "nutpie", "typst"),
+    *("build", "hatchling", "mypy", "pandas-stubs", "pytest-xdist", "ruff", "types-pyyaml"),
+    *("ipykernel", "jupyter-cache", "myst-nb", "pydata-sphinx-theme", "sphinx"),
+}
+# What a distribution is imported as, where it has another name.
+MODULES = {
+    "axe-playwright-python": "axe_playwright_python",
+    "jinja2": "jinja2",
+    "python-bidi": "bidi",
+    "pyyaml": "yaml",
+    "vl-convert-python": "vl_convert",
+}
+
+
+def test_every_dependency_is_imported_somewhere() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    extras = project["optional-dependencies"].values()
+    texts = [*project["dependencies"], *(text for extra in extras for text in extra)]
+    asked = {re.match(r"[\w-]+", text)[0].lower() for text in texts} - {"bayeseval"}  # type: ignore[index]
+    files = [
+        path
+        for folder in ("src", "tests", "perf", "docs", "scripts")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".md") and "_build" not in path.parts
+    ]
+    code = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    imported = set(re.findall(r"^\s*(?:from|import) (\w+)", code, re.MULTILINE))
+    imported |= set(re.findall(r"(?:require|importorskip|find_spec)\(\s*\"(\w+)", code))
+    lacking = {one for one in asked if MODULES.get(one, one.replace("-", "_")) not in imported}
+    assert lacking <= NOT_IMPORTED
+    # Those have to be asked for all the same.
+    assert asked >= NOT_IMPORTED

@@ -47,6 +47,19 @@ def without_group(tree, name):
     )
 
 
+def other_dimensions(tree, name):
+    posterior = tree["posterior"].to_dataset()
+    groups = {key: child.to_dataset() for key, child in tree.children.items()}
+    other = posterior.assign({name: ("phony", np.zeros(5))})
+    return xr.DataTree.from_dict(groups | {"posterior": other})
+
+
+def half_of_the_scores(tree):
+    groups = {key: child.to_dataset() for key, child in tree.children.items()}
+    observed = groups["observed_data"].isel(record=slice(3))
+    return xr.DataTree.from_dict(groups | {"observed_data": observed})
+
+
 def stray_cell(tree):
     cells = tree["constant_data"]["model_task_task"].values.copy()
     cells[0] = 2 - cells[0]
@@ -85,6 +98,10 @@ def other_likelihood(tree):
             lambda t: edit(t, group="constant_data", task_index=-1),
             "task_index has positions outside",
         ),
+        (lambda t: other_dimensions(t, "intercept"), "'intercept' has the dimensions"),
+        (lambda t: other_dimensions(t, "language_effect"), "'language_effect' has the dimensions"),
+        (lambda t: edit(t, group="observed_data", score="x"), "score"),
+        (half_of_the_scores, "it has not one score for each record"),
         (stray_cell, "is in none of the 9 model_task cells"),
         (lost_last_cell, "is in none of the 9 model_task cells"),
         (other_likelihood, "no variable 'score_lower'"),

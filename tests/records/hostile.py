@@ -11,7 +11,7 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -19,12 +19,29 @@ import numpy as np
 
 from bayeseval._optional import require
 from tests.readers.good_files import GOOD, Good
+from tests.records.hostile_results import (
+    UNTESTED,
+    posterior_links,
+    posterior_sizes,
+    posterior_types,
+    result_tables,
+    run_files,
+)
+from tests.records.hostile_texts import (
+    TIDY,
+    Cases,
+    Write,
+    cards,
+    delimited,
+    json_values,
+    mappings,
+    models,
+    printed,
+    text,
+)
+from tests.records.hostile_tools import archives, parquet_files, tool_fields
 from tests.records.malformed import broken
 
-Write = Callable[[Path], Path]
-Cases = Iterator[tuple[str, Write]]
-
-TIDY: Final = "model,language,task,score\na,en,t,1.5\na,sw,t,2.5\nb,en,t,3.5\nb,sw,t,4.75\n"
 #: What a terminal acts on, or a reader does not see.
 CONTROLS: Final = {
     "escape": "\x1b[2J\x1b]0;title\x07",
@@ -35,17 +52,6 @@ CONTROLS: Final = {
     "line ends": "\u2028\u2029\x85",
     "tags": "\U000e0041\U000e0042",
 }
-
-
-def text(name: str, content: str | bytes) -> Write:
-    """One file."""
-
-    def write(folder: Path) -> Path:
-        path = folder / name
-        path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
-        return path
-
-    return write
 
 
 def latex_spans(scale: float) -> Cases:
@@ -349,7 +355,7 @@ def broken_files(scale: float) -> Cases:
     """Good files of every format, broken in one place; see malformed.py."""
     for good in GOOD:
         variants = list(broken(good))
-        for what, data in variants[:: max(1, int(1 / scale))]:
+        for what, data in variants[:: max(3, int(1 / scale))]:
 
             def write(folder: Path, good: Good = good, data: bytes = data) -> Path:
                 return good.write(folder / "rev", data)
@@ -377,7 +383,49 @@ CLASSES: Final[Mapping[str, Callable[[float], Cases]]] = {
         control_characters,
         other_places,
         broken_files,
+        cards,
+        mappings,
+        models,
+        json_values,
+        delimited,
+        printed,
+        tool_fields,
+        archives,
+        parquet_files,
+        posterior_types,
+        posterior_links,
+        posterior_sizes,
+        run_files,
+        result_tables,
     )
+}
+
+_TABLE: Final = "{folder}/table/t.csv"
+_PLAN: Final = ("plan", "{path}", "--no-figures")
+_FORECAST: Final = (
+    *("forecast", "{path}", "--covariate", "{folder}/c.csv", "--languages", UNTESTED),
+    *("--no-check", "--no-figures", "--quiet"),
+)
+_FIT: Final = (
+    *("fit", "--benchmark", _TABLE, "--model", "{path}", "--engine", "marginal", "--draws", "50"),
+    *("--no-figures", "--quiet", "--out", "{folder}/out"),
+)
+# What is not written to a terminal keeps the names as they are.
+_OUT: Final = ("--out", "{folder}/out.txt")
+#: The commands that read the files of a class; `validate` reads those of all others.
+COMMANDS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
+    "mappings": (("validate", _TABLE, "--mapping", "{path}"),),
+    "models": (_FIT,),
+    **dict.fromkeys(
+        ("posterior_types", "posterior_links", "posterior_sizes"),
+        (("report", "{path}"), _PLAN, _FORECAST),
+    ),
+    "run_files": (("report", "{path}"), ("cite", "{path}", *_OUT), _PLAN, _FORECAST),
+    "result_tables": (
+        ("report", "{path}"),
+        *(("report", "{path}", "--to", form, *_OUT) for form in ("csv", "latex")),
+        ("report", "{path}", "--against", "{path}", *_OUT),
+    ),
 }
 
 # The readers need it for workbooks.

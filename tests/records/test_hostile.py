@@ -28,9 +28,9 @@ def refusal(folder: Path, write: hostile.Write) -> str:
 
 def test_the_corpus_has_a_thousand_files() -> None:
     names = [(kind, name) for kind, cases in hostile.CLASSES.items() for name, _ in cases(1e-3)]
-    assert len(names) >= 350
-    every = sum(1 for _ in hostile.broken_files(1.0))
-    assert len(names) + every >= 1000
+    assert len(names) >= 2900
+    assert len(hostile.CLASSES) == 25
+    assert not {*hostile.COMMANDS} - {*hostile.CLASSES}
 
 
 def test_a_small_corpus_has_no_fault() -> None:
@@ -145,12 +145,120 @@ def test_arrays_that_are_not_there(tmp_path: Path) -> None:
     assert refused(elsewhere) == "'a' is a link to another place"
     assert refused(huge).startswith("with 'x' its arrays have 800000000000 bytes, more than")
     assert refused(raw) == "the array 'x' is in other files"
+
+    def texts(file: h5py.File) -> None:
+        # A place of each takes 16 bytes in the file, and more in memory.
+        file.create_dataset("x", shape=(10**7,), dtype=h5py.string_dtype(), chunks=(10**6,))
+
+    def crumbs(file: h5py.File) -> None:
+        # Two million chunks, for which HDF5 takes twelve gigabytes.
+        file.create_dataset("x", shape=(2 * 10**6,), dtype="f8", chunks=(1,))
+
+    def lists(file: h5py.File) -> None:
+        file.create_dataset("x", shape=(3,), dtype=h5py.vlen_dtype(np.float64))
+
+    def records(file: h5py.File) -> None:
+        file.create_dataset("x", data=np.zeros(3, dtype=[("a", "f8")]))
+
+    def named(file: h5py.File) -> None:
+        file["x"] = np.dtype("f8")
+
+    assert refused(texts).startswith("with 'x' its arrays have 720000000 bytes, more than")
+    assert refused(crumbs) == "the array 'x' is in 2000000 chunks, which are too small"
+    for change in (lists, records):
+        assert refused(change) == "the array 'x' holds neither numbers nor texts"
+    assert refused(named) == "'x' is neither a group nor an array"
     # The control: an array within the limits passes this check.
     with h5py.File(tmp_path / "fine.nc", "w") as file:
         file.create_dataset("x", data=np.arange(3.0))
     from bayeseval.output.store import refuse_unbounded
 
     refuse_unbounded(tmp_path / "fine.nc")
+
+
+def test_attributes_that_h5netcdf_does_not_expect(tmp_path: Path) -> None:
+    import h5py
+
+    with h5py.File(tmp_path / "posterior.nc", "w") as file:
+        made = file.create_dataset("x", data=[1.0, 2.0])
+        made.make_scale("x")
+        made.attrs["_Netcdf4Dimid"] = h5py.Empty("f8")
+        other = file.create_dataset("y", data=[1.0, 2.0])
+        other.dims[0].attach_scale(made)
+        other.attrs["DIMENSION_LIST"] = "no list"
+    with pytest.raises(InputError, match="is not a readable netCDF file"):
+        read_tree(tmp_path / "posterior.nc")
+
+
+def test_run_files_of_other_types(tmp_path: Path) -> None:
+    from bayeseval.output._run_file import check_fit_run, check_run
+
+    good = {
+        "benchmark": "own\udcff",
+        "engine": "marginal",
+        "seed": 3,
+        "spec": {"name": "additive", "likelihood": {"a": "normal"}, "more": [1]},
+        "gate": {"status": "pass", "checks": []},
+        "language_names": {"sw": "Swahili"},
+        "n_records": 7,
+        "bounds": {"qa": [0, None]},
+        "of a later version": object(),
+    }
+    path = tmp_path / "run.json"
+    check_fit_run(path, good)
+    for change, problem in {
+        "seed": ("x", "seed: expected"),
+        "covariates": (True, "covariates: expected keys and values, got True"),
+        "gate": ({"status": None}, "gate.status: expected text, got None"),
+        "levels": ({"language": -1}, "levels.language: expected a number greater than or equal"),
+        "bounds": ({"qa": [0]}, "bounds.qa.1"),
+        "benchmark": ("x" * 20_000, "benchmark: expected at most 10,000 characters, got 'xx"),
+        "ci_prob": (2, "ci_prob: expected a number less than 1, got 2"),
+    }.items():
+        value, text = problem
+        for check in (check_run, check_fit_run):
+            with pytest.raises(InputError) as caught:
+                check(path, {**good, change: value})
+            assert str(caught.value).startswith(f"{path} is damaged"), str(caught.value)
+            assert text in str(caught.value)
+    with pytest.raises(InputError, match="or not that of a fit: key 'engine' is missing"):
+        check_fit_run(path, {key: value for key, value in good.items() if key != "engine"})
+    # The control: what other results lack.
+    check_run(path, {})
+
+
+def test_positions_far_away(tmp_path: Path) -> None:
+    """Counts by position would be as long as the largest one."""
+    import h5py
+    import numpy as np
+
+    from bayeseval.reporting.observed import read_observed
+
+    with h5py.File(tmp_path / "posterior.nc", "w") as file:
+        file["observed_data/score"] = [1.0, 2.0]
+        file["constant_data/language"] = np.array([b"en", b"sw"])
+        file["constant_data/task"] = np.array([b"t"])
+        file["constant_data/language_index"] = [0, 1]
+        file["constant_data/task_index"] = [0, 0]
+    observed = read_observed(tmp_path)
+    assert observed is not None
+    assert observed.average.to_dict() == {"en": 1.0, "sw": 2.0}
+    for positions, problem in (
+        ([0, 10**9], "outside the 2 levels"),
+        ([0.0, 1.0], "one position for each score"),
+        ([0], "one position for each score"),
+    ):
+        with h5py.File(tmp_path / "posterior.nc", "r+") as file:
+            del file["constant_data/language_index"]
+            file["constant_data/language_index"] = positions
+        with pytest.raises(InputError, match=problem):
+            read_observed(tmp_path)
+
+
+def test_a_long_number_that_is_none(tmp_path: Path) -> None:
+    """Patterns look at each character once: a million squared would not end."""
+    table = hostile.TIDY + f"c,en,t,{'1' * 10**6}x\n"
+    assert "is not a number" in refusal(tmp_path, hostile.text("t.csv", table))
 
 
 def test_deep_and_long_provenance(tmp_path: Path) -> None:
@@ -192,6 +300,33 @@ def test_twins_are_shown_with_what_is_not_seen(tmp_path: Path) -> None:
         "warning: model labels that look alike were kept apart: Aa, aa",
         "warning: model labels that look alike were kept apart: a, a\\u200b",
     ]
+
+
+def test_letters_of_other_scripts_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from bayeseval.cli import main
+
+    table = hostile.TIDY.replace("b,", "gpt-4,") + "g\u0440t-4,en,t,9\n\u0391,en,t,8\nA,en,t,7\n"
+    (tmp_path / "t.csv").write_text(table, encoding="utf-8")
+    warned = [note for note in load(tmp_path / "t.csv").report.warnings if "look alike" in note]
+    assert warned == [
+        "warning: model labels that look alike were kept apart: A, a, \u0391"
+        " (with U+0391 GREEK CAPITAL LETTER ALPHA)",
+        "warning: model labels that look alike were kept apart: gpt-4, g\u0440t-4"
+        " (with U+0440 CYRILLIC SMALL LETTER ER)",
+    ]
+    assert main(["validate", str(tmp_path / "t.csv")]) == 0
+    assert "U+0440" in capsys.readouterr().out
+
+
+def test_names_in_one_script_are_not_look_alikes() -> None:
+    from bayeseval.records.look_alikes import look_alikes
+
+    names = "en ru Русский Українська Српски Қазақ Тоҷикӣ Башҡорт Сахалыы со оса ора рос хор сор"
+    names += " 中文 日本語 العربية اردو فارسی Ελληνικά Λόγος λόγου Հայերեն हिन्दी 한국어 ไทย"
+    names += " co-op e-1 e-l"
+    assert look_alikes(names.split()) == ()
 
 
 def test_progress_lines_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import hashlib
 import os
 import re
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,11 +36,13 @@ SHA = hashlib.sha256(TABLE).hexdigest()
 class Site:
     """What the server answers, and how often it was asked.
 
-    The path ``/endless`` has no end, and ``/drip`` sends a byte now and then.
+    The path ``/endless`` has no end, and ``/drip`` sends a byte now and then. `headers` are those
+    of single paths; a path that has some of ``Location`` leads on.
     """
 
     address: str = ""
     answers: dict[str, bytes] = field(default_factory=dict)
+    headers: dict[str, dict[str, str]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     closed: threading.Event = field(default_factory=threading.Event)
 
@@ -64,7 +68,10 @@ def site() -> Iterator[Site]:
                 self.goes_on(b"0" * 4096 if self.path == "/endless" else b"0")
                 return
             body = found.answers.get(self.path)
-            self.send_response(404 if body is None else 200)
+            headers = found.headers.get(self.path, {})
+            self.send_response(302 if "Location" in headers else 404 if body is None else 200)
+            for name, value in headers.items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body or b"")
 
@@ -188,6 +195,87 @@ def test_a_body_without_end_is_given_up(
         load(_card(tmp_path / "card", site.at(path)))
     assert f"({reason}" in str(caught.value) or f"{reason})" in str(caught.value)
     assert "download http://127.0.0.1" in str(caught.value)
+    assert not [path for path in cache.rglob("*") if path.is_file()]
+
+
+@pytest.fixture
+def https(site: Site, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of the site by https: the last step of a request is by http all the same."""
+    import requests
+
+    send = requests.adapters.HTTPAdapter.send
+    secure, plain = "https://host/", site.at("/")
+
+    def sent_by_http(
+        self: requests.adapters.HTTPAdapter, request: requests.PreparedRequest, **settings: Any
+    ) -> requests.Response:
+        address = str(request.url)
+        other = request.copy()
+        other.url = address.replace(secure, plain)
+        answer = send(self, other, **settings)
+        answer.url, answer.request = address, request
+        return answer
+
+    monkeypatch.setattr(requests.adapters.HTTPAdapter, "send", sent_by_http)
+    return secure
+
+
+@pytest.mark.parametrize("leads_to", ["http", "HTTP", "other", "loop", "https"])
+def test_a_redirect_stays_with_https(
+    leads_to: str, tmp_path: Path, cache: Path, site: Site, https: str
+) -> None:
+    plain = site.at("/some/data.jsonl")
+    places = {"http": plain, "HTTP": plain.replace("http:", "HTTP:"), "loop": f"{https}first"}
+    places |= {"other": "ftp://host/data.jsonl", "https": f"{https}some/data.jsonl"}
+    site.headers["/first"] = {"Location": places[leads_to]}
+    card = _card(tmp_path / "card", f"{https}first", sha=None)
+    if leads_to == "https":
+        # The control: another address by https is followed, and the hash is recorded.
+        assert load(card).scores.tolist() == [18.5, 19.0, 41.0]
+        return
+    with pytest.raises(InputError, match="could not be downloaded") as caught:
+        load(card)
+    if leads_to.lower() == "http":
+        assert "(the server leads to an address without https)" in str(caught.value)
+    assert "/some/data.jsonl" not in site.asked
+    assert not [path for path in cache.rglob("*") if path.is_file()]
+
+
+def test_http_that_a_hash_protects_may_lead_on(tmp_path: Path, cache: Path, site: Site) -> None:
+    site.headers["/first"] = {"Location": site.at("/some/data.jsonl")}
+    assert len(load(_card(tmp_path / "card", site.at("/first")))) == 3
+    site.answers["/some/data.jsonl"] = b"something else"
+    site.headers["/again"] = site.headers["/first"]
+    with pytest.raises(InputError, match="does not have the expected SHA-256"):
+        load(_card(tmp_path / "card 2", site.at("/again")))
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "reason"),
+    [
+        ({"Content-Encoding": "gzip"}, gzip.compress(bytes(10**6)), "more than 100,000 bytes"),
+        ({"Content-Encoding": "gzip"}, b"no gzip", "the transfer broke off"),
+        ({"Content-Length": "1000"}, TABLE, "the transfer broke off"),
+    ],
+    ids=["bomb", "no gzip", "cut"],
+)
+def test_a_body_that_is_not_what_its_headers_say(
+    headers: dict[str, str],
+    body: bytes,
+    reason: str,
+    tmp_path: Path,
+    cache: Path,
+    site: Site,
+    https: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(remote, "_MAX_DOWNLOAD", 100_000)
+    site.answers["/some/data.jsonl"] = body
+    site.headers["/some/data.jsonl"] = headers
+    # Without a hash, which would refuse all of them.
+    with pytest.raises(InputError) as caught:
+        load(_card(tmp_path / "card", f"{https}some/data.jsonl", sha=None))
+    assert reason in str(caught.value)
     assert not [path for path in cache.rglob("*") if path.is_file()]
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 
 import numpy as np
 import xarray as xr
 
 from bayeseval import names
+from bayeseval._text import show
 from bayeseval._typing import Floats, Index
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.estimands.container import (
@@ -62,7 +63,9 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
     response = _read_response(posterior, constant, len(levels[names.TASK]), by)
     families = set(response.task_likelihoods)
     pairs, bounds = _pairs(index, levels), _bounds(constant, len(levels[names.TASK]))
-    score = _vector(group(tree, "observed_data"), names.SCORE)
+    score = _numbers(group(tree, "observed_data"), names.SCORE, names.RECORD)
+    if {len(positions) for positions in index.values()} != {len(score)}:
+        raise InputError("the fit is damaged: it has not one score for each record")
     residual = np.zeros((len(intercept), 1 if by is None else len(levels[by])))
     if names.SD_RESIDUAL in scale_names(families):
         residual = _noise_scale(posterior, names.SD_RESIDUAL, by)
@@ -97,9 +100,9 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
         likelihood=families.pop() if len(families) == 1 else "mixed",
         population=str(constant.attrs.get("population", "observed")),
         response=response,
-        common=_common_pairs(constant, pairs),
+        common=_common_pairs(constant, pairs, levels),
         bounds=bounds,
-        margin=float(constant.attrs.get("margin", default_margin(bounds, score))),
+        margin=_attribute(constant, "margin", default_margin(bounds, score)),
     )
 
 
@@ -121,12 +124,14 @@ def default_margin(bounds: Floats, score: Floats) -> float:
     return margin if float(np.ptp(score)) > margin else float("nan")
 
 
-def _common_pairs(constant: xr.Dataset, pairs: Pairs) -> CommonPairs:
+def _common_pairs(
+    constant: xr.Dataset, pairs: Pairs, levels: Mapping[str, tuple[str, ...]]
+) -> CommonPairs:
     choice = str(constant.attrs.get("pairs", "any"))
     if "common_pair_language" not in constant:
         return CommonPairs(pairs.language, pairs.task, choice)
     language, task = (
-        np.asarray(constant[f"common_pair_{f}"].values, dtype=np.int64)
+        _positions(constant, f"common_pair_{f}", len(levels[f]))
         for f in (names.LANGUAGE, names.TASK)
     )
     return CommonPairs(language, task, choice)
@@ -168,7 +173,7 @@ def _read_response(
         lower=_vector(constant, "score_lower") if logit else unknown_bounds,
         upper=_vector(constant, "score_upper") if logit else unknown_bounds,
         chance=_vector(constant, "chance_share") if "chance_share" in constant else None,
-        edge=float(constant.attrs.get("edge", 0.0)),
+        edge=_attribute(constant, "edge", 0.0),
         n_items=_vector(constant, "n_items")
         if set(task_likelihoods) & set(of_quantity("count"))
         else None,
@@ -196,22 +201,43 @@ def _variable(dataset: xr.Dataset, name: str) -> xr.DataArray:
     return dataset[name]
 
 
+def _attribute(dataset: xr.Dataset, name: str, default: float) -> float:
+    value = dataset.attrs.get(name, default)
+    try:
+        # Stored as text by some versions.
+        return float(np.asarray(value).item())
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"the fit is damaged: its attribute {name!r} is {show(value)}, not a number"
+        ) from error
+
+
 def _samples(posterior: xr.Dataset, name: str, *dims: str) -> Floats:
     """Flatten chains and draws of one variable: (n_samples, ...) in float64."""
-    array = _variable(posterior, name).transpose("chain", "draw", *dims)
-    values = np.asarray(array.values, dtype=np.float64)
+    values = _numbers(posterior, name, "chain", "draw", *dims)
     return values.reshape(-1, *values.shape[2:])
 
 
 def _vector(dataset: xr.Dataset, name: str) -> Floats:
-    return np.asarray(_variable(dataset, name).values, dtype=np.float64)
+    return _numbers(dataset, name, *_variable(dataset, name).dims[:1])
+
+
+def _numbers(dataset: xr.Dataset, name: str, *dims: Hashable) -> Floats:
+    """A variable that has these dimensions and no others."""
+    array = _variable(dataset, name)
+    if {*array.dims} != {*dims} or array.dtype.kind not in "iufb":
+        raise InputError(
+            f"the fit is damaged: {name!r} has the dimensions {show(array.dims)} and the type "
+            f"{array.dtype}; numbers by {show(dims)} were expected"
+        )
+    return np.asarray(array.transpose(*dims).values, dtype=np.float64)
 
 
 def _replicates(posterior: xr.Dataset, constant: xr.Dataset) -> Iterator[SampledErrors]:
     for source in names.SOURCES:
         if names.source_cell_sd(source) in posterior:
             dim = names.source_cell_dim(source)
-            record = np.asarray(_variable(constant, f"{dim}_record").values, dtype=np.int64)
+            record = _positions(constant, f"{dim}_record", constant.sizes[names.RECORD])
             yield SampledErrors(
                 record=record,
                 share=_vector(constant, f"{source}_share")[record],
@@ -238,9 +264,11 @@ def _labels(posterior: xr.Dataset, constant: xr.Dataset, factor: str) -> tuple[s
 
 
 def _positions(constant: xr.Dataset, name: str, n_levels: int) -> Index:
-    values = np.asarray(_variable(constant, name).values, dtype=np.int64)
+    values = _vector(constant, name).astype(np.int64)
     if values.size and (values.min() < 0 or values.max() >= n_levels):
-        raise InputError(f"{name} has positions outside the {n_levels} levels of its factor")
+        raise InputError(
+            f"the fit is damaged: {name} has positions outside the {n_levels} levels of its factor"
+        )
     return values
 
 

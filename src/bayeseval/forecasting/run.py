@@ -104,8 +104,9 @@ def forecast(
     check_fit(fit)
     warn_of_gates({"the fit": fit.gate}, stacklevel=3)
     term = _only_covariate(fit)
-    values = _covariate(fit, term, covariate)
+    # First, because it refuses a damaged posterior.
     arrays = read_arrays(fit.data)
+    values = _covariate(fit, term, covariate)
     (slope,) = arrays.slopes
     own = list(arrays.levels[names.LANGUAGE])
     models = arrays.levels[names.MODEL]
@@ -229,7 +230,7 @@ def _covariate(fit: Fit, term: CovariateTerm, given: CovariateSource) -> Covaria
     records = _records(fit)
     if given is not None:
         return find_covariates(records, fit.spec, given)[0]
-    stored = fit.run["covariates"][term.name]
+    stored = {"source": "", "hash": "", **(fit.run.get("covariates") or {}).get(term.name, {})}
     if stored["source"] and Path(stored["source"]).exists():
         (covariate,) = find_covariates(records, fit.spec, stored["source"])
         if covariate.content_hash == stored["hash"]:

@@ -98,11 +98,16 @@ def read_tree(path: str | Path) -> xr.DataTree:
         raise InputError(f"{path}: no such file")
     try:
         refuse_unbounded(path)
-        with xr.open_datatree(path, engine="h5netcdf") as tree:
-            return tree.load()
+        with xr.open_datatree(path, engine="h5netcdf") as opened:
+            tree = opened.load()
+        # Dimensions of one name and several lengths show only here.
+        for node in tree.subtree:
+            node.to_dataset()
+        return tree
     except InputError:
         raise
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+    # h5netcdf and xarray let through whatever attributes and dimensions of other types cause.
+    except Exception as error:
         reason = str(error).strip().split("\n")[0]
         raise InputError(f"{path} is not a readable netCDF file ({reason})") from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,12 @@ _MAX_OBJECTS: Final = 10_000
 # was never written takes no place at all.
 _SMALL: Final = 1 << 28
 _PER_BYTE: Final = 100
+# Of a text in memory: its place, and what Python keeps of it.
+_PER_TEXT: Final = 64
+_NUMBERS: Final = "biuf"
+# HDF5 takes kilobytes of memory for each chunk that is read; those of a posterior are larger.
+_FEW_CHUNKS: Final = 1000
+_CHUNK: Final = 4096
 
 
 def refuse_unbounded(path: str | Path) -> None:
@@ -57,7 +64,22 @@ def _problem(h5py: Any, file: Any, limit: int) -> str:
             elif isinstance(one, h5py.Dataset):
                 if one.is_virtual or one.external:
                     return f"the array {name!r} is in other files"
-                size += (one.size or 0) * one.dtype.itemsize
+                texts = h5py.check_string_dtype(one.dtype) is not None
+                if not texts and (one.dtype.kind not in _NUMBERS or one.shape is None):
+                    return f"the array {name!r} holds neither numbers nor texts"
+                if (chunks := _n_chunks(one)) > max(_FEW_CHUNKS, one.nbytes // _CHUNK):
+                    return f"the array {name!r} is in {chunks} chunks, which are too small"
+                size += one.size * (one.dtype.itemsize + texts * _PER_TEXT)
                 if size > limit:
                     return f"with {name!r} its arrays have {size} bytes, more than {limit}"
+            else:
+                return f"{name!r} is neither a group nor an array"
     return ""
+
+
+def _n_chunks(array: Any) -> int:
+    if array.chunks is None:
+        return 1
+    return math.prod(
+        -(-side // chunk) for side, chunk in zip(array.shape, array.chunks, strict=True)
+    )

@@ -49,6 +49,7 @@ from bayeseval.output._integrity import (
 )
 from bayeseval.output._locks import locked, try_lock
 from bayeseval.output._places import check_permission, check_place, check_writable, way_out
+from bayeseval.output._run_file import check_fit_run, check_run
 
 __all__ = [
     "RUN_FILE",
@@ -57,6 +58,7 @@ __all__ = [
     "add_files",
     "check_additions",
     "check_files",
+    "check_fit_run",
     "check_inside",
     "check_target",
     "discard",
@@ -352,6 +354,7 @@ def read_run(folder: str | Path) -> dict[str, Any]:
         raise InputError(f"{folder} holds no {RUN_FILE}, so it is not a result folder")
     run = read_json(target / RUN_FILE, remedy="; restore the file, or run the command again")
     check_version(target, run)
+    check_run(target / RUN_FILE, run)
     return run
 
 

@@ -64,6 +64,14 @@ _MARKS: Final = {
     r"\textendash": "–",
     r"\cellcolor": "",
 }
+# The longest first, and macros of letters only where they end.
+_MACROS: Final = re.compile(
+    "|".join(
+        re.escape(macro) + ("(?![A-Za-z])" if macro[-1].isalpha() else "")
+        for macro in sorted(_MARKS, key=len, reverse=True)
+    )
+)
+_FONTS: Final = re.compile(r"\\(?:bf|it|rm|small|tiny|scriptsize|footnotesize|bfseries|itshape)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,16 +312,14 @@ def _latex_row(piece: str) -> list[str]:
 
 def _latex_text(cell: str) -> str:
     cell = cell.strip()
-    for _ in range(6):
-        shorter = _WRAPPERS.sub(r"\1", cell)
-        if shorter == cell:
-            break
-        cell = shorter
-    for macro, mark in sorted(_MARKS.items(), key=lambda pair: -len(pair[0])):
-        cell = re.sub(
-            re.escape(macro) + (r"(?![A-Za-z])" if macro[-1].isalpha() else ""), mark, cell
-        )
-    cell = re.sub(r"\\(?:bf|it|rm|small|tiny|scriptsize|footnotesize|bfseries|itshape)\b", "", cell)
+    if "\\" in cell:
+        for _ in range(6):
+            shorter = _WRAPPERS.sub(r"\1", cell)
+            if shorter == cell:
+                break
+            cell = shorter
+        cell = _MACROS.sub(lambda found: _MARKS[found[0]], cell)
+        cell = _FONTS.sub("", cell)
     # An error set as a subscript of a number; in a name, as in Qwen_2.5, it is none.
     if len(cell) <= _MAX_NUMBER:
         cell = re.sub(

@@ -13,7 +13,7 @@ import pandas as pd
 __all__ = ["TypedCells", "typed_cells"]
 
 # The spelling of numbers that a table may hold; see cells.py. Others get the slow path.
-_NUMBER: Final = r"^-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+_NUMBER: Final = r"^-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 _FIRST_ROWS: Final = 100
 
 

@@ -43,6 +43,8 @@ _CELL: Final = re.compile(
     rf"(?P<values>(?:{_NUMBER})(?:\s*/\s*(?:{_NUMBER}))*)\s*%?"
     rf"(?:\s*(?:±|\+-|\+/-)\s*(?P<se>{_NUMBER})\s*%?|\s*\(\s*(?:±|\+-|\+/-)\s*(?P<in>{_NUMBER})\s*\))?"
 )
+_EMPHASIS: Final = re.compile(r"</?(?:b|i|u|sup|sub|strong|em)>")
+_INNER_MARKS: Final = re.compile(rf"[{re.escape(_MARKS)}]+(?=\s*(?:±|\+-|\+/-|/|$))")
 _MISSING: Final = frozenset(
     ["", "-", "--", "---", "–", "—", "−", "n/a", "na", "nan", "none", "null", "x", "✗", "/", "?"]
 )
@@ -109,9 +111,9 @@ def parse_cell(text: str) -> Cell | None:
     if len(text) > _MAX_CELL:
         raise ValueError(text[:_MAX_CELL])
     bare = text.replace("**", "").replace("__", "").strip()
-    bare = re.sub(r"</?(?:b|i|u|sup|sub|strong|em)>", "", bare)
+    bare = _EMPHASIS.sub("", bare)
     bare = bare.strip(_MARKS + " \u00a0").replace("\u00a0", " ").replace("\u2009", " ")
-    bare = re.sub(rf"[{re.escape(_MARKS)}]+(?=\s*(?:±|\+-|\+/-|/|$))", "", bare).strip()
+    bare = _INNER_MARKS.sub("", bare).strip()
     if bare.casefold() in _MISSING:
         return None
     match = _CELL.fullmatch(bare)

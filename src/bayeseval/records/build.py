@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayeseval._text import Caution, Note, plain
+from bayeseval._text import Caution, Note
 from bayeseval.errors import InputError, setting
 from bayeseval.languages.labels import unknown_labels
 from bayeseval.readers.columns import LABELS, REPLICATES, TABLE_COLUMNS, columns_argument
 from bayeseval.readers.raw import Dropped, RawTable
-from bayeseval.records.cells import look_alikes
 from bayeseval.records.coded import Coded, combined_key
 from bayeseval.records.doubts import doubtful_scores, same_models
 from bayeseval.records.left_out import leave_out
+from bayeseval.records.look_alikes import look_alikes, look_alikes_text
 from bayeseval.records.merge_labels import merge_labels
 from bayeseval.records.number_columns import check_numbers, units_in_table
 from bayeseval.records.parts import Part, read_part, same_partition
@@ -171,9 +171,7 @@ def _checked(
         all_notes += unknown_labels(labels["language"], named_languages)
     for factor in LABELS:
         all_notes += [
-            Caution(
-                f"{factor} labels that look alike were kept apart: {', '.join(map(plain, group))}"
-            )
+            Caution(f"{factor} labels that look alike were kept apart: {look_alikes_text(group)}")
             for group in look_alikes(labels[factor])
         ]
     key = combined_key(codes[name] for name in (*LABELS, *REPLICATES) if name in codes)

@@ -18,10 +18,10 @@ from bayeseval.readers.raw import Column, Nested, RawTable, object_array
 from bayeseval.readers.typed import TypedCells
 from bayeseval.records.coded import Coded
 
-__all__ = ["CleanLabels", "clean_labels", "empty_cells", "look_alikes", "parse_numbers"]
+__all__ = ["CleanLabels", "clean_labels", "empty_cells", "parse_numbers"]
 
 # float() also takes "1_000", "nan" and digits of other scripts; a table should not.
-_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _MAX_LABEL: Final = 500
 _DECIMAL_COMMA: Final = re.compile(r"[+-]?[0-9]+(?:\.[0-9]{3})*,[0-9]+")
 _MISSING_WORDS: Final = frozenset(["na", "n/a", "nan", "none", "null", "-", "--", ".", "missing"])
@@ -131,16 +131,6 @@ def _label(value: Any) -> tuple[str, str]:
     if isinstance(value, Nested):
         return "", f"is {value}; a label must be text"
     return "", f"{show(value)} is not text"
-
-
-def look_alikes(labels: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Groups of labels that differ only by case, blanks, Unicode form or what is not seen."""
-    groups: dict[str, list[str]] = {}
-    for label in labels:
-        seen = "".join(c for c in label if unicodedata.category(c) != "Cf")
-        key = "".join(unicodedata.normalize("NFKC", seen).casefold().split())
-        groups.setdefault(key, []).append(label)
-    return tuple(tuple(group) for group in groups.values() if len(group) > 1)
 
 
 def parse_numbers(

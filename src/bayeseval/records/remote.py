@@ -160,9 +160,13 @@ def _download(remote: Remote, name: str, target: Path) -> None:
         part.replace(target)
     except (requests.RequestException, _LimitError) as problem:
         response = getattr(problem, "response", None)
-        reason = (
-            "no connection" if response is None else f"the server answered {response.status_code}"
+        broken = (
+            requests.exceptions.ChunkedEncodingError,
+            requests.exceptions.ContentDecodingError,
         )
+        reason = "the transfer broke off" if isinstance(problem, broken) else "no connection"
+        if response is not None:
+            reason = f"the server answered {response.status_code}"
         reason = str(problem) if isinstance(problem, _LimitError) else reason
         raise InputError(
             f"benchmark {name!r} could not be downloaded ({reason}): download {remote.address} and"
@@ -175,6 +179,9 @@ def _download(remote: Remote, name: str, target: Path) -> None:
         ) from problem
     finally:
         part.unlink(missing_ok=True)
+
+
+_NO_HTTPS: Final = "the server leads to an address without https"
 
 
 class _LimitError(Exception):
@@ -223,7 +230,8 @@ def _stream(remote: Remote, part: Path, stop: threading.Event) -> str:
     def stay_with_https(response: requests.Response, **_: Any) -> None:
         scheme = urlsplit(response.headers.get("location", "")).scheme
         if remote.sha256 is None and response.is_redirect and scheme == "http":
-            raise _LimitError("the server leads to an address without https")
+            response.close()
+            raise _LimitError(_NO_HTTPS)
 
     digest = hashlib.sha256()
     size = 0
@@ -234,6 +242,9 @@ def _stream(remote: Remote, part: Path, stop: threading.Event) -> str:
         part.open("r+b") as file,
     ):
         response.raise_for_status()
+        for step in (*response.history, response):
+            if remote.sha256 is None and not step.url.startswith("https://"):
+                raise _LimitError(_NO_HTTPS)
         for piece in response.iter_content(_CHUNK):
             size += len(piece)
             if size > _MAX_DOWNLOAD:

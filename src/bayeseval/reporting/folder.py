@@ -59,6 +59,10 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
         *("rank_mean", "rank_median", "rank_lower", "rank_upper", "n_records", "n_tasks"),
         *("ci_kind", "ci_prob", "gate"),
     ),
+    "model_language": (
+        *("model", "language", "n_records"),
+        *(f"{name}_{end}" for name in ("prr_language", "gap") for end in ("mean", *_ENDS[2:])),
+    ),
     "variance_components": (
         *("component", "model", "scale", *(f"sd_{end}" for end in _ENDS)),
         *("share_mean", "share_lower", "share_upper", "finite_sd_mean"),

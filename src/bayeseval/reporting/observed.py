@@ -76,7 +76,8 @@ def read_observed(folder: Path, run: Mapping[str, Any] | None = None) -> Observe
             observed = _observed(file)
     except InputError:
         raise
-    except (OSError, KeyError, RuntimeError, ValueError) as error:
+    # h5py raises TypeError and AttributeError for objects of another kind.
+    except (OSError, KeyError, RuntimeError, ValueError, TypeError, AttributeError) as error:
         reason = " ".join(str(error).split()).strip("'\"")
         raise InputError(
             f"{path} is damaged ({reason}); run the command again, or remove the file: the report "
@@ -89,12 +90,12 @@ def read_observed(folder: Path, run: Mapping[str, Any] | None = None) -> Observe
 def _observed(file: Any) -> Observed:
     constant = file["constant_data"]
     score = np.asarray(file["observed_data"][names.SCORE], dtype=float)
-    language = np.asarray(constant["language_index"])
-    task = np.asarray(constant["task_index"])
     known = [
         label.decode() if isinstance(label, bytes) else str(label)
         for label in constant[names.LANGUAGE]
     ]
+    language = _positions(constant, "language_index", len(known), len(score))
+    task = _positions(constant, "task_index", len(constant[names.TASK]), len(score))
     total = np.bincount(language, weights=score, minlength=len(known))
     n = np.bincount(language, minlength=len(known))
     with np.errstate(invalid="ignore"):
@@ -116,6 +117,16 @@ def _observed(file: Any) -> Observed:
     note = file["posterior"][names.PRR].attrs.get("note", "") if _has_prr(file) else ""
     text = note.decode() if isinstance(note, bytes) else str(note)
     return Observed(score, average, pairs, float(np.asarray(margin).item()), text)
+
+
+def _positions(constant: Any, name: str, n_levels: int, n: int) -> npt.NDArray[np.int64]:
+    """Positions of the records' levels; one far away would make an array as long."""
+    values = np.asarray(constant[name])
+    if values.shape != (n,) or values.dtype.kind not in "iu":
+        raise ValueError(f"{name} does not have one position for each score")
+    if n and (values.min() < 0 or values.max() >= n_levels):
+        raise ValueError(f"{name} has positions outside the {n_levels} levels of its factor")
+    return values.astype(np.int64)
 
 
 def _has_prr(file: Any) -> bool:

@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
-from bayeseval._text import grouped
-from bayeseval.families import link
+from bayeseval._text import grouped, show
+from bayeseval.errors import InputError
+from bayeseval.families import FAMILIES, link
 from bayeseval.fitting.gate import Gate, format_gate, gate_advice
 from bayeseval.fitting.report.sentences import (
     NO_EVENNESS,
@@ -99,8 +100,15 @@ class Facts:
 
 
 def _link(spec: Mapping[str, Any]) -> str:
-    likelihood = spec["likelihood"]
-    return link(likelihood.values() if isinstance(likelihood, Mapping) else [likelihood])
+    likelihood = spec.get("likelihood", "normal")
+    names_of = [*likelihood.values()] if isinstance(likelihood, Mapping) else [str(likelihood)]
+    for name in names_of:
+        if name not in FAMILIES:
+            raise InputError(
+                f"the run file names the unknown likelihood {show(name)} (known: "
+                f"{', '.join(FAMILIES)}); restore the file, or run the command again"
+            )
+    return link(names_of)
 
 
 def facts_of(results: SavedResults, observed: Observed | None) -> Facts:
@@ -116,7 +124,7 @@ def facts_of(results: SavedResults, observed: Observed | None) -> Facts:
     exponent = 0
     ranking = results.tables.get("model_ranking")
     # Effects on a logit scale have no unit that a power of ten could change.
-    if ranking is not None and _link(run["spec"]) == "identity":
+    if ranking is not None and _link(run.get("spec") or {}) == "identity":
         # Without the scores, their means are the next best.
         exponent = score_exponent(
             ranking["score_mean"].dropna() if observed is None else observed.score

@@ -27,6 +27,7 @@ from bayeseval.output.store import (
     Writer,
     add_files,
     check_files,
+    check_fit_run,
     read_run,
     read_tree,
     results_saved,
@@ -181,6 +182,7 @@ def read_results(folder: Path) -> tuple[xr.DataTree, dict[str, Any]]:
             f"{folder / RUN_FILE} is damaged, or not that of a fit: it has no {lacking[0]!r}; "
             "give the folder of a fit, or run the command again"
         )
+    check_fit_run(folder / RUN_FILE, run)
     if (folder / POSTERIOR_FILE).is_file():
         check_files(folder, run, [POSTERIOR_FILE])
     return read_tree(folder / POSTERIOR_FILE), run

@@ -1,0 +1,129 @@
+"""What a run file may hold: the keys that commands read, with their types."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import ConfigDict, Field, PlainValidator, StrictFloat, StrictInt
+
+from bayeseval._text import grouped, show
+from bayeseval._yaml import FrozenConfig, parse_config
+
+__all__ = ["check_fit_run", "check_run"]
+
+# JSON writes 1.0 as 1.0 or 1, and NaN as null.
+_Number = StrictInt | StrictFloat
+_Known = _Number | None
+_Level = Annotated[StrictInt, Field(ge=0, le=10**9)]
+_Seed = Annotated[StrictInt, Field(ge=0, lt=1 << 64)]
+# Longer ones are no names, and pages would be as large.
+_MAX_NAME: Final = 10_000
+
+
+def _text(value: Any) -> str:
+    """Text; names of files may hold bytes that are no UTF-8, which pydantic's own type refuses."""
+    if not isinstance(value, str):
+        raise ValueError(f"expected text, got {show(value)}")
+    return value
+
+
+def _short(value: Any) -> str:
+    text = _text(value)
+    if len(text) > _MAX_NAME:
+        raise ValueError(f"expected at most {grouped(_MAX_NAME)} characters, got {show(text)}")
+    return text
+
+
+_Text = Annotated[str, PlainValidator(_text)]
+_Name = Annotated[str, PlainValidator(_short)]
+
+
+class _Part(FrozenConfig):
+    """Keys of later versions, and those that nobody reads, are of any type."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class _Check(FrozenConfig):
+    name: _Text
+    value: _Known
+    limit: _Known
+    where: _Text
+    passed: bool | None
+
+
+class _Gate(_Part):
+    status: _Name
+    checks: list[_Check] = []
+    n_quantities: StrictInt = 0
+
+
+class _Spec(_Part):
+    name: _Name = ""
+    likelihood: _Text | dict[_Text, _Text] = "normal"
+
+
+class _Covariate(_Part):
+    source: _Text | None = None
+    hash: _Text = ""
+
+
+class _Run(_Part):
+    versions: dict[_Text, _Name] | None = None
+    benchmark: _Name = ""
+    source: _Text | None = None
+    citations: list[_Text] | None = None
+    engine: _Name | None = None
+    seed: _Seed | None = None
+    settings: dict[_Text, Any] | None = None
+    spec: _Spec | None = None
+    priors: dict[_Text, Any] | None = None
+    fixed_effects: dict[_Text, Any] | None = None
+    covariates: dict[_Text, _Covariate] | None = None
+    levels: dict[_Text, _Level] | None = None
+    bounds: dict[_Text, tuple[_Known, _Known]] | None = None
+    n_records: _Level = 0
+    language_names: dict[_Name, _Name] | None = None
+    notes: list[_Text] | None = None
+    gate: _Gate | None = None
+    gates: dict[_Text, _Text] | None = None
+    samplers: dict[_Text, dict[_Text, _Text | _Known]] | None = None
+    created_at: _Name | None = None
+    model_reasons: list[_Text] | None = None
+    engine_reason: _Text | None = None
+    sampling: dict[_Text, _Text | _Known] | None = None
+    pairs: _Name | None = None
+    seconds: _Number | None = None
+    source_options: _Text | None = None
+    ci_prob: Annotated[_Number, Field(gt=0, lt=1)] | None = None
+    files: list[_Text] | None = None
+    sha256: dict[_Text, _Text] | None = None
+
+
+class _FitRun(_Run):
+    """What every fit has, too."""
+
+    benchmark: _Name
+    engine: _Name
+    seed: _Seed
+    spec: _Spec
+    gate: _Gate
+    language_names: dict[_Name, _Name]
+    n_records: _Level
+
+
+def check_run(path: Path, run: dict[str, Any]) -> None:
+    """Refuse a run file whose keys are of other types than those that were written.
+
+    Raises
+    ------
+    InputError
+        The first such key, what it has to be, and what to do.
+    """
+    parse_config(_Run, run, source=f"{path} is damaged")
+
+
+def check_fit_run(path: Path, run: dict[str, Any]) -> None:
+    """The same for the run file of a fit, which has more keys than others."""
+    parse_config(_FitRun, run, source=f"{path} is damaged, or not that of a fit")
