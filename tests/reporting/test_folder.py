@@ -132,10 +132,17 @@ def test_a_folder_of_another_command(copy: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("files", [None, "all", [1, 2]])
-def test_a_run_file_without_its_list_of_files(copy: Path, files: object) -> None:
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        (None, "no list of files; run the command again"),
+        ("all", "files: expected a list, got 'all'; restore the file, or run the command again"),
+        ([1, 2], "files.0: expected text, got 1; restore the file, or run the command again"),
+    ],
+)
+def test_a_run_file_without_its_list_of_files(copy: Path, files: object, problem: str) -> None:
     edit_run(copy, files=files)
-    assert "run.json is damaged: no list of files" in refused(copy)
+    assert refused(copy) == f"{copy / 'run.json'} is damaged: {problem}"
 
 
 def test_a_run_file_that_is_not_json(copy: Path) -> None:
@@ -268,9 +275,11 @@ def test_a_result_of_a_later_version_is_refused(copy: Path, fit: be.Fit) -> None
     )
     with pytest.raises(InputError, match=r"was written by bayeseval 12\.3\.4"):
         be.Fit.open(copy)
-    for versions in ({"bayeseval": ours}, {"bayeseval": "0.0.1"}, {}, "unknown", None):
+    for versions in ({"bayeseval": ours}, {"bayeseval": "0.0.1"}, {}, None):
         edit_run(copy, versions=versions)
         assert read_saved(copy).kind == "fit"
+    edit_run(copy, versions="unknown")
+    assert "versions: expected keys and values, got 'unknown'" in refused(copy)
 
 
 @pytest.mark.parametrize("key", ["gate", "spec"])

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, PlainValidator, StrictFloat, StrictInt
 
 from bayeseval._text import grouped, show
 from bayeseval._yaml import FrozenConfig, parse_config
+from bayeseval.errors import InputError
 
 __all__ = ["check_fit_run", "check_run"]
 
@@ -45,7 +46,7 @@ class _Part(FrozenConfig):
     model_config = ConfigDict(frozen=True, extra="allow")
 
 
-class _Check(FrozenConfig):
+class _GateCheck(FrozenConfig):
     name: _Text
     value: _Known
     limit: _Known
@@ -55,7 +56,7 @@ class _Check(FrozenConfig):
 
 class _Gate(_Part):
     status: _Name
-    checks: list[_Check] = []
+    checks: list[_GateCheck] = []
     n_quantities: StrictInt = 0
 
 
@@ -121,9 +122,16 @@ def check_run(path: Path, run: dict[str, Any]) -> None:
     InputError
         The first such key, what it has to be, and what to do.
     """
-    parse_config(_Run, run, source=f"{path} is damaged")
+    _check(_Run, run, f"{path} is damaged")
 
 
 def check_fit_run(path: Path, run: dict[str, Any]) -> None:
     """The same for the run file of a fit, which has more keys than others."""
-    parse_config(_FitRun, run, source=f"{path} is damaged, or not that of a fit")
+    _check(_FitRun, run, f"{path} is damaged, or not that of a fit")
+
+
+def _check(schema: type[_Run], run: dict[str, Any], words: str) -> None:
+    try:
+        parse_config(schema, run, source=words)
+    except InputError as error:
+        raise InputError(f"{error}; restore the file, or run the command again") from error
