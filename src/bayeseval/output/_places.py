@@ -48,7 +48,7 @@ def check_place(folder: str | Path, target: Path) -> None:
     if inner:
         raise InputError(
             f"{folder} cannot be replaced as a whole, because {inner[0]} is a mount point; "
-            "choose another folder (--out)"
+            f"{way_out()}"
         )
     # Whoever stands in a folder that is replaced is left in the old, deleted one.
     if _current_folder().is_relative_to(target):
@@ -145,7 +145,8 @@ def _check_movable(folder: str | Path, target: Path, full: Path) -> None:
         if error.errno == errno.EXDEV:
             raise InputError(
                 f"{folder} is part of a lower layer of an overlay file system (the image of a "
-                "container) and cannot be replaced as a whole; choose another folder (--out)"
+                "container) and cannot be replaced as a whole; "
+                f"{way_out()}"
             ) from error
     else:
         full.rename(target)

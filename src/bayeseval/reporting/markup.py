@@ -205,7 +205,7 @@ def _key(table: PaperTable, line: Callable[[str], str]) -> list[str]:
     if not known:
         return []
     return [
-        line("Whole names, which leaderboards (--to csv) have too:"),
+        line("Whole names, which the leaderboard in CSV has too:"),
         *(line(f"{cut} = {name}") for cut, name in known.items()),
     ]
 
