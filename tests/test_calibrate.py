@@ -634,6 +634,19 @@ def test_command_writes_continues_and_refuses(
     statuses.write_text(statuses.read_text().replace("importance", "marked"))
     with pytest.raises(InputError, match=re.escape(f"{statuses} was edited or is damaged")):
         Calibration.open(out)
+    # With the hash of the edited file, as someone would who wants to mislead.
+    run = json.loads((out / "run.json").read_text(encoding="utf-8"))
+    edited = {**run, "sha256": {}}
+    (out / "run.json").write_text(json.dumps(edited), encoding="utf-8")
+    unedited = statuses.read_bytes()
+    statuses.write_text("simulation,status\n,fitted\n", encoding="utf-8")
+    with pytest.raises(InputError, match=re.escape(f"{statuses} is damaged (invalid literal")):
+        Calibration.open(out)
+    statuses.write_text("status\nfitted\n", encoding="utf-8")
+    with pytest.raises(InputError, match=re.escape(f"{statuses} is damaged ('simulation')")):
+        Calibration.open(out)
+    statuses.write_bytes(unedited)
+    (out / "run.json").write_text(json.dumps(run), encoding="utf-8")
     run = json.loads((out / "run.json").read_text())
     run["sha256"]["tables/statuses.csv"] = hashlib.sha256(statuses.read_bytes()).hexdigest()
     (out / "run.json").write_text(json.dumps(run))

@@ -178,16 +178,13 @@ class Calibration(Result):
         check_files(place, run, list(files.values()))
         frames = []
         for name, numbers in columns.items():
-            # Python reads back every digit, whatever the version of pandas.
-            texts = pd.read_csv(
-                place / files[name], encoding="utf-8", dtype=str, keep_default_na=False
-            )
-            frames.append(
-                texts.assign(
-                    simulation=lambda table: [int(text) for text in table["simulation"]],
-                    **{name: partial(_as_numbers, name=name) for name in numbers},
-                )
-            )
+            try:
+                frames.append(_read_table(place / files[name], numbers))
+            except (ValueError, KeyError) as error:
+                raise InputError(
+                    f"{place / files[name]} is damaged ({' '.join(str(error).split())}); "
+                    "put the original back, or run the command again"
+                ) from error
         kept = {key: value for key, value in run.items() if key not in ("files", "verdict")}
         return cls(frames[0], frames[1], kept)
 
@@ -296,6 +293,15 @@ class Calibration(Result):
     def _failed(self) -> bool:
         """Failed gates are counted, and the results are given without these fits too."""
         return False
+
+
+def _read_table(path: Path, numbers: Sequence[str]) -> pd.DataFrame:
+    # Python reads back every digit, whatever the version of pandas.
+    texts = pd.read_csv(path, encoding="utf-8", dtype=str, keep_default_na=False)
+    return texts.assign(
+        simulation=lambda table: [int(text) for text in table["simulation"]],
+        **{name: partial(_as_numbers, name=name) for name in numbers},
+    )
 
 
 def _as_numbers(table: pd.DataFrame, *, name: str) -> list[float]:
