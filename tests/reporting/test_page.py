@@ -157,6 +157,8 @@ def test_the_first_sentences_are_those_of_the_terminal(
     lead = [one.text for one in page.of("summary").all("p")]
     assert lead[0] == ranking_sentences(ranking, pairs)[0]
     assert 3 <= len(lead) <= 5
+    # No line of the page ends between the number and its unit.
+    assert "means with 95\u00a0% equal-tailed" in render_page(results)
     potential = results.tables["language_potential"]
     texts = interval_texts(potential, "potential")
     assert any(texts[0] in one and texts[-1] in one for one in lead)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bayeseval import names
-from bayeseval._text import grouped
+from bayeseval._text import grouped, unbroken
 from bayeseval.output._files import to_json
 from bayeseval.output.language_names import name_and_code
 from bayeseval.output.store import add_files, replace_file, write_text
@@ -121,8 +121,10 @@ def render_page(results: SavedResults) -> str:
             n_more=n_more,
             intervals=""
             if facts.point_estimate or kind
-            else f"Numbers are posterior means with {100 * float(prob):.4g} % equal-tailed "
-            "intervals.",
+            else unbroken(
+                f"Numbers are posterior means with {100 * float(prob):.4g} % equal-tailed "
+                "intervals."
+            ),
             sections=sections,
             has_charts=any(b.kind in ("chart", "chooser") for s in sections for b in s.blocks),
             isolate=isolate,
