@@ -14,8 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from scipy.stats import beta, binom, binomtest, norm
-from scipy.stats import t as student
+from scipy.stats import beta, betabinom, binom, binomtest
 
 import bayeseval as be
 from bayeseval import names
@@ -30,12 +29,12 @@ from bayeseval.calibration.summary import independent_ranks, sentences, summaris
 from bayeseval.checks.prior import prior_tree
 from bayeseval.cli import main
 from bayeseval.design import build_design, rescore
-from bayeseval.errors import InputError
+from bayeseval.errors import DesignError, InputError
 from bayeseval.estimands import derive
 from bayeseval.estimands.ranks import rank_draws
 from bayeseval.fitting.gate import ESS_PER_CHAIN, Gate
 from bayeseval.simulation import simulate
-from bayeseval.spec import load_spec
+from bayeseval.spec import Prior, load_spec
 
 N = 16
 TINY = simulate(
@@ -127,51 +126,41 @@ def test_coverage_of_independent_intervals_is_clopper_pearson() -> None:
 def test_coverage_of_equal_intervals_counts_simulations() -> None:
     inside = np.repeat([1.0] * 18 + [0.0] * 2, 50)
     found = coverage_interval(inside, np.repeat(np.arange(20), 50))
-    exact = binomtest(18, 20).proportion_ci(0.95)
-    np.testing.assert_allclose(found, [0.9, exact.low, exact.high], atol=0.002)
-    # As if they were independent, the interval would be seven times as narrow.
+    # Jeffreys' interval of 18 among 20.
+    exact = beta.ppf([0.025, 0.975], 18.5, 2.5)
+    # The largest correlation that is looked at is 0.98.
+    np.testing.assert_allclose(found, [0.9, *exact], atol=0.04)
+    # As if they were independent, the interval would be six times as narrow.
     alone = coverage_interval(inside, np.arange(1000))
     assert alone[2] - alone[1] < 0.2 * (found[2] - found[1])
 
 
-def test_coverage_of_few_simulations_allows_for_an_uncertain_variance() -> None:
-    """Korn and Graubard (1998): effective n times the squared ratio of t quantiles."""
-    misses = np.array([0, 2, 12, 1, 2, 5])
-    inside = np.concatenate([np.repeat([0.0, 1.0], [k, 40 - k]) for k in misses])
-    share, lower, _ = coverage_interval(inside, np.repeat(np.arange(6), 40))
-    totals = misses.mean() - misses
-    variance = 6 / 5 * (totals**2).sum() / 240**2
-    ratio = student.ppf(0.975, 239) / student.ppf(0.975, 5)
-    n = min(240.0, ratio**2 * share * (1.0 - share) / variance)
-    assert 6.0 < n < 240.0
-    assert lower == pytest.approx(beta.ppf(0.025, share * n, n - share * n + 1.0))
+def test_coverage_of_dependent_intervals_is_a_beta_binomial_posterior() -> None:
+    """Against the same posterior from draws of share and correlation, weighted."""
+    hits, size = np.array([3, 5, 5, 1, 4]), np.array([5, 5, 5, 4, 4])
+    inside = np.concatenate(
+        [np.repeat([1.0, 0.0], [k, n - k]) for k, n in zip(hits, size, strict=True)]
+    )
+    share, lower, upper = coverage_interval(inside, np.repeat(np.arange(5), size))
+    rng = np.random.default_rng(7)
+    mean, correlation = rng.beta(0.5, 0.5, 200_000), rng.uniform(size=200_000)
+    factor = (1.0 - correlation) / correlation
+    log_weight = betabinom.logpmf(
+        hits[:, None], size[:, None], mean * factor, (1.0 - mean) * factor
+    ).sum(axis=0)
+    order = np.argsort(mean)
+    below = np.cumsum(np.exp(log_weight)[order])
+    expected = np.interp([0.025, 0.975], below / below[-1], mean[order])
+    assert share == 18 / 23
+    np.testing.assert_allclose([lower, upper], expected, atol=0.01)
 
 
-def test_coverage_intervals_of_dependent_values_hold_the_share_more_often_with_t_quantiles() -> (
-    None
-):
-    """Errors with a correlation of 0.7 within each of 20 simulations; the true share is 90 %."""
-    n_units, size, correlation, repetitions = 20, 40, 0.7, 600
-    rng = np.random.default_rng(5)
-    common = rng.normal(size=(repetitions, n_units, 1))
-    own = rng.normal(size=(repetitions, n_units, size))
-    errors = np.sqrt(correlation) * common + np.sqrt(1.0 - correlation) * own
-    inside = (np.abs(errors) < norm.ppf(0.95)).astype(float).reshape(repetitions, -1)
-    unit = np.repeat(np.arange(n_units), size)
-    found = np.array([coverage_interval(row, unit) for row in inside])
-    corrected = ((found[:, 1] <= 0.9) & (found[:, 2] >= 0.9)).mean()
-
-    share = inside.mean(axis=1)
-    means = inside.reshape(repetitions, n_units, size).mean(axis=2)
-    effective = share * (1.0 - share) / (means.var(axis=1, ddof=1) / n_units)
-    effective = np.clip(effective, n_units, n_units * size)
-    hits = share * effective
-    lower = beta.ppf(0.025, hits, effective - hits + 1.0)
-    upper = beta.ppf(0.975, hits + 1.0, effective - hits)
-    plain = ((lower <= 0.9) & (upper >= 0.9)).mean()
-    assert plain + 0.01 < corrected
-    # The distribution of shares near 1 is skewed, which keeps it below 95 %.
-    assert corrected > 0.91
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_coverage_of_0_and_1_is_inside_its_interval(value: float) -> None:
+    share, lower, upper = coverage_interval(np.full(60, value), np.repeat(np.arange(20), 3))
+    assert share == value == (upper if value else lower)
+    # Not wider than that of one value of each simulation.
+    assert 0.0 < (1.0 - lower if value else upper) < 1.0 - 0.025 ** (1 / 20)
 
 
 # Designs with other scores, and tables drawn from priors.
@@ -211,6 +200,16 @@ def test_drawn_scores_keep_to_bounds_and_items(spec: str) -> None:
             assert drawn.outcome.k is not None
             np.testing.assert_array_equal(drawn.outcome.n, design.outcome.n)
             np.testing.assert_allclose(100.0 * drawn.outcome.k / drawn.outcome.n, drawn.score)
+
+
+def test_a_drawn_table_at_one_end_of_the_scale_is_refused() -> None:
+    """Such a table of `logit` ended in an error of NumPy, simulation 60 of its default table."""
+    records = simulate("logit", n_languages=4, n_tasks=2, n_models=3, seed=1).records
+    design = build_design(records, load_spec("logit"))
+    far = Prior(dist="normal", loc=30.0, scale=1.0)
+    beyond = replace(design, priors={**design.priors, "intercept": far})
+    with pytest.raises(DesignError, match="all scores of the drawn table are at one end of the"):
+        draw_table(beyond, records, np.random.default_rng(0))
 
 
 def test_drawn_residuals_have_the_sd_of_the_truth() -> None:

@@ -12,16 +12,19 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from scipy.special import bdtr
-from scipy.stats import beta, t
+from scipy.special import bdtr, betaln
+from scipy.stats import beta
 
 from bayeseval._random import generator
-from bayeseval._typing import Floats
+from bayeseval._typing import Floats, Index
 
 __all__ = ["Uniformity", "coverage_interval", "uniformity"]
 
 _SIMULATIONS: Final = 10_000
 _MOST_POINTS: Final = 100
+# Quantiles of Jeffreys' prior of a share, and correlations of the intervals of one simulation.
+_SHARES: Final = np.array(np.sin(np.pi * (np.arange(400.0) + 0.5) / 800.0) ** 2, dtype=np.float64)
+_CORRELATIONS: Final = np.array((np.arange(24) + 0.5) / 24.0, dtype=np.float64)
 
 
 class Uniformity:
@@ -110,15 +113,16 @@ def uniformity(n: int) -> Uniformity:
     return Uniformity(n)
 
 
-def coverage_interval(inside: Floats, simulation: Floats, *, probability: float = 0.95) -> Floats:
+def coverage_interval(
+    inside: Floats, simulation: Floats | Index, *, probability: float = 0.95
+) -> Floats:
     """Share of intervals that hold the truth, with an interval; shape (3,).
 
-    Intervals of one simulation share its errors, so the simulation is the unit: the share has the
-    variance of the simulations' means, and the Clopper-Pearson interval is that of as many
-    independent intervals as would have this variance, times a squared ratio of t quantiles, as
-    this variance is uncertain (Korn and Graubard 1998). With few simulations, a share near 1 and
-    misses that come together in few of them, it still holds the true share less often than it
-    says: the variance is too low where none of the simulations at hand has many misses.
+    One interval per simulation: Clopper-Pearson. Several intervals of one simulation share its
+    errors: their number of hits is taken as beta-binomial, with a flat prior on the correlation
+    between 0 and 1 and Jeffreys' prior on the share, and the interval is that of the posterior. A
+    design effect estimated from few simulations is too small where none of those at hand has
+    many misses; the posterior allows for simulations that were not seen.
 
     Parameters
     ----------
@@ -138,19 +142,30 @@ def coverage_interval(inside: Floats, simulation: Floats, *, probability: float 
     if n == 0:
         return np.full(3, np.nan)
     share = float(inside.mean())
-    low, high = (1.0 - probability) / 2.0, (1.0 + probability) / 2.0
+    ends = np.array([(1.0 - probability) / 2.0, (1.0 + probability) / 2.0])
     _, unit = np.unique(simulation, return_inverse=True)
-    n_units = int(unit.max()) + 1
-    effective = float(n_units)
-    if n > n_units > 1:
-        totals = np.bincount(unit, inside - share)
-        variance = n_units / (n_units - 1) * float((totals**2).sum()) / n**2
-        if variance > 0.0:
-            # A variance from few simulations is uncertain itself.
-            uncertain = float((t.ppf(high, n - 1) / t.ppf(high, n_units - 1)) ** 2)
-            effective = uncertain * share * (1.0 - share) / variance
-            effective = float(np.clip(effective, n_units, n))
-    hits = share * effective
-    lower = beta.ppf(low, hits, effective - hits + 1.0) if hits > 0.0 else 0.0
-    upper = beta.ppf(high, hits + 1.0, effective - hits) if hits < effective else 1.0
-    return np.array([share, lower, upper])
+    size = np.bincount(unit).astype(np.float64)
+    if n == len(size):
+        hits = float(inside.sum())
+        lower = beta.ppf(ends[0], hits, n - hits + 1.0) if hits > 0.0 else 0.0
+        upper = beta.ppf(ends[1], hits + 1.0, n - hits) if hits < n else 1.0
+    else:
+        hits_of = np.bincount(unit, inside).astype(np.float64)
+        lower, upper = _beta_binomial_quantiles(hits_of, size, ends)
+    # A share of 0 or 1 is inside its interval.
+    return np.array([share, lower if share > 0.0 else 0.0, upper if share < 1.0 else 1.0])
+
+
+def _beta_binomial_quantiles(hits: Floats, size: Floats, ends: Floats) -> Floats:
+    """Posterior quantiles of the mean of beta-binomial counts, by integration on a grid."""
+    share = _SHARES[:, None]
+    first, second = (part * (1.0 - _CORRELATIONS) / _CORRELATIONS for part in (share, 1.0 - share))
+    pairs, count = np.unique(np.stack([hits, size]), axis=1, return_counts=True)
+    log_density = np.zeros(first.shape)
+    for (k, n), times in zip(pairs.T, count, strict=True):
+        log_density += times * betaln(first + k, second + n - k)
+    log_density -= len(hits) * betaln(first, second)
+    density = np.exp(log_density - log_density.max()).sum(axis=1)
+    # The points are the middles of equal shares of Jeffreys' prior.
+    below = (np.cumsum(density) - 0.5 * density) / density.sum()
+    return np.asarray(np.interp(ends, below, _SHARES))

@@ -12,7 +12,7 @@ from bayeseval._typing import Floats, Index
 from bayeseval.checks.prior import prior_tree
 from bayeseval.design import Design, Replicates, rescore
 from bayeseval.design.replicates import build_noise
-from bayeseval.errors import InputError
+from bayeseval.errors import DesignError, InputError
 from bayeseval.estimands import read_arrays
 from bayeseval.estimands.predict import replicate_scores
 from bayeseval.estimands.predictor import linear_predictor
@@ -86,13 +86,32 @@ def draw_table(
     Returns
     -------
     Drawn
+
+    Raises
+    ------
+    DesignError
+        If all drawn scores are at one end of their scale.
     """
     truth = prior_tree(design, rng, 1)
     if design.replicates is None:
         scores = replicate_scores(read_arrays(truth), rng)[0] + _shared_noise(truth, design)
-        return Drawn(truth, rescore(design, scores, scaled=scaled))
+        return Drawn(truth, _with_noise(rescore(design, scores, scaled=scaled)))
     means, replicates = _draw_replicates(truth, design, records, rng)
     return Drawn(truth, rescore(design, means, replicates=replicates, scaled=scaled))
+
+
+def _with_noise(design: Design) -> Design:
+    """Refuse scores without any noise, as a fit to a table does: they have no posterior.
+
+    Priors of logits reach beyond the ends of a scale, where scores count as the same.
+    """
+    outcome = design.outcome
+    if outcome.n is None and np.ptp(outcome.linear) == 0.0:
+        raise DesignError(
+            "all scores of the drawn table are at one end of the scale, so nothing is left to "
+            "estimate the residual from and no posterior exists"
+        )
+    return design
 
 
 def _shared_noise(truth: xr.DataTree, design: Design) -> Floats:

@@ -121,9 +121,12 @@ def _rows(simulations: pd.DataFrame, which: str) -> pd.DataFrame:
                 f"coverage_{name}_upper": upper,
             }
         row |= {"p_uniform": row.pop("p_uniform")}
-        rows.append(row | {"verdict": "outside" if row["p_uniform"] <= level else "inside"})
+        row |= {"verdict": "outside" if row["p_uniform"] <= level else "inside"}
+        alone = row["n_values"] == row["n_simulations"]
+        rows.append(row | {"ci_kind": "clopper-pearson" if alone else "beta-binomial"})
     table = pd.DataFrame(rows)
-    return table.assign(band_prob=1.0 - level, ci_kind="clopper-pearson", ci_prob=names.CI_PROB)
+    columns = [*table.columns.drop("ci_kind"), "band_prob", "ci_kind", "ci_prob"]
+    return table.assign(band_prob=1.0 - level, ci_prob=names.CI_PROB)[columns]
 
 
 def _of_ranks(own: pd.DataFrame) -> dict[str, Any]:
