@@ -2,15 +2,16 @@
 
     python perf/calibration.py [--simulations 100] [--specs additive,crossed]
                                [--priors fixed,scaled] [--draws 500] [--tune 500]
-                               [--jobs 2] [--work FOLDER]
+                               [--jobs 2] [--work FOLDER] [--out calibration]
 
 Tables have the cells of a simulated one: 8 languages, 4 tasks and 6 models, 80 % observed; those of
 `dataset` two metrics of each of 2 datasets, those of `mexa` one covariate of languages, those of
 `replicates` 3 seeds and 3 bootstrapped test sets. Results are written after every model, in the
 place of earlier rows of the same model and priors: to ``perf/results/calibration.csv`` one row per
 quantity, with the seconds that the simulations took (those of this run alone, if it continued an
-earlier one); to ``perf/results/calibration_ranks.csv`` the ranks, as numbers of simulations below
-every hundredth, which the figures are drawn from. With ``--work`` an interrupted run continues.
+earlier one); to ``perf/results/calibration_ranks.csv`` the curves of the figures, as numbers of
+simulations whose rank is at or below each point; ``docs/images/calibration.png`` is drawn from it
+(``--figure-only`` draws it alone). With ``--work`` an interrupted run continues.
 """
 
 from __future__ import annotations
@@ -24,16 +25,19 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from measure import RESULTS, provenance
+from matplotlib.figure import Figure
+from measure import RESULTS, ROOT, provenance
 
 from bayeseval.calibration import Calibration, calibrate
 from bayeseval.calibration.bands import uniformity
 from bayeseval.calibration.summary import independent_ranks
+from bayeseval.output._style import FAINT, GREY, MAIN, WARNING
 from bayeseval.records import Records, load
 from bayeseval.simulation import simulate
 
 OUT: Final = RESULTS / "calibration.csv"
 RANKS: Final = RESULTS / "calibration_ranks.csv"
+FIGURE: Final = ROOT / "docs" / "images" / "calibration.png"
 _SIZES: Final[Mapping[str, Any]] = {"n_languages": 8, "n_tasks": 4, "n_models": 6}
 _REPLICATES: Final[Mapping[str, Any]] = {"n_seeds": 3, "n_boot": 3}
 _CARD: Final = """\
@@ -66,15 +70,17 @@ def table(spec: str, folder: Path) -> Records | None:
 
 
 def curves(result: Calibration) -> pd.DataFrame:
-    """How many ranks lie at or below the points where a band is tested, by quantity."""
-    parts = []
-    ranked = result.table[result.table["mean_rank"].notna()]
-    for quantity in ranked["quantity"].drop_duplicates():
+    """How many ranks lie at or below the points where a band is tested, one row per quantity."""
+    table = result.table
+    # Sets have no ranks.
+    ranked = table[(table["simulations"] == "all") & table["mean_rank"].notna()]
+    rows = []
+    for quantity in ranked["quantity"]:
         ranks = independent_ranks(result.simulations, quantity)
-        null = uniformity(len(ranks))
-        counts = null.counts(ranks).astype(int)
-        parts.append(pd.DataFrame({"quantity": quantity, "point": null.points, "count": counts}))
-    return pd.concat(parts, ignore_index=True)
+        counts = uniformity(len(ranks)).counts(ranks)
+        text = " ".join(f"{count:.0f}" for count in counts)
+        rows.append({"quantity": quantity, "n_simulations": len(ranks), "counts": text})
+    return pd.DataFrame(rows)
 
 
 def store(path: Path, rows: pd.DataFrame) -> None:
@@ -87,6 +93,44 @@ def store(path: Path, rows: pd.DataFrame) -> None:
     rows.to_csv(path, index=False, lineterminator="\n")
 
 
+def draw(path: Path) -> None:
+    """Draw the curves of all models with fixed priors: one panel each, a line per quantity."""
+    rows = pd.read_csv(RANKS).query("priors == 'fixed'")
+    table = pd.read_csv(OUT).query("priors == 'fixed' and simulations == 'all'")
+    specs = list(rows["spec"].unique())
+    n_columns = min(3, len(specs))
+    n_rows = -(-len(specs) // n_columns)
+    figure = Figure(figsize=(9.0, 2.1 * n_rows + 0.3), layout="constrained", dpi=130)
+    panels = np.atleast_1d(figure.subplots(n_rows, n_columns, sharex=True)).reshape(-1)
+    for axes, spec in zip(panels, specs, strict=False):
+        own = rows[rows["spec"] == spec]
+        n = int(own["n_simulations"].max())
+        null = uniformity(n)
+        verdicts = table[table["spec"] == spec].set_index("quantity")
+        low, high = null.band(float(verdicts["band_prob"].iloc[0]))
+        at = np.concatenate([[0.0], null.points, [1.0]])
+        ends = [np.concatenate([[0.0], end - null.points, [0.0]]) for end in (low, high)]
+        axes.fill_between(at, *ends, color=FAINT, linewidth=0)
+        axes.axhline(0.0, color=GREY, linewidth=0.6)
+        complete = own[own["n_simulations"] == n]
+        for quantity, counts in complete[["quantity", "counts"]].to_numpy():
+            curve = np.array(counts.split(), dtype=np.float64) / n - null.points
+            outside = verdicts.loc[quantity, "verdict"] == "outside"
+            color = WARNING if outside else MAIN
+            axes.plot(at, np.concatenate([[0.0], curve, [0.0]]), color=color, linewidth=0.8)
+        axes.set_title(f"{spec}: {n} simulations, {len(complete)} quantities", size=9, loc="left")
+        axes.set_xlim(0.0, 1.0)
+    for axes in panels[len(specs) :]:
+        axes.set_visible(False)
+    for axes in panels[max(len(specs) - n_columns, 0) : len(specs)]:
+        axes.tick_params(labelbottom=True)
+        axes.set_xlabel("Rank of the truth", size=9)
+    for axes in panels[: len(specs) : n_columns]:
+        axes.set_ylabel("ECDF - uniform", size=9)
+    figure.savefig(path)
+    print(f"written: {path}")
+
+
 def main() -> None:
     """Calibrate and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -97,7 +141,12 @@ def main() -> None:
     parser.add_argument("--tune", type=int, default=None)
     parser.add_argument("--jobs", type=int, default=None)
     parser.add_argument("--work", type=Path, default=None)
+    parser.add_argument("--out", default=OUT.stem, help="name of the file of results")
+    parser.add_argument("--figure-only", action="store_true")
     asked = parser.parse_args()
+    if asked.figure_only:
+        draw(FIGURE)
+        return
     said = provenance()
     for spec in asked.specs.split(","):
         for priors in asked.priors.split(","):
@@ -123,8 +172,11 @@ def main() -> None:
                 "not_fitted": counts.get("not fitted", 0),
                 "seconds": round(seconds, 1),
             }
-            store(OUT, result.table.assign(**about, **failures, **said))
-            store(RANKS, curves(result).assign(**about, **said))
+            out = RESULTS / f"{asked.out}.csv"
+            store(out, result.table.assign(**about, **failures, **said))
+            if out == OUT:
+                store(RANKS, curves(result).assign(**about, **said))
+                draw(FIGURE)
 
 
 if __name__ == "__main__":
