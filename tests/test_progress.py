@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+import types
+import weakref
+
 import pytest
 
-from bayeseval._progress import _log_lines
+from bayeseval import __main__
+from bayeseval._progress import _log_lines, interruptible, progress_bar
 
 
 def test_long_work_says_that_it_is_alive(capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,3 +55,37 @@ def test_short_stages_are_one_line_each(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().err == ""
     report("refits", 1, 20, "")
     assert capsys.readouterr().err == "refits: 1 of 20, about 47.5 h left\n"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_that_a_callback_has_forgotten_stops_the_next_report() -> None:
+    class Object:
+        pass
+
+    reported = []
+    watched = Object()
+    reference = weakref.ref(watched, lambda _: os.kill(os.getpid(), signal.SIGINT))
+    with interruptible():
+        # Raised within the callback, and forgotten there.
+        del watched
+        assert reference() is None
+        with pytest.raises(KeyboardInterrupt), progress_bar(quiet=True) as report:
+            reported.append("started")
+            report("sampling", 0, 1, "")
+            reported.append("went on")
+    assert reported == ["started"]
+    # The next command starts afresh.
+    with interruptible(), progress_bar(quiet=True) as report:
+        report("sampling", 0, 1, "")
+
+
+def test_an_interrupt_while_modules_are_imported_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupted(types.ModuleType):
+        def __getattr__(self, name: str) -> object:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "bayeseval.cli", Interrupted("bayeseval.cli"))
+    assert __main__.main() == 130
+    assert capsys.readouterr().err == "error: interrupted; nothing was saved\n"

@@ -15,7 +15,7 @@ from bayeseval._text import for_terminal
 from bayeseval._typing import Progress
 from bayeseval.errors import InputError
 
-__all__ = ["notice", "progress_bar", "reporting"]
+__all__ = ["interruptible", "notice", "progress_bar", "reporting"]
 
 _MINUTE: Final = 60.0
 _HOUR: Final = 3600.0
@@ -90,6 +90,34 @@ def reporting(progress: Progress | bool | None) -> Iterator[Progress | None]:
         )
 
 
+class _Interrupt:
+    """Handler of Ctrl-C that raises at once, and knows that it was called."""
+
+    def __init__(self) -> None:
+        self.pressed = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.pressed = True
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Stop at Ctrl-C at once, or at the next report of progress if that was forgotten.
+
+    Python prints and forgets KeyboardInterrupt in callbacks, for example of weak references
+    while modules are imported.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, _Interrupt())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @contextmanager
 def _deferred_interrupt() -> Iterator[Callable[[], bool]]:
     """Remember Ctrl-C until the next report; pressed again, it stops at once.
@@ -109,6 +137,8 @@ def _deferred_interrupt() -> Iterator[Callable[[], bool]]:
         yield lambda: False
         return
     before = signal.signal(signal.SIGINT, note)
+    if isinstance(before, _Interrupt) and before.pressed:
+        pressed.append(signal.SIGINT)
     try:
         yield lambda: bool(pressed)
     finally:

@@ -19,6 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from bayeseval._arguments import LEAST
 from bayeseval._optional import versions
+from bayeseval._progress import interruptible
 from bayeseval._text import show
 from bayeseval.cli._faults import (
     check_address_space,
@@ -159,7 +160,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         if not {*words} & _LIGHT:
             check_address_space()
-        with warnings.catch_warnings(), addressing_command_line():
+        with warnings.catch_warnings(), addressing_command_line(), interruptible():
             # Every command reports it in its text and by its exit code.
             warnings.simplefilter("ignore", ConvergenceWarning)
             code = app(args=words or ["--help"], prog_name=_PROGRAM, standalone_mode=False)
