@@ -17,7 +17,7 @@ import bayeseval as be
 ROOT = Path(__file__).parents[1]
 # A process of its own: one that has loaded JAX must not be forked.
 DRIVER = """
-import hashlib, json, os, sys
+import hashlib, json, os, sys, time
 from pathlib import Path
 import kill
 from forked import Forked
@@ -48,6 +48,8 @@ def careless(words):
             path.unlink()
         work.mkdir(exist_ok=True)
         (work / (str(os.getpid()) + ".json")).write_text("{}")
+    # Every kill finds it at work, with its files written.
+    time.sleep(0.3)
     return 0
 
 def outcome(command, main, kills):

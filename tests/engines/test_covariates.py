@@ -176,7 +176,7 @@ def test_restored_from_a_result_it_is_the_same() -> None:
 @pytest.mark.parametrize(
     ("spec", "covariate", "line"),
     [
-        ({}, None, "has the covariate 'mexa', which this table does not have.*--covariate PATH"),
+        ({}, None, "has the covariate 'mexa', which this table does not have.*covariate='mexa'"),
         (
             {},
             language_covariate(name="mexas"),

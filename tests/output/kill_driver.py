@@ -144,9 +144,10 @@ def refuse_at(step: int, folder: Path, *, lasting: bool) -> Callable[[], bool]:
 
     def watch(event: str, args: tuple[object, ...]) -> None:
         nonlocal count
-        # A descriptor of a folder comes with a name in it.
-        within = args and (str(args[0]).startswith(str(folder)) or args[-1] not in (-1, None))
-        if event.startswith(REFUSED) and within and isinstance(args[0], str | Path):
+        if not (event.startswith(REFUSED) and args and isinstance(args[0], str | Path)):
+            return
+        # A name without a folder comes with the descriptor of one.
+        if str(args[0]).startswith(str(folder)) or not os.path.isabs(args[0]):
             count += 1
             if count == step or (lasting and count > step):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(args[0]))

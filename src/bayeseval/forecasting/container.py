@@ -218,7 +218,7 @@ class Forecast(Result):
         Examples
         --------
         >>> list(forecast.figures())[:2]
-        ['forecast', 'forecast_by_script']
+        ['forecast', 'forecast_map']
         """
         from bayeseval.forecasting.report import script_figure
 
