@@ -118,7 +118,7 @@ def draw(path: Path) -> None:
             outside = verdicts.loc[quantity, "verdict"] == "outside"
             color = WARNING if outside else MAIN
             axes.plot(at, np.concatenate([[0.0], curve, [0.0]]), color=color, linewidth=0.8)
-        axes.set_title(f"{spec}: {n} simulations, {len(complete)} quantities", size=9, loc="left")
+        axes.set_title(f"{spec}: {n} simulations", size=9, loc="left")
         axes.set_xlim(0.0, 1.0)
     for axes in panels[len(specs) :]:
         axes.set_visible(False)
