@@ -147,7 +147,7 @@ def refuse_at(step: int, folder: Path, *, lasting: bool) -> Callable[[], bool]:
         if not (event.startswith(REFUSED) and args and isinstance(args[0], str | Path)):
             return
         # A name without a folder comes with the descriptor of one.
-        if str(args[0]).startswith(str(folder)) or not os.path.isabs(args[0]):
+        if str(args[0]).startswith(str(folder)) or not Path(args[0]).is_absolute():
             count += 1
             if count == step or (lasting and count > step):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(args[0]))

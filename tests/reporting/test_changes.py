@@ -219,7 +219,7 @@ def test_many_changes_in_fifteen_lines() -> None:
 def test_only_fits_are_compared() -> None:
     other = SavedResults(Path("compared"), {}, {"comparison": pd.DataFrame()})
     for pair in ((other, OLD), (OLD, other)):
-        with pytest.raises(InputError, match="compared is the result of a comparison; only two fits"):
+        with pytest.raises(InputError, match="compared is the result of a comparison; only two"):
             changes_between(*pair)
 
 
