@@ -46,6 +46,8 @@ RESULTS: Final = ROOT / "perf" / "results"
 _PACKAGES: Final = ("pymc", "nutpie", "numpyro", "jax", "bambi", "statsmodels", "numpy")
 # What a run of measurements writes itself: a change of these does not change what is measured.
 _WRITTEN: Final = ("perf/results", "perf/README.md", "docs/images")
+# Options with a value that change no result: a folder of this machine, a number of processes.
+_UNSAID: Final = ("--work", "--jobs")
 # What a child prints before its answer; libraries may print too.
 _MARK: Final = "measured: "
 
@@ -125,7 +127,8 @@ def provenance() -> dict[str, str]:
 
     Call it before the measurement: the commit is the one whose code is measured. It ends
     with ``+changes`` if the working tree differs from it (other than in what measurements
-    write), and ``tests/test_perf.py`` refuses a file of results with that mark.
+    write), and ``tests/test_perf.py`` refuses a file of results with that mark. The command
+    is said without ``--work`` and ``--jobs``, which name this machine's folders and cores.
 
     Raises
     ------
@@ -135,10 +138,21 @@ def provenance() -> dict[str, str]:
     changed = _git("status", "--porcelain", "--", ".", *(f":!{path}" for path in _WRITTEN))
     script = Path(sys.argv[0]).resolve().relative_to(ROOT)
     return {
-        "command": shlex.join(["python", script.as_posix(), *sys.argv[1:]]),
+        "command": shlex.join(["python", script.as_posix(), *_said(sys.argv[1:])]),
         "commit": _git("rev-parse", "HEAD") + ("+changes" if changed else ""),
         "date": datetime.date.today().isoformat(),
     }
+
+
+def _said(arguments: Sequence[str]) -> list[str]:
+    kept, rest = [], iter(arguments)
+    for argument in rest:
+        name, equals, _ = argument.partition("=")
+        if name not in _UNSAID:
+            kept.append(argument)
+        elif not equals:
+            next(rest, None)
+    return kept
 
 
 def _git(*arguments: str) -> str:
