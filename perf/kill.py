@@ -18,7 +18,8 @@ then its files have to equal the reference byte by byte, and nothing else may li
 folder around the results or in that of temporary files. Files that two undisturbed runs
 write differently (`run.json` has the date) are not compared; tables always are.
 
-Writes ``results/kills.csv``. The exit code is 1 if anything was lost, left or different.
+Writes ``results/kills.csv``, where rows of other commands stay. The exit code is 1 if anything
+was lost, left or different.
 """
 
 from __future__ import annotations
@@ -398,7 +399,7 @@ def main(given: Sequence[str] | None = None) -> int:
         for fault in outcome.faults:
             print(f"  {fault}", flush=True)
         faults += len(outcome.faults)
-        write_csv("kills", rows, said)
+        write_csv("kills", rows, said, key="killed")
     return 1 if faults else 0
 
 

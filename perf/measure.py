@@ -215,7 +215,12 @@ def _shown(value: Any) -> str:
 
 
 def write_csv(
-    name: str, rows: Sequence[Row], said: Mapping[str, Any], *, digits: int | None = None
+    name: str,
+    rows: Sequence[Row],
+    said: Mapping[str, Any],
+    *,
+    digits: int | None = None,
+    key: str | None = None,
 ) -> Path:
     """Write rows to ``perf/results/NAME.csv``, each with what was said of its measurement.
 
@@ -229,6 +234,9 @@ def write_csv(
         :func:`machine` of a timing, :func:`provenance` of anything else.
     digits
         Significant digits of the numbers of `rows`; None for all.
+    key
+        Column whose values name a measurement: rows of the file with other values of it stay,
+        as they are, before the new ones. None to write the file anew.
 
     Raises
     ------
@@ -240,9 +248,15 @@ def write_csv(
         raise ValueError(f"rows of {name}.csv use names that the writer uses: {', '.join(both)}")
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.csv"
+    earlier: list[dict[str, str]] = []
+    if key is not None and path.is_file():
+        measured = {str(row[key]) for row in rows}
+        with path.open(encoding="utf-8", newline="") as file:
+            earlier = [row for row in csv.DictReader(file) if row[key] not in measured]
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, [*columns, *said], lineterminator="\n")
         writer.writeheader()
+        writer.writerows(earlier)
         for row in rows:
             rounded = {key: _rounded(value, digits) for key, value in row.items()}
             writer.writerow({**rounded, **said})

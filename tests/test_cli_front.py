@@ -186,3 +186,14 @@ def test_an_unknown_figure_format_is_refused_before_any_work(
         "between; got 'jpeg'\n"
     )
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_before_the_command_begins_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def building(*arguments: object, **settings: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bayeseval.cli.app", building)
+    assert main(["engines"]) == 130
+    assert capsys.readouterr().err == "error: interrupted; nothing was saved\n"

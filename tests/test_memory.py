@@ -44,3 +44,10 @@ def test_free_memory_is_the_least_of_machine_and_container(
         (tmp_path / "memory.max").write_text(f"{most}\n")
         (tmp_path / "memory.current").write_text("500000\n")
         assert _memory.free_memory() == free
+    # Cached files are used memory, too, which is taken back where it is needed.
+    (tmp_path / "memory.max").write_text("1500000\n")
+    for cached, free in ((300_000, 1_300_000), (600_000, 1_500_000)):
+        (tmp_path / "memory.stat").write_text(
+            f"anon 1\ninactive_anon 7\nactive_file 200000\ninactive_file {cached - 200_000}\n"
+        )
+        assert _memory.free_memory() == free

@@ -80,6 +80,12 @@ def test_the_commit_is_marked_where_the_code_differs_from_it(
         f"a,0.333,,python perf/speed.py --tables 'two of them',{commit},{said['date']}",
         f"b,2,7,python perf/speed.py --tables 'two of them',{commit},{said['date']}",
     ]
+    # Rows of what was measured again are replaced.
+    measure.write_csv("speed", [{"model": "a", "seconds": 9, "more": 8}], said, key="model")
+    assert path.read_text(encoding="utf-8").splitlines()[1:] == [
+        f"b,2,7,python perf/speed.py --tables 'two of them',{commit},{said['date']}",
+        f"a,9,8,python perf/speed.py --tables 'two of them',{commit},{said['date']}",
+    ]
     with pytest.raises(ValueError, match=r"speed\.csv use names that the writer uses: date$"):
         measure.write_csv("speed", [{"date": 1}], said)
     # The results themselves do not count: a script may write several files.

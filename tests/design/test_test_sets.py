@@ -10,7 +10,7 @@ import pytest
 
 from bayeseval.design import Design, build_design
 from bayeseval.design.test_sets import _subtract
-from bayeseval.engines import marginal
+from bayeseval.engines import load_engine, marginal
 from bayeseval.engines import numpyro as numpyro_engine
 from bayeseval.engines import pymc as pymc_engine
 from bayeseval.engines._density import (
@@ -119,6 +119,15 @@ def test_nuts_can_start(design: Design) -> None:
         point = start_point(design, np.random.default_rng(seed))
         assert list(point) == list(sampled_variables(design))
         assert np.isfinite(list(numpyro_engine.log_density(design, point).values())).all()
+
+
+def test_nuts_runs(design: Design) -> None:
+    draws = load_engine("numpyro")(design, SamplerSettings(draws=20, tune=30, chains=2, seed=3))
+    for name, values in draws.posterior.items():
+        assert values.shape[:2] == (2, 20), name
+        assert np.isfinite(values).all(), name
+        # A chain that is stuck repeats its first draw.
+        assert (np.ptp(values, axis=1) > 0).all(), name
 
 
 def test_means_of_cells_have_lost_what_their_test_sets_share(design: Design) -> None:

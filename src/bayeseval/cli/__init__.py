@@ -167,6 +167,9 @@ def _run(arguments: Sequence[str] | None) -> int:
     except StoppedError as stop:
         _print_error(f"interrupted; {str(stop) or _UNSAVED}")
         return EXIT_INTERRUPTED
+    except KeyboardInterrupt:
+        # Pressed before the command began, while Typer builds its parser.
+        code = EXIT_INTERRUPTED
     except BayesevalError as error:
         _print_error(str(error))
         return EXIT_BAD_INPUT
