@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 
 import bayeseval as be
+from bayeseval.comparison import prepare_comparison
 from bayeseval.design import build_design, restore_design
 from bayeseval.engines import Draws, SamplerSettings, to_tree
 from bayeseval.engines._density import random_point, to_posterior
 from bayeseval.errors import InputError
 from bayeseval.estimands import expected_score, read_arrays
 from bayeseval.estimands.covariates import SlopeDraws, explained, variance_by_facet
-from bayeseval.fitting.covariates import data_hash, find_covariates
+from bayeseval.fitting.covariates import data_hash, find_covariates, given_covariate
 from bayeseval.fitting.run import Fit
+from bayeseval.leaving_out.run import sensitivity
 from bayeseval.records import Covariate
 from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
@@ -65,7 +67,31 @@ def test_what_cannot_be_given_is_refused(mega: be.Records, tmp_path: Path) -> No
         be.load(tmp_path)
 
 
+def test_comparisons_and_refits_take_a_covariate(tmp_path: Path) -> None:
+    records = simulate("additive", n_languages=5, n_models=3, n_tasks=2, seed=1).records
+    file = tmp_path / "size.csv"
+    languages = records.coords["language"]
+    lines = [f"{label},{i * i}" for i, label in enumerate(languages)]
+    file.write_text("\n".join(["language,size", *lines]))
+    with_one, without, auto = prepare_comparison(
+        records, ["mexa", "additive", "auto"], covariate=file
+    ).fits
+    assert [one.name for one in with_one.covariates] == ["mexa"]
+    assert without.covariates == ()
+    assert [term.name for term in auto.model.spec.covariates] == ["size"]
+    with pytest.raises(InputError, match="none of the models has a covariate; name one that has"):
+        prepare_comparison(records, ["additive", "robust"], covariate=file)
+    found = sensitivity(
+        records, "mexa", drop=[], groups={"g": [languages[2]]}, covariate=file, jobs=1
+    )
+    assert set(found.table["status"]) == {"fitted"}
+    assert given_covariate(found.fit.run) == str(file)
+
+
 def test_the_run_knows_its_covariate(mega: be.Records, fitted: Fit) -> None:
+    # By its name: the commands of the checks name no file of the package.
+    assert given_covariate(fitted.run) == "mexa"
+    assert given_covariate({"benchmark": "mine", "covariates": {}}) == ""
     covariates = find_covariates(mega, MEXA)
     assert fitted.run["data_hash"] == data_hash(mega, covariates) != mega.content_hash
     said = fitted.run["covariates"]["mexa"]

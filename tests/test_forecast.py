@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import bayeseval as be
+from bayeseval.checks.container import Check, Checks
 from bayeseval.cli import main
 from bayeseval.design import build_design, restore_design
 from bayeseval.engines._leave_out import leave_out_log_density
@@ -22,8 +23,8 @@ from bayeseval.estimands.forecast import lowest_quarter, new_potential, sample_c
 from bayeseval.fitting.covariates import find_covariates
 from bayeseval.fitting.run import Fit
 from bayeseval.forecasting.check import _without_covariate, check_forecasts
-from bayeseval.forecasting.report import beyond_scale, forecast_figure
-from bayeseval.forecasting.run import Forecast, _true_values, forecast
+from bayeseval.forecasting.report import beyond_scale, forecast_figure, weak_check
+from bayeseval.forecasting.run import Forecast, _failed_checks, _true_values, forecast
 from bayeseval.records import Covariate
 from bayeseval.simulation import simulate
 from bayeseval.spec import CovariateTerm, load_spec
@@ -168,6 +169,41 @@ def test_forecasts_beyond_the_scale_are_said_to_be(found: Forecast) -> None:
     assert f"reach outside the scale, -200 to {high:g})" in repr(bounded)
     unknown = replace(found, fit=replace(found.fit, run={**run, "bounds": {"a": [0.0, None]}}))
     assert "possible scores" not in unknown.summary()
+
+
+def test_too_narrow_intervals_of_left_out_languages_are_reported(found: Forecast) -> None:
+    def check(inside: int, n: int) -> pd.DataFrame:
+        covered = np.arange(n) < inside
+        parts = [
+            {"language": "x", "with_covariate": is_with, "error": 0.1, "crps": 0.1, "elpd": -1.0}
+            for is_with in (True, False)
+        ]
+        # Without the covariate all are covered: that does not count.
+        return pd.concat(
+            pd.DataFrame([part] * n).assign(covered_90=hit, covered_95=hit)
+            for part, hit in zip(parts, (covered, True), strict=True)
+        )
+
+    assert weak_check(check(8, 10)) == (
+        "only 8 of 10 left-out languages (80 %) lie inside the 95 % intervals of their forecasts, "
+        "and about 9.5 should: the intervals of new languages are probably too narrow"
+    )
+    # P(at most 9 of 10) is 0.40, at most 47 of 53 0.046 and at most 48 of 53 0.12.
+    assert weak_check(check(9, 10)) == weak_check(check(48, 53)) == weak_check(found.check) == ""
+    assert weak_check(check(47, 53)).startswith("only 47 of 53 left-out languages (89 %)")
+    printed = replace(found, check=check(8, 10)).summary()
+    assert "note: only 8 of 10 left-out languages (80 %)" in " ".join(printed.split())
+    assert "RMSE 0.1," in printed
+
+
+def test_failed_checks_of_the_fit_are_named(fitted: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = Checks.of([Check("sd_by_language", "fail"), Check("calibration", "warn")], {})
+    monkeypatch.setattr(Fit, "checks", lambda fit: failed)
+    assert [note.partition(":")[0] for note in _failed_checks(fitted)] == [
+        "the fit fails 1 check (sd by language)"
+    ]
+    monkeypatch.setattr(Fit, "checks", lambda fit: Checks.of([Check("calibration", "warn")], {}))
+    assert _failed_checks(fitted) == []
 
 
 def test_captions_count_the_table_and_the_forecasts(found: Forecast) -> None:

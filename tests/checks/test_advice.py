@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from bayeseval.checks.advice import Situation, advised
 from bayeseval.checks.container import Check
 from bayeseval.design import build_design, identified_interactions
+from bayeseval.errors import addressing_command_line
 from bayeseval.records import Records
 from bayeseval.simulation import simulate
 from bayeseval.spec import list_models, load_spec
@@ -39,6 +41,12 @@ FIT = Situation(
 
 def advice(name: str, fit: Situation, status: str = "fail") -> Check:
     return advised(Check(name, status), fit)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def _on_the_command_line() -> Iterator[None]:
+    with addressing_command_line():
+        yield
 
 
 def models_of(command: str) -> list[str]:
@@ -94,6 +102,34 @@ def test_commands_read_the_same_table_again() -> None:
         words = shlex.split(command)
         assert words[2:6] == ["--benchmark", "my scores.csv", "--mapping", "my units.yaml"]
     assert "--mapping" not in FIT.fit("crossed")
+
+
+def test_commands_keep_the_covariate() -> None:
+    fit = replace(FIT, model="mexa", covariates=("mexa",), covariate="my mexa.csv", alike=())
+    for command, words in (
+        (advice("calibration", fit).command, "compare --models mexa,auto,robust"),
+        (advice("independence", replace(fit, alike=TWO_WAY)).command, "fit --model auto"),
+        (advice("normality_task", fit).command, "sensitivity --model mexa --drop task"),
+    ):
+        found = shlex.split(command)
+        assert found[:4] == ["bayeseval", words.split()[0], "--benchmark", "my scores.csv"]
+        assert found[4:] == [*words.split()[1:], "--covariate", "my mexa.csv"]
+    # Nothing is fuller than auto with the covariate.
+    full = replace(fit, model="auto", terms=FIT.identified)
+    assert models_of(advice("calibration", full).command) == ["auto", "robust"]
+    # A spec of one's own has no name, and another model would lose its covariate.
+    mine = replace(fit, model="mine", covariate="")
+    assert {advice(name, mine).command for name in ("residual_normality", "normality_task")} == {""}
+
+
+def test_in_python_the_advice_is_a_call() -> None:
+    with addressing_command_line(False):
+        assert FIT.fit("crossed") == "be.fit(records, 'crossed')"
+        assert FIT.compare("robust") == "be.compare(records, ['additive', 'robust'])"
+        given = replace(FIT, covariates=("mexa",), covariate="mexa")
+        assert given.sensitivity("outliers=3") == (
+            "be.sensitivity(records, 'additive', drop='outliers=3', covariate='mexa')"
+        )
 
 
 def test_models_follow_from_what_is_alike_and_from_what_was_fitted() -> None:

@@ -119,7 +119,7 @@ def test_what_the_model_does_not_have_is_flagged(
         sentence = checks.table.set_index("check")["sentence"]["independence"]
         assert sentence.startswith("Residuals of the same language and task (0.")
         command = checks.table.set_index("check")["command"]["independence"]
-        assert command == "bayeseval fit --benchmark dependence --model interaction"
+        assert command == "be.fit(records, 'interaction')"
         assert f"        Next: {command}\n" in str(checks)
 
 

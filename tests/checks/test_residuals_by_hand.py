@@ -24,6 +24,7 @@ from bayeseval.checks.realised import between_groups, has_exact_pit, levene, rea
 from bayeseval.checks.residuals import Realised, effect_checks, range_checks, residual_checks
 from bayeseval.checks.uniformity import GRID, counts, distance, independent_counts
 from bayeseval.design import build_design, identified_interactions
+from bayeseval.errors import addressing_command_line
 from bayeseval.estimands import expected_score, mean_residual, read_arrays
 from bayeseval.records import Records
 from bayeseval.simulation import simulate
@@ -752,7 +753,8 @@ SITUATION = Situation(
 
 def test_what_correlated_and_unequal_residuals_mean() -> None:
     def said(name: str, **more: Any) -> tuple[str, str]:
-        found = advised(Check(name, "warn"), replace(SITUATION, **more))
+        with addressing_command_line():
+            found = advised(Check(name, "warn"), replace(SITUATION, **more))
         return found.meaning, found.command
 
     narrow = (
@@ -851,8 +853,8 @@ def test_a_situation_is_read_off_a_fit() -> None:
         likelihood="normal",
         residual_by="task", bounded=False, alike=("language:task",), outliers=2, options="--x y",
     )  # fmt: skip
-    assert found.table == "--benchmark b --x y"
-    assert replace(found, options="").table == "--benchmark b"
+    with addressing_command_line():
+        assert found.fit("robust") == "bayeseval fit --benchmark b --x y --model robust"
     assert (
         Situation.of(
             arrays, benchmark="b", model="auto", bounded=True, alike=(), outliers=0

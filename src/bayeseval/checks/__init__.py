@@ -51,6 +51,7 @@ def run_checks(
     why_no_design: str = "the fit does not hold its design",
     benchmark: str = "TABLE",
     options: str = "",
+    covariate: str = "",
     model: str = "additive",
     language_names: Mapping[str, str] | None = None,
 ) -> Checks:
@@ -68,9 +69,9 @@ def run_checks(
         The one seed.
     why_no_design : str
         Reason why `design` is None.
-    benchmark, options, model : str
-        Values of ``--benchmark``, of further options on reading the table, and of
-        ``--model``, for the recommended commands.
+    benchmark, options, covariate, model : str
+        Values of ``--benchmark``, of further options on reading the table, of ``--covariate``
+        and of ``--model``, for the recommended commands.
     language_names : mapping of str to str, optional
         Code to name, for sentences.
 
@@ -109,6 +110,7 @@ def run_checks(
         arrays,
         benchmark=benchmark,
         options=options,
+        covariate=covariate,
         model=model,
         bounded=limits is not None and all(np.isfinite(side).all() for side in limits),
         alike=alike,

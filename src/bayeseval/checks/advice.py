@@ -11,6 +11,7 @@ from typing import Final
 from bayeseval import names
 from bayeseval.checks.container import Check
 from bayeseval.design import identified_interactions
+from bayeseval.errors import wording
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.spec import AUTO, list_models
 
@@ -51,6 +52,10 @@ class Situation:
         Number of outlying records.
     options : str
         Further options on reading the table, as a shell takes them: ``--mapping units.yaml``.
+    covariates : tuple of str
+        Its covariates.
+    covariate : str
+        Value of ``--covariate``; empty where there is none to give.
     """
 
     benchmark: str
@@ -63,11 +68,8 @@ class Situation:
     alike: tuple[str, ...] = ()
     outliers: int = 0
     options: str = ""
-
-    @property
-    def table(self) -> str:
-        """Options that read the same table again."""
-        return f"--benchmark {shlex.quote(self.benchmark)} {self.options}".rstrip()
+    covariates: tuple[str, ...] = ()
+    covariate: str = ""
 
     @classmethod
     def of(
@@ -80,6 +82,7 @@ class Situation:
         alike: Sequence[str],
         outliers: int,
         options: str = "",
+        covariate: str = "",
     ) -> Situation:
         """Read terms, noise and counts off a fit."""
         sizes = {factor: len(labels) for factor, labels in arrays.levels.items()}
@@ -94,6 +97,8 @@ class Situation:
             alike=tuple(alike),
             outliers=outliers,
             options=options,
+            covariates=tuple(slope.name for slope in arrays.slopes),
+            covariate=covariate,
         )
 
     def has(self, shipped: str) -> bool:
@@ -101,8 +106,14 @@ class Situation:
         return set(_INTERACTIONS[shipped]) <= set(self.identified)
 
     def fuller(self, wanted: Sequence[str] = ()) -> str | None:
-        """The smallest shipped model with more terms than this one, including those wanted."""
+        """The smallest model with more terms than this one, including those wanted.
+
+        With a covariate this is ``auto``, which adds it to all terms that the table identifies.
+        """
         needed = {*self.terms, *wanted}
+        if self.covariates:
+            more = needed <= set(self.identified) != set(self.terms)
+            return AUTO if self.covariate and self.model != AUTO and more else None
         return next(
             (
                 name
@@ -113,7 +124,7 @@ class Situation:
         )
 
     def next_model(self) -> str | None:
-        """The shipped model with more terms, if possible those that residuals indicate."""
+        """The model with more terms, if possible those that residuals indicate."""
         return self.fuller(self.alike) or self.fuller()
 
     def robust(self) -> str | None:
@@ -122,22 +133,45 @@ class Situation:
 
     def fit(self, model: str) -> str:
         """Command that fits another model."""
-        return f"bayeseval fit {self.table} --model {model}"
+        return self._written("fit", python=[repr(model)], command=f"--model {model}")
 
     def compare(self, *others: str | None) -> str:
-        """Command that compares other models with this one; empty without others."""
+        """Command that compares other models with this one; empty without others.
+
+        Empty too where another model could only replace this one and lose its covariate.
+        """
         known = [name for name in others if name is not None and name != self.model]
         if self.model in _model_names():
             known = [self.model, *known]
         if len(known) == 1:
-            return "" if known == [self.model] else self.fit(known[0])
-        what = f"bayeseval compare {self.table} --models"
-        return f"{what} {','.join(known)}" if known else ""
+            stays = known == [self.model] or (self.covariates and known != [AUTO])
+            return "" if stays else self.fit(known[0])
+        if not known:
+            return ""
+        return self._written("compare", python=[repr(known)], command=f"--models {','.join(known)}")
 
     def sensitivity(self, drop: str) -> str:
         """Command that fits this model without a part of the table."""
-        model = self.model if self.model in _model_names() else (self.fuller() or "additive")
-        return f"bayeseval sensitivity {self.table} --model {model} --drop {drop}"
+        named = self.model in _model_names()
+        if self.covariates and not (named or self.covariate):
+            return ""
+        other = AUTO if self.covariates else self.fuller() or "additive"
+        model = self.model if named else other
+        return self._written(
+            "sensitivity",
+            python=[repr(model), f"drop={drop!r}"],
+            command=f"--model {model} --drop {drop}",
+        )
+
+    def _written(self, name: str, *, python: Sequence[str], command: str) -> str:
+        """A call, or a command that reads the same table and covariate again."""
+        table = f"--benchmark {shlex.quote(self.benchmark)} {self.options}".rstrip()
+        given = f"covariate={self.covariate!r}" if self.covariate else ""
+        option = f" --covariate {shlex.quote(self.covariate)}" if self.covariate else ""
+        return wording(
+            f"be.{name}({', '.join(['records', *python, *filter(None, [given])])})",
+            f"bayeseval {name} {table} {command}{option}",
+        )
 
 
 @cache

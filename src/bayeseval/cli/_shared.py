@@ -194,6 +194,16 @@ Model = Annotated[
         rich_help_panel=MODEL,
     ),
 ]
+CovariateFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--covariate",
+        metavar="FILE|NAME",
+        help="Covariate of languages, for models that have one and for auto: a file, or mexa.",
+        show_default="the benchmark's own",
+        rich_help_panel=MODEL,
+    ),
+]
 Engine = Annotated[
     EngineName,
     typer.Option(

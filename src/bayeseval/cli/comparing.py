@@ -12,6 +12,7 @@ from bayeseval.cli._shared import (
     MODEL,
     SAMPLING,
     CommonPairs,
+    CovariateFile,
     Engine,
     FigureFormat,
     Force,
@@ -52,6 +53,7 @@ def compare(
             rich_help_panel=COMPARISON,
         ),
     ] = "record",
+    covariate: CovariateFile = None,
     pairs: CommonPairs = "any",
     engine: Engine = "auto",
     seed: Seed = 0,
@@ -82,6 +84,7 @@ def compare(
         engine=engine,
         seed=seed,
         pairs=pairs,
+        covariate=covariate,
         refits=refits,
     )
     folder = out or prepared.default_folder

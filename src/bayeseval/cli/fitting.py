@@ -13,12 +13,12 @@ from bayeseval import names
 from bayeseval.cli._shared import (
     COMPARISON,
     EXIT_GATE_FAILED,
-    MODEL,
     OUTPUT,
     SAMPLING,
     Chains,
     CiProb,
     CommonPairs,
+    CovariateFile,
     Draws,
     Engine,
     FigureFormat,
@@ -109,15 +109,7 @@ def fit(
     no_report: Annotated[
         bool, typer.Option("--no-report", help="Do not write the page.", rich_help_panel=OUTPUT)
     ] = False,
-    covariate: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Covariate of the model, by language.",
-            show_default="the benchmark's own",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
+    covariate: CovariateFile = None,
     quiet: Quiet = False,
 ) -> None:
     """Fit one model to one benchmark and write a result folder."""

@@ -10,6 +10,7 @@ import typer
 from bayeseval.cli._shared import (
     EXIT_GATE_FAILED,
     CommonPairs,
+    CovariateFile,
     Engine,
     FigureFormat,
     Force,
@@ -55,6 +56,7 @@ def sensitivity(
     ] = None,
     pairs: CommonPairs = "any",
     model: Model = "auto",
+    covariate: CovariateFile = None,
     engine: Engine = "auto",
     seed: Seed = 0,
     jobs: Jobs = None,
@@ -80,6 +82,7 @@ def sensitivity(
         groups=groups,
         engine=engine,
         seed=seed,
+        covariate=covariate,
         pairs=pairs,
     )
     folder = out or prepared.default_folder

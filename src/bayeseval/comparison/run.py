@@ -21,12 +21,13 @@ from bayeseval.comparison.scores import Scores, check_cost, score
 from bayeseval.comparison.sentences import comparison_table, moves_table, routes_table, verdict
 from bayeseval.engines import SamplerSettings, cores_of
 from bayeseval.errors import InputError, argument, did_you_mean, wording
+from bayeseval.fitting.covariates import CovariateSource
 from bayeseval.fitting.fitted import Fit
 from bayeseval.fitting.gate import warn_of_gates
 from bayeseval.fitting.prepared import Prepared, prepare
 from bayeseval.records import PairSource, Records, TableSource
 from bayeseval.records import load as load_records
-from bayeseval.spec import ModelSpec
+from bayeseval.spec import AUTO, ModelSpec, load_spec
 
 if TYPE_CHECKING:
     from bayeseval._typing import Progress
@@ -176,6 +177,7 @@ def prepare_comparison(
     by: names.LeftOut = "record",
     engine: str = "auto",
     seed: int = 0,
+    covariate: CovariateSource = None,
     pairs: PairSource = "any",
     refits: int = MOST_REFITS,
 ) -> PreparedComparison:
@@ -185,7 +187,7 @@ def prepare_comparison(
     ----------
     records : Records
         The table.
-    specs, by, engine, seed, pairs, refits
+    specs, by, engine, seed, covariate, pairs, refits
         As for :func:`compare`.
 
     Returns
@@ -216,8 +218,22 @@ def prepare_comparison(
             f"{type(specs).__name__}"
         )
     settings = SamplerSettings(seed=seed)
+    takers = [covariate is not None and _takes_covariate(spec) for spec in several]
+    if covariate is not None and several and not any(takers):
+        raise InputError(
+            f"{argument('covariate')} is given, and none of the models has a covariate; name one "
+            "that has (mexa), or auto, which adds it"
+        )
     fits = tuple(
-        prepare(records, spec, engine=engine, settings=settings, pairs=pairs) for spec in several
+        prepare(
+            records,
+            spec,
+            engine=engine,
+            settings=settings,
+            covariate=covariate if takes else None,
+            pairs=pairs,
+        )
+        for spec, takes in zip(several, takers, strict=True)
     )
     _check(fits, by, engine=engine, refits=refits)
     return PreparedComparison(fits, by, refits)
@@ -231,6 +247,7 @@ def compare(
     by: names.LeftOut = "record",
     engine: str = "auto",
     seed: int = 0,
+    covariate: CovariateSource = None,
     pairs: PairSource = "any",
     fits: Mapping[str, Fit] | None = None,
     refits: int = MOST_REFITS,
@@ -254,6 +271,9 @@ def compare(
         As for :func:`bayeseval.fit`.
     seed : int
         The one seed.
+    covariate : Covariate, sequence of Covariate, str or Path, optional
+        As for :func:`bayeseval.fit`, for the models that have a covariate and for ``auto``;
+        the other models do without it.
     pairs : str, Path or DataFrame
         The language-task pairs that scores of models are means over, as for
         :func:`bayeseval.fit`. What moves depends on them, the elpd does not.
@@ -295,12 +315,25 @@ def compare(
     """
     table = records if isinstance(records, Records) else load_records(records)
     prepared = prepare_comparison(
-        table, specs, by=by, engine=engine, seed=seed, pairs=pairs, refits=refits
+        table,
+        specs,
+        by=by,
+        engine=engine,
+        seed=seed,
+        covariate=covariate,
+        pairs=pairs,
+        refits=refits,
     )
     with reporting(progress) as report:
         comparison = prepared.run(ready=fits, jobs=jobs, progress=report)
     warn_of_gates({name: one.gate for name, one in comparison.fits.items()}, stacklevel=3)
     return comparison
+
+
+def _takes_covariate(spec: SpecSource) -> bool:
+    if isinstance(spec, str) and spec == AUTO:
+        return True
+    return bool(load_spec(dict(spec) if isinstance(spec, Mapping) else spec).covariates)
 
 
 def _name(fit: Prepared) -> str:

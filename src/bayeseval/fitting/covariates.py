@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from bayeseval._resources import resource_names, shipped_covariates
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.records import Covariate, Records
 from bayeseval.spec import ModelSpec, covariate_name
 
-__all__ = ["CovariateSource", "covariate_names", "data_hash", "find_covariates"]
+__all__ = [
+    "CovariateSource",
+    "covariate_names",
+    "data_hash",
+    "find_covariates",
+    "given_covariate",
+]
 
 CovariateSource = Covariate | str | Path | Sequence[Covariate] | None
 
@@ -87,6 +95,29 @@ def find_covariates(
         if name not in by_name and name in records.covariate_files:
             by_name[name] = _load(records.covariate_files[name], records, name)
     return tuple(by_name[name] for name in wanted if name in by_name)
+
+
+def given_covariate(run: Mapping[str, Any]) -> str:
+    """What ``covariate`` has to be for another fit with the one covariate of a run.
+
+    Parameters
+    ----------
+    run : mapping
+        As ``run.json`` has it.
+
+    Returns
+    -------
+    str
+        A file, or the name of a shipped covariate; empty for a run with none, with several, or
+        with values that came from no file.
+    """
+    sources = [str(one.get("source", "")) for one in (run.get("covariates") or {}).values()]
+    if len(sources) != 1:
+        return ""
+    benchmark = str(run["benchmark"])
+    own = shipped_covariates(benchmark) if benchmark in resource_names("benchmarks") else {}
+    shipped = {str(path): name for name, path in (shipped_covariates() | own).items()}
+    return shipped.get(sources[0], sources[0])
 
 
 def _load(path: Path, records: Records, name: str) -> Covariate:

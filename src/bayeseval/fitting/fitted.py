@@ -18,6 +18,7 @@ from bayeseval._resources import resource_names
 from bayeseval._text import grouped
 from bayeseval.design import restore_design
 from bayeseval.errors import DesignError, InputError
+from bayeseval.fitting.covariates import given_covariate
 from bayeseval.fitting.plots import Plots
 from bayeseval.fitting.report import run_title
 from bayeseval.fitting.views import Views
@@ -224,6 +225,7 @@ class Fit(Views, Plots, Result):
             # Results of earlier versions do not have the source.
             benchmark=str(self.run.get("source", self.run["benchmark"])),
             options=str(self.run.get("source_options", "")),
+            covariate=given_covariate(self.run),
             model=AUTO if is_assembled else model,
             language_names=self.run.get("language_names"),
         )

@@ -62,6 +62,9 @@ _WIDTH: Final = 7.0
 _WIDE: Final = 9.5  # names beside the points need room
 _COLUMNS: Final = 100
 _FILLED: Final = " Orange and filled: the languages that were asked for."
+# Of the intervals of left-out languages; the probability of coverage so low that it is reported.
+_CHECKED_PROB: Final = 0.95
+_WEAK: Final = 0.1
 
 
 def write_forecast(
@@ -353,12 +356,37 @@ def format_forecast(
         )
     if len(check):
         parts.append(format_check(check))
-    notes = [*notes, *filter(None, [beyond_scale(new, scale)])]
+    notes = [*notes, *filter(None, [weak_check(check), beyond_scale(new, scale)])]
     parts += [
         textwrap.fill(f"note: {note}", _COLUMNS, subsequent_indent="  ", break_on_hyphens=False)
         for note in notes
     ]
     return "\n\n".join(parts)
+
+
+def weak_check(check: pd.DataFrame) -> str:
+    """Say that too few left-out languages lie in their intervals; empty otherwise.
+
+    Too few is what happens in at most one of ten checks of right intervals.
+
+    Parameters
+    ----------
+    check : pandas.DataFrame
+        Of :func:`bayeseval.forecasting.check.check_forecasts`.
+    """
+    from scipy.stats import binom
+
+    if check.empty:
+        return ""
+    covered = check.loc[check["with_covariate"].astype(bool), "covered_95"].astype(bool)
+    n, inside = len(covered), int(covered.sum())
+    if binom.cdf(inside, n, _CHECKED_PROB) > _WEAK:
+        return ""
+    return (
+        f"only {inside} of {n} left-out languages ({100 * inside / n:.0f} %) lie inside the 95 % "
+        f"intervals of their forecasts, and about {_CHECKED_PROB * n:.1f} should: the intervals of "
+        "new languages are probably too narrow"
+    )
 
 
 def beyond_scale(table: pd.DataFrame, scale: tuple[float, float] | None) -> str:
@@ -383,7 +411,9 @@ def beyond_scale(table: pd.DataFrame, scale: tuple[float, float] | None) -> str:
         f"{counted(len(table), 'forecast')}, {int(means.sum())} lie outside and "
         f"{int((ends | means).sum())} have intervals that reach outside. Such a forecast says no "
         "more than that the language is near that end of the scale; ranks are not affected. For "
-        "forecasts inside the scale, transform the scores before the fit, for example to logits."
+        "forecasts inside the scale, fit a table of transformed scores, such as logits. Scores at "
+        "an end of the scale have no logit and must be moved inside first; the potentials are "
+        "then means of logits, which are not logits of mean scores."
     )
 
 
@@ -440,8 +470,8 @@ def format_check(check: pd.DataFrame) -> str:
     for with_covariate, part in check.groupby("with_covariate", sort=False):
         model = "with the covariate   " if with_covariate else "without the covariate"
         lines.append(
-            f"  {model}  RMSE {np.sqrt((part['error'] ** 2).mean()):.1f}, "
-            f"CRPS {part['crps'].mean():.2f}, 90 % intervals cover "
+            f"  {model}  RMSE {np.sqrt((part['error'] ** 2).mean()):.3g}, "
+            f"CRPS {part['crps'].mean():.3g}, 90 % intervals cover "
             f"{100 * part['covered_90'].mean():.0f} %, 95 % {100 * part['covered_95'].mean():.0f} %"
             f", elpd {part['elpd'].sum():.1f}"
         )

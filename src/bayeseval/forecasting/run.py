@@ -15,6 +15,7 @@ from bayeseval._calls import explained
 from bayeseval._progress import reporting
 from bayeseval._random import generator
 from bayeseval._resources import resource_names, shipped_covariates
+from bayeseval._text import counted
 from bayeseval._typing import Bools, Floats, Progress
 from bayeseval.design import restore_design
 from bayeseval.errors import InputError, argument, did_you_mean, wording
@@ -67,7 +68,8 @@ def forecast(
         as ``sw``, ``swh_Latn`` or ``Swahili``; the table has all.
     check : bool
         Whether to leave out each language with records and forecast it: two refits per
-        language, half a minute on MEGA.
+        language, half a minute on MEGA. The notes say when too few of them lie inside their
+        intervals, and which checks of the fit fail.
     seed : int
         Of the new languages' own effects and of the refits.
     ci_prob : float
@@ -142,6 +144,7 @@ def forecast(
         with reporting(progress) as report:
             checked, reason = _checked(fit, seed=seed, progress=report)
         notes += [f"no check of the forecasts: {reason}"] if reason else []
+        notes += _failed_checks(fit)
     named = add_language_names(finish(table, ci_prob), called, after=names.LANGUAGE)
     if fit.gate.status == "fail":
         named["gate"] = fit.gate.status
@@ -154,6 +157,18 @@ def forecast(
         fit=fit,
         languages=chosen,
     )
+
+
+def _failed_checks(fit: Fit) -> list[str]:
+    """A note on the checks that the fit fails, if it fails any."""
+    table = fit.checks().table
+    failed = [str(name).replace("_", " ") for name in table.loc[table["status"] == "fail", "check"]]
+    if not failed:
+        return []
+    return [
+        f"the fit fails {counted(len(failed), 'check')} ({', '.join(failed)}): its model does not "
+        "describe these scores well, and forecasts and their intervals depend on it"
+    ]
 
 
 def _only_covariate(fit: Fit) -> CovariateTerm:

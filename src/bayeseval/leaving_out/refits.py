@@ -17,7 +17,7 @@ from bayeseval.fitting.gate import Gate
 from bayeseval.fitting.prepared import Prepared, prepare
 from bayeseval.fitting.provenance import sampling_path
 from bayeseval.leaving_out.selection import Part
-from bayeseval.records import PairSource, Records
+from bayeseval.records import Covariate, PairSource, Records
 from bayeseval.spec import ModelSpec
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class Job:
     spec: ModelSpec
     engine: str
     settings: SamplerSettings
+    covariates: tuple[Covariate, ...]
     pairs: pd.DataFrame
     before: tuple[Quantity, ...]
 
@@ -78,9 +79,14 @@ def refit(asked: tuple[Job, Part], beat: Progress | None) -> Refit:
     try:
         rest = job.records.subset(part.keep, name=f"{job.records.name} without {part.label}")
         pairs = _left(job.pairs, rest)
-        fitted = prepare(rest, job.spec, engine=job.engine, settings=job.settings, pairs=pairs).run(
-            beat
-        )
+        fitted = prepare(
+            rest,
+            job.spec,
+            engine=job.engine,
+            settings=job.settings,
+            covariate=job.covariates or None,
+            pairs=pairs,
+        ).run(beat)
     except DesignError as error:
         return Refit("not identified", str(error))
     except BayesevalError as error:

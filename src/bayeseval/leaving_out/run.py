@@ -26,6 +26,7 @@ from bayeseval.estimands.moves import (
     read_quantity,
     reported_quantities,
 )
+from bayeseval.fitting.covariates import CovariateSource
 from bayeseval.fitting.gate import warn_of_gates
 from bayeseval.fitting.prepared import Prepared, prepare
 from bayeseval.fitting.provenance import sampling_path
@@ -105,7 +106,8 @@ class PreparedSensitivity:
             parts.append(Part("outliers", _largest(self.n_outliers), keep))
         before = tuple(read_quantity(base.data, name) for name in reported_quantities(base.data))
         spec, engine, settings = self.whole.model.spec, self.whole.engine.name, self.whole.settings
-        job = Job(table, spec, engine, settings, labelled_pairs(self.whole), before)
+        pairs = labelled_pairs(self.whole)
+        job = Job(table, spec, engine, settings, self.whole.covariates, pairs, before)
         refits = run_all(
             refit,
             [(job, part) for part in parts],
@@ -140,6 +142,7 @@ def prepare_sensitivity(
     groups: Mapping[str, str | Sequence[str]] | None = None,
     engine: str = "auto",
     seed: int = 0,
+    covariate: CovariateSource = None,
     pairs: PairSource = "any",
 ) -> PreparedSensitivity:
     """Decide everything about the refits that can be known before any fit.
@@ -148,7 +151,7 @@ def prepare_sensitivity(
     ----------
     records : Records
         The table.
-    spec, drop, groups, engine, seed, pairs
+    spec, drop, groups, engine, seed, covariate, pairs
         As for :func:`sensitivity`.
 
     Returns
@@ -173,7 +176,10 @@ def prepare_sensitivity(
         for name, levels in groups.items()
     }
     parts, n_outliers = choose_parts(records, asked, named)
-    whole = prepare(records, spec, engine=engine, settings=SamplerSettings(seed=seed), pairs=pairs)
+    settings = SamplerSettings(seed=seed)
+    whole = prepare(
+        records, spec, engine=engine, settings=settings, covariate=covariate, pairs=pairs
+    )
     return PreparedSensitivity(whole, tuple(parts), n_outliers, asked, named)
 
 
@@ -190,6 +196,7 @@ def sensitivity(
     groups: Mapping[str, str | Sequence[str]] | None = None,
     engine: str = "auto",
     seed: int = 0,
+    covariate: CovariateSource = None,
     pairs: PairSource = "any",
     jobs: int | None = None,
     progress: Progress | bool | None = None,
@@ -214,6 +221,8 @@ def sensitivity(
         As for :func:`bayeseval.fit`; every refit takes the engine of the first fit.
     seed : int
         The one seed.
+    covariate : Covariate, sequence of Covariate, str or Path, optional
+        As for :func:`bayeseval.fit`; all refits have the same values.
     pairs : str, Path or DataFrame
         The language-task pairs that models are compared on, as for :func:`bayeseval.fit`. The
         refits take those of the fit to all records whose language and task are left: a pair
@@ -249,7 +258,14 @@ def sensitivity(
     """
     table = records if isinstance(records, Records) else load_records(records)
     prepared = prepare_sensitivity(
-        table, spec, drop=drop, groups=groups, engine=engine, seed=seed, pairs=pairs
+        table,
+        spec,
+        drop=drop,
+        groups=groups,
+        engine=engine,
+        seed=seed,
+        covariate=covariate,
+        pairs=pairs,
     )
     with reporting(progress) as report:
         result = prepared.run(jobs=jobs, progress=report)

@@ -12,7 +12,7 @@ from bayeseval.fitting.report.sentences import (
     geometric_mean_sentence,
     residual_sentence,
 )
-from bayeseval.forecasting.report import beyond_scale
+from bayeseval.forecasting.report import beyond_scale, weak_check
 from bayeseval.output.numbers import interval_texts, potential_bounds
 from bayeseval.reporting.blocks import Listing, Pre, Properties, Section, Text
 from bayeseval.reporting.charts import Chart, calibration_chart, forest
@@ -74,8 +74,8 @@ def further_sections(facts: Facts) -> list[Section]:
                 own += _aggregates(facts, caption)
             else:
                 own.append(_grid(facts, name, caption, _CLOSED.get(name)))
-            if name == "forecast" and (note := _beyond(facts)):
-                own.append(Text([note]))
+            if name in _NOTES and (note := _NOTES[name](facts)):
+                own.append(Text([f"{note[:1].upper()}{note[1:]}"]))
     sections += [Section(name, _TITLES[name], grids) for name, grids in blocks.items()]
     return sections
 
@@ -84,8 +84,19 @@ def _beyond(facts: Facts) -> str:
     """Which forecasts exceed the scale of the scores, if some do."""
     table = facts.tables["forecast"]
     scale = potential_bounds(facts.run.get("bounds"), facts.exponent)
-    text = beyond_scale(table[~table["observed"].astype(bool)], scale)
-    return f"{text[:1].upper()}{text[1:]}"
+    return beyond_scale(table[~table["observed"].astype(bool)], scale)
+
+
+def _weak(facts: Facts) -> str:
+    """That intervals of forecasts are too narrow, if they look so."""
+    text = weak_check(facts.tables["forecast_check"])
+    return f"{text}." if text else ""
+
+
+_NOTES: Final[Mapping[str, Callable[[Facts], str]]] = {
+    "forecast": _beyond,
+    "forecast_check": _weak,
+}
 
 
 def _grid(
