@@ -32,6 +32,7 @@ from bayeseval.calibration import Calibration, prepare_calibration
 from bayeseval.calibration.bands import coverage_interval
 from bayeseval.calibration.sets import SET_WORDS
 from bayeseval.calibration.summary import independent_rows
+from bayeseval.engines import SamplerSettings
 from bayeseval.errors import BayesevalError
 from bayeseval.simulation import simulate
 
@@ -67,7 +68,10 @@ def calibrated(spec: str, shape: dict[str, Any], asked: argparse.Namespace) -> C
     try:
         like = simulate(spec, seed=0, **shape).records
         prepared = prepare_calibration(
-            spec, like=like, simulations=asked.simulations, draws=asked.draws
+            spec,
+            like=like,
+            simulations=asked.simulations,
+            settings=SamplerSettings(draws=asked.draws),
         )
     except BayesevalError as error:
         print(f"{shape}: {error}", flush=True)

@@ -29,6 +29,7 @@ from bayeseval.calibration.summary import independent_ranks, sentences, summaris
 from bayeseval.checks.prior import prior_tree
 from bayeseval.cli import main
 from bayeseval.design import build_design, rescore
+from bayeseval.engines import SamplerSettings
 from bayeseval.errors import DesignError, InputError
 from bayeseval.estimands import derive
 from bayeseval.estimands.ranks import rank_draws
@@ -422,6 +423,9 @@ def test_sets_that_hold_the_truth_too_rarely_are_outside(hits: int, verdict: str
     said = sentences(pd.DataFrame([row]), statuses, {"priors_of_fits": "fixed"})[0]
     named = f"models that may be best (95 % intervals hold {100 * hits / 60:.0f} %, p "
     assert (named in said) is (verdict == "outside")
+    # Only the sets that there are.
+    assert ("bands, and best models hold the truth" in said) is (verdict == "inside")
+    assert "tiers" not in said
 
 
 REPLICATED = {"n_seeds": 3, "n_boot": 3}
@@ -503,12 +507,16 @@ def test_an_interrupted_run_continues(located: list[pd.DataFrame], tmp_path: Pat
         check_dtype=False,
     )
     # Another seed is another calibration: it starts from nothing in the same folder.
-    other = prepare_calibration("additive", like=TINY, simulations=3, seed=1)
+    other = prepare_calibration(
+        "additive", like=TINY, simulations=3, settings=SamplerSettings(seed=1)
+    )
     assert other.identity["seed"] == 1
     scaled = replace(few, priors="scaled")
     assert len({one.identity["spec_hash"] for one in (few, other, scaled)}) == 2
     # So are fits with other numbers of draws.
-    short = prepare_calibration("additive", like=TINY, simulations=3, draws=200)
+    short = prepare_calibration(
+        "additive", like=TINY, simulations=3, settings=SamplerSettings(draws=200)
+    )
     assert short.identity["spec_hash"] not in {few.identity["spec_hash"]}
     assert short.run(jobs=1, work=tmp_path).run["settings"] == {"draws": 200}
     assert short.like.settings.draws == 200

@@ -106,10 +106,10 @@ def shorten(labels: Iterable[str], *, limit: int = 8) -> str:
     return ", ".join(items[:limit]) + more
 
 
-def any_of(labels: Iterable[str]) -> str:
-    """``"a"``, ``"a or b"``, ``"a, b or c"``."""
+def any_of(labels: Iterable[str], word: str = "or") -> str:
+    """``"a"``, ``"a or b"``, ``"a, b or c"``; with another word in the place of "or"."""
     *most, last = labels
-    return f"{', '.join(most)} or {last}" if most else last
+    return f"{', '.join(most)} {word} {last}" if most else last
 
 
 def grouped(number: int) -> str:

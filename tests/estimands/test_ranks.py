@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays as array_strategy
+from scipy.stats import binom, rankdata
 
 from bayeseval.errors import InputError
 from bayeseval.estimands import (
@@ -190,16 +191,34 @@ def test_the_published_description_ranks_nobody(quantity):
 
 
 def slow_boxes(ranks, prob):
-    """Depth of every draw by counting."""
+    """Depth of every rank by counting in one half, boxes that hold enough of the other half."""
     n, k = ranks.shape
-    depth = np.array(
-        [
-            min(min((ranks[:, j] <= r[j]).sum(), (ranks[:, j] >= r[j]).sum()) for j in range(k))
-            for r in ranks
-        ]
+    measured, held = ranks[: n // 2], ranks[n // 2 :]
+
+    def depth(level, rank):
+        own = measured[:, level]
+        if not own.min() <= rank <= own.max():
+            return -max(own.min() - rank, rank - own.max())
+        return min((own <= rank).sum(), (own >= rank).sum())
+
+    deepest = sorted((min(depth(j, r[j]) for j in range(k)) for r in held), reverse=True)
+    place = math.ceil(prob * (len(held) + 1))
+    cut = deepest[place - 1] if place <= len(held) else -math.inf
+    boxes = [[r for r in range(1, k + 1) if depth(j, r) >= cut] for j in range(k)]
+    low, high = np.quantile(ranks, [(1 - prob) / 2, (1 + prob) / 2], axis=0, method="inverted_cdf")
+    return (
+        np.minimum([min(box) for box in boxes], low),
+        np.maximum([max(box) for box in boxes], high),
     )
-    cut = sorted(depth, reverse=True)[math.ceil(prob * n) - 1]
-    kept = ranks[depth >= cut]
+
+
+def spanned_boxes(ranks, prob):
+    """Boxes that span the deepest draws, chosen among the draws that measure depth."""
+    depth = np.full(len(ranks), np.inf)
+    for own in ranks.T:
+        least = np.minimum(rankdata(own, method="max"), rankdata(-own, method="max"))
+        depth = np.minimum(depth, least)
+    kept = ranks[depth >= np.sort(depth)[::-1][math.ceil(prob * len(ranks)) - 1]]
     return kept.min(axis=0), kept.max(axis=0)
 
 
@@ -215,6 +234,23 @@ def test_simultaneous_rank_sets_are_those_of_counting_and_hold_their_share(prob)
     inside = ((ranks >= lower) & (ranks <= upper)).all(axis=1)
     assert inside.mean() >= prob
     assert (lower[3], upper[3]) == (1.0, 1.0) if prob < 0.95 else lower[3] == 1.0
+
+
+def test_rank_sets_of_few_draws_hold_the_truth_as_often_as_they_promise():
+    """120 draws of 30 levels; the truth is one more draw."""
+    rng = np.random.default_rng(11)
+    held = {"own": [], "spanned": []}
+    for _ in range(250):
+        values = 2.0 * rng.standard_normal(30) + rng.standard_normal((121, 30))
+        *ranks, truth = rank_draws(values, highest_first=True)
+        ranks = np.array(ranks)
+        for which, boxes in (
+            ("own", rank_sets(ranks, prob=0.9)),
+            ("spanned", spanned_boxes(ranks, 0.9)),
+        ):
+            held[which].append(((boxes[0] <= truth) & (truth <= boxes[1])).all())
+    assert binom.cdf(sum(held["own"]), 250, 0.9) > 0.01
+    assert binom.cdf(sum(held["spanned"]), 250, 0.9) < 1e-4
 
 
 def test_intervals_level_by_level_do_not_hold_all_levels_at_once():

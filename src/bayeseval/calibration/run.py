@@ -53,10 +53,11 @@ Priors = Literal["fixed", "scaled"]
 #: Draws that a truth is ranked among.
 RANKED_DRAWS: Final = 199
 # To be raised when the numbers of a simulation change with the same seed.
-_VERSION: Final = 2
+_VERSION: Final = 3
 # Table for models that are calibrated without one.
 _SHAPE: Final[Mapping[str, Any]] = {"n_languages": 8, "n_tasks": 4, "n_models": 6}
 _OBSERVED: Final = 0.8
+_DEFAULTS: Final = SamplerSettings()
 # Enough of a SHA-256 for the name of a folder.
 _SHORT: Final = 12
 
@@ -314,17 +315,16 @@ def prepare_calibration(
     simulations: int = 100,
     engine: str = "auto",
     priors: Priors = "fixed",
-    draws: int | None = None,
-    tune: int | None = None,
-    chains: int | None = None,
-    seed: int = 0,
+    settings: SamplerSettings = _DEFAULTS,
 ) -> PreparedCalibration:
     """Decide everything about a calibration that can be known before the first simulation.
 
     Parameters
     ----------
-    spec, like, simulations, engine, priors, draws, tune, chains, seed
+    spec, like, simulations, engine, priors
         As for :func:`calibrate`.
+    settings : SamplerSettings
+        Draws, warm-up, chains and the one seed.
 
     Returns
     -------
@@ -347,9 +347,7 @@ def prepare_calibration(
             )
         spec = load_spec(dict(spec) if isinstance(spec, Mapping) else spec)
         like = simulate(spec, **_SHAPE, observed_share=_OBSERVED).records
-    settings = SamplerSettings(
-        draws=draws, tune=tune, chains=chains, seed=as_whole_number("seed", seed, least=0)
-    )
+    settings = replace(settings, seed=as_whole_number("seed", settings.seed, least=0))
     prepared = prepare(like, spec, engine=engine, settings=settings)
     check_posterior(prepared.engine.name, "calibrate")
     check_drawable(prepared.design, like)
@@ -433,16 +431,9 @@ def calibrate(
     ['intercept', 'sd_language', 'sd_task']
     """
     table = like if like is None or isinstance(like, Records) else load_records(like)
+    settings = SamplerSettings(draws=draws, tune=tune, chains=chains, seed=seed)
     prepared = prepare_calibration(
-        spec,
-        like=table,
-        simulations=simulations,
-        engine=engine,
-        priors=priors,
-        draws=draws,
-        tune=tune,
-        chains=chains,
-        seed=seed,
+        spec, like=table, simulations=simulations, engine=engine, priors=priors, settings=settings
     )
     with reporting(progress) as report:
         return prepared.run(jobs=jobs, work=work, progress=report)

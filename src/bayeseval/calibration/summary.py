@@ -10,11 +10,18 @@ import pandas as pd
 
 from bayeseval import names
 from bayeseval._random import generator
-from bayeseval._text import counted
+from bayeseval._text import any_of, counted
 from bayeseval._typing import Floats
 from bayeseval.calibration.bands import coverage_interval, uniformity
 from bayeseval.calibration.quantities import WORDS
-from bayeseval.calibration.sets import PROBABILITIES, SET_WORDS, TIERS, least_coverage, p_below
+from bayeseval.calibration.sets import (
+    MAY_BE_BEST,
+    PROBABILITIES,
+    SET_WORDS,
+    TIERS,
+    least_coverage,
+    p_below,
+)
 
 __all__ = [
     "FALSE_ALARMS",
@@ -27,6 +34,8 @@ __all__ = [
 
 #: Probability that any quantity of calibrated results leaves its band.
 FALSE_ALARMS: Final = 0.05
+# In a sentence; all others are rank sets.
+_SET_KINDS: Final[Mapping[str, str]] = {MAY_BE_BEST: "best models", TIERS: "tiers"}
 # Quantities that a sentence names.
 _NAMED: Final = 4
 # Fewer ranks show gross errors only.
@@ -206,11 +215,12 @@ def _verdict(rows: pd.DataFrame, n_fitted: int) -> str:
     outside = _outside(rows)
     sets = rows["quantity"].isin(list(SET_WORDS))
     among = counted(int((~sets).sum()), "quantity", "quantities")
-    and_sets = " and rank sets, best models and tiers hold the truth as often as they promise"
+    kinds = dict.fromkeys(_SET_KINDS.get(q, "rank sets") for q in rows.loc[sets, "quantity"])
+    all_sets = any_of(kinds, "and") if kinds else ""
+    held = f", and {all_sets} hold the truth as often as they promise" if kinds else ""
     if not outside:
         return (
-            f"No deviation found: the ranks of all {among} keep inside their bands"
-            f"{',' + and_sets if sets.any() else ''} "
+            f"No deviation found: the ranks of all {among} keep inside their bands{held} "
             f"({counted(n_fitted, 'simulation')}; calibrated results leave a band with probability "
             f"{100 * FALSE_ALARMS:.0f} %)."
         )

@@ -97,6 +97,7 @@ def calibrate(
     """Check by simulation that intervals hold the truth as often as they promise."""
     from bayeseval._progress import progress_bar
     from bayeseval.calibration import prepare_calibration
+    from bayeseval.engines import SamplerSettings
     from bayeseval.output.store import check_target, discard, unfinished
     from bayeseval.spec import AUTO, load_spec
 
@@ -108,10 +109,7 @@ def calibrate(
         simulations=simulations,
         engine=engine,
         priors=priors,
-        draws=draws,
-        tune=tune,
-        chains=chains,
-        seed=seed,
+        settings=SamplerSettings(draws=draws, tune=tune, chains=chains, seed=seed),
     )
     folder = out or prepared.default_folder
     check_target(folder, prepared.identity, force=force)

@@ -76,7 +76,9 @@ class _Program:
     advance: Callable[..., Any]
 
 
-@lru_cache(maxsize=32)
+# Tables of one shape share at most one program for each set of centred terms and each of the two
+# attempts at the gate: 100 tables of `robust` have 29 such sets.
+@lru_cache(maxsize=128)
 def _program(structure: Structure, tune: int, target_accept: float, vectorised: bool) -> _Program:
     empty = {n: np.zeros(() if k is None else k) for n, k in free_sizes(structure).items()}
     # One flat vector instead of a dozen arrays: building the tree of NUTS has a cost per

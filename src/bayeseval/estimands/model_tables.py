@@ -85,9 +85,8 @@ def ranking_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd.Da
         | summary("prr", names.PRR)
         | marginal
         | {
-            # Intervals of whole ranks hold more than they promise; sets are never inside them.
-            "rank_set_lower": np.minimum(lower, marginal["rank_lower"]),
-            "rank_set_upper": np.maximum(upper, marginal["rank_upper"]),
+            "rank_set_lower": lower,
+            "rank_set_upper": upper,
             "p_best": rank_probabilities(ranks)[:, 0],
             "p_top3": p_top_k(ranks, min(_TOP, n_models)),
             "may_be_best": pd.array([bool(b) if known else None for b in best], dtype="boolean"),

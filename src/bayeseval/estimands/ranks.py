@@ -12,7 +12,7 @@ from bayeseval import names
 from bayeseval._typing import Floats, Index
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.estimands.aggregates import aggregate_variants
-from bayeseval.estimands.arrays import Interval, interval_summary
+from bayeseval.estimands.arrays import Interval, interval_summary, rank_summary
 
 __all__ = [
     "Pairwise",
@@ -189,16 +189,17 @@ def tie_groups(values: Floats, *, highest_first: bool, prob: float = 0.975) -> I
 
 
 def rank_sets(ranks: Floats, *, prob: float) -> tuple[Floats, Floats]:
-    """Simultaneous rank intervals: boxes that hold `prob` of the joint rank draws.
+    """Simultaneous rank intervals: boxes that hold the true ranks of all levels at once.
 
-    A draw is as deep as its most extreme rank, measured by the tail probability of that rank
-    among the draws of its level. The boxes span the deepest draws, at least `prob` of them, so
-    that all levels are inside their intervals at once with that probability.
+    The first half of the draws says how extreme every rank of a level is, by its tail
+    probability and, beyond all draws, by its distance from them; a draw is as extreme as its
+    most extreme rank. The second half says how extreme ranks the boxes have to hold
+    (split conformal prediction, with the n + 1 of finite samples).
 
     Parameters
     ----------
     ranks : ndarray, shape (n_samples, n_levels)
-        From :func:`rank_draws`.
+        From :func:`rank_draws`; chain after chain, so that the halves do not share a chain.
     prob : float
         Joint probability of the boxes.
 
@@ -206,23 +207,54 @@ def rank_sets(ranks: Floats, *, prob: float) -> tuple[Floats, Floats]:
     -------
     lower, upper : ndarray, shape (n_levels,)
         NaN for levels without ranks, and for all levels of a single draw.
+
+    Notes
+    -----
+    Ranks exchangeable with independent draws are inside with at least `prob`, however few
+    draws there are; boxes that span the deepest of the draws which measure depth hold less,
+    the more levels and the fewer draws. No box is narrower than the marginal interval of its
+    level, which as an interval of whole numbers holds more than it promises.
     """
     lower, upper = np.full((2, ranks.shape[1]), np.nan)
     levels = np.flatnonzero(~np.isnan(ranks).all(axis=0))
     block = ranks[:, levels]
-    block = block[~np.isnan(block).any(axis=1)]
-    if len(block) < 2 or not levels.size:
+    places = block[~np.isnan(block).any(axis=1)].astype(np.int64) - 1
+    if len(places) < 2 or not levels.size:
         return lower, upper
-    depth = np.full(len(block), np.inf)
-    for column in block.T:
-        values, place, count = np.unique(column, return_inverse=True, return_counts=True)
-        below = np.cumsum(count)
-        tail = np.minimum(below, len(column) - below + count) / len(column)
-        depth = np.minimum(depth, tail[place.reshape(-1)])
-    # The draw at this place and all that are as deep.
-    kept = depth >= np.sort(depth)[::-1][int(np.ceil(prob * len(block))) - 1]
-    lower[levels], upper[levels] = block[kept].min(axis=0), block[kept].max(axis=0)
+    half = len(places) // 2
+    depth = _depth(places[:half])
+    depths = np.sort(depth[np.arange(len(levels)), places[half:]].min(axis=1))[::-1]
+    # The true ranks are one more draw; less than nothing for sums like 0.1 + 0.2.
+    place = int(np.ceil(prob * (len(depths) + 1) - 1e-9))
+    inside = depth >= (depths[place - 1] if place <= len(depths) else -np.inf)
+    marginal = rank_summary(ranks[:, levels], ci_prob=prob)
+    lower[levels] = np.minimum(1 + inside.argmax(axis=1), marginal.lower)
+    upper[levels] = np.maximum(len(levels) - inside[:, ::-1].argmax(axis=1), marginal.upper)
     return lower, upper
+
+
+def _depth(places: Index) -> Index:
+    """How deep every rank of every level lies among draws, shape (n_levels, n_levels).
+
+    Parameters
+    ----------
+    places : ndarray of int, shape (n_samples, n_levels)
+        Ranks from zero.
+
+    Returns
+    -------
+    ndarray of int
+        Draws at most this rank or at least this rank, whichever are fewer; beyond all draws,
+        the negative distance from them.
+    """
+    n_draws, n_levels = places.shape
+    counts = np.stack([np.bincount(column, minlength=n_levels) for column in places.T])
+    below = counts.cumsum(axis=1)
+    rank = np.arange(n_levels)
+    tail = np.minimum(below, n_draws - below + counts)
+    least, most = places.min(axis=0)[:, None], places.max(axis=0)[:, None]
+    beyond = np.maximum(least - rank, rank - most)
+    return np.asarray(np.where(beyond > 0, -beyond, tail))
 
 
 def may_be_best(ranks: Floats, *, prob: float = 0.95) -> npt.NDArray[np.bool_]:
