@@ -1,11 +1,12 @@
 """Coverage of 95 % intervals over table shapes, with truths from the priors.
 
     python perf/calibration_grid.py [--shapes 64] [--simulations 5] [--spec additive]
-        [--draws 500] [--jobs 2] [--work FOLDER]
+        [--draws 500] [--most-records 5000] [--jobs 2] [--work FOLDER]
 
 Shapes fill the space of tables with 3 to 300 languages, 1 to 20 tasks, 2 to 50 models (even on a
 log scale) and 20 to 100 % observed cells: a scrambled Sobol sequence. Shapes that cannot have so
-few records (each level at least two, all connected) are left out, and their number is printed. Each
+few records (each level at least two, all connected) are left out, and so are those with more than
+``--most-records`` records, which take minutes each; the numbers of both are printed. Each
 dimension is cut into three parts; one row per part and quantity goes to
 ``perf/results/calibration_grid.csv``, with the coverage over all shapes of this part. The intervals
 hold simultaneously over all rows: with probability 95 %, none of calibrated results is wrong. They
@@ -63,6 +64,11 @@ def shapes(number: int) -> list[dict[str, Any]]:
     return found
 
 
+def expected_records(shape: Mapping[str, Any]) -> float:
+    """How many cells of a shape are observed."""
+    return float(np.prod([shape[dimension] for dimension in PARTS]))
+
+
 def calibrated(spec: str, shape: dict[str, Any], asked: argparse.Namespace) -> Calibration | None:
     """Calibrate a model on one shape; None, with the reason printed, where there is no table."""
     try:
@@ -84,6 +90,9 @@ def run(asked: argparse.Namespace) -> tuple[pd.DataFrame, pd.DataFrame]:
     intervals, tables = [], []
     for number, shape in enumerate(shapes(asked.shapes)):
         begun = time.perf_counter()
+        if expected_records(shape) > asked.most_records:
+            print(f"{shape}: more than {asked.most_records} records", flush=True)
+            continue
         result = calibrated(asked.spec, shape, asked)
         if result is None:
             continue
@@ -155,17 +164,20 @@ def main() -> int:
     parser.add_argument("--simulations", type=int, default=5)
     parser.add_argument("--spec", default="additive")
     parser.add_argument("--draws", type=int, default=500)
+    parser.add_argument("--most-records", type=int, default=5000)
     parser.add_argument("--jobs", type=int, default=None)
     parser.add_argument("--work", type=Path, default=None)
     asked = parser.parse_args()
     said = provenance()
     begun = time.perf_counter()
     intervals, tables = run(asked)
-    print(f"{len(tables)} of {asked.shapes} shapes have a table")
+    too_large = sum(expected_records(one) > asked.most_records for one in shapes(asked.shapes))
+    print(f"{len(tables)} of {asked.shapes} shapes have a table; {too_large} are too large")
     table = summarised(intervals, tables)
     table = table.assign(
         spec=asked.spec,
         all_shapes=len(tables),
+        shapes_too_large=too_large,
         least_records=tables["n_records"].min(),
         most_records=tables["n_records"].max(),
         seconds=round(time.perf_counter() - begun, 1),
