@@ -6,10 +6,10 @@
 Shapes fill the space of tables with 3 to 300 languages, 1 to 20 tasks, 2 to 50 models (even on a
 log scale) and 20 to 100 % observed cells: a scrambled Sobol sequence. Shapes that cannot have so
 few records (each level at least two, all connected) are left out, and so are those with more than
-``--most-records`` records, which take minutes each; the numbers of both are printed. Each
-dimension is cut into three parts; one row per part and quantity goes to
-``perf/results/calibration_grid.csv``, with the coverage over all shapes of this part. The intervals
-hold simultaneously over all rows: with probability 95 %, none of calibrated results is wrong. They
+``--most-records`` records, which take long; the numbers of both are printed. Each dimension is cut
+into three parts; one row per part and quantity goes to ``perf/results/calibration_grid.csv``, with
+the coverage over all shapes of this part. The intervals hold simultaneously over all rows: with
+probability 95 %, none of calibrated results is wrong. They
 count one level of each simulation, drawn at random; ``of_all_values`` is the share over all levels,
 which are dependent. A part and quantity whose interval excludes 95 % ends with exit code 1. Ranks
 and sets of them are left out, because intervals of whole numbers hold the truth more often than
