@@ -69,15 +69,18 @@ def expected_records(shape: Mapping[str, Any]) -> float:
     return float(np.prod([shape[dimension] for dimension in PARTS]))
 
 
-def calibrated(spec: str, shape: dict[str, Any], asked: argparse.Namespace) -> Calibration | None:
+def calibrated(
+    spec: str, shape: dict[str, Any], seed: int, asked: argparse.Namespace
+) -> Calibration | None:
     """Calibrate a model on one shape; None, with the reason printed, where there is no table."""
     try:
         like = simulate(spec, seed=0, **shape).records
+        # Equal seeds would draw the same truths for all shapes, in units of their priors.
         prepared = prepare_calibration(
             spec,
             like=like,
             simulations=asked.simulations,
-            settings=SamplerSettings(draws=asked.draws),
+            settings=SamplerSettings(draws=asked.draws, seed=seed),
         )
     except BayesevalError as error:
         print(f"{shape}: {error}", flush=True)
@@ -93,7 +96,7 @@ def run(asked: argparse.Namespace) -> tuple[pd.DataFrame, pd.DataFrame]:
         if expected_records(shape) > asked.most_records:
             print(f"{shape}: more than {asked.most_records} records", flush=True)
             continue
-        result = calibrated(asked.spec, shape, asked)
+        result = calibrated(asked.spec, shape, number, asked)
         if result is None:
             continue
         counts = result.statuses["status"].value_counts()
