@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bayeseval.checks.figure import checks_figure
+from bayeseval.comparison.figure import comparison_figure
 from bayeseval.fitting.report import run_data
 from bayeseval.fitting.report.figures import disparity_figure, result_figures
 from bayeseval.fitting.report.model_figures import models_figure, ranks_figure
@@ -72,6 +73,43 @@ def test_the_panels_of_a_figure_of_ranks_have_one_colour_scale(
     assert left.images[0].norm.vmax == right.images[0].norm.vmax == 1.0
     assert bar.get_ylim() == (0.0, 1.0)
     assert "the colour bar holds for the whole figure" in caption(figure)
+
+
+def test_ranks_by_evenness_are_drawn_where_they_tell_models_apart(
+    tables: dict[str, pd.DataFrame],
+) -> None:
+    score = tables[RANKS][tables[RANKS]["quantity"] == "standardised_score"]
+    both = pd.concat([score, score.assign(quantity="gap_sd_languages")], ignore_index=True)
+    drawn = {}
+    # Of 30 models: an interval that covers 15 ranks of one of them, or none.
+    for lower in (1.0, 2.0):
+        evenness = {"mean": 8.0, "median": 8.0, "lower": 1.0, "upper": 16.0}
+        ranking = tables[RANKING].assign(**{f"gap_sd_rank_{k}": v for k, v in evenness.items()})
+        ranking.loc[3, "gap_sd_rank_lower"] = lower
+        drawn[lower] = ranks_figure(both, ranking, **COMMON)
+    heading = [axes.get_title(loc="left") for axes in drawn[2.0].axes]
+    assert heading == ["Expected score", "Evenness", ""]
+    assert [axes.get_title(loc="left") for axes in drawn[1.0].axes] == ["Expected score", ""]
+    assert "Ranks by evenness are not drawn" in caption(drawn[1.0])
+    assert "Ranks by evenness are not drawn" not in caption(drawn[2.0])
+
+
+def test_ranks_of_many_models_with_long_names_fit_a_page() -> None:
+    n = 120
+    models = [f"organisation-{i:03d}/a-model-with-a-long-name-{i:03d}-instruct" for i in range(n)]
+    ranks = pd.DataFrame({"level": models, "rank": range(1, n + 1), "probability": 1.0})
+    both = [ranks.assign(quantity=q) for q in ("standardised_score", "gap_sd_languages")]
+    place = np.arange(1.0, n + 1.0)
+    ranking = pd.DataFrame({"model": models, "ci_prob": 0.95})
+    for rank in ("rank", "gap_sd_rank"):
+        for part in ("mean", "median", "lower", "upper"):
+            ranking[f"{rank}_{part}"] = place
+    ranking["score_mean"], ranking["gap_sd_languages_mean"] = -place, place
+    figure = ranks_figure(pd.concat(both), ranking, **COMMON)
+    left, right, _ = figure.axes
+    assert figure.get_size_inches()[0] < 21.0
+    assert len(row_labels(left)) == len(row_labels(right)) == n
+    assert len(set(row_labels(left))) == n
 
 
 def test_nine_panels_of_ranks_have_one_colour_scale(tables: dict[str, pd.DataFrame]) -> None:
@@ -207,6 +245,7 @@ def ranks_of(n_languages: int, n_models: int) -> tuple[pd.DataFrame, pd.DataFram
         (50, 20, [50, 20, 20]),
         (200, 60, [67, 67, 66, 60, 60]),
         (300, 4, [80, 80, 80, 4, 4]),
+        (5, 200, [5, 80, 80]),
     ],
 )
 def test_sensitivity_of_many_levels_stands_in_columns(
@@ -217,6 +256,7 @@ def test_sensitivity_of_many_levels_stands_in_columns(
     assert [len(row_labels(axes)) for axes in figure.axes] == sizes
     assert caption(figure).endswith(DATA)
     assert ("First and last 120 of 300 languages" in caption(figure)) == (n_languages == 300)
+    assert ("First and last 40 of 200 models" in caption(figure)) == (n_models == 200)
     n_columns = sum("anguage" in axes.get_title(loc="left") for axes in figure.axes[:-2])
     assert ("Each column has its own range of ranks" in caption(figure)) == (n_columns > 1)
     for axes in figure.axes:
@@ -231,3 +271,25 @@ def test_sensitivity_of_many_levels_stands_in_columns(
     assert max(heights) < 2.1 * min(heights)
     # Inches of a page that can be looked at.
     assert max(figure.get_size_inches()) < 28.0
+
+
+@pytest.mark.parametrize("n", [5, 50, 200])
+def test_a_comparison_of_many_models_is_no_strip(n: int) -> None:
+    specs = [f"interaction with a name of {i} that is rather long" for i in range(n)]
+    elpd = -2.5 * np.arange(float(n))
+    table = pd.DataFrame({"spec": specs, "elpd_diff": elpd, "diff_se": 1.0, "n_bad_k": 0})
+    moves = pd.DataFrame({"spec": specs[1:], "kendall": 0.5, "against": specs[0]})
+    figure = comparison_figure(
+        table, moves.assign(quantity="language_potential"), by="record", **COMMON, data=DATA
+    )
+    left, right = figure.axes
+    assert len(row_labels(left)) == len(set(row_labels(left))) == min(n, 80)
+    assert len(right.collections[0].get_offsets()) == min(n, 80) - 1
+    assert figure.get_size_inches()[1] < 20.0
+    assert ("The best 80 of 200 models" in caption(figure)) == (n == 200)
+    # Labels of the two axes stand apart, however long the name of the best model is.
+    figure.draw_without_rendering()
+    first, second = (axes.xaxis.label.get_window_extent() for axes in (left, right))
+    assert first.x1 < second.x0
+    assert second.x1 < figure.bbox.x1
+    assert f"with those of {specs[0]}" in caption(figure)

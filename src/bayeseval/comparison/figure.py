@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["comparison_figure"]
 
 _WIDTH: Final = 8.4
-_ROW: Final = 0.42
+_MOST: Final = 80
 _QUANTITIES: Final = (
     (names.LANGUAGE_POTENTIAL, "language potential", MAIN, "o"),
     (names.STANDARDISED_SCORE, "score", ACCENT, "D"),
@@ -65,10 +65,14 @@ def comparison_figure(
     figsize : tuple of float, optional
         Width and height in inches.
     """
+    everything, table = table, table.head(_MOST)
     labels = labels_of(table["spec"])
+    row, size = (
+        (0.42, 9.0) if len(table) <= 12 else (0.25, 8.5) if len(table) <= 40 else (0.17, 7.0)
+    )
     if ax is not None:
         _differences(ax, table)
-        label_rows(ax, labels, 9.0)
+        label_rows(ax, labels, size)
         mark_gate(ax, gate_status)
         return whole_figure(ax)
     # A single model has nobody to keep its order from.
@@ -94,9 +98,11 @@ def comparison_figure(
         )
     if len(unknown):
         caption += f" Not computed: {', '.join(str(name) for name in unknown)}."
+    if len(everything) > len(table):
+        caption += f" The best {_MOST} of {len(everything)} models; all: tables/comparison.csv."
     figure = new_figure(
         _WIDTH,
-        0.9 + _ROW * len(table),
+        0.9 + row * len(table),
         title=f"Which model predicts a left-out {by} best?",
         subtitle=subtitle,
         data=data,
@@ -108,12 +114,12 @@ def comparison_figure(
     if not first:
         only = figure.add_subplot()
         _differences(only, table)
-        label_rows(only, labels, 9.0)
+        label_rows(only, labels, size)
         return figure
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
     _differences(left, table)
     _orders(right, table, moves)
-    label_rows(left, labels, 9.0)
+    label_rows(left, labels, size)
     right.tick_params(axis="y", length=0)
     right.spines["left"].set_visible(False)
     return figure
@@ -133,6 +139,7 @@ def _differences(axes: Axes, table: pd.DataFrame) -> None:
         value[bad], y[bad], s=34, facecolor="white", edgecolor=WARNING, linewidth=1.4, zorder=3
     )
     axes.set_xlabel("Elpd less that of the best model")
+    axes.locator_params(axis="x", nbins=6)
     # Room on the right for a bar that reaches beyond the best one.
     highest = float(np.nanmax([*(value + 2.0 * error), 0.0]))
     margin = 0.06 * max(highest - lowest, 2.0 * names.LEAST_DIFFERENCE)
@@ -144,6 +151,7 @@ def _orders(axes: Axes, table: pd.DataFrame, moves: pd.DataFrame) -> None:
     drawn = [one for one in _QUANTITIES if (moves["quantity"] == one[0]).any()]
     for k, (quantity, label, colour, marker) in enumerate(drawn):
         part = moves[(moves["quantity"] == quantity) & moves["kendall"].notna()]
+        part = part[part["spec"].isin(place)]
         y = np.array([place[name] for name in part["spec"]], dtype=float)
         axes.scatter(
             part["kendall"],
@@ -156,7 +164,7 @@ def _orders(axes: Axes, table: pd.DataFrame, moves: pd.DataFrame) -> None:
         )
     axes.scatter([1.0], [place[str(moves["against"].iloc[0])]], s=30, color=GREY, marker="|")
     axes.grid(visible=True, axis="x")
-    axes.set_xlabel(f"Order kept from {labels_of(moves['against'].iloc[:1])[0]} (Kendall)")
+    axes.set_xlabel("Order kept (Kendall correlation)")
     lowest = float(np.nanmin([moves["kendall"].min(), 0.9]))
     axes.set_xlim(lowest - 0.06 * (1.0 - lowest), 1.0 + 0.06 * (1.0 - lowest))
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(drawn))

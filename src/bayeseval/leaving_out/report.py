@@ -416,6 +416,11 @@ def _columns(ranks: pd.DataFrame) -> tuple[list[list[tuple[str, pd.DataFrame]]],
     ]
     others = [(q, _in_order(ranks, q)) for q in _WORDS if q != names.LANGUAGE_POTENTIAL]
     others = [(quantity, rows) for quantity, rows in others if len(rows)]
+    most = max((len(rows) for _, rows in others), default=0)
+    if most > _ROWS:
+        half = _ROWS // 2
+        cut += f" First and last {half} of {most} models; all: tables/moves.csv."
+        others = [(q, pd.concat([rows.head(half), rows.tail(half)])) for q, rows in others]
     if sum(len(rows) for _, rows in others) <= _ROWS:
         return [*columns, others], cut
     return [*columns, *([one] for one in others)], cut

@@ -238,8 +238,8 @@ def pairwise_figure(
         subtitle=subtitle,
         data=data,
         caption=(
-            "A cell is the probability that the model of its row has a higher mean than the model "
-            "of its column, from expected scores, free of seed and test-set noise"
+            "A cell is the probability that the model of its row has a higher aggregate than the "
+            "model of its column, from expected scores, free of seed and test-set noise"
             + ("; numbers: percent" if n <= FEW_RANKS else "; the colour bar holds for all panels")
             + ". Models are in the order of the arithmetic mean, and columns carry the numbers of "
             "the rows. Grey: the diagonal, and what is not reported. Probabilities for single "

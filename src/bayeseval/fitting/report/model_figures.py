@@ -50,6 +50,12 @@ _LABEL: Final = 60
 # Models in a figure: the first and the last half of more.
 _MOST: Final = 120
 _MOSTLY: Final = 0.5
+_UNKNOWN_EVENNESS: Final = (
+    " Ranks by evenness are not drawn: every model's interval covers more than half of all ranks, "
+    "see tables/model_ranking.csv."
+)
+# Inches of a heat map: of many models, cells are higher than they are wide.
+_PANEL: Final = 6.0
 
 
 class _Panel(NamedTuple):
@@ -224,19 +230,22 @@ def ranks_figure(
     n = max(1, len(shown))
     cell = 0.3 if n <= 20 else 0.17 if n <= MANY_ROWS else 0.11
     side = max(2.2, n * cell)
-    panels = [_BY_SCORE]
+    panels, unknown = [_BY_SCORE], ""
     if not shown["gap_sd_rank_mean"].isna().all():
-        panels.append(_BY_EVENNESS)
+        if _tells_apart(ranking, _BY_EVENNESS):
+            panels.append(_BY_EVENNESS)
+        else:
+            unknown = _UNKNOWN_EVENNESS
     # Each panel has the names: they are sorted differently.
     wide = label_width(_labels(shown[names.MODEL]), _font_size(len(shown))) + 0.4
     matrices = [_matrix(probabilities, panel.quantity) for panel in panels]
     figure = new_figure(
-        max(_WIDTH if len(panels) > 1 else 8.0, len(panels) * (side + wide)),
+        max(_WIDTH if len(panels) > 1 else 8.0, len(panels) * (min(side, _PANEL) + wide)),
         side + 1.2,
         title="Ranks of the models: probability of every rank, from joint draws",
         subtitle=subtitle,
         data=data,
-        caption=_caption(shown, len(panels), n_ranks=len(ranking)) + cut,
+        caption=_caption(shown, len(panels), n_ranks=len(ranking)) + unknown + cut,
         gate_status=gate_status,
         labels=list(shown[names.MODEL]),
         figsize=figsize,
@@ -275,6 +284,12 @@ def _draw_ranks(
             linewidth=0.7,
         )
         lines.set_gid(f"intervals {panel.quantity}")
+
+
+def _tells_apart(ranking: pd.DataFrame, panel: _Panel) -> bool:
+    """Whether there is more to see than that any of many models may have any rank."""
+    covered = 1.0 + ranking[f"{panel.rank}_upper"] - ranking[f"{panel.rank}_lower"]
+    return len(ranking) <= FEW_RANKS or bool((covered <= 0.5 * len(ranking)).any())
 
 
 def _matrix(probabilities: pd.DataFrame, quantity: str) -> pd.DataFrame:
