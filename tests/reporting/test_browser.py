@@ -171,6 +171,59 @@ def test_the_ranking_fits_and_a_wider_table_says_that_it_scrolls(
     assert opened.problems == []
 
 
+# Labels of one axis that cover each other, at every chart.
+_COVERED = """() => [...document.querySelectorAll('.vega .role-axis-label')].flatMap((axis) => {
+    const boxes = [...axis.querySelectorAll('text')]
+        .filter((one) => getComputedStyle(one).opacity > 0)
+        .filter((one) => !/rotate/.test(one.getAttribute('transform') ?? ''))
+        .map((one) => [one.textContent, one.getBoundingClientRect()]);
+    return boxes.slice(1).flatMap(([text, box], i) => {
+        const [before, last] = boxes[i];
+        const wide = Math.min(box.right, last.right) - Math.max(box.left, last.left);
+        const high = Math.min(box.bottom, last.bottom) - Math.max(box.top, last.top);
+        return wide > -2 && high > 4 ? [`${before} ${text}`] : [];
+    });
+})"""
+
+
+def test_labels_of_axes_stand_apart_and_wide_charts_say_so(opened: Opened) -> None:
+    opened.wait_for_charts()
+    assert opened.page.evaluate(_COVERED) == []
+    cut = """() => [...document.querySelectorAll('figure')].map((one) => {
+        const frame = one.querySelector('.scroll'), more = one.querySelector('.more');
+        return [frame.scrollWidth > frame.clientWidth + 1, more?.offsetHeight > 0];
+    })"""
+    opened.page.wait_for_timeout(200)
+    found = opened.page.evaluate(cut)
+    assert len(found) >= 6
+    assert all(is_wider == says_so for is_wider, says_so in found)
+    # The check would see a chart that is cut without a word.
+    opened.page.evaluate("document.querySelector('figure .more').remove()")
+    opened.page.evaluate("document.querySelector('figure .scroll').style.width = '90px'")
+    assert opened.page.evaluate(cut)[0] == [True, False]
+    assert opened.problems == []
+
+
+def test_a_broad_table_is_named_in_print(
+    browser: Any, results: SavedResults, tmp_path: Path
+) -> None:
+    table = results.tables["model_ranking"]
+    more = {f"extra_{i}": float(i) for i in range(30)}
+    found = SavedResults(
+        results.path, results.run, {**results.tables, "covariates": table.assign(**more)}
+    )
+    opened = Opened(browser, write_page(found, tmp_path / "page.html"))
+    opened.page.emulate_media(media="print")
+    assert opened.page.locator("#table-covariates table").is_hidden()
+    assert "columns do not fit on paper" in opened.page.locator("#table-covariates").inner_text()
+    assert opened.page.locator("#ranking table").is_visible()
+    assert opened.page.locator("#ranking .printed").count() == 0
+    opened.page.emulate_media(media="screen")
+    assert opened.page.locator("#table-covariates table").is_visible()
+    assert opened.page.locator("#table-covariates .printed").is_hidden()
+    opened.context.close()
+
+
 def test_axe_sees_what_is_wrong(browser: Any, page_file: Path) -> None:
     opened = Opened(browser, page_file)
     opened.page.evaluate("document.querySelector('select').labels[0].remove()")

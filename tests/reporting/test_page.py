@@ -16,11 +16,12 @@ import pytest
 from bayeseval.cli import main
 from bayeseval.errors import InputError
 from bayeseval.fitting.report.sentences import ranking_sentences
+from bayeseval.output.language_names import add_language_names
 from bayeseval.output.numbers import interval_texts, probability_text, rank_interval_texts
 from bayeseval.records.remote import CACHE_VARIABLE
 from bayeseval.reporting import SavedResults, read_saved, summary
 from bayeseval.reporting.bundle import chart_library
-from bayeseval.reporting.charts import heat_map
+from bayeseval.reporting.charts import heat_map, interval_spec
 from bayeseval.reporting.citations import citations_of
 from bayeseval.reporting.grid import MOST_ROWS, Column, Grid, any_grid, packed
 from bayeseval.reporting.observed import read_observed
@@ -515,6 +516,41 @@ def test_long_names_of_a_heat_map_are_cut_in_their_middle_and_stay_different() -
         assert len(set(cut.values())) == 6
         assert all("…" in text and len(text) <= 30 for text in cut.values())
         assert axis["labelLimit"] == 0
+
+
+def test_two_hundred_languages_have_names_on_their_axis() -> None:
+    for n, height, size, orient in ((60, 1140, None, None), (200, 3000, 10, "top")):
+        rows = [{"label": f"Language {i}", "text": "", "place": i + 1} for i in range(n)]
+        spec = interval_spec(rows, n=n, title="PRR", what="language")
+        y = spec["layer"][1]["encoding"]["y"]
+        assert (y["field"], spec["height"]) == ("label", height)
+        assert y["axis"]["labelOverlap"] is False
+        assert y["axis"].get("labelFontSize") == size
+        for layer in spec["layer"]:
+            assert layer["encoding"]["x"]["axis"].get("orient") == orient
+    many = interval_spec([], n=401, title="PRR", what="language")
+    assert many["layer"][1]["encoding"]["x"]["field"] == "place"
+
+
+def test_names_below_many_columns_have_room() -> None:
+    for n, angle, least in ((16, -60, 726), (60, -90, 810)):
+        models = [f"model {i}" for i in range(n)]
+        matrix = pd.DataFrame(0.5, index=models, columns=models)
+        spec = heat_map(matrix, columns="with", value="p", texts=matrix, diverging=True)
+        assert spec["encoding"]["x"]["axis"]["labelAngle"] == angle
+        assert spec["usermeta"]["least"] == least
+
+
+def test_ranks_of_languages_have_names_too() -> None:
+    table = pd.DataFrame(
+        {
+            "quantity": ["language_potential", "language_potential_rank", "standardised_score"],
+            "level": ["tr", "wo", "tr"],
+            "prior": [0.1, 0.2, 0.3],
+        }
+    )
+    known = add_language_names(table, {"tr": "Turkish", "wo": "Wolof"})
+    assert list(known["level_name"]) == ["Turkish", "Wolof", "tr"]
 
 
 def test_any_table_is_shown_with_intervals_in_one_column() -> None:

@@ -15,10 +15,13 @@ __all__ = ["LANGUAGE_NAME", "add_language_names", "name_and_code"]
 LANGUAGE_NAME: Final = "language_name"
 # Columns that say how a table was made stand last.
 _LAST: Final = ("ci_kind", "ci_prob")
-# Columns that hold languages in some rows: those where another column has this value.
-_SOME: Final[Mapping[str, tuple[str, str]]] = {
-    "level": ("quantity", names.LANGUAGE_POTENTIAL),
-    "without": ("drop", names.LANGUAGE),
+# Columns that hold languages in some rows: those where another column has one of these values.
+_SOME: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
+    "level": (
+        "quantity",
+        frozenset({names.LANGUAGE_POTENTIAL, names.rank_name(names.LANGUAGE_POTENTIAL)}),
+    ),
+    "without": ("drop", frozenset({names.LANGUAGE})),
 }
 
 
@@ -57,10 +60,10 @@ def add_language_names(
             continue
         codes = [str(code) for code in table[column]]
         if column in _SOME:
-            kind, value = _SOME[column]
-            if kind not in table or value not in set(table[kind]):
+            kind, values = _SOME[column]
+            if kind not in table or values.isdisjoint(table[kind]):
                 continue
-            languages = table[kind] == value
+            languages = table[kind].isin(values)
             named = [
                 known.get(code, code) if language else code
                 for code, language in zip(codes, languages, strict=True)

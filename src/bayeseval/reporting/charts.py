@@ -29,8 +29,11 @@ __all__ = [
 Spec = dict[str, Any]
 
 _ROW: Final = 19
-# Rows that have a label each; more stand side by side, and their labels are in the table.
-MOST_LABELLED: Final = 60
+# Rows of normal height, and rows that have a label each; more stand side by side, and their labels
+# are in the table.
+_FEW: Final = 60
+MOST_LABELLED: Final = 400
+_LOW_ROW: Final = 15
 _DIGITS: Final = 5
 # Characters of a name at the left of a heat map, and of one below it.
 _WIDTH_DOWN: Final = 30
@@ -99,7 +102,7 @@ def forest(
     scale: float = 1.0,
     zero: bool = False,
 ) -> Spec:
-    """Points with intervals, a row each; without labels and side by side when there are many.
+    """Points with intervals, a row each; without labels and side by side when they are over 400.
 
     Parameters
     ----------
@@ -149,11 +152,21 @@ def interval_spec(
             "type": "nominal",
             "sort": {"field": "place"},
             "title": None,
-            "axis": {"labelLimit": 190, "ticks": False, "domain": False, "grid": False},
+            "axis": {
+                "labelLimit": 190,
+                "labelOverlap": False,
+                "ticks": False,
+                "domain": False,
+                "grid": False,
+            },
         }
+        if n > _FEW:
+            place["axis"]["labelFontSize"] = 10
+            # In sight at the start of a chart that scrolls.
+            values["axis"] = {**values["axis"], "orient": "top"}
         across = {"x": {**values, "field": "lower"}, "x2": ends[1], "y": place}
         point = {"x": values, "y": place}
-        height: Any = _ROW * n
+        height: Any = (_ROW if n <= _FEW else _LOW_ROW) * n
     else:
         place = {
             "field": "place",
@@ -225,7 +238,8 @@ def heat_map(
         "axis": {
             **axis,
             **_cut_names(matrix.columns, _WIDTH_ACROSS),
-            "labelAngle": -60 if diverging else 0,
+            "labelAngle": 0 if not diverging else -60 if wide <= _WRITTEN else -90,
+            **({"labelFontSize": 9} if diverging and wide > _WRITTEN else {}),
             "labelOverlap": not diverging,
         },
         "scale": {"domain": [str(one) for one in matrix.columns]},
@@ -262,7 +276,8 @@ def heat_map(
     return {
         "data": {"values": rows},
         "usermeta": {
-            "least": 150 + (36 if wide <= _WRITTEN else 9) * wide,
+            # Names below the columns are as high as their letters.
+            "least": 150 + (36 if wide <= _WRITTEN else 11 if diverging else 9) * wide,
             "diverging": diverging,
         },
         "height": (22 if len(matrix) <= 30 else 14) * len(matrix),

@@ -197,9 +197,10 @@ def _checks(facts: Facts) -> Section | None:
                 calibration_chart(facts.tables["calibration"]),
             )
         )
-        blocks.append(
-            _grid(facts, "calibration", "Calibration of predictions.", "Calibration as a table")
-        )
+        # One kind throughout: it belongs above the table, not into every row.
+        kind = "".join(f": {one}" for one in facts.tables["calibration"]["kind"].unique()[:1])
+        caption = f"Calibration of predictions{kind}."
+        blocks.append(_grid(facts, "calibration", caption, "Calibration as a table"))
     for name, caption in (
         ("influential_records", "Records that are furthest from what the others predict."),
         ("sd_by_language", "Standard deviation of the scores in every language, and as predicted."),

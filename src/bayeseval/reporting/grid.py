@@ -42,17 +42,20 @@ __all__ = [
 
 #: Rows that stand in the page as text; a longer table is compressed, with a summary before it.
 MOST_ROWS: Final = 2_000
+#: Columns that fit on paper.
+MOST_COLUMNS: Final = 20
 # Rows at each end of a table that has more, and no summary of its own.
 _ENDS: Final = 10
 
 # Columns that are not shown where every row says the same.
-_SAME: Final = frozenset({"drop", "status", "reason", "against"})
+_SAME: Final = frozenset({"drop", "status", "reason", "against", "kind"})
 # Columns that say how a table was made; the page says it once.
 _HOW: Final = frozenset({"ci_kind", "ci_prob", "gate", "tie_group"})
 _HEADINGS: Final[Mapping[str, str]] = {
     "ess": "ESS",
     "k_hat": "k-hat",
     "n_bad_k": "bad k-hats",
+    "ecdf": "share below",
     "kendall": "Kendall",
     "n_dropped": "records left out",
     "n_levels": "levels",
@@ -66,6 +69,7 @@ _HEADINGS: Final[Mapping[str, str]] = {
     "spearman": "Spearman",
     "spec": "model",
     "p_a_better": "P(A better)",
+    "pit": "level",
     "p_within_margin": "P(within margin)",
 }
 # Columns of running text, which need wide cells.
@@ -143,6 +147,11 @@ class Grid:
     def is_long(self) -> bool:
         """Whether the table is compressed, because it has more than :data:`MOST_ROWS` rows."""
         return self.n_rows > MOST_ROWS
+
+    @property
+    def is_broad(self) -> bool:
+        """Whether the table has more than :data:`MOST_COLUMNS` columns, and is not printed."""
+        return len(self.columns) > MOST_COLUMNS
 
     @property
     def short(self) -> Grid:

@@ -2,6 +2,8 @@
 (() => {
   // Rows of a long table that are shown at once, and rows from which on a table has a filter.
   const PAGE = 100, FILTERED = 9, SORTED = 3;
+  // Pixels: a chart that is higher scrolls inside its own box.
+  const TALL = 1500;
   const make = (tag, attributes = {}, ...children) => {
     const element = document.createElement(tag);
     for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
@@ -103,7 +105,7 @@
       table.tBodies[0].replaceChildren(...shown.slice(page * PAGE, (page + 1) * PAGE).map((i) =>
         make("tr", {}, ...columns.map((column, j) => {
           const text = column.kind === "number" ? column.cells[i] : make("bdi", {}, column.cells[i]);
-          return j === 0 ? make("th", { scope: "row" }, text)
+          return j === 0 ? make("th", { scope: "row", class: column.kind === "number" ? "n" : "l" }, text)
             : make("td", { class: { number: "n", text: "t" }[column.kind] ?? "l" }, text);
         }))));
       place.textContent = `page ${page + 1} of ${pages}`;
@@ -132,9 +134,9 @@
       frame.parentElement.classList.toggle("cut", frame.scrollWidth > frame.clientWidth + 1);
     }
   });
-  const watched = (box) => {
+  const watched = (box, more = "More columns") => {
     const frame = box.querySelector(".scroll");
-    frame.before(make("p", { class: "more" }, "More columns: scroll sideways →"));
+    frame.before(make("p", { class: "more" }, `${more}: scroll sideways →`));
     widths.observe(frame);
     widths.observe(frame.firstElementChild);
   };
@@ -161,7 +163,7 @@
       background: null, font, aria: false, padding: 4,
       view: { stroke: null },
       axis: { labelColor: ink, titleColor: soft, gridColor: line, domainColor: soft, tickColor: soft,
-        labelFontSize: 11.5, titleFontSize: 12, titleFontWeight: 500, titlePadding: 8 },
+        labelFlush: false, labelSeparation: 5, labelFontSize: 11.5, titleFontSize: 12, titleFontWeight: 500, titlePadding: 8 },
       legend: { titleLimit: 320, labelColor: ink, titleColor: soft, labelFontSize: 11, titleFontSize: 12,
         titleFontWeight: 500, symbolFillColor: soft, symbolStrokeColor: soft },
       text: { color: ink, fontSize: 11.5 }, rule: { color: blue }, line: { color: soft },
@@ -219,6 +221,7 @@
     const least = spec.usermeta?.least ?? 0;
     const width = Math.max(room, least);
     element.style.width = `${width}px`;
+    element.parentElement.classList.toggle("tall", spec.height > TALL);
     const own = themed(spec);
     own.width = width;
     // Names of points are left out where there is no room for them.
@@ -245,7 +248,10 @@
       draw(entry.target, specs.get(entry.target));
     }
   }, { rootMargin: "500px" });
-  for (const element of specs.keys()) near.observe(element);
+  for (const element of specs.keys()) {
+    watched(element.closest("figure"), "Wider than the page");
+    near.observe(element);
+  }
 
   const choosers = [];
   for (const box of document.querySelectorAll(".chooser")) {
