@@ -93,7 +93,7 @@ def test_declared_ranges_count_and_not_the_scores() -> None:
         check(table, {"qa": (0.0, 100.0), "nli": (0.0, 600.0)})
     # A factor of two is allowed, a little more is not.
     check(table, {"qa": (-100.0, 100.0), "nli": (0.0, 100.0)})
-    with pytest.raises(DesignError, match="factor of 2"):
+    with pytest.raises(DesignError, match="at most 2 times the smaller"):
         check(table, {"qa": (-100.0, 101.0), "nli": (0.0, 100.0)})
 
 

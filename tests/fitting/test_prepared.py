@@ -203,6 +203,21 @@ def test_it_says_what_will_be_fitted(prepared: Prepared) -> None:
     assert shown[1].endswith("engine marginal (auto: all effects can be integrated out exactly)")
 
 
+def test_rows_of_replicates_are_counted_apart_from_cells() -> None:
+    frame = simulate("additive", n_languages=3, n_tasks=2, seed=1, observed_share=1.0).records.table
+    frame = pd.concat(
+        [frame.assign(seed=str(seed), score=frame["score"] + seed) for seed in (0, 1, 2)]
+    )
+    cells, rest = len(frame) // 3, "6 models, 3 languages, 2 tasks"
+
+    def first(table: pd.DataFrame) -> str:
+        return str(prepare(Records.from_frame(table, name="s"), "replicates")).splitlines()[0]
+
+    assert first(frame) == f"s: {3 * cells} rows: {cells} cells (records) with 3 seeds each, {rest}"
+    fewer = first(frame.iloc[1:])
+    assert fewer.startswith(f"s: {3 * cells - 1} rows: {cells} cells (records) with 2 to 3 seeds")
+
+
 def test_a_run_knows_where_its_table_came_from(records: Records, fitted: Fit) -> None:
     assert "source_options" not in fitted.run
     settings = SamplerSettings(draws=50, chains=1)

@@ -269,6 +269,20 @@ def test_labels_are_stripped_and_normalised_with_a_note(tmp_path: Path) -> None:
     assert "model labels that look alike were kept apart: G PT, GPT, gpt" in notes
 
 
+def test_duplicates_of_a_table_without_tasks_may_be_tasks(tmp_path: Path) -> None:
+    path = _text(
+        tmp_path / "t.csv", "model,language,exam,score\ngpt,en,x,8\ngpt,en,y,9\na,sw,x,3\n"
+    )
+    with pytest.raises(InputError) as caught:
+        load(path)
+    assert str(caught.value).endswith(
+        "has two scores, 8 and 9; the table has no task column: if one of its columns says what "
+        "was tested, name it with columns={'task': 'NAME'}; else keep one of them, or "
+        "distinguish replicates by a seed, boot or item column"
+    )
+    assert len(load(path, columns={"task": "exam"})) == 3
+
+
 def test_two_spellings_of_one_label_are_one_cell(tmp_path: Path) -> None:
     path = _text(tmp_path / "t.csv", f"{HEAD}\ngpt,en,a,8\n gpt,en,a,9\nb,sw,a,3\n")
     with pytest.raises(InputError, match="line 3: duplicate of line 2"):
@@ -366,16 +380,21 @@ def test_fractions_in_one_task_and_points_in_another_are_fine(tmp_path: Path) ->
     assert records.units == {"a": Units(0, 100), "b": Units(0, 1)}
     notes = "\n".join(records.report.notes)
     assert ("scale guessed 0-100 for task a; declare it with units={TASK: (0, 100)}") in notes
-    assert "scale guessed 0-1 for task b; declare it with units={TASK: (0, 1)}" in notes
+    # One note, not one that says to declare 0-1 and an error that says to declare 0-100.
+    assert (
+        "scale guessed 0-1 for task b, 0-100 for the others; if it is on their scale, declare that "
+        "with units=(0, 100), and if not, rescale its scores" in notes
+    )
+    assert load(path, units=(0, 100)).units == {"a": Units(0, 100), "b": Units(0, 100)}
 
 
-@pytest.mark.parametrize("other", ["", "gpt,sw,b,0.6\nb,sw,b,0.5\n"])
+@pytest.mark.parametrize("other", ["", "gpt,sw,b,-0.6\nb,sw,b,130\n"])
 def test_a_scale_is_declared_as_its_note_says(tmp_path: Path, other: str) -> None:
     path = _scores(tmp_path, "gpt,en,a,80\ngpt,sw,a,60\nb,en,a,70\n" + other)
     guessed = load(path)
     with addressing_command_line():
         commands = load(path).report.notes
-    for note, command in zip(guessed.report.notes, commands, strict=True):
+    for note, command in zip(guessed.report.notes[:1], commands[:1], strict=True):
         told = re.fullmatch(r"scale guessed .* for task (.); declare it with units=(.*)", note)
         in_file = re.fullmatch(r"scale .* with '(units: .*)' in a --mapping file", command)
         assert told is not None
@@ -389,14 +408,31 @@ def test_a_scale_is_declared_as_its_note_says(tmp_path: Path, other: str) -> Non
             assert note not in declared.report.notes
 
 
-@pytest.mark.parametrize("scores", [(-0.5, 0.5), (3.5, 9.1), (20.0, 130.0)])
+@pytest.mark.parametrize(
+    ("scores", "python", "key"),
+    [
+        ((-0.5, 0.5), "(-1, 1)", "{lower: -1, upper: 1}"),
+        ((-40.0, 60.0), "(-100, 100)", "{lower: -100, upper: 100}"),
+        ((3.5, 9.1), "(0, 100)", "{lower: 0, upper: 100}"),
+        ((20.0, 130.0), "(0, None)", "{lower: 0}"),
+        ((-3.5, -2.0), "(None, 0)", "{upper: 0}"),
+    ],
+)
 def test_a_scale_that_is_not_clear_stays_unknown(
-    tmp_path: Path, scores: tuple[float, float]
+    tmp_path: Path, scores: tuple[float, float], python: str, key: str
 ) -> None:
     records = load(_scores(tmp_path, f"gpt,en,a,{scores[0]}\nb,sw,a,{scores[1]}\n"))
     assert records.units == {"a": Units(None, None)}
-    told = "scale unknown for task a; declare it with units=(LOWER, UPPER)"
-    assert any(told in note for note in records.report.notes)
+    told = "scale unknown for task a; if it has bounds, one or both, declare them, for example with"
+    assert f"{told} units={python}" in records.report.notes
+    path = tmp_path / "t.csv"
+    with addressing_command_line():
+        assert f"{told} 'units: {key}' in a --mapping file" in load(path).report.notes
+    # As it is printed, it can be pasted.
+    mapping = _text(tmp_path / "map.yaml", f"units: {key}")
+    declared = load(path, mapping_file=mapping)
+    assert declared.units == load(path, units=ast.literal_eval(python)).units
+    assert declared.report.notes == ()
 
 
 def test_declared_units(tmp_path: Path) -> None:

@@ -93,6 +93,19 @@ def test_a_change_beyond_its_uncertainty() -> None:
     ]
 
 
+def test_other_covariates_on_the_same_scores_are_no_other_data() -> None:
+    def run(scores: str, data: str, **covariates: object) -> SavedResults:
+        more = {"scores_hash": scores, "data_hash": data, "covariates": covariates}
+        return SavedResults(OLD.path, {**OLD.run, **more}, OLD.tables)
+
+    plain, with_size = run("s", "s"), run("s", "d", size={})
+    text = changes_between(with_size, plain).text.splitlines()
+    assert text[1] == "Different: covariates, on the same scores (none -> size)."
+    assert text[-1].endswith("which overstates the sd of a difference on the same data.")
+    other = changes_between(run("t", "d", size={}), plain).text.splitlines()
+    assert other[1] == "Different: data."
+
+
 def test_the_largest_change_relative_to_its_uncertainty_stands_first() -> None:
     old = made("old", {"a": (60.0, 3.0, 1.0), "b": (50.0, 0.3, 2.0), "c": (40.0, 3.0, 3.0)})
     # c moves furthest, b by the most of its own sds, a not at all.

@@ -81,6 +81,7 @@ def provenance(
         "source": _source(records),
         "citations": card_citations(report.sources),
         "data_hash": data_hash(records, covariates),
+        "scores_hash": records.content_hash,
         "spec_hash": design.spec.content_hash,
         "engine": engine,
         "seed": settings.seed,

@@ -406,6 +406,11 @@ def _refuse_duplicates(stack: Stack, codes: Mapping[str, npt.NDArray[np.int64]])
     )
     if written[first] != written[second]:
         hint = "keep one of them, or rename one of the two labels"
+    elif not {"task", "dataset", "metric"} & set(stack.parts[stack.file[second]].columns):
+        hint = (
+            "the table has no task column: if one of its columns says what was tested, name it "
+            f"with {columns_argument(('task', 'NAME'))}; else {hint}"
+        )
     raise InputError(
         f"{stack.at(second)}: duplicate of {_short_place(stack, first, second)}: {cell} has two"
         f" scores, {scores[first]:g} and {scores[second]:g}; {hint}{more}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -109,7 +110,10 @@ def resolve_units(
         if name not in stated:
             guesses.setdefault(units[name], []).append(name)
     overruled = [name for name in tasks if name in in_table and in_table[name] != units[name]]
-    notes = [_guess_note(guess, names, len(tasks)) for guess, names in guesses.items()]
+    notes = []
+    for guess, named in guesses.items():
+        own = scores[np.isin(task, [tasks.index(name) for name in named])]
+        notes.append(_guess_note(guess, named, len(tasks), own, set(units.values()) - {guess}))
     if overruled:
         notes.append(f"declared units overrule the bounds in the table for {shorten(overruled)}")
     return units, notes
@@ -138,19 +142,49 @@ def _guess(scores: Scores) -> Units | None:
     return Units()
 
 
-def _guess_note(guess: Units, names: list[str], n_tasks: int) -> str:
+def _guess_note(
+    guess: Units, names: list[str], n_tasks: int, scores: Scores, others: set[Units]
+) -> str:
+    """What was guessed, and the declaration that replaces it; `scores` are those of the tasks."""
     listed = f"task {names[0]}" if len(names) == 1 else f"{len(names)} tasks ({shorten(names)})"
+    single = len(names) < n_tasks
     if guess == Units():
-        problem, lower, upper = f"scale unknown for {listed}", "LOWER", "UPPER"
-    else:
-        lower, upper = f"{guess.lower:g}", f"{guess.upper:g}"
-        problem = f"scale guessed {lower}-{upper} for {listed}"
-    bounds, key = f"({lower}, {upper})", f"{{lower: {lower}, upper: {upper}}}"
-    if len(names) < n_tasks:
-        # Bounds alone would hold for the other tasks, too.
-        bounds, key = f"{{TASK: {bounds}}}", f"{{tasks: {{TASK: {key}}}}}"
-    declaration = wording(f"units={bounds}", f"'units: {key}' in a --mapping file")
-    return f"{problem}; declare it with {declaration}"
+        example = _declaration(_possible(scores), single=single)
+        return (
+            f"scale unknown for {listed}; if it has bounds, one or both, declare them, for example "
+            f"with {example}"
+        )
+    text = f"scale guessed {guess.lower:g}-{guess.upper:g} for {listed}"
+    # A task that all models find hard has scores below 1 of 100.
+    if guess == Units(0.0, 1.0) and others == {Units(0.0, _PERCENT)}:
+        text += (
+            f", 0-100 for the others; if it is on their scale, declare that with "
+            f"{_declaration(Units(0.0, _PERCENT), single=False)}, and if not, rescale its scores"
+        )
+        return text
+    return f"{text}; declare it with {_declaration(guess, single=single)}"
+
+
+def _possible(scores: Scores) -> Units:
+    """Bounds that scores of an unknown scale may have."""
+    lowest, highest = float(scores.min()), float(scores.max())
+    if lowest >= 0.0:
+        return Units(0.0, _PERCENT if highest <= _PERCENT else None)
+    if highest <= 0.0:
+        return Units(None, 0.0)
+    size = 10.0 ** max(0, math.ceil(math.log10(max(-lowest, highest))))
+    return Units(-size, size)
+
+
+def _declaration(units: Units, *, single: bool) -> str:
+    """How to declare bounds; alone they would hold for the other tasks of a table, too."""
+    sides = {"lower": units.lower, "upper": units.upper}
+    bounds = ", ".join("None" if value is None else f"{value:.4g}" for value in sides.values())
+    known = [f"{side}: {value:.4g}" for side, value in sides.items() if value is not None]
+    python, key = f"({bounds})", f"{{{', '.join(known)}}}"
+    if single:
+        python, key = f"{{TASK: {python}}}", f"{{tasks: {{TASK: {key}}}}}"
+    return wording(f"units={python}", f"'units: {key}' in a --mapping file")
 
 
 def check_range(

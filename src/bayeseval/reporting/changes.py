@@ -203,7 +203,9 @@ def _settings(
             before, now = (
                 {k: v for k, v in (one or {}).items() if k != "seed"} for one in (before, now)
             )
-        if before != now:
+        if key == "data_hash" and before != now and _same_scores(old, new):
+            yield "covariates, on the same scores", (_covariates(old), _covariates(new))
+        elif before != now:
             shown = (old, new) if key == "spec_hash" else None
             yield word, _spec_names(*shown) if shown else (_short(key, before), _short(key, now))
     versions = [run.get("versions") or {} for run in (old, new)]
@@ -211,6 +213,16 @@ def _settings(
         before, now = (str(one.get(package, "none")) for one in versions)
         if before != now:
             yield package, (before, now)
+
+
+def _same_scores(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether only the covariates differ; results of earlier versions have no hash of scores."""
+    before, now = (run.get("scores_hash") for run in (old, new))
+    return before is not None and before == now
+
+
+def _covariates(run: Mapping[str, Any]) -> str:
+    return ", ".join(run.get("covariates") or {}) or "none"
 
 
 def _spec_names(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, str]:

@@ -162,8 +162,13 @@ def shown_exponent(tree: xr.DataTree) -> int:
 def _no_margin(arrays: PosteriorArrays) -> str:
     """Say why no difference is called small, where the range of the scores would allow it."""
     width = float((arrays.bounds[1] - arrays.bounds[0]).max())
-    if np.isfinite(arrays.margin) or not np.isfinite(width):
+    if np.isfinite(arrays.margin) or arrays.response.link == "logit":
         return ""
+    if not np.isfinite(width):
+        return (
+            "The scores have no known scale, so there is no default margin for differences that "
+            f"matter: set one with {argument('margin')}, or declare both bounds of the scale."
+        )
     return (
         f"All scores lie within {np.ptp(arrays.score):.2g} of each other, less than 1 % of their "
         "scale: there is no default margin for differences that matter; "

@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from bayeseval import estimands, names
-from bayeseval._text import Caution, counted
+from bayeseval._text import Caution, counted, grouped
 from bayeseval.fitting.gate import Gate, format_gate, gate_advice
 from bayeseval.fitting.report import run_title
 from bayeseval.fitting.report.model_tables import models_text, shown_exponent
@@ -32,6 +32,7 @@ from bayeseval.output.numbers import (
     unit_text,
 )
 from bayeseval.output.text import INDENT, text_table, without_empty, wrapped
+from bayeseval.records import reduce_replicates
 
 if TYPE_CHECKING:
     from bayeseval.design import Design
@@ -191,6 +192,27 @@ def _sampling(run: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def _counts(records: Records, design: Design) -> str:
+    """Number of records; of rows that are replicates, also how many make one."""
+    if len(records) == design.n_records:
+        return f"{grouped(design.n_records)} records"
+    cells = reduce_replicates(records)
+    each = [
+        " to ".join(dict.fromkeys(grouped(round(n)) for n in (known.min(), known.max())))
+        + f" {what}"
+        for what, numbers in (
+            ("seeds", cells.n_seeds),
+            ("bootstrap test sets", cells.n_boot),
+            ("items", cells.n_items),
+        )
+        if (known := numbers[numbers > 0]).size
+    ]
+    return (
+        f"{grouped(len(records))} rows: {grouped(design.n_records)} cells (records) with "
+        f"{' and '.join(each)} each"
+    )
+
+
 def format_preamble(
     records: Records,
     design: Design,
@@ -229,7 +251,7 @@ def format_preamble(
         noise += f", {what} by {spec.residual_by}"
     predictor = ["intercept", *(s.name for s in design.slopes), *(t.name for t in design.terms)]
     lines = [
-        f"{records.name}: {design.n_records} records, {sizes}",
+        f"{records.name}: {_counts(records, design)}, {sizes}",
         f"model {spec.name}: score ~ {' + '.join(predictor)}; "
         f"{noise}; population {spec.population}; engine {engine}",
     ]
