@@ -25,7 +25,7 @@ from bayeseval.reporting.charts import heat_map, interval_spec
 from bayeseval.reporting.citations import citations_of
 from bayeseval.reporting.grid import MOST_ROWS, Column, Grid, any_grid, packed
 from bayeseval.reporting.observed import read_observed
-from bayeseval.reporting.page import REPORT_FILE, render_page, write_page
+from bayeseval.reporting.page import REPORT_FILE, _isolating, render_page, write_page
 from bayeseval.reporting.summary import Facts, checks_sentence, facts_of
 from tests.reporting.pages import (
     ARABIC,
@@ -189,12 +189,27 @@ def test_of_many_components_three_are_named_and_the_rest_summed() -> None:
     facts = Facts({}, {"variance_components": table}, "", {}, None)
     sentence = summary._components(facts)
     assert sentence == (
-        "The term a has the largest share of the variance of scores, 40 [38, 42] %; differences "
-        "between models 20 [18, 22] %, the term b 15 [13, 17] % and the 3 other components "
-        "together 25 %."
+        "The term a accounts for the largest share of the variance of scores, 40 [38, 42] %; "
+        "differences between models 20 [18, 22] %, the term b 15 [13, 17] % and the 3 other "
+        "components together 25 %."
     )
     short = summary._components(replace(facts, tables={"variance_components": table.head(4)}))
     assert "the term c 10 [8, 12] %" in short
+
+
+def test_long_names_are_cut_in_the_first_sentences_and_their_titles_are_whole() -> None:
+    long = [f"an-organisation/{'very-' * 10}long-{size}b-instruct" for size in (7, 70)]
+    ranking = pd.DataFrame({"model": [*long, "short & sweet"]})
+    facts = Facts({}, {"model_ranking": ranking}, "", {}, None)
+    sentence = f"{long[0]} is ahead of {long[1]} and short & sweet."
+    cut = str(_isolating(facts, most=40)(sentence))
+    for name in long:
+        assert f'<bdi title="{name}">' in cut
+    shown = re.findall(r"<bdi[^>]*>([^<]*)</bdi>", cut)
+    assert len(set(shown)) == 2
+    assert all(len(name) <= 40 for name in shown)
+    assert cut.endswith("and short &amp; sweet.")
+    assert str(_isolating(facts)(sentence)) == sentence.replace("&", "&amp;")
 
 
 def test_warnings_are_named_and_sensitive_quantities_too() -> None:
@@ -501,7 +516,7 @@ def test_scores_below_zero_have_no_prr_and_no_words_on_its_columns(tmp_path: Pat
         "models"
     )
     assert "PRR is not reported: " in models.text
-    assert "PRR: score by language potential" not in models.text
+    assert "PRR: score divided by the language potential" not in models.text
     assert "CV-PRR, equal gaps" not in models.text
 
 

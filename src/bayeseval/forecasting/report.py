@@ -147,8 +147,8 @@ def forecast_figure(
         data=data,
         caption=(
             f"Line and band: expected potential and its {percent} interval. Dots: languages with "
-            f"records; circles: forecasts, bars are their {percent} intervals, which hold a "
-            "language's own deviation from the line. Grey circles lie outside the range of the "
+            f"records; circles: forecasts, bars are their {percent} intervals, which "
+            "include a language's deviation from the line. Grey circles lie outside the range of the "
             f"languages with records.{_FILLED if languages else ''}"
             + (
                 f" Named: the {_NAMED} languages with records that lie farthest from the line."

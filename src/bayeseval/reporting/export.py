@@ -141,8 +141,8 @@ def _ranking(results: SavedResults, unit: str) -> PaperTable:
     ]
     if has_intervals:
         sentences += [
-            "Ranks are medians; joint ranks hold the ranks of all models at once with the same "
-            "probability. Models of a tier cannot be told apart from its first."
+            "Ranks are medians; joint ranks are intervals that contain the ranks of all models at "
+            "once with the same probability. Models of a tier cannot be told apart from its first."
         ]
     return _table(results, "model-ranking", sentences, columns)
 

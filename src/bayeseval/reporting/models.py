@@ -74,9 +74,13 @@ def _ranking(facts: Facts, ranking: pd.DataFrame) -> Grid:
         "ranking",
         "Models by expected score, all on the same language-task pairs. Bars: mean and interval, "
         "all on one scale. "
-        + ("PRR: score by language potential. " if ranking["prr_mean"].notna().any() else "")
-        + "Ranks are medians with the interval of this model alone, 1 is best; joint ranks hold "
-        "for all models at once.",
+        + (
+            "PRR: score divided by the language potential. "
+            if ranking["prr_mean"].notna().any()
+            else ""
+        )
+        + "Ranks are medians with the interval of this model alone, 1 is best; joint ranks are "
+        "intervals that contain the ranks of all models at once.",
         _known(columns),
         csv="tables/model_ranking.csv",
     )

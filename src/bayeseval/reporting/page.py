@@ -13,6 +13,7 @@ from bayeseval._text import grouped, unbroken
 from bayeseval.output._files import to_json
 from bayeseval.output.language_names import name_and_code
 from bayeseval.output.store import add_files, replace_file, write_text
+from bayeseval.output.text import shorten_names
 from bayeseval.reporting.blocks import Section
 from bayeseval.reporting.bundle import chart_library
 from bayeseval.reporting.citations import citations_of
@@ -40,6 +41,8 @@ __all__ = ["REPORT_FILE", "render_page", "write_page"]
 #: Name of the page inside a result folder.
 REPORT_FILE: Final = "report.html"
 
+# Longer names make the first sentences hard to read.
+_MOST_NAME: Final = 40
 _TEMPLATES: Final = Path(__file__).resolve().parent / "templates"
 # Letters of scripts that run from right to left, and controls that change the direction.
 _OTHER_DIRECTION: Final = re.compile(
@@ -128,6 +131,7 @@ def render_page(results: SavedResults) -> str:
             sections=sections,
             has_charts=any(b.kind in ("chart", "chooser") for s in sections for b in s.blocks),
             isolate=isolate,
+            isolate_short=_isolating(facts, most=_MOST_NAME),
             style=_asset("report.css"),
             script=_asset("report.js"),
             library=chart_library(),
@@ -148,12 +152,21 @@ def _sections(facts: Facts, results: SavedResults) -> list[Section]:
     return [*sections, made_section(facts, citations_of(results, with_map=with_map))]
 
 
-def _isolating(facts: Facts) -> Any:
-    """A filter that keeps labels of another direction from turning the text around them."""
+def _isolating(facts: Facts, *, most: int | None = None) -> Any:
+    """A filter that keeps labels of another direction from turning the text around them.
+
+    It also cuts labels of more than `most` characters, and their titles are the whole labels.
+    """
     from markupsafe import Markup
 
+    labels = list(dict.fromkeys(_labels(facts)))
+    # Of all labels together, so that different ones stay different.
+    short = {}
+    if most is not None:
+        short = dict(zip(labels, shorten_names(labels, most), strict=True))
+    cut = {label: name for label, name in short.items() if len(label) > (most or 0)}
     odd = sorted(
-        {label for label in _labels(facts) if _OTHER_DIRECTION.search(label)},
+        {label for label in labels if label in cut or _OTHER_DIRECTION.search(label)},
         key=len,
         reverse=True,
     )
@@ -165,7 +178,9 @@ def _isolating(facts: Facts) -> Any:
         parts, start = [], 0
         for match in pattern.finditer(str(text)):
             parts.append(_with_options(str(text)[start : match.start()]))
-            parts.append(Markup("<bdi>{}</bdi>").format(match.group()))
+            label = match.group()
+            title = Markup(' title="{}"').format(label) if label in cut else ""
+            parts.append(Markup("<bdi{}>{}</bdi>").format(title, cut.get(label, label)))
             start = match.end()
         parts.append(_with_options(str(text)[start:]))
         return Markup("").join(parts)

@@ -52,6 +52,7 @@ _PLURALS: Final[Mapping[str, str]] = {
     "task": "differences between tasks",
     "model": "differences between models",
     "residual": "the residual",
+    "replicates": "the noise of seeds and test sets",
 }
 # Failing checks whose meaning stands at the top of the page; the rest is counted.
 _MOST_MEANINGS: Final = 4
@@ -241,7 +242,7 @@ def _components(facts: Facts) -> str:
     texts = interval_texts(known, "share", digits=0, scale=100.0)
     parts = [_PLURALS.get(str(one), f"the term {one}") for one in known["component"]]
     first = parts[0][0].upper() + parts[0][1:]
-    verb = "has" if parts[0].startswith("the") else "have"
+    verb = "accounts" if parts[0].startswith("the") else "account"
     # Two left would be as long as the words that stand for them.
     shown = len(parts) if len(parts) <= _MOST_SHARES + 1 else _MOST_SHARES
     others = [
@@ -253,11 +254,13 @@ def _components(facts: Facts) -> str:
     rest = listed(others, most=len(others))
     # Two separate 95 % intervals: the order of the pair has a probability of at least 0.95.
     if known["share_lower"].iloc[0] > known["share_upper"].iloc[1:].max():
-        return f"{first} {verb} the largest share of the variance of scores, {texts[0]} %; {rest}."
+        return (
+            f"{first} {verb} for the largest share of the variance of scores, {texts[0]} %; {rest}."
+        )
     exact = known["share_lower"].isna().iloc[0]
     why = "these are point estimates" if exact else "the intervals of the shares overlap"
     return (
-        f"{first} {verb} {texts[0]} % of the variance of scores; {rest}. Which share is the "
+        f"{first} {verb} for {texts[0]} % of the variance of scores; {rest}. Which share is the "
         f"largest is not known: {why}."
     )
 
