@@ -58,7 +58,8 @@ def check_ranges(records: Records) -> None:
         f"{records.name}: task {small} has {_described(records, int(low))} and {large}"
         f" {_described(records, int(high))}, so their scores cannot be added up or averaged"
         f" (the larger range may be at most {_MAX_RATIO:g} times the smaller); rescale the"
-        " scores of one of them, so that all tasks have one scale, or, if they have one already, declare it with"
+        " scores of one of them, so that all tasks have one scale, or, if they have one already,"
+        " declare it with"
         f" {_declaration(lowest, highest)}"
     )
 

@@ -148,8 +148,8 @@ def forecast_figure(
         caption=(
             f"Line and band: expected potential and its {percent} interval. Dots: languages with "
             f"records; circles: forecasts, bars are their {percent} intervals, which "
-            "include a language's deviation from the line. Grey circles lie outside the range of the "
-            f"languages with records.{_FILLED if languages else ''}"
+            "include a language's deviation from the line. Grey circles lie outside the range of "
+            f"the languages with records.{_FILLED if languages else ''}"
             + (
                 f" Named: the {_NAMED} languages with records that lie farthest from the line."
                 if int(table["observed"].sum()) > _NAMED

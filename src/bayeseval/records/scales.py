@@ -111,9 +111,9 @@ def resolve_units(
             guesses.setdefault(units[name], []).append(name)
     overruled = [name for name in tasks if name in in_table and in_table[name] != units[name]]
     notes = []
-    for guess, named in guesses.items():
-        own = scores[np.isin(task, [tasks.index(name) for name in named])]
-        notes.append(_guess_note(guess, named, len(tasks), own, set(units.values()) - {guess}))
+    for guess, guessed in guesses.items():
+        own = scores[np.isin(task, [tasks.index(name) for name in guessed])]
+        notes.append(_guess_note(guess, guessed, len(tasks), own, set(units.values()) - {guess}))
     if overruled:
         notes.append(f"declared units overrule the bounds in the table for {shorten(overruled)}")
     return units, notes
