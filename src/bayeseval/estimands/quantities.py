@@ -53,6 +53,11 @@ def check_quantity(tree: xr.DataTree, name: object, *, dim: str | None = None) -
         return
     if name.startswith(names.DISPARITY):
         higher_is_better(name)  # Says why a description has no ranks.
+    if name == names.PRR:
+        raise InputError(
+            "prr divides the scores of all models by the same number, so models have the same "
+            f"order in it as in {names.STANDARDISED_SCORE}; use that"
+        )
     if name in rankable:
         raise InputError(
             f"{name} is a quantity of {rankable[name]}s; pairs need a quantity of {dim}s"
