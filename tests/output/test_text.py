@@ -110,6 +110,11 @@ def test_identifiers_of_a_hub_lose_their_developer_first() -> None:
     # Two developers with a model of one name, and names with a slash that are no identifiers.
     same = ["first-developer/some-model-7b", "other-developer/some-model-7b"]
     assert shorten_names(same, 20) == ["first-develo…odel-7b", "other-develo…odel-7b"]
+    mixed = ["meta-llama/Llama-3.1-8B", "unsloth/Llama-3.1-8B", "some-developer/Teuken-7B-instruct"]
+    assert shorten_names(mixed, 24) == [*mixed[:2], "Teuken-7B-instruct"]
+    # Left as they are where one would become another.
+    taken = ["x/b/aaaaaaaaaaaaaaaaaaaaaaaa", "b/a", "c/a"]
+    assert len(set(shorten_names(taken, 16))) == 3
     prose = ["reads input / writes output model"]
     assert shorten_names(prose, 20) == ["reads input …t model"]
 

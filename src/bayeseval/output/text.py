@@ -7,6 +7,7 @@ import shutil
 import sys
 import textwrap
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -130,8 +131,8 @@ def _shares(widths: Sequence[int], room: int) -> list[int]:
 def shorten_names(names: Sequence[str], width: int) -> list[str]:
     """Shorten long names in the middle so that different names stay different.
 
-    Identifiers of a hub (``developer/model``) lose their developer first, all of them, where
-    the models' own names are distinct. Names with the same head and tail show the part in
+    Identifiers of a hub (``developer/model``) lose their developer first, all but those of
+    models that have the same name. Names with the same head and tail show the part in
     which they differ; where even that is not enough they are numbered.
 
     Parameters
@@ -162,12 +163,16 @@ def shorten_names(names: Sequence[str], width: int) -> list[str]:
 
 
 def _without_developers(names: Sequence[str], width: int) -> list[str]:
-    """The names as they are if they fit; else without what stands before a slash, if distinct."""
+    """The names as they are if they fit; else without what stands before a slash, where unique."""
     from rich.cells import cell_len
 
-    own = [_DEVELOPER.sub("", name) for name in names]
-    fit = max(map(cell_len, names), default=0) <= width
-    return list(names) if fit or len(set(own)) < len(set(names)) else own
+    if max(map(cell_len, names), default=0) <= width:
+        return list(names)
+    own = {name: _DEVELOPER.sub("", name) for name in names}
+    times = Counter(own.values())
+    # Two developers of one model are what tells its names apart.
+    kept = {name: name if times[text] > 1 else text for name, text in own.items()}
+    return [kept[name] for name in names] if len(set(kept.values())) == len(own) else list(names)
 
 
 def _alike(short: Mapping[str, str]) -> list[list[str]]:
