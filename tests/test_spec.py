@@ -127,7 +127,7 @@ def test_fixed_effects_have_no_sd_parameter() -> None:
         ({"priors": {"sd_task": {"dist": "half_normal"}}}, ("half_normal needs scale",)),
         (
             {"priors": {"sd_task": {"dist": "half_normal", "scale": -1}}},
-            ("priors.sd_task.scale", "greater than 0", "-1"),
+            ("priors.sd_task.scale", "greater than or equal to 0.000001", "-1"),
         ),
         (
             {"priors": {"sd_task": {"dist": "normal", "scale": 1}}},
@@ -138,6 +138,14 @@ def test_fixed_effects_have_no_sd_parameter() -> None:
             ("intercept needs a real-valued prior",),
         ),
         ({"priors": {"sd_task": {"dist": "half_normal", "scale": ".inf"}}}, ("scale",)),
+        (
+            {"priors": {"sd_task": {"dist": "half_normal", "scale": 1e308}}},
+            ("priors.sd_task.scale", "less than or equal to 1000000", "1e+308"),
+        ),
+        (
+            {"priors": {"intercept": {"dist": "normal", "loc": -1e7, "scale": 1}}},
+            ("priors.intercept.loc", "greater than or equal to -1000000"),
+        ),
         ({"fixed_scale": float("nan")}, ("fixed_scale", "got nan")),
         ({"name": "a/b"}, ("name", "'a/b'")),
         ({"covariates": ["residual"]}, ("covariates", "'residual' is the name of another part")),

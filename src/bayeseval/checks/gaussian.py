@@ -18,6 +18,7 @@ from bayeseval import names
 from bayeseval._typing import Floats
 from bayeseval.design import Design
 from bayeseval.engines.base import residual_sd
+from bayeseval.errors import EngineError
 
 __all__ = ["LeaveOneOut", "why_no_closed_form"]
 
@@ -82,7 +83,13 @@ class LeaveOneOut:
                 self.zero_sum.append(slice(int(start), int(stop)))
         inner = (self.x.T @ sparse.dia_array((1.0 / self.noise[None], [0]), shape=(n, n))) @ self.x
         scaled = self._root(self._root(inner.toarray()).T)
-        factor = linalg.cho_factor(np.eye(len(scaled)) + scaled, lower=True)
+        try:
+            factor = linalg.cho_factor(np.eye(len(scaled)) + scaled, lower=True)
+        except linalg.LinAlgError as error:
+            raise EngineError(
+                "the noise of the scores is lost in the rounding of their sds at a draw of the "
+                "posterior; give priors of the order of the standard deviation of the scores"
+            ) from error
         half = self._root(np.eye(len(scaled)))
         self.covariance = half.T @ linalg.cho_solve(factor, half)
         spread = self.covariance[self.columns[:, :, None], self.columns[:, None, :]].sum(

@@ -21,6 +21,7 @@ from bayeseval import names
 from bayeseval.checks.container import Check
 from bayeseval.checks.prior import log_prior
 from bayeseval.design import Design
+from bayeseval.errors import EngineError
 
 __all__ = ["LIMIT", "sensitivity_check", "sensitivity_table"]
 
@@ -89,7 +90,11 @@ def sensitivity_table(tree: xr.DataTree, design: Design) -> pd.DataFrame:
         # Warnings of unreliable weights: these show as a large distance.
         warnings.simplefilter("ignore")
         for group in ("prior", "likelihood"):
-            result = psense(data, group=group, sample_dims=["chain", "draw"])
+            try:
+                result = psense(data, group=group, sample_dims=["chain", "draw"])
+            except ValueError as error:
+                # ArviZ finds no tail where most draws have one density.
+                raise EngineError(f"the draws cannot be weighed again ({error})") from error
             distances[group] = np.asarray(result["reported"].values, dtype=np.float64)
     table = pd.DataFrame(list(columns), columns=["quantity", "level"])
     for group, values in distances.items():
@@ -130,8 +135,12 @@ def sensitivity_check(
         elif "log_likelihood" not in tree.children:
             reason = "the fit has no group log_likelihood"
         else:
-            table = sensitivity_table(tree, design)
-            return _outcome(table, languages or {}), table
+            try:
+                table = sensitivity_table(tree, design)
+            except EngineError as error:
+                reason = str(error)
+            else:
+                return _outcome(table, languages or {}), table
     return (
         Check("prior_sensitivity", "not applicable", sentence=f"Not checked: {reason}."),
         pd.DataFrame(),

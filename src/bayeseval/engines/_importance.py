@@ -19,6 +19,7 @@ from scipy import optimize, special
 from scipy.stats import qmc
 
 from bayeseval._typing import Floats, Index
+from bayeseval.errors import EngineError
 from bayeseval.names import K_HAT_MAX
 
 __all__ = [
@@ -58,6 +59,12 @@ _CURVATURE_STEP: Final = 1e-2
 # times as wide as the curvature at the mode suggests.
 _REACH: Final = 3.0
 _STRETCH: Final = (0.5, 5.0)
+
+_NO_PROPOSAL: Final = (
+    "the density of the standard deviations has no mode that importance sampling can start from: "
+    "their priors are too narrow or too wide for these scores; give priors of the order of the "
+    "standard deviation of the scores"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,11 +141,19 @@ def fit_proposal(
         A rough guess of the variances, which saves the first steps of the search.
     df : float
         Degrees of freedom of the Student-t.
+
+    Raises
+    ------
+    EngineError
+        If the density is not finite around its mode.
     """
     modes = [_climb(log_density, start, variances) for start in starts]
     mode = max(modes, key=lambda pair: pair[1])[0]
     n = len(mode)
-    curvature, vectors = np.linalg.eigh(-_hessian(log_density, mode))
+    hessian = _hessian(log_density, mode)
+    if not np.isfinite(hessian).all():
+        raise EngineError(_NO_PROPOSAL)
+    curvature, vectors = np.linalg.eigh(-hessian)
     # In a direction that is flat at the mode the prior gives an sd of order one.
     axes = vectors / np.sqrt(np.maximum(curvature, 0.05)) @ vectors.T
     steps = _REACH * np.concatenate([-axes.T, axes.T])
@@ -258,13 +273,23 @@ def weigh(points: Floats, log_ratio: Floats, *, chains: int) -> Weighted:
         Log density minus that of the proposal.
     chains : int
         Number of sets.
+
+    Raises
+    ------
+    EngineError
+        If the density is zero, or no number, at all points.
     """
     from arviz_stats.base import array_stats
 
+    if not np.isfinite(log_ratio.max()):
+        raise EngineError(_NO_PROPOSAL)
     # Replace densities of zero by ones that are negligible.
     log_ratio = np.maximum(log_ratio, log_ratio.max() - 700.0)
     # psislw takes log likelihoods, whose negatives are the log ratios.
     smooth, k_hat = array_stats.psislw(-log_ratio)
+    if not np.isfinite(smooth).all():
+        # A tail of negligible points alone has no shape; raw weights are not reliable.
+        smooth, k_hat = log_ratio, np.inf
     smooth = np.asarray(smooth) - special.logsumexp(smooth)
     ratio = np.exp(log_ratio - log_ratio.max())
     return Weighted(

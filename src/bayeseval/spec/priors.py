@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -36,6 +36,10 @@ def _finite(value: float) -> float:
 
 
 Number = Annotated[float, AfterValidator(_finite)]
+# Densities of priors that are narrower or wider lose all digits of a float.
+_LEAST: Final = 1e-6
+_MOST: Final = 1e6
+_Positive = Annotated[Number, Field(ge=_LEAST, le=_MOST)]
 
 
 class SpecConfig(FrozenConfig):
@@ -53,7 +57,8 @@ class Prior(SpecConfig):
         ``normal`` and ``student_t`` on the real line; ``half_normal``,
         ``half_student_t``, ``exponential`` and ``gamma`` on the positive half.
     loc, scale, df, shape, rate : float, optional
-        Its parameters; ``exponential`` is given by its mean, ``scale``.
+        Its parameters; ``exponential`` is given by its mean, ``scale``. Positive ones are
+        from 1e-6 to 1e6.
     low : float, optional
         Lower truncation point, for example 1 for the degrees of freedom.
     relative : bool
@@ -62,12 +67,12 @@ class Prior(SpecConfig):
     """
 
     dist: Distribution
-    loc: Number | None = None
-    scale: Number | None = Field(default=None, gt=0)
-    df: Number | None = Field(default=None, gt=0)
-    shape: Number | None = Field(default=None, gt=0)
-    rate: Number | None = Field(default=None, gt=0)
-    low: Number | None = Field(default=None, ge=0)
+    loc: Annotated[Number, Field(ge=-_MOST, le=_MOST)] | None = None
+    scale: _Positive | None = None
+    df: _Positive | None = None
+    shape: _Positive | None = None
+    rate: _Positive | None = None
+    low: Annotated[Number, Field(ge=0, le=_MOST)] | None = None
     relative: bool = True
 
     @model_validator(mode="after")
