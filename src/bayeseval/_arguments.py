@@ -80,7 +80,8 @@ def as_text(name: str, value: object) -> str:
 
 def as_path(name: str, value: object) -> Path:
     """A text or a path as ``Path``."""
-    if value == "":
+    # A blank is a name for the file system, and a slip for everybody else.
+    if isinstance(value, str | Path) and not str(value).strip():
         raise InputError(f"{name} is empty; give a path")
     # Other objects with __fspath__ may give bytes.
     if isinstance(value, str | Path):

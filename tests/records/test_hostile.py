@@ -168,6 +168,34 @@ def test_arrays_that_are_not_there(tmp_path: Path) -> None:
     for change in (lists, records):
         assert refused(change) == "the array 'x' holds neither numbers nor texts"
     assert refused(named) == "'x' is neither a group nor an array"
+
+    def deep(file: h5py.File) -> None:
+        group = file
+        for _ in range(150):
+            group = group.create_group("g")
+
+    def crowd(file: h5py.File) -> None:
+        for number in range(2100):
+            file[f"x{number}"] = 1.0
+
+    def no_references(file: h5py.File) -> None:
+        # HDF5 follows what is no reference, and ends the process.
+        file["x"] = np.zeros(3)
+        file["x"].attrs["DIMENSION_LIST"] = np.arange(3)
+
+    def no_list(file: h5py.File) -> None:
+        file["x"] = np.zeros(3)
+        file["x"].attrs["REFERENCE_LIST"] = np.zeros(2, dtype=[("a", "f8")])
+
+    def odd(file: h5py.File) -> None:
+        file.attrs["a"] = np.zeros(2, dtype=[("a", "f8")])
+
+    assert refused(deep) == "it has more than 100 groups"
+    assert refused(crowd) == "it has more than 2000 groups and arrays"
+    other = "is of another type than netCDF gives it"
+    assert refused(no_references) == f"the attribute 'DIMENSION_LIST' of 'x' {other}"
+    assert refused(no_list) == f"the attribute 'REFERENCE_LIST' of 'x' {other}"
+    assert refused(odd) == f"the attribute 'a' of '/' {other}"
     # The control: an array within the limits passes this check.
     with h5py.File(tmp_path / "fine.nc", "w") as file:
         file.create_dataset("x", data=np.arange(3.0))
@@ -183,9 +211,9 @@ def test_attributes_that_h5netcdf_does_not_expect(tmp_path: Path) -> None:
         made = file.create_dataset("x", data=[1.0, 2.0])
         made.make_scale("x")
         made.attrs["_Netcdf4Dimid"] = h5py.Empty("f8")
+        made.attrs["scale_factor"] = "no number"
         other = file.create_dataset("y", data=[1.0, 2.0])
         other.dims[0].attach_scale(made)
-        other.attrs["DIMENSION_LIST"] = "no list"
     with pytest.raises(InputError, match="is not a readable netCDF file"):
         read_tree(tmp_path / "posterior.nc")
 
@@ -214,6 +242,9 @@ def test_run_files_of_other_types(tmp_path: Path) -> None:
         "bounds": ({"qa": [0]}, "bounds.qa.1"),
         "benchmark": ("x" * 20_000, "benchmark: expected at most 10,000 characters, got 'xx"),
         "ci_prob": (2, "ci_prob: expected a number less than 1, got 2"),
+        "files": (["tables/../../x"], "files.0: expected the name of a file inside the folder"),
+        "settings": ({"draws": "x" * 99}, "settings.draws: expected"),
+        "sha256": ({"/etc/passwd": ""}, "sha256"),
     }.items():
         value, text = problem
         for check in (check_run, check_fit_run):
@@ -221,6 +252,11 @@ def test_run_files_of_other_types(tmp_path: Path) -> None:
                 check(path, {**good, change: value})
             assert str(caught.value).startswith(f"{path} is damaged"), str(caught.value)
             assert text in str(caught.value)
+    for name in ("", ".", "..", "/etc/passwd", "../x", "a\0b"):
+        with pytest.raises(InputError, match="expected the name of a file inside the folder"):
+            check_run(path, {"files": ["tables/x.csv", name]})
+    with pytest.raises(InputError, match="key 'spec.name' is missing"):
+        check_fit_run(path, {**good, "spec": {}})
     with pytest.raises(InputError, match="or not that of a fit: key 'engine' is missing"):
         check_fit_run(path, {key: value for key, value in good.items() if key != "engine"})
     # The control: what other results lack.
@@ -243,6 +279,13 @@ def test_positions_far_away(tmp_path: Path) -> None:
     observed = read_observed(tmp_path)
     assert observed is not None
     assert observed.average.to_dict() == {"en": 1.0, "sw": 2.0}
+    for number in (np.nan, np.inf):
+        with h5py.File(tmp_path / "posterior.nc", "r+") as file:
+            file["observed_data/score"][0] = number
+        with pytest.raises(InputError, match="a score is no finite number"):
+            read_observed(tmp_path)
+    with h5py.File(tmp_path / "posterior.nc", "r+") as file:
+        file["observed_data/score"][0] = 1.0
     for positions, problem in (
         ([0, 10**9], "outside the 2 levels"),
         ([0.0, 1.0], "one position for each score"),

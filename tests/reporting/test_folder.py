@@ -158,7 +158,12 @@ def test_the_main_table_is_missing(copy: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b'a,b\n"1,2\n3', b"a,b\n\xff\xfe,1\n", b"a\n1,2\n3,4,5\n"]
+    "content",
+    [
+        *(b"", b'a,b\n"1,2\n3', b"a,b\n\xff\xfe,1\n", b"a\n1,2\n3,4,5\n"),
+        *(b"a,b\n1\0,2\n", b"," * 1000 + b"\n1\n", b"a\n" + b"x" * 10_001 + b"\n"),
+        *(b"a" * 10_001 + b"\n", b"a\n" * 500_002, b"\n" * ((1 << 26) + 1)),
+    ],
 )
 def test_a_table_that_is_damaged(copy: Path, content: bytes) -> None:
     (copy / "tables" / "model_language.csv").write_bytes(content)
@@ -181,6 +186,37 @@ def test_a_table_of_an_earlier_version(copy: Path, name: str, column: str) -> No
         path, index=False
     )
     assert f"{name}.csv has no column {column}: it was edited or is of an earlier" in refused(copy)
+
+
+def edit_table(folder: Path, name: str, old: str, new: str) -> str:
+    """Edit the text of a table, and return why the folder is refused."""
+    path = folder / "tables" / f"{name}.csv"
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    said = refused(folder)
+    path.write_text(text, encoding="utf-8")
+    return said.removeprefix(f"{path} is damaged: ")
+
+
+def test_tables_that_do_not_go_together(copy: Path) -> None:
+    edit_run(copy, sha256={})
+    ranking = (copy / "tables" / "model_ranking.csv").read_text(encoding="utf-8")
+    first, second = (line.split(",")[0] for line in ranking.splitlines()[1:3])
+    assert edit_table(copy, "model_ranking", f"\n{second},", f"\n{first},") == (
+        f"not a table (two rows for {first!r}); restore the file, or run the command again"
+    )
+    assert edit_table(copy, "model_disparity", f"\n{first},", "\nother,") == (
+        "model 'other' is not in model_ranking.csv; restore the file, or run the command again"
+    )
+    assert edit_table(copy, "model_language", ",l1,", ",l99,").startswith(
+        "language 'l99' is not in language_potential.csv;"
+    )
+    header, row = ranking.splitlines()[:2]
+    assert "not a table (no rows)" in edit_table(copy, "model_ranking", ranking, f"{header}\n")
+    share = row.split(",")[header.split(",").index("share_predicted")]
+    said = edit_table(copy, "model_ranking", row, row.replace(f",{share},", ",1e999,", 1))
+    assert "an infinite number" in said
 
 
 def test_a_number_that_is_damaged(copy: Path) -> None:

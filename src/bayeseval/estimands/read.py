@@ -44,7 +44,7 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
     """
     posterior, constant = group(tree, "posterior"), group(tree, "constant_data")
     crossed: tuple[str, ...] = names.FACTORS
-    factors = [f for f in (*crossed, names.DATASET) if f"{f}_index" in constant]
+    factors = [*crossed, *([names.DATASET] if f"{names.DATASET}_index" in constant else [])]
     levels = {factor: _labels(posterior, constant, factor) for factor in factors}
     index = {
         factor: _positions(constant, f"{factor}_index", len(levels[factor])) for factor in factors
@@ -219,7 +219,7 @@ def _samples(posterior: xr.Dataset, name: str, *dims: str) -> Floats:
 
 
 def _vector(dataset: xr.Dataset, name: str) -> Floats:
-    return _numbers(dataset, name, *_variable(dataset, name).dims[:1])
+    return _numbers(dataset, name, *(_variable(dataset, name).dims[:1] or (names.RECORD,)))
 
 
 def _numbers(dataset: xr.Dataset, name: str, *dims: Hashable) -> Floats:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from bayeseval import names
 from bayeseval._arguments import as_path
 from bayeseval.errors import InputError
 from bayeseval.estimands.moves import level_moves, read_quantity, reported_quantities
@@ -265,7 +266,7 @@ def identity(
     run: Mapping[str, Any], asked: Iterable[str], groups: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
     """What makes two analyses the same: that of the fit to all records, and what is left out."""
-    dropped = "|".join(sorted(set(asked)))
+    dropped = names.cell_label(*sorted(set(asked)))
     content = f"{run['spec_hash']}{run['engine']}{dropped}{_sorted(groups) or ''}"
     return {
         "data_hash": run["data_hash"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Final
 
 from pydantic import ConfigDict, Field, PlainValidator, StrictFloat, StrictInt
@@ -17,6 +17,7 @@ __all__ = ["check_fit_run", "check_run"]
 _Number = StrictInt | StrictFloat
 _Known = _Number | None
 _Level = Annotated[StrictInt, Field(ge=0, le=10**9)]
+_Draws = Annotated[StrictInt, Field(ge=1, le=10**9)]
 _Seed = Annotated[StrictInt, Field(ge=0, lt=1 << 64)]
 # Longer ones are no names, and pages would be as large.
 _MAX_NAME: Final = 10_000
@@ -36,8 +37,17 @@ def _short(value: Any) -> str:
     return text
 
 
+def _inside(value: Any) -> str:
+    text = _short(value)
+    path = PurePosixPath(text)
+    if not path.name or path.is_absolute() or ".." in path.parts or "\0" in text:
+        raise ValueError(f"expected the name of a file inside the folder, got {show(text)}")
+    return text
+
+
 _Text = Annotated[str, PlainValidator(_text)]
 _Name = Annotated[str, PlainValidator(_short)]
+_File = Annotated[str, PlainValidator(_inside)]
 
 
 class _Part(FrozenConfig):
@@ -65,6 +75,15 @@ class _Spec(_Part):
     likelihood: _Text | dict[_Text, _Text] = "normal"
 
 
+class _FitSpec(_Spec):
+    name: _Name
+
+
+class _Settings(_Part):
+    draws: _Draws | None = None
+    nuts_sampler: _Name | None = None
+
+
 class _Covariate(_Part):
     source: _Text | None = None
     hash: _Text = ""
@@ -77,7 +96,7 @@ class _Run(_Part):
     citations: list[_Text] | None = None
     engine: _Name | None = None
     seed: _Seed | None = None
-    settings: dict[_Text, Any] | None = None
+    settings: _Settings | None = None
     spec: _Spec | None = None
     priors: dict[_Text, Any] | None = None
     fixed_effects: dict[_Text, Any] | None = None
@@ -98,8 +117,8 @@ class _Run(_Part):
     seconds: _Number | None = None
     source_options: _Text | None = None
     ci_prob: Annotated[_Number, Field(gt=0, lt=1)] | None = None
-    files: list[_Text] | None = None
-    sha256: dict[_Text, _Text] | None = None
+    files: list[_File] | None = None
+    sha256: dict[_File, _Text] | None = None
 
 
 class _FitRun(_Run):
@@ -108,7 +127,7 @@ class _FitRun(_Run):
     benchmark: _Name
     engine: _Name
     seed: _Seed
-    spec: _Spec
+    spec: _FitSpec
     gate: _Gate
     language_names: dict[_Name, _Name]
     n_records: _Level

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal
 
+import numpy as np
 import pandas as pd
 
+from bayeseval._text import grouped, show
 from bayeseval.errors import InputError
 from bayeseval.fitting.provenance import sampling_path
 from bayeseval.output.store import RUN_FILE, check_files, check_inside, read_run
@@ -45,34 +48,63 @@ _LABELS: Final = frozenset(
         ),
     }
 )
-# Columns that reports read of every result; results of early versions lack some.
+# Columns that reports read of every result; results of early versions lack some. Those that
+# are no labels hold numbers.
 _ENDS: Final = ("mean", "sd", "lower", "upper")
+_RANKS: Final = ("rank_mean", "rank_median", "rank_lower", "rank_upper")
+_MEANING: Final = ("ci_kind", "ci_prob", "gate")
 _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "model_ranking": (
         *("model", *(f"{name}_{end}" for name in ("score", "prr") for end in _ENDS)),
-        *("rank_mean", "rank_median", "rank_lower", "rank_upper"),
-        *("rank_set_lower", "rank_set_upper", "p_best", "tier", "n_records"),
-        *("ci_kind", "ci_prob", "gate"),
+        *(*_RANKS, "rank_set_lower", "rank_set_upper", "p_best", "tier", "n_records"),
+        *(*(f"gap_sd_languages_{end}" for end in _ENDS), *_MEANING),
+        *("worst_language", "cv_prr_constant_gap", "share_predicted"),
     ),
     "language_potential": (
         *("language", *(f"potential_{end}" for end in _ENDS)),
-        *("rank_mean", "rank_median", "rank_lower", "rank_upper", "n_records", "n_tasks"),
-        *("ci_kind", "ci_prob", "gate"),
+        *(*_RANKS, "n_records", "n_tasks", *_MEANING),
     ),
     "model_language": (
         *("model", "language", "n_records"),
         *(f"{name}_{end}" for name in ("prr_language", "gap") for end in ("mean", *_ENDS[2:])),
     ),
+    "model_disparity": (
+        *("model", "n_records"),
+        *(f"{name}_{end}" for name in ("mean_prr", "std_prr", "cv_prr") for end in _ENDS),
+    ),
     "variance_components": (
         *("component", "model", "scale", *(f"sd_{end}" for end in _ENDS)),
-        *("share_mean", "share_lower", "share_upper", "finite_sd_mean"),
-        *("ci_kind", "ci_prob", "gate"),
+        *("share_mean", "share_lower", "share_upper", "finite_sd_mean", *_MEANING),
     ),
+    "pairwise_models": ("quantity", "model_a", "model_b", "p_a_better"),
+    "rank_probabilities": ("quantity", "level", "rank", "probability"),
+    "checks": ("check", "status", "sentence", "meaning", "command"),
+    "calibration": ("pit", "ecdf", "lower", "upper", "kind"),
     "comparison": (
         *("spec", "elpd", "se", "elpd_diff", "diff_se", "p_eff", "n_bad_k", "method", "gate"),
     ),
 }
+# What a table has one row of each for; it is joined to others by these.
+_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "model_ranking": ("model",),
+    "language_potential": ("language",),
+    "model_language": ("model", "language"),
+    "model_disparity": ("model",),
+    "variance_components": ("component", "model"),
+    "pairwise_models": ("quantity", "model_a", "model_b"),
+    "rank_probabilities": ("quantity", "level", "rank"),
+    "checks": ("check",),
+    "comparison": ("spec",),
+}
+# Every result has these, with rows.
+_FILLED: Final = ("model_ranking", "language_potential", "variance_components", "comparison")
 _NUMBERS: Final = ("_mean", "_sd", "_lower", "_upper", "_median")
+# Of a table; those of 500 models in 200 languages have 300,000 rows, and sentences a few hundred
+# characters. A page takes a second for some thousands of rows.
+_MAX_BYTES: Final = 1 << 26
+_MAX_ROWS: Final = 500_000
+_MAX_COLUMNS: Final = 1000
+_MAX_CELL: Final = 10_000
 _TRUTH: Final = {"True": True, "False": False}
 _WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
 
@@ -198,7 +230,25 @@ def read_saved(folder: str | Path) -> SavedResults:
             f"{path / _TABLES / kinds[0]}.csv is missing, but {RUN_FILE} lists it; "
             "run the command again"
         )
+    _refuse_strangers(path, tables)
     return SavedResults(path, run, tables)
+
+
+def _refuse_strangers(path: Path, tables: Mapping[str, pd.DataFrame]) -> None:
+    """Refuse tables about other models or languages than the table of all of them."""
+    for main, label in (("model_ranking", "model"), ("language_potential", "language")):
+        if main not in tables:
+            continue
+        known = {"", *tables[main][label]}
+        for name in _KEYS.keys() & tables.keys():
+            table = tables[name]
+            for column in (label, f"{label}_a", f"{label}_b"):
+                others = set(table[column]) - known if column in table else set()
+                if others:
+                    raise InputError(
+                        f"{path / _TABLES / name}.csv is damaged: {label} {show(min(others))} is "
+                        f"not in {main}.csv; {_REMEDY}"
+                    )
 
 
 # What to do about a damaged table.
@@ -208,39 +258,75 @@ _REMEDY: Final = "restore the file, or run the command again"
 def _read_table(path: Path) -> pd.DataFrame:
     """A CSV table of ours: numbers to the last digit, labels as text."""
     try:
-        # Text first: pandas' own conversion of numbers may miss the last digit.
-        table = pd.read_csv(path, encoding="utf-8", dtype=str, keep_default_na=False)
+        with path.open("rb") as file:
+            data = file.read(_MAX_BYTES + 1)
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror})") from error
+    lacking: list[str] = []
+    try:
+        _refuse_unbounded(data)
+        # Text first: pandas' own conversion of numbers may miss the last digit.
+        table = pd.read_csv(io.BytesIO(data), encoding="utf-8", dtype=str, keep_default_na=False)
+        _refuse_odd(table, path.stem)
+        lacking = [name for name in _COLUMNS.get(path.stem, ()) if name not in table]
     except ValueError as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{path} is damaged: not a table ({reason}); {_REMEDY}") from error
-    columns = {
-        str(column): table[column] if column in _LABELS else _typed(table[column], path)
-        for column in table
-    }
-    lacking = [column for column in _COLUMNS.get(path.stem, ()) if column not in columns]
     if lacking:
         raise InputError(
             f"{path} has no column {lacking[0]}: it was edited or is of an earlier version; run "
             "the command again"
         )
-    return pd.DataFrame(columns)
+    return pd.DataFrame(
+        {
+            str(column): table[column] if column in _LABELS else _typed(table[column], path)
+            for column in table
+        }
+    )
+
+
+def _refuse_unbounded(data: bytes) -> None:
+    """Refuse a table that pandas, or a page, would take long for; raises ValueError."""
+    if len(data) > _MAX_BYTES:
+        raise ValueError(f"more than {grouped(_MAX_BYTES)} bytes")
+    if b"\0" in data:
+        raise ValueError("it has NUL characters")
+    if data.count(b"\n") > _MAX_ROWS:
+        raise ValueError(f"more than {grouped(_MAX_ROWS)} rows")
+    columns = data.partition(b"\n")[0].count(b",") + 1
+    if columns > _MAX_COLUMNS:
+        raise ValueError(f"{grouped(columns)} columns; at most {grouped(_MAX_COLUMNS)} are read")
+
+
+def _refuse_odd(table: pd.DataFrame, kind: str) -> None:
+    """Refuse long cells, no rows, and rows for the same thing; raises ValueError."""
+    for name in table:
+        if len(str(name)) > _MAX_CELL or table[name].str.len().max() > _MAX_CELL:
+            raise ValueError(f"column {show(name)}: more than {grouped(_MAX_CELL)} characters")
+    if not len(table) and kind in _FILLED:
+        raise ValueError("no rows")
+    key = [name for name in _KEYS.get(kind, ()) if name in table]
+    again = table.duplicated(key) if key else pd.Series(dtype=bool)
+    if again.any():
+        first = table.loc[again, key].iloc[0]
+        raise ValueError(f"two rows for {' and '.join(map(show, first))}")
 
 
 def _typed(texts: pd.Series[str], path: Path) -> pd.Series[Any]:
     """A column of truth values, whole numbers or numbers; one of other texts stays as it is."""
+    name, required = str(texts.name), _COLUMNS.get(path.stem, ())
     there = texts[texts != ""]
     if len(there) and set(there) <= set(_TRUTH) and len(there) == len(texts):
         return texts.map(_TRUTH).astype(bool)
     try:
-        if len(there) == len(texts) and all(_WHOLE.fullmatch(text) for text in there):
+        if 0 < len(there) == len(texts) and all(_WHOLE.fullmatch(text) for text in there):
             return texts.map(int)
-        return texts.map(lambda text: float(text) if text else float("nan")).astype(float)
+        numbers = texts.map(lambda text: float(text) if text else float("nan")).astype(float)
+        if name in required and np.isinf(numbers).any():
+            raise ValueError("an infinite number")
+        return numbers
     except ValueError as error:
-        if str(texts.name).endswith(_NUMBERS):
+        if name.endswith(_NUMBERS) or name in required:
             reason = str(error).replace("could not convert string to float", "not a number")
-            raise InputError(
-                f"{path} is damaged: column {texts.name}: {reason}; {_REMEDY}"
-            ) from error
+            raise InputError(f"{path} is damaged: column {name}: {reason}; {_REMEDY}") from error
         return texts

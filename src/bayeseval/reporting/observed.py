@@ -90,6 +90,8 @@ def read_observed(folder: Path, run: Mapping[str, Any] | None = None) -> Observe
 def _observed(file: Any) -> Observed:
     constant = file["constant_data"]
     score = np.asarray(file["observed_data"][names.SCORE], dtype=float)
+    if not np.isfinite(score).all():
+        raise ValueError("a score is no finite number")
     known = [
         label.decode() if isinstance(label, bytes) else str(label)
         for label in constant[names.LANGUAGE]
