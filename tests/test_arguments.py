@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 import bayeseval as be
-from bayeseval._arguments import LEAST
+from bayeseval._arguments import LEAST, as_path
 from bayeseval.cli import main
 from bayeseval.engines import SamplerSettings
-from bayeseval.errors import BayesevalError, EngineError
+from bayeseval.errors import BayesevalError, EngineError, InputError
 
 Call = Callable[[pd.DataFrame, be.Fit], object]
 
@@ -261,3 +261,14 @@ def test_the_least_number_is_the_one_that_the_command_names(
         SamplerSettings(**{name: least - 1})
     assert main(["fit", "--benchmark", "mega", f"--{name}", "many"]) == 2
     assert f"give a whole number, {least} or more" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("value", ["", " ", "\t\n", Path(" ")])
+def test_a_path_of_blanks_is_refused(value: object) -> None:
+    with pytest.raises(InputError, match="folder is empty; give a path"):
+        as_path("folder", value)
+
+
+def test_a_table_is_no_path() -> None:
+    with pytest.raises(InputError, match="folder must be a path, got DataFrame"):
+        as_path("folder", pd.DataFrame())

@@ -336,7 +336,7 @@ def test_auto_takes_numpyro_when_its_settings_are_given(
     assert run["sampling"] == {}
 
 
-@pytest.mark.parametrize("folder", ["", "."])
+@pytest.mark.parametrize("folder", ["", ".", " "])
 @pytest.mark.parametrize("command", ["fit", "compare", "sensitivity", "calibrate", "mexa"])
 def test_results_need_a_folder_of_their_own(
     command: str, folder: str, small: Path, capsys: pytest.CaptureFixture[str]
@@ -350,8 +350,8 @@ def test_results_need_a_folder_of_their_own(
     }
     assert main([command, *needed[command], "--out", folder]) == 2
     assert one_line(capsys.readouterr().err) == (
-        "error: --out is empty or the current folder, which cannot be replaced as a whole; give "
-        "the path of another folder, or leave the option out\n"
+        "error: --out is empty, blank or the current folder, which cannot be replaced as a whole; "
+        "give the path of another folder, or leave the option out\n"
     )
 
 

@@ -11,6 +11,7 @@ from scipy import stats
 
 from bayeseval.engines import _importance
 from bayeseval.engines._importance import (
+    K_HAT_MAX,
     Proposal,
     fit_proposal,
     quasi_random,
@@ -19,6 +20,7 @@ from bayeseval.engines._importance import (
     sample_adaptively,
     weigh,
 )
+from bayeseval.errors import EngineError
 
 SEEDS = np.random.SeedSequence(0).spawn(4)
 
@@ -245,3 +247,25 @@ def test_neighbouring_duplicates_keep_the_effective_sample_size_honest() -> None
     # Negative control: scattered duplicates look like four thousand values.
     fooled = array_stats.ess(np.stack(shuffled), chain_axis=0, draw_axis=1, method="bulk")
     assert fooled > 3000.0
+
+
+def test_weights_of_which_nearly_all_are_negligible_are_not_reliable() -> None:
+    points = np.zeros((512, 1))
+    ratio = np.full(512, -np.inf)
+    ratio[:3] = 0.0
+    weighted = weigh(points, ratio, chains=2)
+    assert np.isfinite(weighted.log_weights).all()
+    assert not weighted.k_hat <= K_HAT_MAX
+    assert weighted.ess == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("value", [-np.inf, np.nan])
+def test_a_density_without_a_mode_is_refused_in_one_line(value: float) -> None:
+    with pytest.raises(EngineError, match="has no mode that importance sampling can start from"):
+        weigh(np.zeros((64, 1)), np.full(64, value), chains=2)
+
+    def density(points: np.ndarray) -> np.ndarray:
+        return np.where(np.abs(points[:, 0]) < 1e-3, 0.0, value)
+
+    with pytest.raises(EngineError, match="has no mode that importance sampling can start from"):
+        fit_proposal(density, np.zeros((1, 1)), variances=np.ones(1), df=5.0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from bayeseval._text import for_terminal
+from bayeseval._text import for_terminal, plain
 from bayeseval.cli._shared import EXIT_GATE_FAILED, OUTPUT, echo
 from bayeseval.errors import InputError
 
@@ -89,7 +89,7 @@ def report(
         )
     results = read_saved(folder)
     if to is None or to == "html":
-        echo(f"Report: {write_page(results, out or folder / REPORT_FILE)}")
+        echo(f"Report: {plain(str(write_page(results, out or folder / REPORT_FILE)))}")
     else:
         _write(export(results, to, csv_safe=csv_safe), out)
     _exit(results)
@@ -130,7 +130,7 @@ def _write(text: str, out: Path | None) -> None:
         typer.echo(for_terminal(text) if sys.stdout.isatty() else text, nl=False)
         return
     replace_file(partial(write_text, text), out)
-    echo(f"Written: {out}", err=True)
+    echo(f"Written: {plain(str(out))}", err=True)
 
 
 def _exit(results: SavedResults) -> None:

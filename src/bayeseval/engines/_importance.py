@@ -286,7 +286,8 @@ def weigh(points: Floats, log_ratio: Floats, *, chains: int) -> Weighted:
     # Replace densities of zero by ones that are negligible.
     log_ratio = np.maximum(log_ratio, log_ratio.max() - 700.0)
     # psislw takes log likelihoods, whose negatives are the log ratios.
-    smooth, k_hat = array_stats.psislw(-log_ratio)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        smooth, k_hat = array_stats.psislw(-log_ratio)
     if not np.isfinite(smooth).all():
         # A tail of negligible points alone has no shape; raw weights are not reliable.
         smooth, k_hat = log_ratio, np.inf
