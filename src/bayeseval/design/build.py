@@ -269,7 +269,9 @@ def assemble(
     absent = {names.sd_name(f) for f in names.FACTORS} - present | _absent_noise(outcome)
     priors = {key: prior for key, prior in spec.prior_table().items() if key not in absent}
     if residual_scale is not None and names.SD_RESIDUAL not in spec.priors:
-        priors[names.SD_RESIDUAL] = Prior(dist="half_normal", scale=residual_scale, relative=False)
+        priors[names.SD_RESIDUAL] = Prior(dist="half_normal", scale=1.0).in_units(
+            mean=0.0, sd=residual_scale
+        )
     for source in sources:
         parameters = (names.source_model_sd(source.name), names.source_log_sd(source.name))
         priors |= {key: spec.replicate_priors()[key] for key in parameters}
