@@ -102,6 +102,11 @@ def other_likelihood(tree):
         (lambda t: other_dimensions(t, "language_effect"), "'language_effect' has the dimensions"),
         (lambda t: edit(t, group="observed_data", score="x"), "score"),
         (half_of_the_scores, "it has not one score for each record"),
+        (lambda t: edit(t, group="observed_data", score=np.nan), "a score is no finite number"),
+        (
+            lambda t: edit(t, group="constant_data", model_index=None),
+            "no variable 'model_index'",
+        ),
         (stray_cell, "is in none of the 9 model_task cells"),
         (lost_last_cell, "is in none of the 9 model_task cells"),
         (other_likelihood, "no variable 'score_lower'"),

@@ -66,6 +66,8 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
     score = _numbers(group(tree, "observed_data"), names.SCORE, names.RECORD)
     if {len(positions) for positions in index.values()} != {len(score)}:
         raise InputError("the fit is damaged: it has not one score for each record")
+    if not np.isfinite(score).all():
+        raise InputError("the fit is damaged: a score is no finite number")
     residual = np.zeros((len(intercept), 1 if by is None else len(levels[by])))
     if names.SD_RESIDUAL in scale_names(families):
         residual = _noise_scale(posterior, names.SD_RESIDUAL, by)
