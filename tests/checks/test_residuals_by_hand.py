@@ -168,7 +168,7 @@ def test_normality_and_equal_variance_against_scipy() -> None:
         assert check.p == pytest.approx(np.mean(above))
         classical = stats.levene(*(residual[group == g] for g in labels), center="median")
         assert (check.value, check.p_classical) == pytest.approx(tuple(classical))
-        said = f"The residual sd does not differ between {factor}s: "
+        said = f"The residual sd was not found to differ between {factor}s: "
         assert check.sentence == f"{said}{p_text(check.p, simulated=400)}."
 
 
@@ -350,6 +350,14 @@ def test_sds_of_languages_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (checks[3].value, checks[3].status) == (pytest.approx(share), "fail")
     assert checks[3].sentence == (
         f"{100 * share:.1f} % of predicted scores are outside the bounds of the scale."
+    )
+    # Records of tasks without bounds do not count, which the sentence says.
+    bounds[0][:3] = -np.inf
+    partly = Realised(fixed, np.arange(2), np.full((2, n), 0.5), bounds, {})
+    share = (drawn[:, 3:] < 48.0).mean()
+    assert range_checks(partly, rng, 60)[0][3].sentence == (
+        f"{100 * share:.1f} % of predicted scores are outside the bounds of the scale, apart from "
+        "3 records of tasks whose scale is not known."
     )
     few = arrays_of(
         [("de", "qa", "m1"), ("de", "qa", "m2"), ("en", "qa", "m1"), ("en", "qa", "m2")]

@@ -379,7 +379,7 @@ def test_fractions_in_one_task_and_points_in_another_are_fine(tmp_path: Path) ->
     records = load(path)
     assert records.units == {"a": Units(0, 100), "b": Units(0, 1)}
     notes = "\n".join(records.report.notes)
-    assert ("scale guessed 0-100 for task a; declare it with units={TASK: (0, 100)}") in notes
+    assert ("scale guessed 0-100 for task a; declare it with units={'a': (0, 100)}") in notes
     # One note, not one that says to declare 0-1 and an error that says to declare 0-100.
     assert (
         "scale guessed 0-1 for task b, 0-100 for the others; if it is on their scale, declare that "
@@ -399,10 +399,10 @@ def test_a_scale_is_declared_as_its_note_says(tmp_path: Path, other: str) -> Non
         in_file = re.fullmatch(r"scale .* with '(units: .*)' in a --mapping file", command)
         assert told is not None
         assert in_file is not None
-        task, argument = told.groups()
+        argument = told[2]
         key = in_file[1]
-        units = ast.literal_eval(argument.replace("TASK", repr(task)))
-        mapping = _text(tmp_path / "map.yaml", key.replace("TASK", task))
+        units = ast.literal_eval(argument)
+        mapping = _text(tmp_path / "map.yaml", key)
         for declared in (load(path, units=units), load(path, mapping_file=mapping)):
             assert declared.units == guessed.units
             assert note not in declared.report.notes
@@ -500,3 +500,26 @@ def test_settings_merge_by_key_and_the_later_one_wins(tmp_path: Path) -> None:
     units = UnitsConfig.of({"xnli": (0.0, 100.0)})
     assert both.merged(TableMapping(units=units)).units == units
     assert card.metrics == {"*": "acc", "xnli": "f1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("fleurs:wer", "enter 100 less the error"),
+        ("CER", "enter 100 less the error"),
+        ("weird", None),
+        ("cer-qa", None),
+    ],
+)
+def test_tasks_named_after_an_error_are_warned_of(
+    tmp_path: Path, name: str, said: str | None
+) -> None:
+    rows = f"gpt,en,{name},80\ngpt,sw,{name},60\nb,en,{name},70\nb,sw,qa,50\ngpt,en,qa,44\n"
+    notes = [note for note in load(_scores(tmp_path, rows)).report.notes if "errors" in note]
+    if said is None:
+        assert notes == []
+        return
+    assert notes == [
+        f"warning: task {name!r} is named after a measure of errors, and higher scores count as "
+        f"better here: if lower is better, {said}"
+    ]

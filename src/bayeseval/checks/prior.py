@@ -9,6 +9,7 @@ import xarray as xr
 from scipy import stats
 
 from bayeseval import names
+from bayeseval._text import counted
 from bayeseval._typing import Floats
 from bayeseval.checks.container import Check
 from bayeseval.design import Design
@@ -190,6 +191,14 @@ def outside_share(scores: Floats, bounds: tuple[Floats, Floats]) -> float:
     return float(outside[:, bounded].mean())
 
 
+def where_bounded(bounds: tuple[Floats, Floats]) -> str:
+    """What a share outside the bounds leaves out: records of tasks without a known bound."""
+    unbounded = int((~np.isfinite(bounds[0]) & ~np.isfinite(bounds[1])).sum())
+    if not unbounded:
+        return ""
+    return f", apart from {counted(unbounded, 'record')} of tasks whose scale is not known"
+
+
 def prior_checks(
     design: Design, bounds: tuple[Floats, Floats] | None, rng: np.random.Generator, n: int = 500
 ) -> list[Check]:
@@ -222,8 +231,8 @@ def prior_checks(
                 status,  # type: ignore[arg-type]
                 value=share,
                 sentence=f"{100 * share:.0f} % of the scores that the priors expect are outside "
-                f"the bounds of the scale (more than {100 * _WARN_OUTSIDE:.0f} % warns: the "
-                "priors are too wide).",
+                f"the bounds of the scale{where_bounded(bounds)} (more than "
+                f"{100 * _WARN_OUTSIDE:.0f} % warns: the priors are too wide).",
             )
         )
     drawn, observed, scale = _spreads(design, tree, scores)

@@ -16,7 +16,7 @@ from scipy import stats
 from bayeseval import names
 from bayeseval._typing import Floats, Index
 from bayeseval.checks.container import Check, judge, p_text, two_numbers
-from bayeseval.checks.prior import outside_share
+from bayeseval.checks.prior import outside_share, where_bounded
 from bayeseval.checks.realised import levene, normal_scores
 from bayeseval.estimands import mean_residual
 from bayeseval.estimands.container import PosteriorArrays
@@ -131,6 +131,7 @@ def _equal_variance(
     known = sds[sds["size"] >= _LEAST_RECORDS]["std"]
     groups = [residual[group == g] for g in range(len(labels)) if (group == g).any()]
     status, extremes = judge(p), ""
+    differs = "was not found to differ" if status == "pass" else "differs"
     if status != "pass" and len(known) > 1:
         order = [labels[int(g)] for g in known.sort_values().index.to_numpy()]
         low, high = order[0], order[-1]
@@ -142,7 +143,7 @@ def _equal_variance(
         value=float(classical.statistic),
         p=p,
         p_classical=float(classical.pvalue),
-        sentence=f"The residual sd {'does not differ' if status == 'pass' else 'differs'} between "
+        sentence=f"The residual sd {differs} between "
         f"{factor}s: {p_text(p, simulated=len(simulated))}{extremes}.",
     )
 
@@ -211,7 +212,7 @@ def range_checks(
             status,  # type: ignore[arg-type]
             value=share,
             sentence=f"{100 * share:.1f} % of predicted scores are outside the bounds of the scale"
-            ".",
+            f"{where_bounded(realised.bounds)}.",
         )
     )
     return checks, sds

@@ -199,7 +199,7 @@ def rank_sets(ranks: Floats, *, prob: float) -> tuple[Floats, Floats]:
     Parameters
     ----------
     ranks : ndarray, shape (n_samples, n_levels)
-        From :func:`rank_draws`; chain after chain, so that the halves do not share a chain.
+        From :func:`rank_draws`; chain after chain, so that the halves share a chain at most.
     prob : float
         Joint probability of the boxes.
 
@@ -211,8 +211,8 @@ def rank_sets(ranks: Floats, *, prob: float) -> tuple[Floats, Floats]:
     Notes
     -----
     Ranks exchangeable with independent draws are inside with at least `prob`, however few
-    draws there are; boxes that span the deepest of the draws which measure depth hold less,
-    the more levels and the fewer draws. No box is narrower than the marginal interval of its
+    draws there are (with autocorrelated ones somewhat less); boxes that span the deepest of the
+    draws which measure depth hold less, the more levels and the fewer draws. No box is narrower than the marginal interval of its
     level, which as an interval of whole numbers holds more than it promises.
     """
     lower, upper = np.full((2, ranks.shape[1]), np.nan)

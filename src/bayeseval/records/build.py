@@ -16,7 +16,7 @@ from bayeseval.languages.labels import unknown_labels
 from bayeseval.readers.columns import LABELS, REPLICATES, TABLE_COLUMNS, columns_argument
 from bayeseval.readers.raw import Dropped, RawTable
 from bayeseval.records.coded import Coded, combined_key
-from bayeseval.records.doubts import doubtful_scores, same_models
+from bayeseval.records.doubts import doubtful_scores, errors_as_scores, same_models
 from bayeseval.records.left_out import leave_out
 from bayeseval.records.look_alikes import look_alikes, look_alikes_text
 from bayeseval.records.merge_labels import merge_labels
@@ -40,6 +40,8 @@ __all__ = ["Assembled", "DivergedRuns", "MixedScales", "assemble"]
 MixedScales = Literal["refuse", "allow"]
 
 _SEPARATOR: Final = "\x1f"
+# Of tables that somebody wrote; readers of tools have other names for the place of a score.
+_PLACES_OF_TABLES: Final = frozenset(["line", "row", "record", "cell"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +262,12 @@ def _score_warnings(
             labels["task"],
             units=units,
             where=lambda position: stack.at(int(at[position]), "score"),
+        ),
+        # Readers of tools know the direction of a measure, and have reversed or refused it.
+        *(
+            errors_as_scores(labels["task"], units)
+            if all(part.table.place in _PLACES_OF_TABLES for part in stack.parts)
+            else ()
         ),
         *same_models(scores[at], codes["model"][at], labels["model"], cells[at]),
     ]

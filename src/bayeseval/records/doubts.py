@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -11,9 +12,10 @@ import numpy.typing as npt
 
 from bayeseval._text import Caution, counted, shorten
 from bayeseval._typing import Bools
+from bayeseval.readers.scores import lower_is_better
 from bayeseval.records.report import Units
 
-__all__ = ["doubtful_scores", "same_models"]
+__all__ = ["doubtful_scores", "errors_as_scores", "same_models"]
 
 # Normal scores are this many times their median deviation from the median once in 1e40.
 _MAX_DEVIATIONS: Final = 20.0
@@ -24,6 +26,8 @@ _CLEARLY_PERCENT: Final = 20.0
 # Fewer scores than these say nothing by being equal.
 _MIN_SCORES: Final = 4
 _MAX_LISTED: Final = 3
+# "fleurs:wer", "fleurs wer" and "fleurs/wer" end with the name of a measure.
+_BEFORE_MEASURE: Final = re.compile(r"[\s:/|]+")
 
 Scores = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -119,6 +123,27 @@ def _lowest(values: Scores, fractions: Bools) -> float:
 
 def _listed(rows: Codes, scores: Scores, where: Where) -> str:
     return shorten([f"{scores[row]:.10g} ({where(int(row))})" for row in rows], limit=_MAX_LISTED)
+
+
+def errors_as_scores(tasks: Sequence[str], units: Mapping[str, Units]) -> list[Caution]:
+    """Warn of tasks that are named after a measure of errors, where lower is better."""
+    named = [name for name in tasks if lower_is_better(_BEFORE_MEASURE.split(name)[-1])]
+    if not named:
+        return []
+    uppers = {units[name].upper for name in named}
+    known = uppers.pop() if len(uppers) == 1 else None
+    bound = "the upper bound of the scale" if known is None else f"{known:g}"
+    tasks_are = (
+        f"task {named[0]!r} is"
+        if len(named) == 1
+        else "tasks " + (f"{shorten(list(map(repr, named)), limit=6)} are")
+    )
+    return [
+        Caution(
+            f"{tasks_are} named after a measure of errors, and higher scores count as better"
+            f" here: if lower is better, enter {bound} less the error"
+        )
+    ]
 
 
 def same_models(

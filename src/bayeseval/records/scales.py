@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -25,6 +26,8 @@ __all__ = [
 UnitsLike = Units | tuple[float | None, float | None]
 
 # A score above this cannot be a fraction, nor a mark out of 5, 10 or 20.
+# A declaration names so many tasks, and shows where to put the names of more.
+_MOST_NAMED: Final = 5
 _CLEARLY_PERCENT: Final = 20.0
 _PERCENT: Final = 100.0
 # Far less than the 100 of a units slip, far more than models of one task differ.
@@ -147,9 +150,12 @@ def _guess_note(
 ) -> str:
     """What was guessed, and the declaration that replaces it; `scores` are those of the tasks."""
     listed = f"task {names[0]}" if len(names) == 1 else f"{len(names)} tasks ({shorten(names)})"
-    single = len(names) < n_tasks
+    # Bounds given alone would hold for the other tasks of the table, too.
+    tasks = names if len(names) < n_tasks else []
+    if len(tasks) > _MOST_NAMED:
+        tasks = ["TASK"]
     if guess == Units():
-        example = _declaration(_possible(scores), single=single)
+        example = _declaration(_possible(scores), tasks=tasks)
         return (
             f"scale unknown for {listed}; if it has bounds, one or both, declare them, for example "
             f"with {example}"
@@ -159,10 +165,10 @@ def _guess_note(
     if guess == Units(0.0, 1.0) and others == {Units(0.0, _PERCENT)}:
         text += (
             f", 0-100 for the others; if it is on their scale, declare that with "
-            f"{_declaration(Units(0.0, _PERCENT), single=False)}, and if not, rescale its scores"
+            f"{_declaration(Units(0.0, _PERCENT), tasks=[])}, and if not, rescale its scores"
         )
         return text
-    return f"{text}; declare it with {_declaration(guess, single=single)}"
+    return f"{text}; declare it with {_declaration(guess, tasks=tasks)}"
 
 
 def _possible(scores: Scores) -> Units:
@@ -176,14 +182,16 @@ def _possible(scores: Scores) -> Units:
     return Units(-size, size)
 
 
-def _declaration(units: Units, *, single: bool) -> str:
-    """How to declare bounds; alone they would hold for the other tasks of a table, too."""
+def _declaration(units: Units, *, tasks: Sequence[str]) -> str:
+    """How to declare bounds of some tasks, or of all if none is named."""
     sides = {"lower": units.lower, "upper": units.upper}
     bounds = ", ".join("None" if value is None else f"{value:.4g}" for value in sides.values())
     known = [f"{side}: {value:.4g}" for side, value in sides.items() if value is not None]
     python, key = f"({bounds})", f"{{{', '.join(known)}}}"
-    if single:
-        python, key = f"{{TASK: {python}}}", f"{{tasks: {{TASK: {key}}}}}"
+    if tasks:
+        python = f"{{{', '.join(f'{task!r}: {python}' for task in tasks)}}}"
+        keys = [f"{json.dumps(task, ensure_ascii=False)}: {key}" for task in tasks]
+        key = f"{{tasks: {{{', '.join(keys)}}}}}"
     return wording(f"units={python}", f"'units: {key}' in a --mapping file")
 
 

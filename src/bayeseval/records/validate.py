@@ -356,7 +356,7 @@ def _component_lines(description: Description) -> list[str]:
 def _task_lines(description: Description) -> list[str]:
     width = max(len("task"), *(len(entry.task) for entry in description.tasks))
     lines = [
-        "Scores, in each task's own units; higher must be better: enter error rates as 1 - error",
+        "Scores, in each task's own units; higher must be better (an error: upper bound - error)",
         f"  {'task':<{width}}  {'records':>8}  {'lowest':>9}  {'median':>9}  {'highest':>9}  units",
     ]
     lines += [

@@ -270,7 +270,7 @@ def made_section(facts: Facts, citations: str) -> Section:
         ("covariates", ", ".join(map(str, run.get("covariates") or ()))),
         ("priors", _mapping(run.get("priors"), " ~ ")),
         ("fixed effects", _mapping(run.get("fixed_effects"), " ~ ")),
-        ("why this model", " ".join(run.get("model_reasons") or ())),
+        ("why this model", "; ".join(run.get("model_reasons") or ())),
         ("engine", _engine(run)),
         ("settings", _mapping(run.get("settings"))),
         ("seed", run.get("seed")),

@@ -75,7 +75,7 @@ def _ranking(facts: Facts, ranking: pd.DataFrame) -> Grid:
         "Models by expected score, all on the same language-task pairs. Bars: mean and interval, "
         "all on one scale. "
         + (
-            "PRR: score divided by the language potential. "
+            "PRR: score divided by the mean potential of the same pairs. "
             if ranking["prr_mean"].notna().any()
             else ""
         )

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
 import pandas as pd
 
 from bayeseval import names
@@ -29,6 +28,7 @@ from bayeseval.output.numbers import (
     in_units,
     interval_texts,
     percent_text,
+    rank_interval_texts,
     score_exponent,
     score_unit,
     unit_text,
@@ -220,15 +220,8 @@ def _potential(facts: Facts) -> str:
     )
     if known["rank_lower"].isna().any():
         return f"{text}."
-    first = [labels[i] for i in np.flatnonzero(known["rank_lower"] <= 1.0)]
-    last = [labels[i] for i in np.flatnonzero(known["rank_upper"] >= len(known))]
-    return (
-        f"{text}. By the rank intervals, {_who(first)} can be first and {_who(last)} can be last."
-    )
-
-
-def _who(languages: list[str]) -> str:
-    return f"only {languages[0]}" if len(languages) == 1 else f"{len(languages)} languages"
+    ranks = rank_interval_texts(known, "rank")
+    return f"{text}. Rank intervals: {labels[0]} {ranks[0]}, {labels[-1]} {ranks[-1]}."
 
 
 def _components(facts: Facts) -> str:
@@ -258,11 +251,8 @@ def _components(facts: Facts) -> str:
             f"{first} {verb} for the largest share of the variance of scores, {texts[0]} %; {rest}."
         )
     exact = known["share_lower"].isna().iloc[0]
-    why = "these are point estimates" if exact else "the intervals of the shares overlap"
-    return (
-        f"{first} {verb} for {texts[0]} % of the variance of scores; {rest}. Which share is the "
-        f"largest is not known: {why}."
-    )
+    why = "These are point estimates" if exact else "The intervals of the largest shares overlap"
+    return f"{first} {verb} for {texts[0]} % of the variance of scores; {rest}. {why}."
 
 
 def data_sentence(facts: Facts) -> str:

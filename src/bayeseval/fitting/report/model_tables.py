@@ -166,7 +166,7 @@ def _no_margin(arrays: PosteriorArrays) -> str:
         return ""
     if not np.isfinite(width):
         return (
-            "The scores have no known scale, so there is no default margin for differences that "
+            "Not every task has a known scale, so there is no default margin for differences that "
             f"matter: set one with {argument('margin')}, or declare both bounds of the scale."
         )
     return (
