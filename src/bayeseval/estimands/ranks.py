@@ -212,8 +212,9 @@ def rank_sets(ranks: Floats, *, prob: float) -> tuple[Floats, Floats]:
     -----
     Ranks exchangeable with independent draws are inside with at least `prob`, however few
     draws there are (with autocorrelated ones somewhat less); boxes that span the deepest of the
-    draws which measure depth hold less, the more levels and the fewer draws. No box is narrower than the marginal interval of its
-    level, which as an interval of whole numbers holds more than it promises.
+    draws which measure depth hold less, the more levels and the fewer draws. No box is narrower
+    than the marginal interval of its level, which as an interval of whole numbers holds more
+    than it promises.
     """
     lower, upper = np.full((2, ranks.shape[1]), np.nan)
     levels = np.flatnonzero(~np.isnan(ranks).all(axis=0))

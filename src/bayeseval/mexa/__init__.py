@@ -9,6 +9,7 @@ Cross-Lingual Alignment", arXiv:2410.05873.
 
 from bayeseval.mexa.alignment import chance, mu, pool, score
 from bayeseval.mexa.covariate import load_covariate
+from bayeseval.mexa.report import alignment_figure
 from bayeseval.mexa.tables import read_alignment
 
-__all__ = ["chance", "load_covariate", "mu", "pool", "read_alignment", "score"]
+__all__ = ["alignment_figure", "chance", "load_covariate", "mu", "pool", "read_alignment", "score"]

@@ -109,12 +109,39 @@ def write_alignment(
 
 @styled
 def alignment_figure(tidy: pd.DataFrame, pooled: pd.DataFrame) -> Figure:
-    """Heat map of alignment over layers and languages, as figure 3 of the paper.
+    """Heat map of alignment over layers and languages, as figure 3 of arXiv:2410.05873.
 
     Parameters
     ----------
-    tidy, pooled : pandas.DataFrame
-        As for :func:`write_alignment`. More than 70 languages stand in columns.
+    tidy : pandas.DataFrame
+        ``alignment.csv`` of a folder that ``bayeseval mexa`` wrote, one row per language and
+        layer, with columns ``language``, ``layer``, ``alignment`` (0 to 1, NaN where embeddings
+        are not finite) and ``n``, the number of sentences.
+    pooled : pandas.DataFrame
+        ``pooled.csv``, one row per language, with columns ``language``, ``model``, ``embedding``
+        (``weighted`` or ``last``), ``pooling`` (``mean`` or ``max``) and ``alignment``; its order
+        is that of the rows. More than 70 languages stand in columns.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    KeyError
+        If a column is missing.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> languages = ["deu_Latn", "swh_Latn"]
+    >>> tidy = pd.DataFrame(
+    ...     {"language": languages * 2, "layer": [0, 0, 1, 1], "alignment": [0.4, 0.1, 0.9, 0.5]}
+    ... ).assign(n=100)
+    >>> pooled = pd.DataFrame({"language": languages, "alignment": [0.65, 0.3]})
+    >>> pooled = pooled.assign(model="org/model", embedding="weighted", pooling="mean")
+    >>> alignment_figure(tidy, pooled).axes[0].get_xlabel()
+    'Layer'
     """
     order, first = list(pooled["language"]), pooled.iloc[0]
     grid = tidy.pivot(index="language", columns="layer", values="alignment").loc[order]
