@@ -10,6 +10,7 @@ import pytest
 
 from bayeseval import Fit, fit, load
 from bayeseval.cli import main
+from bayeseval.errors import addressing_command_line
 from bayeseval.fitting.report.terminal import format_results
 from tests.mega_ranking import check_ranking
 
@@ -57,12 +58,13 @@ def fitted() -> Fit:
 @pytest.fixture(scope="module")
 def printed(fitted: Fit) -> list[str]:
     """What `make fit` prints."""
-    text = format_results(
-        fitted.data,
-        fitted.run,
-        folder="results/mega/dataset-marginal-seed0",
-        checks=str(fitted.checks()),
-    )
+    with addressing_command_line():
+        text = format_results(
+            fitted.data,
+            fitted.run,
+            folder="results/mega/dataset-marginal-seed0",
+            checks=str(fitted.checks()),
+        )
     return text.split("\n")
 
 

@@ -166,13 +166,13 @@ def test_the_first_sentences_are_those_of_the_terminal(
     share = results.tables["variance_components"].sort_values("share_mean", ascending=False)
     first = share["component"].iloc[0]
     (variance,) = [one for one in lead if "of the variance of scores" in one]
-    assert first in variance.partition(" have ")[0]
+    assert first in re.split(" accounts? for ", variance)[0]
     named = share["component"] if len(share) <= 4 else share["component"][:3]
     assert all(name in variance for name in named)
     known = share.dropna(subset=["share_mean"])
     separate = known["share_lower"].iloc[0] > known["share_upper"].iloc[1:].max()
-    assert ("have the largest share" in variance) == separate
-    assert ("not known: the intervals of the shares overlap" in variance) != separate
+    assert ("for the largest share" in variance) == separate
+    assert ("The intervals of the largest shares overlap." in variance) != separate
 
 
 def test_of_many_components_three_are_named_and_the_rest_summed() -> None:

@@ -38,7 +38,7 @@ def _finite(value: float) -> float:
 Number = Annotated[float, AfterValidator(_finite)]
 # Densities of priors that are narrower or wider lose all digits of a float.
 _LEAST: Final = 1e-6
-_MOST: Final = 1e6
+_MOST: Final = 1e9
 _Positive = Annotated[Number, Field(ge=_LEAST, le=_MOST)]
 
 
@@ -58,7 +58,7 @@ class Prior(SpecConfig):
         ``half_student_t``, ``exponential`` and ``gamma`` on the positive half.
     loc, scale, df, shape, rate : float, optional
         Its parameters; ``exponential`` is given by its mean, ``scale``. Positive ones are
-        from 1e-6 to 1e6.
+        from 1e-6 to 1e9.
     low : float, optional
         Lower truncation point, for example 1 for the degrees of freedom.
     relative : bool
