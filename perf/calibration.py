@@ -7,12 +7,13 @@
 Tables have the cells of a simulated one: 8 languages, 4 tasks and 6 models, 80 % observed; those of
 `dataset` two metrics of each of 2 datasets, those of `mexa` one covariate of languages, those of
 `replicates` 3 seeds and 3 bootstrapped test sets. A path names a model that is not shipped, such as
-`perf/logit_narrow.yaml`, whose scores stay away from the bounds. Results are written after every model, in the
-place of earlier rows of the same model and priors: to ``perf/results/calibration.csv`` one row per
-quantity, with the seconds that the simulations took (those of this run alone, if it continued an
-earlier one); to ``perf/results/calibration_ranks.csv`` the curves of the figures, as numbers of
-simulations whose rank is at or below each point; ``docs/images/calibration.png`` is drawn from it
-(``--figure-only`` draws it alone). With ``--work`` an interrupted run continues.
+`perf/logit_narrow.yaml`, whose scores stay away from the bounds. Results are written after every
+model, in the place of earlier rows of the same model and priors: to
+``perf/results/calibration.csv`` one row per quantity, with the seconds that the simulations took
+(those of this run alone, if it continued an earlier one); to ``perf/results/calibration_ranks.csv``
+the curves of the figures, as numbers of simulations whose rank is at or below each point;
+``docs/images/calibration.png`` is drawn from it (``--figure-only`` draws it alone). With ``--work``
+an interrupted run continues.
 """
 
 from __future__ import annotations
