@@ -312,6 +312,97 @@ def test_mteb_revisions_are_models(tmp_path: Path) -> None:
     )
 
 
+def write_mteb(path: Path, document: object, **options: bool) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, **options), encoding="utf-8")
+
+
+def test_mteb_with_sorted_keys(tmp_path: Path) -> None:
+    """The name of the task stands behind long scores; such files were no results of a tool."""
+    entry = {"main_score": 0.5, "hf_subset": "default", "languages": ["deu-Latn"]}
+    details = {f"ndcg_at_{k}": 0.25 for k in range(2000)}
+    document = {
+        "dataset_revision": "0",
+        "mteb_version": "2",
+        "task_name": "GermanQuAD",
+        "scores": {"test": [entry | details]},
+    }
+    write_mteb(tmp_path / "a" / "0" / "GermanQuAD.json", document)
+    write_mteb(tmp_path / "b" / "0" / "GermanQuAD.json", document, sort_keys=True)
+    text = (tmp_path / "b" / "0" / "GermanQuAD.json").read_text(encoding="utf-8")
+    assert text.index("task_name") > 1 << 14
+    assert len(rows(load(tmp_path), "score")) == 2
+
+    (tmp_path / "b" / "0" / "Cut.json").write_text(text[:-40], encoding="utf-8")
+    (tmp_path / "b" / "0" / "run.json").write_text('{"seed": 1}', encoding="utf-8")
+    records = load(tmp_path)
+    assert len(records) == 2
+    assert any(
+        note.startswith("1 damaged file not read: Cut.json (") for note in records.report.notes
+    )
+    assert "1 other file in the folder not read: run.json" in records.report.notes
+
+
+def test_mteb_before_1_11(tmp_path: Path) -> None:
+    older = {"mteb_version": "1.1.1", "dataset_revision": None}
+    massive = {"de": {"accuracy": 0.6, "main_score": 0.61}, "zh-CN": {"accuracy": 0.7}}
+    massive |= {"evaluation_time": 3.5}
+    write_mteb(
+        tmp_path / "small" / "MassiveIntent.json",
+        older | {"mteb_dataset_name": "MassiveIntent", "test": massive},
+    )
+    write_mteb(
+        tmp_path / "small" / "STS22.json",
+        older | {"mteb_dataset_name": "STS22", "test": {"de-en": {"cos_sim": {"spearman": 0.4}}}},
+    )
+    # Neither file says which language this is; a newer one of the same task does.
+    write_mteb(
+        tmp_path / "small" / "T2Retrieval.json",
+        older | {"mteb_dataset_name": "T2Retrieval", "dev": {"ndcg_at_10": 0.5, "map": 0.1}},
+    )
+    write_mteb(
+        tmp_path / "small" / "Waimai.json",
+        older | {"mteb_dataset_name": "Waimai", "test": {"accuracy": 0.8, "max": {"ap": 0.3}}},
+    )
+    newer = {"main_score": 0.9, "hf_subset": "default", "languages": ["zho-Hans"]}
+    write_mteb(
+        tmp_path / "large" / "0123456789abcdef" / "T2Retrieval.json",
+        {
+            "task_name": "T2Retrieval",
+            "mteb_version": "1.12",
+            "dataset_revision": "1",
+            "scores": {"dev": [newer]},
+        },
+    )
+    expected = {
+        ("small", "de", "MassiveIntent:main_score"): (0.61,),
+        ("small", "zh_CN", "MassiveIntent:main_score"): (0.7,),
+        ("small", "de+en", "STS22:main_score"): (0.4,),
+        ("small", "zh_CN", "T2Retrieval:main_score"): (0.5,),
+        ("large", "zh_CN", "T2Retrieval:main_score"): (0.9,),
+    }
+    records = load(tmp_path)
+    assert rows(records, "score") == expected
+    (group,) = records.report.dropped
+    assert group.counts == (("small, Waimai", 1),)
+    assert "no language in files of MTEB before 1.11" in group.reason
+
+    names = tmp_path.parent / f"{tmp_path.name}.csv"
+    names.write_text("task,dataset,language\nWaimai,Waimai,zh\n", encoding="utf-8")
+    named = load(tmp_path, task_names=names)
+    assert not named.report.dropped
+    assert rows(named, "score")["small", "zh_CN", "Waimai:main_score"] == (0.3,)
+
+
+def test_mteb_before_1_11_without_a_score(tmp_path: Path) -> None:
+    write_mteb(
+        tmp_path / "small" / "Odd.json",
+        {"mteb_version": "1.1.1", "mteb_dataset_name": "Odd", "test": {"evaluation_time": 1.0}},
+    )
+    with pytest.raises(InputError, match=r"Odd\.json, test, default: expected a main score"):
+        load(tmp_path)
+
+
 def test_helm() -> None:
     records = load(FIXTURES / "helm")
     found = rows(records, "score", "n")

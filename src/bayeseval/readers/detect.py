@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +12,15 @@ from typing import Final
 
 from bayeseval._text import counted, grouped, shorten
 from bayeseval.errors import InputError, did_you_mean, wording
-from bayeseval.readers.base import Head, Options, Reader, Reading
+from bayeseval.readers.base import (
+    Head,
+    Options,
+    Reader,
+    Reading,
+    decode,
+    json_problem,
+    unpacked,
+)
 from bayeseval.readers.euroeval import EUROEVAL
 from bayeseval.readers.every_eval import EVERY_EVAL
 from bayeseval.readers.every_eval_samples import EVERY_EVAL_SAMPLES
@@ -51,17 +60,33 @@ TABLE: Final = "table"
 """Name of what is no tool's format: a table with one score per row."""
 
 _MAX_FILES: Final = 100_000
+# Larger JSON is known by its beginning only.
+_MAX_STRUCTURE: Final = 1 << 25
+_MAX_HEAD: Final = 1 << 14
 _SUFFIXES: Final = (".json", ".jsonl", ".gz", ".eval", ".parquet", *GRID_SUFFIXES)
 
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """The files of one format, those that hold its details, and the others of the folder."""
+    """The files of one format, those that hold its details, and the others of the folder.
+
+    Parameters
+    ----------
+    reader : Reader
+    paths : sequence of Path
+    details : mapping of Reader to int
+        Numbers of files with details.
+    others : sequence of Path
+        Files of no known format.
+    unreadable : mapping of Path to str
+        JSON files that cannot be read, and why.
+    """
 
     reader: Reader
     paths: Sequence[Path]
     details: Mapping[Reader, int] = field(default_factory=dict)
     others: Sequence[Path] = ()
+    unreadable: Mapping[Path, str] = field(default_factory=dict)
 
 
 def detect(path: Path, *, format: str | None = None) -> Detected | None:
@@ -91,9 +116,13 @@ def detect(path: Path, *, format: str | None = None) -> Detected | None:
     files = [path] if path.is_file() else sorted(_files(path))
     suffixes = {*_SUFFIXES, *(suffix for reader in readers for suffix in reader.suffixes)}
     groups: dict[str, list[Path]] = defaultdict(list)
+    unreadable: dict[Path, str] = {}
     for file in files:
         searched = path.is_file() or file.suffix.casefold() in suffixes
-        reader = _reader_of(file, readers) if searched else None
+        try:
+            reader = _reader_of(file, readers) if searched else None
+        except _DamageError as problem:
+            reader, unreadable[file] = None, str(problem)
         groups[TABLE if reader is None else reader.name].append(file)
     by_name = {reader.name: reader for reader in readers}
     if format is not None:
@@ -117,8 +146,8 @@ def detect(path: Path, *, format: str | None = None) -> Detected | None:
         if name != TABLE and chosen.name in by_name[name].details_of
     }
     chosen_files = {file for reader in (chosen, *details) for file in groups[reader.name]}
-    others = [file for file in files if file not in chosen_files]
-    return Detected(chosen, groups[chosen.name], details, others)
+    others = [file for file in files if file not in chosen_files and file not in unreadable]
+    return Detected(chosen, groups[chosen.name], details, others, unreadable)
 
 
 def _refuse_mixture(path: Path, kinds: Sequence[Reader], groups: dict[str, list[Path]]) -> None:
@@ -161,6 +190,11 @@ def read_results(detected: Detected, options: Options) -> Reading:
         notes.append(
             f"{counted(len(detected.others), 'other file')} in the folder not read: {names}"
         )
+    if detected.unreadable:
+        causes = shorten(
+            [f"{file.name} ({why})" for file, why in detected.unreadable.items()], limit=4
+        )
+        notes.append(f"{counted(len(detected.unreadable), 'damaged file')} not read: {causes}")
     return Reading(reading.tables, (*notes, *reading.notes))
 
 
@@ -172,9 +206,46 @@ def _readers(format: str | None) -> tuple[Reader, ...]:
     return (*READERS, *installed_readers([*own_formats, TABLE]))
 
 
+class _DamageError(Exception):
+    """What is wrong with a file of a folder that holds no whole JSON."""
+
+
 def _reader_of(path: Path, readers: Sequence[Reader]) -> Reader | None:
+    """The reader that knows a file by its beginning, else by the values of its first object."""
     head = Head.of(path)
+    found = _first(path, head, readers)
+    if found is None and head.text[:1] in ("{", "["):
+        whole = _values_first(path)
+        found = None if whole is None else _first(path, whole, readers)
+    return found
+
+
+def _first(path: Path, head: Head, readers: Sequence[Reader]) -> Reader | None:
     return next((reader for reader in readers if reader.sniff(path, head)), None)
+
+
+def _values_first(path: Path) -> Head | None:
+    """The first JSON object of a file, its shortest values first; None where there is none.
+
+    Tools and people write keys in any order: behind one long value (``scores``, before
+    ``task_name`` where keys are sorted), the others lie far from the beginning.
+    """
+    data = unpacked(path, limit=_MAX_STRUCTURE)
+    if data is None:
+        return None
+    try:
+        value, _ = json.JSONDecoder().raw_decode(decode(data, path.name, expected="").lstrip())
+    except InputError as problem:
+        raise _DamageError(str(problem)) from problem
+    except (ValueError, RecursionError) as problem:
+        raise _DamageError(f"not valid JSON: {json_problem(problem)}") from problem
+    is_list = isinstance(value, list)
+    first = value[0] if is_list and value else value
+    if not isinstance(first, dict):
+        return None
+    values = [f"{json.dumps(key)}: {json.dumps(one)}" for key, one in first.items()]
+    start = "{" + ", ".join(sorted(values, key=len))
+    return Head((f"[{start}" if is_list else start).encode()[:_MAX_HEAD], len(data))
 
 
 def _files(folder: Path) -> Iterator[Path]:
