@@ -81,8 +81,9 @@ def long_file(results: SavedResults, tmp_path_factory: pytest.TempPathFactory) -
 class Opened:
     """A page, and all that it complained of or asked for."""
 
-    def __init__(self, browser: Any, file: Path, **options: Any) -> None:
+    def __init__(self, browser: Any, file: Path, *, script: str = "", **options: Any) -> None:
         self.context = browser.new_context(**options)
+        self.context.add_init_script(script)
         self.page = self.context.new_page()
         self.problems: list[str] = []
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
@@ -105,8 +106,6 @@ class Opened:
             self.problems.append(f"request: {request.url}")
 
     def wait_for_charts(self) -> None:
-        for chooser in self.page.query_selector_all(".chooser"):
-            chooser.scroll_into_view_if_needed()
         self.page.wait_for_function(
             "[...document.querySelectorAll('.vega')].every((one) => one.dataset.drawn)"
         )
@@ -155,6 +154,7 @@ def test_the_ranking_fits_and_a_wider_table_says_that_it_scrolls(
         const more = box.querySelector('.more');
         return [box.id, [frame.scrollWidth > frame.clientWidth + 1, more.offsetHeight > 0]];
     }))"""
+    opened.page.wait_for_selector("#model-language-one-table", state="attached")
     for details in opened.page.query_selector_all("details"):
         details.evaluate("(one) => { one.open = true; }")
     opened.page.wait_for_timeout(200)
@@ -439,12 +439,49 @@ def test_a_long_table_is_read_page_by_page(browser: Any, long_file: Path) -> Non
     opened.context.close()
 
 
-def test_the_page_prints(browser: Any, page_file: Path) -> None:
+# What every chart looks like on paper: whether it is there, its colour of text, and its width
+# beside that of the page.
+_ON_PAPER = """matchMedia('print').addEventListener('change', ({ matches }) => {
+    if (matches) window.onPaper = [...document.querySelectorAll('.vega')].map((one) => [one.id,
+        one.querySelector('.role-axis-label text')?.getAttribute('fill')
+            ?? one.querySelector('svg text')?.getAttribute('fill'),
+        one.querySelector('svg')?.clientWidth <= document.body.clientWidth]);
+});
+window.onscreen = () => [...document.querySelectorAll('.vega')].map((one) =>
+    one.querySelector('.role-axis-label text')?.getAttribute('fill'));
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_page_that_was_just_opened_prints_all_charts_in_dark_ink(
+    browser: Any, page_file: Path, scheme: str
+) -> None:
+    opened = Opened(
+        browser,
+        page_file,
+        # No chart is drawn for being in the window, or in idle time.
+        script=f"{_ON_PAPER}window.requestIdleCallback = () => 0;"
+        "window.IntersectionObserver = class { observe() {} unobserve() {} };",
+        color_scheme=scheme,
+    )
+    assert opened.page.locator(".vega svg").count() == 0
+    pdf = opened.page.pdf()
+    assert pdf.startswith(b"%PDF") and len(pdf) > 20_000
+    on_paper = opened.page.evaluate("onPaper")
+    assert "model-language-chart" in {name for name, *_ in on_paper}
+    assert [one for one in on_paper if one[1:] != ["#1b1f24", True]] == []
+    # On the screen the charts go back to its colours.
+    ink = {"light": "#1b1f24", "dark": "#e6eaee"}[scheme]
+    opened.page.wait_for_function(f"onscreen().every((one) => !one || one === '{ink}')")
+    assert opened.problems == []
+    opened.context.close()
+
+
+def test_controls_do_not_print(browser: Any, page_file: Path) -> None:
     opened = Opened(browser, page_file)
-    opened.wait_for_charts()
     opened.page.emulate_media(media="print")
     assert opened.page.locator("nav").is_hidden()
     assert opened.page.locator("#ranking .tools").is_hidden()
-    pdf = opened.page.pdf()
-    assert pdf.startswith(b"%PDF") and len(pdf) > 20_000
+    # The chart of one model says which one it is.
+    assert opened.page.locator("#model-language-select").is_visible()
     opened.context.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 
@@ -13,7 +13,7 @@ from bayeseval.forecasting.map import land, place
 from bayeseval.output.language_names import name_and_code
 from bayeseval.output.numbers import axis_label, interval_texts, number_text, value_texts
 from bayeseval.reporting.blocks import Chooser, Section, Text
-from bayeseval.reporting.charts import Chart, forest, interval_spec
+from bayeseval.reporting.charts import Chart, chart_rows, forest, interval_spec
 from bayeseval.reporting.grid import (
     Column,
     Grid,
@@ -224,7 +224,12 @@ def _by_model(facts: Facts) -> list[Chooser | Grid | Text]:
         models,
         f"{title[quantity]} of the selected model, language by language, highest first."
         + (" A PRR of 1 is an average model." if quantity == "prr_language" else ""),
-        interval_spec([], n=n_languages, title=title[quantity], what="language"),
+        interval_spec(
+            _of_first_model(known, shown, quantity, {"prr_language": prr, "gap": gap}[quantity]),
+            n=n_languages,
+            title=title[quantity],
+            what="language",
+        ),
         payload,
     )
     columns = [
@@ -245,6 +250,17 @@ def _by_model(facts: Facts) -> list[Chooser | Grid | Text]:
     estimated = known["estimated"].astype(str).str.lower() == "true"
     notes = [] if estimated.any() else [Text([_NOT_ESTIMATED])]
     return [*notes, chooser, grid]
+
+
+def _of_first_model(
+    known: pd.DataFrame, shown: list[str], quantity: str, texts: list[str]
+) -> list[dict[str, Any]]:
+    """Rows of the chart before a model is selected, which print without unpacking the others."""
+    ends = {end: known[f"{quantity}_{end}"].astype(float) for end in ("mean", "lower", "upper")}
+    rows = pd.DataFrame({"label": shown, "text": texts, **ends})
+    first = rows[known[names.MODEL] == known[names.MODEL].iloc[0]]
+    first = first.sort_values("mean", ascending=False, kind="stable")
+    return chart_rows(first.assign(place=range(1, len(first) + 1)))
 
 
 def _number(value: float, digits: int) -> float | None:

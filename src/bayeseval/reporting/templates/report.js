@@ -154,8 +154,11 @@
 
   if (typeof vegaEmbed === "undefined") return;
   const dark = matchMedia("(prefers-color-scheme: dark)");
+  // Colours on paper are those of the light mode.
+  const PAPER = "paper", root = document.documentElement;
+  const paper = () => root.classList.contains(PAPER);
   const config = () => {
-    const style = getComputedStyle(document.documentElement);
+    const style = getComputedStyle(root);
     const colour = (name) => style.getPropertyValue(`--${name}`).trim();
     const [ink, soft, line, blue] = ["ink", "soft", "line", "blue"].map(colour);
     const font = getComputedStyle(document.body).fontFamily;
@@ -171,7 +174,7 @@
     };
   };
   const themed = (spec) => {
-    const colours = dark.matches
+    const colours = dark.matches && !paper()
       ? { least: "#1c2228", most: "#56b4e9", worse: "#b8560f", even: "#262d34", better: "#2f7fb5", strong: "black", weak: "white" }
       : { least: "#eef3f8", most: "#004c80", worse: "#b34700", even: "#f2f2f2", better: "#0072b2", strong: "white", weak: "black" };
     // Blue and orange are dark enough for white in both modes.
@@ -236,24 +239,14 @@
     readable(element);
     element.dataset.drawn = "yes";
   };
-  const specs = new Map();
+  // Charts that are not drawn yet, each with the function that draws it.
+  const specs = new Map(), waiting = new Map();
   for (const element of document.querySelectorAll(".vega")) {
     const source = document.getElementById(`${element.id}-spec`);
-    if (source) specs.set(element, JSON.parse(source.textContent));
+    if (!source) continue;
+    specs.set(element, JSON.parse(source.textContent));
+    waiting.set(element, () => draw(element, specs.get(element)));
   }
-  const near = new IntersectionObserver((entries) => {
-    for (const entry of entries) {
-      if (!entry.isIntersecting) continue;
-      near.unobserve(entry.target);
-      draw(entry.target, specs.get(entry.target));
-    }
-  }, { rootMargin: "500px" });
-  for (const element of specs.keys()) {
-    watched(element.closest("figure"), "Wider than the page");
-    near.observe(element);
-  }
-
-  const choosers = [];
   for (const box of document.querySelectorAll(".chooser")) {
     const base = JSON.parse(document.getElementById(`${box.id}-spec`).textContent);
     const element = document.getElementById(`${box.id}-chart`);
@@ -297,33 +290,45 @@
       await draw(element, spec);
     };
     select.addEventListener("change", show);
-    choosers.push([element, show]);
+    // The first model needs no unpacking: a page prints as soon as it is open.
+    specs.set(element, base);
+    waiting.set(element, () => draw(element, base).then(show));
   }
-  const first = new IntersectionObserver((entries) => {
-    for (const entry of entries) {
-      if (!entry.isIntersecting) continue;
-      first.unobserve(entry.target);
-      choosers.find(([element]) => element === entry.target)[1]();
-    }
+  const start = (element) => {
+    const first = waiting.get(element);
+    waiting.delete(element);
+    near.unobserve(element);
+    return first();
+  };
+  const near = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) if (isIntersecting && waiting.has(target)) start(target);
   }, { rootMargin: "500px" });
-  for (const [element] of choosers) first.observe(element);
+  for (const element of waiting.keys()) {
+    watched(element.closest("figure"), "Wider than the page");
+    near.observe(element);
+  }
 
   const again = () => { for (const element of drawn.keys()) draw(element, specs.get(element)); };
   dark.addEventListener("change", again);
-  let width = innerWidth, waiting = 0;
+  let width = innerWidth, resized = 0;
   addEventListener("resize", () => {
     if (innerWidth === width) return;
     width = innerWidth;
-    clearTimeout(waiting);
-    waiting = setTimeout(again, 150);
+    clearTimeout(resized);
+    resized = setTimeout(again, 150);
   });
-  // Charts further down are drawn when the browser has nothing else to do, so that they print.
+  // Charts further down are drawn when the browser has nothing else to do, and at the latest for printing.
   const idle = window.requestIdleCallback ?? ((work) => setTimeout(work, 200));
   const rest = () => {
-    const next = [...specs.keys()].find((element) => !drawn.has(element));
-    if (!next) return;
-    near.unobserve(next);
-    draw(next, specs.get(next)).then(() => idle(rest));
+    const [next] = waiting.keys();
+    if (next) start(next).then(() => idle(rest));
   };
   addEventListener("load", () => idle(rest));
+  const print = (on) => () => {
+    root.classList.toggle(PAPER, on);
+    if (dark.matches) again();
+    if (on) [...waiting.keys()].forEach(start);
+  };
+  addEventListener("beforeprint", print(true));
+  addEventListener("afterprint", print(false));
 })();
