@@ -285,3 +285,34 @@ def test_what_is_wrong_in_a_wide_frame_is_said_with_its_place() -> None:
         load(frame.assign(sw=[3, 4]), format="table")
     with pytest.raises(InputError, match="the frame is not wide"):
         load(frame.drop(columns=["model", "sw"]), format="wide")
+
+
+@pytest.mark.parametrize("cells", [["1", "2"], ["zero-shot", "five-shot"]])
+@pytest.mark.parametrize("header", ["model,NAME", "NAME,model"])
+@pytest.mark.parametrize("name", ["seed", "prompt", "run"])
+def test_columns_of_repetitions_are_kept(
+    tmp_path: Path, name: str, header: str, cells: list[str]
+) -> None:
+    """They were taken for a language, or left out as facts about the model."""
+    order = (lambda a, b: f"{a},{b}") if header.startswith("model") else (lambda a, b: f"{b},{a}")
+    lines = [f"{header.replace('NAME', name)},en,sw,de"]
+    lines += [f"{order(m, c)},0.{i}1,0.{i}2,0.{i}3" for m in "AB" for i, c in enumerate(cells)]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    columns = {} if name == "seed" else {"seed": name}
+    if columns:
+        with pytest.raises(InputError, match=f"column '{name}' tells them apart: columns=.*'seed'"):
+            load(path)
+    records = load(path, columns=columns)
+    table = records.table
+    chosen = table[(table["model"] == "B") & (table["language"] == "sw")]
+    assert dict(zip(chosen["seed"], chosen["score"], strict=True)) == {
+        cells[0]: 0.02,
+        cells[1]: 0.12,
+    }
+
+
+def test_rundi_is_a_language_beside_languages(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("model,swa,run,kin\nA,0.5,0.25,0.75\nB,0.5,0.5,0.5\n", encoding="utf-8")
+    assert load(path).coords["language"] == ("kin", "run", "swa")

@@ -270,8 +270,9 @@ def test_labels_are_stripped_and_normalised_with_a_note(tmp_path: Path) -> None:
 
 
 def test_duplicates_of_a_table_without_tasks_may_be_tasks(tmp_path: Path) -> None:
+    # The length of the answers, a fraction, is no label.
     path = _text(
-        tmp_path / "t.csv", "model,language,exam,score\ngpt,en,x,8\ngpt,en,y,9\na,sw,x,3\n"
+        tmp_path / "t.csv", "model,language,length,score\ngpt,en,1.5,8\ngpt,en,2.5,9\na,sw,1.5,3\n"
     )
     with pytest.raises(InputError) as caught:
         load(path)
@@ -280,7 +281,56 @@ def test_duplicates_of_a_table_without_tasks_may_be_tasks(tmp_path: Path) -> Non
         "was tested, name it with columns={'task': 'NAME'}; else keep one of them, or "
         "distinguish replicates by a seed, boot or item column"
     )
+    path = _text(
+        tmp_path / "t.csv", "model,language,exam,score\ngpt,en,x,8\ngpt,en,y,9\na,sw,x,3\n"
+    )
+    with pytest.raises(InputError) as caught:
+        load(path)
+    assert str(caught.value).endswith(
+        "8 and 9; column 'exam' tells them apart: columns={'task': 'exam'} if it names tasks, "
+        "columns={'seed': 'exam'} if it counts repetitions"
+    )
     assert len(load(path, columns={"task": "exam"})) == 3
+
+
+def _settings(path: Path, name: str, tasks: str) -> Path:
+    """Two settings of every cell, an id of every row, and a remark that is not always there."""
+    cells = [
+        (m, lang, task, s) for m in "ab" for lang in ("en", "sw") for task in tasks for s in "01"
+    ]
+    rows = [
+        f"{m},{lang},{task},{setting},{i},{'x' * (i % 3)},{i}"
+        for i, (m, lang, task, setting) in enumerate(cells)
+    ]
+    return _text(path, "\n".join([f"model,language,task,{name},id,remark,score", *rows]) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "tasks", "advice"),
+    [
+        ("setting", "x", [("dataset", "if it names tasks"), ("seed", "if it counts repetitions")]),
+        ("prompt", "x", [("seed", "if it counts repetitions")]),
+        # The task column would be left unread: both settings of x and y would be one cell.
+        ("setting", "xy", [("seed", "if it counts repetitions")]),
+    ],
+)
+def test_the_column_that_tells_duplicates_apart_is_named(
+    tmp_path: Path, name: str, tasks: str, advice: list[tuple[str, str]]
+) -> None:
+    path = _settings(tmp_path / "t.csv", name, tasks)
+    with pytest.raises(InputError) as caught:
+        load(path)
+    offers = ", ".join(f"columns={{{ours!r}: {name!r}}} {when}" for ours, when in advice)
+    assert f"; column {name!r} tells them apart: {offers}; " in str(caught.value)
+    for ours, _ in advice:
+        assert len(load(path, columns={ours: name})) == 8 * len(tasks)
+
+
+def test_a_column_that_leaves_duplicates_is_not_offered(tmp_path: Path) -> None:
+    text = _settings(tmp_path / "t.csv", "setting", "x").read_text(encoding="utf-8")
+    path = _text(tmp_path / "u.csv", text.replace("a,en,x,1", "a,en,x,0"))
+    with pytest.raises(InputError, match="keep one of them, or distinguish replicates by a seed"):
+        load(path)
 
 
 def test_two_spellings_of_one_label_are_one_cell(tmp_path: Path) -> None:

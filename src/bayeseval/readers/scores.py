@@ -71,6 +71,8 @@ class Score:
         Place among the task's metrics where the tool has an order of its own.
     rows : int
         Rows of the table that it represents, to count what is left out.
+    extra : tuple of (str, str)
+        Further columns of its row, such as a prompt or a seed, with their cells.
     """
 
     model: str
@@ -91,6 +93,7 @@ class Score:
     boot: str | None = None
     rank: int = 0
     rows: int = 1
+    extra: tuple[tuple[str, str], ...] = ()
 
     @property
     def key(self) -> str:
@@ -437,6 +440,8 @@ def _table(
         values = [getattr(s, name) for s in scores]
         if any(value is not None for value in values):
             columns[name] = object_array(values)
+    for name in dict.fromkeys(name for s in scores for name, _ in s.extra):
+        columns[name] = object_array(dict(s.extra).get(name) for s in scores)
     bounds = [(s.lower_bound, s.upper_bound) for s in scores]
     if any(b != (None, None) for b in bounds):
         columns["scale_min"] = object_array(b[0] for b in bounds)

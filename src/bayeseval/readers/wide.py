@@ -67,6 +67,14 @@ _MODEL_FACTS: Final = frozenset(
         *("open", "context", "organization", "organisation", "org", "developer", "architecture"),
     ]
 )
+# Columns that tell repeated measurements of a model apart.
+_REPEATS: Final = frozenset(
+    [
+        *("seed", "seedid", "seedidx", "run", "runid", "prompt", "promptid", "template", "trial"),
+        *("repetition", "repeat", "replicate", "boot", "bootstrap", "fold"),
+    ]
+)
+_COUNT: Final = re.compile(r"\d{1,9}")
 _MAX_CELL: Final = 400
 # So many of the headers have to be languages before a table is taken for a wide one.
 _SHARE: Final = 0.6
@@ -95,6 +103,7 @@ class _Layout:
     averages: tuple[str, ...]
     model_facts: tuple[str, ...]
     not_languages: tuple[str, ...]
+    repeats: Mapping[str, int]
 
 
 def parse_cell(text: str) -> Cell | None:
@@ -259,13 +268,20 @@ def _layout_below(rows: list[list[str]], depth: int) -> _Layout | None:
     for place in range(1, len(upper)):
         upper[place] = upper[place] or upper[place - 1]
     body = rows[depth:]
+    repeats = {
+        name: place
+        for place, name in enumerate(names)
+        if _fold(name) in _REPEATS and _are_repeats([row[place] for row in body])
+    }
     lead = 0
-    while lead < len(names) and _is_label_column([row[lead] for row in body]):
+    while lead < len(names) and (
+        lead in repeats.values() or _is_label_column([row[lead] for row in body])
+    ):
         lead += 1
     languages, averages, model_facts, not_languages = {}, [], [], []
     for place in range(max(lead, 1), len(names)):
         name = names[place]
-        if not name:
+        if not name or place in repeats.values():
             continue
         if _is_average(name):
             averages.append(name)
@@ -283,10 +299,17 @@ def _layout_below(rows: list[list[str]], depth: int) -> _Layout | None:
         return None
     if not _mostly_scores([row[place] for row in body for place in languages]):
         return None
-    labels = _label_columns([n or upper[i] for i, n in enumerate(names[: max(lead, 1)])])
+    labels = _label_columns(
+        {
+            place: name or upper[place]
+            for place, name in enumerate(names[: max(lead, 1)])
+            if place not in repeats.values()
+        }
+    )
     if labels is None:
         return None
-    model_facts += [names[i] for i in range(lead) if i not in labels.values() and names[i]]
+    read = {*labels.values(), *repeats.values()}
+    model_facts += [names[i] for i in range(lead) if i not in read and names[i]]
     return _Layout(
         labels=labels,
         languages=languages,
@@ -295,7 +318,13 @@ def _layout_below(rows: list[list[str]], depth: int) -> _Layout | None:
         averages=tuple(dict.fromkeys(averages)),
         model_facts=tuple(dict.fromkeys(model_facts)),
         not_languages=tuple(dict.fromkeys(not_languages)),
+        repeats=repeats,
     )
+
+
+def _are_repeats(cells: Sequence[str]) -> bool:
+    """Whether a column holds counts or names, not scores: Rundi's code is ``run``."""
+    return all(_COUNT.fullmatch(cell.strip()) for cell in cells) or _is_label_column(cells)
 
 
 def _is_label_column(cells: Sequence[str]) -> bool:
@@ -320,16 +349,16 @@ def _is_average(name: str) -> bool:
     return len(name) <= _MAX_CELL and _AVERAGES.fullmatch(name) is not None
 
 
-def _label_columns(names: Sequence[str]) -> dict[str, int] | None:
+def _label_columns(names: Mapping[int, str]) -> dict[str, int] | None:
     """Which of the leading columns is the model's, the dataset's and the metric's."""
     labels: dict[str, int] = {}
-    for place, name in enumerate(names):
+    for place, name in names.items():
         for kind, known in (("model", _MODEL), ("dataset", _DATASET), ("metric", _METRIC)):
             if _fold(name) in known and kind not in labels:
                 labels[kind] = place
                 break
     if "model" not in labels:
-        rest = [place for place in range(len(names)) if place not in labels.values()]
+        rest = [place for place in names if place not in labels.values()]
         # The first column of languages or of models has any name.
         labels |= {"model": rest[0]} if rest else {}
     return labels if "model" in labels else None
@@ -384,6 +413,7 @@ def _wide_scores(grid: Grid, notes: dict[str, None]) -> Iterator[Score]:
                 f"{'columns' if transposed else 'rows'} not read, averages: {labels['model']}"
             ] = None
             continue
+        extra = tuple((name, row[place].strip()) for name, place in layout.repeats.items())
         for place, language in layout.languages.items():
             # Places are told in the grid as it stands in the file.
             at = (place, number) if transposed else (number, place)
@@ -398,7 +428,7 @@ def _wide_scores(grid: Grid, notes: dict[str, None]) -> Iterator[Score]:
             counts["marked"] += cell.marked
             counts["se"] += cell.se is not None
             dataset = labels.get("dataset") or layout.groups[place] or grid.name
-            yield from _cell_scores(cell, labels, dataset, language, where)
+            yield from _cell_scores(cell, labels, dataset, language, where, extra)
     for what, text in (
         ("missing", "without a score (empty, -)"),
         ("se", "with a standard error (the number behind ±)"),
@@ -422,7 +452,12 @@ def _row_labels(
 
 
 def _cell_scores(
-    cell: Cell, labels: Mapping[str, str], dataset: str, language: str, where: str
+    cell: Cell,
+    labels: Mapping[str, str],
+    dataset: str,
+    language: str,
+    where: str,
+    extra: tuple[tuple[str, str], ...],
 ) -> Iterator[Score]:
     metric = labels.get("metric") or ""
     names = [metric or "score"]
@@ -443,6 +478,7 @@ def _cell_scores(
             where=where,
             # One error beside two values belongs to neither for certain.
             se=cell.se if len(cell.values) == 1 else None,
+            extra=extra,
         )
 
 

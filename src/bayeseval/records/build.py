@@ -17,6 +17,7 @@ from bayeseval.readers.columns import LABELS, REPLICATES, TABLE_COLUMNS, columns
 from bayeseval.readers.raw import Dropped, RawTable
 from bayeseval.records.coded import Coded, combined_key
 from bayeseval.records.doubts import doubtful_scores, errors_as_scores, same_models
+from bayeseval.records.duplicates import refuse_duplicates
 from bayeseval.records.left_out import leave_out
 from bayeseval.records.look_alikes import look_alikes, look_alikes_text
 from bayeseval.records.merge_labels import merge_labels
@@ -161,7 +162,7 @@ def _checked(
     all_notes += _tidy_setups(stack)
     labels, codes = encode(stack)
     _refuse_half_replicates(stack, codes, labels["task"])
-    _refuse_duplicates(stack, codes)
+    refuse_duplicates(stack, codes)
     resolved, unit_notes = _check_scores(
         stack, codes, labels, units=units, mixed=mixed, already_checked=already_checked
     )
@@ -387,51 +388,6 @@ def _refuse_half_replicates(
             f" {stack.parts[stack.file[other]].table.source} has one for task {tasks[task]!r};"
             f" give every record of the task its {name}, {hint}"
         )
-
-
-def _refuse_duplicates(stack: Stack, codes: Mapping[str, npt.NDArray[np.int64]]) -> None:
-    """Refuse two scores of one cell, and say so where the files wrote its language in two ways."""
-    written = stack.written
-    key = combined_key(codes.values())
-    order = np.argsort(key, kind="stable")
-    repeats = order[1:][key[order[1:]] == key[order[:-1]]]
-    if not repeats.size:
-        return
-    second = int(repeats.min())
-    first = int(np.flatnonzero(key == key[second])[0])
-    cells = len(np.unique(key[repeats]))
-    cell = ", ".join(
-        f"{name} {stack.labels[name][second]!r}" for name in codes if codes[name][second] >= 0
-    )
-    if written[first] != written[second]:
-        cell += f" (written {written[first]!r} and {written[second]!r})"
-    scores = stack.numbers["score"]
-    more = f"; {cells} cells have more than one score" if cells > 1 else ""
-    hint = (
-        "keep one of them"
-        if any(name in codes for name in REPLICATES)
-        else "keep one of them, or distinguish replicates by a seed, boot or item column"
-    )
-    if written[first] != written[second]:
-        hint = "keep one of them, or rename one of the two labels"
-    elif not {"task", "dataset", "metric"} & set(stack.parts[stack.file[second]].columns):
-        hint = (
-            "the table has no task column: if one of its columns says what was tested, name it "
-            f"with {columns_argument(('task', 'NAME'))}; else {hint}"
-        )
-    raise InputError(
-        f"{stack.at(second)}: duplicate of {_short_place(stack, first, second)}: {cell} has two"
-        f" scores, {scores[first]:g} and {scores[second]:g}; {hint}{more}"
-    )
-
-
-def _short_place(stack: Stack, position: int, other: int) -> str:
-    """The place of a row, without the file when `other` is in the same one."""
-    place = stack.at(position)
-    if stack.file[position] == stack.file[other]:
-        source = stack.parts[stack.file[position]].table.source
-        return place.removeprefix(f"{source}, ")
-    return place
 
 
 def _frame(stack: Stack, order: npt.NDArray[np.intp]) -> pd.DataFrame:

@@ -1,0 +1,151 @@
+"""Refuse two scores of one cell, and name the column that tells them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayeseval._text import plain
+from bayeseval.errors import InputError
+from bayeseval.readers.columns import REPLICATES, columns_argument
+from bayeseval.readers.typed import TypedCells
+from bayeseval.records.coded import combined_key
+from bayeseval.records.stack import Stack
+
+__all__ = ["refuse_duplicates"]
+
+Codes = npt.NDArray[np.int64]
+
+# Names of columns that say what was tested, or which repetition a score is.
+_TESTED: Final = ("dataset", "task", "setting", "variant", "test_set", "testset", "subset", "split")
+_REPEATED: Final = ("seed", "run", "prompt", "template", "trial", "repetition", "replicate", "fold")
+# More rows than these are not compared.
+_MOST_ROWS: Final = 20_000
+
+
+def refuse_duplicates(stack: Stack, codes: Mapping[str, Codes]) -> None:
+    """Refuse two scores of one cell, and say so where the files wrote its language in two ways.
+
+    Parameters
+    ----------
+    stack : Stack
+    codes : mapping of str to array of int, shape (n_rows,)
+        Level of every key column by row; -1 for a record without it.
+
+    Raises
+    ------
+    InputError
+        With both places, and the columns that tell the scores apart.
+    """
+    written = stack.written
+    key = combined_key(codes.values())
+    order = np.argsort(key, kind="stable")
+    repeats = order[1:][key[order[1:]] == key[order[:-1]]]
+    if not repeats.size:
+        return
+    second = int(repeats.min())
+    first = int(np.flatnonzero(key == key[second])[0])
+    cells = len(np.unique(key[repeats]))
+    cell = ", ".join(
+        f"{name} {stack.labels[name][second]!r}" for name in codes if codes[name][second] >= 0
+    )
+    if written[first] != written[second]:
+        cell += f" (written {written[first]!r} and {written[second]!r})"
+    scores = stack.numbers["score"]
+    more = f"; {cells} cells have more than one score" if cells > 1 else ""
+    told = _telling_apart(stack, codes, key)
+    hint = told or (
+        "keep one of them"
+        if any(name in codes for name in REPLICATES)
+        else "keep one of them, or distinguish replicates by a seed, boot or item column"
+    )
+    if written[first] != written[second]:
+        hint = "keep one of them, or rename one of the two labels"
+    elif not told and _has_no_task(stack):
+        hint = (
+            "the table has no task column: if one of its columns says what was tested, name it "
+            f"with {columns_argument(('task', 'NAME'))}; else {hint}"
+        )
+    raise InputError(
+        f"{stack.at(second)}: duplicate of {_short_place(stack, first, second)}: {cell} has two"
+        f" scores, {scores[first]:g} and {scores[second]:g}; {hint}{more}"
+    )
+
+
+def _short_place(stack: Stack, position: int, other: int) -> str:
+    """The place of a row, without the file when `other` is in the same one."""
+    place = stack.at(position)
+    if stack.file[position] == stack.file[other]:
+        source = stack.parts[stack.file[position]].table.source
+        return place.removeprefix(f"{source}, ")
+    return place
+
+
+def _telling_apart(stack: Stack, codes: Mapping[str, Codes], key: Codes) -> str:
+    """What to do with the column that tells the scores of all cells apart; "" without one."""
+    _, inverse, counts = np.unique(key, return_inverse=True, return_counts=True)
+    rows = np.flatnonzero(counts[inverse] > 1)[:_MOST_ROWS]
+    same_cell, most = key[rows], int(counts.max())
+    found = []
+    for name in _unused(stack):
+        values = _values(stack, name, rows)
+        # A number of its own for every row, or a score of another kind, tells nothing.
+        if values is None or values.max() + 1 > max(most, len(rows) // 2):
+            continue
+        if len(np.unique(np.stack([same_cell, values]), axis=1).T) == len(rows):
+            found.append((name, values))
+    if not found:
+        return ""
+    name, values = min(found, key=lambda one: _order(one[0]))
+    choices = []
+    # With a dataset, the task column is left unread.
+    others = [codes[one][rows] for one in codes if one != "task"]
+    is_task = "dataset" not in stack.parts[0].columns and not _is_repeated(name)
+    if is_task and len(np.unique(np.stack([*others, values]), axis=1).T) == len(rows):
+        ours = "task" if _has_no_task(stack) else "dataset"
+        choices.append(f"{columns_argument((ours, name))} if it names tasks")
+    if "seed" not in codes:
+        choices.append(f"{columns_argument(('seed', name))} if it counts repetitions")
+    if not choices:
+        return f"column {plain(name)!r} tells them apart: keep the rows of one of its values"
+    return f"column {plain(name)!r} tells them apart: {', '.join(choices)}"
+
+
+def _order(name: str) -> int:
+    """Place of a column by what its name says; the last for other names."""
+    known = (*_TESTED, *_REPEATED)
+    folded = name.strip().casefold()
+    return next((i for i, word in enumerate(known) if word in folded), len(known))
+
+
+def _has_no_task(stack: Stack) -> bool:
+    return not any({"task", "dataset", "metric"} & set(part.columns) for part in stack.parts)
+
+
+def _is_repeated(name: str) -> bool:
+    return len(_TESTED) <= _order(name) < len(_TESTED) + len(_REPEATED)
+
+
+def _unused(stack: Stack) -> Sequence[str]:
+    """Columns that all files have and that are read as nothing."""
+    first, *others = (part.ignored for part in stack.parts)
+    return [name for name in first if all(name in one for one in others)]
+
+
+def _values(stack: Stack, name: str, rows: npt.NDArray[np.intp]) -> Codes | None:
+    """Values of a column as codes; None where some are missing or fractions."""
+    cells: list[Any] = []
+    for file in np.unique(stack.file[rows]):
+        own = stack.parts[file].table.columns[name][stack.row[rows][stack.file[rows] == file]]
+        cells += own.objects() if isinstance(own, TypedCells) else list(own)
+    if any(cell is None or not str(cell).strip() for cell in cells):
+        return None
+    texts = pd.Series([str(cell) for cell in cells])
+    numbers = pd.to_numeric(texts, errors="coerce")
+    if (numbers.notna() & (numbers % 1 != 0)).any():
+        return None
+    return np.asarray(pd.factorize(texts)[0], dtype=np.int64)
