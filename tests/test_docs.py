@@ -43,10 +43,11 @@ STATED: dict[str, dict[str, str]] = {
     },
     "compare": {"limits of k-hat, overlap and units, refits and draws": "0.7 0.5 % 20 500"},
     "explanation/marginal_engine": {"limit of k-hat": "0.7"},
+    "glossary": {"limits of k-hat and of tiers": "0.7 0.975"},
     "faq": {"the ends of a scale, EuroEval's definition": "100 % 1.96"},
     "forecast": {
         "names of a code, a release, a licence and a map scale": "639 5.1 4.0 110",
-        "default draws": "1,000",
+        "default draws, levels of two intervals": "1,000 90 %",
     },
     "formats": {"EuroEval's definition, a verdict as a number": "1.96 0.5"},
     "mexa": {
@@ -63,6 +64,7 @@ STATED: dict[str, dict[str, str]] = {
         "tables of a command": "300",
         "simulated tables and limits of tests/test_null.py": "60 % 4 % 5 % 92 93 % 98 %",
         "limits of k-hat and of the gate": "0.7 1.01 0.3",
+        "default draws, draws below which rank sets contain all ranks": "1,000 37",
     },
     "plan": {"the example's items": "300 600 1,190", "a section of Brennan (2001)": "4.1"},
     "records": {
@@ -88,7 +90,9 @@ STATED: dict[str, dict[str, str]] = {
         "probabilities of verdicts, the default margin": "0.95 0.975 1 %",
         "limits of what is printed and stored": "10,000 0.001 30 20 50",
     },
+    "tutorials/additive_or_interaction": {"limit of k-hat": "0.7"},
     "tutorials/arviz": {"the upper end of the scores": "100"},
+    "tutorials/first_fit": {"default draws": "1,000"},
     "tutorials/plan_next": {"a cost of the example": "20"},
     "tutorials/seeds_and_test_sets": {"items of the example": "600"},
     "threat_model": {
