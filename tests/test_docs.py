@@ -49,7 +49,10 @@ STATED: dict[str, dict[str, str]] = {
         "names of a code, a release, a licence and a map scale": "639 5.1 4.0 110",
         "default draws, levels of two intervals": "1,000 90 %",
     },
-    "formats": {"EuroEval's definition, a verdict as a number": "1.96 0.5"},
+    "formats": {
+        "EuroEval's definition, a verdict as a number": "1.96 0.5",
+        "a release of MTEB": "1.11",
+    },
     "mexa": {
         "default sentences": "100",
         "layers, and the bound that they give": "33",
