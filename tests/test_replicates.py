@@ -27,7 +27,7 @@ PAIR = ("m0", "m3")
 
 @pytest.fixture(scope="module")
 def table() -> pd.DataFrame:
-    """Four models on twelve languages, with sds as large as those of paper 001's XQuAD."""
+    """Four models on twelve languages, with sds as large as those of arXiv:2509.22612's XQuAD."""
     rng = np.random.default_rng(11)
     drawn = simulate(
         "additive", seed=5, intercept=40.0, sds={"sd_language": 7.0, "sd_residual": 6.0}, **SHAPE

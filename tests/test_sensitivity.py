@@ -1,4 +1,4 @@
-"""Refits without levels, groups and outliers; the robustness check and tests of paper 000."""
+"""Refits without levels, groups and outliers; the published robustness check and tests."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: T201
-"""Print how fits to the XQuAD table of paper 001 compare with plain sds and resampling.
+"""Print how fits to the XQuAD table of arXiv:2509.22612 compare with plain sds and resampling.
 
     BAYESEVAL_CACHE=DIR python -m tests.reference.check_xquad
 

@@ -33,7 +33,7 @@ _STATUS: Final = ("simulation", "status", "reason", "path")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration(Result):
-    """Where truths lie among the draws of fits to simulated tables.
+    """Ranks of true values among the draws of fits to simulated tables.
 
     Attributes
     ----------
@@ -235,7 +235,7 @@ class Calibration(Result):
         Returns
         -------
         matplotlib.figure.Figure
-            Neither shown nor closed.
+            It is neither shown nor closed.
 
         Raises
         ------

@@ -370,13 +370,13 @@ def calibrate(
     jobs: int | None = None,
     progress: Progress | bool | None = None,
 ) -> Calibration:
-    """Simulate tables from the priors, fit them, and compare what is reported with the truth.
+    """Simulate tables from the priors, fit them, and compare the results with the true values.
 
     A simulation draws parameters from the priors, and scores on the cells of a given table; fits
-    them; and finds the rank of every true quantity among the draws of the posterior, and whether
-    its intervals hold it. The true quantities are computed by the functions that compute those
-    of the draws. If everything is right, ranks are uniform and a 95 % interval holds the truth
-    in 95 % of the simulations.
+    them; and computes the rank of every true value among the draws of the posterior, and whether
+    its intervals contain it. The true values are computed by the same functions as those of the
+    draws. If everything is right, ranks are uniform and a 95 % interval contains the true value in
+    95 % of the simulations.
 
     Parameters
     ----------
@@ -391,20 +391,22 @@ def calibrate(
     engine : str
         As for :func:`bayeseval.fit`.
     priors : {"fixed", "scaled"}
-        ``fixed``: every fit has the priors that truths are drawn from, and calibration is exact.
+        ``fixed``: every fit has the priors from which parameters are drawn, and calibration is
+        exact.
         ``scaled``: as in a fit to real scores, relative priors are scaled to each simulated
-        table, so that they are not those of the truths; deviations show what this changes.
+        table, so they differ from those from which parameters are drawn; deviations show the
+        effect.
     draws, tune, chains : int, optional
-        As for :func:`bayeseval.fit`. Ranks are uniform for any number of draws, so that fewer
-        than its defaults make every fit cheaper; the convergence gate stays the same.
+        As for :func:`bayeseval.fit`. Ranks are uniform for any number of draws, so fewer draws
+        than its defaults save time; the limits of the convergence gate stay the same.
     seed : int
         The one seed; every simulation has streams of its own.
     work : str or Path, optional
         Folder that keeps finished simulations, so that the same call continues an
         interrupted one.
     jobs : int, optional
-        Simulations at a time, in processes of their own; None is one per core, or one per four
-        cores where NUTS runs its four chains. The results do not depend on it.
+        Number of simulations that run in parallel, in processes of their own; None is one per core,
+        or one per four cores where NUTS runs its four chains. The results do not depend on it.
     progress : bool or callable, optional
         True shows progress on stderr; a callable is called as
         ``progress(stage, done, total, remark)``.

@@ -97,7 +97,7 @@ class FitLabel:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Checks(Result):
-    """All checks of a fit, with what they are drawn from.
+    """All checks of a fit, with the numbers behind them.
 
     Attributes
     ----------
@@ -163,12 +163,12 @@ class Checks(Result):
         Parameters
         ----------
         figsize : tuple of float, optional
-            Width and height in inches; as the checks need when left out.
+            Width and height in inches; by default, what the checks need.
 
         Returns
         -------
         matplotlib.figure.Figure
-            Neither shown nor closed.
+            It is neither shown nor closed.
 
         Examples
         --------

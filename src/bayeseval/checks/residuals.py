@@ -1,4 +1,4 @@
-"""Posterior predictive checks of residuals and effects, with the tests of paper 000.
+"""Posterior predictive checks of residuals and effects, with the tests of arXiv:2508.17162.
 
 Paper 000, Appendix C, tests the residuals for normality (Shapiro-Wilk) and for equal
 variance across languages (Levene), and the model effects for normality.

@@ -29,7 +29,7 @@ __all__ = ["Comparison", "identity"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Result):
-    """Models of one table, best predicting first.
+    """Statistical models of one table, the best predictions first.
 
     Attributes
     ----------
@@ -170,12 +170,12 @@ class Comparison(Result):
         ax : matplotlib.axes.Axes, optional
             Where to draw the differences in elpd alone, without header and caption.
         figsize : tuple of float, optional
-            Width and height in inches; as the table needs when left out.
+            Width and height in inches; by default, what the table needs.
 
         Returns
         -------
         matplotlib.figure.Figure
-            Neither shown nor closed.
+            It is neither shown nor closed.
 
         Examples
         --------

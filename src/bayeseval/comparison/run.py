@@ -261,10 +261,9 @@ def compare(
     records : Records, DataFrame, str or Path
         The table, or what :func:`bayeseval.load` takes.
     specs : sequence, str, Path, ModelSpec or dict
-        Shipped names, YAML files or specs, or one of these; ``auto`` is what
-        :func:`bayeseval.fit` takes for this table. How potentials, scores and evenness move
-        is reported against the first. A single model has its elpd and nothing to be compared
-        with.
+        Shipped names, YAML files or specs, or one of these; ``auto`` is the model that
+        :func:`bayeseval.fit` selects for this table. Changes of potentials, scores and evenness
+        are reported relative to the first model. Of a single model, only the elpd is reported.
     by : {"record", "language", "task", "model"}
         Leave out one score, or all scores of a level together.
     engine : str
@@ -275,17 +274,17 @@ def compare(
         As for :func:`bayeseval.fit`, for the models that have a covariate and for ``auto``;
         the other models do without it.
     pairs : str, Path or DataFrame
-        The language-task pairs that scores of models are means over, as for
-        :func:`bayeseval.fit`. What moves depends on them, the elpd does not.
+        The language-task pairs over which scores of models are averaged, as for
+        :func:`bayeseval.fit`. The elpd does not depend on them.
     fits : dict of str to Fit, optional
-        Fits that are there already, by name of the spec; those of a model that is not
-        compared, and of another table, spec or choice of pairs, are refused.
+        Existing fits, by name of the spec. A fit of a model that is not compared, or of another
+        table, spec or choice of pairs, is refused.
     refits : int
-        How many times a model without closed form may be fitted again: for records with
-        Pareto k-hats above 0.7 that nothing else mends, and for left-out levels.
+        How many times a model without closed form may be fitted again: for records with Pareto
+        k-hats above 0.7 for which no other method applies, and for left-out levels.
     jobs : int, optional
-        Fits at once, each in a process of its own; None is one per core, or one per four
-        cores where NUTS runs its four chains. The results do not depend on it.
+        Number of fits that run in parallel, in processes of their own; None is one per core,
+        or one per four cores where NUTS runs its four chains. The results do not depend on it.
     progress : bool or callable, optional
         True shows progress on stderr; a callable is called as
         ``progress(stage, done, total, remark)``.

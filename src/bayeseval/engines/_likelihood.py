@@ -68,7 +68,7 @@ def linear_predictor(design: Design, posterior: Mapping[str, Floats]) -> Floats:
     Returns
     -------
     ndarray, shape (..., n_records)
-        mu + a_l + b_t + u_m + interactions (paper 000, Eq. 1 and 6) + covariates.
+        mu + a_l + b_t + u_m + interactions (arXiv:2508.17162, Eq. 1 and 6) + covariates.
     """
     eta = np.repeat(posterior[names.INTERCEPT][..., None], design.n_records, axis=-1)
     for term in design.terms:

@@ -249,7 +249,7 @@ def _levels(sd: Any, n_levels: int, zero_sum: bool) -> Any:
 
 
 def joint_density(structure: Structure, data: Tree) -> None:
-    """The joint density (paper 000, Eq. 1 and 6)."""
+    """The joint density (arXiv:2508.17162, Eq. 1 and 6)."""
     sizes = structure.sizes
     value = {
         name: numpyro.sample(

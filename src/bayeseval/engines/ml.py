@@ -68,7 +68,7 @@ _NO_RESIDUAL_LEFT: Final = (
 
 
 def sample(design: Design, settings: SamplerSettings, *, progress: Progress | None = None) -> Draws:
-    """Maximum-likelihood estimate of the published model (paper 000, Eq. 1, Example 1).
+    """Maximum-likelihood estimate of the published model (arXiv:2508.17162, Eq. 1, Example 1).
 
     ``score = mu + a_l + b_t + u_m + e`` with fixed ``a`` and ``b``,
     ``u_m ~ N(0, sd_model**2)`` and ``e ~ N(0, sd_residual**2)``, fitted by
@@ -172,7 +172,7 @@ def published_reference(tasks: Sequence[str]) -> int:
 
 
 def published_shift(task_effect: Floats, *, reference: int = 0) -> float:
-    """Difference of the published language potentials from Eq. 3 of paper 000.
+    """Difference of the published language potentials from Eq. 3 of arXiv:2508.17162.
 
     Eq. 3 averages ``mu + a_l + b_t`` over all K tasks. The published code averages
     the treatment-coded task effects of the fit, which do not include the effect of the

@@ -29,9 +29,9 @@ __all__ = ["component_dataset", "derive"]
 _SUPPORT_TEXT = {"observed": "the records of the model", "common": "the common pairs"}
 _FLAVOUR_TEXT = {"observed": "observed score", "latent": "expected score"}
 _QUANTITY_TEXT = {
-    "mean_prr": ("mean", "paper 000, Eq. 4"),
-    "std_prr": ("standard deviation (ddof 1)", "paper 000, Eq. 4"),
-    "cv_prr": ("standard deviation (ddof 1) over mean", "paper 000, Eq. 5"),
+    "mean_prr": ("mean", "arXiv:2508.17162, Eq. 4"),
+    "std_prr": ("standard deviation (ddof 1)", "arXiv:2508.17162, Eq. 4"),
+    "cv_prr": ("standard deviation (ddof 1) over mean", "arXiv:2508.17162, Eq. 5"),
 }
 _POTENTIAL_TEXT = {
     "observed": "mean expected score of the models at hand",
@@ -163,7 +163,7 @@ def _point_estimands(
             "language_task",
             units=units,
             definition=_POTENTIAL_TEXT[arrays.population],
-            source="paper 000, Eq. 2 and 6",
+            source="arXiv:2508.17162, Eq. 2 and 6",
             population=arrays.population,
         ),
         "cv_prr_constant_gap": xr.Variable(
@@ -184,7 +184,7 @@ def _point_estimands(
             names.RECORD,
             units="1",
             definition="observed score / potential of its language-task pair",
-            source="paper 000, Eq. 4",
+            source="arXiv:2508.17162, Eq. 4",
             population=arrays.population,
             left_out=_json_labels(arrays.pairs.labels, left_out),
         )
@@ -206,7 +206,7 @@ def _replicate_variables(
             names.MODEL,
             units=units,
             definition=definition,
-            source="paper 001, sections 3 and 5",
+            source="arXiv:2509.22612, sections 3 and 5",
             population=arrays.population,
         )
 
@@ -249,7 +249,7 @@ def _replicate_variables(
             names.RECORD,
             units=units,
             definition="score of the cell without seed and test-set noise",
-            source="paper 001, section 3",
+            source="arXiv:2509.22612, section 3",
             population=arrays.population,
         ),
         "language_score": xr.Variable(
@@ -276,7 +276,7 @@ def _inference_variables(
             names.LANGUAGE,
             units=units,
             definition="mean over all tasks of the potential of the language",
-            source="paper 000, Eq. 3",
+            source="arXiv:2508.17162, Eq. 3",
             population=arrays.population,
         )
     }

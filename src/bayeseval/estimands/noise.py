@@ -204,7 +204,7 @@ def model_components(
     *,
     rng: np.random.Generator,
 ) -> dict[str, Floats]:
-    """Variance between languages and within them, by model (paper 001, section 3).
+    """Variance between languages and within them, by model (arXiv:2509.22612, section 3).
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ absolute level.
 
 References
 ----------
-Brennan (2001), Generalizability Theory, chapters 3 and 4; paper 001, section 3.
+Brennan (2001), Generalizability Theory, chapters 3 and 4; arXiv:2509.22612, section 3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The published description: performance realisation ratios of records, summarised by model.
 
-PRR = score / potential of the pair (paper 000, Eq. 4). They are exact given the scores and
+PRR = score / potential of the pair (arXiv:2508.17162, Eq. 4). They are exact given the scores and
 the potentials, and say nothing of the noise in a score; models are described on different
 pairs. So they are not ranked: see `inference`.
 """

@@ -324,7 +324,7 @@ def pairwise_differences(
 
     References
     ----------
-    From tests to effect sizes (paper 001): difference, sd, effect size, P(A > B).
+    From tests to effect sizes (arXiv:2509.22612): difference, sd, effect size, P(A > B).
     """
     first, second = np.triu_indices(values.shape[1], k=1)
     summaries, chance, within = [], np.empty(len(first)), np.full(len(first), np.nan)

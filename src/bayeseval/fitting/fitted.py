@@ -45,7 +45,7 @@ _NAMED = 1
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fit(Views, Plots, Result):
-    """A fitted model: the posterior, how it was made, and the views of it.
+    """A fitted model: the posterior, its provenance, and tables and figures of the results.
 
     The tables that its methods return carry ``ci_kind``, ``ci_prob`` and ``gate`` in
     their ``attrs``; when the convergence gate failed they have a column ``gate`` too.
@@ -101,7 +101,7 @@ class Fit(Views, Plots, Result):
         Returns
         -------
         str
-            What the command line prints of a fit, without the checks.
+            The text that the command line prints, without the checks.
 
         Examples
         --------
@@ -141,19 +141,18 @@ class Fit(Views, Plots, Result):
         """Densities of left-out scores, for ArviZ's ``loo`` and ``compare``.
 
         ``arviz_stats.loo(fit.leave_one_out())`` is the expected log predictive
-        density. Given the standard deviations the densities are exact, so that
-        importance sampling is left with the standard deviations only: its k-hats stay
-        low where those of the plain ``log_likelihood`` do not.
+        density. Given the standard deviations, the densities are exact. Importance sampling has to
+        account for the standard deviations only, so its k-hats are low even if those of the plain
+        ``log_likelihood`` are high.
 
         Parameters
         ----------
         by : {"record", "language", "task", "model"}
             Leave out one score, or all scores of one level together.
         draws : int, optional
-            Draws of each chain to use, evenly spaced; None for all. It costs a few
-            milliseconds each on MEGA with ``additive``, ten to thirty with
-            ``crossed``, and so is not done at every fit. What was stored with the
-            fit (`leave_out` of :func:`bayeseval.fit`) is read, not computed.
+            Draws of each chain to use, evenly spaced; None for all. Each draw takes a few
+            milliseconds on MEGA with ``additive`` and ten to thirty with ``crossed``. Densities
+            that were stored with the fit (`leave_out` of :func:`bayeseval.fit`) are read instead.
 
         Returns
         -------
@@ -164,14 +163,14 @@ class Fit(Views, Plots, Result):
         Raises
         ------
         EngineError
-            If the model is not Gaussian with one residual sd. :func:`bayeseval.compare`
-            has other ways then; PSIS of the plain ``log_likelihood`` is too high wherever
-            its k-hats exceed 0.7.
+            If the model is not Gaussian with one residual sd. :func:`bayeseval.compare` has other
+            methods for such models; PSIS of the plain ``log_likelihood`` is unreliable where its
+            k-hats exceed 0.7.
 
         Notes
         -----
-        To leave out a task or a model can move the standard deviations too far for
-        importance sampling; ``loo`` warns of such k-hats.
+        Leaving out a task or a model can change the standard deviations too much for importance
+        sampling; ``loo`` warns of such k-hats.
 
         Examples
         --------
@@ -188,15 +187,15 @@ class Fit(Views, Plots, Result):
         return leave_out_tree(design, posterior, by=by, draws=draws)
 
     def checks(self) -> Checks:
-        """Ask whether the model fits the table, and how sensitive results are to the priors.
+        """Check whether the model fits the table, and how sensitive results are to the priors.
 
         Returns
         -------
         bayeseval.checks.Checks
             ``table`` has one row per check: ``status`` (``pass``, ``warn``, ``fail`` or
-            ``not applicable``), what was measured, p-values, a sentence, and of warnings and
-            failures what they mean and the next command. About a second on MEGA; the same
-            numbers whenever it is asked for.
+            ``not applicable``), the measured value, p-values, a sentence, and for warnings and
+            failures their meaning and the next command. It takes about a second on MEGA and gives
+            the same numbers every time.
 
         Examples
         --------
@@ -238,7 +237,7 @@ class Fit(Views, Plots, Result):
         return replace(made, fit=label)
 
     def with_predictive(self, *, draws: int | None = None) -> Fit:
-        """Add what ArviZ's prior, predictive and power-scaling functions read.
+        """Add the groups that ArviZ's prior, predictive and power-scaling functions read.
 
         The same groups as ``predictive=True`` of :func:`bayeseval.fit` stores, with the same
         numbers.
@@ -260,8 +259,8 @@ class Fit(Views, Plots, Result):
         InputError
             If the fit is a point estimate (engine ``ml``).
         DesignError
-            If the result does not hold all of its design (replicate noise); fit with
-            ``predictive=True`` then.
+            If the saved result does not contain the whole design (noise of replicates); fit with
+            ``predictive=True`` instead.
 
         Examples
         --------
@@ -295,8 +294,8 @@ class Fit(Views, Plots, Result):
         Parameters
         ----------
         folder : str or Path
-            Posterior, provenance and tables are written as a whole or not at all; what ends
-            checks or figures leaves them there.
+            Posterior, provenance and tables are written as a whole or not at all. They remain if
+            an error or an interruption ends the checks or the figures.
         checks : Checks or callable, optional
             Of :meth:`checks`, to be stored with the result; the method itself
             (``checks=fit.checks``) is called when the posterior is saved.

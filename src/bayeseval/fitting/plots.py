@@ -74,14 +74,14 @@ class Plots(ABC):
         ax : matplotlib.axes.Axes, optional
             Where to draw the scores, without header and caption.
         figsize : tuple of float, optional
-            Width and height in inches; as the table needs when left out.
+            Width and height in inches; by default, what the table needs.
         ci_prob : float
             Probability of the equal-tailed intervals.
 
         Returns
         -------
         matplotlib.figure.Figure
-            Neither shown nor closed.
+            It is neither shown nor closed.
 
         Examples
         --------
@@ -108,14 +108,14 @@ class Plots(ABC):
         ax : matplotlib.axes.Axes, optional
             Where to draw all languages in one column, without header and caption.
         figsize : tuple of float, optional
-            Width and height in inches; as the table needs when left out.
+            Width and height in inches; by default, what the table needs.
         ci_prob : float
             Probability of the equal-tailed intervals.
 
         Returns
         -------
         matplotlib.figure.Figure
-            Neither shown nor closed.
+            It is neither shown nor closed.
 
         Examples
         --------
@@ -141,14 +141,14 @@ class Plots(ABC):
         ax : matplotlib.axes.Axes, optional
             Where to draw, without header, caption and key of many models.
         figsize : tuple of float, optional
-            Width and height in inches; as the table needs when left out.
+            Width and height in inches; by default, what the table needs.
         ci_prob : float
             Probability of the equal-tailed intervals.
 
         Returns
         -------
         matplotlib.figure.Figure
-            Neither shown nor closed.
+            It is neither shown nor closed.
 
         Examples
         --------
@@ -173,14 +173,14 @@ class Plots(ABC):
         ax : matplotlib.axes.Axes, optional
             Where to draw the standard deviations alone, without header and caption.
         figsize : tuple of float, optional
-            Width and height in inches; as the table needs when left out.
+            Width and height in inches; by default, what the table needs.
         ci_prob : float
             Probability of the equal-tailed intervals.
 
         Returns
         -------
         matplotlib.figure.Figure
-            Neither shown nor closed.
+            It is neither shown nor closed.
 
         Examples
         --------
@@ -200,12 +200,12 @@ class Plots(ABC):
         ax : matplotlib.axes.Axes, optional
             Where to draw the ranks by expected score alone, without header and caption.
         figsize : tuple of float, optional
-            Width and height in inches; as the table needs when left out.
+            Width and height in inches; by default, what the table needs.
 
         Returns
         -------
         matplotlib.figure.Figure
-            Neither shown nor closed.
+            It is neither shown nor closed.
 
         Raises
         ------
@@ -234,12 +234,12 @@ class Plots(ABC):
         checks : Checks, optional
             Of :meth:`Fit.checks`, which is called when they are left out.
         figsize : tuple of float, optional
-            Width and height in inches; as the checks need when left out.
+            Width and height in inches; by default, what the checks need.
 
         Returns
         -------
         matplotlib.figure.Figure
-            Neither shown nor closed.
+            It is neither shown nor closed.
 
         Examples
         --------
@@ -248,7 +248,7 @@ class Plots(ABC):
         return (self.checks() if checks is None else checks).plot(figsize=figsize)
 
     def figures(self, *, ci_prob: float = names.CI_PROB) -> dict[str, Figure]:
-        """Draw the figures of the result folder but the checks, which :meth:`plot_checks` draws.
+        """Draw the figures of the result folder, except that of the checks (:meth:`plot_checks`).
 
         Parameters
         ----------
@@ -258,7 +258,8 @@ class Plots(ABC):
         Returns
         -------
         dict of str to matplotlib.figure.Figure
-            ``potential``, ``models``, ``components``, ``ranks`` and what else the fit has.
+            ``potential``, ``models``, ``components``, ``ranks`` and others, by the data of the
+            fit.
 
         Examples
         --------

@@ -48,17 +48,19 @@ def fit(
         The table, or what :func:`bayeseval.load` takes.
     spec : str, Path, ModelSpec or dict
         A shipped model's name, a YAML file, or a spec. ``auto`` is the fullest of
-        ``additive``, ``interaction``, ``crossed`` and ``dataset`` that the table identifies
-        (``paper`` with the engine ``ml``); ``run.json`` says which and why.
+        ``additive``, ``interaction``, ``crossed`` and ``dataset`` whose effects can be estimated
+        separately from the table (``paper`` with the engine ``ml``); ``run.json`` states it with
+        the reasons.
     engine : {"auto", "numpyro", "pymc", "marginal", "ml"}
-        How to get to the posterior. ``auto`` is ``marginal`` where the likelihood is
-        Gaussian and no setting of NUTS is given, else ``numpyro``; ``run.json`` says
-        which and why.
+        Algorithm that computes the posterior. ``auto`` is ``marginal`` if the likelihood is
+        Gaussian and no setting of NUTS is given, else ``numpyro``; ``run.json`` states it with the
+        reason.
     draws, tune, chains : int, optional
-        Kept draws and warm-up per chain, number of chains; None is the engine's
-        default. An engine refuses what it has no use for.
+        Kept draws and warm-up per chain, number of chains; None is the engine's default. An engine
+        refuses settings that it does not use. With few draws the convergence gate fails, and with
+        fewer than 37 in total every simultaneous rank set contains all ranks.
     seed : int
-        The one seed; same seed, same numbers.
+        Random seed; the same seed gives the same numbers.
     target_accept : float, optional
         Target acceptance rate of NUTS.
     nuts_sampler : str, optional
@@ -67,13 +69,13 @@ def fit(
         Store the closed-form densities of left-out scores with the fit, as groups
         ``leave_out_<what>`` of its data; see :meth:`Fit.leave_one_out`.
     predictive : bool
-        Store what ArviZ's prior, predictive and power-scaling functions read: the groups
+        Store the groups that ArviZ's prior, predictive and power-scaling functions read:
         ``posterior_predictive``, ``prior``, ``prior_predictive`` and ``log_prior``. They more
         than double the size of the result, and nothing else in it changes;
         :meth:`Fit.with_predictive` adds them later.
     covariate : Covariate, sequence of Covariate, str or Path, optional
-        For a model with covariates: values, or a file of them. When left out, what the
-        benchmark's card names. ``auto`` takes those that are given here into the model.
+        For a model with covariates: values, or a file of them. By default, those that the
+        benchmark's card names. ``auto`` includes those that are given here in the model.
     pairs : str, Path or DataFrame
         The language-task pairs that models are compared on: ``any`` that a model was tested
         on, those ``shared`` by two models or more, or a table of them with the columns
@@ -89,14 +91,14 @@ def fit(
     -------
     Fit
         A fit that did not converge is returned too, after one retry with stricter
-        settings: ``fit.gate.status`` is ``fail``, and so say its ``repr`` and the column
-        ``gate`` of its tables.
+        settings: ``fit.gate.status`` is ``fail``, and its ``repr`` and the column ``gate`` of its
+        tables say so.
 
     Raises
     ------
     BayesevalError
-        If the table cannot be read, the spec makes no sense, the table cannot
-        identify it, or the engine refuses.
+        If the table cannot be read, the spec is invalid, its effects cannot be estimated from the
+        table, or the engine refuses it.
 
     Warns
     -----

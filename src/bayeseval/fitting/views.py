@@ -75,12 +75,12 @@ class Views:
         return table
 
     def potential(self, *, detail: bool = False, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
-        """Language potential with intervals and ranks (paper 000, Eq. 3).
+        """Language potential with intervals and ranks (arXiv:2508.17162, Eq. 3).
 
         Parameters
         ----------
         detail : bool
-            All columns, not only those that are looked at first.
+            Return all columns instead of the main ones.
         ci_prob : float
             Probability of the equal-tailed intervals.
 
@@ -115,7 +115,7 @@ class Views:
         Parameters
         ----------
         detail : bool
-            All columns, not only those that are looked at first.
+            Return all columns instead of the main ones.
         ci_prob : float
             Probability of the equal-tailed intervals and of the simultaneous rank sets.
 
@@ -146,7 +146,7 @@ class Views:
         Parameters
         ----------
         detail : bool
-            All columns, not only those that are looked at first.
+            Return all columns instead of the main ones.
         ci_prob : float
             Probability of the equal-tailed intervals.
 
@@ -180,10 +180,10 @@ class Views:
         detail: bool = False,
         ci_prob: float = names.CI_PROB,
     ) -> pd.DataFrame:
-        """The published description: Mean-, Std- and CV-PRR (paper 000, Eq. 4 and 5).
+        """The published description: Mean-, Std- and CV-PRR (arXiv:2508.17162, Eq. 4 and 5).
 
-        It takes scores as exact and describes models on different pairs, so it ranks
-        nobody; :meth:`ranking` does.
+        It treats scores as exact and describes every model on its own pairs, so it does not rank
+        the models; :meth:`ranking` does.
 
         Parameters
         ----------
@@ -192,7 +192,7 @@ class Views:
         support : {"observed", "common"}
             The pairs a model was tested on, or the common pairs (expected scores only).
         detail : bool
-            All columns, not only those that are looked at first.
+            Return all columns instead of the main ones.
         ci_prob : float
             Probability of the equal-tailed intervals.
 
@@ -222,7 +222,7 @@ class Views:
         Parameters
         ----------
         detail : bool
-            All columns, not only those that are looked at first.
+            Return all columns instead of the main ones.
         ci_prob : float
             Probability of the equal-tailed intervals.
 
@@ -250,7 +250,7 @@ class Views:
         Parameters
         ----------
         detail : bool
-            All columns, not only those that are looked at first.
+            Return all columns instead of the main ones.
         ci_prob : float
             Probability of the equal-tailed intervals.
 
@@ -287,7 +287,7 @@ class Views:
             A posterior variable on the dimension ``model``: ``standardised_score``,
             ``gap_sd_languages`` or ``model_effect``.
         detail : bool
-            All columns, not only those that are looked at first.
+            Return all columns instead of the main ones.
         ci_prob : float
             Probability of the equal-tailed intervals.
 

@@ -32,7 +32,7 @@ _CHECKED: Final = ("error", "crps")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Forecast(Result):
-    """Potentials of all languages that the covariate knows.
+    """Potentials of all languages that have a value of the covariate.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Forecast(Result):
         ``p_lowest_quarter``, ``extrapolation`` (the value is outside the range of the
         languages with records), ``ci_kind``, ``ci_prob``; ``gate`` if that of the fit failed.
     check : pandas.DataFrame
-        How forecasts of left-out languages did, see
+        Errors of forecasts of left-out languages, see
         :func:`bayeseval.forecasting.check_forecasts`; empty when that was not asked for or has
         no closed form.
     line : pandas.DataFrame
@@ -174,7 +174,7 @@ class Forecast(Result):
         Returns
         -------
         matplotlib.figure.Figure
-            Neither shown nor closed.
+            It is neither shown nor closed.
 
         Examples
         --------

@@ -55,7 +55,7 @@ def forecast(
     ci_prob: float = names.CI_PROB,
     progress: Progress | bool | None = None,
 ) -> Forecast:
-    """Potential of every language that the fit's covariate knows.
+    """Forecast the potential of every language that has a value of the covariate.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def forecast(
         as ``sw``, ``swh_Latn`` or ``Swahili``; the table has all.
     check : bool
         Whether to leave out each language with records and forecast it: two refits per
-        language, half a minute on MEGA. The notes say when too few of them lie inside their
+        language, half a minute on MEGA. The notes say whether too few of them lie inside their
         intervals, and which checks of the fit fail.
     seed : int
         Of the new languages' own effects and of the refits.
@@ -81,7 +81,7 @@ def forecast(
     Returns
     -------
     Forecast
-        Printed, a summary; ``table`` and ``check`` hold everything.
+        ``print`` shows a summary; ``table`` and ``check`` contain all numbers.
 
     Raises
     ------

@@ -190,12 +190,12 @@ class Sensitivity(Result):
         ax : matplotlib.axes.Axes, optional
             Where to draw the ranks of the models alone, without header and caption.
         figsize : tuple of float, optional
-            Width and height in inches; as the table needs when left out.
+            Width and height in inches; by default, what the table needs.
 
         Returns
         -------
         matplotlib.figure.Figure
-            Neither shown nor closed.
+            It is neither shown nor closed.
 
         Raises
         ------

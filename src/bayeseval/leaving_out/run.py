@@ -162,7 +162,7 @@ def prepare_sensitivity(
     Raises
     ------
     InputError
-        If what is to be dropped does not exist.
+        If a level or group to be left out does not exist.
     """
     several: object = [drop] if isinstance(drop, str) else drop
     if not isinstance(several, Sequence) or not all(isinstance(one, str) for one in several):
@@ -208,12 +208,12 @@ def sensitivity(
     records : Records, DataFrame, str or Path
         The table, or what :func:`bayeseval.load` takes.
     spec : str, Path, ModelSpec or dict
-        A shipped model's name, a YAML file, or a spec. What ``auto`` is on the whole table
-        is fitted to all parts of it.
+        A shipped model's name, a YAML file, or a spec. ``auto`` is selected for the whole table
+        once and then fitted to all parts of it.
     drop : str or sequence of str
         ``language``, ``task`` or ``model``: leave out each level in turn;
         ``outliers=10``: leave out the ten records with the largest residuals
-        (observed less posterior mean of the expected score; paper 000, Appendix C).
+        (observed less posterior mean of the expected score; arXiv:2508.17162, Appendix C).
     groups : mapping of str to str or sequence of str, optional
         Name of a group to the levels (of any factor, also patterns such as
         ``gpt-*``) that are left out together.
@@ -228,8 +228,8 @@ def sensitivity(
         refits take those of the fit to all records whose language and task are left: a pair
         that only a left-out model was tested on stays, predicted.
     jobs : int, optional
-        Refits at a time, in processes of their own; None is one per core, or one per four
-        cores where NUTS runs its four chains. The results do not depend on it.
+        Number of refits that run in parallel, in processes of their own; None is one per core,
+        or one per four cores where NUTS runs its four chains. The results do not depend on it.
     progress : bool or callable, optional
         True shows progress on stderr; a callable is called as
         ``progress(stage, done, total, remark)``.
@@ -237,12 +237,12 @@ def sensitivity(
     Returns
     -------
     Sensitivity
-        A refit that the remaining table does not allow is a row that says why.
+        A refit that the remaining table does not allow is a row that states the reason.
 
     Raises
     ------
     InputError
-        If what is to be dropped does not exist.
+        If a level or group to be left out does not exist.
 
     Warns
     -----

@@ -200,8 +200,8 @@ def chance(alignment: npt.ArrayLike, n: int) -> Floats:
     Parameters
     ----------
     alignment : array_like
-        One layer's score, k/n. The maximum over layers has more chances than one, its
-        probability is at most the number of layers times as large.
+        One layer's score, k/n. For the maximum over layers, the probability is larger, by at most
+        a factor of the number of layers.
     n : int
         Number of sentences.
 

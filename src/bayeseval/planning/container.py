@@ -86,7 +86,7 @@ class Costs:
         Parameters
         ----------
         study : Study
-            What is not known of it counts once.
+            A number that it does not state counts as 1.
         test_size : float, optional
             Items in a test set of the present size.
 
@@ -210,7 +210,7 @@ class Plan(Result):
         Returns
         -------
         matplotlib.figure.Figure
-            Neither shown nor closed.
+            It is neither shown nor closed.
 
         Examples
         --------

@@ -67,20 +67,21 @@ def plan(
     cost_task: float | None = None,
     ci_prob: float = names.CI_PROB,
 ) -> Plan:
-    """Decision study: how precise other designs would be, and the cheapest that suffices.
+    """Compute how precise other designs would be, and the cheapest that is precise enough.
 
     Parameters
     ----------
     fit : Fit
-        Of which the variance components are taken, draw by draw.
+        The fit whose variance components are used, draw by draw.
     target_sd : float, optional
-        Largest standard deviation, in score units, that chance may give the difference
-        of two models' means; a design reaches it when its posterior mean does.
+        Largest acceptable standard deviation, in score units, of the random error of the
+        difference between two models' means; a design reaches it if its posterior mean does.
     target_probability : float, optional
-        Smallest probability that two models of the population come out in the right
+        Smallest acceptable probability that two models of the population are ranked in the right
         order, between 0.5 and 1.
     seeds : sequence of int, optional
-        Seeds per cell to try; around the present number when left out, as all of these.
+        Numbers of seeds per cell to try. By default this and the following are around the present
+        numbers.
     items : sequence of float, optional
         Sizes of a test set to try: relative to the present ones, or numbers of items
         when `test_size` is given.
@@ -89,8 +90,8 @@ def plan(
     test_size : float, optional
         Items in one of the present test sets.
     fixed : str or sequence of str
-        ``language``, ``task`` or both: facets whose levels are the very ones that
-        matter, not a sample of others.
+        ``language``, ``task`` or both: factors whose levels are fixed, so that the conclusion is
+        about these levels only.
     costs : Costs, optional
         What evaluating one model costs. Without any cost an answer costs 1.
     cost_seed, cost_item, cost_language, cost_task : float, optional
@@ -101,12 +102,12 @@ def plan(
     Returns
     -------
     Plan
-        The designs with their precision and cost, and the cheapest that suffices.
+        The designs with their precision and cost, and the cheapest that reaches the target.
 
     Raises
     ------
     InputError
-        If a number makes no sense, or asks for what the fit knows nothing about.
+        If a number is invalid, or the fit has no information about what it asks for.
 
     Warns
     -----
@@ -115,7 +116,7 @@ def plan(
 
     References
     ----------
-    Brennan (2001), Generalizability Theory; paper 001, section 3.
+    Brennan (2001), Generalizability Theory; arXiv:2509.22612, section 3.
 
     Examples
     --------

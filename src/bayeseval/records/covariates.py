@@ -33,15 +33,15 @@ _HASH_VERSION: Final = b"bayeseval-covariate-1"
 class Covariate:
     """One number per language, or per model and language, in its own units.
 
-    It may know more languages than the benchmark has: those without records are what
-    can be forecast.
+    It may have values for more languages than the benchmark; those without records can be
+    forecast.
 
     Attributes
     ----------
     name : str
         Lower case, for example ``mexa``; its slope is the variable ``mexa_slope``.
     by : {"language", "model:language"}
-        What has a value of its own.
+        Whether there is one value per language, or one per model and language.
     labels : tuple of str
         All languages of the source: the benchmark's own label where one was matched,
         else the source's.
@@ -62,8 +62,8 @@ class Covariate:
     ------
     InputError
         If labels repeat, shapes differ from the labels, a number is infinite, a
-        standard error is negative or missing where there is a value, or fewer than two
-        values are there.
+        standard error is negative or missing where there is a value, or there are fewer than two
+        values.
 
     Examples
     --------
@@ -138,7 +138,7 @@ class Covariate:
         return values, np.append(self.se, np.nan)[rows]
 
     def missing(self, languages: Sequence[str]) -> tuple[str, ...]:
-        """Those of some languages for which the source has no value at all."""
+        """Of the given languages, those for which the source has no value."""
         known = np.asarray(np.isfinite(np.atleast_2d(self.values)).any(axis=0))
         with_value = {self.labels[i] for i in np.flatnonzero(known)}
         return tuple(language for language in languages if language not in with_value)

@@ -73,12 +73,12 @@ def load(
         or folder of results that an evaluation tool wrote, found by its content; or a data
         frame with one row per score, as :meth:`Records.from_frame` takes it, or a wide one,
         models by languages. Several
-        of them, in a list, become one table; the options then hold for each. A shipped
-        name wins over a folder of that name in the working directory; ``./mega`` means
-        the folder.
+        of them, in a list, become one table; the options then hold for each. A shipped name has
+        precedence over a folder of that name in the working directory; ``./mega`` means the
+        folder.
     columns : mapping of str to str or None, optional
-        Our column names to the file's, where the loader should not choose itself:
-        ``{"score": "F1"}``. None leaves a column out.
+        Our column names to the file's, if the loader should not choose them: ``{"score": "F1"}``.
+        None leaves a column out.
     mapping_file : path, optional
         YAML file with ``columns``, ``units``, ``language_names``, ``datasets``,
         ``missing``, ``drop``, ``mixed_scales``, ``diverged_runs``, ``constants``,

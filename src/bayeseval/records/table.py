@@ -299,7 +299,7 @@ class Records:
 
     @property
     def datasets(self) -> dict[str, str]:
-        """Dataset of every task: what the card says, else what stands before the colon.
+        """Dataset of every task: as in the card, otherwise the part of its name before the colon.
 
         Tasks of one dataset are several metrics of the same outputs.
         """

@@ -74,7 +74,7 @@ class Simulation:
         replicates also ``cell_mean``, the score of every cell without seed and
         test-set noise, and ``sd_<source>_cell``, both of the shape of `expected`.
     potential : ndarray, shape (n_languages, n_tasks)
-        True PP_lt (paper 000, Eq. 2), score units.
+        True PP_lt (arXiv:2508.17162, Eq. 2), score units.
     expected : ndarray, shape (n_languages, n_tasks, n_models)
         Expected score of every model on every pair, score units.
     """
@@ -86,7 +86,7 @@ class Simulation:
 
     @property
     def language_potential(self) -> Floats:
-        """True LP_l (paper 000, Eq. 3), shape (n_languages,), score units."""
+        """True LP_l (arXiv:2508.17162, Eq. 3), shape (n_languages,), score units."""
         return np.asarray(self.potential.mean(axis=1))
 
 

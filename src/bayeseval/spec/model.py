@@ -116,7 +116,7 @@ class ReplicateNoise(SpecConfig):
     pool : bool
         True: the standard deviations of a model's cells share a distribution and are
         estimated together. False: the standard deviation of each cell is computed from
-        its own replicates and taken as known, as in parametric resampling (paper 001,
+        its own replicates and taken as known, as in parametric resampling (arXiv:2509.22612,
         section 5).
     """
 
@@ -162,7 +162,7 @@ def _as_covariates(value: Any) -> Any:
 
 
 class ModelSpec(SpecConfig):
-    """One multilevel model of benchmark scores (statistics: paper 000, Eq. 1 and 6).
+    """One multilevel model of benchmark scores (statistics: arXiv:2508.17162, Eq. 1 and 6).
 
     Attributes
     ----------
@@ -197,7 +197,7 @@ class ModelSpec(SpecConfig):
         Factor whose levels differ in their residual standard deviation, with a
         hierarchical prior on the log scale.
     centring : dict
-        Term to ``centred`` or ``non_centred``; for terms not named the table decides,
+        Term to ``centred`` or ``non_centred``; for other terms the choice depends on the table,
         see :mod:`bayeseval.design.forms`.
     fixed_scale : float
         Standard deviation of fixed effects, in units of sd(score).
