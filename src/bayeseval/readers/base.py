@@ -24,6 +24,7 @@ from bayeseval._special import refuse_special
 from bayeseval._text import Note, counted, plain, show
 from bayeseval._typing import Progress
 from bayeseval.errors import InputError, not_utf8
+from bayeseval.readers.compressed import unpack, unpacked_start
 from bayeseval.readers.raw import RawTable
 
 __all__ = [
@@ -111,7 +112,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Head:
-    """The first bytes of a file, unpacked when they are gzipped."""
+    """The first bytes of a file, unpacked when they are packed."""
 
     data: bytes
     size: int
@@ -132,12 +133,12 @@ class Head:
                 data = file.read(_HEAD_BYTES)
         except OSError as problem:
             raise InputError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
-        if data.startswith(_GZIP):
-            try:
-                data = zlib.decompressobj(31).decompress(data, _HEAD_BYTES)
-            except zlib.error:
-                data = b""
-        return cls(data, size)
+        return cls(unpacked_start(data, _HEAD_BYTES), size)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether this is all that the file holds."""
+        return len(self.data) < _HEAD_BYTES
 
     @cached_property
     def text(self) -> str:
@@ -221,12 +222,12 @@ class Reader:
 
 
 def file_bytes(path: Path, *, limit: int = MAX_BYTES) -> bytes:
-    """The bytes of a file that is not too large.
+    """The bytes of a file that is not too large, unpacked if packed with gzip or zstandard.
 
     Raises
     ------
     InputError
-        If it cannot be read, or is larger than `limit`.
+        If it cannot be read, is damaged, or is larger than `limit`.
     """
     refuse_special(path)
     try:
@@ -235,9 +236,10 @@ def file_bytes(path: Path, *, limit: int = MAX_BYTES) -> bytes:
             raise InputError(
                 f"{path}: the file has {size / 1e9:.1f} GB; at most {limit / 1e9:.1f} GB are read"
             )
-        return path.read_bytes()
+        data = path.read_bytes()
     except OSError as problem:
         raise InputError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
+    return unpack(path, data, limit=limit)
 
 
 def decode(data: bytes, source: str, *, expected: str) -> str:

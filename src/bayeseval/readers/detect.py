@@ -21,6 +21,7 @@ from bayeseval.readers.base import (
     json_problem,
     unpacked,
 )
+from bayeseval.readers.compressed import PACKED_SUFFIXES, suffix_of
 from bayeseval.readers.euroeval import EUROEVAL
 from bayeseval.readers.every_eval import EVERY_EVAL
 from bayeseval.readers.every_eval_samples import EVERY_EVAL_SAMPLES
@@ -63,7 +64,7 @@ _MAX_FILES: Final = 100_000
 # Larger JSON is known by its beginning only.
 _MAX_STRUCTURE: Final = 1 << 25
 _MAX_HEAD: Final = 1 << 14
-_SUFFIXES: Final = (".json", ".jsonl", ".gz", ".eval", ".parquet", *GRID_SUFFIXES)
+_SUFFIXES: Final = (".json", ".jsonl", *PACKED_SUFFIXES, ".eval", ".parquet", *GRID_SUFFIXES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,7 @@ def _refuse_mixture(path: Path, kinds: Sequence[Reader], groups: dict[str, list[
         file
         for file in groups.get(TABLE, [])
         if file.parent == path
-        and file.suffix.casefold() in TABULAR_SUFFIXES
+        and suffix_of(file) in TABULAR_SUFFIXES
         and file.name not in auxiliary
     ]
     candidates = [(kind.title, kind.name, groups[kind.name]) for kind in kinds]

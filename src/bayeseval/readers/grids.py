@@ -19,6 +19,7 @@ from bayeseval._text import grouped, plain
 from bayeseval.errors import InputError
 from bayeseval.readers.archives import refuse_zip_bomb
 from bayeseval.readers.base import decode, file_bytes
+from bayeseval.readers.compressed import stem_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -177,7 +178,7 @@ def _delimited(text: str, path: Path, *, whole: bool) -> list[Grid]:
             start = reader.line_num + 1
     except csv.Error as problem:
         raise InputError(f"{path}, line {start}: not valid CSV: {plain(str(problem))}") from problem
-    return _grid(path.stem, f"{path}, line", rows, numbers)
+    return _grid(stem_of(path), f"{path}, line", rows, numbers)
 
 
 def _grid(name: str, place: str, rows: list[list[str]], numbers: list[int]) -> list[Grid]:
@@ -216,7 +217,7 @@ def _markdown(text: str, path: Path) -> Iterator[Grid]:
             heading = line.lstrip("# ").strip()
     for rows, numbers, name in tables:
         yield from _grid(
-            name if len(tables) > 1 and name else path.stem, f"{path}, line", rows, numbers
+            name if len(tables) > 1 and name else stem_of(path), f"{path}, line", rows, numbers
         )
 
 
@@ -249,7 +250,7 @@ def _latex(text: str, path: Path) -> Iterator[Grid]:
                 numbers.append(line + piece[:lead].count("\n"))
             line += piece.count("\n")
         caption = re.search(r"\\label\{(?:tab(?:le)?:)?([^{}]+)\}", uncommented[end : end + 400])
-        name = caption[1] if caption and len(tables) > 1 else path.stem
+        name = caption[1] if caption and len(tables) > 1 else stem_of(path)
         yield from _grid(name, f"{path}, line", rows, numbers)
 
 
@@ -374,7 +375,7 @@ def _sheet(sheet: Any, path: Path, *, many: bool) -> list[Grid]:
         if texts:
             rows.append(texts)
             numbers.append(number)
-    name = sheet.title if many else path.stem
+    name = sheet.title if many else stem_of(path)
     return _grid(name, f"{path}, sheet {sheet.title!r}, row", rows, numbers)
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from bayeseval._text import counted, grouped, plain, show
 from bayeseval.errors import InputError
 from bayeseval.readers.base import decode, file_bytes, json_problem
+from bayeseval.readers.compressed import suffix_of
 from bayeseval.readers.raw import Nested, RawTable, make_table
 from bayeseval.readers.typed import typed_cells
 
@@ -50,7 +51,7 @@ def read_table(path: Path) -> RawTable:
     path : Path
         A CSV, TSV (or other text with tabs, semicolons or bars), JSON (a list of
         records), JSONL or Parquet file. Text must be UTF-8, with or without a byte
-        order mark.
+        order mark. It may be packed with gzip or zstandard.
 
     Returns
     -------
@@ -66,7 +67,7 @@ def read_table(path: Path) -> RawTable:
     source = str(path)
     if not data:
         raise InputError(f"{source}: the file is empty (0 bytes); {_EXPECTED}")
-    suffix = path.suffix.casefold()
+    suffix = suffix_of(path)
     if data.startswith(b"PAR1"):
         return _read_parquet(data, source)
     if suffix in _PARQUET_SUFFIXES:

@@ -20,6 +20,7 @@ from bayeseval.errors import InputError, argument, wording
 from bayeseval.languages.matching import resolve, understand
 from bayeseval.readers.base import Head, Options, Reader, Reading
 from bayeseval.readers.columns import resolve_columns
+from bayeseval.readers.compressed import suffix_of
 from bayeseval.readers.grids import (
     GRID_SUFFIXES,
     Grid,
@@ -146,11 +147,11 @@ def _sniff(path: Path, head: Head) -> bool:
     text = head.text
     if not text or text[0] in "[{<" or "\0" in text:
         return False
-    if path.suffix.casefold() not in (*GRID_SUFFIXES, ""):
+    if suffix_of(path) not in (*GRID_SUFFIXES, ""):
         return False
     printed = text.lstrip().startswith("|") or "\\begin{tab" in text
     try:
-        rows = first_rows(path, text, whole=head.size <= len(head.data))
+        rows = first_rows(path, text, whole=head.is_whole)
     except InputError:
         # What is wrong is said when it is read.
         return printed

@@ -27,6 +27,7 @@ from bayeseval.readers import (
     read_table,
     read_wide_frame,
 )
+from bayeseval.readers.compressed import stem_of, suffix_of
 from bayeseval.readers.raw import RawTable, with_constants
 from bayeseval.records.build import DivergedRuns, MixedScales, assemble
 from bayeseval.records.merge import merge
@@ -304,7 +305,7 @@ def _name_of(path: Path, card: BenchmarkCard | None) -> str:
     if card is not None:
         return card.name
     # A dot in a folder's name is no ending; "." itself has no name.
-    return path.resolve().name if path.is_dir() else path.stem
+    return path.resolve().name if path.is_dir() else stem_of(path)
 
 
 def _tables(
@@ -373,7 +374,7 @@ def _files(path: Path, card: BenchmarkCard | None) -> tuple[Sequence[Path], list
         entries = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
     except OSError as problem:
         raise InputError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
-    tables = [file for file in entries if file.suffix.casefold() in TABULAR_SUFFIXES]
+    tables = [file for file in entries if suffix_of(file) in TABULAR_SUFFIXES]
     if not tables:
         raise InputError(f"{path}: the folder holds no table ({', '.join(TABULAR_SUFFIXES)})")
     others = [p.name for p in entries if p not in tables and p.name != _CARD]
