@@ -85,7 +85,7 @@ POSTERIORS: Final[Mapping[str, int]] = {
     "mmmlu/counts": 2000,
     "mega/bounded": 2000,
     "mega/replicates": 2000,
-    "mega/dataset": 1500,
+    "mega/dataset": 3000,
     "mega/robust": 1500,
     "mega/by_task": 1500,
 }
