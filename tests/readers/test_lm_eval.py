@@ -253,7 +253,7 @@ def test_unknown_names_are_listed_and_can_be_told(tmp_path: Path) -> None:
     folder = results(tmp_path, a=tasks, b=tasks)
     with pytest.raises(InputError) as caught:
         load(folder)
-    assert "no language is known for 3 tasks: arc_easy, hellaswag, mybench-Swahili" in str(
+    assert "no language is known for 3 tasks: arc_easy, hellaswag, mybench-{language}" in str(
         caught.value
     )
     assert "given as task_names" in str(caught.value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,9 @@ from bayeseval.cli._shared import (
     echo,
     with_reading,
 )
+
+if TYPE_CHECKING:
+    from bayeseval.readers import UnknownTasksError
 
 __all__ = ["list_", "validate"]
 
@@ -41,17 +44,31 @@ def validate(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
+    propose_task_names: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write a CSV file for --task-names, to be checked, if tasks have no language.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
 ) -> None:
     """Show what is read from a table, what is dropped, and whether it can be fitted.
 
     The last line is "Ready to fit: yes" (exit code 0) or "no, because ..." (exit code 2).
     """
     from bayeseval.design import Readiness, check_ready
+    from bayeseval.readers import UnknownTasksError
     from bayeseval.records import TableError, describe, format_description, format_refused
     from bayeseval.spec import AUTO
 
     try:
         records = reading.load()
+    except UnknownTasksError as unknown:
+        if propose_task_names is None:
+            raise
+        echo(_propose(unknown, propose_task_names, own=reading.task_names))
+        raise typer.Exit(EXIT_BAD_INPUT) from unknown
     except TableError as refused:
         echo(f"{format_refused(refused)}\n\n{Readiness(AUTO, str(refused))}")
         raise typer.Exit(EXIT_BAD_INPUT) from refused
@@ -63,6 +80,27 @@ def validate(
     echo(f"\n{ready}")
     if not ready.is_ready:
         raise typer.Exit(EXIT_BAD_INPUT)
+
+
+def _propose(unknown: UnknownTasksError, path: Path, *, own: Path | None) -> str:
+    """Write the proposed table, behind the user's own lines, and say what to check."""
+    from functools import partial
+
+    from bayeseval._text import counted
+    from bayeseval.output.store import replace_file, write_text
+    from bayeseval.readers import proposed_table
+
+    replace_file(partial(write_text, proposed_table(unknown.proposals, own)), path)
+    lost = [line for line in unknown.proposals if line.leaves_out]
+    named = sum(len(line.tasks) for line in unknown.proposals if not line.leaves_out)
+    n_lost = sum(len(line.tasks) for line in lost)
+    return (
+        f"Proposed: {path}, {counted(len(unknown.proposals), 'line')}. They give"
+        f" {counted(named, 'task')} a language and leave out {counted(n_lost, 'task')} without one"
+        " in the name; give those a language where they have one.\n\n"
+        "Ready to fit: no, because task names have no known language; check the file, and pass"
+        f" --task-names {path}"
+    )
 
 
 def list_(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bayeseval.readers.base import Options, Reading
 from bayeseval.readers.detect import READERS, TABLE, detect, read_results
 from bayeseval.readers.tabular import TABULAR_SUFFIXES, read_table
+from bayeseval.readers.task_names import UnknownTasksError, proposed_table
 from bayeseval.readers.wide import read_wide_frame
 
 __all__ = [
@@ -13,7 +14,9 @@ __all__ = [
     "TABULAR_SUFFIXES",
     "Options",
     "Reading",
+    "UnknownTasksError",
     "detect",
+    "proposed_table",
     "read_results",
     "read_table",
     "read_wide_frame",

@@ -9,18 +9,28 @@ list: a pattern that fits anything would find a language in ``arc_easy`` too.
 from __future__ import annotations
 
 import csv
+import io
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from bayeseval._text import counted, plain, shorten, show
-from bayeseval.errors import InputError, argument
+from bayeseval.errors import InputError, argument, wording
 from bayeseval.readers.base import decode, file_bytes, joined_languages
+from bayeseval.readers.proposals import Proposal, line_pattern, propose
 
-__all__ = ["RULES", "NamedTask", "TaskNames", "parse_task", "read_task_names"]
+__all__ = [
+    "RULES",
+    "NamedTask",
+    "TaskNames",
+    "UnknownTasksError",
+    "parse_task",
+    "proposed_table",
+    "read_task_names",
+]
 
 # What may stand in a slot. Two slots of a rule are a pair: context and question of
 # mlqa_ar_de, source and target of flores_eng_Latn-fon_Latn.
@@ -52,6 +62,9 @@ RULES: Final = (
     # ISO 639-1 at the end: xnli_sw, xcopa_qu, mgsm_direct_bn; wrong codes too: xwinograd_jp.
     r"(?:xnli|xcopa|xstorycloze|xwinograd|xquad|paws|pawsx|wnli|tydiqa_goldp){_two}",
     r"(?:mgsm_direct|mgsm_en_cot|mgsm_native_cot|mgsm_cot_native){_two}",
+    # The same in the lists of 2023.
+    r"(?:mgsm|xstory_cloze){_two}",
+    r"mgsm{_two}_(?:direct|en_cot|native_cot)",
     r"(?:arc|hellaswag|m_mmlu|mela|indicxnli|copa|piqa|openbookqa|headqa|careqa|bertaqa|pisa){_two}",
     r"(?:lambada_openai_mt|lambada_openai_mt_stablelm|arc_challenge_mt){_two}",
     r"truthfulqa-multi_(?:gen|mc1|mc2){_two}",
@@ -64,6 +77,8 @@ RULES: Final = (
     r"xnli{_two}_(?:mt|native|spanish_bench)",
     r"paws{_two}_spanish_bench",
     r"pisa{_two}_llm_judged",
+    # Exams of one language each: eus_exams_eu_opeosakiadmineu.
+    r"eus_exams{_two}_.+",
     # ISO 639-1 with a territory: mmmlu_pt_br_astronomy.
     r"mmmlu{_region}(?:_.+)?",
     # ISO 639-3 at the end: multiblimp_abk.
@@ -104,8 +119,6 @@ _CORRECTED_CODES: Final[Mapping[tuple[str, str], str]] = {
 }
 
 _COLUMNS: Final = ("task", "dataset", "language")
-# A language in a pattern of the user's: sw, swh_Latn, pt-BR, albanian.
-_ANY: Final = r"[A-Za-z]+(?:[-_][A-Za-z]{2,4})*"
 _SLOT: Final = re.compile(r"\{([_:-]?)(\w+?)\}")
 
 
@@ -165,13 +178,32 @@ class TaskNames:
             except LookupError:
                 unknown.append(task)
         if unknown:
-            raise InputError(
-                f"{source}: no language is known for {counted(len(unknown), 'task')}:"
-                f" {shorten(sorted(unknown), limit=12)}; name it in a CSV file with the columns"
-                " task,dataset,language (an empty language leaves a task out), given as"
-                f" {argument('task_names')}"
-            )
+            raise UnknownTasksError(source, sorted(unknown))
         return named
+
+
+class UnknownTasksError(InputError):
+    """The names of tasks say no language that is known.
+
+    Parameters
+    ----------
+    source : str
+    tasks : sequence of str
+    """
+
+    def __init__(self, source: str, tasks: Sequence[str]) -> None:
+        self.proposals = propose(tasks)
+        listed = [
+            line.pattern if len(line.tasks) == 1 else f"{line.pattern} ({len(line.tasks)})"
+            for line in sorted(self.proposals, key=lambda line: (-len(line.tasks), line.pattern))
+        ]
+        super().__init__(
+            f"{source}: no language is known for {counted(len(tasks), 'task')}:"
+            f" {shorten(listed, limit=12)}; name it in a CSV file with the columns"
+            " task,dataset,language (an empty language leaves a task out), given as"
+            f" {argument('task_names')}"
+            + wording("", "; 'bayeseval validate ... --propose-task-names FILE' writes one to edit")
+        )
 
 
 @lru_cache(maxsize=1)
@@ -253,10 +285,29 @@ def read_task_names(path: Path | None) -> TaskNames:
         task, dataset, language = (cell.strip() for cell in row)
         if task.count("{language}") > 1:
             raise InputError(f"{path}, line {number}: {{language}} is in {task!r} twice")
-        lines.append((_user_pattern(task), dataset, language))
+        lines.append((line_pattern(task), dataset, language))
     return TaskNames(tuple(lines))
 
 
-def _user_pattern(task: str) -> re.Pattern[str]:
-    escaped = re.escape(task).replace(r"\*", ".*")
-    return re.compile(escaped.replace(re.escape("{language}"), f"(?P<language>{_ANY})"))
+def proposed_table(proposals: Iterable[Proposal], own: Path | None = None) -> str:
+    """The text of a table of task names.
+
+    Parameters
+    ----------
+    proposals : iterable of Proposal
+    own : Path or None
+        A table of the user's, whose lines come first.
+
+    Raises
+    ------
+    InputError
+        If `own` cannot be read.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if own is None:
+        writer.writerow(_COLUMNS)
+    else:
+        text.write(decode(file_bytes(own), str(own), expected="expected CSV").rstrip() + "\n")
+    writer.writerows((line.pattern, line.dataset, line.language) for line in proposals)
+    return text.getvalue()

@@ -1,0 +1,196 @@
+"""Propose lines of a table of task names, for tasks whose names no rule knows."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bayeseval.languages.codes import is_code, understand
+
+__all__ = ["Proposal", "line_pattern", "propose"]
+
+# A language in a pattern of the user's: sw, swh_Latn, pt-BR, albanian.
+_ANY: Final = r"[A-Za-z]+(?:[-_][A-Za-z]{2,4})*"
+
+_PIECES: Final = re.compile(r"[A-Za-z]+(?:_[A-Z][a-z]{3})?")
+_SPLIT: Final = re.compile(r"[-_:.,/ ]")
+# Words of names of tasks that are also codes of languages.
+_WORDS: Final = frozenset(
+    [
+        *("all", "and", "ape", "arc", "art", "as", "ass", "bar", "ben", "big", "bio", "car", "cot"),
+        *("cs", "day", "doc", "dot", "em", "gen", "go", "has", "her", "hit", "if", "in", "is"),
+        *("it", "law", "lit", "log", "mc", "med", "mix", "mt", "no", "nor", "of", "one", "or"),
+        *("out", "pro", "qa", "raw", "ref", "run", "see", "sem", "set", "so", "sum", "tag", "tax"),
+        *("test", "the", "to", "top", "two", "us", "val", "war", "web", "who", "why", "yes"),
+    ]
+)
+_FEW: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """One line for the user's table, and the tasks that it names.
+
+    Parameters
+    ----------
+    pattern : str
+        A name, or one with ``{language}`` or ``*``.
+    language : str
+        The language of all these tasks; empty if it stands in their names, or if none was
+        found, so that the line leaves them out.
+    tasks : tuple of str
+    dataset : str
+        Empty: the task's name without its language.
+    """
+
+    pattern: str
+    language: str
+    tasks: tuple[str, ...]
+    dataset: str = ""
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether the line gives its tasks no language."""
+        return not self.language and "{language}" not in self.pattern
+
+
+def propose(tasks: Iterable[str]) -> list[Proposal]:
+    """Lines that name all of these tasks, in the order in which they are to stand.
+
+    A part of a name is taken for a language if names differ in it alone, one language each
+    (``mybench_de``, ``mybench_sw``), or if several names that differ behind it have it in
+    common (``exams_eu_a``, ``exams_eu_b``), or if it can be nothing else (``quiz-Swahili``,
+    ``quiz_swh_Latn``). Tasks without such a part are left out.
+
+    Parameters
+    ----------
+    tasks : iterable of str
+
+    Examples
+    --------
+    >>> for line in propose(["mybench_de", "mybench_sw", "quiz"]):
+    ...     print(line.pattern, line.leaves_out)
+    mybench_{language} False
+    quiz True
+    """
+    rest = dict.fromkeys(tasks)
+    found = []
+    for part in (
+        *(_differing_in_language, _with_language_in_common),
+        *(_with_a_plain_language, _left_out),
+    ):
+        for line in part(rest):
+            found.append(line)
+            for task in line.tasks:
+                del rest[task]
+    # Names before patterns, and patterns with more text before others: the first one counts.
+    found.sort(key=lambda line: ("*" in line.pattern, "{" in line.pattern, -len(line.pattern)))
+    return [*_exceptions(found), *found]
+
+
+def line_pattern(task: str) -> re.Pattern[str]:
+    """The expression that a line's task stands for; the group ``language`` is its slot."""
+    escaped = re.escape(task).replace(r"\*", ".*")
+    return re.compile(escaped.replace(re.escape("{language}"), f"(?P<language>{_ANY})"))
+
+
+def _exceptions(lines: Sequence[Proposal]) -> list[Proposal]:
+    """Lines for tasks that one of `lines` before their own would name, or name otherwise."""
+    compiled = [(line, line_pattern(line.pattern)) for line in lines]
+    found = []
+    for own in lines:
+        for task in own.tasks:
+            line, match = next((ln, m) for ln, p in compiled if (m := p.fullmatch(task)))
+            before, _, after = own.pattern.partition("{language}")
+            language = task[len(before) : len(task) - len(after)] if after or before else ""
+            if "{language}" not in own.pattern:
+                language = own.language
+            said = match["language"] if "language" in match.groupdict() else line.language
+            if line is not own or said != language:
+                dataset = before.rstrip("_-") + after if "{language}" in own.pattern else ""
+                found.append(Proposal(task, language, (task,), dataset))
+    return found
+
+
+def _slots(task: str) -> list[tuple[str, str, str]]:
+    """Parts of a name that may be its language: what stands before, the part, what follows."""
+    slots = []
+    for match in _PIECES.finditer(task):
+        start, end = match.span()
+        whole = (start == 0 or _SPLIT.match(task[start - 1])) and (
+            end == len(task) or _SPLIT.match(task[end])
+        )
+        part = match[0]
+        if (
+            not whole
+            or part.casefold() in _WORDS
+            or (is_code(part) and len(part) > 3 and "_" not in part)
+        ):
+            continue
+        if understand(part) is not None:
+            slots.append((task[:start], part, task[end:]))
+    return slots
+
+
+def _differing_in_language(tasks: Mapping[str, None]) -> list[Proposal]:
+    groups: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    for task in tasks:
+        for before, part, after in _slots(task):
+            groups[before, after][part] = task
+    found, named = [], set[str]()
+    # The slot with the most languages first: the others are words.
+    for (before, after), by_part in sorted(
+        groups.items(), key=lambda group: (-len(group[1]), group[0])
+    ):
+        own = [task for task in by_part.values() if task not in named]
+        if len(own) > 1 and before + after:
+            named |= set(own)
+            found.append(Proposal(f"{before}{{language}}{after}", "", tuple(own)))
+    return found
+
+
+def _with_language_in_common(tasks: Mapping[str, None]) -> list[Proposal]:
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for task in tasks:
+        for before, part, after in _slots(task):
+            if before and after:
+                groups[before, part].append(task)
+    found, named = [], set[str]()
+    for (before, part), members in sorted(
+        groups.items(), key=lambda group: (-len(group[1]), group[0])
+    ):
+        own = tuple(task for task in members if task not in named)
+        if len(own) >= _FEW:
+            named |= set(own)
+            separator = own[0][len(before) + len(part)]
+            found.append(Proposal(f"{before}{part}{separator}*", part, own))
+    return found
+
+
+def _with_a_plain_language(tasks: Mapping[str, None]) -> list[Proposal]:
+    """Tasks with an English name of a language, or with a code and a script."""
+    found = []
+    for task in tasks:
+        for before, part, after in _slots(task):
+            if before + after and ("_" in part or not is_code(part)):
+                found.append(Proposal(f"{before}{{language}}{after}", "", (task,)))
+                break
+    return found
+
+
+def _left_out(tasks: Mapping[str, None]) -> list[Proposal]:
+    """One line per first word that several tasks have, and per other task."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for task in tasks:
+        match = _SPLIT.search(task, 1)
+        groups[task[: match.end()] if match else task].append(task)
+    found = []
+    for start, members in groups.items():
+        if len(members) >= _FEW:
+            found.append(Proposal(f"{start}*", "", tuple(members)))
+        else:
+            found += [Proposal(task, "", (task,)) for task in members]
+    return found
