@@ -17,7 +17,12 @@ from bayeseval.checks.container import Check, Checks
 from bayeseval.cli import main
 from bayeseval.design import build_design, restore_design
 from bayeseval.engines._leave_out import leave_out_log_density
-from bayeseval.errors import ConvergenceWarning, InputError, addressing_command_line
+from bayeseval.errors import (
+    ConvergenceWarning,
+    DesignError,
+    InputError,
+    addressing_command_line,
+)
 from bayeseval.estimands import read_arrays
 from bayeseval.estimands.forecast import lowest_quarter, new_potential, sample_crps
 from bayeseval.fitting.covariates import find_covariates
@@ -381,6 +386,21 @@ def test_a_forecast_of_a_failed_fit_warns_once_and_says_it(fitted: Fit) -> None:
         found = forecast(failed, check=False)
     assert [one.filename for one in told] == [__file__]
     assert found.notes[0].startswith("the convergence gate of the fit failed")
+
+
+def test_a_fit_whose_data_are_not_all_kept_forecasts_without_a_check(
+    fitted: Fit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise DesignError("not available for a model that estimates noise of replicates")
+
+    monkeypatch.setattr("bayeseval.forecasting.run.restore_design", refused)
+    made = forecast(fitted)
+    assert len(made.table) and not len(made.check)
+    assert (
+        "no check of the forecasts: not available for a model that estimates noise of replicates"
+        in made.notes
+    )
 
 
 def test_what_is_refused() -> None:

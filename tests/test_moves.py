@@ -73,6 +73,14 @@ def test_the_same_fit_does_not_move() -> None:
     assert most_moved(moved) == ""
 
 
+def test_the_same_order_of_thirteen_levels_has_a_correlation_of_one() -> None:
+    levels = "abcdefghijklm"
+    before = drawn([list(np.arange(13.0))], levels)
+    after = drawn([list(np.arange(13.0) ** 2)], levels)
+    # SciPy's Kendall correlation is 0.9999999999999998.
+    assert agreement(level_moves(before, after)) == (1.0, 1.0)
+
+
 def test_one_level_in_common_has_no_correlation() -> None:
     moved = level_moves(BEFORE, drawn([[1.0]], "c"))
     assert np.isnan(agreement(moved)).all()

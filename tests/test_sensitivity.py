@@ -15,7 +15,7 @@ from scipy import stats
 from bayeseval import Fit, fit, load
 from bayeseval.cli import main
 from bayeseval.errors import InputError
-from bayeseval.leaving_out.report import format_sensitivity, main_result
+from bayeseval.leaving_out.report import format_sensitivity, main_result, sensitivity_sentences
 from bayeseval.leaving_out.run import Sensitivity, prepare_sensitivity, sensitivity
 from bayeseval.output.store import RUN_ID
 from bayeseval.records import Records
@@ -253,7 +253,8 @@ def test_two_models_leave_no_ranks_to_compare(
     assert not len(moves)
     assert {"level", "median_before", "median_after", "without"} <= set(moves)
     assert main(["report", str(out)]) == 0
-    assert "at least 2 models in a refit" in (out / "report.html").read_text(encoding="utf-8")
+    page = (out / "report.html").read_text(encoding="utf-8").replace("\u00a0", " ")
+    assert "at least 2 models in a refit" in page
 
 
 def changed_ranks(found: Sensitivity, quantity: str) -> dict[str, tuple[int, int]]:
@@ -395,3 +396,21 @@ def test_the_short_form_is_about_the_ranks_that_agree_least(both: Sensitivity) -
     )
     # The table has the same numbers.
     assert " 0.876     0.999 " in format_sensitivity(one, both.outliers, [])
+
+
+def test_languages_have_names_in_the_sentences() -> None:
+    row = {
+        "drop": "language", "without": "wo", "n_dropped": 4, "n_records": 90, "status": "fitted",
+        "reason": "", "quantity": "language_potential", "n_levels": 5, "spearman": 1.0,
+        "kendall": 1.0, "n_rank_changes": 0.0, "largest_change_sd": -1.25,
+        "largest_change_level": "hi", "moved": "",
+    }  # fmt: skip
+    # A model is no language, whatever it is called.
+    model = {**row, "quantity": "standardised_score", "largest_change_level": "hi"}
+    known = {"wo": "Wolof", "hi": "Hindi"}
+    found = sensitivity_sentences(pd.DataFrame([row, model]), known)
+    assert found[0].endswith(
+        "Beyond the mean change of all, Hindi (hi) changes most: by -1.2 posterior sds without "
+        "Wolof (wo)."
+    )
+    assert found[1].endswith("hi changes most: by -1.2 posterior sds without Wolof (wo).")

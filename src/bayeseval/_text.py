@@ -41,8 +41,10 @@ Note = str | Caution
 GROUPED: Final = 10_000
 NO_BREAK: Final = "\u00a0"
 _SHOWN_WIDTH = 60
-# "95 %" and "50 records".
-_UNIT: Final = re.compile(r"(?<=\d) (?=%|[a-z])")
+# "95 %", "50 records", and all of "1.2 [0.9, 1.5] %".
+_UNIT: Final = re.compile(
+    r"(?<=\d) (?=%|[a-z]|\[[-\d])|(?<=\d,) (?=-?[\d.]+(?:e[-+]?\d+)?\])|(?<=\]) (?=%)"
+)
 _KEPT = "\n\u00a0\u202f\u3000\u200c\u200d"
 
 
@@ -89,12 +91,14 @@ def brief(name: str) -> str:
 
 
 def unbroken(text: str) -> str:
-    r"""Text in which no line can end between a number and its unit.
+    r"""Text in which no line can end between a number and its interval or unit.
 
     Examples
     --------
     >>> unbroken("95 % of 50 records")
     '95\xa0% of 50\xa0records'
+    >>> unbroken("account for 15 [7, 25] %")
+    'account for 15\xa0[7,\xa025]\xa0%'
     """
     return _UNIT.sub(NO_BREAK, text)
 

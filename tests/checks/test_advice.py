@@ -36,6 +36,7 @@ FIT = Situation(
     bounded=True,
     alike=("language:task",),
     outliers=3,
+    unconnected=0.2,
 )
 
 

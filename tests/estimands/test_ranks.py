@@ -262,6 +262,12 @@ def test_intervals_level_by_level_do_not_hold_all_levels_at_once():
     assert ((ranks >= low) & (ranks <= high)).all(axis=1).mean() < 0.6
 
 
+def test_rank_sets_of_fewer_than_37_draws_span_all_ranks():
+    same = np.tile(np.arange(1.0, 5.0), (37, 1))
+    np.testing.assert_array_equal(rank_sets(same, prob=0.95), [[1, 2, 3, 4]] * 2)
+    np.testing.assert_array_equal(rank_sets(same[:36], prob=0.95), [[1] * 4, [4] * 4])
+
+
 def test_rank_sets_of_a_point_estimate_and_of_levels_without_ranks_are_missing():
     one = np.array([[1.0, 2.0]])
     assert np.isnan(rank_sets(one, prob=0.95)).all()

@@ -87,6 +87,12 @@ def test_the_leader_is_not_alone() -> None:
         "be told apart from B and C."
     )
     assert found[1] == "The best model is one of A, B and C (with a probability of at least 0.95)."
+    made = tables(list("ABCD"), p, p_best=[0.6, 0.4, 0.0, 0.0], tiers=[1, 1, 1, 2])
+    assert ranking_sentences(*made)[1] == (
+        "The best model is one of A and B (with a probability of at least 0.95). Models that "
+        "cannot be told apart from A need not be in this set: telling models apart concerns one "
+        "pair at a time."
+    )
     assert found[3] == (
         "1 of 6 pairs of models is in a known order (probability at least 0.975); of these, fewer "
         "than 0.1 are expected to be wrong by chance."
@@ -238,30 +244,34 @@ def test_a_first_model_that_is_mostly_predicted_is_said_beside_its_lead() -> Non
 
 def test_what_was_predicted() -> None:
     ranking = pd.DataFrame({"model": ["A", "MuRIL", "C", "D"]})
-    share = [0.0, 1.0 - 11 / 216, 0.7, 0.2]
-    assert prediction_sentence(ranking.assign(share_predicted=share), 216) == (
-        "Scores are means over the same 216 language-task pairs. MuRIL was tested on 11 of them; "
-        "the rest is predicted, and so is more than half for 1 other model."
+    pairs = "Scores are means over the same 10 language-task pairs."
+    missing = "tested on all of them; missing scores are predicted"
+    half = "more than half of all"
+
+    def said(*share: float) -> str:
+        return prediction_sentence(ranking.assign(share_predicted=share), 10)
+
+    assert said(0.0, 0.9, 0.7, 0.2) == (
+        f"{pairs} 3 of the 4 models were not {missing}, for 2 models {half}. MuRIL was "
+        "tested on the fewest pairs, 1."
     )
-    assert prediction_sentence(ranking.assign(share_predicted=[0, 0.3, 0.1, 0]), 10) == (
-        "Scores are means over the same 10 language-task pairs. MuRIL was tested on 7 of them; "
-        "the rest is predicted."
+    assert said(0.0, 0.3, 0.1, 0.0) == (
+        f"{pairs} 2 of the 4 models were not {missing}. MuRIL was tested on the fewest pairs, 7."
     )
-    assert prediction_sentence(ranking.assign(share_predicted=[0.7, 0.1, 0.7, 0.6]), 10) == (
-        "Scores are means over the same 10 language-task pairs. A and C were each tested on 3 of "
-        "them; the rest is predicted, and so is more than half for 1 other model."
+    assert said(0.7, 0.1, 0.7, 0.6) == (
+        f"{pairs} None of the 4 models was {missing}, for 3 models {half}. A and C were tested on "
+        "the fewest pairs, 3."
     )
-    assert prediction_sentence(ranking.assign(share_predicted=0.4), 10) == (
-        "Scores are means over the same 10 language-task pairs. Every model was tested on 6 of "
-        "them; the rest is predicted."
+    assert said(0.0, 0.6, 0.0, 0.0) == (
+        f"{pairs} 1 of the 4 models was not {missing}, for 1 model {half}. MuRIL was tested on "
+        "the fewest pairs, 4."
     )
-    assert prediction_sentence(ranking.assign(share_predicted=[0.6, 0.9, 0.7, 0.2]), 10) == (
-        "Scores are means over the same 10 language-task pairs. MuRIL was tested on 1 of them; "
-        "the rest is predicted, and so is more than half for A and 1 other model."
+    assert said(0.4, 0.4, 0.4, 0.4) == (
+        f"{pairs} Every model was tested on 6 of them; the others are predicted."
     )
     many = pd.DataFrame({"model": list("ABCDEFG"), "share_predicted": [0.0] + [0.5] * 6})
     assert "A, B" not in prediction_sentence(many, 10)
-    assert "B, C, D, E and 2 others were each tested on 5 of" in prediction_sentence(many, 10)
+    assert "B, C, D, E and 2 others were tested on the fewest" in prediction_sentence(many, 10)
     assert prediction_sentence(ranking.assign(share_predicted=0.0), 32) == (
         "All models were tested on all 32 language-task pairs: no score is predicted."
     )

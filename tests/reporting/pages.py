@@ -107,7 +107,7 @@ class _Reader(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         for element in self.open:
-            element.text += data
+            element.text += data.replace("\u00a0", " ")
 
 
 def read_page(html: str) -> Element:

@@ -367,7 +367,9 @@ def test_the_keyboard_reads_the_marks_of_a_chart(
 @pytest.mark.parametrize("width", [*_WIDTHS.values(), 700, 320])
 def test_names_of_points_do_not_cover_each_other(browser: Any, tmp_path: Path, width: int) -> None:
     rng = np.random.default_rng(4)
-    models = [f"model-{name}" for name in "abcdefghijklmnopqr"]
+    # Vega would cut the end of long names, in which they differ.
+    models = [f"model-{name}" for name in "abcdefghijklmnop"]
+    models += [f"model-of-an-organisation-with-{size}b-instruct" for size in (7, 70)]
     middle = rng.normal(1.0, 0.05, size=(len(models), 2))
     columns = {"model": models}
     for i, axis in enumerate(("a", "b")):
@@ -393,6 +395,10 @@ def test_names_of_points_do_not_cover_each_other(browser: Any, tmp_path: Path, w
         " return [b.left, b.top + 2, b.right, b.bottom - 2]; })"
     )
     assert (len(boxes) == 0) == (width < 330)
+    texts = opened.page.locator("svg text").all_text_contents()
+    named = [text for text in texts if text.startswith("model-")]
+    assert len(named) == len(set(named))
+    assert all(text in models or text.endswith("b-instruct") for text in named)
     for i, a in enumerate(boxes):
         for b in boxes[:i]:
             assert not (a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]), (a, b)

@@ -211,6 +211,13 @@ def test_nothing_in_common() -> None:
     changes = changes_between(made("new", {"x": (60.0, 3.0, 1.0)}), OLD)
     assert set(changes.table["factor"]) == {"language"}
     assert "Models: 1 new (x), 3 gone (a, b, c), 0 in both." in lines(changes)
+    assert lines(changes)[1] == "The two results share no model."
+    assert "share no" not in changes_between(OLD, OLD).text
+    other = made("new", {"x": (60.0, 3.0, 1.0)})
+    other.tables["language_potential"]["language"] = ["fi", "et"]
+    assert lines(changes_between(other, OLD))[1] == (
+        "The two results share no model and no language: there is nothing to compare."
+    )
 
 
 def test_many_changes_in_fifteen_lines() -> None:

@@ -162,7 +162,9 @@ def test_the_first_sentences_are_those_of_the_terminal(
     assert "means with 95\u00a0% equal-tailed" in render_page(results)
     potential = results.tables["language_potential"]
     texts = interval_texts(potential, "potential")
-    assert any(texts[0] in one and texts[-1] in one for one in lead)
+    low, high = potential[["rank_lower", "rank_upper"]].to_numpy(dtype=int)[0]
+    ranks = f"{texts[0]} units of the scale 0 to 1 (rank {low} to {high} of {len(potential)})"
+    assert any(ranks in one and texts[-1] in one for one in lead)
     share = results.tables["variance_components"].sort_values("share_mean", ascending=False)
     first = share["component"].iloc[0]
     (variance,) = [one for one in lead if "of the variance of scores" in one]
@@ -209,7 +211,11 @@ def test_long_names_are_cut_in_the_first_sentences_and_their_titles_are_whole() 
     assert len(set(shown)) == 2
     assert all(len(name) <= 40 for name in shown)
     assert cut.endswith("and short &amp; sweet.")
-    assert str(_isolating(facts)(sentence)) == sentence.replace("&", "&amp;")
+    # Whole names keep together, as far as there is room: none ends a line at its hyphen.
+    whole = str(_isolating(facts)(sentence))
+    assert [whole.count(f"<bdi>{name}</bdi>") for name in long] == [1, 1]
+    assert re.sub("</?bdi>", "", whole) == sentence.replace("&", "&amp;")
+    assert str(_isolating(facts)("by 1.2 [0.9, 1.5] %")) == "by 1.2\u00a0[0.9,\u00a01.5]\u00a0%"
 
 
 def test_warnings_are_named_and_sensitive_quantities_too() -> None:

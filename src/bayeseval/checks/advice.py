@@ -9,6 +9,7 @@ from functools import cache
 from typing import Final
 
 from bayeseval import names
+from bayeseval.checks.connections import unconnected_share
 from bayeseval.checks.container import Check
 from bayeseval.design import identified_interactions
 from bayeseval.errors import wording
@@ -17,6 +18,7 @@ from bayeseval.spec import AUTO, list_models
 
 __all__ = ["Situation", "advised"]
 
+_MANY_UNCONNECTED: Final = 0.05
 # From the smallest model up.
 _FULLER: Final = ("interaction", "crossed", "dataset")
 _INTERACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -56,6 +58,8 @@ class Situation:
         Its covariates.
     covariate : str
         Value of ``--covariate``; empty where there is none to give.
+    unconnected : float
+        Share of the pairs of models without a common language-task pair.
     """
 
     benchmark: str
@@ -70,6 +74,7 @@ class Situation:
     options: str = ""
     covariates: tuple[str, ...] = ()
     covariate: str = ""
+    unconnected: float = 0.0
 
     @classmethod
     def of(
@@ -99,6 +104,7 @@ class Situation:
             options=options,
             covariates=tuple(slope.name for slope in arrays.slopes),
             covariate=covariate,
+            unconnected=unconnected_share(arrays.index, sizes),
         )
 
     def has(self, shipped: str) -> bool:
@@ -246,7 +252,8 @@ def _advice(check: Check, fit: Situation) -> tuple[str, str]:
     return (
         "Differences between models without a common pair, and numbers of levels with one record, "
         "depend on the model's terms more than on measurements.",
-        fit.sensitivity("model"),
+        # One refit for every model is worth it where many pairs depend on it.
+        fit.sensitivity("model") if fit.unconnected >= _MANY_UNCONNECTED else "",
     )
 
 

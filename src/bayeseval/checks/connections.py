@@ -8,10 +8,10 @@ import numpy as np
 from scipy.sparse import coo_array
 
 from bayeseval import names
-from bayeseval._typing import Index
+from bayeseval._typing import Floats, Index
 from bayeseval.checks.container import Check
 
-__all__ = ["connection_check"]
+__all__ = ["connection_check", "unconnected_share"]
 
 _NAMED = 3
 
@@ -29,15 +29,8 @@ def connection_check(index: Mapping[str, Index], levels: Mapping[str, tuple[str,
     levels : mapping of str to tuple of str
         Labels for sentences.
     """
-    n_tasks = len(levels[names.TASK])
-    pair = index[names.LANGUAGE] * n_tasks + index[names.TASK]
-    model, n_models = index[names.MODEL], len(levels[names.MODEL])
-    shape = (n_models, len(levels[names.LANGUAGE]) * n_tasks)
-    tested = coo_array((np.ones(len(pair)), (model, pair)), shape=shape).tocsr()
-    tested.data[:] = 1.0
-    shared = (tested @ tested.T).toarray()
-    upper = np.triu_indices(n_models, 1)
-    common = shared[upper]
+    common = _common_pairs(index, {factor: len(labels) for factor, labels in levels.items()})
+    upper = np.triu_indices(len(levels[names.MODEL]), 1)
     single = [
         f"{factor} {levels[factor][i]}"
         for factor in names.FACTORS
@@ -71,6 +64,22 @@ def connection_check(index: Mapping[str, Index], levels: Mapping[str, tuple[str,
         sentence=f"Every two models share at least {value:.0f} language-task "
         f"pair{'s' if value > 1 else ''} ({first} and {second}).",
     )
+
+
+def unconnected_share(index: Mapping[str, Index], sizes: Mapping[str, int]) -> float:
+    """Share of the pairs of models without a common language-task pair; 0 for one model."""
+    common = _common_pairs(index, sizes)
+    return float((common == 0).mean()) if len(common) else 0.0
+
+
+def _common_pairs(index: Mapping[str, Index], sizes: Mapping[str, int]) -> Floats:
+    """Number of language-task pairs that every two models share."""
+    pair = index[names.LANGUAGE] * sizes[names.TASK] + index[names.TASK]
+    shape = (sizes[names.MODEL], sizes[names.LANGUAGE] * sizes[names.TASK])
+    tested = coo_array((np.ones(len(pair)), (index[names.MODEL], pair)), shape=shape).tocsr()
+    tested.data[:] = 1.0
+    shared = (tested @ tested.T).toarray()
+    return np.asarray(shared[np.triu_indices(sizes[names.MODEL], 1)], dtype=np.float64)
 
 
 def _few(labels: list[str]) -> str:

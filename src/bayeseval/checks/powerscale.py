@@ -22,18 +22,13 @@ from bayeseval.checks.container import Check
 from bayeseval.checks.prior import log_prior
 from bayeseval.design import Design
 from bayeseval.errors import EngineError
+from bayeseval.output.quantities import quantity_text
 
 __all__ = ["LIMIT", "sensitivity_check", "sensitivity_table"]
 
 #: ArviZ's rule: above this distance a quantity is sensitive to the prior.
 LIMIT: Final = 0.05
 
-# One and several.
-_WORDS: Final[Mapping[str, tuple[str, str]]] = {
-    names.LANGUAGE_POTENTIAL: ("potential", "potentials"),
-    names.STANDARDISED_SCORE: ("score", "scores"),
-    names.GAP_SD: ("sd of gaps", "sds of gaps"),
-}
 _FEWEST_DRAWS = 100
 # Share of the draws in which a rank has to differ from its most frequent value.
 _LEAST_CHANGE = 0.025
@@ -147,14 +142,6 @@ def sensitivity_check(
     )
 
 
-def _words(quantity: str, number: int = 1) -> str:
-    """A quantity in words, as many as there are."""
-    word = _WORDS[quantity.removesuffix("_rank")]
-    if quantity in _WORDS:
-        return word[number != 1]
-    return f"rank{'' if number == 1 else 's'} by {word[0]}"
-
-
 def _outcome(table: pd.DataFrame, languages: Mapping[str, str]) -> Check:
     part = table[table["quantity"].isin(_reported()) & table["prior"].notna()]
     if part.empty:
@@ -169,17 +156,18 @@ def _outcome(table: pd.DataFrame, languages: Mapping[str, str]) -> Check:
     if many.empty:
         sentence = (
             "No reported quantity or rank is sensitive to the priors: largest distance "
-            f"{value:.2f} ({_words(worst['quantity'])} of {level}; {LIMIT:g} is allowed)."
+            f"{value:.2f} ({quantity_text(worst['quantity'])} of {level}; {LIMIT:g} is allowed)."
         )
         return Check("prior_sensitivity", "pass", value=value, sentence=sentence)
     kinds = ", ".join(
-        f"{count} of {n} {_words(str(name), n)}"
+        f"{count} of {n} {quantity_text(str(name), n)}"
         for name, count in many["quantity"].value_counts().items()
         for n in [int((part["quantity"] == name).sum())]
     )
+    most = quantity_text(worst["quantity"])
     sentence = (
-        f"Sensitive to the priors: {kinds}; the most sensitive is the {_words(worst['quantity'])} "
-        f"of {level} (its distribution moves by {value:.2f} when the priors get twice the weight; "
+        f"Sensitive to the priors: {kinds}; the most sensitive is the {most} of {level} (its "
+        f"distribution moves by {value:.2f} when the priors get twice the weight; "
         f"{LIMIT:g} is allowed; cumulative Jensen-Shannon distance)."
     )
     return Check("prior_sensitivity", "warn", value=value, sentence=sentence)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
-
 import pandas as pd
 
-__all__ = ["format_checks"]
+from bayeseval.output.text import INDENT, wrapped
 
-_WIDTH = 100
+__all__ = ["format_checks"]
 
 
 def format_checks(table: pd.DataFrame, *, threshold: float) -> str:
@@ -37,20 +35,18 @@ def format_checks(table: pd.DataFrame, *, threshold: float) -> str:
     lines = [f"Model checks: {counts}"]
     n_p_values = int(table["p"].notna().sum())
     if n_p_values:
-        lines += textwrap.wrap(
+        chance = (
             f"{n_p_values} of them have p-values; if the model were true, about "
-            f"{n_p_values * threshold:.1g} of these would warn or fail by chance.",
-            _WIDTH,
-            initial_indent="  ",
-            subsequent_indent="  ",
+            f"{n_p_values * threshold:.1g} of these would warn or fail by chance."
         )
+        lines.append(wrapped(chance, further=INDENT))
     for status in ("fail", "warn"):
         for row in table[table["status"] == status].to_dict("records"):
             text = f"{status}  {str(row['check']).replace('_', ' ')}: {row['sentence']}"
-            lines += textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="        ")
             indent = "        "
-            meaning = f"Meaning: {row['meaning']}" if row["meaning"] else ""
-            lines += textwrap.wrap(meaning, _WIDTH, initial_indent=indent, subsequent_indent=indent)
+            lines.append(wrapped(text, further=indent))
+            if row["meaning"]:
+                lines.append(wrapped(f"Meaning: {row['meaning']}", indent=indent, further=indent))
             # A command is not wrapped, so that it can be copied.
             lines += [f"{indent}Next: {row['command']}"] if row["command"] else []
     passed = ", ".join(_names(table[table["status"] == "pass"]))
@@ -59,7 +55,7 @@ def format_checks(table: pd.DataFrame, *, threshold: float) -> str:
         f"pass  {passed}" if passed else "",
         f"n/a   {not_applicable}" if not_applicable else "",
     ):
-        lines += textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="        ")
+        lines += [wrapped(text, further="        ")] if text else []
     return "\n".join(lines)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,11 +13,10 @@ from bayeseval._typing import Figures
 from bayeseval.comparison.figure import comparison_figure
 from bayeseval.output._style import figure_files, figure_formats
 from bayeseval.output.store import Writer, write_csv, write_folder
-from bayeseval.output.text import text_table
+from bayeseval.output.text import text_table, wrapped
 
 __all__ = ["format_comparison", "write_comparison"]
 
-_WIDTH = 100
 _COLUMNS = (
     ("elpd", "elpd", "{:.1f}"),
     ("SE", "se", "{:.1f}"),
@@ -78,5 +76,5 @@ def format_comparison(table: pd.DataFrame, verdict: Sequence[str], *, by: str) -
     methods.append(
         "  seen - left out: log density of the scores when they are part of the fit, less elpd"
     )
-    sentences = [textwrap.fill(sentence, _WIDTH) for sentence in verdict]
+    sentences = [wrapped(sentence, indent="", further="") for sentence in verdict]
     return "\n".join([text_table(heading, columns), *methods, "", *sentences])

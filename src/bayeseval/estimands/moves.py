@@ -27,6 +27,7 @@ __all__ = [
 
 
 _MOVERS: Final = 3
+_DECIMALS: Final = 12
 
 
 class Quantity(NamedTuple):
@@ -88,7 +89,9 @@ def agreement(moves: pd.DataFrame) -> tuple[float, float]:
     if len(means) < 2:
         return float("nan"), float("nan")
     before, after = means["mean_before"], means["mean_after"]
-    return float(spearmanr(before, after)[0]), float(kendalltau(before, after)[0])
+    spearman, kendall = spearmanr(before, after)[0], kendalltau(before, after)[0]
+    # SciPy's Kendall correlation of 13 levels in the same order is 0.9999999999999998.
+    return round(float(spearman), _DECIMALS), round(float(kendall), _DECIMALS)
 
 
 def most_moved(

@@ -212,7 +212,9 @@ def rank_sets(ranks: Floats, *, prob: float) -> tuple[Floats, Floats]:
     -----
     Ranks exchangeable with independent draws are inside with at least `prob`, however few
     draws there are (with autocorrelated ones somewhat less); boxes that span the deepest of the
-    draws which measure depth hold less, the more levels and the fewer draws. No box is narrower
+    draws which measure depth hold less, the more levels and the fewer draws. Where the second
+    half has fewer than prob / (1 - prob) draws, as of fewer than 37 draws in all with 95 %, no
+    set short of all ranks can promise `prob`, and every box is the whole range. No box is narrower
     than the marginal interval of its level, which as an interval of whole numbers holds more
     than it promises.
     """

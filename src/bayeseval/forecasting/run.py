@@ -18,7 +18,7 @@ from bayeseval._resources import resource_names, shipped_covariates
 from bayeseval._text import counted
 from bayeseval._typing import Bools, Floats, Progress
 from bayeseval.design import restore_design
-from bayeseval.errors import InputError, argument, did_you_mean, wording
+from bayeseval.errors import DesignError, InputError, argument, did_you_mean, wording
 from bayeseval.estimands import rank_draws, read_arrays
 from bayeseval.estimands.arrays import interval_summary
 from bayeseval.estimands.forecast import lowest_quarter, new_potential
@@ -411,7 +411,11 @@ def _line(arrays: PosteriorArrays, values: Floats, ci_prob: float) -> pd.DataFra
 def _checked(fit: Fit, *, seed: int, progress: Progress | None) -> tuple[pd.DataFrame, str | None]:
     from bayeseval.engines.marginal import why_not
 
-    design = restore_design(fit.data, fit.spec)
+    try:
+        design = restore_design(fit.data, fit.spec)
+    except DesignError as error:
+        # Forecasts need draws; only checking them needs the design.
+        return pd.DataFrame(), str(error)
     reason = why_not(design)
     if reason is not None:
         return pd.DataFrame(), reason

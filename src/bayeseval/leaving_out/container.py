@@ -80,7 +80,7 @@ class Sensitivity(Result):
         failed = [f"{GATE_FAILED[0].upper()}{GATE_FAILED[1:]}."]
         return (
             *(failed if self.fit.gate.status == "fail" else ()),
-            *sensitivity_sentences(self.table),
+            *sensitivity_sentences(self.table, self.fit.run.get("language_names")),
         )
 
     def save(self, folder: str | Path, *, figures: Figures = True, force: bool = False) -> Path:
@@ -145,6 +145,7 @@ class Sensitivity(Result):
             "gate": run["gate"],
             "samplers": {name: dict(one) for name, one in self.sampling.items() if one},
             "groups": _sorted(self.groups),
+            "language_names": run.get("language_names") or {},
             "pairs": run["pairs"],
             "verdict": list(self.verdict),
         }
@@ -171,7 +172,7 @@ class Sensitivity(Result):
         Examples
         --------
         >>> sensitivity.summary().splitlines()[0]
-        'Refits against the fit to all records: ...'
+        'Agreement of the refits with the fit to all records: ...'
         """
         from bayeseval.leaving_out.report import format_sensitivity
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -28,7 +27,7 @@ from bayeseval.output._style import (
 from bayeseval.output.language_names import add_language_names, name_and_code
 from bayeseval.output.numbers import value_digits, value_texts
 from bayeseval.output.store import Writer, write_csv, write_folder
-from bayeseval.output.text import text_table
+from bayeseval.output.text import text_table, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,12 +41,13 @@ __all__ = [
     "write_sensitivity",
 ]
 
-_WIDTH = 100
 _WORDS: Final[Mapping[str, str]] = {
     names.LANGUAGE_POTENTIAL: "language potential",
     names.STANDARDISED_SCORE: "score of models",
     names.GAP_SD: "sd of gaps over languages",
 }
+_CHANGE: Final = "change (sds)"
+_RANKS: Final = "changed ranks"
 _FAILED: Final = ("not identified", "not fitted")
 # Rows of one column of the figure, and languages in it: the first and the last half of more.
 _ROWS: Final = 80
@@ -130,7 +130,7 @@ def format_sensitivity(
     """Summary by what was left out, the records left out as outliers, and the sentences."""
     columns: dict[str, list[str]] = {
         key: []
-        for key in ("left out", "refits", "quantity", "Spearman", "Kendall", "sds", "new ranks")
+        for key in ("left out", "refits", "quantity", "Spearman", "Kendall", _CHANGE, _RANKS)
     }
     for label, part in _blocks(table):
         if (part["quantity"] == "").all():
@@ -145,11 +145,12 @@ def format_sensitivity(
             columns["quantity"].append(_WORDS[quantity])
             columns["Spearman"].append(_lowest(rows["spearman"]))
             columns["Kendall"].append(_lowest(rows["kendall"]))
-            columns["sds"].append(_highest(rows["largest_change_sd"].abs()))
-            columns["new ranks"].append(_highest(rows["n_rank_changes"], digits=0))
+            columns[_CHANGE].append(_highest(rows["largest_change_sd"].abs()))
+            columns[_RANKS].append(_highest(rows["n_rank_changes"], digits=0))
     heading = (
-        "Refits against the fit to all records: the lowest rank correlations, the largest change\n"
-        "of a level beyond the common one (posterior sds), the most levels with a new median rank"
+        "Agreement of the refits with the fit to all records: the lowest rank correlations of all\n"
+        "  refits; the largest change of a level beyond the mean change of all, in posterior sds;\n"
+        "  the most levels whose median rank changes in a refit"
     )
     parts = [text_table(heading, columns)] if columns["quantity"] else []
     if len(outliers):
@@ -168,7 +169,7 @@ def format_sensitivity(
                 names=3,
             )
         )
-    parts.append("\n".join(textwrap.fill(sentence, _WIDTH) for sentence in verdict))
+    parts.append("\n".join(wrapped(sentence, indent="", further="") for sentence in verdict))
     return "\n\n".join(parts)
 
 
@@ -191,14 +192,19 @@ def _blocks(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
             yield f"each {what}", part
 
 
-def sensitivity_sentences(table: pd.DataFrame) -> list[str]:
+def sensitivity_sentences(
+    table: pd.DataFrame, language_names: Mapping[str, str] | None = None
+) -> list[str]:
     """Say how stable the ranks are, what moves most, and which refits there are not.
 
     Parameters
     ----------
     table : pandas.DataFrame
         Of :class:`bayeseval.leaving_out.container.Sensitivity`.
+    language_names : mapping of str to str, optional
+        Code to name.
     """
+    table = _with_names(table, language_names or {})
     sentences = []
     for label, part in _blocks(table):
         what = str(part["drop"].iloc[0])
@@ -233,6 +239,18 @@ def sensitivity_sentences(table: pd.DataFrame) -> list[str]:
         if fitted and quantity not in fitted
     ]
     return sentences
+
+
+def _with_names(table: pd.DataFrame, language_names: Mapping[str, str]) -> pd.DataFrame:
+    """Languages with their names, where they are left out and where they change."""
+    named = {"without": table["drop"] == names.LANGUAGE}
+    if "largest_change_level" in table:
+        named["largest_change_level"] = table["quantity"] == names.LANGUAGE_POTENTIAL
+    table = table.copy()
+    for column, rows in named.items():
+        labels = [str(label) for label in table.loc[rows, column]]
+        table.loc[rows, column] = name_and_code(labels, language_names)
+    return table
 
 
 def main_result(table: pd.DataFrame) -> str:
@@ -317,8 +335,8 @@ def _factor_sentence(rows: pd.DataFrame, what: str, words: str) -> str:
     if sds.notna().any():
         most = rows.iloc[int(sds.argmax())]
         text += (
-            f". The largest change is that of {most['largest_change_level']} without "
-            f"{most['without']}, {most['largest_change_sd']:+.1f} posterior sds"
+            f". Beyond the mean change of all, {most['largest_change_level']} changes most: by "
+            f"{most['largest_change_sd']:+.1f} posterior sds without {most['without']}"
         )
     return f"{text}."
 

@@ -42,13 +42,22 @@ def terminal_width() -> int | None:
     return max(_LEAST_TERMINAL, shutil.get_terminal_size().columns)
 
 
-def wrapped(text: str, *, indent: str = INDENT) -> str:
-    """Running text in lines, those after the first further in."""
+def wrapped(text: str, *, indent: str = INDENT, further: str | None = None) -> str:
+    """Running text in lines, those after the first further in; no name is broken.
+
+    Parameters
+    ----------
+    text : str
+    indent : str
+        Before the first line.
+    further : str, optional
+        Before the others; left out, two blanks more than before the first.
+    """
     return textwrap.fill(
         text,
         PARAGRAPH,
         initial_indent=indent,
-        subsequent_indent=indent + INDENT,
+        subsequent_indent=indent + INDENT if further is None else further,
         break_on_hyphens=False,
         break_long_words=False,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -43,8 +42,6 @@ _FACETS: Final[Mapping[str, str]] = {
 _LEVELS = 9
 _WIDTH = 7.0
 _ORDINALS: Final = ("", "1st", "2nd", "3rd", "4th", "5th", "6th", "7th")
-# Characters, on the terminal.
-_COLUMNS = 100
 
 
 def write_plan(
@@ -320,8 +317,8 @@ def format_plan(
             *(wrapped(line) for line in legend),
         ]
     )
-    lines = [heading, "", text_table(title, columns), "", *textwrap.wrap(sentence, _COLUMNS)]
-    lines += [line for note in notes for line in textwrap.wrap(f"note: {note}", _COLUMNS)]
+    lines = [heading, "", text_table(title, columns), "", wrapped(sentence, indent="", further="")]
+    lines += [wrapped(f"note: {note}", indent="") for note in notes]
     return "\n".join(lines)
 
 

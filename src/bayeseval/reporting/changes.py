@@ -124,6 +124,7 @@ def changes_between(new: SavedResults, old: SavedResults) -> Changes:
     settings = dict(_settings(new.run, old.run))
     lines = [
         f"{new.path} against {old.path}",
+        *_unrelated_line(levels),
         *_setting_lines(settings),
         *_level_lines(levels, added, gone),
         *_change_lines(table),
@@ -233,6 +234,16 @@ def _spec_names(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, st
 def _short(key: str, value: object) -> str:
     """A value in a line; of hashes and lists it is enough that they differ."""
     return "" if key in _HASHES else str(value)
+
+
+def _unrelated_line(levels: Mapping[str, tuple[set[str], set[str]]]) -> Iterator[str]:
+    """Say first that two results have nothing in common to compare."""
+    apart = [f"no {factor}" for factor, (now, before) in levels.items() if not now & before]
+    if apart:
+        yield (
+            f"The two results share {' and '.join(apart)}"
+            + (": there is nothing to compare." if len(apart) == len(levels) else ".")
+        )
 
 
 def _setting_lines(settings: Mapping[str, tuple[str, str]]) -> list[str]:

@@ -24,6 +24,7 @@ from bayeseval.output.numbers import (
     rank_interval_texts,
     value_texts,
 )
+from bayeseval.output.quantities import quantity_text
 
 __all__ = [
     "MOST_ROWS",
@@ -59,7 +60,11 @@ _HEADINGS: Final[Mapping[str, str]] = {
     "kendall": "Kendall",
     "n_dropped": "records left out",
     "n_levels": "levels",
-    "n_rank_changes": "new ranks",
+    "n_rank_changes": "changed ranks",
+    "common_shift": "common change",
+    "largest_change": "largest further change",
+    "largest_change_sd": "in posterior sds",
+    "largest_change_level": "of",
     "n_records": "records",
     "n_tasks": "tasks",
     "n_pairs_left_out": "pairs left out",
@@ -350,10 +355,10 @@ def _any_column(name: str, cells: pd.Series[Any], language_names: Mapping[str, s
         texts = ["" if pd.isna(cell) else str(cell) for cell in cells]
         if name in _SENTENCES:
             return Column(heading, texts, "text")
-        if name in ("language", "level", "without", "worst_language"):
+        if name in ("language", "level", "without", "worst_language", "largest_change_level"):
             texts = name_and_code(texts, language_names)
         if name == "quantity":
-            texts = [text.replace("_", " ") for text in texts]
+            texts = [quantity_text(text) for text in texts]
         return Column(heading, texts, "label")
     if name in _PROBABILITIES:
         return probabilities(heading, cells)

@@ -166,7 +166,11 @@ def _isolating(facts: Facts, *, most: int | None = None) -> Any:
         short = dict(zip(labels, shorten_names(labels, most), strict=True))
     cut = {label: name for label, name in short.items() if len(label) > (most or 0)}
     odd = sorted(
-        {label for label in labels if label in cut or _OTHER_DIRECTION.search(label)},
+        {
+            label
+            for label in labels
+            if label in cut or "-" in label or _OTHER_DIRECTION.search(label)
+        },
         key=len,
         reverse=True,
     )
@@ -174,15 +178,15 @@ def _isolating(facts: Facts, *, most: int | None = None) -> Any:
 
     def isolate(text: object) -> Markup:
         if pattern is None:
-            return _with_options(str(text))
+            return _with_options(unbroken(str(text)))
         parts, start = [], 0
         for match in pattern.finditer(str(text)):
-            parts.append(_with_options(str(text)[start : match.start()]))
+            parts.append(_with_options(unbroken(str(text)[start : match.start()])))
             label = match.group()
             title = Markup(' title="{}"').format(label) if label in cut else ""
             parts.append(Markup("<bdi{}>{}</bdi>").format(title, cut.get(label, label)))
             start = match.end()
-        parts.append(_with_options(str(text)[start:]))
+        parts.append(_with_options(unbroken(str(text)[start:])))
         return Markup("").join(parts)
 
     return isolate

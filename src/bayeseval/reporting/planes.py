@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
+from bayeseval.output.text import shorten_names
 from bayeseval.reporting.charts import Spec, chart_rows, value_axis
 
 __all__ = ["language_map", "plane", "scatter"]
@@ -31,7 +32,10 @@ _ROOMS: Final[Mapping[int, tuple[float, float]]] = {
 }
 # The parameter that the page's script sets to the width of the chart.
 _ROOM: Final = "room"
-_WIDEST_NAME: Final = 150.0
+# Longer names are cut in the middle, so that different ones stay different: Vega cuts the end.
+_WIDEST_NAME: Final = 24
+# Width of a character in pixels.
+_CHARACTER: Final = 6.4
 
 
 def plane(
@@ -58,6 +62,7 @@ def plane(
     rows = pd.DataFrame(
         {
             "label": table[names.MODEL].astype(str),
+            "short": shorten_names(list(table[names.MODEL].astype(str)), _WIDEST_NAME),
             "tx": list(texts["x"]),
             "ty": list(texts["y"]),
             **parts,
@@ -83,12 +88,12 @@ def plane(
         side_now = "".join(f"{_ROOM} >= {least} ? datum.side_{least} : " for least in _ROOMS)
         layer += [
             {
-                "mark": {"type": "text", "limit": _WIDEST_NAME, **mark},
+                "mark": {"type": "text", **mark},
                 "encoding": {
                     "x": ax,
                     "y": ay,
                     "text": {
-                        "condition": {"test": f"({side_now}'') == '{side}'", "field": "label"},
+                        "condition": {"test": f"({side_now}'') == '{side}'", "field": "short"},
                         "value": "",
                     },
                 },
@@ -115,14 +120,16 @@ def _sides(rows: pd.DataFrame, size: np.ndarray) -> list[str]:
 
     The first side with no other label or point on it; empty where there is none.
     """
+    from rich.cells import cell_len
+
     parts = rows[["x_mean", "y_mean"]].to_numpy(dtype=float)
     ends = [rows[[f"x_{end}", f"y_{end}"]].to_numpy(dtype=float) for end in ("lower", "upper")]
     spans = np.ptp(np.vstack([parts, *ends]), axis=0)
     at = (parts - parts.min(axis=0)) / np.where(spans > 0.0, spans, 1.0) * size * (1.0, -1.0)
     taken = [np.array([x - 5.0, y - 5.0, x + 5.0, y + 5.0]) for x, y in at]
     sides = []
-    for (x, y), label in zip(at, rows["label"], strict=True):
-        wide = min(_WIDEST_NAME, 6.4 * len(str(label)))
+    for (x, y), label in zip(at, rows["short"], strict=True):
+        wide = _CHARACTER * cell_len(label)
         boxes = {
             side: np.array(
                 [x + 7.0, y + mark["dy"] - 6.0, x + 7.0 + wide, y + mark["dy"] + 6.0]

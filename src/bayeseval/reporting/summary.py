@@ -28,7 +28,6 @@ from bayeseval.output.numbers import (
     in_units,
     interval_texts,
     percent_text,
-    rank_interval_texts,
     score_exponent,
     score_unit,
     unit_text,
@@ -154,7 +153,7 @@ def headline(facts: Facts) -> list[str]:
     if isinstance(verdict, list) and verdict:
         return [str(sentence) for sentence in verdict]
     if facts.has("sensitivity"):
-        return sensitivity_sentences(tables["sensitivity"])
+        return sensitivity_sentences(tables["sensitivity"], facts.language_names)
     if not facts.has("model_ranking"):
         return []
     sentences = [*_models(facts), *_evenness(facts)]
@@ -214,14 +213,15 @@ def _potential(facts: Facts) -> str:
     labels = name_and_code(known[names.LANGUAGE], facts.language_names)
     texts = interval_texts(known, "potential")
     unit = unit_text(facts.unit, before=" ")
-    text = (
-        f"Language potential, the score that models reach on average in a language over all tasks, "
-        f"is highest in {labels[0]}, {texts[0]}{unit}, and lowest in {labels[-1]}, {texts[-1]}"
+    ranks = ["", ""]
+    if known["rank_lower"].notna().all():
+        ends = known[["rank_lower", "rank_upper"]].to_numpy(dtype=float)[[0, -1]]
+        ranks = [f" (rank {low:.0f} to {high:.0f} of {len(known)})" for low, high in ends]
+    return (
+        "Language potential is the score that models reach in a language on average over all "
+        f"tasks. Its estimate is highest for {labels[0]}, {texts[0]}{unit}{ranks[0]}, and lowest "
+        f"for {labels[-1]}, {texts[-1]}{ranks[1]}."
     )
-    if known["rank_lower"].isna().any():
-        return f"{text}."
-    ranks = rank_interval_texts(known, "rank")
-    return f"{text}. Rank intervals: {labels[0]} {ranks[0]}, {labels[-1]} {ranks[-1]}."
 
 
 def _components(facts: Facts) -> str:

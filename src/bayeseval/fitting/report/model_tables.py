@@ -48,7 +48,7 @@ _ALL: Final = 30
 _FIRST: Final = 20
 _LAST: Final = 5
 _NEAR_ZERO: Final = "The models logit and bounded keep the potentials of bounded scores above zero."
-_CV_LEGEND: Final = "CV-PRR: in brackets what it would be with the same gap in every language"
+_CV_LEGEND: Final = "CV-PRR: in brackets, its value if the gap were the same in every language"
 _CONSTANT: Final = "cv_prr_constant_gap"
 _DECLARE: Final = "They need the bounds of the scores (units in a mapping file)."
 _MOST_PAIRS: Final = 3
@@ -224,9 +224,10 @@ def ranking_text(
         "tier": [NONE if pd.isna(tier) else str(tier) for tier in ranking["tier"]],
         "predicted": [f"{percent_text(share)} %" for share in ranking["share_predicted"]],
     }
-    heading = (
+    heading = wrapped(
         f"Models by expected score{unit_text(unit, before=', ')}, all on the same {n_pairs} "
-        f"language-task pairs{_models_label(len(ranking))}"
+        f"language-task pairs{_models_label(len(ranking))}",
+        indent="",
     )
     if ranking["rank_set_lower"].notna().any():
         percent = f"{100 * float(ranking['ci_prob'].iloc[0]):.4g} %"
@@ -288,7 +289,7 @@ def evenness_text(
             text if same == NONE else f"{text} ({same})"
             for text, same in zip(cv, constant, strict=True)
         ],
-        "worst": [label or NONE for label in worst],
+        "lowest in": [label or NONE for label in worst],
         "PRR there": interval_texts(ranking, "worst_language_prr"),
     }
     heading = "\n".join(
@@ -300,7 +301,8 @@ def evenness_text(
                     "sd of gaps: sd over languages of a model's mean score less the language "
                     f"potential{unit_text(unit, before=', ')}; rank 1 is most even",
                     *([] if note else [_CV_LEGEND]),
-                    f"worst: the language with the lowest mean gap{_named(worst, language_names)}",
+                    "lowest in: the language with the lowest posterior mean gap; the lowest true "
+                    f"gap may be in another one{_named(worst, language_names)}",
                 )
             ),
         ]

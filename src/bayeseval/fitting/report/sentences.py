@@ -109,7 +109,11 @@ def ranking_details(ranking: pd.DataFrame, pairs: pd.DataFrame, *, unit: str = "
         return []
     sentences = []
     if _has_order(ranking, pairs):
-        sentences = [_candidates(ranking), _tiers(ranking), known_order_sentence(ranking, pairs)]
+        sentences = [
+            _candidates(ranking, pairs),
+            _tiers(ranking),
+            known_order_sentence(ranking, pairs),
+        ]
     margin = float(pairs.attrs.get("margin", float("nan")))
     own = pairs[pairs["quantity"] == names.STANDARDISED_SCORE]
     return [text for text in [*sentences, *_differences(own, margin, unit)] if text]
@@ -178,7 +182,7 @@ def main_result(ranking: pd.DataFrame, pairs: pd.DataFrame, *, most: int = _MOST
     p = own["p_a_better"].to_numpy(dtype=float)
     if len(ranking) == 2:
         return _two_models(own.iloc[0])
-    return _leader(ranking, own, np.maximum(p, 1.0 - p) >= CALLED, most)
+    return _leader(ranking, own, most, known=bool((np.maximum(p, 1.0 - p) >= CALLED).any()))
 
 
 def _two_models(pair: pd.Series) -> str:
@@ -189,18 +193,16 @@ def _two_models(pair: pd.Series) -> str:
     return order if p >= CALLED else f"The two models cannot be told apart: {order} only"
 
 
-def _leader(ranking: pd.DataFrame, pairs: pd.DataFrame, called: np.ndarray, most: int) -> str:
+def _leader(ranking: pd.DataFrame, pairs: pd.DataFrame, most: int, *, known: bool) -> str:
     n = len(ranking)
-    if not called.any():
+    if not known:
         return (
             f"None of the {n} models can be told apart from another: for no pair is the order "
             f"known with a probability of {CALLED:g}"
         )
     first = str(ranking[names.MODEL].iloc[0])
     chance = ranking["p_best"].to_numpy(dtype=float)
-    own = (pairs["model_a"] == first) | (pairs["model_b"] == first)
-    level = pairs[own & ~called]
-    others = {*level["model_a"], *level["model_b"]} - {first}
+    others = _not_apart(first, pairs)
     best = f"the best of the {n} models with probability {probability_text(float(chance[0]))}"
     if not others:
         return f"{first} is ahead, and {best}"
@@ -235,12 +237,29 @@ def _more_likely(ranking: pd.DataFrame) -> str:
     )
 
 
-def _candidates(ranking: pd.DataFrame) -> str:
+def _candidates(ranking: pd.DataFrame, pairs: pd.DataFrame) -> str:
     chosen = ranking["may_be_best"].fillna(False).astype(bool)
     several = [str(model) for model in ranking.loc[chosen, names.MODEL]]
     if len(several) < 2:
         return ""
-    return f"The best model is one of {listed(several)} (with a probability of at least {_SET:g})."
+    text = f"The best model is one of {listed(several)} (with a probability of at least {_SET:g})"
+    first = str(ranking[names.MODEL].iloc[0])
+    if _not_apart(first, pairs) <= set(several):
+        return f"{text}."
+    # The two lists answer two questions, and look like a contradiction.
+    return (
+        f"{text}. Models that cannot be told apart from {first} need not be in this set: telling "
+        "models apart concerns one pair at a time."
+    )
+
+
+def _not_apart(first: str, pairs: pd.DataFrame) -> set[str]:
+    """Models whose order with the first one is not known."""
+    own = pairs[pairs["quantity"] == names.STANDARDISED_SCORE]
+    own = own[(own["model_a"] == first) | (own["model_b"] == first)]
+    p = own["p_a_better"].to_numpy(dtype=float)
+    level = own[np.maximum(p, 1.0 - p) < CALLED]
+    return {*map(str, level["model_a"]), *map(str, level["model_b"])} - {first}
 
 
 def _tiers(ranking: pd.DataFrame) -> str:
@@ -319,19 +338,18 @@ def prediction_sentence(ranking: pd.DataFrame, n_pairs: int) -> str:
     # Several may have been tested on the same small number of pairs.
     fewest = np.rint((1.0 - share) * n_pairs) == tested
     least = [model for model, few in zip(models, fewest, strict=True) if few]
-    one = "was tested" if len(least) == 1 else "were each tested"
-    who = "Every model was tested" if len(least) == len(models) > 1 else f"{listed(least)} {one}"
-    text = (
-        f"Scores are means over the same {pairs}. {who} on {tested} of them; the rest is predicted"
-    )
-    mostly = (share > _MOSTLY) & ~fewest
-    others = int(mostly[1:].sum())
-    counted_others = [f"{others} other model{'s' if others > 1 else ''}"] if others else []
-    # The first model is not hidden in a count.
-    whose = [*models[: int(mostly[0])], *counted_others]
-    if whose:
-        text += f", and so is more than half for {' and '.join(whose)}"
-    return f"{text}."
+    text = f"Scores are means over the same {pairs}."
+    if len(least) == len(models):
+        who = "Every model" if len(models) > 1 else models[0]
+        return f"{text} {who} was tested on {tested} of them; the others are predicted."
+    gaps, mostly = int((share > 0.0).sum()), int((share > _MOSTLY).sum())
+    some = f" {gaps} of the {len(models)} models {'was' if gaps == 1 else 'were'} not tested"
+    text += some if gaps < len(models) else f" None of the {len(models)} models was tested"
+    text += " on all of them; missing scores are predicted"
+    if mostly:
+        text += f", for {counted(mostly, 'model')} more than half of all"
+    one = "was" if len(least) == 1 else "were"
+    return f"{text}. {listed(least)} {one} tested on the fewest pairs, {tested}."
 
 
 def evenness_sentences(

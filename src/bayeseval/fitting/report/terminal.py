@@ -327,6 +327,7 @@ def _potential(
     columns = without_empty(columns)
     if n > _ALL_LANGUAGES:
         columns = {k: [*cells[:_ENDS], "...", *cells[_ENDS:]] for k, cells in columns.items()}
+    heading = wrapped(heading, indent="")
     order = "highest potential first"
     if shown["rank_lower"].notna().any():
         order += "; median ranks of languages that are close may be in another order"
