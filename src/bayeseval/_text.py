@@ -15,6 +15,7 @@ __all__ = [
     "any_of",
     "brief",
     "counted",
+    "date_hint",
     "for_terminal",
     "grouped",
     "plain",
@@ -45,7 +46,25 @@ _SHOWN_WIDTH = 60
 _UNIT: Final = re.compile(
     r"(?<=\d) (?=%|[a-z]|\[[-\d])|(?<=\d,) (?=-?[\d.]+(?:e[-+]?\d+)?\])|(?<=\]) (?=%)"
 )
+# Of what spreadsheets make of 12.5 and 5-12: 12. Mai, 5-Dec, Dec 5, 2025-12-05, 05/12/2025.
+_DATE: Final = re.compile(
+    r"\d{1,2}[-./ ]{1,2}[^\W\d]{3,10}\.?(?:[-./ ]\d{2,4})?|[^\W\d]{3,10}\.?[-./ ]\d{1,4}"
+    r"|\d{4}[-./]\d{1,2}[-./]\d{1,2}(?:[ T]\d\d:\d\d.*)?|\d{1,2}[-./]\d{1,2}[-./]\d{2,4}"
+)
 _KEPT = "\n\u00a0\u202f\u3000\u200c\u200d"
+
+
+def date_hint(text: str) -> str:
+    """What to do about a score that is a date; "" for other texts.
+
+    Examples
+    --------
+    >>> date_hint("0.5"), date_hint("12. Mai")[:8]
+    ('', '; a date')
+    """
+    if len(text) > _SHOWN_WIDTH or _DATE.fullmatch(text.strip()) is None:
+        return ""
+    return "; a date: spreadsheets turn scores such as 12.5 into dates, so take it from the source"
 
 
 def show(value: object) -> str:

@@ -316,3 +316,30 @@ def test_rundi_is_a_language_beside_languages(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("model,swa,run,kin\nA,0.5,0.25,0.75\nB,0.5,0.5,0.5\n", encoding="utf-8")
     assert load(path).coords["language"] == ("kin", "run", "swa")
+
+
+def test_facts_about_languages_are_no_scores(tmp_path: Path) -> None:
+    """'Arab' is a script, not a score of the model "script"."""
+    down = tmp_path / "t.csv"
+    down.write_text(
+        "language,script,family,A,B\nar,Arab,Afro-Asiatic,0.5,0.6\nde,Latn,IE,0.7,0.8\n",
+        encoding="utf-8",
+    )
+    records = load(down)
+    assert records.coords["model"] == ("A", "B")
+    assert sorted(records.scores) == [0.5, 0.6, 0.7, 0.8]
+    notes = records.report.notes
+    assert "columns not read, about the languages: script" in notes
+    assert "columns not read, about the languages: family" in notes
+    across = tmp_path / "u.csv"
+    across.write_text("model,ar,de\nscript,Arab,Latn\nA,0.5,0.7\nB,0.6,0.8\n", encoding="utf-8")
+    records = load(across)
+    assert records.coords["model"] == ("A", "B")
+    assert "rows not read, about the languages: script" in records.report.notes
+
+
+def test_a_score_that_a_spreadsheet_made_a_date_is_called_one(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("model,en,sw,de\nA,12. Mai,0.5,0.6\nB,0.5,0.4,0.3\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"line 2, column 2: '12\. Mai' is not a score; a date: "):
+        load(path)

@@ -86,7 +86,7 @@ CASES: list[BrokenCase] = [
     # Cells and scales.
     _case("duplicates.csv", "line 6", "line 2", "'gpt'", "'en'", "'xnli'", "80.1 and 81"),
     _case("duplicate_seed.csv", "line 5", "line 4", "seed '0'", "48 and 49"),
-    _case("folder_twice", "b.csv, line 2", "a.csv, line 3", "60.5 and 60.5"),
+    _case("folder_twice", "b.csv, line 2", "a.csv, line 3", "60.5 twice", "identical"),
     _case("half_a_seed.csv", "line 4, column 'seed'", "seed is empty"),
     _case("half_a_boot.csv", "line 4, column 'boot'", "boot is empty", "task 'xquad'"),
     _case("diverged_run.csv", "line 4, column 'score'", "score 0 looks like a diverged run"),

@@ -333,6 +333,55 @@ def test_a_column_that_leaves_duplicates_is_not_offered(tmp_path: Path) -> None:
         load(path)
 
 
+def test_identical_rows_and_equal_scores_are_told_apart(tmp_path: Path) -> None:
+    row = "gpt,en,a,8,x\n"
+    path = _text(tmp_path / "t.csv", f"{HEAD},by\n{row}{row}b,sw,a,3,x\n")
+    with pytest.raises(InputError) as caught:
+        load(path)
+    assert str(caught.value).endswith(
+        "has the score 8 twice; the two rows are identical: remove one of them"
+    )
+    path = _text(tmp_path / "t.csv", f"{HEAD},by\n{row}gpt,en,a,8,\nb,sw,a,3,x\n")
+    with pytest.raises(InputError, match="has the score 8 twice; keep one of them, or"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    "text", ["12. Mai", "5-Dec", "Dec 5", "2025-12-05", "05/12/2025", "2025-12-05 00:00:00"]
+)
+def test_dates_among_scores_are_called_dates(tmp_path: Path, text: str) -> None:
+    path = _text(tmp_path / "t.csv", f"{HEAD}\ngpt,en,a,{text}\nb,sw,a,3\n")
+    with pytest.raises(InputError, match=f"score '{re.escape(text)}' is not a number; a date: "):
+        load(path)
+
+
+@pytest.mark.parametrize("text", ["oops", "v 12", "1-2", "model-7b", "12.5.6"])
+def test_other_texts_among_scores_are_no_dates(tmp_path: Path, text: str) -> None:
+    path = _text(tmp_path / "t.csv", f"{HEAD}\ngpt,en,a,{text}\nb,sw,a,3\n")
+    with pytest.raises(InputError, match=f"score '{re.escape(text)}' is not a number$"):
+        load(path)
+
+
+def test_a_text_called_a_workbook_is_said_to_be_a_text(tmp_path: Path) -> None:
+    path = _text(tmp_path / "t.xlsx", f"{HEAD}\ngpt,en,a,8\n")
+    with pytest.raises(InputError, match=r"t\.xlsx: a text file, not an Excel workbook; rename"):
+        load(path)
+
+
+def test_tables_in_folders_below_are_read_where_the_folder_has_none(tmp_path: Path) -> None:
+    for model in ("gpt", "b"):
+        folder = tmp_path / "runs" / model
+        folder.mkdir(parents=True)
+        _text(folder / "scores.csv", f"{HEAD}\n{model},en,a,8\n{model},sw,a,3\n")
+        _text(folder / "notes.txt", "nothing")
+    records = load(tmp_path / "runs")
+    assert records.coords["model"] == ("b", "gpt")
+    assert "2 other files in the folder not read: notes.txt, notes.txt" in records.report.notes
+    # A table of the folder itself is what is meant.
+    _text(tmp_path / "runs" / "all.csv", f"{HEAD}\nc,en,a,8\nd,sw,a,3\nd,en,a,3\n")
+    assert load(tmp_path / "runs").coords["model"] == ("c", "d")
+
+
 def test_two_spellings_of_one_label_are_one_cell(tmp_path: Path) -> None:
     path = _text(tmp_path / "t.csv", f"{HEAD}\ngpt,en,a,8\n gpt,en,a,9\nb,sw,a,3\n")
     with pytest.raises(InputError, match="line 3: duplicate of line 2"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bayeseval.readers.base import Options, Reading
-from bayeseval.readers.detect import READERS, TABLE, detect, read_results
+from bayeseval.readers.detect import READERS, TABLE, detect, files_below, read_results
 from bayeseval.readers.tabular import TABULAR_SUFFIXES, read_table
 from bayeseval.readers.task_names import UnknownTasksError, proposed_table
 from bayeseval.readers.wide import read_wide_frame
@@ -16,6 +16,7 @@ __all__ = [
     "Reading",
     "UnknownTasksError",
     "detect",
+    "files_below",
     "proposed_table",
     "read_results",
     "read_table",

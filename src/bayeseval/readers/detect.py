@@ -38,7 +38,7 @@ from bayeseval.readers.mteb import MTEB
 from bayeseval.readers.tabular import TABULAR_SUFFIXES
 from bayeseval.readers.wide import WIDE
 
-__all__ = ["READERS", "TABLE", "Detected", "detect", "read_results"]
+__all__ = ["READERS", "TABLE", "Detected", "detect", "files_below", "read_results"]
 
 READERS: Final[tuple[Reader, ...]] = (
     LM_EVAL,
@@ -114,7 +114,7 @@ def detect(path: Path, *, format: str | None = None) -> Detected | None:
         )
     if format == TABLE:
         return None
-    files = [path] if path.is_file() else sorted(_files(path))
+    files = [path] if path.is_file() else sorted(files_below(path))
     suffixes = {*_SUFFIXES, *(suffix for reader in readers for suffix in reader.suffixes)}
     groups: dict[str, list[Path]] = defaultdict(list)
     unreadable: dict[Path, str] = {}
@@ -249,8 +249,8 @@ def _values_first(path: Path) -> Head | None:
     return Head((f"[{start}" if is_list else start).encode()[:_MAX_HEAD], len(data))
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    """Files that a tool may have written; hidden ones left out, links followed once."""
+def files_below(folder: Path) -> Iterator[Path]:
+    """Files of a folder and of those in it; hidden ones left out, links followed once."""
     top = folder.stat()
     seen = {(top.st_dev, top.st_ino)}
     count = 0

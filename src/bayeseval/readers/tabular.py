@@ -78,6 +78,8 @@ def read_table(path: Path) -> RawTable:
             f"{source}: not {_ARCHIVES[suffix]}, or a damaged one; check that the copy is complete"
         )
     text = decode(data, source, expected=_EXPECTED)
+    if suffix == ".xlsx":
+        raise InputError(f"{source}: a text file, not an Excel workbook; rename it to .csv or .tsv")
     stripped = text.lstrip()
     if not stripped:
         raise InputError(f"{source}: the file holds nothing but blanks; {_EXPECTED}")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bayeseval._text import counted, shorten, show
+from bayeseval._text import counted, date_hint, shorten, show
 from bayeseval.errors import InputError, argument, wording
 from bayeseval.languages.matching import resolve, understand
 from bayeseval.readers.base import Head, Options, Reader, Reading
@@ -66,6 +66,14 @@ _MODEL_FACTS: Final = frozenset(
         *("size", "params", "parameters", "#params", "rank", "type", "date", "year", "license"),
         *("licence", "url", "link", "release", "released", "#", "no", "shots", "shot", "version"),
         *("open", "context", "organization", "organisation", "org", "developer", "architecture"),
+    ]
+)
+# Rows or columns that describe languages beside their scores.
+_LANGUAGE_FACTS: Final = frozenset(
+    [
+        *("script", "family", "languagefamily", "genus", "branch", "code", "iso", "isocode"),
+        *("iso6393", "glottocode", "resource", "resources", "resourcelevel", "class", "tier"),
+        *("speakers", "region", "continent", "country", "group", "languagename"),
     ]
 )
 # Columns that tell repeated measurements of a model apart.
@@ -268,7 +276,7 @@ def _layout_below(rows: list[list[str]], depth: int) -> _Layout | None:
     # A group's name stands above its first column only; the others are blank.
     for place in range(1, len(upper)):
         upper[place] = upper[place] or upper[place - 1]
-    body = rows[depth:]
+    body = [row for row in rows[depth:] if _fold(_without_marks(row[0])) not in _LANGUAGE_FACTS]
     repeats = {
         name: place
         for place, name in enumerate(names)
@@ -414,6 +422,10 @@ def _wide_scores(grid: Grid, notes: dict[str, None]) -> Iterator[Score]:
                 f"{'columns' if transposed else 'rows'} not read, averages: {labels['model']}"
             ] = None
             continue
+        if _fold(labels["model"]) in _LANGUAGE_FACTS:
+            what = "columns" if transposed else "rows"
+            notes[f"{what} not read, about the languages: {labels['model']}"] = None
+            continue
         extra = tuple((name, row[place].strip()) for name, place in layout.repeats.items())
         for place, language in layout.languages.items():
             # Places are told in the grid as it stands in the file.
@@ -422,7 +434,9 @@ def _wide_scores(grid: Grid, notes: dict[str, None]) -> Iterator[Score]:
             try:
                 cell = parse_cell(row[place])
             except ValueError:
-                raise InputError(f"{where}: {show(row[place])} is not a score") from None
+                raise InputError(
+                    f"{where}: {show(row[place])} is not a score{date_hint(row[place])}"
+                ) from None
             if cell is None:
                 counts["missing"] += 1
                 continue

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayeseval._text import counted, grouped, show
+from bayeseval._text import counted, date_hint, grouped, show
 from bayeseval.errors import InputError
 from bayeseval.readers.raw import Column, Nested, RawTable, object_array
 from bayeseval.readers.typed import TypedCells
@@ -202,4 +202,4 @@ def _explain(cell: Any) -> str:
         return f"{shown} has a decimal comma; write a decimal point"
     if text.endswith("%"):
         return f"{shown} has a percent sign; write the number alone"
-    return f"{shown} is not a number"
+    return f"{shown} is not a number{date_hint(text)}"

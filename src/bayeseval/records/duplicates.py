@@ -70,9 +70,17 @@ def refuse_duplicates(stack: Stack, codes: Mapping[str, Codes]) -> None:
             "the table has no task column: if one of its columns says what was tested, name it "
             f"with {columns_argument(('task', 'NAME'))}; else {hint}"
         )
+    elif not told and _are_identical(stack, first, second):
+        hint = "the two rows are identical: remove one of them"
+    equal = scores[first] == scores[second]
+    told_scores = (
+        f"the score {scores[first]:g} twice"
+        if equal
+        else f"two scores, {scores[first]:g} and {scores[second]:g}"
+    )
     raise InputError(
-        f"{stack.at(second)}: duplicate of {_short_place(stack, first, second)}: {cell} has two"
-        f" scores, {scores[first]:g} and {scores[second]:g}; {hint}{more}"
+        f"{stack.at(second)}: duplicate of {_short_place(stack, first, second)}: {cell} has"
+        f" {told_scores}; {hint}{more}"
     )
 
 
@@ -83,6 +91,16 @@ def _short_place(stack: Stack, position: int, other: int) -> str:
         source = stack.parts[stack.file[position]].table.source
         return place.removeprefix(f"{source}, ")
     return place
+
+
+def _are_identical(stack: Stack, first: int, second: int) -> bool:
+    """Whether all cells of two rows are the same."""
+    rows = []
+    for position in (first, second):
+        table = stack.parts[stack.file[position]].table
+        cells = {name: column[stack.row[position]] for name, column in table.columns.items()}
+        rows.append({name: cell for name, cell in cells.items() if cell is not None})
+    return rows[0] == rows[1]
 
 
 def _telling_apart(stack: Stack, codes: Mapping[str, Codes], key: Codes) -> str:

@@ -23,6 +23,7 @@ from bayeseval.readers import (
     TABULAR_SUFFIXES,
     Options,
     detect,
+    files_below,
     read_results,
     read_table,
     read_wide_frame,
@@ -375,6 +376,11 @@ def _files(path: Path, card: BenchmarkCard | None) -> tuple[Sequence[Path], list
     except OSError as problem:
         raise InputError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
     tables = [file for file in entries if suffix_of(file) in TABULAR_SUFFIXES]
+    if not tables:
+        # As results of tools are read, whose folders have one for each model.
+        below = sorted(files_below(path))
+        tables = [file for file in below if suffix_of(file) in TABULAR_SUFFIXES]
+        entries = below if tables else entries
     if not tables:
         raise InputError(f"{path}: the folder holds no table ({', '.join(TABULAR_SUFFIXES)})")
     others = [p.name for p in entries if p not in tables and p.name != _CARD]
