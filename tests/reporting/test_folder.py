@@ -152,9 +152,24 @@ def test_a_run_file_that_is_not_json(copy: Path) -> None:
     assert said.endswith("; restore the file, or run the command again")
 
 
-def test_the_main_table_is_missing(copy: Path) -> None:
-    (copy / "tables" / "model_ranking.csv").unlink()
-    assert "model_ranking.csv is missing, but run.json lists it" in refused(copy)
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("model_ranking", "language_potential", "model_language", "model_disparity"),
+        *("variance_components", "pairwise_models", "rank_probabilities"),
+    ],
+)
+def test_a_table_of_every_fit_is_missing(copy: Path, name: str) -> None:
+    path = copy / "tables" / f"{name}.csv"
+    path.unlink()
+    said = f"{path} is missing, or run.json does not list it; restore the file, or run the command"
+    assert refused(copy) == f"{said} again"
+
+
+def test_a_table_that_a_run_file_does_not_list_is_missing(copy: Path) -> None:
+    files = json.loads((copy / "run.json").read_text(encoding="utf-8"))["files"]
+    edit_run(copy, files=[name for name in files if name != "tables/pairwise_models.csv"])
+    assert "pairwise_models.csv is missing, or run.json does not list it;" in refused(copy)
 
 
 @pytest.mark.parametrize(
@@ -186,6 +201,30 @@ def test_a_table_of_an_earlier_version(copy: Path, name: str, column: str) -> No
         path, index=False
     )
     assert f"{name}.csv has no column {column}: it was edited or is of an earlier" in refused(copy)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("forecast", "language,language_name\nl1,l1\n", "has no column observed: it was edited"),
+        ("forecast_check", "language,with_covariate\nl1,True\n", "has no column covered_95:"),
+        (
+            "forecast_check",
+            "language,with_covariate,covered_95\nl1,True,often\n",
+            "is damaged: column covered_95: not a number: 'often';",
+        ),
+        ("aggregates", "aggregate,population,of,note\nmean,a,b,\n", "has no column value_mean:"),
+        ("sensitivity", "drop,without,status\nmodel,a,fitted\n", "has no column reason:"),
+    ],
+)
+def test_a_table_beside_those_of_the_fit_has_its_columns(
+    copy: Path, name: str, content: str, problem: str
+) -> None:
+    path = copy / "tables" / f"{name}.csv"
+    path.write_text(content, encoding="utf-8")
+    files = json.loads((copy / "run.json").read_text(encoding="utf-8"))["files"]
+    edit_run(copy, files=[*files, f"tables/{name}.csv"])
+    assert refused(copy).startswith(f"{path} {problem}")
 
 
 def edit_table(folder: Path, name: str, old: str, new: str) -> str:

@@ -76,13 +76,26 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
         *("component", "model", "scale", *(f"sd_{end}" for end in _ENDS)),
         *("share_mean", "share_lower", "share_upper", "finite_sd_mean", *_MEANING),
     ),
-    "pairwise_models": ("quantity", "model_a", "model_b", "p_a_better"),
+    "pairwise_models": (
+        *("quantity", "model_a", "model_b", "p_a_better", "p_within_margin"),
+        *(f"diff_{end}" for end in _ENDS),
+    ),
     "rank_probabilities": ("quantity", "level", "rank", "probability"),
     "checks": ("check", "status", "sentence", "meaning", "command"),
     "calibration": ("pit", "ecdf", "lower", "upper", "kind"),
     "comparison": (
         *("spec", "elpd", "se", "elpd_diff", "diff_se", "p_eff", "n_bad_k", "method", "gate"),
     ),
+    "sensitivity": (
+        *("drop", "without", "status", "reason", "quantity", "largest_change_level", "moved"),
+        *("spearman", "kendall", "n_rank_changes", "largest_change", "largest_change_sd"),
+    ),
+    "forecast": (
+        *("language", "language_name", "observed", "potential_mean"),
+        *("potential_lower", "potential_upper"),
+    ),
+    "forecast_check": ("language", "with_covariate", "covered_95"),
+    "aggregates": ("aggregate", "population", "of", "note", "value_mean"),
 }
 # What a table has one row of each for; it is joined to others by these.
 _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -95,6 +108,15 @@ _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "rank_probabilities": ("quantity", "level", "rank"),
     "checks": ("check",),
     "comparison": ("spec",),
+}
+# Written together, so that a result has all of them or was edited.
+_TOGETHER: Final[Mapping[ResultKind, tuple[str, ...]]] = {
+    "fit": (
+        *("model_ranking", "language_potential", "model_language", "model_disparity"),
+        *("variance_components", "pairwise_models", "rank_probabilities"),
+    ),
+    "comparison": ("comparison",),
+    "sensitivity": ("sensitivity",),
 }
 # Every result has these, with rows.
 _FILLED: Final = ("model_ranking", "language_potential", "variance_components", "comparison")
@@ -225,11 +247,11 @@ def read_saved(folder: str | Path) -> SavedResults:
             f"{path} is not a result of fit, compare or sensitivity: it has no table named "
             f"{', '.join(_MAIN_TABLES)}"
         )
-    if kinds[0] not in tables:
-        raise InputError(
-            f"{path / _TABLES / kinds[0]}.csv is missing, but {RUN_FILE} lists it; "
-            "run the command again"
-        )
+    for name in _TOGETHER[_MAIN_TABLES[kinds[0]]]:
+        if name not in tables:
+            raise InputError(
+                f"{path / _TABLES / name}.csv is missing, or {RUN_FILE} does not list it; {_REMEDY}"
+            )
     _refuse_strangers(path, tables)
     return SavedResults(path, run, tables)
 
