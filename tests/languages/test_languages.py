@@ -11,7 +11,7 @@ import pytest
 
 from bayeseval._resources import find_resource
 from bayeseval.errors import InputError
-from bayeseval.languages.matching import Ambiguous, Unmatched, match, resolve
+from bayeseval.languages.matching import Ambiguous, Unmatched, match, resolve, understand
 from bayeseval.records.registry import read_card
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -204,3 +204,12 @@ def test_records_load_no_language_tables() -> None:
     control = f"{code}; l.resolve('sw'); print('langcodes' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", control], capture_output=True, text=True)
     assert done.stdout.split() == ["False", "True"], done.stderr
+
+
+@pytest.mark.parametrize("label", ["x\ud800", "hindi \udfff", "Hindi (\ud800)"])
+def test_half_of_a_surrogate_pair_is_no_language(label: str) -> None:
+    # The registry looks names up as UTF-8, which cannot hold it.
+    assert understand(label) is None
+    with pytest.raises(InputError, match="is not a known language"):
+        resolve(label)
+    assert understand("Hindi") is not None

@@ -341,6 +341,27 @@ def test_an_edited_posterior_is_refused(copy: Path) -> None:
     assert read_saved(copy).kind == "fit"
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("name", ["intercept", "sd_residual", "language_effect"])
+def test_draws_that_are_no_numbers_are_refused(copy: Path, name: str, value: float) -> None:
+    path = copy / "posterior.nc"
+    with h5py.File(path, "r+") as file:
+        file["posterior"][name][0, -1] = value
+    # As someone who changes the hash, too.
+    edit_run(copy, sha256={})
+    with pytest.raises(InputError) as caught:
+        be.Fit.open(copy)
+    assert str(caught.value) == (
+        f"{path} is damaged: {name} has draws that are no finite numbers; restore the file, or "
+        "run the command again"
+    )
+    with h5py.File(path, "r+") as file:
+        file["posterior"][name][0, -1] = 1.0
+        # What a table does not identify is NaN by design.
+        file["posterior"]["gap_sd_languages"][...] = np.nan
+    assert be.Fit.open(copy).spec.name == "additive"
+
+
 def test_a_result_of_a_later_version_is_refused(copy: Path, fit: be.Fit) -> None:
     ours = str(fit.run["versions"]["bayeseval"])
     edit_run(copy, versions={"bayeseval": "12.3.4"})

@@ -22,8 +22,9 @@ from bayeseval.estimands.container import (
 from bayeseval.estimands.covariates import read_slopes
 from bayeseval.families import FAMILIES, extra_parameters, link, of_quantity, scale_names
 
-__all__ = ["default_margin", "group", "read_arrays"]
+__all__ = ["default_margin", "group", "read_arrays", "refuse_infinite"]
 
+_PARAMETERS = ("_effect", "_slope", "_unknown")
 # Share of the range of scores.
 _MARGIN = 0.01
 
@@ -106,6 +107,29 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
         bounds=bounds,
         margin=_attribute(constant, "margin", default_margin(bounds, score)),
     )
+
+
+def refuse_infinite(tree: xr.DataTree, source: str) -> None:
+    """Refuse draws of parameters that are no finite numbers, as no command can use them.
+
+    Of what is derived from the draws some is NaN by design, where a table does not identify it.
+
+    Raises
+    ------
+    InputError
+        With the first such parameter; `source` says where it is.
+    """
+    posterior = group(tree, "posterior")
+    known = {names.INTERCEPT, *scale_names(), *(p.name for p in extra_parameters())}
+    for name, variable in posterior.data_vars.items():
+        text = str(name)
+        if text not in known and not (text.startswith("sd_") or text.endswith(_PARAMETERS)):
+            continue
+        if variable.dtype.kind == "f" and not np.isfinite(variable.values).all():
+            raise InputError(
+                f"{source} is damaged: {text} has draws that are no finite numbers; restore the "
+                "file, or run the command again"
+            )
 
 
 def default_margin(bounds: Floats, score: Floats) -> float:

@@ -190,14 +190,16 @@ class Language:
 
 
 _MAX_LABEL = 200
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @lru_cache(maxsize=4096)
 def understand(label: str) -> Language | None:
     """As :func:`resolve`, but None for what is not a language."""
     text = " ".join(str(label).split())
-    # The registry's search of names takes time that grows with the square of a text.
-    if len(text) > _MAX_LABEL:
+    # The registry's search of names takes time that grows with the square of a text, and it is
+    # of UTF-8, which has no half of a surrogate pair.
+    if len(text) > _MAX_LABEL or _SURROGATE.search(text):
         return None
     tag = _as_tag(text)
     if tag is None:

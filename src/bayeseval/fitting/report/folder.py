@@ -15,6 +15,7 @@ from bayeseval import names
 from bayeseval._typing import Figures, Progress
 from bayeseval.checks.figure import checks_figure
 from bayeseval.errors import InputError
+from bayeseval.estimands.read import refuse_infinite
 from bayeseval.fitting.report import run_data, run_title
 from bayeseval.fitting.report.figures import figure_writers
 from bayeseval.fitting.report.model_tables import describes, shown_exponent
@@ -185,4 +186,6 @@ def read_results(folder: Path) -> tuple[xr.DataTree, dict[str, Any]]:
     check_fit_run(folder / RUN_FILE, run)
     if (folder / POSTERIOR_FILE).is_file():
         check_files(folder, run, [POSTERIOR_FILE])
-    return read_tree(folder / POSTERIOR_FILE), run
+    tree = read_tree(folder / POSTERIOR_FILE)
+    refuse_infinite(tree, str(folder / POSTERIOR_FILE))
+    return tree, run
