@@ -17,7 +17,9 @@ from bayeseval import cli
 from bayeseval._special import refuse_special
 from bayeseval.cli import main
 from bayeseval.cli._faults import fault_text, prepare_streams
+from bayeseval.cli._shared import echo_place
 from bayeseval.errors import InputError, SpecError
+from bayeseval.fitting.report import run_title
 from bayeseval.output.store import results_saved
 from bayeseval.readers.base import Head, file_bytes, text_lines
 from bayeseval.spec import load_spec
@@ -119,6 +121,27 @@ def test_a_file_name_that_is_no_text_is_printed_escaped(
     assert main(["validate", str(path)]) == 0
     strict.flush()
     assert strict.buffer.getvalue().startswith(rb"b\udcff: 12 records")
+
+
+def test_a_path_with_line_feeds_is_printed_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "a\nerror: b"
+    folder.mkdir()
+    path, copy = folder / "t\nReady.csv", folder / "c\x1b[2J\n.csv"
+    path.write_text(SCORES, encoding="utf-8")
+    assert main(["validate", str(path), "--save-records", str(copy)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    shown = f"{tmp_path}/a\\nerror: b"
+    assert lines[0].startswith("t\\nReady: 12 records")
+    assert f"Table: {shown}/c\\x1b[2J\\n.csv" in lines
+    assert f"Read 12 rows from {shown}/t\\nReady.csv" in lines
+    assert sum(line.startswith(("Ready", "error")) for line in lines) == 1
+    assert run_title({"benchmark": "a\nb", "spec": {"name": "s"}, "engine": "ml"}) == (
+        "a\\nb, model s, engine ml"
+    )
+    echo_place("Results", folder)
+    assert capsys.readouterr().out == f"Results: {shown}\n"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,10 +19,12 @@ __all__ = [
     "date_hint",
     "for_terminal",
     "grouped",
+    "one_line",
     "plain",
     "shorten",
     "show",
     "unbroken",
+    "without_unseen",
 ]
 
 
@@ -52,6 +55,15 @@ _DATE: Final = re.compile(
     r"|\d{4}[-./]\d{1,2}[-./]\d{1,2}(?:[ T]\d\d:\d\d.*)?|\d{1,2}[-./]\d{1,2}[-./]\d{2,4}"
 )
 _KEPT = "\n\u00a0\u202f\u3000\u200c\u200d"
+# Python prints these characters, and no font shows them: those that Unicode lets programs ignore
+# (Default_Ignorable_Code_Point), fillers, and a blank of Braille. Selectors choose a form.
+_SELECTORS: Final = "\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_FILLERS: Final = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
+_UNSEEN: Final = re.compile(f"[{_FILLERS}{_SELECTORS}]")
+# "1\ufe0f\u20e3" is a key, and behind letters and signs other than ASCII selectors have a use.
+_CHOSEN: Final = re.compile(
+    f"(?<=[^\\x00-\\x7f{_FILLERS}{_SELECTORS}])[{_SELECTORS}]|(?<=[0-9#*])\ufe0f(?=\u20e3)"
+)
 
 
 def date_hint(text: str) -> str:
@@ -87,20 +99,49 @@ def plain(name: str) -> str:
 def for_terminal(text: str) -> str:
     r"""Lines of text without what a terminal acts on: such characters are escaped.
 
-    Line feeds stay, and so do the joiners of Persian, Indic scripts and emoji.
+    Line feeds stay, and so do the joiners of Persian, Indic scripts and emoji, and selectors
+    that choose the form of a letter or sign. Other characters that are not seen are escaped.
 
     Examples
     --------
     >>> for_terminal("a\x1b[2Jb")
     'a\\x1b[2Jb'
     """
-    return _escaped(text, _KEPT)
+    chosen = {found.start() for found in _CHOSEN.finditer(text)}
+    return _escaped(text, _KEPT, chosen)
 
 
-def _escaped(text: str, kept: str) -> str:
-    if text.isprintable():
+def one_line(text: object) -> str:
+    r"""A path or a title as :func:`for_terminal` shows it, with its line feeds escaped, too.
+
+    Examples
+    --------
+    >>> one_line("results/a\nb")
+    'results/a\\nb'
+    """
+    return for_terminal(str(text)).replace("\n", "\\n")
+
+
+def without_unseen(text: str) -> str:
+    r"""Text without characters that are not seen, of which some are printable for Python.
+
+    Examples
+    --------
+    >>> without_unseen("a\u200b\u3164b")
+    'ab'
+    """
+    return _UNSEEN.sub("", "".join(c for c in text if unicodedata.category(c) != "Cf"))
+
+
+def _escaped(text: str, kept: str, chosen: Container[int] = ()) -> str:
+    if text.isprintable() and not _UNSEEN.search(text):
         return text
-    return "".join(c if c.isprintable() or c in kept else ascii(c)[1:-1] for c in text)
+    return "".join(
+        c
+        if (c.isprintable() and not _UNSEEN.match(c)) or c in kept or place in chosen
+        else ascii(c)[1:-1]
+        for place, c in enumerate(text)
+    )
 
 
 def brief(name: str) -> str:

@@ -387,3 +387,60 @@ def test_labels_of_cells_are_different() -> None:
     cells = [("a|b", "c"), ("a", "b|c"), ("a\\", "b|c"), ("a\\|b", "c"), ("a", "b", "c")]
     assert len({cell_label(*cell) for cell in cells}) == len(cells)
     assert [tuple(cell_levels(cell_label(*cell))) for cell in cells] == cells
+
+
+@pytest.mark.parametrize(
+    "twin",
+    [
+        *("gpt-4\u115f", "gpt\ufe0f-4", "gpt-4\U000e0101", "gpt-4\u2800", "gpt\u3164-4"),
+        *("gpt\u20104", "gpt\u20114", "gpt\u20134", "gpt\u20144", "gpt\u22124", "gpt\uff0d4"),
+        *("GPT -4", "\uff27\uff30\uff34-4", "G\u0420T-4", "g\u0440t-4"),
+    ],
+)
+def test_what_is_hardly_seen_makes_twins(twin: str) -> None:
+    from bayeseval.records.look_alikes import look_alikes
+
+    assert look_alikes(["gpt-4", twin, "gpt-40"]) == (("gpt-4", twin),)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        *(("Llama's", "Llama\u2019s"), ("Llama's", "Llama`s"), ('"A"', "\u201cA\u201d")),
+        *(("YI", "\u0423\u0406"), ("YI", "\u04ae\u04c0"), ("G2", "\u050c2"), ("v2", "\u04752")),
+        *(("YX", "\u03a5X"), ("\u0641\u0627\u0631\u0633\u064a", "\u0641\u0627\u0631\u0633\u06cc")),
+        ("\u0643\u062a", "\u06a9\u062a"),
+    ],
+)
+def test_letters_and_marks_that_look_alike(first: str, second: str) -> None:
+    from bayeseval.records.look_alikes import look_alikes
+
+    assert look_alikes([first, second]) == ((first, second),)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        *(("Ma\u00dfe", "Masse"), ("x\u00b2", "x2"), ("Model 1 1", "Model 11"), ("v\u2460", "v1")),
+        *(("\u041d\u0430\u043d", "\u04bb\u0430\u043d"), ("\u04ae\u0448", "\u0423\u0448")),
+    ],
+)
+def test_names_that_look_different_are_no_twins(first: str, second: str) -> None:
+    from bayeseval.records.look_alikes import look_alikes
+
+    assert look_alikes([first, second]) == ()
+
+
+def test_what_is_not_seen_is_escaped_and_emoji_stay() -> None:
+    from bayeseval._text import for_terminal, one_line, plain
+
+    for (
+        hidden
+    ) in "\u034f\u115f\u1160\u17b4\u17b5\u180b\u2800\u3164\ufe0f\uffa0\U000e0100\U000e0041":
+        assert for_terminal(f"a{hidden}b") == f"a{ascii(hidden)[1:-1]}b"
+        assert plain(f"a{hidden}b") == f"a{ascii(hidden)[1:-1]}b"
+    seen = "\u2764\ufe0f 1\ufe0f\u20e3 \u845b\U000e0100 \u1820\u180b \u06cc\u200c\u0647"
+    assert for_terminal(seen) == seen
+    # Two of them say nothing more than one.
+    assert for_terminal("\u2764\ufe0f\ufe0f") == "\u2764\ufe0f\\ufe0f"
+    assert one_line("a\nb\u2764\ufe0f") == "a\\nb\u2764\ufe0f"

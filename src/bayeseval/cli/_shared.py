@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from bayeseval._text import for_terminal
+from bayeseval._text import for_terminal, one_line
 from bayeseval.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ __all__ = [
     "complete_benchmarks",
     "complete_models",
     "echo",
+    "echo_place",
     "parse_columns",
     "parse_metrics",
     "parse_names",
@@ -86,6 +87,11 @@ LeftOut = Literal["record", "language", "task", "model"]
 def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
     """Print text whose names come from files: what a terminal acts on is escaped."""
     typer.echo(for_terminal(text), nl=nl, err=err)
+
+
+def echo_place(words: str, place: object, *, err: bool = False) -> None:
+    """Print in one line where something was written, whatever the path is called."""
+    echo(f"{words}: {one_line(place)}", err=err)
 
 
 def complete_benchmarks(incomplete: str) -> list[str]:
@@ -473,4 +479,4 @@ def renew_report(folder: Path) -> None:
     from bayeseval.reporting.page import REPORT_FILE
 
     if (folder / REPORT_FILE).is_file():
-        echo(f"Report: {write_report(folder)}")
+        echo_place("Report", write_report(folder))

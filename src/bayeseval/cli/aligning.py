@@ -18,6 +18,7 @@ from bayeseval.cli._shared import (
     Quiet,
     StoppedError,
     echo,
+    echo_place,
 )
 
 __all__ = ["mexa"]
@@ -162,4 +163,4 @@ def mexa(
     )
     discard(work)
     echo(format_alignment(pooled, aligned.measured.notes, pivot=pivot))
-    echo(f"\nResults: {folder}")
+    echo_place("\nResults", folder)

@@ -25,6 +25,7 @@ from bayeseval.cli._shared import (
     complete_benchmarks,
     complete_models,
     echo,
+    echo_place,
     with_reading,
 )
 
@@ -125,7 +126,7 @@ def calibrate(
     echo(str(calibration))
     calibration.save(folder, figures=False if no_figures else figure_format, force=force)
     discard(work)
-    echo(f"\nResults: {folder}")
+    echo_place("\nResults", folder)
 
 
 def _earlier(folder: Path, identity: Mapping[str, Any]) -> Calibration | None:

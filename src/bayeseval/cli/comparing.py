@@ -25,6 +25,7 @@ from bayeseval.cli._shared import (
     Seed,
     complete_models,
     echo,
+    echo_place,
     parse_names,
     with_reading,
 )
@@ -94,6 +95,6 @@ def compare(
     # Printed before it is saved: an error of writing the folder does not lose the results.
     echo(str(comparison))
     comparison.save(folder, figures=False if no_figures else figure_format, force=force)
-    echo(f"\nResults: {folder}")
+    echo_place("\nResults", folder)
     if any(one.gate.status == "fail" for one in comparison.fits.values()):
         raise typer.Exit(EXIT_GATE_FAILED)

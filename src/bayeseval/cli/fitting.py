@@ -32,6 +32,7 @@ from bayeseval.cli._shared import (
     StoppedError,
     Tune,
     echo,
+    echo_place,
     parse_names,
     with_reading,
     write_report,
@@ -221,7 +222,7 @@ def _report(fitted: Fit, folder: Path, saved: _Saved, *, ci_prob: float) -> None
     with results_saved(folder, [], "") if problem is None else contextlib.nullcontext():
         echo(text)
         if saved.page is not None:
-            echo(f"Report: {saved.page}")
+            echo_place("Report", saved.page)
     if isinstance(problem, KeyboardInterrupt):
         raise StoppedError("; ".join(getattr(problem, "__notes__", ()))) from problem
     if problem is not None:

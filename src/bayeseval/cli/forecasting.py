@@ -18,6 +18,7 @@ from bayeseval.cli._shared import (
     Quiet,
     Seed,
     echo,
+    echo_place,
     parse_names,
     renew_report,
 )
@@ -79,7 +80,7 @@ def forecast(
         )
     forecasts.save(folder, figures=False if no_figures else figure_format)
     echo(str(forecasts))
-    echo(f"\nAll languages: {folder / 'tables' / 'forecast.csv'}")
+    echo_place("\nAll languages", folder / "tables" / "forecast.csv")
     renew_report(folder)
     if fitted.gate.status == "fail":
         raise typer.Exit(EXIT_GATE_FAILED)

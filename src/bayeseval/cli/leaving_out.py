@@ -22,6 +22,7 @@ from bayeseval.cli._shared import (
     Reading,
     Seed,
     echo,
+    echo_place,
     parse_names,
     with_reading,
 )
@@ -92,7 +93,7 @@ def sensitivity(
     # Printed before it is saved: an error of writing the folder does not lose the results.
     echo(str(analysis))
     analysis.save(folder, figures=False if no_figures else figure_format, force=force)
-    echo(f"\nResults: {folder}")
+    echo_place("\nResults", folder)
     if analysis.fit.gate.status == "fail":
         raise typer.Exit(EXIT_GATE_FAILED)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bayeseval._text import one_line
 from bayeseval.cli._shared import (
     EXIT_BAD_INPUT,
     OUTPUT,
@@ -14,6 +15,7 @@ from bayeseval.cli._shared import (
     Reading,
     complete_benchmarks,
     echo,
+    echo_place,
     with_reading,
 )
 
@@ -76,8 +78,8 @@ def validate(
     echo(format_description(describe(records), ready.warnings))
     if save_records is not None:
         records.save_table(save_records)
-        echo(f"\nTable: {save_records}")
-    echo(f"\n{ready}")
+        echo_place("\nTable", save_records)
+    echo(f"\n{one_line(ready)}")
     if not ready.is_ready:
         raise typer.Exit(EXIT_BAD_INPUT)
 

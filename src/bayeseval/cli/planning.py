@@ -15,6 +15,7 @@ from bayeseval.cli._shared import (
     Grid,
     NoFigures,
     echo,
+    echo_place,
     parse_numbers,
     parse_whole_numbers,
     renew_report,
@@ -121,7 +122,7 @@ def plan(
     )
     study.save(folder, figures=False if no_figures else figure_format)
     echo(str(study))
-    echo(f"All designs: {folder / 'tables' / 'plan.csv'}")
+    echo_place("All designs", folder / "tables" / "plan.csv")
     renew_report(folder)
     if study.fit.gate.status == "fail":
         raise typer.Exit(EXIT_GATE_FAILED)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from bayeseval._text import for_terminal, plain
-from bayeseval.cli._shared import EXIT_GATE_FAILED, OUTPUT, echo
+from bayeseval._text import for_terminal
+from bayeseval.cli._shared import EXIT_GATE_FAILED, OUTPUT, echo_place
 from bayeseval.errors import InputError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def report(
         )
     results = read_saved(folder)
     if to is None or to == "html":
-        echo(f"Report: {plain(str(write_page(results, out or folder / REPORT_FILE)))}")
+        echo_place("Report", write_page(results, out or folder / REPORT_FILE))
     else:
         _write(export(results, to, csv_safe=csv_safe), out)
     _exit(results)
@@ -111,7 +111,9 @@ def _write_changes(
         # Damage that a report of the folder would refuse.
         read_observed(results.path, results.run)
     changes = changes_between(new, old)
-    _write(changes.text if to is None else csv_text(changes.table, safe=csv_safe), out)
+    _write(
+        for_terminal(changes.text) if to is None else csv_text(changes.table, safe=csv_safe), out
+    )
     _exit(new)
 
 
@@ -130,7 +132,7 @@ def _write(text: str, out: Path | None) -> None:
         typer.echo(for_terminal(text) if sys.stdout.isatty() else text, nl=False)
         return
     replace_file(partial(write_text, text), out)
-    echo(f"Written: {plain(str(out))}", err=True)
+    echo_place("Written", out, err=True)
 
 
 def _exit(results: SavedResults) -> None:

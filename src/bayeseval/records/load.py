@@ -15,7 +15,7 @@ from bayeseval._calls import explained
 from bayeseval._progress import reporting
 from bayeseval._resources import find_resource, resource_names
 from bayeseval._special import refuse_special
-from bayeseval._text import Note, counted, shorten
+from bayeseval._text import Note, counted, one_line, shorten
 from bayeseval._typing import Progress
 from bayeseval._yaml import parse_config
 from bayeseval.errors import InputError, argument, did_you_mean
@@ -306,7 +306,7 @@ def _name_of(path: Path, card: BenchmarkCard | None) -> str:
     if card is not None:
         return card.name
     # A dot in a folder's name is no ending; "." itself has no name.
-    return path.resolve().name if path.is_dir() else stem_of(path)
+    return one_line(path.resolve().name if path.is_dir() else stem_of(path))
 
 
 def _tables(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
-from bayeseval._text import plain
+from bayeseval._text import plain, without_unseen
 
 __all__ = ["look_alikes", "look_alikes_text"]
 
@@ -14,17 +16,31 @@ __all__ = ["look_alikes", "look_alikes_text"]
 # confusable characters (UTS #39), of the scripts that share a keyboard with Latin. No two of one
 # script stand for the same letter, so that names in one script are never taken for each other.
 _SHAPES: Final = str.maketrans(
-    "АВЕЅІЈКМНОРСТХаеѕіјһорсухԁԛԝӏΑΒΕΖΗΙΚΜΝΟΡΤΧαγινορυօսհոցզ",
-    "ABESIJKMHOPCTXaesijhopcyxdqwlABEZHIKMNOPTXayivopuouhngq",
+    "АВЕЅІЈКМНОРСТУХԌаеѕіјһорсухԁԛԝӏѵΑΒΕΖΗΙΚΜΝΟΡΤΥΧαγινορυօսհոցզیک",
+    "ABESIJKMHOPCTYXGaesijhopcyxdqwlvABEZHIKMNOPTYXayivopuouhngqيك",
 )
+# Cyrillic has two more, which are told from the first by those who read it.
+_OTHER_SHAPES: Final = {
+    **{place: letter for place, letter in _SHAPES.items() if chr(place) not in "УІ"},
+    **str.maketrans("ҮӀ", "YI"),
+}
+_MARKS: Final = str.maketrans(
+    "\u2010\u2011\u2012\u2013\u2014\u2212\ufe63\uff0d\u2019\u2018`\u00b4\u02bc\u201c\u201d",
+    "-" * 8 + "'" * 5 + '"' * 2,
+)
+# Of what NFKC replaces, these look otherwise: x² is another name than x2.
+_SHOWN_FORMS: Final = ("<super>", "<sub>", "<fraction>", "<circle>", "<square>")
+# "Model 1 1" is another name than "Model 11".
+_BLANKS: Final = re.compile(r"(?<!\d)\s+|\s+(?!\d)")
 _SHOWN: Final = 3
 
 
 def look_alikes(labels: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     r"""Groups of labels that differ only in what hardly shows.
 
-    That is by case, blanks, Unicode form, characters that are not seen, or by letters of the
-    Cyrillic, Greek and Armenian script that look like Latin ones.
+    That is by case, blanks, Unicode form, characters that are not seen, forms of dashes and
+    quotes, letters of the Cyrillic, Greek and Armenian script that look like Latin ones, or
+    Persian letters that look like Arabic ones.
 
     Parameters
     ----------
@@ -38,10 +54,15 @@ def look_alikes(labels: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     >>> look_alikes(["Русский", "Українська", "Српски"])
     ()
     """
-    found = [*_groups(labels, _folded), *_groups(labels, _skeleton)]
-    # Of a group that both keys find, and of a smaller one inside it, one is enough.
+    # Shapes with and without their case: a small letter may look like another one than its capital.
+    keys: list[Callable[[str], str]] = [_folded]
+    for shapes in (_SHAPES, _OTHER_SHAPES):
+        keys += [partial(_skeleton, shapes, str), partial(_skeleton, shapes, str.lower)]
+    found = [group for key in keys for group in _groups(labels, key)]
+    # Of a group that several keys find, and of a smaller one inside it, one is enough.
     kept = [one for one in found if not any({*one} < {*other} for other in found)]
-    return tuple(dict.fromkeys(kept))
+    place = {label: i for i, label in enumerate(labels)}
+    return tuple(sorted(dict.fromkeys(kept), key=lambda group: place[group[0]]))
 
 
 def look_alikes_text(group: Sequence[str]) -> str:
@@ -72,15 +93,20 @@ def _groups(labels: Sequence[str], key: Callable[[str], str]) -> list[tuple[str,
 
 
 def _seen(label: str) -> str:
-    return unicodedata.normalize(
-        "NFKC", "".join(c for c in label if unicodedata.category(c) != "Cf")
+    marked = unicodedata.normalize("NFC", without_unseen(label).translate(_MARKS))
+    simple = "".join(
+        c
+        if unicodedata.decomposition(c).startswith(_SHOWN_FORMS)
+        else unicodedata.normalize("NFKC", c)
+        for c in marked
     )
+    return _BLANKS.sub("", unicodedata.normalize("NFC", simple))
 
 
 def _folded(label: str) -> str:
-    return "".join(_seen(label).casefold().split())
+    # Not casefold(), for which Maße and Masse are one word; two forms of sigma are one letter.
+    return _seen(label).lower().replace("ς", "σ")
 
 
-def _skeleton(label: str) -> str:
-    # Capitals first: a small Cyrillic letter may look like another one than its capital.
-    return "".join(_seen(label).translate(_SHAPES).casefold().split())
+def _skeleton(shapes: Mapping[int, str | int], case: Callable[[str], str], label: str) -> str:
+    return case(_seen(label)).translate(shapes)

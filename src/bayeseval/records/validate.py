@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bayeseval._text import Caution, Note, counted, grouped, shorten
+from bayeseval._text import Caution, Note, counted, grouped, one_line, shorten
 from bayeseval.names import FACTORS, Factor
 from bayeseval.records.connectivity import Component, connected_components
 from bayeseval.records.replicates import CellTable, reduce_replicates
@@ -274,7 +274,8 @@ def _head(description: Description) -> list[str]:
 
 
 def _report_lines(report: LoadReport) -> list[str]:
-    lines = [f"Read {counted(report.n_rows_read, 'row')} from {shorten(report.sources, limit=3)}"]
+    sources = shorten(map(one_line, report.sources), limit=3)
+    lines = [f"Read {counted(report.n_rows_read, 'row')} from {sources}"]
     used = _listed(f"{our} <- {theirs}" for our, theirs in report.columns)
     lines += _wrapped("columns", used) if report.columns else []
     if report.ignored_columns:

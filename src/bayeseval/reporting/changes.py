@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from bayeseval._text import counted, shorten
+from bayeseval._text import counted, one_line, shorten
 from bayeseval.errors import InputError
 from bayeseval.output.numbers import column_digits, number_text, score_unit
 from bayeseval.reporting.folder import SavedResults
@@ -123,7 +123,7 @@ def changes_between(new: SavedResults, old: SavedResults) -> Changes:
     )
     settings = dict(_settings(new.run, old.run))
     lines = [
-        f"{new.path} against {old.path}",
+        f"{one_line(new.path)} against {one_line(old.path)}",
         *_unrelated_line(levels),
         *_setting_lines(settings),
         *_level_lines(levels, added, gone),
@@ -354,7 +354,7 @@ def _notes(
             "Scores and PRR are means over other language-task pairs than before, and may differ "
             "for that reason alone."
         )
-    failed = [str(one.path) for one in (new, old) if one.gate_failed]
+    failed = [one_line(one.path) for one in (new, old) if one.gate_failed]
     if failed:
         yield f"NOT CONVERGED: {' and '.join(failed)}; do not rely on these differences."
     if table["diff_sd"].notna().any():

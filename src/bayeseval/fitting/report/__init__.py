@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bayeseval import names
-from bayeseval._text import counted
+from bayeseval._text import counted, one_line
 
 __all__ = ["run_data", "run_title"]
 
@@ -24,7 +24,7 @@ def run_title(run: Mapping[str, Any]) -> str:
     >>> run_title({"benchmark": "mega", "spec": {"name": "additive"}, "engine": "marginal"})
     'mega, model additive, engine marginal'
     """
-    return f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}"
+    return one_line(f"{run['benchmark']}, model {run['spec']['name']}, engine {run['engine']}")
 
 
 def run_data(run: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from bayeseval import estimands, names
-from bayeseval._text import Caution, counted, grouped
+from bayeseval._text import Caution, counted, grouped, one_line
 from bayeseval.fitting.gate import Gate, format_gate, gate_advice
 from bayeseval.fitting.report import run_title
 from bayeseval.fitting.report.model_tables import models_text, shown_exponent
@@ -139,7 +139,7 @@ def format_results(
     if checks is not None:
         parts.append(checks)
     if folder is not None:
-        parts.append(f"Results: {folder}")
+        parts.append(f"Results: {one_line(folder)}")
     return "\n\n".join(parts)
 
 
