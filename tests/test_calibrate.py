@@ -647,11 +647,17 @@ def test_command_writes_continues_and_refuses(
     (out / "run.json").write_text(json.dumps(edited), encoding="utf-8")
     unedited = statuses.read_bytes()
     statuses.write_text("simulation,status\n,fitted\n", encoding="utf-8")
-    with pytest.raises(InputError, match=re.escape(f"{statuses} is damaged (invalid literal")):
+    with pytest.raises(InputError, match=re.escape(f"{statuses} is damaged (no column reason);")):
         Calibration.open(out)
-    statuses.write_text("status\nfitted\n", encoding="utf-8")
-    with pytest.raises(InputError, match=re.escape(f"{statuses} is damaged ('simulation')")):
-        Calibration.open(out)
+    for damaged, problem in {
+        "simulation,status,reason,path\n,fitted,,\n": "invalid literal",
+        "status\nfitted\n": "no column simulation",
+        "simulation" + "," * 2000 + "\n": "2001 columns; at most 1000 are read",
+        "simulation\0,status\n": "it has NUL characters",
+    }.items():
+        statuses.write_text(damaged, encoding="utf-8")
+        with pytest.raises(InputError, match=re.escape(f"{statuses} is damaged ({problem}")):
+            Calibration.open(out)
     statuses.write_bytes(unedited)
     (out / "run.json").write_text(json.dumps(run), encoding="utf-8")
     run = json.loads((out / "run.json").read_text())

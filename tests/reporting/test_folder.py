@@ -145,6 +145,34 @@ def test_a_run_file_without_its_list_of_files(copy: Path, files: object, problem
     assert refused(copy) == f"{copy / 'run.json'} is damaged: {problem}"
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("sampling", {"path": "nuts"}, "expected a text under path_reason, because path is there"),
+        (
+            "samplers",
+            {"a": {"path_reason": "k"}},
+            "expected a text under path, because path_reason",
+        ),
+        (
+            "gate",
+            {"status": "fail", "checks": [{"name": "r_hat", "value": 2, "limit": None}]},
+            "gate.checks.0.limit",
+        ),
+    ],
+)
+def test_a_run_file_that_lacks_a_part(copy: Path, key: str, value: object, problem: str) -> None:
+    edit_run(copy, **{key: value})
+    said = refused(copy)
+    assert problem in said
+    assert said.endswith("; restore the file, or run the command again")
+
+
+def test_a_gate_without_its_checks_is_read(copy: Path) -> None:
+    edit_run(copy, gate={"status": "fail"})
+    assert sampling_sentences(read_saved(copy))[0].startswith("Do not rely on these results")
+
+
 def test_a_run_file_that_is_not_json(copy: Path) -> None:
     (copy / "run.json").write_text("{", encoding="utf-8")
     said = refused(copy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -15,6 +16,7 @@ from bayeseval._arguments import as_path
 from bayeseval._text import counted
 from bayeseval.calibration.summary import sentences, summarise
 from bayeseval.errors import InputError
+from bayeseval.output._files import refuse_unbounded_csv
 from bayeseval.output.result import Result
 from bayeseval.output.store import check_files, read_run
 
@@ -29,6 +31,9 @@ __all__ = ["Calibration"]
 _TEXTS: Final = ("quantity", "level")
 _NUMBERS: Final = ("truth", "mean", "sd", "z", "rank", "in_50", "in_90", "in_95")
 _STATUS: Final = ("simulation", "status", "reason", "path")
+# Of a table: 500 simulations of 300 languages and 50 models have two million rows.
+_MAX_BYTES: Final = 1 << 30
+_MAX_ROWS: Final = 10_000_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -170,17 +175,18 @@ class Calibration(Result):
         run = read_run(place)
         if run.get("command") != "calibrate":
             raise InputError(f"{folder} is not a folder of bayeseval calibrate")
-        columns: dict[str, tuple[str, ...]] = {"simulations": _NUMBERS, "statuses": ()}
+        columns = {"simulations": (*_TEXTS, *_NUMBERS), "statuses": _STATUS}
         files = {name: f"tables/{name}.csv" for name in columns}
         for file in files.values():
             if not (place / file).is_file():
                 raise InputError(f"{place / file}: no such file")
         check_files(place, run, list(files.values()))
         frames = []
-        for name, numbers in columns.items():
+        for name, wanted in columns.items():
+            numbers = [column for column in wanted if column in _NUMBERS]
             try:
-                frames.append(_read_table(place / files[name], numbers))
-            except (ValueError, KeyError) as error:
+                frames.append(_read_table(place / files[name], wanted, numbers))
+            except (OSError, ValueError, KeyError) as error:
                 raise InputError(
                     f"{place / files[name]} is damaged ({' '.join(str(error).split())}); "
                     "put the original back, or run the command again"
@@ -295,9 +301,15 @@ class Calibration(Result):
         return False
 
 
-def _read_table(path: Path, numbers: Sequence[str]) -> pd.DataFrame:
+def _read_table(path: Path, columns: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:
+    with path.open("rb") as file:
+        data = file.read(_MAX_BYTES + 1)
+    refuse_unbounded_csv(data, most_bytes=_MAX_BYTES, most_rows=_MAX_ROWS)
     # Python reads back every digit, whatever the version of pandas.
-    texts = pd.read_csv(path, encoding="utf-8", dtype=str, keep_default_na=False)
+    texts = pd.read_csv(io.BytesIO(data), encoding="utf-8", dtype=str, keep_default_na=False)
+    lacking = [name for name in ("simulation", *columns) if name not in texts]
+    if lacking:
+        raise ValueError(f"no column {lacking[0]}")
     return texts.assign(
         simulation=lambda table: [int(text) for text in table["simulation"]],
         **{name: partial(_as_numbers, name=name) for name in numbers},

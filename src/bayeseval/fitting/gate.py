@@ -119,9 +119,9 @@ class Gate:
             # JSON has no NaN: a value that could not be computed is stored as null.
             checks=tuple(
                 Check(**{**check, "value": np.nan if check["value"] is None else check["value"]})
-                for check in values["checks"]
+                for check in values.get("checks", ())
             ),
-            n_quantities=values["n_quantities"],
+            n_quantities=values.get("n_quantities", 0),
         )
 
 

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from bayeseval._text import grouped
 from bayeseval.errors import InputError
 from bayeseval.output._folders import flush
 from bayeseval.output._hdf5 import refuse_unbounded
@@ -27,6 +28,7 @@ __all__ = [
     "csv_text",
     "read_json",
     "read_tree",
+    "refuse_unbounded_csv",
     "replace_file",
     "replace_json",
     "to_json",
@@ -47,6 +49,7 @@ _MAX_JSON = 1 << 26
 # writing and nothing of reading; level 4 takes no more off.
 _COMPRESSION = {"zlib": True, "complevel": 1, "shuffle": True}
 
+_MAX_COLUMNS: Final = 1000
 # Python keeps bytes of file names that are no UTF-8 as lone surrogates.
 _ESCAPED: Final = "backslashreplace"
 
@@ -110,6 +113,32 @@ def read_tree(path: str | Path) -> xr.DataTree:
     except Exception as error:
         reason = str(error).strip().split("\n")[0]
         raise InputError(f"{path} is not a readable netCDF file ({reason})") from error
+
+
+def refuse_unbounded_csv(data: bytes, *, most_bytes: int, most_rows: int) -> None:
+    """Refuse a table of a result that pandas would take long for.
+
+    Parameters
+    ----------
+    data : bytes
+        Content of the file; of a longer one at least one byte more than `most_bytes`.
+    most_bytes, most_rows : int
+        Those of the largest table that is written.
+
+    Raises
+    ------
+    ValueError
+        If it is larger than that, has a thousand columns, or holds NUL characters.
+    """
+    if len(data) > most_bytes:
+        raise ValueError(f"more than {grouped(most_bytes)} bytes")
+    if b"\0" in data:
+        raise ValueError("it has NUL characters")
+    if data.count(b"\n") > most_rows:
+        raise ValueError(f"more than {grouped(most_rows)} rows")
+    columns = data.partition(b"\n")[0].count(b",") + 1
+    if columns > _MAX_COLUMNS:
+        raise ValueError(f"{grouped(columns)} columns; at most {grouped(_MAX_COLUMNS)} are read")
 
 
 def _with_plain_attrs(dataset: xr.Dataset) -> xr.Dataset:

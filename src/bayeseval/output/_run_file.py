@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Final
 
-from pydantic import ConfigDict, Field, PlainValidator, StrictFloat, StrictInt
+from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, StrictFloat, StrictInt
 
 from bayeseval._text import grouped, show
 from bayeseval._yaml import FrozenConfig, parse_config
@@ -45,9 +45,20 @@ def _inside(value: Any) -> str:
     return text
 
 
+def _with_reason(value: dict[str, Any]) -> dict[str, Any]:
+    for key, needed in (("path", "path_reason"), ("path_reason", "path")):
+        if isinstance(value.get(key), str) and not isinstance(value.get(needed), str):
+            raise ValueError(f"expected a text under {needed}, because {key} is there")
+    return value
+
+
 _Text = Annotated[str, PlainValidator(_text)]
 _Name = Annotated[str, PlainValidator(_short)]
 _File = Annotated[str, PlainValidator(_inside)]
+
+
+# How a fit was sampled; an engine with several ways says which one it took, and why.
+_Sampling = Annotated[dict[_Text, _Text | _Known], AfterValidator(_with_reason)]
 
 
 class _Part(FrozenConfig):
@@ -59,7 +70,7 @@ class _Part(FrozenConfig):
 class _GateCheck(FrozenConfig):
     name: _Text
     value: _Known
-    limit: _Known
+    limit: _Number
     where: _Text
     passed: bool | None
 
@@ -108,11 +119,11 @@ class _Run(_Part):
     notes: list[_Text] | None = None
     gate: _Gate | None = None
     gates: dict[_Text, _Text] | None = None
-    samplers: dict[_Text, dict[_Text, _Text | _Known]] | None = None
+    samplers: dict[_Text, _Sampling] | None = None
     created_at: _Name | None = None
     model_reasons: list[_Text] | None = None
     engine_reason: _Text | None = None
-    sampling: dict[_Text, _Text | _Known] | None = None
+    sampling: _Sampling | None = None
     pairs: _Name | None = None
     seconds: _Number | None = None
     source_options: _Text | None = None

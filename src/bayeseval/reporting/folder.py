@@ -15,6 +15,7 @@ import pandas as pd
 from bayeseval._text import grouped, show
 from bayeseval.errors import InputError
 from bayeseval.fitting.provenance import sampling_path
+from bayeseval.output._files import refuse_unbounded_csv
 from bayeseval.output.store import RUN_FILE, check_files, check_inside, read_run
 
 __all__ = ["ResultKind", "SavedResults", "read_saved"]
@@ -125,7 +126,6 @@ _NUMBERS: Final = ("_mean", "_sd", "_lower", "_upper", "_median")
 # characters. A page takes a second for some thousands of rows.
 _MAX_BYTES: Final = 1 << 26
 _MAX_ROWS: Final = 500_000
-_MAX_COLUMNS: Final = 1000
 _MAX_CELL: Final = 10_000
 _TRUTH: Final = {"True": True, "False": False}
 _WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
@@ -286,7 +286,7 @@ def _read_table(path: Path) -> pd.DataFrame:
         raise InputError(f"{path} cannot be read ({error.strerror})") from error
     lacking: list[str] = []
     try:
-        _refuse_unbounded(data)
+        refuse_unbounded_csv(data, most_bytes=_MAX_BYTES, most_rows=_MAX_ROWS)
         # Text first: pandas' own conversion of numbers may miss the last digit.
         table = pd.read_csv(io.BytesIO(data), encoding="utf-8", dtype=str, keep_default_na=False)
         _refuse_odd(table, path.stem)
@@ -305,19 +305,6 @@ def _read_table(path: Path) -> pd.DataFrame:
             for column in table
         }
     )
-
-
-def _refuse_unbounded(data: bytes) -> None:
-    """Refuse a table that pandas, or a page, would take long for; raises ValueError."""
-    if len(data) > _MAX_BYTES:
-        raise ValueError(f"more than {grouped(_MAX_BYTES)} bytes")
-    if b"\0" in data:
-        raise ValueError("it has NUL characters")
-    if data.count(b"\n") > _MAX_ROWS:
-        raise ValueError(f"more than {grouped(_MAX_ROWS)} rows")
-    columns = data.partition(b"\n")[0].count(b",") + 1
-    if columns > _MAX_COLUMNS:
-        raise ValueError(f"{grouped(columns)} columns; at most {grouped(_MAX_COLUMNS)} are read")
 
 
 def _refuse_odd(table: pd.DataFrame, kind: str) -> None:
