@@ -115,6 +115,10 @@ def run(asked: argparse.Namespace) -> tuple[pd.DataFrame, pd.DataFrame]:
             one = one.assign(**shape, hits=of_all[:, 0], values=of_all[:, 1])
             # Simulations of different shapes are different ones.
             intervals.append(one.assign(simulation=one["simulation"] + asked.simulations * number))
+    if not tables:
+        raise SystemExit(
+            "error: no shape has a table; ask for more --shapes or for larger --most-records"
+        )
     return pd.concat(intervals, ignore_index=True), pd.DataFrame(tables)
 
 
