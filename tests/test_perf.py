@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import datetime
 import re
@@ -93,3 +94,15 @@ def test_the_commit_is_marked_where_the_code_differs_from_it(
     script.write_text("print(2)\n", encoding="utf-8")
     assert measure.provenance()["commit"] == f"{commit}+changes"
     assert measure.machine()["commit"] == f"{commit}+changes"
+
+
+def test_a_calibration_grid_without_tables_ends_in_one_line(
+    measure: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "measure", measure)
+    import calibration_grid
+
+    monkeypatch.delitem(sys.modules, "calibration_grid")
+    asked = argparse.Namespace(shapes=2, most_records=1)
+    with pytest.raises(SystemExit, match=r"^error: no shape has a table; ask for more --shapes"):
+        calibration_grid.run(asked)
