@@ -428,7 +428,7 @@ def reference(key: str, draws: int, said: Mapping[str, str]) -> bool:
         "elpd_loo": predictive,
         "engines": {"first": first.about, "second": second.about},
         "agreement": {
-            **({"not_compared": not_compared} if not_compared else {}),
+            "not_compared": not_compared,
             "comparisons": (2 + len(QUANTILES)) * len(table),
             **{what: float(f"{value:.3g}") for what, value in worst.items()},
         },
