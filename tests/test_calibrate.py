@@ -424,7 +424,7 @@ def test_sets_that_hold_the_truth_too_rarely_are_outside(hits: int, verdict: str
     named = f"models that may be best (95 % intervals hold {100 * hits / 60:.0f} %, p "
     assert (named in said) is (verdict == "outside")
     # Only the sets that there are.
-    assert ("bands, and best models hold the truth" in said) is (verdict == "inside")
+    assert ("bands, and best models contain the true values" in said) is (verdict == "inside")
     assert "tiers" not in said
 
 

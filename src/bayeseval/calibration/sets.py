@@ -1,4 +1,4 @@
-"""Do sets hold the truth as often as they promise? Joint rank sets, best models, tiers.
+"""How often sets contain the true values: joint rank sets, best models, tiers.
 
 They have no draws to rank a truth among, so that only their coverage is tested: they promise to
 hold the truth at least so often.

@@ -151,7 +151,7 @@ def _of_ranks(own: pd.DataFrame) -> dict[str, Any]:
 
 
 def _of_set(own: pd.DataFrame) -> dict[str, Any]:
-    """The test that the sets hold the truth as often as they promise, one level per simulation."""
+    """The test that sets contain the true values at the stated rate, one level per simulation."""
     quantity = str(own["quantity"].iloc[0])
     p = []
     for probability in PROBABILITIES:
@@ -217,7 +217,7 @@ def _verdict(rows: pd.DataFrame, n_fitted: int) -> str:
     among = counted(int((~sets).sum()), "quantity", "quantities")
     kinds = dict.fromkeys(_SET_KINDS.get(q, "rank sets") for q in rows.loc[sets, "quantity"])
     all_sets = any_of(kinds, "and") if kinds else ""
-    held = f", and {all_sets} hold the truth as often as they promise" if kinds else ""
+    held = f", and {all_sets} contain the true values as often as stated" if kinds else ""
     if not outside:
         return (
             f"No deviation found: the ranks of all {among} keep inside their bands{held} "

@@ -95,7 +95,7 @@ def calibrate(
     figure_format: FigureFormat = "png",
     quiet: Quiet = False,
 ) -> None:
-    """Check by simulation that intervals hold the truth as often as they promise."""
+    """Check by simulation how often intervals contain the true values."""
     from bayeseval._progress import progress_bar
     from bayeseval.calibration import prepare_calibration
     from bayeseval.engines import SamplerSettings

@@ -50,7 +50,7 @@ def validate(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write a CSV file for --task-names, to be checked, if tasks have no language.",
+            help="Propose a CSV file for --task-names, for task names without a known language.",
             rich_help_panel=OUTPUT,
         ),
     ] = None,

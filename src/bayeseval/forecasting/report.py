@@ -316,7 +316,7 @@ def format_forecast(
     new = table[~table["observed"]]
     percent = 100 * float(table["ci_prob"].iloc[0])
     shown = new if len(new) <= 2 * _ENDS else pd.concat([new.head(_ENDS), new.tail(_ENDS)])
-    rows = f"{len(new)} languages without records"
+    rows = f"{counted(len(new), 'language')} without records"
     rows += "" if shown is new else f", first and last {_ENDS}"
     if languages:
         shown = table[table[names.LANGUAGE].isin(languages)]
@@ -406,10 +406,12 @@ def beyond_scale(table: pd.DataFrame, scale: tuple[float, float] | None) -> str:
     ends = (table["potential_lower"] < low) | (table["potential_upper"] > high)
     if not ends.any() and not means.any():
         return ""
+    outside, reaching = int(means.sum()), int((ends | means).sum())
+    has = "has an interval that reaches" if reaching == 1 else "have intervals that reach"
     return (
         f"possible scores are from {low:g} to {high:g}, and a linear model does not know this: of "
-        f"{counted(len(table), 'forecast')}, {int(means.sum())} lie outside and "
-        f"{int((ends | means).sum())} have intervals that reach outside. Such a forecast says no "
+        f"{counted(len(table), 'forecast')}, {outside} {'lies' if outside == 1 else 'lie'} outside "
+        f"and {reaching} {has} outside. Such a forecast says no "
         "more than that the language is near that end of the scale; ranks are not affected. For "
         "forecasts inside the scale, fit a table of transformed scores, such as logits. Scores at "
         "an end of the scale have no logit and must be moved inside first; the potentials are "
