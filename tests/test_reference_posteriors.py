@@ -107,9 +107,11 @@ def test_two_engines_agree_and_have_enough_draws(key: str) -> None:
         error = np.hypot(table[f"{name}_mcse"], table[f"second_{name}_mcse"])
         z = (table[name] - table[f"second_{name}"]) / error
         assert z.abs().max() < N_MCSE
-        # Errors are stored with three digits.
-        np.testing.assert_allclose(z, table[f"z_{name}"], atol=0.06)
-        assert said["agreement"][f"z_{name}"] == pytest.approx(z.abs().max(), abs=0.06)
+        # Errors are stored with three digits, estimates with six: half a unit of the last each.
+        half = 0.5 * 10.0 ** (np.floor(np.log10(table[name].abs())) - 5)
+        rounding = 0.06 + 2.0 * half / error
+        assert ((z - table[f"z_{name}"]).abs() <= rounding).all()
+        assert abs(said["agreement"][f"z_{name}"] - z.abs().max()) <= rounding.max()
         # Negative control: two per cent in the sds would have been seen.
         sds = table["quantity"].str.fullmatch("sd_(residual|language|model)|dispersion_.*")
         moved = (1.02 * table[name] - table[f"second_{name}"]) / error
@@ -136,7 +138,9 @@ def test_left_out_densities_of_both_engines_agree(key: str) -> None:
     if None not in errors:
         # The error comes from four chains only: Student-t with three degrees of freedom.
         assert abs(first["value"] - second["value"]) < 10.0 * np.hypot(*errors)
-    assert first["se"] == pytest.approx(second["se"], rel=0.02)
+    # Few records, and weights with long tails: single densities have errors of their own.
+    is_exact = max(first["worst_k_hat"], second["worst_k_hat"]) <= 0.5
+    assert first["se"] == pytest.approx(second["se"], rel=0.02 if is_exact else 0.05)
 
 
 @pytest.mark.parametrize("key", POSTERIORS)
