@@ -80,7 +80,7 @@ POSTERIORS: Final[Mapping[str, int]] = {
     "replicates/paper": 4000,
     "replicates/interaction": 2000,
     "replicates/crossed": 5000,
-    "replicates/dataset": 2000,
+    "replicates/dataset": 5000,
     "replicates/by_task": 2000,
     "mmmlu/counts": 2000,
     "mega/bounded": 2000,
