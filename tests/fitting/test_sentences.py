@@ -61,7 +61,7 @@ def test_one_model_is_ahead() -> None:
     assert found == [
         "A is ahead, and the best of the 3 models with probability > 0.99.",
         "2 tiers: the models of a tier cannot be told apart from its first one. A model of a "
-        "later tier may still be close to one of an earlier tier.",
+        "later tier can still be indistinguishable from another of an earlier tier.",
         "2 of 3 pairs of models are in a known order (probability at least 0.975); of these, fewer "
         "than 0.1 are expected to be wrong by chance.",
     ]
@@ -113,6 +113,22 @@ def test_all_models_are_equal() -> None:
     assert found == [
         "None of the 5 models can be told apart from another: for no pair is the order known with "
         "a probability of 0.975."
+    ]
+
+
+def test_equal_models_of_which_some_are_not_the_best() -> None:
+    """Joint sets can exclude a first rank where no single pair is apart; that is explained."""
+    made = tables(
+        list("ABC"), 0.9, p_best=[0.6, 0.39, 0.01], tiers=[1, 1, 1], within=0.5, margin=1.0
+    )
+    assert ranking_sentences(*made, unit="score points") == [
+        "None of the 3 models can be told apart from another: for no pair is the order known with "
+        "a probability of 0.975.",
+        "The best model is one of A and B (with a probability of at least 0.95). Models that "
+        "cannot be told apart from A need not be in this set: telling models apart concerns one "
+        "pair at a time.",
+        "For none of the 3 pairs of models is it known, with a probability of at least 0.975, "
+        "whether they differ by more or by less than the margin of 1 score point.",
     ]
 
 
@@ -183,9 +199,9 @@ def test_expected_wrong_calls_and_margins() -> None:
     assert found[3].startswith("40 of 45 pairs of models are in a known order")
     assert found[0].endswith("it cannot be told apart from m1, m2, m3, m4 and m5.")
     assert found[4] == (
-        "37 of 45 pairs of models differ by more than the margin of 0.01 units of the scale 0 to "
-        "1, and 5 pairs differ by less (each with a probability of at least 0.975); for 3 pairs "
-        "this is not known."
+        "37 of 45 pairs of models differ in a known direction by more than the margin of 0.01 "
+        "units of the scale 0 to 1, and 5 pairs differ by less (each with a probability of at "
+        "least 0.975); for 3 pairs this is not known."
     )
 
 

@@ -129,3 +129,32 @@ def test_the_proposed_file_is_read_as_it_is(
     assert main(["validate", str(runs), *options]) == 2
     assert names.read_text(encoding="utf-8").startswith("task,dataset,language\ngsm8k,,en\n")
     assert "gsm8k:acc" in load(runs, task_names=names).coords["task"]
+
+
+def test_names_that_no_line_can_say_are_left_to_the_user() -> None:
+    odd = ["{language}{language}", "x{language}y", "a*b", "a\nb", "a\0b", "q" * 301]
+    assert propose(odd) == []
+    assert [line.tasks for line in propose([*odd, "mybench_de", "mybench_sw"])] == [
+        ("mybench_de", "mybench_sw")
+    ]
+    lines = propose(["q{language}", "qaa-aa!", "de_b", "sw_b"])
+    assert {line.pattern for line in lines} == {"qaa-aa!", "{language}_b"}
+
+
+def test_wildcards_need_no_backtracking(tmp_path: Path) -> None:
+    """Each ``*`` was ``.*``: nine of them did not end on a name of 400 letters."""
+    path = tmp_path / "names.csv"
+    path.write_text(
+        "task,dataset,language\n" + "*a" * 60 + "b,d,en\n" + "x" + "*y" * 60 + "{language}*,,\n"
+        "m*mlu_*_{language}_*x,,\n",
+        encoding="utf-8",
+    )
+    names = read_task_names(path)
+    for task in ("a" * 299, "x" + "y1" * 149):
+        with pytest.raises(LookupError):
+            names.parse(task)
+    assert names.parse("za" * 60 + "b") == NamedTask("d", "en")
+    assert names.parse("mmmlu_pro_de_lax") == NamedTask("mmmlu_pro_lax", "de")
+    # A slot at the beginning leaves no separator behind.
+    path.write_text("task,dataset,language\n{language}-quiz,,\n", encoding="utf-8")
+    assert read_task_names(path).parse("de-quiz") == NamedTask("quiz", "de")

@@ -394,6 +394,15 @@ def test_mteb_before_1_11(tmp_path: Path) -> None:
     assert rows(named, "score")["small", "zh_CN", "Waimai:main_score"] == (0.3,)
 
 
+def test_mteb_before_1_11_without_any_language(tmp_path: Path) -> None:
+    write_mteb(
+        tmp_path / "small" / "Waimai.json",
+        {"mteb_version": "1.1.1", "mteb_dataset_name": "Waimai", "test": {"accuracy": 0.8}},
+    )
+    with pytest.raises(InputError, match="no language in files of MTEB .* as task_names: Waimai"):
+        load(tmp_path)
+
+
 def test_mteb_before_1_11_without_a_score(tmp_path: Path) -> None:
     write_mteb(
         tmp_path / "small" / "Odd.json",

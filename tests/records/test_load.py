@@ -287,8 +287,8 @@ def test_duplicates_of_a_table_without_tasks_may_be_tasks(tmp_path: Path) -> Non
     with pytest.raises(InputError) as caught:
         load(path)
     assert str(caught.value).endswith(
-        "8 and 9; column 'exam' tells them apart: columns={'task': 'exam'} if it names tasks, "
-        "columns={'seed': 'exam'} if it counts repetitions"
+        "8 and 9; column 'exam' tells them apart: columns={'task': 'exam'} reads its values as "
+        "tasks, columns={'seed': 'exam'} as repetitions"
     )
     assert len(load(path, columns={"task": "exam"})) == 3
 
@@ -308,10 +308,10 @@ def _settings(path: Path, name: str, tasks: str) -> Path:
 @pytest.mark.parametrize(
     ("name", "tasks", "advice"),
     [
-        ("setting", "x", [("dataset", "if it names tasks"), ("seed", "if it counts repetitions")]),
-        ("prompt", "x", [("seed", "if it counts repetitions")]),
+        ("setting", "x", [("dataset", "reads its values as tasks"), ("seed", "as repetitions")]),
+        ("prompt", "x", [("seed", "as repetitions")]),
         # The task column would be left unread: both settings of x and y would be one cell.
-        ("setting", "xy", [("seed", "if it counts repetitions")]),
+        ("setting", "xy", [("seed", "as repetitions")]),
     ],
 )
 def test_the_column_that_tells_duplicates_apart_is_named(

@@ -98,8 +98,14 @@ def _propose(unknown: UnknownTasksError, path: Path, *, own: Path | None) -> str
     n_lost = sum(len(line.tasks) for line in lost)
     return (
         f"Proposed: {path}, {counted(len(unknown.proposals), 'line')}. They give"
-        f" {counted(named, 'task')} a language and leave out {counted(n_lost, 'task')} without one"
-        " in the name; give those a language where they have one.\n\n"
+        f" {counted(named, 'task')} a language"
+        + (
+            f" and leave out {counted(n_lost, 'task')} without one in the name; give those a"
+            " language where they have one."
+            if n_lost
+            else "."
+        )
+        + "\n\n"
         "Ready to fit: no, because task names have no known language; check the file, and pass"
         f" --task-names {path}"
     )

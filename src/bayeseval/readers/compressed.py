@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import zlib
 from pathlib import Path
 from typing import Final
@@ -18,7 +20,7 @@ _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 # Tables of scores shrink to a fifth or a fiftieth of their size.
 _MAX_RATIO: Final = 100
-_SMALL: Final = 1 << 26
+_SMALL: Final = 1 << 24
 _CHUNK: Final = 1 << 20
 
 
@@ -49,7 +51,7 @@ def unpack(path: Path, data: bytes, *, limit: int) -> bytes:
     data : bytes
         The whole file.
     limit : int
-        The most bytes that are read; small files may hold 64 MiB, others 100 times their size.
+        The most bytes that are read; small files may hold 16 MiB, others 100 times their size.
 
     Raises
     ------
@@ -94,18 +96,8 @@ def _content(path: Path, data: bytes, limit: int) -> bytes:
 
 def _gunzip(data: bytes, limit: int) -> bytes:
     """All members of a gzip file; a byte more than `limit` at most."""
-    pieces, total = [], 0
-    while data.strip(b"\0"):
-        member = zlib.decompressobj(31)
-        piece = member.decompress(data, limit - total + 1)
-        pieces.append(piece)
-        total += len(piece)
-        if total > limit:
-            break
-        if not member.eof:
-            raise EOFError("it ends too early")
-        data = member.unused_data
-    return b"".join(pieces)
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        return file.read(limit + 1)
 
 
 def _unzstd(data: bytes, limit: int) -> bytes:

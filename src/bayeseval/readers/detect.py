@@ -62,7 +62,7 @@ TABLE: Final = "table"
 
 _MAX_FILES: Final = 100_000
 # Larger JSON is known by its beginning only.
-_MAX_STRUCTURE: Final = 1 << 25
+_MAX_STRUCTURE: Final = 1 << 23
 _MAX_HEAD: Final = 1 << 14
 _SUFFIXES: Final = (".json", ".jsonl", *PACKED_SUFFIXES, ".eval", ".parquet", *GRID_SUFFIXES)
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from bayeseval._text import show
+from bayeseval._text import shorten, show
 from bayeseval.errors import InputError, argument
 from bayeseval.readers.base import (
     Head,
@@ -103,6 +103,11 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
         )
         if lost
     ]
+    if unnamed and not scored and not named:
+        raise InputError(
+            f"{common_folder(paths)}: {_UNNAMED}, given as {argument('task_names')}: "
+            f"{shorten(sorted({score.dataset for score in unnamed}), limit=12)}"
+        )
     return settle(
         _name_subsets(scored + named),
         source=common_folder(paths),

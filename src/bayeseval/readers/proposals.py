@@ -28,6 +28,10 @@ _WORDS: Final = frozenset(
     ]
 )
 _FEW: Final = 3
+_SAYABLE: Final = re.compile(r"[^*{}\x00-\x1f\x7f]{1,300}")
+_MAX_SLOTS: Final = 8
+# A longer name is that of a line without a pattern, or of none.
+_MAX_NAME: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,8 @@ def propose(tasks: Iterable[str]) -> list[Proposal]:
     mybench_{language} False
     quiz True
     """
-    rest = dict.fromkeys(tasks)
+    # What a line cannot say, or nobody would read.
+    rest = dict.fromkeys(task for task in tasks if _SAYABLE.fullmatch(task))
     found = []
     for part in (
         *(_differing_in_language, _with_language_in_common),
@@ -93,25 +98,51 @@ def propose(tasks: Iterable[str]) -> list[Proposal]:
 
 def line_pattern(task: str) -> re.Pattern[str]:
     """The expression that a line's task stands for; the group ``language`` is its slot."""
-    escaped = re.escape(task).replace(r"\*", ".*")
-    return re.compile(escaped.replace(re.escape("{language}"), f"(?P<language>{_ANY})"))
+    before, slot, after = task.partition("{language}")
+    expression = _wildcards(before, to_the_end=not slot)
+    if slot:
+        expression += f"(?P<language>{_ANY}){_wildcards(after, to_the_end=True)}"
+    longest = f"(?=.{{0,{_MAX_NAME}}}$)" if slot or "*" in task else ""
+    return re.compile(longest + expression)
+
+
+def _wildcards(text: str, *, to_the_end: bool) -> str:
+    """An expression for a text with ``*``, without the backtracking of many ``.*``."""
+    first, *others = re.sub(r"\*+", "*", text).split("*")
+    if not others:
+        return re.escape(first)
+    # The first place where a piece fits is as good as any later one, but for the last piece.
+    *middle, last = others
+    pieces = "".join(f"(?>.*?{re.escape(piece)})" for piece in middle)
+    return re.escape(first) + pieces + (".*" if to_the_end else ".*?") + re.escape(last)
 
 
 def _exceptions(lines: Sequence[Proposal]) -> list[Proposal]:
     """Lines for tasks that one of `lines` before their own would name, or name otherwise."""
-    compiled = [(line, line_pattern(line.pattern)) for line in lines]
+    exact = {line.pattern: line for line in lines if not set("*{") & set(line.pattern)}
+    patterns = [
+        (line, re.split(r"[*{]", line.pattern)[0], line_pattern(line.pattern))
+        for line in lines
+        if line.pattern not in exact
+    ]
+
+    def read(task: str) -> tuple[Proposal | None, str]:
+        if task in exact:
+            return exact[task], exact[task].language
+        for line, start, pattern in patterns:
+            # The quick test first: there may be thousands of both.
+            if task.startswith(start) and (match := pattern.fullmatch(task)):
+                return line, match.groupdict().get("language", line.language)
+        return None, ""
+
     found = []
     for own in lines:
+        before, slot, after = own.pattern.partition("{language}")
+        rest = before.rstrip("_-") + after if before else after.lstrip("_-")
         for task in own.tasks:
-            line, match = next((ln, m) for ln, p in compiled if (m := p.fullmatch(task)))
-            before, _, after = own.pattern.partition("{language}")
-            language = task[len(before) : len(task) - len(after)] if after or before else ""
-            if "{language}" not in own.pattern:
-                language = own.language
-            said = match["language"] if "language" in match.groupdict() else line.language
-            if line is not own or said != language:
-                dataset = before.rstrip("_-") + after if "{language}" in own.pattern else ""
-                found.append(Proposal(task, language, (task,), dataset))
+            language = task[len(before) : len(task) - len(after)] if slot else own.language
+            if read(task) != (own, language):
+                found.append(Proposal(task, language, (task,), rest if slot else ""))
     return found
 
 
@@ -132,6 +163,8 @@ def _slots(task: str) -> list[tuple[str, str, str]]:
             continue
         if understand(part) is not None:
             slots.append((task[:start], part, task[end:]))
+            if len(slots) == _MAX_SLOTS:
+                break
     return slots
 
 

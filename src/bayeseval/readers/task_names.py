@@ -157,7 +157,8 @@ class TaskNames:
                 continue
             if "language" in pattern.groupindex:
                 start, end = match.span("language")
-                without = (task[:start].rstrip("_-") + task[end:]) or task
+                rest = task[:start].rstrip("_-") + task[end:]
+                without = (rest if start else rest.lstrip("_-")) or task
                 return NamedTask(dataset or without, language or match["language"])
             return NamedTask(dataset or task, language) if language else None
         return parse_task(task)

@@ -125,9 +125,9 @@ def _telling_apart(stack: Stack, codes: Mapping[str, Codes], key: Codes) -> str:
     is_task = "dataset" not in stack.parts[0].columns and not _is_repeated(name)
     if is_task and len(np.unique(np.stack([*others, values]), axis=1).T) == len(rows):
         ours = "task" if _has_no_task(stack) else "dataset"
-        choices.append(f"{columns_argument((ours, name))} if it names tasks")
+        choices.append(f"{columns_argument((ours, name))} reads its values as tasks")
     if "seed" not in codes:
-        choices.append(f"{columns_argument(('seed', name))} if it counts repetitions")
+        choices.append(f"{columns_argument(('seed', name))} as repetitions")
     if not choices:
         return f"column {plain(name)!r} tells them apart: keep the rows of one of its values"
     return f"column {plain(name)!r} tells them apart: {', '.join(choices)}"

@@ -114,6 +114,8 @@ def ranking_details(ranking: pd.DataFrame, pairs: pd.DataFrame, *, unit: str = "
             _tiers(ranking),
             known_order_sentence(ranking, pairs),
         ]
+    elif not ranking["may_be_best"].fillna(False).all():
+        sentences = [_candidates(ranking, pairs)]
     margin = float(pairs.attrs.get("margin", float("nan")))
     own = pairs[pairs["quantity"] == names.STANDARDISED_SCORE]
     return [text for text in [*sentences, *_differences(own, margin, unit)] if text]
@@ -270,7 +272,8 @@ def _tiers(ranking: pd.DataFrame) -> str:
         return "Each model can be told apart from the next one."
     return (
         f"{counted(len(sizes), 'tier')}: the models of a tier cannot be told apart from its first "
-        "one. A model of a later tier may still be close to one of an earlier tier."
+        "one. A model of a later tier can still be indistinguishable from another of an earlier "
+        "tier."
     )
 
 
@@ -305,12 +308,18 @@ def _differences(pairs: pd.DataFrame, margin: float, unit: str) -> list[str]:
             f"probability {probability_text(1.0 - float(within[0]))}."
         ]
     verb = "differs" if large == 1 else "differ"
-    sentence = f"{grouped(large)} of {_pairs(n)} of models {verb} by more than {limit}"
+    sentence = f"{grouped(large)} of {_pairs(n)} of models {verb} in a known direction by more"
+    sentence += f" than {limit}"
     if small:
         sentence += f", and {_pairs(small)} {'differs' if small == 1 else 'differ'} by less"
     rest = n - large - small
     known = f"each with a probability of at least {CALLED:g}"
-    if not rest or not large + small:
+    if not large + small:
+        return [
+            f"For none of the {_pairs(n)} of models is it known, with a probability of at least "
+            f"{CALLED:g}, whether they differ by more or by less than {limit}."
+        ]
+    if not rest:
         return [f"{sentence} ({known})."]
     return [f"{sentence} ({known}); for {_pairs(rest)} this is not known."]
 
