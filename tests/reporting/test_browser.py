@@ -490,4 +490,9 @@ def test_controls_do_not_print(browser: Any, page_file: Path) -> None:
     assert opened.page.locator("#ranking .tools").is_hidden()
     # The chart of one model says which one it is.
     assert opened.page.locator("#model-language-select").is_visible()
+    # A button of a header is not painted again where the table goes on on the next page.
+    button = opened.page.locator("#ranking th button").first
+    assert button.evaluate("one => getComputedStyle(one).display") == "contents"
+    opened.page.emulate_media(media="screen")
+    assert button.evaluate("one => getComputedStyle(one).display") == "inline-flex"
     opened.context.close()

@@ -349,6 +349,21 @@ def test_an_edited_table_is_refused_where_it_is_read(copy: Path, fit: be.Fit) ->
     assert list(read_saved(copy).tables["model_ranking"]["model"]).count("007") == 1
 
 
+def test_a_link_for_the_page_is_replaced_not_followed(copy: Path) -> None:
+    """A folder that somebody sent must not overwrite files elsewhere."""
+    victim = copy.parent / "victim.html"
+    victim.write_text("mine", encoding="utf-8")
+    page = copy / "report.html"
+    page.unlink(missing_ok=True)
+    page.symlink_to(Path("..") / victim.name)
+    write_page(read_saved(copy), page)
+    assert victim.read_text(encoding="utf-8") == "mine"
+    assert not page.is_symlink()
+    assert "<!doctype html>" in page.read_text(encoding="utf-8")[:20].lower()
+    # The run file lists the page, so it is one of the folder's own.
+    assert json.loads((copy / "run.json").read_text(encoding="utf-8"))["sha256"]["report.html"]
+
+
 def test_an_edited_posterior_is_refused(copy: Path) -> None:
     path = copy / "posterior.nc"
     whole = path.read_bytes()

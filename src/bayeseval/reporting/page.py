@@ -77,7 +77,8 @@ def write_page(results: SavedResults, path: str | Path) -> Path:
     """
     target = Path(path)
     write = partial(write_text, render_page(results))
-    if target.resolve().parent == results.path.resolve():
+    # A link that came with the folder is replaced, not the file that it leads to.
+    if target.parent.resolve() == results.path.resolve():
         # Listed in the run file, so that it goes with the results it was made from.
         add_files(results.path, {target.name: write})
     else:
