@@ -89,6 +89,7 @@ _SYNONYMS: Final[Mapping[str, frozenset[str]]] = {
     "n_seeds": frozenset(["numseeds"]),
     "n_boot": frozenset(["nboots", "numboot", "numboots", "nbootstrap", "numbootstrap"]),
     "item": frozenset(["itemid", "docid"]),
+    "split": frozenset(["splitname", "datasetsplit", "evalsplit"]),
     "scale_min": frozenset(["minscore"]),
     "scale_max": frozenset(["maxscore"]),
     "chance": frozenset(["chancelevel", "randombaseline"]),

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayeseval._text import Caution, Note
+from bayeseval._text import Caution, Note, counted
+from bayeseval._typing import Bools
 from bayeseval.errors import InputError, setting
 from bayeseval.languages.labels import unknown_labels
 from bayeseval.readers.columns import LABELS, REPLICATES, TABLE_COLUMNS, columns_argument
@@ -33,6 +34,7 @@ from bayeseval.records.scales import (
     resolve_units,
     stated_units,
 )
+from bayeseval.records.splits import keep_splits_apart
 from bayeseval.records.stack import Stack, encode
 from bayeseval.records.suspects import DivergedRuns, replicate_suspects
 
@@ -156,12 +158,13 @@ def _checked(
     if not already_checked:
         stack.labels["language"], merged = merge_labels(stack.written)
         all_notes += merged
+    all_notes += keep_splits_apart(stack)
     stack, left_out, left_notes = leave_out(stack, drop=drop or {}, missing=missing)
     all_notes += left_notes
     all_notes += _refuse_too_few_levels(stack, left_out, allow_single=allow_single)
     all_notes += _tidy_setups(stack)
     labels, codes = encode(stack)
-    _refuse_half_replicates(stack, codes, labels["task"])
+    all_notes += _refuse_half_replicates(stack, codes, labels["task"])
     refuse_duplicates(stack, codes)
     resolved, unit_notes = _check_scores(
         stack, codes, labels, units=units, mixed=mixed, already_checked=already_checked
@@ -363,23 +366,37 @@ def _first_conflict(names: Coded, values: Coded) -> tuple[str, str, str] | None:
 
 def _refuse_half_replicates(
     stack: Stack, codes: Mapping[str, npt.NDArray[np.int64]], tasks: tuple[str, ...]
-) -> None:
-    """Tasks may differ in what replicates they have; the records of one task may not."""
+) -> list[str]:
+    """Tasks may differ in what replicates they have; the records of one task may not.
+
+    A score without a seed counts as one run, which has no other records in its cell.
+    """
+    notes = []
     for name in REPLICATES:
         if name not in codes:
             continue
         with_replicates = np.zeros(len(tasks), dtype=np.bool_)
         with_replicates[codes["task"][codes[name] >= 0]] = True
-        lacking = np.flatnonzero((codes[name] < 0) & with_replicates[codes["task"]])
-        if not lacking.size:
+        lacking = (codes[name] < 0) & with_replicates[codes["task"]]
+        if name == "seed" and lacking.any():
+            alone = lacking & _are_alone(codes) & _have_column(stack, name)
+            if alone.any():
+                notes.append(
+                    f"seed is empty in {counted(int(alone.sum()), 'record')}, each the only one of"
+                    f" its cell, and each counts as one run; first"
+                    f" {stack.at(int(np.flatnonzero(alone)[0]))}"
+                )
+            lacking &= ~alone
+        if not lacking.any():
             continue
-        row = int(lacking[0])
+        row = int(np.flatnonzero(lacking)[0])
         task = codes["task"][row]
         part = stack.parts[stack.file[row]]
         hint = f"or leave the column out with {columns_argument((name, None))}"
         if name in part.columns:
+            beside = " beside records of the same cell that have one" if name == "seed" else ""
             raise InputError(
-                f"{stack.at(row, name)}: {name} is empty; give every record of task"
+                f"{stack.at(row, name)}: {name} is empty{beside}; give every record of task"
                 f" {tasks[task]!r} its {name}, {hint}"
             )
         other = int(np.flatnonzero((codes[name] >= 0) & (codes["task"] == task))[0])
@@ -388,6 +405,20 @@ def _refuse_half_replicates(
             f" {stack.parts[stack.file[other]].table.source} has one for task {tasks[task]!r};"
             f" give every record of the task its {name}, {hint}"
         )
+    return notes
+
+
+def _are_alone(codes: Mapping[str, npt.NDArray[np.int64]]) -> Bools:
+    """Mask of the rows that are the only ones of their cells."""
+    _, cells, counts = np.unique(
+        combined_key(codes[factor] for factor in LABELS), return_inverse=True, return_counts=True
+    )
+    return np.asarray(counts[cells] == 1)
+
+
+def _have_column(stack: Stack, name: str) -> Bools:
+    """Mask of the rows whose file has a column."""
+    return np.array([name in part.columns for part in stack.parts])[stack.file]
 
 
 def _frame(stack: Stack, order: npt.NDArray[np.intp]) -> pd.DataFrame:
@@ -417,7 +448,7 @@ def _report(
     for part in (part for part in stack.parts if not part.table.where):
         for our, theirs in part.columns.items():
             columns.setdefault(our, {})[theirs] = None
-    order = [*TABLE_COLUMNS, "scale_min", "scale_max"]
+    order = [*TABLE_COLUMNS, "split", "scale_min", "scale_max"]
     return LoadReport(
         sources=tuple(part.table.source for part in stack.parts),
         n_rows_read=sum(part.n_rows for part in stack.parts),

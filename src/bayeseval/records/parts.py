@@ -46,7 +46,8 @@ class Part:
         The rows kept; gives the place of each.
     labels : mapping of str to Coded
         ``model``, ``language``, ``task`` and, where there, ``dataset``, ``metric``,
-        ``seed``, ``boot``, ``item``; an empty text for a record without a replicate label.
+        ``seed``, ``boot``, ``item``, ``split``; an empty text for a record without one of
+        these four.
     numbers : mapping of str to array of float
         ``score`` and the optional numbers, NaN where empty.
     columns : mapping of str to str
@@ -154,7 +155,7 @@ def read_part(table: RawTable, *, columns: Mapping[str, str | None]) -> Part:
     labels["model"] = reader.labels("model")
     tasks, named_tasks = _tasks(reader)
     labels |= tasks
-    for our in REPLICATES:
+    for our in (*REPLICATES, "split"):
         if reader.has(our):
             labels[our] = _replicate(reader, our)
     labels = _drop_missing_scores(reader, labels)
@@ -219,7 +220,7 @@ def _drop_missing_scores(reader: _PartReader, labels: dict[str, Coded]) -> dict[
 
 
 def _replicate(reader: _PartReader, our: str) -> Coded:
-    """Labels of a replicate column, empty where a record has none.
+    """Labels of a column of replicates or splits, empty where a record has none.
 
     Whether it may have none is decided over all files: a task has replicates or not.
     """

@@ -87,8 +87,8 @@ class Stack:
         common: dict[str, Coded] = {}
         for name in dict.fromkeys(name for part in self.parts for name in part.labels):
             by_part = [part.labels.get(name) for part in self.parts]
-            if name in REPLICATES:
-                # A file without the column: its tasks have no such replicates.
+            if name in (*REPLICATES, "split"):
+                # A file without the column: its tasks have no such replicates, or one split.
                 by_part = [
                     Coded.constant("", len(part.table)) if labels is None else labels
                     for part, labels in zip(self.parts, by_part, strict=True)

@@ -1,0 +1,73 @@
+"""Keep scores of several splits of a test (dev, test) apart, as tasks of their own."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+import numpy as np
+
+from bayeseval._text import shorten
+from bayeseval.errors import wording
+from bayeseval.records.coded import Coded, combined_key
+from bayeseval.records.stack import Stack
+
+__all__ = ["keep_splits_apart"]
+
+_TEST: Final = "test"
+
+
+def keep_splits_apart(stack: Stack) -> list[str]:
+    """Add the split to the names of tasks that would mix several splits.
+
+    A task mixes splits if one of its languages has scores of more than one: two models would
+    then be compared on different test items, or one model would have two scores. Where every
+    language has scores of one split, the models are compared on the same items, and the name
+    of the task stays.
+
+    Parameters
+    ----------
+    stack : Stack
+        All rows; their ``split`` is taken off, and the tasks and datasets get new labels.
+
+    Returns
+    -------
+    list of str
+        What to report.
+    """
+    split = stack.labels.pop("split", None)
+    if split is None or len(split.present()) < 2:
+        return []
+    tasks = stack.labels["task"]
+    groups = combined_key([stack.labels["language"].codes, tasks.codes])
+    of_group = np.unique(np.stack([groups, split.codes]), axis=1)[0]
+    names, counts = np.unique(of_group, return_counts=True)
+    mixed = np.isin(tasks.codes, tasks.codes[np.isin(groups, names[counts > 1])])
+    if not mixed.any():
+        listed = shorten(sorted(filter(None, split.present())))
+        return [f"split ({listed}): every language of a task has scores of one split only"]
+    suffix = Coded.of(
+        np.where(mixed, split.codes, len(split.levels)),
+        [*(f" ({text})" if text else "" for text in split.levels), ""],
+    )
+    for name in ("task", "dataset"):
+        if name in stack.labels:
+            stack.labels[name] = stack.labels[name].joined(suffix, "")
+    return [_note(stack.labels["task"].take(mixed), split.take(mixed))]
+
+
+def _note(tasks: Coded, split: Coded) -> str:
+    """Names of the tasks, and how to leave out all splits but one."""
+    splits = split.present()
+    sizes = np.bincount(split.codes, minlength=len(split.levels))
+    tests = [text for text in splits if text.casefold() == _TEST]
+    kept = tests[0] if tests else split.levels[int(sizes.argmax())]
+    others = sorted({task for task, text in tasks.pairs(split) if text != kept})
+    # Every text in double quotes is the same in JSON, in YAML and in Python.
+    drop = f"task: {json.dumps(others, ensure_ascii=False)}"
+    one = wording(f"drop={{'task'{drop[4:]}}}", f"'drop: {{{drop}}}' in a --mapping file")
+    return (
+        f"split: scores of {shorten(sorted(text or 'no split' for text in splits))} are kept apart"
+        f" as tasks of their own ({shorten(sorted(tasks.present()), limit=6)});"
+        f" {one} keeps {kept or 'those without a split'} only"
+    )
