@@ -137,17 +137,40 @@ def test_all_groups_that_occur_together_are_told_of_at_once() -> None:
         " fr and task t_fr and 2 more groups of a language and a task always occur together, so"
         " their effects are confounded; add records that cross them, so that every group"
         " shares a level with another; dropping levels does not help, because no part with two"
-        " models and two languages could be fitted; if the tasks are the same test under several"
-        " names, give them one name"
+        " models and two languages could be fitted; if the tasks named after a language are one"
+        " test in several languages, give it one name: 't' in place of 't_ar', 't_de', 't_en' and 3"
+        " more"
     )
     # The advice works when followed.
     assert ready(frame(OWN_TASKS).assign(task="t")).startswith("Ready to fit: yes")
+    unlike = [(m, one, f"t{i}") for m in "ABC" for i, one in enumerate(LANGUAGES)]
+    assert ready(frame(unlike)).endswith(
+        "; if the tasks are the same test under several names, give them one name"
+    )
     linked = [*OWN_TASKS, *(("A", one, "t_ar") for one in LANGUAGES[1:])]
     assert ready(frame(linked)).startswith("Ready to fit: yes")
     # Two tasks of every language have no name in common without two scores in a cell.
     twice = [(m, one, test + one) for m in "ABC" for one in LANGUAGES for test in ("q_", "n_")]
     assert "same test under several names" not in ready(frame(twice))
     assert "language de and task n_de, q_de, language en" in ready(frame(twice))
+
+
+def test_tasks_named_after_languages_are_one_test_or_are_left_out() -> None:
+    """Names of tasks hold the language; one of them at the side is left out, not its language."""
+    pairs = [(m, one, f"{t}-{one.upper()}:acc") for m in "ABC" for one in LANGUAGES for t in "qn"]
+    text = ready(frame(pairs))
+    assert text.endswith(
+        "give it one name: 'n:acc' in place of 'n-AR:acc', 'n-DE:acc', 'n-EN:acc' and 3 more,"
+        " 'q:acc' in place of 'q-AR:acc', 'q-DE:acc', 'q-EN:acc' and 3 more"
+    )
+    renamed = frame(pairs)
+    renamed["task"] = renamed["task"].str.replace("-..:", ":", regex=True)
+    assert ready(renamed).startswith("Ready to fit: yes")
+    aside = frame([*product("ABC", ("en", "fr"), "qn"), *((m, "de", "q_de") for m in "ABC")])
+    assert followed(aside, ready(aside))["task"].unique().tolist() == ["q", "n"]
+    assert "'drop: {task: [\"q_de\"]}'" in ready(aside)
+    # Without its language the name would be one task of another language: all is linked.
+    assert ready(aside).endswith("give it one name: 'q' in place of 'q_de'")
 
 
 def followed(table: pd.DataFrame, text: str) -> pd.DataFrame:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, addressing_command_line
 from bayeseval.mexa.covariate import load_covariate
 from bayeseval.mexa.tables import read_alignment
 from bayeseval.records import Covariate, Records, load
@@ -70,6 +70,11 @@ def test_alignment_goes_with_published_potential(mega: Records) -> None:
 def test_adjusted_alignment_is_noticed(mega: Records) -> None:
     notes = load_covariate(TABLE_6, mega).notes
     assert any("'eng_Latn' is not 1" in note for note in notes)
+    assert any(note.endswith("; pivot='eng_Latn' divides by that row") for note in notes)
+    with addressing_command_line():
+        command = load_covariate(TABLE_6, mega).notes
+    assert any(note.endswith("; divide them by that row") for note in command)
+    assert not any("pivot" in note for note in command)
     assert not any("is not 1" in note for note in load_covariate("mexa", mega).notes)
 
 
@@ -85,7 +90,13 @@ def test_tidy_tables_pool_layers_and_count_sentences(tmp_path: Path, small: Reco
             for layer in (0, 1, 2)
         ),
     )
-    with pytest.raises(InputError, match=r"several embeddings \(weighted, last\); choose one"):
+    with pytest.raises(InputError, match=r"\(weighted, last\); choose one with embedding='w"):
+        load_covariate(path, small)
+    # The command line has no such argument.
+    with (
+        addressing_command_line(),
+        pytest.raises(InputError, match=r"\(weighted, last\); keep the rows of one of them$"),
+    ):
         load_covariate(path, small)
     # A folder that the command wrote; the same models as in the records.
     found = load_covariate(path.parent, small, embedding="last")

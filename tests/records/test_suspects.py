@@ -60,6 +60,36 @@ def test_a_diverged_run_can_be_kept_or_dropped() -> None:
     assert dropped.replicate_codes("seed").tolist().count(1) == 3
 
 
+def test_many_diverged_runs_are_one_note_that_names_a_few() -> None:
+    many = {
+        ("gpt", f"l{i:02d}"): [60.0, 60.5, 61.0, 0.0 if i < 60 else 60.2] for i in range(70)
+    } | GOOD
+    for what, options in (
+        ("kept", {"diverged_runs": "allow"}),
+        ("dropped", {"diverged_runs": "drop"}),
+    ):
+        (note,) = [n for n in _records(many, **options).report.notes if "diverged" in n]
+        assert note.count("looks like a diverged run") == 1
+        assert (
+            f"; 60 such runs were {what} (model, language, task, seed: score): gpt, l00, qa, 3: 0,"
+            in note
+        )
+        assert note.endswith(" and 54 more")
+
+
+def test_prompts_that_fail_are_no_diverged_runs() -> None:
+    frame = _frame(BAD).rename(columns={"seed": "prompt"})
+    records = Records.from_frame(frame, name="t", columns={"seed": "prompt"})
+    assert len(records) == 12
+    assert (
+        "warning: 1 score far below the cell's others (column 'prompt') kept, because repetitions"
+        " with different prompts may differ: gpt, sw, qa, 1: 0"
+    ) in records.report.notes
+    usual = _frame(GOOD | {("gpt", "sw"): [71.0, 63.8, 70.5]}).rename(columns={"seed": "prompt"})
+    notes = Records.from_frame(usual, name="t", columns={"seed": "prompt"}).report.notes
+    assert not [note for note in notes if "far below" in note]
+
+
 def test_a_diverged_run_over_all_its_boots() -> None:
     frame = _frame(BAD)
     boots = pd.concat([frame.assign(boot=b, score=frame["score"] + 0.1 * b) for b in range(3)])
@@ -145,3 +175,31 @@ def test_scores_above_a_hundred_alone_are_no_slip(position: int, score: float) -
     frame = SLIP.copy()
     frame.loc[position, "score"] = score
     assert len(Records.from_frame(frame, name="t")) == 9
+
+
+def _two_tasks(scores: list[float]) -> pd.DataFrame:
+    """Percentages of four models in two tasks; those of model d in task pos are given."""
+    rows = [
+        (model, language, "qa", 40.0 + 9 * i + 4 * j + i * j)
+        for i, model in enumerate("abcd")
+        for j, language in enumerate(("de", "es", "ko"))
+    ]
+    rows += [(m, lang, "pos", v + 25.0) for m, lang, _, v in rows if m != "d"]
+    rows += [("d", lang, "pos", v) for lang, v in zip(("de", "es", "ko"), scores, strict=True)]
+    return pd.DataFrame(rows, columns=["model", "language", "task", "score"])
+
+
+def test_a_model_that_fails_on_one_task_is_not_in_fractions() -> None:
+    records = Records.from_frame(_two_tasks([0.0, 0.08, 0.03]), name="t")
+    (note,) = [note for note in records.report.notes if "within 0-1" in note]
+    assert note == (
+        "warning: task 'pos': the scores of model d are all within 0-1 (at most 0.08; median of"
+        " the others 79), and count as percentages, as other scores of the model do"
+    )
+    # In fractions these would be scores like the others'.
+    with pytest.raises(InputError, match="task 'pos' mixes scales: the scores of model d are all"):
+        Records.from_frame(_two_tasks([0.71, 0.74, 0.8]), name="t")
+    # A model without other scores may be in fractions throughout.
+    alone = _two_tasks([0.0, 0.08, 0.03]).query("model != 'd' or task == 'pos'")
+    with pytest.raises(InputError, match="task 'pos' mixes scales: the scores of model d are all"):
+        Records.from_frame(alone, name="t")

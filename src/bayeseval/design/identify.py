@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
@@ -112,27 +113,70 @@ def _levels_per_group(group: Index, level: Index) -> Index:
 def _advice_to_drop(records: Records) -> str:
     """Advice on the levels to drop so that the rest can be fitted."""
     codes = {factor: records.codes(factor) for factor in names.FACTORS}
-    everything = np.ones(len(records), dtype=np.bool_)
-    kept = _identified_rows(codes, records.scores, everything)
+    kept = _all_rows(codes, records.scores)
+    renaming = _advice_to_rename(records, codes)
     if kept is not None:
         entry = f"'drop: {{{', '.join(_drop_entries(records, codes, kept))}}}'"
         return (
             f", or fit the largest part that is linked ({entry} in a YAML file passed as"
             f" {wording('mapping_file', '--mapping')} keeps {grouped(int(kept.sum()))} of"
-            f" {grouped(len(kept))} records)"
+            f" {grouped(len(kept))} records){renaming}"
         )
     text = (
         "; dropping levels does not help, because no part with two models and two languages"
         " could be fitted"
     )
+    if renaming:
+        return text + renaming
     tasks_of = np.unique(np.stack([codes[names.LANGUAGE], codes[names.TASK]]), axis=1)
     if len(records.coords[names.LANGUAGE]) == tasks_of.shape[1] > 1:
         # Every language has one task, so that no cell would have two scores.
         one_task = {**codes, names.TASK: np.zeros_like(codes[names.TASK])}
-        rest = _identified_rows(one_task, records.scores, everything)
+        rest = _all_rows(one_task, records.scores)
         if rest is not None and rest.all():
             text += "; if the tasks are the same test under several names, give them one name"
     return text
+
+
+def _advice_to_rename(records: Records, codes: Mapping[names.Factor, Index]) -> str:
+    """Advice to take the language out of the names of tasks, if that identifies the model."""
+    tasks, languages = records.coords[names.TASK], records.coords[names.LANGUAGE]
+    pairs = np.unique(np.stack([codes[names.TASK], codes[names.LANGUAGE]]), axis=1).T
+    with_one = np.bincount(pairs[:, 0]) == 1
+    parted = {
+        int(task): _without_language(tasks[task], languages[language])
+        for task, language in pairs
+        if with_one[task]
+    }
+    renamed = {task: name for task, name in parted.items() if name != tasks[task]}
+    wanted = [renamed.get(task, label) for task, label in enumerate(tasks)]
+    place = {name: code for code, name in enumerate(dict.fromkeys(wanted))}
+    new = np.array([place[name] for name in wanted], dtype=np.int64)
+    after = {**codes, names.TASK: new[codes[names.TASK]]}
+    collide = len({(place[wanted[task]], language) for task, language in pairs}) < len(pairs)
+    rest = None if collide or not renamed else _all_rows(after, records.scores)
+    if rest is None or not rest.all():
+        return ""
+    places: dict[str, list[str]] = {}
+    for task, name in renamed.items():
+        places.setdefault(name, []).append(repr(tasks[task]))
+    shown = [f"{name!r} in place of {_first_few(old)}" for name, old in places.items()]
+    return (
+        "; if the tasks named after a language are one test in several languages, give it one name:"
+        f" {_first_few(shown)}"
+    )
+
+
+def _all_rows(codes: Mapping[names.Factor, Index], scores: Floats) -> Bools | None:
+    return _identified_rows(codes, scores, np.ones(len(scores), dtype=np.bool_))
+
+
+def _without_language(task: str, language: str) -> str:
+    """``xnli`` of ``xnli_de``, where ``de`` is the language; other names as they are."""
+    separator = r"[\s_\-.:/|]"
+    between = rf"(?:^|{separator})\(?{re.escape(language)}\)?(?=$|{separator})"
+    parted = re.sub(between, "", task, count=1, flags=re.IGNORECASE)
+    return re.sub(rf"^{separator}+", "", parted) or task
 
 
 def _drop_entries(records: Records, codes: Mapping[names.Factor, Index], kept: Bools) -> list[str]:
@@ -149,8 +193,14 @@ def _drop_entries(records: Records, codes: Mapping[names.Factor, Index], kept: B
 
     sufficient = [factors for factors in candidates if leaves_the_rest(factors)]
     # All three factors always suffice: a record was dropped for one of its levels.
+    # Of a language and a task that say the same, the task is what the table can do without.
     chosen = min(
-        sufficient, key=lambda factors: (len(factors), sum(len(dropped[f]) for f in factors))
+        sufficient,
+        key=lambda factors: (
+            len(factors),
+            sum(len(dropped[f]) for f in factors),
+            names.TASK not in factors,
+        ),
     )
     entries = []
     for factor in chosen:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from bayeseval._resources import resource_names, shipped_covariates
 from bayeseval._typing import Floats
-from bayeseval.errors import InputError, did_you_mean
+from bayeseval.errors import InputError, did_you_mean, wording
 from bayeseval.languages.matching import Matches, Pair, match, understand
 from bayeseval.mexa.alignment import Pooling
 from bayeseval.mexa.tables import AlignmentTable, read_alignment
@@ -151,9 +151,11 @@ def _raw(table: AlignmentTable, pivot: str | None) -> AlignmentTable:
     if pivot is None:
         english = table.values[:, row] if row is not None else np.array([])
         if len(table.models) > 1 and (english < _ADJUSTED_BELOW).any():
+            label = table.labels[row or 0]
+            ways = wording(f"pivot={label!r} divides", "divide them")
             note = (
-                f"the row {table.labels[row or 0]!r} is not 1: the values look like alignment "
-                "times a model's English score; pivot= divides by that row"
+                f"the row {label!r} is not 1: the values look like alignment times a model's"
+                f" English score; {ways} by that row"
             )
             return replace(table, notes=(*table.notes, note))
         return table

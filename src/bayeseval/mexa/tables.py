@@ -12,7 +12,7 @@ import numpy as np
 
 from bayeseval._text import show
 from bayeseval._typing import Floats
-from bayeseval.errors import InputError, did_you_mean
+from bayeseval.errors import InputError, did_you_mean, wording
 from bayeseval.mexa.alignment import Pooling, pool
 from bayeseval.readers.base import as_number, read_json
 from bayeseval.readers.raw import RawTable
@@ -186,7 +186,8 @@ def _tidy(
         kinds = _texts(table, names["embedding"], "the embedding")
         there = list(dict.fromkeys(kinds))
         if embedding is None and len(there) > 1:
-            raise InputError(f"{table.source}: several embeddings ({', '.join(there)}); choose one")
+            one = wording(f"choose one with embedding={there[0]!r}", "keep the rows of one of them")
+            raise InputError(f"{table.source}: several embeddings ({', '.join(there)}); {one}")
         if embedding is not None and embedding not in there:
             raise InputError(
                 f"{table.source}: no embedding {embedding!r} (there: {', '.join(there)})"

@@ -200,7 +200,7 @@ def _check_scores(
     units: UnitsLike | Mapping[str, UnitsLike] | None,
     mixed: MixedScales,
     already_checked: bool,
-) -> tuple[Mapping[str, Units], list[str]]:
+) -> tuple[Mapping[str, Units], list[Note]]:
     """Bounds of every task's scores, and notes; scores that cannot be on one scale are refused."""
     check_numbers(stack, codes["task"], labels["task"])
     scores = stack.numbers["score"]
@@ -230,7 +230,7 @@ def _check_scores(
         )
     # Mixed scales first: it explains better than "below the bound" would.
     files = tuple(part.table.source for part in stack.parts)
-    mixtures = mixed_scales(
+    mixtures, low = mixed_scales(
         scores,
         codes["task"],
         labels["task"],
@@ -243,7 +243,7 @@ def _check_scores(
             f" {setting('mixed_scales', 'allow')}"
         )
     check_range(scores, codes["task"], labels["task"], resolved, place)
-    return resolved, [*mixtures, *scale_notes, *guess_notes]
+    return resolved, [*mixtures, *low, *scale_notes, *guess_notes]
 
 
 def _score_warnings(

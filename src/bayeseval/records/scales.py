@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from bayeseval._text import shorten
+from bayeseval._text import Caution, shorten
 from bayeseval.errors import InputError, did_you_mean, wording
 from bayeseval.records.report import Units
 
@@ -229,7 +229,7 @@ def mixed_scales(
     tasks: tuple[str, ...],
     groups: Mapping[str, tuple[Codes, tuple[str, ...]]],
     where: Where,
-) -> list[str]:
+) -> tuple[list[str], list[Caution]]:
     """One sentence for every task whose scores mix fractions and percentages.
 
     The rule, for each task and each way of grouping its records (by model, by file):
@@ -238,7 +238,9 @@ def mixed_scales(
     outside all such groups is above 20. Single low scores on a 0-100 scale (0.4
     for one language) never make a whole group look like fractions, a model that
     fails everywhere with zeros is the same on both scales, and a hard task where
-    everybody is near zero has no high median.
+    everybody is near zero has no high median. Nor is a model that fails on one task: a
+    group with scores above 1 in other tasks is mixed only if its scores times 100 reach the
+    lowest quarter of the others'; otherwise they are kept, with a warning.
 
     A task is mixed as well when all scores of a group are above 100, all others are in
     [0, 100], and the group's median is at least 10 times that of the others: a units
@@ -256,8 +258,14 @@ def mixed_scales(
         Kind of group (``"model"``, ``"file"``) to codes, shape (n,), and labels.
     where : callable
         Place of a record, for messages.
+
+    Returns
+    -------
+    problems : list of str
+    warnings : list of Caution
+        Groups that look like fractions in one task and have percentages in others.
     """
-    problems = []
+    problems, warnings = [], []
     for code, name in enumerate(tasks):
         rows = np.flatnonzero(task == code)
         values = scores[rows]
@@ -279,6 +287,21 @@ def mixed_scales(
                 continue
             median = float(np.median(values[~is_fraction]))
             if median > _CLEARLY_PERCENT:
+                failed = fractions & _fails(scores, codes, rows, fractions)
+                if failed.any():
+                    listed = shorten([labels[i] for i in np.flatnonzero(failed)], limit=4)
+                    highest = float(values[failed[codes[rows]]].max())
+                    warnings.append(
+                        Caution(
+                            f"task {name!r}: the scores of {kind} {listed} are all within 0-1 (at"
+                            f" most {highest:g}; median of the others {median:g}), and count as"
+                            f" percentages, as other scores of the {kind} do"
+                        )
+                    )
+                    fractions &= ~failed
+                    is_fraction = fractions[codes[rows]]
+                    if not is_fraction.any():
+                        break
                 first = int(rows[np.flatnonzero(is_fraction & (values > 0))[0]])
                 listed = shorten([labels[i] for i in np.flatnonzero(fractions)], limit=4)
                 problems.append(
@@ -287,7 +310,18 @@ def mixed_scales(
                     f" {median:g}"
                 )
                 break
-    return problems
+    return problems, warnings
+
+
+def _fails(
+    scores: Scores, codes: Codes, rows: Codes, fractions: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Mask of groups that have scores above 1 in other tasks, and low ones here on any scale."""
+    overall, here = np.full(len(fractions), -np.inf), np.full(len(fractions), -np.inf)
+    np.maximum.at(overall, codes, scores)
+    np.maximum.at(here, codes[rows], scores[rows])
+    others = scores[rows][~fractions[codes[rows]]]
+    return (overall > 1.0) & (_PERCENT * here < np.quantile(others, 0.25))
 
 
 def _units_slip(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -33,6 +33,7 @@ Ints = npt.NDArray[np.int64]
 _SPREADS: Final = 10.0
 # Makes the median absolute deviation of normal scores their standard deviation.
 _MAD_TO_SD: Final = 1.4826
+_MAX_LISTED: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +44,14 @@ class DivergedRun:
     ----------
     rows : array of int
         Its records.
+    score : float
+        Its mean score.
     message : str
         Place, scores and rule, in one line.
     """
 
     rows: Ints
+    score: float
     message: str
 
 
@@ -90,6 +94,17 @@ def replicate_suspects(
     )
     if not runs:
         return kept, [], notes
+    name = _of_prompts(stack)
+    if name is not None:
+        # A model may fail on one wording and not on another; no training diverged.
+        listed = _listed(stack, runs)
+        notes.append(
+            Caution(
+                f"{counted(len(runs), 'score')} far below the cell's others (column {name!r}) kept,"
+                f" because repetitions with different prompts may differ: {listed}"
+            )
+        )
+        return kept, [], notes
     more = f"; {len(runs)} such runs" if len(runs) > 1 else ""
     if diverged == "refuse":
         raise InputError(
@@ -98,16 +113,41 @@ def replicate_suspects(
             f" {setting('diverged_runs', 'allow')}"
         )
     if diverged == "allow":
-        return kept, [], [*notes, *(Caution(f"{run.message}; it was kept") for run in runs)]
+        return kept, [], [*notes, Caution(_together(stack, runs, "kept"))]
     counts: dict[str, int] = {}
     for run in runs:
         kept[run.rows] = False
-        at = int(run.rows[0])
-        name = ", ".join(stack.labels[key][at] for key in (*LABELS, "seed"))
-        counts[name] = len(run.rows)
-    notes += [f"{run.message}; it was dropped" for run in runs]
+        counts[_cell(stack, run)] = len(run.rows)
+    notes.append(_together(stack, runs, "dropped"))
     first_place = stack.at(int(runs[0].rows[0]))
     return kept, [Dropped("diverged run", tuple(sorted(counts.items())), first_place)], notes
+
+
+def _of_prompts(stack: Stack) -> str | None:
+    """The column of the seeds where that holds prompts, by its name."""
+    columns = (part.columns.get("seed", "") for part in stack.parts)
+    words = ("prompt", "template")
+    return next((n for n in columns if any(word in n.casefold() for word in words)), None)
+
+
+def _cell(stack: Stack, run: DivergedRun) -> str:
+    at = int(run.rows[0])
+    return ", ".join(stack.labels[key][at] for key in (*LABELS, "seed"))
+
+
+def _listed(stack: Stack, runs: Sequence[DivergedRun]) -> str:
+    """Runs by model, language, task and seed, each with its score."""
+    return shorten([f"{_cell(stack, run)}: {run.score:.4g}" for run in runs], limit=_MAX_LISTED)
+
+
+def _together(stack: Stack, runs: Sequence[DivergedRun], what: str) -> str:
+    """One sentence on all diverged runs, which may be dozens."""
+    if len(runs) == 1:
+        return f"{runs[0].message}; it was {what}"
+    return (
+        f"{runs[0].message}; {len(runs)} such runs were {what}"
+        f" (model, language, task, seed: score): {_listed(stack, runs)}"
+    )
 
 
 def diverged_runs(
@@ -167,6 +207,7 @@ def diverged_runs(
         diverged.append(
             DivergedRun(
                 rows,
+                float(mean[run]),
                 f"{where(int(rows[0]))}: score {mean[run]:.4g} looks like a diverged run: the other"
                 f" {counted(len(other_means), 'seed')} of this model, language and task scored"
                 f" {others}",
