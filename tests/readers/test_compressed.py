@@ -14,6 +14,7 @@ from bayeseval.errors import InputError
 from bayeseval.readers.base import Head
 from bayeseval.readers.compressed import stem_of, suffix_of, unpack
 from bayeseval.records import load
+from tests.readers.good_files import FIXTURES
 
 TIDY = "model,language,task,score\na,de,x,0.5\na,sw,x,0.25\nb,de,x,0.75\n"
 ROWS = [dict(zip(TIDY.split("\n")[0].split(","), line.split(","), strict=True)) for line in
@@ -102,3 +103,29 @@ def test_names_of_packed_files() -> None:
     assert [stem_of(Path(x)) for x in ("a.CSV.GZ", "a.b.tsv.zst", "a.csv", "a.gz")] == [
         *("a", "a.b", "a", "a"),
     ]
+
+
+def test_frames_of_zstandard(tmp_path: Path) -> None:
+    """One without data may come first; one of a long window takes too much memory."""
+    whole = b"\x50\x2a\x4d\x18" + (4).to_bytes(4, "little") + b"note" + zstd(TIDY.encode())
+    path = tmp_path / "scores.csv.zst"
+    path.write_bytes(whole)
+    assert len(load(path)) == 3
+    # A window of 2^(10 + 17) bytes is the largest; one raw block of three bytes.
+    frame = b"\x28\xb5\x2f\xfd\x00%c\x19\x00\x00abc"
+    assert unpack(path, frame % (17 << 3), limit=10) == b"abc"
+    with pytest.raises(
+        InputError, match=r"scores\.csv\.zst: compressed with a window of more than"
+    ):
+        unpack(path, frame % (18 << 3), limit=10)
+
+
+def test_lines_packed_with_zstandard(tmp_path: Path) -> None:
+    """Results of a tool, too, which are read line by line."""
+    lines = (FIXTURES / "euroeval" / "v16.11.jsonl").read_bytes()
+    path = tmp_path / "results.jsonl.zst"
+    path.write_bytes(zstd(lines))
+    assert load(path).content_hash == load(FIXTURES / "euroeval" / "v16.11.jsonl").content_hash
+    path.write_bytes(zstd(lines)[:-20])
+    with pytest.raises(InputError, match=r"results\.jsonl\.zst: damaged zstandard file: "):
+        load(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tracemalloc
 import zipfile
@@ -13,6 +14,7 @@ import pandas as pd
 import pytest
 
 from bayeseval.errors import InputError, MissingDependencyError
+from bayeseval.readers import Options, detect, read_results
 from bayeseval.records import load
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "readers" / "inspect"
@@ -219,13 +221,53 @@ def test_a_log_of_two_gigabytes_is_not_read(tmp_path: Path, inspect: ModuleType)
         load(path)
 
 
-def test_logs_that_inspect_passes_over_are_named(
+def test_logs_that_inspect_cannot_read_are_named_and_the_others_read(
     logs: Path, inspect: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It knows JSON logs by the time in their names, and says nothing of the others."""
-    frame = pd.read_parquet(FIXTURES / "evals.parquet", dtype_backend="pyarrow").iloc[:3]
-    monkeypatch.setattr(inspect, "evals_df", lambda logs, quiet: frame)
+    frame = pd.read_parquet(FIXTURES / "evals.parquet", dtype_backend="pyarrow")
+    frame = frame[frame["status"] == "success"].reset_index(drop=True)
+
+    def evals(logs: list[str], quiet: bool) -> pd.DataFrame:
+        if any("log2" in log for log in logs):
+            raise ValueError("Unable to read log file") from ValueError("version 4 of log format.")
+        # It says nothing of those that it does not take for logs.
+        kept = [log for log in logs if "log3" not in log]
+        return frame.iloc[[int(Path(log).stem[-1]) for log in kept]].assign(log=kept)
+
+    monkeypatch.setattr(inspect, "evals_df", evals)
+    report = load(logs).report
+    assert (report.n_records, report.warnings[0]) == (
+        2,
+        "warning: 2 files of 4 cannot be read, and the scores in them are missing: log2.eval "
+        "(Inspect cannot read the log: version 4 of log format.); log3.eval (Inspect cannot read "
+        "the log: Inspect does not recognise this file as a log); restore them, or take them out "
+        "of the folder",
+    )
+    for log in logs.glob("log[01].eval"):
+        log.unlink()
     with pytest.raises(
-        InputError, match=r"log\d.eval: Inspect does not recognise this file as a log"
+        InputError, match=r"none of 2 files of Inspect logs can be read: log2\.eval"
     ):
         load(logs)
+
+
+@pytest.mark.parametrize("name", ["log_formats.json", "log.txt", "2026-03-01T10-00-00_log.json"])
+def test_json_logs_have_any_name(
+    tmp_path: Path, inspect: ModuleType, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Inspect reads those only that begin with a time, or end in .eval."""
+    frame = pd.read_parquet(FIXTURES / "evals.parquet", dtype_backend="pyarrow").iloc[:1]
+    given = []
+
+    def evals(logs: list[str], quiet: bool) -> pd.DataFrame:
+        given.extend(Path(log).read_text(encoding="utf-8") for log in logs)
+        assert all(re.match(r"\d{4}-\d\d-\d\dT.*\.json$", Path(log).name) for log in logs)
+        return frame.assign(log=logs)
+
+    monkeypatch.setattr(inspect, "evals_df", evals)
+    text = '{"version": 2, "status": "success", "eval": {}}'
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    detected = detect(tmp_path)
+    assert detected is not None
+    assert read_results(detected, Options()).tables[0].where[0].startswith(f"{name}, ")
+    assert given == [text]

@@ -8,26 +8,25 @@ units, duplicates) is the pipeline's, the same for every format.
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 import re
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from bayeseval._special import refuse_special
 from bayeseval._text import Note, counted, plain, show
 from bayeseval._typing import Progress
 from bayeseval.errors import InputError, not_utf8
-from bayeseval.readers.compressed import unpack, unpacked_start
+from bayeseval.readers.compressed import unpack, unpacked_pieces, unpacked_start
 from bayeseval.readers.raw import RawTable
 
 __all__ = [
+    "HEAD_BYTES",
     "MAX_BYTES",
     "Head",
     "Options",
@@ -50,17 +49,16 @@ __all__ = [
 
 MAX_BYTES: Final = 1 << 30
 """Files above this are refused before they are read; so is what grows past it when unpacked."""
+HEAD_BYTES: Final = 1 << 14
+"""Formats are told apart by as much of a file."""
 _MAX_UNPACKED: Final = 4 * MAX_BYTES
 _MAX_LINE: Final = 1 << 24
-_HEAD_BYTES: Final = 1 << 14
 _START_BYTES: Final = 1 << 10
-_CHUNK: Final = 1 << 20
 _MANY_FILES: Final = 100
-_GZIP: Final = b"\x1f\x8b"
 _OTHER_FORMATS: Final = {
     b"PK\x05\x06": "an empty ZIP archive",
     b"PK\x03\x04": "a ZIP archive or an Excel workbook",
-    _GZIP: "gzip-compressed",
+    b"\x1f\x8b": "gzip-compressed",
     b"\x28\xb5\x2f\xfd": "zstd-compressed",
     b"BZh": "bzip2-compressed",
     b"\xfd7zXZ": "xz-compressed",
@@ -70,6 +68,7 @@ _OTHER_FORMATS: Final = {
     b"\xd0\xcf\x11\xe0": "an old Excel workbook",
 }
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
+_Content = TypeVar("_Content")
 _TOKEN: Final = re.compile(r'"((?:[^"\\]|\\.)*)"(\s*:)?|[{}\[\]]')
 
 
@@ -85,11 +84,14 @@ class Options:
         Table of the user's own task names; see ``task_names.py``.
     progress : callable or None
         ``progress(stage, done, total, remark)``.
+    refused : dict of Path to InputError
+        Files that :meth:`attempts` could not read, and why.
     """
 
     metrics: Mapping[str, str] = field(default_factory=dict)
     task_names: Path | None = None
     progress: Progress | None = None
+    refused: dict[Path, InputError] = field(default_factory=dict)
 
     def each(self, paths: Sequence[Path]) -> Iterator[Path]:
         """The paths, one after the other, with a report now and then if they are many."""
@@ -101,13 +103,30 @@ class Options:
         if report is not None:
             report("reading files", len(paths), len(paths), counted(len(paths), "file"))
 
+    def attempts(
+        self, paths: Iterable[Path], read: Callable[[Path], _Content]
+    ) -> Iterator[tuple[Path, _Content]]:
+        """Files and what `read` makes of each; those that it refuses are kept in `refused`.
+
+        One damaged file of two thousand does not make the others unreadable: the load report
+        warns of it.
+        """
+        for path in paths:
+            try:
+                content = read(path)
+            except InputError as problem:
+                self.refused[path] = problem
+            else:
+                yield path, content
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a reader read: tables, and notes for the load report."""
+    """What a reader read: tables, notes for the load report, and files that cannot be read."""
 
     tables: tuple[RawTable, ...]
     notes: tuple[Note, ...] = ()
+    refused: Mapping[Path, InputError] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -130,15 +149,15 @@ class Head:
         try:
             size = path.stat().st_size
             with path.open("rb") as file:
-                data = file.read(_HEAD_BYTES)
+                data = file.read(HEAD_BYTES)
         except OSError as problem:
             raise InputError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
-        return cls(unpacked_start(data, _HEAD_BYTES), size)
+        return cls(unpacked_start(data, HEAD_BYTES), size)
 
     @property
     def is_whole(self) -> bool:
         """Whether this is all that the file holds."""
-        return len(self.data) < _HEAD_BYTES
+        return len(self.data) < HEAD_BYTES
 
     @cached_property
     def text(self) -> str:
@@ -321,7 +340,7 @@ def read_json(path: Path) -> Any:
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines of a text file with their numbers, gzipped or not, within bounds; no blank ones.
+    """Lines of a text file with their numbers, packed or not, within bounds; no blank ones.
 
     Raises
     ------
@@ -367,7 +386,7 @@ def _byte_lines(path: Path) -> Iterator[bytes]:
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
-    """The bytes of a file, unpacked if gzipped, up to the bound."""
+    """The bytes of a file, unpacked if packed, up to the bound."""
     total = 0
     refuse_special(path)
     try:
@@ -376,9 +395,7 @@ def _chunks(path: Path) -> Iterator[bytes]:
                 f"{path}: the file is larger than {MAX_BYTES / 1e9:.1f} GB, the most that is read"
             )
         with path.open("rb") as file:
-            packed = file.peek(2).startswith(_GZIP)
-            source = gzip.GzipFile(fileobj=file) if packed else file
-            while chunk := source.read(_CHUNK):
+            for chunk in unpacked_pieces(path, file, file.peek(4)):
                 total += len(chunk)
                 if total > _MAX_UNPACKED:
                     raise InputError(
@@ -386,14 +403,12 @@ def _chunks(path: Path) -> Iterator[bytes]:
                         " the most that is read"
                     )
                 yield chunk
-    except (zlib.error, EOFError, gzip.BadGzipFile) as problem:
-        raise InputError(f"{path}: damaged gzip file: {plain(str(problem))}") from problem
     except OSError as problem:
         raise InputError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
 
 
 def unpacked(path: Path, *, limit: int) -> bytes | None:
-    """The bytes of a file, unpacked if gzipped; None if they are more than `limit`.
+    """The bytes of a file, unpacked if packed; None if they are more than `limit`.
 
     Raises
     ------

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
+import re
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, BinaryIO, Final
 
 from bayeseval._text import plain
 from bayeseval.errors import InputError
 
-__all__ = ["PACKED_SUFFIXES", "stem_of", "suffix_of", "unpack", "unpacked_start"]
+__all__ = ["PACKED_SUFFIXES", "stem_of", "suffix_of", "unpack", "unpacked_pieces", "unpacked_start"]
 
 PACKED_SUFFIXES: Final = (".gz", ".zst")
 """Endings of packed files; that of the table stands before: ``scores.csv.gz``."""
 
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
+# A frame that holds no data: pzstd and others write one first.
+_SKIPPED: Final = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")
+_MARK: Final = 4
 # Tables of scores shrink to a fifth or a fiftieth of their size.
 _MAX_RATIO: Final = 100
 _SMALL: Final = 1 << 24
@@ -58,74 +64,79 @@ def unpack(path: Path, data: bytes, *, limit: int) -> bytes:
     InputError
         If the file is damaged or too large when unpacked.
     """
-    if not data.startswith((_GZIP, _ZSTD)):
+    if not _packing(data):
         return data
     limit = min(limit, max(_SMALL, _MAX_RATIO * len(data)))
-    content = _content(path, data, limit)
-    if len(content) > limit:
-        raise InputError(
-            f"{path}: the unpacked file is larger than {limit / 1e6:.0f} MB, the most that is read"
-            " of a packed file of this size"
-        )
-    return content
+    content: list[bytes] = []
+    total = 0
+    for piece in unpacked_pieces(path, io.BytesIO(data), data[:_MARK]):
+        content.append(piece)
+        total += len(piece)
+        if total > limit:
+            raise InputError(
+                f"{path}: the unpacked file is larger than {limit / 1e6:.0f} MB, the most that is"
+                " read of a packed file of this size"
+            )
+    return b"".join(content)
 
 
 def unpacked_start(data: bytes, size: int) -> bytes:
     """The beginning of what a packed file holds, from its own; nothing of a damaged file."""
+    packing = _packing(data)
     try:
-        if data.startswith(_GZIP):
+        if packing == "gzip":
             return zlib.decompressobj(31).decompress(data, size)
-        if data.startswith(_ZSTD):
-            return _zstd_start(data, size)
-    except (zlib.error, OSError):
+    except zlib.error:
         return b""
-    return data
-
-
-def _content(path: Path, data: bytes, limit: int) -> bytes:
-    try:
-        if data.startswith(_GZIP):
-            return _gunzip(data, limit)
-        return _unzstd(data, limit)
-    except (zlib.error, EOFError, OSError) as problem:
-        raise InputError(
-            f"{path}: damaged {'gzip' if data.startswith(_GZIP) else 'zstandard'} file:"
-            f" {plain(str(problem))}"
-        ) from problem
-
-
-def _gunzip(data: bytes, limit: int) -> bytes:
-    """All members of a gzip file; a byte more than `limit` at most."""
-    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-        return file.read(limit + 1)
-
-
-def _unzstd(data: bytes, limit: int) -> bytes:
-    import pyarrow as pa
-
-    pieces, total = [], 0
-    with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-        while total <= limit:
-            piece = stream.read(_CHUNK)
-            if not piece:
+    if not packing:
+        return data
+    content = b""
+    # The data are the beginning of a file, and end in the middle.
+    with contextlib.suppress(OSError):
+        for piece in _pieces(io.BytesIO(data), packing, 1 << 10):
+            content += piece
+            if len(content) >= size:
                 break
-            pieces.append(piece)
-            total += len(piece)
-    return b"".join(pieces)
+    return content[:size]
 
 
-def _zstd_start(data: bytes, size: int) -> bytes:
-    import pyarrow as pa
+def unpacked_pieces(path: Path, file: BinaryIO, mark: bytes) -> Iterator[bytes]:
+    """What an open file holds, piece by piece, unpacked if its first bytes say that it is packed.
 
-    pieces: list[bytes] = []
-    with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-        try:
-            while sum(map(len, pieces)) < size:
-                piece = stream.read(1 << 10)
-                if not piece:
-                    break
-                pieces.append(piece)
-        except OSError:
-            # The data are the beginning of a file, and end in the middle.
-            return b"".join(pieces)[:size]
-    return b"".join(pieces)[:size]
+    Raises
+    ------
+    InputError
+        If it is packed and damaged.
+    """
+    packing = _packing(mark)
+    try:
+        yield from _pieces(file, packing, _CHUNK)
+    except (zlib.error, EOFError, OSError) as problem:
+        # One of the system has a number.
+        if not packing or getattr(problem, "errno", None) is not None:
+            raise
+        if "too much memory" in str(problem):
+            raise InputError(
+                f"{path}: compressed with a window of more than 128 MiB (zstd --long), which takes"
+                " too much memory; compress it again without --long"
+            ) from problem
+        raise InputError(f"{path}: damaged {packing} file: {plain(str(problem))}") from problem
+
+
+def _packing(data: bytes) -> str:
+    """What a file that begins so is packed with; "" if it is not."""
+    if data.startswith(_GZIP):
+        return "gzip"
+    return "zstandard" if data.startswith(_ZSTD) or _SKIPPED.match(data) else ""
+
+
+def _pieces(file: BinaryIO, packing: str, size: int) -> Iterator[bytes]:
+    stream: Any = file
+    if packing == "gzip":
+        stream = gzip.GzipFile(fileobj=file)
+    elif packing:
+        import pyarrow as pa
+
+        stream = pa.CompressedInputStream(file, "zstd")
+    while piece := stream.read(size):
+        yield piece

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from bayeseval._text import counted, grouped, shorten
+from bayeseval._text import Caution, Note, counted, grouped, one_line, shorten
 from bayeseval.errors import InputError, did_you_mean, wording
+from bayeseval.readers.archives import refuse_zip_bomb
 from bayeseval.readers.base import (
+    HEAD_BYTES,
     Head,
     Options,
     Reader,
@@ -35,7 +38,7 @@ from bayeseval.readers.lighteval_details import LIGHTEVAL_DETAILS
 from bayeseval.readers.lm_eval import LM_EVAL
 from bayeseval.readers.lm_eval_samples import LM_EVAL_SAMPLES
 from bayeseval.readers.mteb import MTEB
-from bayeseval.readers.tabular import TABULAR_SUFFIXES
+from bayeseval.readers.tabular import TABULAR_SUFFIXES, parquet_problem
 from bayeseval.readers.wide import WIDE
 
 __all__ = ["READERS", "TABLE", "Detected", "detect", "files_below", "read_results"]
@@ -63,8 +66,11 @@ TABLE: Final = "table"
 _MAX_FILES: Final = 100_000
 # Larger JSON is known by its beginning only.
 _MAX_STRUCTURE: Final = 1 << 23
-_MAX_HEAD: Final = 1 << 14
-_SUFFIXES: Final = (".json", ".jsonl", *PACKED_SUFFIXES, ".eval", ".parquet", *GRID_SUFFIXES)
+_SUFFIXES_OF_TOOLS: Final = (".json", ".jsonl", ".eval", ".parquet")
+_SUFFIXES: Final = (*_SUFFIXES_OF_TOOLS, *PACKED_SUFFIXES, *GRID_SUFFIXES)
+# In a message, of each cause of damage, and of causes.
+_MAX_NAMES: Final = 12
+_VALUE: Final = re.compile(r"\d+|'[^']*'|0x\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +85,18 @@ class Detected:
         Numbers of files with details.
     others : sequence of Path
         Files of no known format.
-    unreadable : mapping of Path to str
-        JSON files that cannot be read, and why.
+    unreadable : mapping of Path to InputError
+        Files that are of no format because they are damaged, and how.
+    folder : Path or None
+        Where they lie; None for one file.
     """
 
     reader: Reader
     paths: Sequence[Path]
     details: Mapping[Reader, int] = field(default_factory=dict)
     others: Sequence[Path] = ()
-    unreadable: Mapping[Path, str] = field(default_factory=dict)
+    unreadable: Mapping[Path, InputError] = field(default_factory=dict)
+    folder: Path | None = None
 
 
 def detect(path: Path, *, format: str | None = None) -> Detected | None:
@@ -117,13 +126,10 @@ def detect(path: Path, *, format: str | None = None) -> Detected | None:
     files = [path] if path.is_file() else sorted(files_below(path))
     suffixes = {*_SUFFIXES, *(suffix for reader in readers for suffix in reader.suffixes)}
     groups: dict[str, list[Path]] = defaultdict(list)
-    unreadable: dict[Path, str] = {}
+    unreadable: dict[Path, InputError] = {}
     for file in files:
         searched = path.is_file() or file.suffix.casefold() in suffixes
-        try:
-            reader = _reader_of(file, readers) if searched else None
-        except _DamageError as problem:
-            reader, unreadable[file] = None, str(problem)
+        reader = _reader_of(file, readers, unreadable) if searched else None
         groups[TABLE if reader is None else reader.name].append(file)
     by_name = {reader.name: reader for reader in readers}
     if format is not None:
@@ -148,7 +154,7 @@ def detect(path: Path, *, format: str | None = None) -> Detected | None:
     }
     chosen_files = {file for reader in (chosen, *details) for file in groups[reader.name]}
     others = [file for file in files if file not in chosen_files and file not in unreadable]
-    return Detected(chosen, groups[chosen.name], details, others, unreadable)
+    return Detected(chosen, groups[chosen.name], details, others, unreadable, path)
 
 
 def _refuse_mixture(path: Path, kinds: Sequence[Reader], groups: dict[str, list[Path]]) -> None:
@@ -175,10 +181,38 @@ def _format_argument(name: str) -> str:
 
 
 def read_results(detected: Detected, options: Options) -> Reading:
-    """Read the files that :func:`detect` returned, with a note on their format."""
-    reading = detected.reader.read(detected.paths, options)
-    notes = [
-        f"read as {detected.reader.title} ({counted(len(detected.paths), 'file')});"
+    """Read the files that :func:`detect` returned, with a note on their format.
+
+    Files of a folder that cannot be read are left out with a warning.
+
+    Raises
+    ------
+    InputError
+        If none can be read, or what was read is no result.
+    """
+    paths = detected.paths
+    try:
+        reading = detected.reader.read(paths, options)
+    except InputError as problem:
+        refused = [options.refused[path] for path in paths if path in options.refused]
+        if not refused or len(paths) == 1 or detected.folder is None:
+            raise (refused or [problem])[0] from problem
+        causes = _grouped_by_cause(detected.folder, options.refused)
+        if len(refused) == len(paths):
+            files = counted(len(paths), "file")
+            raise InputError(
+                f"{detected.folder}: none of {files} of {detected.reader.title} can be read: "
+                f"{causes}"
+            ) from problem
+        raise InputError(
+            f"{problem}; {counted(len(refused), 'file')} cannot be read: {causes}"
+        ) from problem
+    if detected.folder is None and options.refused:
+        raise next(iter(options.refused.values()))
+    failed = {**detected.unreadable, **options.refused}
+    notes: list[Note] = [
+        f"read as {detected.reader.title}"
+        f" ({counted(sum(path not in failed for path in paths), 'file')});"
         f" {_format_argument(TABLE)} reads a plain table"
     ]
     for reader, number in detected.details.items():
@@ -186,17 +220,45 @@ def read_results(detected: Detected, options: Options) -> Reading:
             f"{counted(number, 'file')} of {reader.title} not read;"
             f" {_format_argument(reader.name)} reads them instead"
         )
-    if detected.others:
-        names = shorten([file.name for file in detected.others], limit=4)
-        notes.append(
-            f"{counted(len(detected.others), 'other file')} in the folder not read: {names}"
+    others = [file for file in detected.others if file not in failed]
+    if others:
+        names = shorten([_name_in(detected.folder, file) for file in others], limit=4)
+        notes.append(f"{counted(len(others), 'other file')} in the folder not read: {names}")
+    if failed:
+        assert detected.folder is not None
+        total = len({*paths, *detected.others, *failed}) + sum(detected.details.values())
+        notes.insert(
+            0,
+            Caution(
+                f"{counted(len(failed), 'file')} of {grouped(total)} cannot be read, and the"
+                f" scores in them are missing: {_grouped_by_cause(detected.folder, failed)};"
+                " restore them, or take them out of the folder"
+            ),
         )
-    if detected.unreadable:
-        causes = shorten(
-            [f"{file.name} ({why})" for file, why in detected.unreadable.items()], limit=4
-        )
-        notes.append(f"{counted(len(detected.unreadable), 'damaged file')} not read: {causes}")
-    return Reading(reading.tables, (*notes, *reading.notes))
+    return replace(reading, notes=(*notes, *reading.notes), refused=failed)
+
+
+def _grouped_by_cause(folder: Path, refused: Mapping[Path, InputError]) -> str:
+    """Names of files, those with the same damage together: ``a.json, b.json (empty file)``."""
+    groups: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for path, problem in sorted(refused.items()):
+        cause = str(problem).removeprefix(str(path)).lstrip(":, ").replace(f"{folder}{os.sep}", "")
+        name = _name_in(folder, path)
+        # What differs is the place of the damage, and what stands there.
+        groups[_VALUE.sub("#", cause)].append((name, cause))
+    texts = []
+    for found in groups.values():
+        names = shorten([name for name, _ in found], limit=_MAX_NAMES)
+        first = "" if len({cause for _, cause in found}) == 1 else "the first: "
+        texts.append(f"{names} ({first}{found[0][1]})")
+    return "; ".join(texts[:_MAX_NAMES]) + (
+        f"; and {len(texts) - _MAX_NAMES} other causes" if len(texts) > _MAX_NAMES else ""
+    )
+
+
+def _name_in(folder: Path | None, path: Path) -> str:
+    inside = folder is not None and folder in path.parents
+    return one_line(path.relative_to(folder).as_posix() if folder and inside else path.name)
 
 
 def _readers(format: str | None) -> tuple[Reader, ...]:
@@ -207,16 +269,25 @@ def _readers(format: str | None) -> tuple[Reader, ...]:
     return (*READERS, *installed_readers([*own_formats, TABLE]))
 
 
-class _DamageError(Exception):
-    """What is wrong with a file of a folder that holds no whole JSON."""
+def _reader_of(
+    path: Path, readers: Sequence[Reader], unreadable: dict[Path, InputError]
+) -> Reader | None:
+    """The reader that knows a file by its beginning, else by the values of its first object.
 
-
-def _reader_of(path: Path, readers: Sequence[Reader]) -> Reader | None:
-    """The reader that knows a file by its beginning, else by the values of its first object."""
-    head = Head.of(path)
+    If none does, because the file is damaged, `unreadable` gets it.
+    """
+    try:
+        head = Head.of(path)
+    except InputError as problem:
+        unreadable[path] = problem
+        return None
     found = _first(path, head, readers)
-    if found is None and head.text[:1] in ("{", "["):
-        whole = _values_first(path)
+    if found is None:
+        try:
+            whole = _values_first(path, head)
+        except InputError as problem:
+            unreadable[path] = problem
+            return None
         found = None if whole is None else _first(path, whole, readers)
     return found
 
@@ -225,28 +296,57 @@ def _first(path: Path, head: Head, readers: Sequence[Reader]) -> Reader | None:
     return next((reader for reader in readers if reader.sniff(path, head)), None)
 
 
-def _values_first(path: Path) -> Head | None:
+def _values_first(path: Path, head: Head) -> Head | None:
     """The first JSON object of a file, its shortest values first; None where there is none.
 
     Tools and people write keys in any order: behind one long value (``scores``, before
     ``task_name`` where keys are sorted), the others lie far from the beginning.
+
+    Raises
+    ------
+    InputError
+        If the file is damaged: it ends too early, or is not what its name says.
     """
+    suffix = suffix_of(path)
+    if not head.size and suffix in _SUFFIXES_OF_TOOLS:
+        raise InputError(f"{path}: the file is empty")
+    if suffix == ".parquet":
+        _refuse_damaged_parquet(path)
+    elif suffix == ".eval":
+        refuse_zip_bomb(path)
+    elif suffix in (".json", ".jsonl") or head.text[:1] in ("{", "["):
+        return _first_object(path)
+    return None
+
+
+def _first_object(path: Path) -> Head | None:
     data = unpacked(path, limit=_MAX_STRUCTURE)
     if data is None:
         return None
+    text = decode(data, str(path), expected="expected JSON").lstrip()
+    # Of a list, the first object is enough.
+    start = len(text) - len(text[1:].lstrip()) if text[:1] == "[" else 0
     try:
-        value, _ = json.JSONDecoder().raw_decode(decode(data, path.name, expected="").lstrip())
-    except InputError as problem:
-        raise _DamageError(str(problem)) from problem
+        first, _ = json.JSONDecoder().raw_decode(text, start)
     except (ValueError, RecursionError) as problem:
-        raise _DamageError(f"not valid JSON: {json_problem(problem)}") from problem
-    is_list = isinstance(value, list)
-    first = value[0] if is_list and value else value
+        if text[start : start + 1] == "]":
+            return None
+        raise InputError(f"{path}: not valid JSON: {json_problem(problem)}") from problem
     if not isinstance(first, dict):
         return None
     values = [f"{json.dumps(key)}: {json.dumps(one)}" for key, one in first.items()]
-    start = "{" + ", ".join(sorted(values, key=len))
-    return Head((f"[{start}" if is_list else start).encode()[:_MAX_HEAD], len(data))
+    beginning = text[:start] + "{" + ", ".join(sorted(values, key=len))
+    return Head(beginning.encode()[:HEAD_BYTES], len(data))
+
+
+def _refuse_damaged_parquet(path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        pq.read_schema(path)
+    except (pa.ArrowException, OSError, ValueError) as problem:
+        raise InputError(f"{path}: damaged Parquet file: {parquet_problem(problem)}") from problem
 
 
 def files_below(folder: Path) -> Iterator[Path]:

@@ -15,6 +15,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,7 +49,7 @@ _VARIETIES: Final = {
 _TOLERANCE: Final = 1e-6
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Evaluated:
     """One line: a model on a dataset.
 
@@ -77,6 +78,22 @@ class Evaluated:
     run: str
     variant: str = ""
 
+    @cached_property
+    def results(self) -> list[tuple[Score, list[Score]]]:
+        """By metric, the mean and the bootstrap iterations; none where they do not fit the mean."""
+        return list(_means_and_iterations(self))
+
+    def checked(self) -> Evaluated:
+        """The same line; called while its file is read.
+
+        Raises
+        ------
+        InputError
+            If a score is no number.
+        """
+        _ = self.results
+        return self
+
 
 def _sniff(path: Path, head: Head) -> bool:
     if not head.text.startswith("{") or not head.has("dataset", "task", "model", "results"):
@@ -85,7 +102,8 @@ def _sniff(path: Path, head: Head) -> bool:
 
 
 def _read(paths: Sequence[Path], options: Options) -> Reading:
-    lines = [line for path in options.each(paths) for line in _newest_last(list(_lines(path)))]
+    read = options.attempts(options.each(paths), lambda path: _newest_last(list(_lines(path))))
+    lines = [line for _, own in read for line in own]
     scores, notes = euroeval_scores(lines)
     return settle(scores, source=common_folder(paths), options=options, notes=notes)
 
@@ -114,15 +132,18 @@ def _lines(path: Path) -> Iterator[Evaluated]:
         )
 
 
-def _newest_last(lines: Sequence[Evaluated]) -> Iterator[Evaluated]:
+def _newest_last(lines: Sequence[Evaluated]) -> list[Evaluated]:
     """The lines of one file, to which new results are appended.
 
     Only the file itself says which is newer: two files with one cell have no order.
     """
     newest = {(line.model, line.dataset, line.variant): line.where for line in lines}
-    for line in lines:
+
+    def rank(line: Evaluated) -> str:
         last = newest[line.model, line.dataset, line.variant] == line.where
-        yield replace(line, run="newest" if last else "")
+        return "newest" if last else ""
+
+    return [replace(line, run=rank(line)).checked() for line in lines]
 
 
 def variant_of(settings: Mapping[str, Any]) -> str:
@@ -154,7 +175,10 @@ def euroeval_scores(lines: Sequence[Evaluated]) -> tuple[list[Score], list[str]]
             if line.task in several_datasets
             else line.task
         )
-        results += list(_means_and_iterations(line, name))
+        results += [
+            (replace(mean, dataset=name), [replace(one, dataset=name) for one in iterations])
+            for mean, iterations in line.results
+        ]
     # The records of a task are all replicated, or none is.
     without_iterations = {
         (mean.dataset, mean.metric) for mean, iterations in results if not iterations
@@ -197,7 +221,7 @@ def _language(line: Evaluated) -> str:
     return joined_languages(line.languages)
 
 
-def _means_and_iterations(line: Evaluated, dataset: str) -> Iterator[tuple[Score, list[Score]]]:
+def _means_and_iterations(line: Evaluated) -> Iterator[tuple[Score, list[Score]]]:
     """By metric, the mean and the bootstrap iterations; none where they do not fit the mean."""
     metrics = [
         name.removeprefix("test_").removeprefix("val_")
@@ -208,7 +232,7 @@ def _means_and_iterations(line: Evaluated, dataset: str) -> Iterator[tuple[Score
         half = _total(line, metric, "_se")
         mean = Score(
             model=line.model,
-            dataset=dataset,
+            dataset=line.task,
             language=_language(line),
             metric=metric,
             value=_total(line, metric, ""),

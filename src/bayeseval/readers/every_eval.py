@@ -65,18 +65,25 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     names = read_task_names(options.task_names)
     source = common_folder(paths)
     euroeval_lines: list[Evaluated] = []
-    evaluations: list[Entry] = []
-    for path in options.each(paths):
-        for where, record in _records(path):
-            lines = list(_euroeval(record, where))
-            euroeval_lines += lines
-            if not lines:
-                evaluations += entries(record, where)
+    by_path: dict[Path, list[Entry]] = {}
+    for path, (lines, own) in options.attempts(options.each(paths), _read_file):
+        euroeval_lines += lines
+        by_path[path] = own
+    evaluations = [entry for own in by_path.values() for entry in own]
     several = several_results(evaluations)
-    kept = [entry.with_distinct_selector(several) for entry in evaluations if not entry.left_out]
+    kept_by_path = {
+        path: [entry.with_distinct_selector(several) for entry in own if not entry.left_out]
+        for path, own in by_path.items()
+    }
+    kept = [entry for own in kept_by_path.values() for entry in own]
     named = name_entries(kept, names, source)
     scores, notes = euroeval_scores(euroeval_lines)
-    scores += [score for entry in kept for score in entry.scores(named)]
+
+    def scores_of(path: Path) -> list[Score]:
+        return [score for entry in kept_by_path[path] for score in entry.scores(named)]
+
+    for _, own_scores in options.attempts(kept_by_path, scores_of):
+        scores += own_scores
     by_name = {entry.task: named[entry.task] for entry in kept if entry.task in named}
     return settle(
         scores,
@@ -86,6 +93,20 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
         notes=[*notes, *name_notes(by_name)],
         dropped=_perturbed(evaluations),
     )
+
+
+def _read_file(path: Path) -> tuple[list[Evaluated], list[Entry]]:
+    """The lines of EuroEval in a file, and the evaluations of its other records."""
+    lines: list[Evaluated] = []
+    evaluations: list[Entry] = []
+    for where, record in _records(path):
+        own = [line.checked() for line in _euroeval(record, where)]
+        lines += own
+        if not own:
+            evaluations += entries(record, where)
+    if not lines and not evaluations:
+        raise InputError(f"{path}: evaluation_results: no result")
+    return lines, evaluations
 
 
 def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -98,6 +98,11 @@ class _DroppedLines:
         self.counts[reason][label] += number
         self.first.setdefault(reason, where)
 
+    def update(self, other: _DroppedLines) -> None:
+        for reason, counts in other.counts.items():
+            self.counts[reason].update(counts)
+            self.first.setdefault(reason, other.first[reason])
+
     def dropped(self) -> list[Dropped]:
         return [
             Dropped(reason, tuple(sorted(counts.items())), self.first[reason])
@@ -132,17 +137,22 @@ def _sniff(path: Path, head: Head) -> bool:
 def _read(paths: Sequence[Path], options: Options) -> Reading:
     names = read_task_names(options.task_names)
     source = common_folder(paths)
-    results = {path: _result_record(path) for path in paths}
+    results = dict(options.attempts(paths, _result_record))
     ambiguous = several_results(e for record in results.values() if record for e in record.entries)
     results = {
         path: record and record.with_distinct_selector(ambiguous)
         for path, record in results.items()
     }
     dropped_lines, language_in_names = _DroppedLines(), _LanguageInNames(names)
-    files = {
-        path: _lines(path, results[path], language_in_names, dropped_lines)
-        for path in options.each(paths)
-    }
+
+    def read_lines(path: Path) -> tuple[dict[_SampleKey, list[_Line]], _DroppedLines]:
+        own = _DroppedLines()
+        return _lines(path, results[path], language_in_names, own), own
+
+    files: dict[Path, dict[_SampleKey, list[_Line]]] = {}
+    for path, (groups, dropped) in options.attempts(options.each(list(results)), read_lines):
+        files[path] = groups
+        dropped_lines.update(dropped)
     tests = [
         _TestSet.of_lines(path, key, results[path], lines)
         for path, groups in files.items()

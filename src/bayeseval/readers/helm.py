@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bayeseval.errors import InputError
+from bayeseval._text import any_of
+from bayeseval.errors import InputError, argument
 from bayeseval.languages.matching import understand
 from bayeseval.readers.base import (
     Head,
@@ -110,14 +111,20 @@ def _sniff(path: Path, head: Head) -> bool:
 def _read(paths: Sequence[Path], options: Options) -> Reading:
     names = read_task_names(options.task_names)
     source = common_folder(paths)
-    runs = [read_run(path) for path in options.each(paths)]
-    named = name_runs(runs, names, source)
-    scores = [
-        score
-        for run in runs
-        if (task := named[run.name]) is not None
-        for score in _scores(run, task, all_metrics=bool(options.metrics))
-    ]
+    runs = dict(options.attempts(options.each(paths), read_run))
+    named = name_runs(list(runs.values()), names, source)
+    tasks = {path: task for path, run in runs.items() if (task := named[run.name]) is not None}
+
+    def scores_of(path: Path) -> list[Score]:
+        own = list(_scores(runs[path], tasks[path], all_metrics=bool(options.metrics)))
+        if not own:
+            raise InputError(
+                f"{path}: no metric of quality of the splits {any_of(SPLITS)}; name one with"
+                f" {argument('metric')}"
+            )
+        return own
+
+    scores = [score for _, own in options.attempts(tasks, scores_of) for score in own]
     return settle(
         scores, source=source, options=options, place="statistic", notes=name_notes(named)
     )

@@ -95,17 +95,22 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     display = {path for path in paths if _is_display(Head.of(path))}
     with_stats = {path.parent for path in paths if path not in display}
     redundant = [path for path in display if path.parent in with_stats]
-    runs = [read_run(path) for path in options.each([p for p in paths if p not in redundant])]
+    wanted = options.each([p for p in paths if p not in redundant])
+    runs = [run for _, run in options.attempts(wanted, read_run)]
     named = name_runs(runs, names, source)
     read: dict[str, dict[str, Items]] = {}
     heads: list[Score] = []
     dropped: dict[str, Counter[str]] = defaultdict(Counter)
     first: dict[str, str] = {}
-    for run in runs:
-        name = named[run.name]
+    by_path = {run.path: run for run in runs if named[run.name] is not None}
+
+    def instances_of(path: Path) -> list[_Instance]:
+        return list((_displayed if path in display else _measured)(by_path[path]))
+
+    for path, instances in options.attempts(by_path, instances_of):
+        run, name = by_path[path], named[by_path[path].name]
         if name is None:
             continue
-        instances = list(_displayed(run) if run.path in display else _measured(run))
         for reason, where, number in _left_out(run, instances):
             dropped[reason][f"{run.model}, {name.dataset}, {name.language}"] += number
             first.setdefault(reason, where)

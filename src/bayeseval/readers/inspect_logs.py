@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import tempfile
 import warnings
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,6 +50,7 @@ _EXECUTION_KEYS: Final = frozenset(
         *("timeout", "top_logprobs"),
     ]
 )
+_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}[:-]\d{2}[:-]\d{2}")
 _FAILED: Final = "log that did not end with success"
 _ERROR: Final = "sample that ended in an error"
 
@@ -58,7 +61,8 @@ def _sniff(path: Path, head: Head) -> bool:
             with zipfile.ZipFile(path) as archive:
                 names = archive.namelist()
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
-            return False
+            # An evaluation that was stopped leaves an archive without an end.
+            return path.suffix.casefold() == ".eval"
         return "header.json" in names or "_journal/start.json" in names
     return head.text.startswith("{") and head.has("version", "status", "eval")
 
@@ -75,11 +79,20 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     named = _named(successful, names, source)
     cells = [(row, name) for row in successful if (name := _named_row(row, named)) is not None]
     labels, notes = _distinct_labels(cells)
-    scores = [
-        score
-        for (row, name), label in zip(cells, labels, strict=True)
-        for score in _log_scores(row, name, *label)
-    ]
+    logs_of: dict[Path, list[tuple[Mapping[str, Any], NamedTask, tuple[str, str]]]]
+    logs_of = defaultdict(list)
+    for (row, name), label in zip(cells, labels, strict=True):
+        logs_of[Path(str(row.get("log")))].append((row, name, label))
+
+    def scores_of(path: Path) -> list[Score]:
+        own = [
+            score for row, name, label in logs_of[path] for score in _log_scores(row, name, *label)
+        ]
+        if not own:
+            raise InputError(f"{path}: the log has no score")
+        return own
+
+    scores = [score for _, own in options.attempts(logs_of, scores_of) for score in own]
     return settle(
         scores,
         source=source,
@@ -91,36 +104,83 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
 
 
 def _frame(kind: str, paths: Sequence[Path], options: Options) -> pd.DataFrame:
-    """A data frame of ``inspect_ai.analysis``."""
-    for path in options.each(paths):
-        if path.suffix.casefold() != ".json":
-            # Inspect unpacks on past the size that an entry states.
-            refuse_zip_bomb(path, unpack=True)
-        elif path.stat().st_size > MAX_BYTES:
-            raise InputError(
-                f"{path}: the log is larger than {MAX_BYTES / 1e9:.1f} GB, the most that is read"
-            )
+    """A data frame of ``inspect_ai.analysis``, of the logs that Inspect can read."""
+    good = [path for path, _ in options.attempts(options.each(paths), _refuse_too_large)]
+    if not good:
+        return _concatenated([])
     require("inspect_ai", "inspect")
-    analysis = require("inspect_ai.analysis", "inspect")
+    read = getattr(require("inspect_ai.analysis", "inspect"), kind)
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        # What Inspect warns of in its own frames is no matter of the table's.
+        warnings.simplefilter("ignore")
+        known = {_known_name(path, Path(folder), i): path for i, path in enumerate(good)}
+        frames = list(_read_in_parts(read, known, options, one_row_each=kind == "evals_df"))
+        frame: pd.DataFrame = frames[0] if len(frames) == 1 else _concatenated(frames)
+    if "log" in frame:
+        frame["log"] = [str(known.get(str(log), log)) for log in frame["log"]]
+    return frame
+
+
+def _refuse_too_large(path: Path) -> None:
+    with path.open("rb") as file:
+        packed = file.read(2) == b"PK"
+    if packed or path.suffix.casefold() == ".eval":
+        # Inspect unpacks on past the size that an entry states.
+        refuse_zip_bomb(path, unpack=True)
+    elif path.stat().st_size > MAX_BYTES:
+        raise InputError(
+            f"{path}: the log is larger than {MAX_BYTES / 1e9:.1f} GB, the most that is read"
+        )
+
+
+def _known_name(path: Path, folder: Path, number: int) -> str:
+    """A name under which Inspect reads a log: it knows JSON logs by the time in their names."""
+    if path.suffix.casefold() == ".eval" or (path.suffix == ".json" and _TIME.match(path.name)):
+        return str(path)
+    link = folder / f"2000-01-01T00-00-00_{number}.json"
     try:
-        with warnings.catch_warnings():
-            # What Inspect warns of in its own frames is no matter of the table's.
-            warnings.simplefilter("ignore")
-            frame: pd.DataFrame = getattr(analysis, kind)([str(p) for p in paths], quiet=True)
+        link.symlink_to(path.resolve())
+    except OSError:
+        shutil.copyfile(path, link)
+    return str(link)
+
+
+def _read_in_parts(
+    read: Callable[..., pd.DataFrame],
+    known: Mapping[str, Path],
+    options: Options,
+    *,
+    one_row_each: bool,
+) -> Iterator[pd.DataFrame]:
+    """Frames of the logs; where Inspect refuses a set of them, of its halves, to find which."""
+    names = list(known)
+    if not names:
+        return
+    try:
+        frame = read(names, quiet=True)
+        if one_row_each and len(frame) < len(names):
+            raise ValueError("Inspect does not recognise this file as a log")
     # Inspect lets whatever its readers and validators raise through.
     except Exception as problem:
-        reason = plain(str(problem).strip().partition("\n")[0])[:200]
-        raise InputError(
-            f"{common_folder(paths)}: Inspect cannot read the log: {reason}"
-        ) from problem
-    if len(frame) < len(paths) and kind == "evals_df":
-        read_names = {Path(str(log)).name for log in frame["log"]} if "log" in frame else set()
-        unread = next((path for path in paths if path.name not in read_names), paths[0])
-        raise InputError(
-            f"{unread}: Inspect does not recognise this file as a log; the name of a JSON log must"
-            " begin with the time (2026-03-01T10-00-00...): restore the file's original name"
-        )
-    return frame
+        if len(names) > 1:
+            for half in (names[: len(names) // 2], names[len(names) // 2 :]):
+                part = {name: known[name] for name in half}
+                yield from _read_in_parts(read, part, options, one_row_each=one_row_each)
+            return
+        cause: BaseException = problem
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        reason = plain(str(cause).strip().partition("\n")[0])[:200]
+        path = known[names[0]]
+        options.refused[path] = InputError(f"{path}: Inspect cannot read the log: {reason}")
+        return
+    yield frame
+
+
+def _concatenated(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
 def _rows(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
@@ -294,7 +354,8 @@ def _read_samples(paths: Sequence[Path], options: Options) -> Reading:
     source = common_folder(paths)
     successful, dropped = _successful(_frame("evals_df", paths, options))
     by_log = {str(row.get("log")): row for row in successful}
-    samples = list(_rows(_frame("samples_df", paths, options)))
+    readable = [path for path in paths if path not in options.refused]
+    samples = list(_rows(_frame("samples_df", readable, options)))
     of_successful = [row for row in samples if str(row.get("log")) in by_log]
     rows = [{**by_log[str(row["log"])], **row} for row in of_successful if not row.get("error")]
     if len(rows) < len(of_successful):

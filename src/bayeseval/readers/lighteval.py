@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bayeseval._text import Note, counted
+from bayeseval.errors import InputError
 from bayeseval.readers.base import Head, Options, Reader, Reading, as_mapping, as_number, read_json
 from bayeseval.readers.lm_eval import (
     ModelName,
@@ -60,28 +61,31 @@ def _sniff(path: Path, head: Head) -> bool:
 def _read(paths: Sequence[Path], options: Options) -> Reading:
     names = read_task_names(options.task_names)
     source = common_folder(paths)
-    averages: list[str] = []
-    tasks = [task for path in options.each(paths) for task in _tasks(path, averages)]
+    averages: list[Path] = []
+    read = options.attempts(options.each(paths), lambda path: list(_tasks(path, averages)))
+    by_path = dict(read)
+    tasks = [task for own in by_path.values() for task in own]
     named = names.parse_all((task.name for task in tasks), source)
     notes: list[Note] = [
         *name_notes(named),
         *folder_notes({task.path: task.model for task in tasks}),
     ]
     notes += no_number_notes(task.values for task in tasks)
-    if averages:
+    n_averages = sum(path in by_path for path in averages)
+    if n_averages:
         notes.append(
-            f"{counted(len(averages), 'average')} left out (all, ..._average): their tasks are read"
+            f"{counted(n_averages, 'average')} left out (all, ..._average): their tasks are read"
         )
-    scores = [
-        score
-        for task in tasks
-        if (name := named[task.name]) is not None
-        for score in _scores(task, name)
-    ]
+
+    def scores_of(path: Path) -> list[Score]:
+        named_tasks = [(task, named[task.name]) for task in by_path[path]]
+        return [score for task, name in named_tasks if name for score in _scores(task, name)]
+
+    scores = [score for _, own in options.attempts(by_path, scores_of) for score in own]
     return settle(scores, source=source, options=options, place="task", notes=notes)
 
 
-def _tasks(path: Path, averages: list[str]) -> Iterator[_Task]:
+def _tasks(path: Path, averages: list[Path]) -> Iterator[_Task]:
     document = as_mapping(read_json(path), str(path))
     general = as_mapping(document.get("config_general"), f"{path}: config_general")
     config = general.get("model_config")
@@ -90,9 +94,12 @@ def _tasks(path: Path, averages: list[str]) -> Iterator[_Task]:
     time = _TIME.fullmatch(path.name)
     config_tasks = document.get("config_tasks")
     config_tasks = config_tasks if isinstance(config_tasks, dict) else {}
-    for key, values in as_mapping(document.get("results"), f"{path}: results").items():
+    results = as_mapping(document.get("results"), f"{path}: results")
+    if not results:
+        raise InputError(f"{path}: results: no task")
+    for key, values in results.items():
         if key == "all" or re.search(r"(?:^|[:_|])_?average(?:[:|]\d+)?$", key):
-            averages.append(key)
+            averages.append(path)
             continue
         task, shots = task_and_shots(key)
         settings = config_tasks.get(key) or config_tasks.get(key.replace("|", ":"))

@@ -57,19 +57,20 @@ def _sniff(path: Path, head: Head) -> bool:
 def _read(paths: Sequence[Path], options: Options) -> Reading:
     names = read_task_names(options.task_names)
     source = common_folder(paths)
-    contents = {path: _rows(path) for path in options.each(paths)}
-    keys = {path: _key_and_time(path, rows) for path, rows in contents.items()}
+    contents = dict(options.attempts(options.each(paths), _rows))
+    keys = dict(options.attempts(contents, lambda path: _key_and_time(path, contents[path])))
     tasks = {path: task_and_shots(key) for path, (key, _) in keys.items()}
     named = names.parse_all((task for task, _ in tasks.values()), source)
-    models = {path: _model(path) for path in paths}
+    models = {path: _model(path) for path in keys}
     read: dict[str, dict[str, Items]] = {}
     heads: list[Score] = []
-    for path, rows in contents.items():
+    wanted = [path for path in keys if named[tasks[path][0]]]
+    for path, items in options.attempts(wanted, lambda path: _items(path, contents[path])):
         task, shots = tasks[path]
         name = named[task]
         if name is None:
             continue
-        read[str(path)] = _items(path, rows)
+        read[str(path)] = items
         heads += [
             Score(
                 model=models[path].label,

@@ -102,7 +102,7 @@ def _sniff(path: Path, head: Head) -> bool:
 
 def _read(paths: Sequence[Path], options: Options) -> Reading:
     names = read_task_names(options.task_names)
-    runs = [_run(path) for path in options.each(paths)]
+    runs = [run for _, run in options.attempts(options.each(paths), _run)]
     source = common_folder(paths)
     named = names.parse_all((task for run in runs for task in run.tasks), source)
     labels = _distinct_labels(runs)
@@ -113,13 +113,18 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
         notes.append(
             f"{counted(averages, 'group or parent task')} left out: averages of tasks that are read"
         )
-    scores = [
-        score
-        for run, label in zip(runs, labels, strict=True)
-        for task, values in run.tasks.items()
-        if (name := named[task]) is not None
-        for score in _scores(run, label, task, name, values)
-    ]
+    labelled = {run.path: (run, label) for run, label in zip(runs, labels, strict=True)}
+
+    def scores_of(path: Path) -> list[Score]:
+        run, label = labelled[path]
+        return [
+            score
+            for task, values in run.tasks.items()
+            if (name := named[task]) is not None
+            for score in _scores(run, label, task, name, values)
+        ]
+
+    scores = [score for _, own in options.attempts(labelled, scores_of) for score in own]
     return settle(scores, source=source, options=options, place="task", notes=notes)
 
 
@@ -168,6 +173,8 @@ def _run(path: Path) -> _Run:
     document = as_mapping(read_json(path), str(path))
     where = f"{path}: results"
     results = as_mapping(document.get("results"), where)
+    if not results:
+        raise InputError(f"{where}: no task")
     averages = _averages(document, results, path)
     tasks = {
         task: as_mapping(values, f"{where}: {task}")
@@ -254,7 +261,9 @@ def folder_notes(models: Mapping[Path, ModelName]) -> list[Note]:
     return notes
 
 
-def models_of_runs(runs: Iterable[tuple[Path, str]]) -> dict[tuple[Path, str], str]:
+def models_of_runs(
+    runs: Iterable[tuple[Path, str]], options: Options
+) -> dict[tuple[Path, str], str]:
     """Models of runs whose results lie in a folder, by this folder and the time of the run.
 
     The harness gives the files of a run the same time; with ``--output_path x.json`` there
@@ -268,8 +277,9 @@ def models_of_runs(runs: Iterable[tuple[Path, str]]) -> dict[tuple[Path, str], s
             if stamp and (folder, stamp[1]) in wanted and _sniff(path, Head.of(path)):
                 results[folder, stamp[1]].append(path)
     # Two results of one time may be of two models that were run at once.
-    read = {key: _run(paths[0]) for key, paths in results.items() if len(paths) == 1}
-    named = {key: run for key, run in read.items() if run.model.folder is None}
+    single = {paths[0]: key for key, paths in results.items() if len(paths) == 1}
+    read = options.attempts(single, _run)
+    named = {single[path]: run for path, run in read if run.model.folder is None}
     return dict(zip(named, _distinct_labels(list(named.values())), strict=True))
 
 

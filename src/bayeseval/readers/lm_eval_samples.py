@@ -59,20 +59,23 @@ def _sniff(path: Path, head: Head) -> bool:
 def _read(paths: Sequence[Path], options: Options) -> Reading:
     names = read_task_names(options.task_names)
     source = common_folder(paths)
-    stems = {path: _task_and_time(path) for path in paths}
+    stems = dict(options.attempts(paths, _task_and_time))
     named = names.parse_all((task for task, _ in stems.values()), source)
-    models_in_results = models_of_runs((path.parent, time) for path, (_, time) in stems.items())
+    models_in_results = models_of_runs(
+        ((path.parent, time) for path, (_, time) in stems.items()), options
+    )
     models: dict[Path, ModelName] = {}
     read: dict[str, dict[str, Items]] = {}
     heads: list[Score] = []
-    for path in options.each(paths):
+    wanted = [path for path, (task, _) in stems.items() if named[task]]
+    for path, items in options.attempts(options.each(wanted), _items_of):
         task, time = stems[path]
         name = named[task]
         if name is None:
             continue
         name_in_results = models_in_results.get((path.parent, time))
         models[path] = model_name(name_in_results, None, {}, path)
-        read[str(path)] = _items_of(path)
+        read[str(path)] = items
         heads += [
             Score(
                 model=models[path].label,

@@ -81,16 +81,22 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     scored: list[tuple[str, Score]] = []
     mixed: list[Score] = []
     older: list[tuple[str, Score]] = []
-    names = _models(paths)
-    for path in options.each(paths):
+    names = _models(paths, options)
+
+    def read(path: Path) -> tuple[bool, list[tuple[str, Score]]]:
         document = as_mapping(read_json(path), str(path))
-        model = _older_model(path) if _is_older(document) else None
-        for subset, score in _scores(
-            _newer(document, path), model or names[path], path, all_metrics=bool(options.metrics)
-        ):
+        model = (_older_model(path) if _is_older(document) else None) or names[path]
+        newer = _newer(document, path)
+        own = list(_scores(newer, model, path, all_metrics=bool(options.metrics)))
+        if not own:
+            raise InputError(f"{path}: scores: no {_MAIN}")
+        return _is_older(document), own
+
+    for _, (is_older, own) in options.attempts(options.each(paths), read):
+        for subset, score in own:
             if score.language:
                 scored.append((subset, score))
-            elif subset == _NO_SUBSET and _is_older(document):
+            elif subset == _NO_SUBSET and is_older:
                 older.append((subset, score))
             else:
                 mixed.append(score)
@@ -204,14 +210,15 @@ def _older_model(path: Path) -> str | None:
     return None if _REVISION.fullmatch(folder.name) else folder.name.replace("__", "/")
 
 
-def _models(paths: Sequence[Path]) -> dict[Path, str]:
+def _models(paths: Sequence[Path], options: Options) -> dict[Path, str]:
     """Names of the models, with the revision where a model has several."""
     names: dict[Path, tuple[str, str]] = {}
     known: dict[Path, str] = {}
     for path in paths:
         folder = path.resolve().parent
         if folder not in known:
-            known[folder] = _name(folder)
+            # Written with "__" for "/".
+            known[folder] = _named_model(folder, options) or folder.parent.name.replace("__", "/")
         names[path] = known[folder], folder.name
     revisions: dict[str, set[str]] = defaultdict(set)
     for name, revision in names.values():
@@ -222,14 +229,13 @@ def _models(paths: Sequence[Path]) -> dict[Path, str]:
     }
 
 
-def _name(folder: Path) -> str:
-    meta = folder / "model_meta.json"
-    if meta.is_file():
-        name = as_mapping(read_json(meta), str(meta)).get("name")
-        if isinstance(name, str) and name.strip():
-            return name
-    # The folder of the revision lies in that of the model, written with "__" for "/".
-    return folder.parent.name.replace("__", "/")
+def _named_model(folder: Path, options: Options) -> str | None:
+    """The model that a folder's ``model_meta.json`` names; None where there is no such name."""
+    files = [folder / "model_meta.json"] if (folder / "model_meta.json").is_file() else []
+    for _, meta in options.attempts(files, lambda path: as_mapping(read_json(path), str(path))):
+        name = meta.get("name")
+        return name if isinstance(name, str) and name.strip() else None
+    return None
 
 
 def _name_subsets(scored: Sequence[tuple[str, Score]]) -> list[Score]:
