@@ -43,6 +43,7 @@ def test_splits_become_tasks_of_their_own_and_one_can_be_kept() -> None:
     kept = Records.from_frame(frame, name="t", drop={"task": ["qa (dev)"]})
     assert kept.coords["task"] == ("qa (test)",)
     assert len(kept) == 6
+    assert not [note for note in kept.report.notes if "split" in note]
 
 
 def test_one_split_per_language_compares_models_on_the_same_items() -> None:
@@ -111,4 +112,7 @@ def test_a_score_without_a_seed_is_one_run_where_its_cell_has_no_other() -> None
     assert check_ready(records).is_ready
     frame.loc[0, "seed"] = ""
     with pytest.raises(InputError, match="row 1, column 'seed': seed is empty beside records of"):
+        Records.from_frame(frame, name="t")
+    # Without the column its cell would have two scores, so that this is not proposed.
+    with pytest.raises(InputError, match="its seed, or remove the records without one$"):
         Records.from_frame(frame, name="t")

@@ -158,7 +158,7 @@ def _checked(
     if not already_checked:
         stack.labels["language"], merged = merge_labels(stack.written)
         all_notes += merged
-    all_notes += keep_splits_apart(stack)
+    all_notes += keep_splits_apart(stack, dropped=(drop or {}).get("task", ()))
     stack, left_out, left_notes = leave_out(stack, drop=drop or {}, missing=missing)
     all_notes += left_notes
     all_notes += _refuse_too_few_levels(stack, left_out, allow_single=allow_single)
@@ -392,20 +392,29 @@ def _refuse_half_replicates(
         row = int(np.flatnonzero(lacking)[0])
         task = codes["task"][row]
         part = stack.parts[stack.file[row]]
-        hint = f"or leave the column out with {columns_argument((name, None))}"
+        hint = _ways_out(codes, name)
         if name in part.columns:
             beside = " beside records of the same cell that have one" if name == "seed" else ""
             raise InputError(
                 f"{stack.at(row, name)}: {name} is empty{beside}; give every record of task"
-                f" {tasks[task]!r} its {name}, {hint}"
+                f" {tasks[task]!r} its {name}{hint}"
             )
         other = int(np.flatnonzero((codes[name] >= 0) & (codes["task"] == task))[0])
         raise InputError(
             f"{part.table.source}: no {name} column, but"
             f" {stack.parts[stack.file[other]].table.source} has one for task {tasks[task]!r};"
-            f" give every record of the task its {name}, {hint}"
+            f" give every record of the task its {name}{hint}"
         )
     return notes
+
+
+def _ways_out(codes: Mapping[str, npt.NDArray[np.int64]], name: str) -> str:
+    """What else to do about records without a replicate label."""
+    others = combined_key(values for other, values in codes.items() if other != name)
+    if len(np.unique(others)) < len(others):
+        # Without the column, the records that it tells apart are two scores of a cell.
+        return ", or remove the records without one"
+    return f", or leave the column out with {columns_argument((name, None))}"
 
 
 def _are_alone(codes: Mapping[str, npt.NDArray[np.int64]]) -> Bools:

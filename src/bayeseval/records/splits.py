@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Final
 
 import numpy as np
@@ -17,7 +18,7 @@ __all__ = ["keep_splits_apart"]
 _TEST: Final = "test"
 
 
-def keep_splits_apart(stack: Stack) -> list[str]:
+def keep_splits_apart(stack: Stack, *, dropped: Collection[str] = ()) -> list[str]:
     """Add the split to the names of tasks that would mix several splits.
 
     A task mixes splits if one of its languages has scores of more than one: two models would
@@ -29,6 +30,8 @@ def keep_splits_apart(stack: Stack) -> list[str]:
     ----------
     stack : Stack
         All rows; their ``split`` is taken off, and the tasks and datasets get new labels.
+    dropped : collection of str
+        Tasks that will be left out, which a note need not name.
 
     Returns
     -------
@@ -53,7 +56,10 @@ def keep_splits_apart(stack: Stack) -> list[str]:
     for name in ("task", "dataset"):
         if name in stack.labels:
             stack.labels[name] = stack.labels[name].joined(suffix, "")
-    return [_note(stack.labels["task"].take(mixed), split.take(mixed))]
+    rest = mixed & ~stack.labels["task"].among(dropped)
+    if len(split.take(rest).present()) < 2:
+        return []
+    return [_note(stack.labels["task"].take(rest), split.take(rest))]
 
 
 def _note(tasks: Coded, split: Coded) -> str:

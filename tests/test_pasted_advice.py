@@ -1,0 +1,370 @@
+"""What a refusal or a note proposes works when it is pasted, and no proposal is without a test."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bayeseval.cli import main
+
+SOURCE = Path(__file__).parents[1] / "src" / "bayeseval"
+READERS = Path(__file__).parent / "fixtures" / "readers"
+
+_OPTION = re.compile(r"--(columns|format|metric|task-names) ('[^']*'|[^\s,;()']+)")
+_MAPPING = re.compile(
+    r"'?((?:drop|units|missing|mixed_scales|diverged_runs): (?:\{.*?\}+|[^\s{']+))'?"
+    r" in a (?:--mapping file|YAML file passed as --mapping)"
+)
+
+
+def _grid(*tasks: str, seeds: int = 0, **constant: object) -> pd.DataFrame:
+    """Scores between 40 and 70 that no sum of effects reproduces."""
+    rows = [
+        {"model": m, "language": lang, "task": task}
+        | ({"seed": s} if seeds else {})
+        | {"score": 41.0 + 6 * i + 3 * j + 2 * k + (i * j * 7 + j * k * 5 + i * k * 11) % 13 + s}
+        for (i, m), (j, lang), (k, task), s in product(
+            enumerate("ABC"), enumerate(("de", "en", "sw")), enumerate(tasks), range(seeds or 1)
+        )
+    ]
+    return pd.DataFrame(rows).assign(**constant)
+
+
+def _twice(column: str, *values: object) -> pd.DataFrame:
+    """The grid once for each value of a column."""
+    parts = [
+        _grid("qa", "nli").assign(**{column: value}).assign(score=lambda f, k=k: f["score"] + k)
+        for k, value in enumerate(values)
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _with(frame: pd.DataFrame, where: str, column: str, value: object) -> pd.DataFrame:
+    changed = frame.astype({column: object})
+    changed.loc[changed.eval(where), column] = value
+    return changed
+
+
+def _own_tasks() -> pd.DataFrame:
+    aside = _grid("mlqa_de").query("language == 'de'")
+    return pd.concat([_grid("qa").query("language != 'de'"), aside])
+
+
+def _two_metrics() -> pd.DataFrame:
+    return pd.concat([_grid("qa", metric="f1"), _grid("qa", metric="em").assign(score=31.5)])
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A table, what is said of it, and how to fill what the message leaves open."""
+
+    said: str
+    files: Mapping[str, pd.DataFrame | str] = field(default_factory=dict)
+    fixture: str = ""
+    options: tuple[str, ...] = ()
+    fill: Mapping[str, str] = field(default_factory=dict)
+    n: int = 1
+
+
+_SCALE = {"t.csv": _with(_grid("qa", "nli"), "task == 'nli'", "score", 150.0)}
+_SCALES = pd.concat([_grid("qa"), _grid("nli").assign(score=lambda f: f["score"] / 100)])
+CASES: dict[str, _Case] = {
+    "score": _Case(
+        "could each be the score column",
+        {
+            "t.csv": _grid("qa")
+            .assign(f1=lambda f: f["score"], acc=lambda f: f["score"] / 2)
+            .drop(columns="score")
+        },
+        n=2,
+    ),
+    "language": _Case(
+        "no column for 'language'",
+        {"t.csv": _grid("qa").rename(columns={"language": "idiom"})},
+        fill={"NAME": "idiom"},
+    ),
+    "task or dataset": _Case(
+        "name different tasks",
+        # The Swahili files have the names of the two sets swapped.
+        {
+            "t.csv": _grid("qa", "nli").assign(
+                dataset=lambda f: ((f["task"] == "qa") != (f["language"] == "sw")).astype(str)
+            )
+        },
+        n=2,
+    ),
+    "metrics": _Case("has scores of two metrics", {"t.csv": _two_metrics()}),
+    "half a seed": _Case(
+        "no seed column, but",
+        {
+            "a.csv": _grid("qa", seeds=1).query("model != 'A'"),
+            "b.csv": _grid("qa").query("model == 'A'"),
+        },
+    ),
+    "no task": _Case(
+        "the table has no task column",
+        # Fractions are no names of tests by themselves.
+        {
+            "t.csv": _grid("qa", "nli")
+            .assign(level=lambda f: f["task"].map({"qa": 0.5, "nli": 1.5}))
+            .drop(columns="task")
+        },
+        fill={"NAME": "level"},
+    ),
+    "prompt": _Case("tells them apart", {"t.csv": _twice("prompt", "p1", "p2")}),
+    "variant": _Case(
+        "tells them apart",
+        {"t.csv": _twice("variant", "direct", "cot").query("task == 'qa'").assign(task="qa")},
+        n=2,
+    ),
+    "split": _Case("are kept apart as tasks", {"t.csv": _twice("split", "dev", "test")}),
+    "mixed": _Case(
+        "mixes scales",
+        {"t.csv": _with(_grid("qa"), "model == 'A'", "score", 0.5)},
+    ),
+    "diverged": _Case(
+        "looks like a diverged run",
+        {
+            "t.csv": _with(
+                _grid("qa", seeds=3), "model == 'A' and language == 'de' and seed == 1", "score", 0
+            )
+        },
+        n=2,
+    ),
+    "placeholder": _Case(
+        "placeholder for a missing score",
+        {"t.csv": _with(_grid("qa", "nli"), "model == 'A' and language == 'de'", "score", -1)},
+        n=2,
+    ),
+    "guessed": _Case("scale guessed 0-100", {"t.csv": _grid("qa", "nli")}),
+    "unknown": _Case(
+        "scale unknown for", {"t.csv": _grid("qa").assign(score=lambda f: f["score"] - 45.5)}
+    ),
+    "ranges": _Case("cannot be added up or averaged", {"t.csv": _SCALES}),
+    "together": _Case("always occur together", {"t.csv": _own_tasks()}),
+    "all equal": _Case(
+        "so nothing can be compared",
+        {"t.csv": _grid("qa").assign(points=lambda f: f["score"], score=5.0)},
+        fill={"NAME": "points"},
+    ),
+    "tool or table": _Case(
+        "the folder holds", {"t.csv": _grid("qa")}, fixture="lm_eval/v0.4.13", n=2
+    ),
+}
+
+
+def _run(capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    main(["validate", *options])
+    out, err = capsys.readouterr()
+    return " ".join(f"{out}\n{err}".split())
+
+
+def _pasted(text: str, fill: Mapping[str, str], mapping: Path) -> list[list[str]]:
+    """Options of all proposals in a message, one after the other."""
+    ways = []
+    for option, value in dict.fromkeys(_OPTION.findall(text)):
+        for blank, filled in fill.items():
+            value = value.replace(blank, filled)
+        ways.append([f"--{option}", *shlex.split(value)])
+    for number, entry in enumerate(dict.fromkeys(_MAPPING.findall(text))):
+        path = mapping.with_suffix(f".{number}.yaml")
+        path.write_text(entry, encoding="utf-8")
+        ways.append(["--mapping", str(path)])
+    return ways
+
+
+def _sentence(text: str, said: str) -> str:
+    """The note or refusal that says so, up to the next one."""
+    at = text.index(said)
+    begin = max(text.rfind(" note: ", 0, at), text.rfind("Ready to fit: no", 0, at), 0)
+    rest = text[begin:]
+    end = re.search(r" (?:note: |Levels, |warning: |Observed )", rest[at - begin :])
+    return rest if end is None else rest[: at - begin + end.start()]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_proposed_works_when_pasted(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = CASES[name]
+    folder = tmp_path / "data"
+    if case.fixture:
+        shutil.copytree(READERS / case.fixture, folder)
+    folder.mkdir(exist_ok=True)
+    for file, table in case.files.items():
+        path = folder / file
+        if isinstance(table, str):
+            path.write_text(table, encoding="utf-8")
+        else:
+            table.to_csv(path, index=False)
+    text = _run(capsys, str(folder), *case.options)
+    message = _sentence(text, case.said)
+    ways = _pasted(message, case.fill, tmp_path / "m")
+    assert len(ways) == case.n, message
+    for way in ways:
+        after = _run(capsys, str(folder), *way)
+        assert "Ready to fit: yes" in after, (way, after[-600:])
+        if "Ready to fit: yes" in text:
+            assert case.said not in after, (way, message)
+
+
+# No place without a test ----------------------------------------------------------------------
+
+#: Functions that put an option into a message, and the cases above that paste it.
+PASTED: dict[str, tuple[str, ...]] = {
+    "design/build.py:_outcome_and_noise": ("all equal",),
+    "design/identify.py:_advice_to_drop": ("together",),
+    "design/ranges.py:_declaration": ("ranges",),
+    "readers/columns.py:_match_column": ("score",),
+    "readers/columns.py:_missing_message": ("language",),
+    "readers/columns.py:columns_argument": ("score", "variant"),
+    "readers/detect.py:_format_argument": ("tool or table",),
+    "readers/detect.py:_refuse_mixture": ("tool or table",),
+    "records/build.py:_check_scores": ("mixed",),
+    "records/build.py:_refuse_many_metrics": ("metrics",),
+    "records/build.py:_ways_out": ("half a seed",),
+    "records/duplicates.py:refuse_duplicates": ("no task",),
+    "records/duplicates.py:_telling_apart": ("prompt", "variant"),
+    "records/parts.py:_task_conflict": ("task or dataset",),
+    "records/placeholders.py:_declaration": ("placeholder",),
+    "records/placeholders.py:_missing": ("placeholder",),
+    "records/scales.py:_declaration": ("guessed", "unknown"),
+    "records/splits.py:_note": ("split",),
+    "records/suspects.py:replicate_suspects": ("diverged",),
+}
+#: Those that are not pasted here: a file whose tests raise the message, or the reason.
+_OWN_VALUE = "refuses a value of the option that it names"
+_A_FIT = "advice on a whole fit or comparison, which takes minutes to follow"
+_WITHOUT_VALUE = "names an option without a value"
+OTHERS: dict[str, str] = {
+    "_processes.py:sensible_jobs": _OWN_VALUE,
+    "calibration/run.py:prepare_calibration": "tests/test_calibrate.py",
+    "checks/advice.py:Situation.compare": "tests/checks/test_advice.py",
+    "checks/advice.py:Situation.fit": "tests/checks/test_advice.py",
+    "checks/advice.py:Situation.sensitivity": "tests/checks/test_advice.py",
+    "checks/advice.py:Situation._written": "tests/checks/test_advice.py",
+    "comparison/run.py:_check": _A_FIT,
+    "comparison/run.py:prepare_comparison": _A_FIT,
+    "comparison/scores.py:_other_records": _A_FIT,
+    "comparison/scores.py:check_cost": _A_FIT,
+    "design/build.py:_check_errors": "tests/design/test_outcome.py",
+    "design/covariates.py:_how_to_give": "tests/test_covariates.py",
+    "design/exact.py:_advice": "tests/design/test_exact.py",
+    "design/outcome.py:_declaration": "tests/design/test_outcome.py",
+    "design/share_errors.py:_how_to_ignore_n": "tests/design/test_share_errors.py",
+    "engines/__init__.py:choose_engine": "tests/engines/test_choice.py",
+    "engines/base.py:SamplerSettings.__post_init__": _OWN_VALUE,
+    "estimands/arrays.py:interval_summaries": _OWN_VALUE,
+    "fitting/gate.py:_other_engine": "tests/test_gate.py",
+    "fitting/gate.py:gate_advice": "tests/test_gate.py",
+    "fitting/prepared.py:_refuse_more_than_memory": _WITHOUT_VALUE,
+    "fitting/prepared.py:prepare": _OWN_VALUE,
+    "fitting/report/model_tables.py:_no_margin": _WITHOUT_VALUE,
+    "forecasting/run.py:_covariate": _WITHOUT_VALUE,
+    "forecasting/run.py:_fit_with_covariate": "tests/test_forecast.py",
+    "languages/labels.py:_names_argument": "tests/records/test_slips.py",
+    "mexa/covariate.py:_raw": "tests/mexa/test_covariate.py",
+    "mexa/extract.py:embed": "tests/mexa/test_extract.py",
+    "mexa/extract.py:load_encoder": "tests/mexa/test_extract.py",
+    "mexa/measure.py:_notes": "tests/mexa/test_measure.py",
+    "mexa/parallel.py:_files": "tests/mexa/test_extract.py",
+    "mexa/parallel.py:_refuse_blank": "tests/mexa/test_extract.py",
+    "mexa/parallel.py:read_parallel": "tests/mexa/test_extract.py",
+    "mexa/run.py:_check_model": "tests/mexa/test_extract.py",
+    "mexa/tables.py:_tidy": "tests/mexa/test_covariate.py",
+    "output/_integrity.py:check_inside": _WITHOUT_VALUE,
+    "output/_locks.py:_wait": _WITHOUT_VALUE,
+    "output/_places.py:check_place": _WITHOUT_VALUE,
+    "output/_places.py:way_out": "tests/output/test_store.py",
+    "planning/run.py:_costs": _OWN_VALUE,
+    "planning/run.py:_facets": _OWN_VALUE,
+    "planning/run.py:_grid": _OWN_VALUE,
+    "planning/run.py:_number_between": _OWN_VALUE,
+    "planning/run.py:plan": _OWN_VALUE,
+    "readers/detect.py:read_results": "tests/readers/test_lighteval_details.py",
+    "readers/helm_instances.py:_read": _WITHOUT_VALUE,
+    "readers/installed.py:_refusal": _WITHOUT_VALUE,
+    "readers/items.py:settle_items": "tests/readers/test_lighteval_details.py",
+    "readers/lm_eval.py:name_notes": _WITHOUT_VALUE,
+    "readers/mteb.py:_read": _WITHOUT_VALUE,
+    "readers/scores.py:_chosen_metric": "tests/test_cli_readers.py",
+    "readers/scores.py:_mirror_lower_is_better": "tests/readers/test_tools.py",
+    "readers/scores.py:_requested_metric": "tests/readers/test_tools.py",
+    "readers/scores.py:metric_argument": "tests/test_cli_readers.py",
+    "readers/task_names.py:UnknownTasksError.__init__": "tests/readers/test_task_names.py",
+    "readers/wide.py:_read": _OWN_VALUE,
+    "readers/wide.py:read_wide_frame": "tests/readers/test_wide.py",
+    "records/left_out.py:leave_out": _OWN_VALUE,
+    "records/load.py:_refuse_tool_options": _OWN_VALUE,
+    "records/merge.py:_covariate_files": _WITHOUT_VALUE,
+    "records/pairs.py:choose_pairs": "tests/records/test_pairs.py",
+    "records/pairs.py:warn_of_sole_pairs": "tests/records/test_pairs.py",
+    "records/registry.py:find_mapping": "tests/records/test_reuben.py",
+}
+_WORDS = (
+    *("wording", "setting", "argument", "by_option"),
+    *("columns_argument", "metric_argument", "_format_argument"),
+)
+_NAMED = re.compile(r"(?<![\w-])--[a-z]{2}")
+
+
+def _places(source: str) -> set[str]:
+    """Functions and methods of a module that put an option into a message."""
+    found = set()
+
+    def look(node: ast.AST, name: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            inner = name
+            if isinstance(child, ast.FunctionDef | ast.ClassDef):
+                inner = f"{name}.{child.name}" if name else child.name
+            if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant):
+                continue
+            by_word = isinstance(child, ast.Call) and (
+                isinstance(child.func, ast.Name) and child.func.id in _WORDS
+            )
+            by_text = isinstance(child, ast.Constant) and (
+                isinstance(child.value, str) and _NAMED.search(child.value)
+            )
+            if by_word or by_text:
+                found.add(name)
+            look(child, inner)
+
+    look(ast.parse(source), "")
+    return found
+
+
+def test_no_message_with_an_option_is_without_a_test() -> None:
+    """A new place is listed here, with a case that pastes it or the reason why none does."""
+    found = {
+        f"{path.relative_to(SOURCE).as_posix()}:{name}"
+        for path in SOURCE.rglob("*.py")
+        if path.parent.name != "cli" and path.name != "errors.py"
+        for name in _places(path.read_text(encoding="utf-8"))
+    }
+    assert found == {*PASTED, *OTHERS}
+    assert not PASTED.keys() & OTHERS.keys()
+    assert {case for cases in PASTED.values() for case in cases} == CASES.keys()
+    files = {text for text in OTHERS.values() if text.startswith("tests/")}
+    assert [file for file in files if not (SOURCE.parents[1] / file).is_file()] == []
+
+
+def test_a_new_option_in_a_message_is_found() -> None:
+    source = '''
+def quiet():
+    """Not of ``--this``."""
+class Kind:
+    def says(self):
+        raise InputError(f"choose {self.name} with --columns score=F1")
+def words():
+    return wording("a", "b")
+'''
+    assert _places(source) == {"Kind.says", "words"}
