@@ -224,7 +224,7 @@ class Reader:
         The format whose files these are, when they are read in another way; such a
         reader is chosen by name only.
     auxiliary_files : tuple of str
-        Names of files that the tool writes next to these and that hold no scores.
+        Names of files, or patterns, that the tool writes next to these and that hold no scores.
     suffixes : tuple of str
         How names of such files in a folder end, where no other format has these endings;
         ``".tab"``, for instance. Folders are searched for JSON, Parquet and tables anyhow.

@@ -26,6 +26,7 @@ from bayeseval.readers.base import (
 )
 from bayeseval.readers.compressed import PACKED_SUFFIXES, suffix_of
 from bayeseval.readers.euroeval import EUROEVAL
+from bayeseval.readers.euroeval_leaderboard import EUROEVAL_LEADERBOARD
 from bayeseval.readers.every_eval import EVERY_EVAL
 from bayeseval.readers.every_eval_samples import EVERY_EVAL_SAMPLES
 from bayeseval.readers.grids import GRID_SUFFIXES
@@ -49,6 +50,7 @@ READERS: Final[tuple[Reader, ...]] = (
     LIGHTEVAL,
     LIGHTEVAL_DETAILS,
     EUROEVAL,
+    EUROEVAL_LEADERBOARD,
     EVERY_EVAL,
     EVERY_EVAL_SAMPLES,
     MTEB,
@@ -145,7 +147,7 @@ def detect(path: Path, *, format: str | None = None) -> Detected | None:
         kinds = [kind for kind in kinds if not set(kind.details_of) & set(groups)]
         if not kinds:
             return None
-        _refuse_mixture(path, kinds, groups)
+        _refuse_mixture(path, kinds, groups, unreadable)
         chosen = kinds[0]
     details = {
         by_name[name]: len(paths)
@@ -157,14 +159,20 @@ def detect(path: Path, *, format: str | None = None) -> Detected | None:
     return Detected(chosen, groups[chosen.name], details, others, unreadable, path)
 
 
-def _refuse_mixture(path: Path, kinds: Sequence[Reader], groups: dict[str, list[Path]]) -> None:
+def _refuse_mixture(
+    path: Path,
+    kinds: Sequence[Reader],
+    groups: Mapping[str, list[Path]],
+    unreadable: Mapping[Path, InputError],
+) -> None:
     auxiliary = {name for kind in kinds for name in kind.auxiliary_files}
     tables = [
         file
         for file in groups.get(TABLE, [])
         if file.parent == path
         and suffix_of(file) in TABULAR_SUFFIXES
-        and file.name not in auxiliary
+        and file not in unreadable
+        and not any(file.match(name) for name in auxiliary)
     ]
     candidates = [(kind.title, kind.name, groups[kind.name]) for kind in kinds]
     candidates += [("tables", TABLE, tables)] if tables else []
