@@ -131,7 +131,7 @@ def test_nuts_runs(design: Design) -> None:
 
 
 def test_means_of_cells_have_lost_what_their_test_sets_share(design: Design) -> None:
-    assert "test items" in str(marginal.why_not(design))
+    assert marginal.why_not(design) is None
     # Of any draws, probable or not.
     rng = np.random.default_rng(3)
     points = [to_posterior(design, random_point(design, rng)) for _ in range(40)]

@@ -14,6 +14,7 @@ from scipy import linalg, stats
 
 from bayeseval import names
 from bayeseval.design import Design
+from bayeseval.design.test_sets import _term
 
 Sds = Mapping[str, float]
 
@@ -129,6 +130,20 @@ def replicated(design: Design, seed: int) -> Design:
     rows = np.repeat(np.arange(design.n_records), rng.integers(1, 5, design.n_records))
     more = select(design, rows)
     return with_scores(more, more.score + rng.normal(0.0, 4.0, len(rows)))
+
+
+def with_test_sets(design: Design) -> Design:
+    """The design with effects of test sets that cells share, whose sds differ by task."""
+    variance = np.linspace(2.0, 40.0, len(design.coords[names.TASK]))
+    shared = [
+        _term(factors, design.factor_index, design.coords, share * variance)
+        for share, factors in [
+            (1.0, ("task",)),
+            (0.5, ("language", "task")),
+            (0.3, ("model", "task")),
+        ]
+    ]
+    return replace(design, terms=(*design.terms, *shared))
 
 
 def with_scores(design: Design, score: np.ndarray) -> Design:

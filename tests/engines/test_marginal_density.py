@@ -20,6 +20,7 @@ from tests.engines.exact_gaussian import (
     replicated,
     select,
     with_scores,
+    with_test_sets,
     write_out,
 )
 
@@ -42,7 +43,9 @@ RELATIVE = 1e-10
 
 
 def small(spec: str | ModelSpec, *, seed: int = 3) -> Design:
-    """An incomplete table with up to four records per cell."""
+    """An incomplete table with up to four records per cell; `test_sets` is one of shared items."""
+    if spec == "test_sets":
+        return with_test_sets(small("crossed", seed=seed))
     model = OTHERS.get(spec, spec) if isinstance(spec, str) else spec
     table = simulate("crossed", n_languages=6, n_tasks=3, n_models=4, seed=seed).records
     # The three-way interaction needs more than one record in its cells.
@@ -123,7 +126,7 @@ def engine_moments(
 
 
 @pytest.mark.parametrize("errors", ["none", "one", "three", "all"])
-@pytest.mark.parametrize("spec", [*GAUSSIAN, *OTHERS])
+@pytest.mark.parametrize("spec", [*GAUSSIAN, *OTHERS, "test_sets"])
 def test_density_is_the_multivariate_normal_of_the_scores(spec: str, errors: str) -> None:
     design = with_errors(small(spec), errors)
     marginal, dense = build_marginal(design), write_out(design)
@@ -166,7 +169,7 @@ def test_identity_of_marginal_joint_and_conditional_on_mega(spec: str, errors: s
 
 
 @pytest.mark.parametrize("errors", ["none", "three"])
-@pytest.mark.parametrize("spec", ["additive", "crossed", "paper", "everything"])
+@pytest.mark.parametrize("spec", ["additive", "crossed", "paper", "everything", "test_sets"])
 def test_effects_have_the_conditional_mean_and_covariance(spec: str, errors: str) -> None:
     design = with_errors(small(spec), errors)
     marginal, dense = build_marginal(design), write_out(design)
@@ -207,6 +210,26 @@ def test_order_of_elimination_does_not_matter(errors: str) -> None:
         assert other.log_likelihood(phi_of(other, sds))[0] == pytest.approx(value, rel=RELATIVE)
         for found, expected in zip(engine_moments(other, dense, sds), moments, strict=True):
             np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
+def test_test_sets_are_never_eliminated_and_their_sds_matter() -> None:
+    """Their levels have sds of their own, and elimination needs equal ones."""
+    design = with_test_sets(small("additive"))
+    largest = max(design.terms, key=lambda term: term.n_levels)
+    assert largest.is_noise
+    marginal = build_marginal(design)
+    assert marginal.statistics.eliminated.name == "language"
+    phi = phi_of(marginal, random_sds(design, np.random.default_rng(6)))
+    # Negative control: the same number of effects with one sd is another density.
+    level = replace(
+        design,
+        terms=tuple(
+            replace(t, known_sd=np.full(t.n_levels, np.mean(t.known_sd))) if t.is_noise else t
+            for t in design.terms
+        ),
+    )
+    value = marginal.log_likelihood(phi)
+    assert build_marginal(level).log_likelihood(phi) != pytest.approx(value, rel=1e-4)
 
 
 @pytest.mark.parametrize("errors", ["none", "all"])

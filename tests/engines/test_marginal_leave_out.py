@@ -21,12 +21,14 @@ from bayeseval.engines.base import pointwise_log_likelihood
 from bayeseval.engines.marginal import sample
 from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
-from tests.engines.exact_gaussian import random_sds, replicated, write_out
+from tests.engines.exact_gaussian import random_sds, replicated, with_test_sets, write_out
 
 FACTORS = ("language", "task", "model")
 
 
 def small(spec: str, errors: str) -> Design:
+    if spec == "test_sets":
+        return with_test_sets(small("crossed", errors))
     table = simulate("crossed", n_languages=5, n_tasks=3, n_models=4, seed=3).records
     design = replicated(build_design(table, load_spec(spec)), seed=1)
     if errors == "three":
@@ -58,7 +60,7 @@ def loo(tree: xr.DataTree) -> arviz_stats.ELPDData:
 
 
 @pytest.mark.parametrize("errors", ["none", "three"])
-@pytest.mark.parametrize("spec", ["additive", "interaction", "crossed", "paper"])
+@pytest.mark.parametrize("spec", ["additive", "interaction", "crossed", "paper", "test_sets"])
 def test_one_record_left_out(spec: str, errors: str) -> None:
     design = small(spec, errors)
     draws, dense = draws_of(design, 2), write_out(design)
@@ -76,7 +78,7 @@ def test_one_record_left_out(spec: str, errors: str) -> None:
 
 @pytest.mark.parametrize("by", FACTORS)
 @pytest.mark.parametrize("errors", ["none", "three"])
-@pytest.mark.parametrize("spec", ["additive", "crossed", "paper"])
+@pytest.mark.parametrize("spec", ["additive", "crossed", "paper", "test_sets"])
 def test_one_group_left_out(spec: str, errors: str, by: str) -> None:
     design = small(spec, errors)
     draws, dense = draws_of(design, 2), write_out(design)

@@ -14,6 +14,7 @@ from bayeseval.engines import _marginal_nuts as nuts
 from bayeseval.engines._marginal_density import build_marginal
 from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
+from tests.engines.exact_gaussian import with_test_sets
 from tests.engines.exact_two_sds import check_against_quadrature, quadrature, two_sds
 
 
@@ -38,7 +39,7 @@ def test_nuts_takes_over_and_has_the_same_posterior(monkeypatch: pytest.MonkeyPa
 
 
 # One noise class with constant products, the same added up entry by entry, and many
-# classes; the eliminated term with and without the zero-sum constraint.
+# classes; the eliminated term with and without the zero-sum constraint; shared test sets.
 @pytest.mark.parametrize(
     ("spec", "errors", "dense"),
     [
@@ -47,6 +48,7 @@ def test_nuts_takes_over_and_has_the_same_posterior(monkeypatch: pytest.MonkeyPa
         ("paper", True, True),
         ("crossed", False, True),
         ("crossed", True, True),
+        ("test_sets", False, True),
     ],
 )
 def test_density_and_gradient_are_those_of_numpy(
@@ -55,7 +57,10 @@ def test_density_and_gradient_are_those_of_numpy(
     if not dense:
         monkeypatch.setattr(nuts, "_DENSE", 0)
     table = simulate("crossed", n_languages=5, n_tasks=3, n_models=4, seed=3).records
-    design = build_design(table, load_spec(spec))
+    shared = spec == "test_sets"
+    design = build_design(table, load_spec("crossed" if shared else spec))
+    if shared:
+        design = with_test_sets(design)
     if errors:
         known = np.random.default_rng(1).uniform(0.5, 4.0, design.n_records)
         design = replace(design, se=known)

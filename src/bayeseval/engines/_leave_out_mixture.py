@@ -38,7 +38,7 @@ from bayeseval.engines._marginal_density import (
     one_thread_per_call,
 )
 from bayeseval.engines.base import linear_predictor, residual_sd
-from bayeseval.engines.marginal import MOST_KEPT, why_not_slopes
+from bayeseval.engines.marginal import why_not_at_once, why_not_slopes
 
 __all__ = ["group_log_density", "leave_out_mixture", "log_convolution", "why_no_mixture"]
 
@@ -78,10 +78,7 @@ def why_no_mixture(design: Design) -> str | None:
         return reason
     if any(term.is_noise for term in design.terms):
         return "cells share test items"
-    levels = [term.n_levels for term in design.terms]
-    if sum(levels) - max(levels) > MOST_KEPT:
-        return f"{sum(levels)} effects are too many to integrate out at once"
-    return None
+    return why_not_at_once(design)
 
 
 def leave_out_mixture(design: Design, posterior: Mapping[str, Floats], *, seed: int = 0) -> Floats:
@@ -299,10 +296,4 @@ def _marginal(design: Design) -> Marginal:
 def _prior_sds(marginal: Marginal, posterior: Mapping[str, Floats]) -> tuple[Floats, Floats]:
     """Prior sds of the kept (n_samples, p) and eliminated (n_samples,) effects."""
     n = len(posterior[names.INTERCEPT])
-    blocks = (*marginal.statistics.kept, marginal.statistics.eliminated)
-    sds = [
-        np.full(n, block.known_sd) if block.sd is None else np.asarray(posterior[block.sd])
-        for block in blocks
-    ]
-    sizes = [block.size for block in marginal.statistics.kept]
-    return np.repeat(np.stack(sds[:-1], axis=1), sizes, axis=1), sds[-1]
+    return marginal.statistics.prior_sds(n, lambda name: np.asarray(posterior[name]))

@@ -318,15 +318,11 @@ class Marginal:
     def _sds(self, phi: Floats) -> tuple[Floats, Floats, Floats]:
         """Sds of the kept (b, p) and eliminated (b,) coefficients and of the residual (b,)."""
         natural = self.scales.natural(phi)
-        sds = [
-            np.full(len(phi), block.known_sd)
-            if block.sd is None
-            else natural[:, self.scales.names.index(block.sd)]
-            for block in (*self.statistics.kept, self.statistics.eliminated)
-        ]
-        sizes = [block.size for block in self.statistics.kept]
-        residual = natural[:, self.scales.names.index(names.SD_RESIDUAL)]
-        return np.repeat(np.stack(sds[:-1], axis=1), sizes, axis=1), sds[-1], residual
+
+        def of(name: str) -> Floats:
+            return np.asarray(natural[:, self.scales.names.index(name)])
+
+        return *self.statistics.prior_sds(len(phi), of), of(names.SD_RESIDUAL)
 
     def _log_likelihood(self, phi: Floats) -> Floats:
         return self._value(self.factor(phi, reuse_memory=True))

@@ -79,7 +79,6 @@ def log_posterior_function(marginal: Marginal) -> Callable[[Any], Any]:
         m.tocoo() for m in (statistics.cross_map, statistics.link_map, statistics.count_map)
     )
     row, level = statistics.link_row, statistics.link_level
-    blocks = (*statistics.kept, statistics.eliminated)
     residual = scales.names.index(names.SD_RESIDUAL)
     n_levels, zero_sum = statistics.eliminated.size, statistics.eliminated.zero_sum
     eliminated_products = _eliminated_products(marginal)
@@ -91,21 +90,27 @@ def log_posterior_function(marginal: Marginal) -> Callable[[Any], Any]:
             jnp.asarray(block.known_sd)
             if block.sd is None
             else natural[scales.names.index(block.sd)]
-            for block in blocks
+            for block in statistics.kept
         ]
-        diagonal = 1.0 + sds[-1] ** 2 * _summed(count, precision)
+        eliminated = statistics.eliminated
+        variance = (
+            float(eliminated.known_sd[0])
+            if eliminated.sd is None
+            else natural[scales.names.index(eliminated.sd)]
+        ) ** 2
+        diagonal = 1.0 + variance * _summed(count, precision)
         links = _summed(link, precision)
         divided = links / diagonal[level]
-        products = eliminated_products(precision, links, divided, sds[-1] ** 2)
-        bordered = (_summed(cross, precision) - sds[-1] ** 2 * products).reshape(width, width)
+        products = eliminated_products(precision, links, divided, variance)
+        bordered = (_summed(cross, precision) - variance * products).reshape(width, width)
         log_determinant = jnp.sum(jnp.log(diagonal))
         if zero_sum:
             total = jnp.zeros(width).at[row].add(divided)
             share = jnp.sum(1.0 / diagonal)
-            bordered = bordered + sds[-1] ** 2 / share * jnp.outer(total, total)
+            bordered = bordered + variance / share * jnp.outer(total, total)
             log_determinant = log_determinant + jnp.log(share / n_levels)
         scale = []
-        for block, sd in zip(statistics.kept, sds, strict=False):
+        for block, sd in zip(statistics.kept, sds, strict=True):
             if block.zero_sum:
                 columns = block.columns
                 bordered = bordered.at[columns].add(-bordered[columns].mean(axis=0))

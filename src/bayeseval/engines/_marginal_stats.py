@@ -15,6 +15,7 @@ for each coefficient is created.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -99,8 +100,9 @@ class Block:
         Whether the coefficients sum to zero.
     sd : str or None
         Standard-deviation parameter; None when it is known.
-    known_sd : float
-        The known standard deviation; NaN when it is a parameter.
+    known_sd : ndarray of float, shape (size,)
+        Known standard deviations; NaN when they are a parameter. Those of the eliminated
+        term are equal.
     """
 
     name: str
@@ -109,7 +111,7 @@ class Block:
     weight: Floats
     zero_sum: bool
     sd: str | None
-    known_sd: float
+    known_sd: Floats
 
     @property
     def size(self) -> int:
@@ -155,6 +157,29 @@ class Statistics:
     def n_kept(self) -> int:
         """Number of kept coefficients, p."""
         return int(self.kept[-1].columns.stop)
+
+    def prior_sds(self, n: int, sd_of: Callable[[str], Floats]) -> tuple[Floats, Floats]:
+        """Prior sds of the coefficients at n points.
+
+        Parameters
+        ----------
+        n : int
+            Number of points.
+        sd_of : callable
+            Name of a standard-deviation parameter to its values, shape (n,).
+
+        Returns
+        -------
+        kept : ndarray, shape (n, p)
+        eliminated : ndarray, shape (n,)
+        """
+
+        def of(block: Block) -> Floats:
+            sds = block.known_sd if block.sd is None else sd_of(block.sd)[:, None]
+            return np.broadcast_to(sds, (n, block.size))
+
+        kept = np.concatenate([of(block) for block in self.kept], axis=1)
+        return kept, of(self.eliminated)[:, 0]
 
     @property
     def n_classes(self) -> int:
@@ -222,13 +247,13 @@ def build_statistics(design: Design, *, eliminate: str | None = None) -> Statist
     design : Design
         With a normal prior on the intercept.
     eliminate : str, optional
-        Term to eliminate; by default the one with the most levels. The density does not
-        depend on it, only the cost.
+        Term to eliminate, whose levels have the same sd; by default the largest of these.
+        The density does not depend on it, only the cost.
     """
     prior = design.priors[names.INTERCEPT]
     cells = aggregate(design, centre=float(prior.loc or 0.0))
     eliminated_term = (
-        max(design.terms, key=lambda term: term.n_levels)
+        _largest(design)
         if eliminate is None
         else design.term(eliminate)
     )
@@ -241,7 +266,7 @@ def build_statistics(design: Design, *, eliminate: str | None = None) -> Statist
             weight=np.ones(cells.n_cells),
             zero_sum=False,
             sd=None,
-            known_sd=float(prior.scale or 0.0),
+            known_sd=np.array([float(prior.scale or 0.0)]),
         )
     ]
     for slope in design.slopes:
@@ -286,6 +311,13 @@ def build_statistics(design: Design, *, eliminate: str | None = None) -> Statist
     )
 
 
+def _largest(design: Design) -> Term:
+    """The term with the most levels, of those whose levels have the same sd."""
+    return max(
+        (term for term in design.terms if not term.is_noise), key=lambda term: term.n_levels
+    )
+
+
 def _block(term: Term, index: Index, *, start: int) -> Block:
     return Block(
         name=term.name,
@@ -294,7 +326,7 @@ def _block(term: Term, index: Index, *, start: int) -> Block:
         weight=np.ones(len(index)),
         zero_sum=term.zero_sum,
         sd=term.sd,
-        known_sd=np.nan if term.known_sd is None else float(term.known_sd),
+        known_sd=np.full(term.n_levels, np.nan if term.known_sd is None else term.known_sd),
     )
 
 
@@ -309,7 +341,7 @@ def _slope_block(design: Design, slope: Slope, cells: Cells, *, start: int) -> B
         weight=weight,
         zero_sum=False,
         sd=None,
-        known_sd=float(design.priors[slope.slope].scale or 0.0),
+        known_sd=np.array([float(design.priors[slope.slope].scale or 0.0)]),
     )
 
 

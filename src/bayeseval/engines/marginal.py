@@ -26,7 +26,7 @@ from bayeseval.engines.base import Draws, SamplerSettings, resolve_settings
 from bayeseval.errors import EngineError
 from bayeseval.families import FAMILIES
 
-__all__ = ["MOST_KEPT", "sample", "why_not", "why_not_slopes"]
+__all__ = ["MOST_KEPT", "sample", "why_not", "why_not_at_once", "why_not_slopes"]
 
 
 _DEFAULTS: Final = {"draws": 1000, "chains": 4}
@@ -74,11 +74,15 @@ def why_not(design: Design) -> str | None:
     unknown = sorted(set(design.priors) - known)
     if unknown:
         return f"it does not support {', '.join(unknown)}"
-    if any(term.is_noise for term in design.terms):
-        return "effects of shared test items have a different sd for every task"
-    levels = [term.n_levels for term in design.terms]
-    if sum(levels) - max(levels) > MOST_KEPT:
-        return f"{sum(levels)} effects are too many to integrate out at once"
+    return why_not_at_once(design)
+
+
+def why_not_at_once(design: Design) -> str | None:
+    """Reason why one factorisation of all effects takes too long; None when it does not."""
+    n_effects = sum(term.n_levels for term in design.terms)
+    largest = max(term.n_levels for term in design.terms if not term.is_noise)
+    if n_effects - largest > MOST_KEPT:
+        return f"{n_effects} effects are too many to integrate out at once"
     return None
 
 
