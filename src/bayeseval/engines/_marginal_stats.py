@@ -252,11 +252,7 @@ def build_statistics(design: Design, *, eliminate: str | None = None) -> Statist
     """
     prior = design.priors[names.INTERCEPT]
     cells = aggregate(design, centre=float(prior.loc or 0.0))
-    eliminated_term = (
-        _largest(design)
-        if eliminate is None
-        else design.term(eliminate)
-    )
+    eliminated_term = _largest(design) if eliminate is None else design.term(eliminate)
     index = {term.name: _cell_level(term, cells) for term in design.terms}
     kept = [
         Block(
@@ -313,9 +309,7 @@ def build_statistics(design: Design, *, eliminate: str | None = None) -> Statist
 
 def _largest(design: Design) -> Term:
     """The term with the most levels, of those whose levels have the same sd."""
-    return max(
-        (term for term in design.terms if not term.is_noise), key=lambda term: term.n_levels
-    )
+    return max((term for term in design.terms if not term.is_noise), key=lambda term: term.n_levels)
 
 
 def _block(term: Term, index: Index, *, start: int) -> Block:
