@@ -271,6 +271,42 @@ def test_log_sds_are_drawn_as_such_where_they_differ_by_three_times_their_error(
     assert found.replicates.sources[0].centred is centred
 
 
+def test_components_near_zero_do_not_look_like_sds_that_differ() -> None:
+    # The same mean squares of seeds but for sampling error, less ten times the interaction:
+    # the components are 0.02 to 0.6, and the mean squares 10.02 to 10.6.
+    own = np.array([0.02, 0.6, 0.02, 0.6])
+    seed = {"mean_square": 10.0 + own, "df": 40.0, "interaction": 10.0}
+    found = noise(cell_table(4, seed=seed, cross={"mean_square": 1.0, "df": 400.0}))
+    assert found.replicates is not None
+    source = found.replicates.sources[0]
+    assert source.log_sd == pytest.approx(0.5 * np.log(own), rel=1e-9)
+    assert source.centred is False
+    # Negative control: the same components without the interaction differ clearly.
+    alone = noise(cell_table(4, seed={"mean_square": own, "df": 40.0}))
+    assert alone.replicates is not None
+    assert alone.replicates.sources[0].centred is True
+
+
+def test_mean_squares_that_differ_by_another_source_do_not_count() -> None:
+    # The interaction's own variance differs by a factor of 50, the seeds' share is a tenth.
+    cross = np.array([1.0, 50.0, 1.0, 50.0])
+    seed = {"mean_square": 1.1 * cross, "df": 40.0, "interaction": 1.0}
+    found = noise(cell_table(4, seed=seed, cross={"mean_square": cross, "df": 400.0}))
+    assert found.replicates is not None
+    seeds, interaction = found.replicates.sources
+    assert (seeds.centred, interaction.centred) == (False, True)
+
+
+def test_the_typical_sd_of_a_model_is_the_root_of_its_mean_variance() -> None:
+    seed = {"mean_square": [1.0, 16.0, 3.0, 16.0], "df": 4.0}
+    found = noise(cell_table(4, models=2, seed=seed))
+    assert found.replicates is not None
+    source = found.replicates.sources[0]
+    # Cells 0 and 2 are those of model a; the third model has none.
+    expected = 0.5 * np.log([2.0, 16.0, 9.0])
+    assert source.typical_log_sd(3) == pytest.approx(expected, rel=1e-12)
+
+
 def test_one_cell_of_each_model_cannot_differ_within_models() -> None:
     seed = {"mean_square": [1.0, 1e6], "df": 400.0}
     found = noise(cell_table(2, models=2, seed=seed))

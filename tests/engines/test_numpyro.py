@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 from numpyro.infer.util import potential_energy, unconstrain_fn
 from scipy import stats
 
-from bayeseval import load
+from bayeseval import load, names
 from bayeseval.design import Design, build_design
 from bayeseval.engines import SamplerSettings, load_engine
 from bayeseval.engines import numpyro as numpyro_engine
@@ -26,6 +28,7 @@ from bayeseval.fitting.covariates import find_covariates
 from bayeseval.records import Records
 from bayeseval.simulation import simulate
 from bayeseval.spec import list_models, load_spec
+from tests import replicate_tables as tables
 
 # NumPyro compiles a program for every structure, length of the warm-up and target_accept: the
 # short runs of this file share one.
@@ -143,6 +146,56 @@ def test_statistics_are_complete_and_consistent() -> None:
     # The step size is settled when sampling begins, chain by chain.
     assert np.ptp(found["step_size"], axis=1).max() == 0.0
     assert np.ptp(found["step_size"][:, 0]) > 0.0
+
+
+@pytest.mark.parametrize("spec", ["population", "replicates"])
+def test_shifted_variables_have_the_volume_and_the_values_of_the_model(spec: str) -> None:
+    """The map between sampled and model variables can be undone and has a Jacobian of one."""
+    design = tables.design("crossed", spec="replicates")
+    if spec == "population":
+        design = small({"name": "sample", "population": "models", "centring": {"model": "centred"}})
+    sources = tuple(replace(source, centred=False) for source in design.sources)
+    if design.replicates is not None:
+        design = replace(design, replicates=replace(design.replicates, sources=sources))
+    structure, data = numpyro_engine.structure_of(design), numpyro_engine.data_of(design)
+    shift = numpyro_engine._shift(structure)
+    rng = np.random.default_rng(1)
+    with jax.enable_x64(True):
+        sizes = numpyro_engine.free_sizes(structure).items()
+        free = {name: rng.normal(size=() if n is None else n) for name, n in sizes}
+        flat, unflatten = ravel_pytree(jax.tree.map(jnp.asarray, free))
+        sampled = shift(unflatten(flat), data, 1.0)
+        back = shift(sampled, data, -1.0)
+        jacobian = jax.jacfwd(lambda x: ravel_pytree(shift(unflatten(x), data, 1.0))[0])(flat)
+    moved = {name for name in free if not np.array_equal(sampled[name], free[name])}
+    for name, values in free.items():
+        np.testing.assert_allclose(back[name], values, rtol=1e-12, atol=1e-12)
+    assert np.linalg.slogdet(np.asarray(jacobian)) == pytest.approx((1.0, 0.0), abs=1e-12)
+    if spec == "population":
+        assert moved == {"model_effect"}
+        return
+    typical = {names.source_model_sd(source.name) for source in sources}
+    assert moved == {"sd_residual", *typical} and len(typical) == 3
+    # The typical log sd of a model's seeds, plus the mean deviation of its cells.
+    seeds = sources[0]
+    of_first = free[seeds.drawn][seeds.model == 0].mean()
+    expected = free["sd_seed_model"][0] + np.exp(free["sd_log_seed"]) * of_first
+    assert sampled["sd_seed_model"][0] == pytest.approx(expected, rel=1e-12)
+
+
+def test_cells_of_replicates_start_near_the_typical_sd_of_their_model() -> None:
+    design = tables.design("crossed", spec="additive")
+    (source, *_) = design.sources
+    log_sd = np.where(np.arange(source.n_cells) == 0, -9.0, np.linspace(0.0, 1.0, source.n_cells))
+    low = replace(source, centred=True, log_sd=log_sd)
+    design = replace(design, replicates=replace(design.replicates, sources=(low,)))
+    point = start_point(design, np.random.default_rng(0))
+    typical = low.typical_log_sd(len(design.coords["model"]))
+    assert typical.min() > 0.0
+    # Start values scatter by 0.1, those of typical sds by 0.3.
+    assert point[low.drawn][0] == pytest.approx(typical[low.model[0]] - 1.5, abs=0.5)
+    assert point[low.drawn][1:] == pytest.approx(log_sd[1:], abs=0.5)
+    assert np.log(point["sd_seed_model"]) == pytest.approx(typical, abs=1.2)
 
 
 def test_target_accept_reaches_the_sampler() -> None:

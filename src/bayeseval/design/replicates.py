@@ -38,8 +38,10 @@ __all__ = ["Noise", "Replicates", "Source", "build_noise", "note_of_upper_bounds
 
 
 # Samplers draw the cells' log sds directly where these differ clearly, and unit-scale
-# offsets otherwise. The criterion is the variance of the observed log sds within models
-# over that of their errors, as for effects (:mod:`bayeseval.design.forms`).
+# offsets otherwise. The criterion is the variance of the logs of mean squares within models
+# over that of their errors, as for effects (:mod:`bayeseval.design.forms`). Estimates of a
+# component from a difference of mean squares do not serve: near zero their logs differ,
+# whether or not the sds do.
 _CENTRED_F = 3.0
 
 # Replicates that are all equal (greedy decoding, a coarse metric) have no log sd. Their sd
@@ -105,6 +107,17 @@ class Source:
     def n_cells(self) -> int:
         """Number of sds."""
         return len(self.record)
+
+    def typical_log_sd(self, n_models: int) -> Floats:
+        """Log of the root mean square of the cells' own sds by model, shape (n_models,).
+
+        A model without such a cell has that of all cells.
+        """
+        variance = np.exp(2.0 * self.log_sd)
+        count = np.bincount(self.model, minlength=n_models)
+        total = np.bincount(self.model, variance, minlength=n_models)
+        mean = np.where(count > 0, total / np.maximum(count, 1), variance.mean())
+        return np.asarray(0.5 * np.log(mean))
 
 
 @dataclass(frozen=True, eq=False)
@@ -354,7 +367,7 @@ def _source(
         )
     of_record = np.zeros(len(model), dtype=np.int64)
     of_record[record] = np.arange(len(record))
-    log_sd = 0.5 * np.log(variance)
+    mean_square = np.maximum(strata[source].mean_square[record], least)
     return Source(
         name=source,
         record=record,
@@ -365,9 +378,9 @@ def _source(
         of_record=of_record,
         share=np.where(unknown, share[source], 0.0),
         raw_sd=np.sqrt(np.where(df > 0, own, np.nan)),
-        log_sd=log_sd,
+        log_sd=0.5 * np.log(variance),
         typical_df=float(np.median(df[df > 0])) if (df > 0).any() else 1.0,
-        centred=_clearly_differ(log_sd[df > 0], df[df > 0], model[record][df > 0]),
+        centred=_clearly_differ(*(a[df > 0] for a in (mean_square, own, df, model[record]))),
     )
 
 
@@ -409,14 +422,20 @@ def _with_least_squares(unbalanced: Unbalanced | None, notes: list[str]) -> Unba
     return replace(unbalanced, square=np.maximum(unbalanced.square, least * unbalanced.n_pairs))
 
 
-def _clearly_differ(log_sd: Floats, df: Floats, model: Index) -> bool:
-    """Whether log sds differ within models by more than their errors."""
+def _clearly_differ(mean_square: Floats, own: Floats, df: Floats, model: Index) -> bool:
+    """Whether a component's log sds differ within models by more than their errors.
+
+    With a share r of the component in the expected mean squares, the log of a mean square
+    moves by r times that of the component.
+    """
     counts = np.bincount(model)
     free = len(model) - int((counts > 0).sum())
     if free < 1:
         return False
-    means = np.bincount(model, log_sd) / np.maximum(counts, 1)
-    variance = float(((log_sd - means[model]) ** 2).sum()) / free
+    log_root = 0.5 * np.log(mean_square)
+    means = np.bincount(model, log_root) / np.maximum(counts, 1)
+    variance = float(((log_root - means[model]) ** 2).sum()) / free
     # Variance of half the log of a chi-square variable.
     error = float((polygamma(1, df / 2.0) / 4.0).mean())
-    return variance >= _CENTRED_F * error
+    share = min(float((df * own).sum() / (df * mean_square).sum()), 1.0)
+    return share**2 * (variance - error) >= (_CENTRED_F - 1.0) * error

@@ -37,6 +37,9 @@ __all__ = [
 # affects the first warm-up window, which adapts it.
 _TYPICAL_SHARE: Final = 0.5
 
+# Start values of cells' log sds are at most so far below the typical one of the model.
+_MOST_BELOW: Final = 1.5
+
 
 @dataclass(frozen=True)
 class Variable:
@@ -209,8 +212,9 @@ def start_point(design: Design, rng: np.random.Generator) -> dict[str, Floats]:
     mean, sd = float(design.outcome.linear.mean()), float(design.outcome.linear.std())
     raw_log_sds = _own_log_sds(design)
     extra_names = {parameter.name for parameter in extra_parameters(design.outcome.families)}
+    n_models = len(design.coords[names.MODEL])
     typical = {
-        names.source_model_sd(s.name): float(np.exp(s.log_sd.mean())) for s in design.sources
+        names.source_model_sd(s.name): np.exp(s.typical_log_sd(n_models)) for s in design.sources
     }
     point: dict[str, Floats] = {}
     for variable in sampled_variables(design).values():
@@ -224,9 +228,9 @@ def start_point(design: Design, rng: np.random.Generator) -> dict[str, Floats]:
         elif variable.low is None:
             value = (mean if variable.name == names.INTERCEPT else 0.0) + 0.1 * sd * noise
         else:
-            middle = _typical(prior)
+            middle: Floats | float = _typical(prior)
             if variable.name in typical:
-                middle = max(typical[variable.name], 1.5 * variable.low)
+                middle = np.maximum(typical[variable.name], 1.5 * variable.low)
             elif variable.name not in extra_names:
                 # The middle of a very wide prior would be a poor start: bound it by sd(score).
                 bound = _score_sd(design) if variable.name == names.SD_RESIDUAL else sd
@@ -323,8 +327,18 @@ def random_point(design: Design, rng: np.random.Generator) -> dict[str, Floats]:
 
 
 def _own_log_sds(design: Design) -> dict[str, Floats]:
-    """Estimates of cells' log sds from their own replicates, where log sds are sampled."""
-    return {source.drawn: source.log_sd for source in design.sources if source.centred}
+    """Estimates of cells' log sds from their own replicates, where log sds are sampled.
+
+    A cell whose own estimate is near zero starts closer to the typical sd of its model.
+    """
+    n_models = len(design.coords[names.MODEL])
+    return {
+        source.drawn: np.maximum(
+            source.log_sd, source.typical_log_sd(n_models)[source.model] - _MOST_BELOW
+        )
+        for source in design.sources
+        if source.centred
+    }
 
 
 def _score_sd(design: Design) -> float:

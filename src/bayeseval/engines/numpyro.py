@@ -46,6 +46,7 @@ from bayeseval.engines._numpyro_density import (
     structure_of,
 )
 from bayeseval.engines.base import Draws, SamplerSettings, resolve_settings
+from bayeseval.families import scale_names
 
 __all__ = ["log_density", "sample"]
 
@@ -84,19 +85,21 @@ def _program(structure: Structure, tune: int, target_accept: float, vectorised: 
     # One flat vector instead of a dozen arrays: building the tree of NUTS has a cost per
     # array.
     _, unflatten = ravel_pytree(empty)
-    shift = _intercept_shift(structure)
+    shift = _shift(structure)
 
-    def to_free(flat: Any) -> Tree:
-        return shift(unflatten(flat), -1.0)
+    def to_free(flat: Any, data: Tree) -> Tree:
+        return shift(unflatten(flat), data, -1.0)
 
     def potential(data: Tree) -> Callable[[Any], Any]:
-        return lambda flat: potential_energy(joint_density, (structure, data), {}, to_free(flat))
+        return lambda flat: potential_energy(
+            joint_density, (structure, data), {}, to_free(flat, data)
+        )
 
     init_kernel, sample_kernel = hmc(potential_fn_gen=potential, algo="NUTS")
 
     def start(key: Any, point: Tree, mass: Tree, data: Tree) -> Any:
         free = unconstrain_fn(joint_density, (structure, data), {}, point)
-        flat, _ = ravel_pytree(shift(free, 1.0))
+        flat, _ = ravel_pytree(shift(free, data, 1.0))
         variances = {name: jnp.broadcast_to(mass[name], a.shape) for name, a in empty.items()}
         return init_kernel(
             flat,
@@ -109,7 +112,7 @@ def _program(structure: Structure, tune: int, target_accept: float, vectorised: 
         )
 
     def collect(state: Any, data: Tree) -> tuple[Tree, Tree]:
-        values = constrain_fn(joint_density, (structure, data), {}, to_free(state.z))
+        values = constrain_fn(joint_density, (structure, data), {}, to_free(state.z, data))
         return {name: values[name] for name in empty}, {
             "acceptance_rate": state.accept_prob,
             "diverging": state.diverging,
@@ -137,17 +140,33 @@ def _program(structure: Structure, tune: int, target_accept: float, vectorised: 
     return _Program(start=jax.jit(start), advance=jax.jit(advance))
 
 
-def _intercept_shift(structure: Structure) -> Callable[[Tree, float], Tree]:
-    """Add (sign 1) the intercept to effects that need not sum to zero, or subtract it (-1).
+def _shift(structure: Structure) -> Callable[[Tree, Tree, float], Tree]:
+    """Add (sign 1) to unconstrained variables what they share with others, or subtract it (-1).
 
-    The scores do not identify how a constant is split between the intercept and such
-    effects: each has a posterior sd of sd_model / sqrt(13) on MEGA, their sum a tenth of it.
-    Sampling the sums removes this correlation; the map has a Jacobian of one.
+    The intercept is added to effects that need not sum to zero: the scores do not identify how
+    a constant is split between the two. Each has a posterior sd of sd_model / sqrt(13) on MEGA,
+    their sum a tenth of it. To the log of a typical sd is added the mean of the deviations of
+    its levels' log sds, where these are sampled as unit-scale offsets: the data identify the
+    mean of the log sds. Sampling the sums removes these correlations, and with them, on 48 cells
+    with five seeds and 20 bootstraps, divergences in the tails of the typical sds. Every map
+    adds a function of other variables, so its Jacobian is one.
     """
-    shifted = [term.effect for term in structure.terms if term.shifted]
+    effects = [term.effect for term in structure.terms if term.shifted]
+    scales = [name for name, _, _ in structure.priors if name in scale_names()]
+    sources = [source for source in structure.sources if not source.centred]
 
-    def shift(values: Tree, sign: float) -> Tree:
-        return values | {name: values[name] + sign * values[names.INTERCEPT] for name in shifted}
+    def shift(values: Tree, data: Tree, sign: float) -> Tree:
+        added = dict.fromkeys(effects, values[names.INTERCEPT])
+        if structure.residual is not None:
+            mean = values[structure.residual[0]].mean()
+            added |= dict.fromkeys(scales, jnp.exp(values[names.SD_LOG_RESIDUAL]) * mean)
+        for source in sources:
+            model = data["sources"][structure.sources.index(source)]["model"]
+            count = jnp.zeros(source.n_models).at[model].add(1.0)
+            total = jnp.zeros(source.n_models).at[model].add(values[source.drawn])
+            spread = jnp.exp(values[names.source_log_sd(source.name)])
+            added[names.source_model_sd(source.name)] = spread * total / jnp.maximum(count, 1.0)
+        return values | {name: values[name] + sign * value for name, value in added.items()}
 
     return shift
 
