@@ -380,7 +380,9 @@ def _source(
         raw_sd=np.sqrt(np.where(df > 0, own, np.nan)),
         log_sd=0.5 * np.log(variance),
         typical_df=float(np.median(df[df > 0])) if (df > 0).any() else 1.0,
-        centred=_clearly_differ(*(a[df > 0] for a in (mean_square, own, df, model[record]))),
+        centred=_clearly_differ(
+            mean_square[df > 0], own[df > 0], df[df > 0], model[record][df > 0]
+        ),
     )
 
 

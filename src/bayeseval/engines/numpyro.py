@@ -156,7 +156,7 @@ def _shift(structure: Structure) -> Callable[[Tree, Tree, float], Tree]:
     sources = [source for source in structure.sources if not source.centred]
 
     def shift(values: Tree, data: Tree, sign: float) -> Tree:
-        added = dict.fromkeys(effects, values[names.INTERCEPT])
+        added: Tree = dict.fromkeys(effects, values[names.INTERCEPT])
         if structure.residual is not None:
             mean = values[structure.residual[0]].mean()
             added |= dict.fromkeys(scales, jnp.exp(values[names.SD_LOG_RESIDUAL]) * mean)
