@@ -333,6 +333,73 @@ def test_settings_that_make_two_models_of_one_name(tmp_path: Path) -> None:
     assert load(folder).coords["model"] == ("pythia (revision=step0)", "pythia (revision=step1)")
 
 
+def test_runs_in_another_precision_are_one_model_unless_they_have_the_same_task(
+    tmp_path: Path,
+) -> None:
+    folder = results(tmp_path, a={"xnli_sw": {"acc,none": 0.5}}, b={"xnli_de": {"acc,none": 0.4}})
+    arguments = ("dtype=float16", "attn_implementation=flash_attention_2,dtype=bfloat16")
+    for own, path in zip(arguments, sorted(folder.glob("*/*.json")), strict=True):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        document |= {"model_name": "org/m", "config": {"model_args": own}}
+        path.write_text(json.dumps(document), encoding="utf-8")
+    records = load(folder)
+    assert records.coords["model"] == ("org/m",)
+    assert (
+        "runs of org/m differ in attn_implementation, dtype (attn_implementation=flash_attention_2,"
+        " dtype=bfloat16 or dtype=float16) and are read as one model, because no two of them have"
+        " the same task"
+    ) in records.report.notes
+    # The second has the first's task, too.
+    document["results"]["xnli_sw"] = {"acc,none": 0.25}
+    path.write_text(json.dumps(document), encoding="utf-8")
+    records = load(folder)
+    models = (
+        "org/m (attn_implementation=flash_attention_2, dtype=bfloat16)",
+        "org/m (dtype=float16)",
+    )
+    assert records.coords["model"] == models
+    (note,) = [note for note in records.report.notes if note.startswith("runs of org/m")]
+    assert note == (
+        "runs of org/m differ in attn_implementation, dtype and are read as several models"
+        f" ({models[1]}, {models[0]}); to have one, leave out the files of the others, or give them"
+        " one name in the table that Records.to_csv writes"
+    )
+
+
+def test_metrics_are_taken_on_one_scale(tmp_path: Path) -> None:
+    """TruthfulQA's generations have bleu_max, from 0 to 100, before bleu_acc."""
+
+    def tasks(shift: float) -> dict[str, dict[str, float]]:
+        generated = {"bleu_max": 20 + shift, "bleu_acc": 0.5 - shift, "bleu_diff": shift - 0.5}
+        values = {f"{name},none": value for name, value in generated.items()}
+        return {
+            f"{task}_{language}": own
+            for language in ("es", "eu")
+            for task, own in (
+                ("truthfulqa-multi_gen", {"rouge1_max,none": 40.0, **values}),
+                ("truthfulqa-multi_mc1", {"acc,none": 0.25}),
+                ("xnli", {"acc,none": 0.75}),
+            )
+        }
+
+    folder = results(tmp_path, a=tasks(0.125), b=tasks(0.25))
+    records = load(folder)
+    assert cells(records, "score")["a", "es", "truthfulqa-multi_gen:bleu_acc"] == 0.375
+    assert {(own.lower, own.upper) for own in records.units.values()} == {(0.0, 1.0)}
+    assert (
+        "metric bleu_acc for truthfulqa-multi_gen, not rouge1_max: it is on the scale of the others"
+        " (0-1); choose another with metric"
+    ) in records.report.notes
+    # What is asked for is taken.
+    asked = load(folder, metric={"truthfulqa-multi_gen": "bleu_max"})
+    assert cells(asked, "score")["a", "es", "truthfulqa-multi_gen:bleu_max"] == 20.125
+    # Where most are percentages, those are kept; a metric that lacks cells is none for all.
+    lacking = {task: dict(own) for task, own in tasks(0.25).items()}
+    del lacking["truthfulqa-multi_gen_eu"]["bleu_acc,none"]
+    fewer = load(results(tmp_path / "2", a=tasks(0.125), b=lacking))
+    assert "truthfulqa-multi_gen:rouge1_max" in fewer.coords["task"]
+
+
 def test_shots_are_a_task_of_their_own_when_there_are_several(tmp_path: Path) -> None:
     folder = results(tmp_path, a={"xnli_sw": {"acc,none": 0.5}}, b={"xnli_sw": {"acc,none": 0.4}})
     for shots, path in zip((0, 5), sorted(folder.glob("*/*.json")), strict=True):

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bayeseval._text import Caution, Note, counted, shorten, show
-from bayeseval.errors import InputError, argument
+from bayeseval._text import Caution, Note, any_of, counted, shorten, show
+from bayeseval.errors import InputError, argument, wording
 from bayeseval.readers.base import Head, Options, Reader, Reading, as_mapping, as_number, read_json
 from bayeseval.readers.scores import Score, settle
 from bayeseval.readers.task_names import NamedTask, read_task_names
@@ -48,6 +48,14 @@ _EXECUTION_KEYS: Final = frozenset(
         *("num_concurrent", "max_retries", "offload_folder", "parallelize", "pretrained"),
         *("model", "base_url", "seed", "tensor_parallel_size", "timeout", "trust_remote_code"),
         *("use_accelerate", "use_fast_tokenizer", "tokenized_requests", "tokenizer_backend"),
+    ]
+)
+# How the same weights are computed: the precision and the kernel of the attention.
+_COMPUTED: Final = frozenset(
+    [
+        *("dtype", "torch_dtype", "kv_cache_dtype", "attn_implementation", "attn_impl"),
+        *("attention_backend", "use_flash_attention_2", "flash_attention", "flash_attention_2"),
+        "enforce_eager",
     ]
 )
 # Folders that are named after what is in them, not after a model.
@@ -105,8 +113,8 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     runs = [run for _, run in options.attempts(options.each(paths), _run)]
     source = common_folder(paths)
     named = names.parse_all((task for run in runs for task in run.tasks), source)
-    labels = _distinct_labels(runs)
     notes: list[Note] = [*name_notes(named), *folder_notes({run.path: run.model for run in runs})]
+    labels = _distinct_labels(runs, notes)
     notes += no_number_notes(values for run in runs for values in run.tasks.values())
     averages = sum(run.n_averages for run in runs)
     if averages:
@@ -262,7 +270,7 @@ def folder_notes(models: Mapping[Path, ModelName]) -> list[Note]:
 
 
 def models_of_runs(
-    runs: Iterable[tuple[Path, str]], options: Options
+    runs: Iterable[tuple[Path, str]], options: Options, notes: list[Note]
 ) -> dict[tuple[Path, str], str]:
     """Models of runs whose results lie in a folder, by this folder and the time of the run.
 
@@ -280,23 +288,64 @@ def models_of_runs(
     single = {paths[0]: key for key, paths in results.items() if len(paths) == 1}
     read = options.attempts(single, _run)
     named = {single[path]: run for path, run in read if run.model.folder is None}
-    return dict(zip(named, _distinct_labels(list(named.values())), strict=True))
+    return dict(zip(named, _distinct_labels(list(named.values()), notes), strict=True))
 
 
-def _distinct_labels(runs: Sequence[_Run]) -> list[str]:
-    """Labels of the runs' models, with the arguments in which runs of one name differ."""
+def _distinct_labels(runs: Sequence[_Run], notes: list[Note]) -> list[str]:
+    """Labels of the runs' models, with the arguments in which runs of one name differ.
+
+    Those that say how the same weights are computed count only where two runs have the same
+    task. What differed goes to `notes`.
+    """
     by_name: dict[str, list[_Run]] = defaultdict(list)
     for run in runs:
         by_name[run.model.label].append(run)
-    differing = {
-        name: differences(run.settings for run in group) for name, group in by_name.items()
-    }
-    return [
-        f"{run.model.label} ({listed})"
-        if (listed := format_settings(run.settings, differing[run.model.label]))
-        else run.model.label
+    labels: dict[Path, str] = {}
+    for name, group in by_name.items():
+        differing = differences(run.settings for run in group)
+        computed = [key for key in differing if key in _COMPUTED]
+        told_apart = [key for key in differing if key not in _COMPUTED]
+        models: dict[str, list[_Run]] = defaultdict(list)
+        for run in group:
+            models[format_settings(run.settings, told_apart)].append(run)
+        if any(_has_one_task_twice(same, computed) for same in models.values()):
+            told_apart = differing
+        elif computed:
+            notes.append(
+                f"runs of {name} differ in {', '.join(computed)}"
+                f" ({_values(group, computed)}) and are read as one model, because"
+                " no two of them have the same task"
+            )
+        own = {
+            run.path: f"{name} ({listed})"
+            if (listed := format_settings(run.settings, told_apart))
+            else name
+            for run in group
+        }
+        labels |= own
+        if told_apart:
+            notes.append(
+                f"runs of {name} differ in {', '.join(told_apart)} and are read as several models"
+                f" ({shorten(dict.fromkeys(own.values()), limit=4)}); to have one, leave out the"
+                " files of the others, or give them one name in the table that"
+                f" {wording('Records.to_csv', 'validate --save-records')} writes"
+            )
+    return [labels[run.path] for run in runs]
+
+
+def _has_one_task_twice(runs: Sequence[_Run], keys: Sequence[str]) -> bool:
+    """Whether runs that differ in these settings have results of one task."""
+    seen: dict[tuple[str, Any], str] = {}
+    return any(
+        seen.setdefault((task, run.shots.get(task)), how) != how
         for run in runs
-    ]
+        for how in [format_settings(run.settings, keys)]
+        for task in run.tasks
+    )
+
+
+def _values(runs: Sequence[_Run], keys: Sequence[str]) -> str:
+    return any_of(sorted({format_settings(run.settings, keys) or "not given" for run in runs})[:4])
 
 
 def differences(settings: Iterable[Mapping[str, str]]) -> list[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from bayeseval._text import show
+from bayeseval._text import Note, show
 from bayeseval.errors import InputError
 from bayeseval.readers.base import (
     Head,
@@ -61,8 +61,9 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     source = common_folder(paths)
     stems = dict(options.attempts(paths, _task_and_time))
     named = names.parse_all((task for task, _ in stems.values()), source)
+    split: list[Note] = []
     models_in_results = models_of_runs(
-        ((path.parent, time) for path, (_, time) in stems.items()), options
+        ((path.parent, time) for path, (_, time) in stems.items()), options, split
     )
     models: dict[Path, ModelName] = {}
     read: dict[str, dict[str, Items]] = {}
@@ -89,7 +90,7 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
             )
             for key in read[str(path)]
         ]
-    notes = [*name_notes(named), *folder_notes(models)]
+    notes = [*name_notes(named), *folder_notes(models), *split]
     return settle_items(heads, read, source=source, options=options, place="line", notes=notes)
 
 

@@ -1,15 +1,14 @@
 """Reduce the numbers that a tool wrote to one score per cell: metric, direction, re-runs.
 
-Evaluation tools write several metrics per task, some of which are better when lower,
-and a folder often holds several runs. The load report names what was chosen and what
-was left out.
+Evaluation tools write several metrics per task, some better when lower, and a folder often
+holds several runs. The load report names what was chosen and what was left out.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -23,7 +22,7 @@ from bayeseval.readers.raw import Column, Dropped, RawTable, object_array
 
 __all__ = ["Score", "choose", "lower_is_better", "metric_argument", "settle"]
 
-# In this order where a task has several; what is not listed comes after, as the files have it.
+# In this order where a task has several; others come after, as the files have them.
 _METRIC_ORDER: Final = (
     *("acc", "accuracy", "exact_match", "em", "macro_f1", "f1", "mcc", "ndcg_at_10", "main_score"),
     *("chrf++", "chrf", "comet", "bleu", "rougeL", "acc_norm"),
@@ -54,13 +53,13 @@ class Score:
     where : str
         File and place, for messages.
     selector : str
-        What else is in the tool's key beside the metric: the filter of lm-evaluation-harness.
+        What else is in the tool's key: the filter of lm-evaluation-harness.
     se, n, k : float or None
         Standard error, number of items, number of right ones.
     higher : bool or None
         Whether higher is better; None when the tool does not say.
     lower_bound, upper_bound : float or None
-        Bounds of the metric where the tool gives both.
+        Where the tool gives both.
     variant : str
         A setting such as ``5-shot`` that makes another task of the dataset.
     run : str
@@ -70,9 +69,9 @@ class Score:
     rank : int
         Place among the task's metrics where the tool has an order of its own.
     rows : int
-        Rows of the table that it represents, to count what is left out.
+        Rows of the table that it represents.
     extra : tuple of (str, str)
-        Further columns of its row, such as a prompt or a seed, with their cells.
+        Further columns of its row, such as a seed, with their cells.
     """
 
     model: str
@@ -116,13 +115,12 @@ def settle(
     notes: Sequence[Note] = (),
     dropped: Sequence[Dropped] = (),
 ) -> Reading:
-    """One table from all that was read.
+    """One table from all that was read; `source` is the file or folder, for messages.
 
     Parameters
     ----------
     scores : iterable of Score
     source : str
-        The file or folder, for messages.
     options : Options
         ``metrics`` overrides the choice of the metric.
     place : str
@@ -182,8 +180,6 @@ def _named_variants(scores: list[Score]) -> list[Score]:
     for score in scores:
         variants[score.dataset].add(score.variant)
     several = {dataset for dataset, names in variants.items() if len(names) > 1}
-    if not several:
-        return scores
     return [
         replace(score, dataset=f"{score.dataset} ({score.variant})")
         if score.dataset in several and score.variant
@@ -209,23 +205,22 @@ def _chosen_metric(
             f"{source}: {argument('metric')} names the dataset {name!r}, which the results lack"
             f"{did_you_mean(name, by_dataset)} (datasets: {shorten(sorted(by_dataset), limit=12)})"
         )
+    named = {d: options.metrics.get(d) or options.metrics.get("*", "") for d in by_dataset}
+    asked = {dataset: name for dataset, name in named.items() if name}
+    taken = {dataset: _main_metric(group) for dataset, group in by_dataset.items()}
+    taken |= {d: _requested_metric(name, by_dataset[d], d, source) for d, name in asked.items()}
+    notes += _bring_to_one_scale(taken, by_dataset, taken.keys() - asked)
     kept: list[Score] = []
     choices: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for dataset, group in by_dataset.items():
-        keys = list(dict.fromkeys(score.key for score in group))
-        requested = options.metrics.get(dataset) or options.metrics.get("*")
-        chosen = (
-            _requested_metric(requested, keys, dataset, source)
-            if requested
-            else _main_metric(group)
-        )
-        kept += [score for score in group if score.key == chosen]
+        keys = {score.key for score in group}
+        kept += [score for score in group if score.key == taken[dataset]]
         if len(keys) > 1:
-            choices[chosen, tuple(sorted(set(keys) - {chosen}))].append(dataset)
-        left_out += _cells_without(group, chosen)
-    for (chosen, others), datasets in choices.items():
+            choices[taken[dataset], tuple(sorted(keys - {taken[dataset]}))].append(dataset)
+        left_out += _cells_without(group, taken[dataset])
+    for (key, others), datasets in choices.items():
         notes.append(
-            f"metric {chosen} taken for {shorten(datasets, limit=6)}"
+            f"metric {key} taken for {shorten(datasets, limit=6)}"
             f" (also there: {shorten(others, limit=6)}); choose another with {argument('metric')}"
         )
     return kept
@@ -237,7 +232,8 @@ def metric_argument(dataset: str | None = None) -> str:
     return wording(f"metric={{{python}: METRIC}}", f"--metric {dataset or 'DATASET'}=METRIC")
 
 
-def _requested_metric(requested: str, keys: Sequence[str], dataset: str, source: str) -> str:
+def _requested_metric(requested: str, scores: Sequence[Score], dataset: str, source: str) -> str:
+    keys = list(dict.fromkeys(score.key for score in scores))
     wanted = requested.removesuffix(",none")
     matching = [key for key in keys if key == wanted] or [
         key for key in keys if key.partition(",")[0] == wanted
@@ -269,6 +265,53 @@ def _main_metric(scores: Sequence[Score]) -> str:
         )
 
     return min(cells, key=order)
+
+
+def _bring_to_one_scale(
+    taken: dict[str, str], groups: Mapping[str, Sequence[Score]], free: Collection[str]
+) -> list[str]:
+    """Change metrics in `taken` that are on another scale than most, where all can be on one.
+
+    Scores from 0 to 1 and from 0 to 100 cannot be added up, and the table could not be fitted.
+    """
+    widths = {d: _width([s for s in groups[d] if s.key == key]) for d, key in taken.items()}
+    counts = Counter(width for width in widths.values() if width)
+    for width, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])):
+        others = [d for d, own in widths.items() if own not in (None, width)]
+        better = {d: _on_scale(groups[d], taken[d], width) for d in others if d in free}
+        found = {dataset: key for dataset, key in better.items() if key}
+        if found and len(found) == len(others):
+            changes = [f"{key} for {d}, not {taken[d]}" for d, key in found.items()]
+            taken |= found
+            return [
+                f"metric {shorten(changes)}: it is on the scale of the others (0-{width}); choose"
+                f" another with {argument('metric')}"
+            ]
+    return []
+
+
+def _on_scale(scores: Sequence[Score], chosen: str, width: int) -> str | None:
+    """The main one of the metrics of a dataset on a scale that have all cells of `chosen`."""
+    by_key: dict[str, list[Score]] = defaultdict(list)
+    for score in scores:
+        by_key[score.key].append(score)
+    cells = {key: {(s.model, s.language) for s in own} for key, own in by_key.items()}
+    fitting = [
+        score
+        for key, own in by_key.items()
+        if own[0].higher and _width(own) == width and cells[key] >= cells[chosen]
+        for score in own
+    ]
+    return _main_metric(fitting) if fitting else None
+
+
+def _width(scores: Sequence[Score]) -> int | None:
+    """1 or 100, for scores from 0 to that; None for others, and where there is no value."""
+    values = [score.value for score in scores if score.value is not None]
+    largest = max((*values, *(score.upper_bound or 0.0 for score in scores)), default=0.0)
+    if not values or min(values) < 0.0:
+        return None
+    return 1 if largest <= 1.0 else 100 if largest <= 100.0 else None
 
 
 def _rank_in(order: Sequence[str], name: str) -> int:
