@@ -19,6 +19,7 @@ import numpy as np
 
 from bayeseval._optional import require
 from tests.readers.good_files import GOOD, Good
+from tests.records.hostile_packed import RESULTS, packed_tables, task_name_files, task_names
 from tests.records.hostile_results import (
     UNTESTED,
     posterior_links,
@@ -392,6 +393,9 @@ CLASSES: Final[Mapping[str, Callable[[float], Cases]]] = {
         tool_fields,
         archives,
         parquet_files,
+        packed_tables,
+        task_names,
+        task_name_files,
         posterior_types,
         posterior_links,
         posterior_sizes,
@@ -416,6 +420,12 @@ _OUT: Final = ("--out", "{folder}/out.txt")
 COMMANDS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "mappings": (("validate", _TABLE, "--mapping", "{path}"),),
     "models": (_FIT,),
+    "task_names": (
+        ("validate", "{path}"),
+        ("validate", "{path}", "--propose-task-names", "{folder}/names.csv"),
+        ("validate", "{path}", "--task-names", "{folder}/names.csv"),
+    ),
+    "task_name_files": (("validate", f"{{folder}}/{RESULTS}", "--task-names", "{path}"),),
     **dict.fromkeys(
         ("posterior_types", "posterior_links", "posterior_sizes"),
         (("report", "{path}"), _PLAN, _FORECAST),

@@ -364,7 +364,7 @@ def name_evaluations(
     named: dict[str, NamedTask | None] = {}
     unknown: list[str] = []
     for task in dict.fromkeys(tasks):
-        if any(pattern.fullmatch(task) for pattern, _, _ in names.lines):
+        if task in names:
             named[task] = names.parse(task)
         elif understand(task) is None:
             unknown.append(task)

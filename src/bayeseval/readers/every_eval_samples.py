@@ -123,7 +123,7 @@ class _LanguageInNames:
                 self.known[task] = understand(task) is not None or bool(self.names.parse(task))
             except LookupError:
                 self.known[task] = False
-            if any(pattern.fullmatch(task) for pattern, _, _ in self.names.lines):
+            if task in self.names:
                 self.known[task] = True
         return self.known[task]
 

@@ -141,11 +141,7 @@ def name_runs(runs: Sequence[Run], names: TaskNames, source: str) -> dict[str, N
     stated = {
         run.name: NamedTask(run.dataset, run.language) for run in runs if run.language is not None
     }
-    user_named = {
-        run.name: names.parse(run.name)
-        for run in runs
-        if any(pattern.fullmatch(run.name) for pattern, _, _ in names.lines)
-    }
+    user_named = {run.name: names.parse(run.name) for run in runs if run.name in names}
     rest = [run.name for run in runs if run.name not in stated | user_named]
     return {**stated, **names.parse_all(rest, source), **user_named}
 

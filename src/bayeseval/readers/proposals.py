@@ -6,14 +6,13 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from bayeseval.languages.codes import is_code, understand
+from bayeseval.readers.task_lines import MAX_NAME, SLOT, TaskLines
 
-__all__ = ["Proposal", "line_pattern", "propose"]
-
-# A language in a pattern of the user's: sw, swh_Latn, pt-BR, albanian.
-_ANY: Final = r"[A-Za-z]+(?:[-_][A-Za-z]{2,4})*"
+__all__ = ["Proposal", "propose"]
 
 _PIECES: Final = re.compile(r"[A-Za-z]+(?:_[A-Z][a-z]{3})?")
 _SPLIT: Final = re.compile(r"[-_:.,/ ]")
@@ -28,10 +27,8 @@ _WORDS: Final = frozenset(
     ]
 )
 _FEW: Final = 3
-_SAYABLE: Final = re.compile(r"[^*{}\x00-\x1f\x7f]{1,300}")
+_SAYABLE: Final = re.compile(rf"[^*{{}}\x00-\x1f\x7f]{{1,{MAX_NAME}}}")
 _MAX_SLOTS: Final = 8
-# A longer name is that of a line without a pattern, or of none.
-_MAX_NAME: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +55,7 @@ class Proposal:
     @property
     def leaves_out(self) -> bool:
         """Whether the line gives its tasks no language."""
-        return not self.language and "{language}" not in self.pattern
+        return not self.language and SLOT not in self.pattern
 
 
 def propose(tasks: Iterable[str]) -> list[Proposal]:
@@ -96,52 +93,18 @@ def propose(tasks: Iterable[str]) -> list[Proposal]:
     return [*_exceptions(found), *found]
 
 
-def line_pattern(task: str) -> re.Pattern[str]:
-    """The expression that a line's task stands for; the group ``language`` is its slot."""
-    before, slot, after = task.partition("{language}")
-    expression = _wildcards(before, to_the_end=not slot)
-    if slot:
-        expression += f"(?P<language>{_ANY}){_wildcards(after, to_the_end=True)}"
-    longest = f"(?=.{{0,{_MAX_NAME}}}$)" if slot or "*" in task else ""
-    return re.compile(longest + expression)
-
-
-def _wildcards(text: str, *, to_the_end: bool) -> str:
-    """An expression for a text with ``*``, without the backtracking of many ``.*``."""
-    first, *others = re.sub(r"\*+", "*", text).split("*")
-    if not others:
-        return re.escape(first)
-    # The first place where a piece fits is as good as any later one, but for the last piece.
-    *middle, last = others
-    pieces = "".join(f"(?>.*?{re.escape(piece)})" for piece in middle)
-    return re.escape(first) + pieces + (".*" if to_the_end else ".*?") + re.escape(last)
-
-
 def _exceptions(lines: Sequence[Proposal]) -> list[Proposal]:
     """Lines for tasks that one of `lines` before their own would name, or name otherwise."""
-    exact = {line.pattern: line for line in lines if not set("*{") & set(line.pattern)}
-    patterns = [
-        (line, re.split(r"[*{]", line.pattern)[0], line_pattern(line.pattern))
-        for line in lines
-        if line.pattern not in exact
-    ]
-
-    def read(task: str) -> tuple[Proposal | None, str]:
-        if task in exact:
-            return exact[task], exact[task].language
-        for line, start, pattern in patterns:
-            # The quick test first: there may be thousands of both.
-            if task.startswith(start) and (match := pattern.fullmatch(task)):
-                return line, match.groupdict().get("language", line.language)
-        return None, ""
-
+    names = TaskLines([line.pattern for line in lines])
     found = []
     for own in lines:
-        before, slot, after = own.pattern.partition("{language}")
+        before, slot, after = own.pattern.partition(SLOT)
         rest = before.rstrip("_-") + after if before else after.lstrip("_-")
         for task in own.tasks:
             language = task[len(before) : len(task) - len(after)] if slot else own.language
-            if read(task) != (own, language):
+            place, span = names.first(task) or (None, None)
+            said = task[slice(*span)] if span else own.language
+            if place is None or lines[place] is not own or said != language:
                 found.append(Proposal(task, language, (task,), rest if slot else ""))
     return found
 
@@ -154,18 +117,19 @@ def _slots(task: str) -> list[tuple[str, str, str]]:
         whole = (start == 0 or _SPLIT.match(task[start - 1])) and (
             end == len(task) or _SPLIT.match(task[end])
         )
-        part = match[0]
-        if (
-            not whole
-            or part.casefold() in _WORDS
-            or (is_code(part) and len(part) > 3 and "_" not in part)
-        ):
-            continue
-        if understand(part) is not None:
-            slots.append((task[:start], part, task[end:]))
+        if whole and _may_be_language(match[0]):
+            slots.append((task[:start], match[0], task[end:]))
             if len(slots) == _MAX_SLOTS:
                 break
     return slots
+
+
+# The same parts stand in the names of thousands of tasks.
+@lru_cache(maxsize=4096)
+def _may_be_language(part: str) -> bool:
+    if part.casefold() in _WORDS or (is_code(part) and len(part) > 3 and "_" not in part):
+        return False
+    return understand(part) is not None
 
 
 def _differing_in_language(tasks: Mapping[str, None]) -> list[Proposal]:
@@ -181,7 +145,7 @@ def _differing_in_language(tasks: Mapping[str, None]) -> list[Proposal]:
         own = [task for task in by_part.values() if task not in named]
         if len(own) > 1 and before + after:
             named |= set(own)
-            found.append(Proposal(f"{before}{{language}}{after}", "", tuple(own)))
+            found.append(Proposal(f"{before}{SLOT}{after}", "", tuple(own)))
     return found
 
 
@@ -209,7 +173,7 @@ def _with_a_plain_language(tasks: Mapping[str, None]) -> list[Proposal]:
     for task in tasks:
         for before, part, after in _slots(task):
             if before + after and ("_" in part or not is_code(part)):
-                found.append(Proposal(f"{before}{{language}}{after}", "", (task,)))
+                found.append(Proposal(f"{before}{SLOT}{after}", "", (task,)))
                 break
     return found
 

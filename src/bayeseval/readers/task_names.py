@@ -20,7 +20,8 @@ from typing import Final
 from bayeseval._text import counted, plain, shorten, show
 from bayeseval.errors import InputError, argument, wording
 from bayeseval.readers.base import decode, file_bytes, joined_languages
-from bayeseval.readers.proposals import Proposal, line_pattern, propose
+from bayeseval.readers.proposals import Proposal, propose
+from bayeseval.readers.task_lines import SLOT, TaskLines
 
 __all__ = [
     "RULES",
@@ -130,18 +131,24 @@ class NamedTask:
     language: str
 
 
-@dataclass(frozen=True, slots=True)
 class TaskNames:
     """The user's own lines, before the table of rules.
 
     Parameters
     ----------
-    lines : tuple of (pattern, dataset, language)
+    lines : sequence of (task, dataset, language)
+        `task` is a name, in which ``*`` stands for anything and ``{language}`` for a language.
         `dataset` empty: the task's name without its language. `language` empty and no
-        slot in the pattern: the task is left out.
+        slot in `task`: the task is left out.
     """
 
-    lines: tuple[tuple[re.Pattern[str], str, str], ...] = ()
+    def __init__(self, lines: Sequence[tuple[str, str, str]] = ()) -> None:
+        self._lines = TaskLines([task for task, _, _ in lines])
+        self._given = [(dataset, language) for _, dataset, language in lines]
+
+    def __contains__(self, task: str) -> bool:
+        """Whether a line of the user's fits the name."""
+        return self._lines.first(task) is not None
 
     def parse(self, task: str) -> NamedTask | None:
         """Dataset and language; None for a task to leave out.
@@ -151,17 +158,17 @@ class TaskNames:
         LookupError
             If neither a line nor a rule knows the name.
         """
-        for pattern, dataset, language in self.lines:
-            match = pattern.fullmatch(task)
-            if match is None:
-                continue
-            if "language" in pattern.groupindex:
-                start, end = match.span("language")
-                rest = task[:start].rstrip("_-") + task[end:]
-                without = (rest if start else rest.lstrip("_-")) or task
-                return NamedTask(dataset or without, language or match["language"])
+        found = self._lines.first(task)
+        if found is None:
+            return parse_task(task)
+        place, slot = found
+        dataset, language = self._given[place]
+        if slot is None:
             return NamedTask(dataset or task, language) if language else None
-        return parse_task(task)
+        start, end = slot
+        rest = task[:start].rstrip("_-") + task[end:]
+        without = (rest if start else rest.lstrip("_-")) or task
+        return NamedTask(dataset or without, language or task[start:end])
 
     def parse_all(self, tasks: Iterable[str], source: str) -> dict[str, NamedTask | None]:
         """Dataset and language of all names; None for tasks to leave out.
@@ -284,10 +291,10 @@ def read_task_names(path: Path | None) -> TaskNames:
                 f"{path}, line {number}: expected task,dataset,language, got {show(','.join(row))}"
             )
         task, dataset, language = (cell.strip() for cell in row)
-        if task.count("{language}") > 1:
+        if task.count(SLOT) > 1:
             raise InputError(f"{path}, line {number}: {{language}} is in {task!r} twice")
-        lines.append((line_pattern(task), dataset, language))
-    return TaskNames(tuple(lines))
+        lines.append((task, dataset, language))
+    return TaskNames(lines)
 
 
 def proposed_table(proposals: Iterable[Proposal], own: Path | None = None) -> str:
