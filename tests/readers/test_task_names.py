@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,14 @@ from hypothesis import strategies as st
 
 from bayeseval.cli import main
 from bayeseval.readers.proposals import Proposal, propose
-from bayeseval.readers.task_names import NamedTask, TaskNames, proposed_table, read_task_names
+from bayeseval.readers.task_lines import TaskLines
+from bayeseval.readers.task_names import (
+    NamedTask,
+    TaskNames,
+    UnknownTasksError,
+    proposed_table,
+    read_task_names,
+)
 from bayeseval.records import load
 
 OLD = [
@@ -139,6 +147,32 @@ def test_names_that_no_line_can_say_are_left_to_the_user() -> None:
     ]
     lines = propose(["q{language}", "qaa-aa!", "de_b", "sw_b"])
     assert {line.pattern for line in lines} == {"qaa-aa!", "{language}_b"}
+
+
+def test_names_that_no_line_can_say_are_listed(tmp_path: Path) -> None:
+    """The list was empty for a name with a star."""
+    with pytest.raises(UnknownTasksError, match=r"for 2 tasks: quiz, a\*b_x; name it"):
+        TaskNames().parse_all(["quiz", "a*b_x"], "f")
+    assert TaskNames([("a*b_x", "", "de")]).parse("a*b_x") == NamedTask("a*b_x", "de")
+
+
+@given(
+    st.lists(st.text("ab*_L", max_size=5), max_size=8),
+    st.lists(st.text("ab*_", max_size=7), max_size=8),
+)
+def test_the_first_line_is_that_of_trying_all(lines: list[str], tasks: list[str]) -> None:
+    lines = [line.replace("L", "{language}", 1).replace("L", "") for line in lines]
+
+    def fits(line: str, task: str) -> bool:
+        pattern = re.escape(line).replace(r"\*", ".*")
+        slot = "[A-Za-z]+(?:[-_][A-Za-z]{2,4})*"
+        return bool(re.fullmatch(pattern.replace(re.escape("{language}"), slot), task))
+
+    found = TaskLines(lines)
+    for task in tasks:
+        place = next((i for i, line in enumerate(lines) if fits(line, task)), None)
+        first = found.first(task)
+        assert (None if first is None else first[0]) == place
 
 
 def test_wildcards_need_no_backtracking(tmp_path: Path) -> None:

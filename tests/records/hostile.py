@@ -421,7 +421,6 @@ COMMANDS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "mappings": (("validate", _TABLE, "--mapping", "{path}"),),
     "models": (_FIT,),
     "task_names": (
-        ("validate", "{path}"),
         ("validate", "{path}", "--propose-task-names", "{folder}/names.csv"),
         ("validate", "{path}", "--task-names", "{folder}/names.csv"),
     ),

@@ -157,7 +157,8 @@ def _levels(
     coords: dict[str, tuple[str, ...]] = {f: records.coords[f] for f in names.FACTORS}
     check_main_effects(records, factor_index, {f: len(coords[f]) for f in names.FACTORS})
     in_spec = any(names.DATASET in term.split(":") for term in spec.interactions)
-    datasets = [records.datasets[task] for task in coords[names.TASK]]
+    of_task = records.datasets
+    datasets = [of_task[task] for task in coords[names.TASK]]
     if in_spec or 1 < len(set(datasets)) < len(datasets):
         # Also without a term: the checks test whether metrics of a dataset are correlated.
         coords[names.DATASET] = tuple(sorted(set(datasets)))

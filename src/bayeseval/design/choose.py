@@ -189,8 +189,8 @@ class _Table:
 
     @classmethod
     def from_records(cls, records: Records, codes: Mapping[names.Factor, Index]) -> _Table:
-        tasks = records.coords[names.TASK]
-        dataset = [records.datasets[task] for task in tasks]
+        datasets = records.datasets
+        dataset = [datasets[task] for task in records.coords[names.TASK]]
         position = {label: i for i, label in enumerate(dict.fromkeys(dataset))}
         dataset_of_task = np.array([position[label] for label in dataset], dtype=np.int64)
         sizes: dict[str, int] = {f: len(records.coords[f]) for f in names.FACTORS}

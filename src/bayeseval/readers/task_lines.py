@@ -46,8 +46,8 @@ class TaskLines:
             start, *rest = _WILD.split(line, maxsplit=1)
             if rest:
                 self._wild[start].append(place)
-            else:
-                self._names.setdefault(line, place)
+            # A line fits what it says, too, letter by letter.
+            self._names.setdefault(line, place)
         self._sizes = sorted({len(start) for start in self._wild})
         self._patterns: dict[int, re.Pattern[str]] = {}
 

@@ -205,6 +205,8 @@ class UnknownTasksError(InputError):
             line.pattern if len(line.tasks) == 1 else f"{line.pattern} ({len(line.tasks)})"
             for line in sorted(self.proposals, key=lambda line: (-len(line.tasks), line.pattern))
         ]
+        proposed = {task for line in self.proposals for task in line.tasks}
+        listed += [task for task in tasks if task not in proposed]
         super().__init__(
             f"{source}: no language is known for {counted(len(tasks), 'task')}:"
             f" {shorten(listed, limit=12)}; name it in a CSV file with the columns"

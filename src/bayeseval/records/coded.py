@@ -8,9 +8,23 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Coded", "combined_key"]
+__all__ = ["Coded", "by_level", "combined_key"]
 
 Codes = npt.NDArray[np.int64]
+
+
+def by_level(
+    values: npt.NDArray[np.float64], codes: Codes, n: int
+) -> list[npt.NDArray[np.float64]]:
+    """The values of each of `n` levels, in their order, at the cost of one sort.
+
+    Examples
+    --------
+    >>> by_level(np.array([1.0, 2.0, 3.0]), np.array([1, 0, 1]), 2)
+    [array([2.]), array([1., 3.])]
+    """
+    order = np.argsort(codes, kind="stable")
+    return np.split(values[order], np.searchsorted(codes[order], np.arange(1, n)))
 
 
 @dataclass(frozen=True, eq=False)

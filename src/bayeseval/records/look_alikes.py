@@ -93,6 +93,8 @@ def _groups(labels: Sequence[str], key: Callable[[str], str]) -> list[tuple[str,
 
 
 def _seen(label: str) -> str:
+    if label.isascii():
+        return _BLANKS.sub("", label.translate(_MARKS))
     marked = unicodedata.normalize("NFC", without_unseen(label).translate(_MARKS))
     simple = "".join(
         c

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from bayeseval._text import Caution, shorten
 from bayeseval.errors import InputError, did_you_mean, wording
+from bayeseval.records.coded import by_level
 from bayeseval.records.report import Units
 
 __all__ = [
@@ -101,9 +102,8 @@ def resolve_units(
                 f" (tasks: {shorten(tasks, limit=15)})"
             )
     stated = stated_units(tasks, declared, in_table)
-    by_task = {
-        name: stated.get(name) or _guess(scores[task == code]) for code, name in enumerate(tasks)
-    }
+    each = zip(tasks, by_level(scores, task, len(tasks)), strict=True)
+    by_task = {name: stated.get(name) or _guess(values) for name, values in each}
     # A task that no model solves takes the scale of the others, when they share one.
     scales = {u for u in by_task.values() if u and u.lower is not None and u.upper is not None}
     unsolved = next(iter(scales)) if len(scales) == 1 else Units()
@@ -114,8 +114,9 @@ def resolve_units(
             guesses.setdefault(units[name], []).append(name)
     overruled = [name for name in tasks if name in in_table and in_table[name] != units[name]]
     notes = []
+    place = {name: code for code, name in enumerate(tasks)}
     for guess, guessed in guesses.items():
-        own = scores[np.isin(task, [tasks.index(name) for name in guessed])]
+        own = scores[np.isin(task, [place[name] for name in guessed])]
         notes.append(_guess_note(guess, guessed, len(tasks), own, set(units.values()) - {guess}))
     if overruled:
         notes.append(f"declared units overrule the bounds in the table for {shorten(overruled)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from bayeseval._text import Caution, Note, counted, grouped, one_line, shorten
 from bayeseval.names import FACTORS, Factor
+from bayeseval.records.coded import by_level
 from bayeseval.records.connectivity import Component, connected_components
 from bayeseval.records.replicates import CellTable, reduce_replicates
 from bayeseval.records.report import LoadReport, TableError, Units
@@ -211,11 +213,12 @@ def _replication(
 
 
 def _task_scores(records: Records) -> tuple[TaskScores, ...]:
-    scores, codes = records.scores, records.codes("task")
     by_task = []
-    for code, task in enumerate(records.coords["task"]):
-        values = scores[codes == code]
-        lowest, median, highest = np.quantile(values, [0.0, 0.5, 1.0]).tolist()
+    tasks = records.coords["task"]
+    each = by_level(records.scores, records.codes("task"), len(tasks))
+    for task, values in zip(tasks, each, strict=True):
+        ordered = sorted(values.tolist())
+        lowest, median, highest = ordered[0], statistics.median(ordered), ordered[-1]
         units = records.units[task]
         by_task.append(TaskScores(task, len(values), lowest, median, highest, units))
     return tuple(by_task)
