@@ -28,7 +28,7 @@ from bayeseval.estimands.forecast import lowest_quarter, new_potential, sample_c
 from bayeseval.fitting.covariates import find_covariates
 from bayeseval.fitting.run import Fit
 from bayeseval.forecasting.check import _without_covariate, check_forecasts
-from bayeseval.forecasting.report import beyond_scale, forecast_figure, weak_check
+from bayeseval.forecasting.report import beyond_scale, forecast_figure, idle_covariate, weak_check
 from bayeseval.forecasting.run import Forecast, _failed_checks, _true_values, forecast
 from bayeseval.records import Covariate
 from bayeseval.simulation import simulate
@@ -174,6 +174,23 @@ def test_forecasts_beyond_the_scale_are_said_to_be(found: Forecast) -> None:
     assert f"reach outside the scale, -200 to {high:g})" in repr(bounded)
     unknown = replace(found, fit=replace(found.fit, run={**run, "bounds": {"a": [0.0, None]}}))
     assert "possible scores" not in unknown.summary()
+
+
+def test_a_covariate_that_does_not_help_is_reported(found: Forecast) -> None:
+    check = pd.DataFrame(
+        {"with_covariate": [True, True, False, False], "error": [3.0, -4.0, 1.0, 2.0]}
+        | {"language": ["x", "y"] * 2, "crps": 0.1, "elpd": -1.0}
+        | {"covered_90": True, "covered_95": True}
+    )
+    sentence = (
+        "the covariate does not help: forecasts of left-out languages have an RMSE of 3.54 with it "
+        "and 1.58 without it"
+    )
+    assert idle_covariate(check) == sentence
+    better = check.assign(with_covariate=~check["with_covariate"])
+    assert idle_covariate(better) == idle_covariate(check.iloc[:0]) == ""
+    printed = replace(found, check=check).summary()
+    assert f"note: {sentence}" in " ".join(printed.split())
 
 
 def test_too_narrow_intervals_of_left_out_languages_are_reported(found: Forecast) -> None:

@@ -229,7 +229,8 @@ def test_joint_rank_intervals_stand_beside_those_of_each_model(
     assert head[:5] == ["model", "score", "PRR", "rank", "joint"]
     joint = table[["rank_set_lower", "rank_set_upper"]].astype(int)
     assert {cells[0]: cells[4] for cells in body} == {
-        model: f"{low}-{high}" for model, low, high in joint.itertuples()
+        model: str(low) if low == high else f"{low}-{high}"
+        for model, low, high in joint.itertuples()
     }
     # Some set is wider than the interval of its model alone, or the column would say nothing.
     assert (joint["rank_set_upper"] > table["rank_upper"]).any() or (

@@ -343,3 +343,17 @@ def test_a_score_that_a_spreadsheet_made_a_date_is_called_one(tmp_path: Path) ->
     path.write_text("model,en,sw,de\nA,12. Mai,0.5,0.6\nB,0.5,0.4,0.3\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"line 2, column 2: '12\. Mai' is not a score; a date: "):
         load(path)
+
+
+def test_a_column_of_prompts_that_is_not_needed_is_called_that(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("model,prompt_id,de,sw\nA,p1,12,10\nB,p1,9,8\n")
+    assert "column 'prompt_id' is not needed: it has one value" in load(path).report.notes
+    path.write_text("model,prompt_id,de,sw\nA,p1,12,10\nB,p2,9,8\n")
+    advice = "columns={'seed': 'prompt_id'} reads it as repetitions"
+    assert (
+        "column 'prompt_id' is not needed: it tells no two scores of a cell apart; " + advice
+    ) in load(path).report.notes
+    read = load(path, columns={"seed": "prompt_id"})
+    assert read.table["seed"].tolist() == ["p1", "p1", "p2", "p2"]
+    assert not [note for note in read.report.notes if "not needed" in note]

@@ -243,6 +243,19 @@ def test_only_fits_are_compared() -> None:
             changes_between(*pair)
 
 
+def test_a_scale_that_only_one_result_knows_is_said() -> None:
+    scores = {"A": (60.0, 1.0, 1.0), "B": (50.0, 1.0, 2.0)}
+    known = {"bounds": {"t": [0.0, 100.0]}}
+    old, new = made("old", scores, **known), made("new", scores)
+    sentence = (
+        "The scale of the scores of new is unknown, that of the other result is score points:"
+        " differences mean something only if both are on this scale."
+    )
+    assert sentence in str(changes_between(new, old))
+    assert "is unknown" not in str(changes_between(old, made("other", scores, **known)))
+    assert "is unknown" not in str(changes_between(new, made("other", scores)))
+
+
 def test_scores_on_different_scales_are_not_subtracted() -> None:
     points = made("new", {"a": (60.0, 3.0, 1.0)}, bounds={"t": [0, 100]})
     shares = made("old", {"a": (0.6, 0.03, 1.0)}, bounds={"t": [0.0, 1.0]})

@@ -238,7 +238,7 @@ def test_a_table_of_an_earlier_version(copy: Path, name: str, column: str) -> No
         ("forecast_check", "language,with_covariate\nl1,True\n", "has no column covered_95:"),
         (
             "forecast_check",
-            "language,with_covariate,covered_95\nl1,True,often\n",
+            "language,with_covariate,covered_95,error\nl1,True,often,1\n",
             "is damaged: column covered_95: not a number: 'often';",
         ),
         ("aggregates", "aggregate,population,of,note\nmean,a,b,\n", "has no column value_mean:"),

@@ -524,6 +524,7 @@ def test_scores_below_zero_have_no_prr_and_no_words_on_its_columns(tmp_path: Pat
     assert "PRR is not reported: " in models.text
     assert "PRR: score divided by the language potential" not in models.text
     assert "CV-PRR, equal gaps" not in models.text
+    assert "Published description" not in models.text
 
 
 def test_long_names_of_a_heat_map_are_cut_in_their_middle_and_stay_different() -> None:

@@ -356,7 +356,10 @@ def format_forecast(
         )
     if len(check):
         parts.append(format_check(check))
-    notes = [*notes, *filter(None, [weak_check(check), beyond_scale(new, scale)])]
+    notes = [
+        *notes,
+        *filter(None, [weak_check(check), idle_covariate(check), beyond_scale(new, scale)]),
+    ]
     parts += [
         textwrap.fill(f"note: {note}", _COLUMNS, subsequent_indent="  ", break_on_hyphens=False)
         for note in notes
@@ -386,6 +389,19 @@ def weak_check(check: pd.DataFrame) -> str:
         f"only {inside} of {n} left-out languages ({100 * inside / n:.0f} %) lie inside the 95 % "
         f"intervals of their forecasts, and about {_CHECKED_PROB * n:.1f} should: the intervals of "
         "new languages are probably too narrow"
+    )
+
+
+def idle_covariate(check: pd.DataFrame) -> str:
+    """Say that forecasts of left-out languages are no closer with the covariate; else empty."""
+    if check.empty:
+        return ""
+    squares = (check["error"] ** 2).groupby(check["with_covariate"].astype(bool)).mean()
+    if len(squares) < 2 or squares[True] < squares[False]:
+        return ""
+    return (
+        "the covariate does not help: forecasts of left-out languages have an RMSE of "
+        f"{np.sqrt(squares[True]):.3g} with it and {np.sqrt(squares[False]):.3g} without it"
     )
 
 

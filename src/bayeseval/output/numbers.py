@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from bayeseval._text import GROUPED
+from bayeseval._typing import Floats
 
 __all__ = [
     "axis_label",
@@ -23,6 +24,7 @@ __all__ = [
     "potential_bounds",
     "probability_text",
     "rank_interval_texts",
+    "rank_range_texts",
     "score_exponent",
     "score_unit",
     "unit_text",
@@ -155,6 +157,20 @@ def rank_interval_texts(table: pd.DataFrame, prefix: str) -> list[str]:
     return [
         _interval(mean if math.isnan(median) else median, lower, upper, digits=0)
         for mean, median, lower, upper in table[columns].to_numpy(dtype=float).tolist()
+    ]
+
+
+def rank_range_texts(bounds: Floats) -> list[str]:
+    """First and last of the ranks of every row, shape (n_rows, 2): ``1-3``, or ``1`` alone.
+
+    Examples
+    --------
+    >>> rank_range_texts(np.array([[1.0, 3.0], [4.0, 4.0], [np.nan, np.nan]]))
+    ['1-3', '4', '-']
+    """
+    return [
+        NONE if np.isnan(low) else f"{low:.0f}" if low == high else f"{low:.0f}-{high:.0f}"
+        for low, high in bounds
     ]
 
 

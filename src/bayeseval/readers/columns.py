@@ -17,10 +17,12 @@ __all__ = [
     "LABELS",
     "METRIC_NAMES",
     "OUR_COLUMNS",
+    "REPEATED",
     "REPLICATES",
     "TABLE_COLUMNS",
     "ColumnMap",
     "columns_argument",
+    "is_repeated",
     "resolve_columns",
 ]
 
@@ -98,6 +100,15 @@ OUR_COLUMNS: Final = tuple(_SYNONYMS)
 
 # Columns that may be named after the score column: "bleu_seed_sd" beside "bleu_mean".
 _SPREADS: Final = ("se", "seed_sd", "boot_sd")
+
+
+REPEATED: Final = (
+    *("seed", "run", "prompt", "template", "trial", "repetition", "repeat", "replicate", "boot"),
+    *("fold",),
+)
+"""Words in the names of columns that tell repeated measurements apart, the likeliest first."""
+
+_REPEATED: Final = re.compile(rf"(?:{'|'.join(REPEATED)}|bootstrap)(?:id|idx|index)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +233,11 @@ def _match_column(our: str, names: Sequence[str], source: str) -> str | None:
         choices = columns_argument(*((our, name) for name in candidates))
         raise InputError(f"{source}: {listed} could each be the {our} column; choose {choices}")
     return candidates[0] if candidates else None
+
+
+def is_repeated(name: str) -> bool:
+    """Whether a column's name says that it tells repeated measurements apart."""
+    return _REPEATED.fullmatch(_fold(name)) is not None
 
 
 def columns_argument(*choices: tuple[str, str | None]) -> str:

@@ -19,7 +19,7 @@ from bayeseval._text import counted, date_hint, shorten, show
 from bayeseval.errors import InputError, argument, wording
 from bayeseval.languages.matching import resolve, understand
 from bayeseval.readers.base import Head, Options, Reader, Reading
-from bayeseval.readers.columns import resolve_columns
+from bayeseval.readers.columns import is_repeated, resolve_columns
 from bayeseval.readers.compressed import suffix_of
 from bayeseval.readers.grids import (
     GRID_SUFFIXES,
@@ -74,13 +74,6 @@ _LANGUAGE_FACTS: Final = frozenset(
         *("script", "family", "languagefamily", "genus", "branch", "code", "iso", "isocode"),
         *("iso6393", "glottocode", "resource", "resources", "resourcelevel", "class", "tier"),
         *("speakers", "region", "continent", "country", "group", "languagename"),
-    ]
-)
-# Columns that tell repeated measurements of a model apart.
-_REPEATS: Final = frozenset(
-    [
-        *("seed", "seedid", "seedidx", "run", "runid", "prompt", "promptid", "template", "trial"),
-        *("repetition", "repeat", "replicate", "boot", "bootstrap", "fold"),
     ]
 )
 _COUNT: Final = re.compile(r"\d{1,9}")
@@ -280,7 +273,7 @@ def _layout_below(rows: list[list[str]], depth: int) -> _Layout | None:
     repeats = {
         name: place
         for place, name in enumerate(names)
-        if _fold(name) in _REPEATS and _are_repeats([row[place] for row in body])
+        if is_repeated(name) and _are_repeats([row[place] for row in body])
     }
     lead = 0
     while lead < len(names) and (

@@ -18,7 +18,7 @@ from bayeseval.readers.columns import LABELS, REPLICATES, TABLE_COLUMNS, columns
 from bayeseval.readers.raw import Dropped, RawTable
 from bayeseval.records.coded import Coded, combined_key
 from bayeseval.records.doubts import doubtful_scores, errors_as_scores, same_models
-from bayeseval.records.duplicates import refuse_duplicates
+from bayeseval.records.duplicates import refuse_duplicates, unread_repeats
 from bayeseval.records.left_out import leave_out
 from bayeseval.records.look_alikes import look_alikes, look_alikes_text
 from bayeseval.records.merge_labels import merge_labels
@@ -166,6 +166,7 @@ def _checked(
     labels, codes = encode(stack)
     all_notes += _refuse_half_replicates(stack, codes, labels["task"])
     refuse_duplicates(stack, codes)
+    all_notes += [] if already_checked else unread_repeats(stack)
     resolved, unit_notes = _check_scores(
         stack, codes, labels, units=units, mixed=mixed, already_checked=already_checked
     )

@@ -11,18 +11,17 @@ import pandas as pd
 
 from bayeseval._text import plain
 from bayeseval.errors import InputError
-from bayeseval.readers.columns import REPLICATES, columns_argument
+from bayeseval.readers.columns import REPEATED, REPLICATES, columns_argument, is_repeated
 from bayeseval.readers.typed import TypedCells
 from bayeseval.records.coded import combined_key
 from bayeseval.records.stack import Stack
 
-__all__ = ["refuse_duplicates"]
+__all__ = ["refuse_duplicates", "unread_repeats"]
 
 Codes = npt.NDArray[np.int64]
 
-# Names of columns that say what was tested, or which repetition a score is.
+# Names of columns that say what was tested.
 _TESTED: Final = ("dataset", "task", "setting", "variant", "test_set", "testset", "subset", "split")
-_REPEATED: Final = ("seed", "run", "prompt", "template", "trial", "repetition", "replicate", "fold")
 # More rows than these are not compared.
 _MOST_ROWS: Final = 20_000
 
@@ -57,21 +56,6 @@ def refuse_duplicates(stack: Stack, codes: Mapping[str, Codes]) -> None:
         cell += f" (written {written[first]!r} and {written[second]!r})"
     scores = stack.numbers["score"]
     more = f"; {cells} cells have more than one score" if cells > 1 else ""
-    told = _telling_apart(stack, codes, key)
-    hint = told or (
-        "keep one of them"
-        if any(name in codes for name in REPLICATES)
-        else "keep one of them, or distinguish replicates by a seed, boot or item column"
-    )
-    if written[first] != written[second]:
-        hint = "keep one of them, or rename one of the two labels"
-    elif not told and _has_no_task(stack):
-        hint = (
-            "the table has no task column: if one of its columns says what was tested, name it "
-            f"with {columns_argument(('task', 'NAME'))}; else {hint}"
-        )
-    elif not told and _are_identical(stack, first, second):
-        hint = "the two rows are identical: remove one of them"
     equal = scores[first] == scores[second]
     told_scores = (
         f"the score {scores[first]:g} twice"
@@ -80,8 +64,47 @@ def refuse_duplicates(stack: Stack, codes: Mapping[str, Codes]) -> None:
     )
     raise InputError(
         f"{stack.at(second)}: duplicate of {_short_place(stack, first, second)}: {cell} has"
-        f" {told_scores}; {hint}{more}"
+        f" {told_scores}; {_way_out(stack, codes, key, first, second)}{more}"
     )
+
+
+def _way_out(stack: Stack, codes: Mapping[str, Codes], key: Codes, first: int, second: int) -> str:
+    """What to do about two scores of one cell."""
+    if stack.written[first] != stack.written[second]:
+        return "keep one of them, or rename one of the two labels"
+    told = _telling_apart(stack, codes, key)
+    if told:
+        return told
+    if not _has_no_task(stack) and _are_identical(stack, first, second):
+        return "the two rows are identical: remove one of them"
+    keep = "keep one of them"
+    if not any(name in codes for name in REPLICATES):
+        keep += ", or distinguish replicates by a seed, boot or item column"
+    if _has_no_task(stack):
+        return (
+            "the table has no task column: if one of its columns says what was tested, name it "
+            f"with {columns_argument(('task', 'NAME'))}; else {keep}"
+        )
+    return keep
+
+
+def unread_repeats(stack: Stack) -> list[str]:
+    """Notes on columns of repetitions that are not read, and tell no two scores apart."""
+    notes = []
+    rows = np.arange(min(len(stack), _MOST_ROWS))
+    for name in filter(is_repeated, _unused(stack)):
+        values = _values(stack, name, rows)
+        n_values = 0 if values is None else int(values.max(initial=-1)) + 1
+        what = "has one value" if n_values == 1 else "tells no two scores of a cell apart"
+        notes.append(
+            f"column {plain(name)!r} is not needed: it {what}"
+            + (
+                f"; {columns_argument(('seed', name))} reads it as repetitions"
+                if n_values > 1 and "seed" not in stack.labels
+                else ""
+            )
+        )
+    return notes
 
 
 def _short_place(stack: Stack, position: int, other: int) -> str:
@@ -122,7 +145,7 @@ def _telling_apart(stack: Stack, codes: Mapping[str, Codes], key: Codes) -> str:
     choices = []
     # With a dataset, the task column is left unread.
     others = [codes[one][rows] for one in codes if one != "task"]
-    is_task = "dataset" not in stack.parts[0].columns and not _is_repeated(name)
+    is_task = "dataset" not in stack.parts[0].columns and not _may_be_repeated(name)
     if is_task and len(np.unique(np.stack([*others, values]), axis=1).T) == len(rows):
         ours = "task" if _has_no_task(stack) else "dataset"
         choices.append(f"{columns_argument((ours, name))} reads its values as tasks")
@@ -135,7 +158,7 @@ def _telling_apart(stack: Stack, codes: Mapping[str, Codes], key: Codes) -> str:
 
 def _order(name: str) -> int:
     """Place of a column by what its name says; the last for other names."""
-    known = (*_TESTED, *_REPEATED)
+    known = (*_TESTED, *REPEATED)
     folded = name.strip().casefold()
     return next((i for i, word in enumerate(known) if word in folded), len(known))
 
@@ -144,8 +167,8 @@ def _has_no_task(stack: Stack) -> bool:
     return not any({"task", "dataset", "metric"} & set(part.columns) for part in stack.parts)
 
 
-def _is_repeated(name: str) -> bool:
-    return len(_TESTED) <= _order(name) < len(_TESTED) + len(_REPEATED)
+def _may_be_repeated(name: str) -> bool:
+    return len(_TESTED) <= _order(name) < len(_TESTED) + len(REPEATED)
 
 
 def _unused(stack: Stack) -> Sequence[str]:

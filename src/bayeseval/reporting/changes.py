@@ -354,6 +354,14 @@ def _notes(
             "Scores and PRR are means over other language-task pairs than before, and may differ "
             "for that reason alone."
         )
+    units = {one_line(one.path): score_unit(one.run.get("bounds")) for one in (new, old)}
+    unknown = [path for path, unit in units.items() if not unit]
+    if len(unknown) == 1:
+        (known,) = filter(None, units.values())
+        yield (
+            f"The scale of the scores of {unknown[0]} is unknown, that of the other result is"
+            f" {known}: differences mean something only if both are on this scale."
+        )
     failed = [one_line(one.path) for one in (new, old) if one.gate_failed]
     if failed:
         yield f"NOT CONVERGED: {' and '.join(failed)}; do not rely on these differences."

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, Literal
 
-import numpy as np
 import pandas as pd
 
 from bayeseval.errors import InputError
@@ -16,6 +15,7 @@ from bayeseval.output.numbers import (
     interval_texts,
     probability_text,
     rank_interval_texts,
+    rank_range_texts,
     unit_text,
     value_texts,
 )
@@ -148,10 +148,7 @@ def _ranking(results: SavedResults, unit: str) -> PaperTable:
 
 
 def _joint_ranks(table: pd.DataFrame) -> list[str]:
-    return [
-        _UNKNOWN if np.isnan(low) else f"{low:.0f}" if low == high else f"{low:.0f}-{high:.0f}"
-        for low, high in table[["rank_set_lower", "rank_set_upper"]].to_numpy(dtype=float)
-    ]
+    return rank_range_texts(table[["rank_set_lower", "rank_set_upper"]].to_numpy(dtype=float))
 
 
 def _potential(results: SavedResults, unit: str) -> PaperTable:

@@ -95,7 +95,7 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
         *("language", "language_name", "observed", "potential_mean"),
         *("potential_lower", "potential_upper"),
     ),
-    "forecast_check": ("language", "with_covariate", "covered_95"),
+    "forecast_check": ("language", "with_covariate", "covered_95", "error"),
     "aggregates": ("aggregate", "population", "of", "note", "value_mean"),
 }
 # What a table has one row of each for; it is joined to others by these.

@@ -12,7 +12,7 @@ from bayeseval.fitting.report.sentences import (
     geometric_mean_sentence,
     residual_sentence,
 )
-from bayeseval.forecasting.report import beyond_scale, weak_check
+from bayeseval.forecasting.report import beyond_scale, idle_covariate, weak_check
 from bayeseval.output.numbers import interval_texts, potential_bounds
 from bayeseval.reporting.blocks import Listing, Pre, Properties, Section, Text
 from bayeseval.reporting.charts import Chart, calibration_chart, forest
@@ -92,9 +92,10 @@ def _beyond(facts: Facts) -> str:
 
 
 def _weak(facts: Facts) -> str:
-    """That intervals of forecasts are too narrow, if they look so."""
-    text = weak_check(facts.tables["forecast_check"])
-    return f"{text}." if text else ""
+    """That intervals are too narrow or the covariate does not help, if it looks so."""
+    check = facts.tables["forecast_check"]
+    texts = filter(None, [weak_check(check), idle_covariate(check)])
+    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in texts)
 
 
 _NOTES: Final[Mapping[str, Callable[[Facts], str]]] = {

@@ -10,7 +10,13 @@ import pandas as pd
 from bayeseval import names
 from bayeseval.fitting.report.sentences import evenness_sentences, without_evenness
 from bayeseval.output.language_names import name_and_code
-from bayeseval.output.numbers import NONE, axis_label, interval_texts, probability_text
+from bayeseval.output.numbers import (
+    NONE,
+    axis_label,
+    interval_texts,
+    probability_text,
+    rank_range_texts,
+)
 from bayeseval.reporting.blocks import Section, Text
 from bayeseval.reporting.charts import Chart, heat_map
 from bayeseval.reporting.grid import (
@@ -95,7 +101,7 @@ def _joint(ranking: pd.DataFrame) -> Column:
     bounds = ranking[["rank_set_lower", "rank_set_upper"]].to_numpy(dtype=float)
     return Column(
         "joint ranks",
-        [NONE if np.isnan(low) else f"{low:.0f}–{high:.0f}" for low, high in bounds],
+        [text.replace("-", "–") if "-" in text[1:] else text for text in rank_range_texts(bounds)],
         order=bounds[:, 0].tolist(),
         note="of all at once",
     )
@@ -236,6 +242,9 @@ def _pairs(facts: Facts, ranking: pd.DataFrame) -> list[Chart | Grid]:
 
 def _description(facts: Facts) -> list[Grid | Chart]:
     table = facts.tables["model_disparity"].reset_index(drop=True)
+    if table["mean_prr_mean"].isna().all():
+        # No model has one where potentials are not positive.
+        return []
     columns = [
         labels("model", table[names.MODEL]),
         intervals("Mean-PRR", table, "mean_prr"),

@@ -28,6 +28,7 @@ from bayeseval.output.numbers import (
     in_units,
     interval_texts,
     percent_text,
+    rank_range_texts,
     score_exponent,
     score_unit,
     unit_text,
@@ -216,7 +217,10 @@ def _potential(facts: Facts) -> str:
     ranks = ["", ""]
     if known["rank_lower"].notna().all():
         ends = known[["rank_lower", "rank_upper"]].to_numpy(dtype=float)[[0, -1]]
-        ranks = [f" (rank {low:.0f} to {high:.0f} of {len(known)})" for low, high in ends]
+        ranks = [
+            f" (rank {text.replace('-', ' to ')} of {len(known)})"
+            for text in rank_range_texts(ends)
+        ]
     return (
         "Language potential is the score that models reach in a language on average over all "
         f"tasks. Its estimate is highest for {labels[0]}, {texts[0]}{unit}{ranks[0]}, and lowest "

@@ -28,6 +28,7 @@ from bayeseval.output.numbers import (
     interval_texts,
     percent_text,
     rank_interval_texts,
+    rank_range_texts,
     score_exponent,
     unit_text,
     value_texts,
@@ -353,7 +354,7 @@ def description_text(table: pd.DataFrame) -> str:
 def _rank_sets(ranking: pd.DataFrame) -> list[str]:
     """Ranks that hold for all models at once, first to last."""
     bounds = ranking[["rank_set_lower", "rank_set_upper"]].to_numpy(dtype=float)
-    return [NONE if np.isnan(low) else f"{low:.0f}-{high:.0f}" for low, high in bounds]
+    return rank_range_texts(bounds)
 
 
 def _models_label(n: int, file: str = "tables/model_ranking.csv") -> str:
