@@ -1,12 +1,18 @@
 """Broken files for every reader, as long as you like, in search of a traceback.
 
     python perf/fuzz_readers.py --seconds 60 [NAME ...]
+    python perf/fuzz_readers.py --folders 2000 [NAME ...]
 
 Mutations of good files of every format (``tests/records/malformed.py``) are loaded, and what
 is read is described as ``bayeseval validate`` does, until the time is up. Whatever is neither
 a table nor a one-line ``InputError`` is printed with the file that did it, which is kept; so is
 what takes longer than ten seconds. Logs of Inspect are read where Inspect is installed, and
 its data frames otherwise.
+
+With ``--folders``, a folder of so many files of every tool is read instead, in which every other
+file is damaged or changed (``tests/readers/mixed_folders.py``): whether each is read, refused with
+a reason, or counted as another file, and whether the counts of the load report add up to the
+files of the folder. A run of all tools with 2,000 files writes perf/results/mixed_folders.csv.
 """
 
 from __future__ import annotations
@@ -26,12 +32,16 @@ from hypothesis.errors import HypothesisWarning
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from measure import provenance, write_csv
+
 from bayeseval.errors import BayesevalError
 from bayeseval.records import Records, describe, format_description
 from tests.readers.good_files import GOOD, Good, inspect_logs
+from tests.readers.mixed_folders import TOOLS, fared, write_mixed
 from tests.records.malformed import mutated
 
 _BATCH = 200
+_FILES = 2000
 _SLOW = 10.0
 
 
@@ -85,12 +95,33 @@ def fuzz(good: Good, seconds: float) -> dict[str, int]:
     return counts
 
 
+def folders(names: list[str], files: int) -> int:
+    """Read a folder of each tool; 1 if a file did not become what it should."""
+    origin = provenance()
+    rows = []
+    for name in names or TOOLS:
+        with tempfile.TemporaryDirectory() as place:
+            begun = time.process_time()
+            wanted = write_mixed(Path(place), name, files)
+            written = time.process_time()
+            counts = fared(Path(place), name, wanted)
+            seconds = time.process_time() - written
+        print(f"{name:18} {counts}, written in {written - begun:.1f} s", flush=True)
+        rows.append({"tool": name, "written": files, **counts, "CPU seconds": seconds})
+    if not names and files == _FILES:
+        write_csv("mixed_folders", rows, origin, digits=3)
+    return int(any(row["not as wanted"] or row["in notes"] != row["files"] for row in rows))
+
+
 def main() -> int:
     """Fuzz the readers that are named, or all of them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="formats; all when left out")
     parser.add_argument("--seconds", type=float, default=60.0, help="for each format")
+    parser.add_argument("--folders", type=int, metavar="FILES", help="read folders instead")
     asked = parser.parse_args()
+    if asked.folders:
+        return folders(asked.names, asked.folders)
     warnings.simplefilter("error")
     # It writes a strategy's arguments out, and a log of Inspect is long.
     warnings.simplefilter("ignore", HypothesisWarning)

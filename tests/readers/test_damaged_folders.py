@@ -83,3 +83,17 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Head, "of", of)
     said = load(tmp_path).report.warnings[0]
     assert f"{closed.name} (cannot be read: Permission denied); restore" in said
+
+
+def test_files_side_by_side_are_no_tables(tmp_path: Path) -> None:
+    """Of a damaged file at the top of a folder, only its name says that it could be a table."""
+    good = (FIXTURES / "lm_eval" / "v0.3.0").glob("*.json")
+    shutil.copy(next(good), tmp_path / "a.json")
+    (tmp_path / "b.json").write_bytes(bytes(1000))
+    (tmp_path / "c.json").write_text("", encoding="utf-8")
+    report = load(tmp_path).report
+    assert report.warnings[0] == (
+        "warning: 2 files of 3 cannot be read, and the scores in them are missing: b.json (line 1:"
+        " not a text file: byte 0x00 at position 0; expected JSON); c.json (the file is empty);"
+        " restore them, or take them out of the folder"
+    )
