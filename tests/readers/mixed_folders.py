@@ -134,7 +134,9 @@ def fared(folder: Path, name: str, wanted: Mapping[Path, str]) -> dict[str, int]
     detected = detect(folder, format=name)
     assert detected is not None
     reading = read_results(detected, Options())
-    models = {str(model) for table in reading.tables for model in table.columns["model"]}
+    models = {
+        str(table.columns["model"][row]) for table in reading.tables for row in range(len(table))
+    }
     read = {found[0] for found in map(_NUMBERED.search, models) if found}
     became = {}
     for path in wanted:
