@@ -14,7 +14,14 @@ from bayeseval._special import refuse_special
 from bayeseval._text import grouped
 from bayeseval.errors import BayesevalError, InputError, did_you_mean, not_utf8
 
-__all__ = ["FrozenConfig", "parse_config", "read_yaml", "text_like"]
+__all__ = [
+    "FrozenConfig",
+    "parse_config",
+    "parse_yaml",
+    "read_front_matter",
+    "read_yaml",
+    "text_like",
+]
 
 Config = TypeVar("Config", bound=BaseModel)
 
@@ -41,6 +48,8 @@ _KINDS: Final = {
 }
 # The parser's time grows with the square of it.
 _MAX_DEPTH: Final = 200
+# Without the line that ends it, which would begin a second document.
+_FRONT_MATTER: Final = re.compile(r"---[ \t]*\r?\n.*?(?=^---[ \t]*\r?$)", re.DOTALL | re.MULTILINE)
 
 
 class FrozenConfig(BaseModel):
@@ -140,7 +149,29 @@ def read_yaml(path: Path, *, error: type[BayesevalError] = InputError) -> Any:
     BayesevalError
         Of the type `error`, if the file cannot be read or is not valid YAML.
     """
-    text = _text(path, error)
+    return parse_yaml(_text(path, error), path, error=error)
+
+
+def read_front_matter(path: Path, *, error: type[BayesevalError] = InputError) -> Any:
+    """Read the YAML between the first two lines ``---`` of a Markdown file; None without.
+
+    Raises
+    ------
+    BayesevalError
+        Of the type `error`, if the file cannot be read or the part is not valid YAML.
+    """
+    match = _FRONT_MATTER.match(_text(path, error).lstrip())
+    return None if match is None else parse_yaml(match[0], path, error=error)
+
+
+def parse_yaml(text: str, path: Path, *, error: type[BayesevalError] = InputError) -> Any:
+    """Parse the text of one YAML document; `path` is for messages.
+
+    Raises
+    ------
+    BayesevalError
+        Of the type `error`, if it is not valid YAML.
+    """
     if _depth(text) > _MAX_DEPTH:
         raise error(f"{path}: not valid YAML: nested too deeply")
     try:

@@ -317,6 +317,8 @@ def _goods() -> Iterator[Good]:
         "every_eval_samples/xnli_sw/org-a/small/*_samples.jsonl",
         "00000001-0000-4000-8000-000000000002.json",
     )
+    yield _fixture("model card", "model_cards/org-a*/README.md")
+    yield _fixture("eval results", "model_cards/org-b*/.eval_results/*.yaml")
     yield _fixture("mteb", "mteb/org-a*/*/Massive*", "model_meta.json")
     yield _fixture("helm", "helm/v1/mgsm*en*a_small/stats.json", "run_spec.json")
     yield _fixture(

@@ -38,6 +38,7 @@ from bayeseval.readers.lighteval import LIGHTEVAL
 from bayeseval.readers.lighteval_details import LIGHTEVAL_DETAILS
 from bayeseval.readers.lm_eval import LM_EVAL
 from bayeseval.readers.lm_eval_samples import LM_EVAL_SAMPLES
+from bayeseval.readers.model_cards import EVAL_RESULTS, MODEL_CARDS
 from bayeseval.readers.mteb import MTEB
 from bayeseval.readers.tabular import TABULAR_SUFFIXES, parquet_problem
 from bayeseval.readers.wide import WIDE
@@ -58,6 +59,7 @@ READERS: Final[tuple[Reader, ...]] = (
     HELM_INSTANCES,
     INSPECT,
     INSPECT_SAMPLES,
+    MODEL_CARDS,
     WIDE,
 )
 """Formats of evaluation tools, asked in this order; those of other distributions come after."""
@@ -358,7 +360,10 @@ def _refuse_damaged_parquet(path: Path) -> None:
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """Files of a folder and of those in it; hidden ones left out, links followed once."""
+    """Files of a folder and of those in it; links followed once.
+
+    Hidden ones are left out, but not those in which model cards have their results.
+    """
     top = folder.stat()
     seen = {(top.st_dev, top.st_ino)}
     count = 0
@@ -371,7 +376,7 @@ def files_below(folder: Path) -> Iterator[Path]:
     for root, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
         inside = []
         for name in folders:
-            if name.startswith("."):
+            if name.startswith(".") and name != EVAL_RESULTS:
                 continue
             status = (Path(root) / name).stat()
             if (status.st_dev, status.st_ino) not in seen:

@@ -1,0 +1,257 @@
+"""Model cards of the Hugging Face Hub: ``model-index`` of a card, ``.eval_results/*.yaml``.
+
+A card's front matter names models, and for each the data set (``type``, ``name``, ``config``,
+``split``, ``args``) and metrics of its results. The newer files are lists of values on tasks of
+benchmark data sets; the repository that they lie in is the model. The language is the
+configuration of the data set where that is a code (``de``, ``swh_Latn``), a code in brackets at
+the end of its name, as MTEB writes them, or what the table of task names says of the data set.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from bayeseval._text import Note, counted, show
+from bayeseval._yaml import read_front_matter, read_yaml
+from bayeseval.errors import InputError
+from bayeseval.languages.codes import is_code
+from bayeseval.readers.base import (
+    Head,
+    Options,
+    Reader,
+    Reading,
+    as_list,
+    as_mapping,
+    as_number,
+    as_text,
+)
+from bayeseval.readers.lm_eval import ModelName, common_folder, folder_notes, name_notes
+from bayeseval.readers.scores import Score, settle
+from bayeseval.readers.task_names import NamedTask, TaskNames, read_task_names
+
+__all__ = ["EVAL_RESULTS", "MODEL_CARDS"]
+
+EVAL_RESULTS: Final = ".eval_results"
+"""Folder of a model's repository with its results."""
+
+_INDEX: Final = re.compile(r"^model-index[ \t]*:", re.MULTILINE)
+# As written for cards of models that were not evaluated.
+_EMPTY: Final = re.compile(r"^model-index[ \t]*:\s*- name:[^\n]*\n\s*results: \[\]", re.MULTILINE)
+_LISTED: Final = re.compile(r"^-[ \t]+(?:dataset|value|date|source)[ \t]*:", re.MULTILINE)
+_DATASET: Final = re.compile(r"^(?:-| )[ \t]+dataset[ \t]*:", re.MULTILINE)
+# A number with what may stand beside it: "20.85", "20.0 ± 1.2", "85.1%".
+_NUMBER: Final = re.compile(r"([+-]?\d{1,12}(?:\.\d{1,20})?)\s{0,3}(?:%|(?:±|\+/-).{0,40})?")
+_BRACKETS: Final = re.compile(r"(.+?) ?\(([A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?)\)")
+# What the Hub calls the only configuration, and what MTEB calls a model without a name.
+_NO_CONFIG: Final = ("", "default")
+_NO_NAME: Final = ("no_model_name_available", "model")
+_CACHE: Final = "models--"
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """One value of a card or of a file of results."""
+
+    path: Path
+    where: str
+    model: ModelName
+    dataset: str
+    config: str
+    metric: str
+    selector: str
+    value: float | None
+    split: str
+    date: str
+
+
+def _sniff(path: Path, head: Head) -> bool:
+    if path.suffix.casefold() in (".yaml", ".yml"):
+        text = head.text
+        return bool(_LISTED.search(text) and _DATASET.search(text) and "value:" in text)
+    text = head.text
+    return text.startswith("---") and _INDEX.search(text) is not None and not _EMPTY.search(text)
+
+
+def _read(paths: Sequence[Path], options: Options) -> Reading:
+    source = common_folder(paths)
+    cards = [path for path in paths if path.suffix.casefold() not in (".yaml", ".yml")]
+    lists = [path for path in paths if path not in set(cards)]
+    by_card = dict(options.attempts(options.each(cards), lambda path: list(_card(path))))
+    models = {path.parent: {one.model for one in own} for path, own in by_card.items()}
+    by_list = dict(options.attempts(options.each(lists), lambda path: list(_listed(path, models))))
+    results = [one for own in (*by_card.values(), *by_list.values()) for one in own]
+    named = _named(results, read_task_names(options.task_names), source)
+    notes: list[Note] = [
+        *name_notes({_task(*key): task for key, task in named.items()}),
+        *folder_notes({one.path: one.model for one in results}),
+    ]
+    empty = sum(not own for own in (*by_card.values(), *by_list.values()))
+    if empty:
+        notes.append(f"{counted(empty, 'card')} without results")
+    scores = [
+        Score(
+            model=one.model.label,
+            dataset=task.dataset,
+            language=task.language,
+            metric=one.metric,
+            selector=one.selector,
+            value=one.value,
+            where=one.where,
+            variant=one.split,
+            run=one.date,
+        )
+        for one in results
+        if (task := named[one.dataset, one.config]) is not None
+    ]
+    return settle(scores, source=source, options=options, place="result", notes=notes)
+
+
+def _card(path: Path) -> Iterator[_Result]:
+    """Results of the ``model-index`` of a card."""
+    values = read_front_matter(path)
+    if values is None:
+        raise InputError(f"{path}: the front matter has no end; close it with a line of ---")
+    front = as_mapping(values, f"{path}: front matter")
+    for entry in as_list(front.get("model-index"), f"{path}: model-index"):
+        index = as_mapping(entry, f"{path}: model-index")
+        name = index.get("name")
+        is_name = isinstance(name, str) and name.strip().casefold() not in ("", *_NO_NAME)
+        model = ModelName(str(name).strip()) if is_name else _of_folder(path.parent)
+        for number, item in enumerate(as_list(index.get("results") or [], f"{path}: results"), 1):
+            where = f"{path}, result {number} of {model.label}"
+            result = as_mapping(item, where)
+            dataset = as_mapping(result.get("dataset"), f"{where}: dataset")
+            metrics = as_list(result.get("metrics"), f"{where}: metrics")
+            yield from _metrics(path, where, model, dataset, metrics)
+
+
+def _metrics(
+    path: Path, where: str, model: ModelName, dataset: Mapping[str, Any], metrics: Sequence[Any]
+) -> Iterator[_Result]:
+    label, config = _dataset_of(dataset, where)
+    entries = [as_mapping(metric, f"{where}: metrics") for metric in metrics]
+    types = [as_text(metric.get("type"), f"{where}: metric type") for metric in entries]
+    # "Validation ROUGE" and "Test ROUGE" of one type are told apart by their names.
+    several = Counter(types)
+    for kind, metric in zip(types, entries, strict=True):
+        called = metric.get("name")
+        yield _Result(
+            path=path,
+            where=f"{where}: {kind}",
+            model=model,
+            dataset=label,
+            config=config,
+            metric=kind,
+            selector=called if several[kind] > 1 and isinstance(called, str) else "",
+            value=_number(metric.get("value"), f"{where}: {kind}: value"),
+            split=str(dataset.get("split") or ""),
+            date="",
+        )
+
+
+def _dataset_of(dataset: Mapping[str, Any], where: str) -> tuple[str, str]:
+    """Name of a data set without its language, and its configuration."""
+    kind = dataset.get("type") or dataset.get("name")
+    label = as_text(kind, f"{where}: dataset type").rpartition("/")[2]
+    arguments = dataset.get("args")
+    named = arguments if isinstance(arguments, dict) else {}
+    found = [dataset.get("config"), named.get("language"), named.get("config")]
+    found += [arguments] if isinstance(arguments, str) else []
+    configs = [text.strip() for text in found if isinstance(text, str)]
+    config = next((text for text in configs if text not in _NO_CONFIG), "")
+    brackets = _BRACKETS.fullmatch(str(dataset.get("name") or ""))
+    if not config and brackets is not None and is_code(brackets[2]):
+        config = brackets[2]
+    return label, config if config != label else ""
+
+
+def _listed(path: Path, models: Mapping[Path, set[ModelName]]) -> Iterator[_Result]:
+    """Results of a file of ``.eval_results``; the model has the name of its card, if any."""
+    repository = path.parent.parent if path.parent.name == EVAL_RESULTS else path.parent
+    of_card = models.get(repository, set())
+    model = next(iter(of_card)) if len(of_card) == 1 else _of_folder(repository)
+    for number, item in enumerate(as_list(read_yaml(path), str(path)), 1):
+        where = f"{path}, result {number}"
+        result = as_mapping(item, where)
+        dataset = as_mapping(result.get("dataset"), f"{where}: dataset")
+        label = as_text(dataset.get("id"), f"{where}: dataset id").rpartition("/")[2]
+        # Files of 2025 called it `config`.
+        config = dataset.get("task_id") or dataset.get("config") or ""
+        config = config if isinstance(config, str) and config not in (*_NO_CONFIG, label) else ""
+        yield _Result(
+            path=path,
+            where=where,
+            model=model,
+            dataset=label,
+            config=config,
+            metric="score",
+            selector="",
+            value=_number(result.get("value"), f"{where}: value"),
+            split=str(result.get("notes") or dataset.get("split") or ""),
+            date=str(result.get("date") or ""),
+        )
+
+
+def _of_folder(folder: Path) -> ModelName:
+    """The model that a repository's folder is named after, also within the cache of the Hub."""
+    folder = folder.resolve()
+    for part in reversed(folder.parts):
+        if part.startswith(_CACHE):
+            return ModelName(part.removeprefix(_CACHE).replace("--", "/"), folder)
+    return ModelName(folder.name.replace("__", "/"), folder)
+
+
+def _number(value: Any, where: str) -> float | None:
+    """A number, also one in quotes; what stands behind a ± is not known, and not used."""
+    if isinstance(value, str) and (match := _NUMBER.fullmatch(value.strip())):
+        value = float(match[1])
+    if isinstance(value, str) and value.strip().casefold() not in ("n/a", "na", ""):
+        raise InputError(f"{where}: expected a number, got {show(value)}")
+    return as_number(value, where)
+
+
+def _task(dataset: str, config: str) -> str:
+    """Name of a task as evaluation tools write it: ``xnli_sw``, whose config may be all of it."""
+    if config.casefold().startswith(dataset.casefold()):
+        return config
+    return f"{dataset}_{config}" if config else dataset
+
+
+def _named(
+    results: Sequence[_Result], names: TaskNames, source: str
+) -> dict[tuple[str, str], NamedTask | None]:
+    """Data set and language by data set and configuration; None for those to leave out.
+
+    Three letters alone may be a code by chance (``all``, ``nli``): they are a language where
+    all configurations of the data set are codes, and there are several.
+    """
+    configs: dict[str, set[str]] = defaultdict(set)
+    for one in results:
+        configs[one.dataset].add(one.config)
+    named: dict[tuple[str, str], NamedTask | None] = {}
+    tasks: dict[tuple[str, str], str] = {}
+    for dataset, found in configs.items():
+        codes = all(map(is_code, found)) and len(found) > 1
+        for config in found:
+            task = _task(dataset, config)
+            is_language = is_code(config) and (len(config) != 3 or codes)
+            if is_language and task not in names:
+                named[dataset, config] = NamedTask(dataset, config)
+            else:
+                tasks[dataset, config] = task
+    by_task = names.parse_all(tasks.values(), source)
+    return named | {key: by_task[task] for key, task in tasks.items()}
+
+
+MODEL_CARDS: Final = Reader(
+    "model-card",
+    "results of model cards",
+    _sniff,
+    _read,
+    suffixes=(".yaml", ".yml"),
+)

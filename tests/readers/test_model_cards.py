@@ -1,0 +1,142 @@
+"""Results in model cards of the Hugging Face Hub and in the folders `.eval_results`."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from bayeseval.errors import InputError
+from bayeseval.readers.base import Options
+from bayeseval.readers.detect import detect, read_results
+from bayeseval.records import load
+from tests.readers.good_files import FIXTURES
+
+CARDS = FIXTURES / "model_cards"
+
+CARD = """---
+model-index:
+- name: {name}
+  results:
+  - dataset: {dataset}
+    metrics:
+    - type: accuracy
+      value: {value}
+---
+"""
+
+
+def cells(path: Path, **options: object) -> dict[tuple[str, str, str], object]:
+    """Score by model, data set and language, as the reader returns them."""
+    detected = detect(path)
+    assert detected is not None
+    assert detected.reader.name == "model-card"
+    (table,) = read_results(detected, Options(**options)).tables  # type: ignore[arg-type]
+    columns = (table.columns[name] for name in ("model", "dataset", "language", "score"))
+    return {(m, d, la): s for m, d, la, s in zip(*columns, strict=True)}
+
+
+def card(folder: Path, *, name: str = "a", dataset: str = "{type: x/y, config: de}", value: str):
+    folder.mkdir(parents=True, exist_ok=True)
+    text = CARD.format(name=name, dataset=dataset, value=value)
+    (folder / "README.md").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_cards_and_lists_of_results_in_one_folder() -> None:
+    # One label for each language: belebele says swh_Latn where Global-MMLU says sw.
+    assert cells(CARDS) == {
+        ("org-a/small", "belebele", "sw"): 41.5,
+        # In quotes, and with a ± of which nobody knows what it is.
+        ("org-a/small", "belebele", "en"): 62.25,
+        ("org-a/small", "amazon_counterfactual", "de"): 57.03,
+        # The newer of two results; the card without results names no model.
+        ("org-b/larger", "Global-MMLU", "sw"): 44.5,
+        ("org-b/larger", "Global-MMLU", "en"): 70.75,
+        # A repository in the cache of the Hub; the language stands in the name of the task.
+        ("org-c/cached", "mgsm", "sw"): 0.125,
+    }
+
+
+def test_the_report_says_what_was_left_out() -> None:
+    detected = detect(CARDS)
+    assert detected is not None
+    reading = read_results(detected, Options())
+    notes = " ".join(map(str, reading.notes))
+    assert "read as results of model cards (3 files)" in notes
+    assert "model taken from the folder's name in 2 files (org-b/larger, org-c/cached)" in notes
+    assert "README.md" in notes
+    dropped = " ".join(str(one) for one in reading.tables[0].dropped)
+    assert "older run of the same cell" in dropped
+
+
+def test_a_card_names_the_model_of_its_results(tmp_path: Path) -> None:
+    shutil.copytree(CARDS / "org-b__larger", tmp_path / "x")
+    card(tmp_path / "x", name="B", dataset="{type: x/y, config: fr}", value="1.5")
+    assert set(cells(tmp_path)) == {
+        ("B", "y", "fr"),
+        ("B", "Global-MMLU", "sw"),
+        ("B", "Global-MMLU", "en"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("dataset", "task", "language"),
+    [
+        ("{type: common_voice, args: hi}", "common_voice", "hi"),
+        ("{type: wiki, args: {language: sw, date: 1}}", "wiki", "sw"),
+        ("{type: mteb/massive, name: MTEB Massive (af), config: default}", "massive", "af"),
+        ("{type: lab/xnli_sw}", "xnli", "sw"),
+    ],
+)
+def test_where_the_language_stands(tmp_path: Path, dataset: str, task: str, language: str) -> None:
+    assert cells(card(tmp_path, dataset=dataset, value="0.5")) == {("a", task, language): 0.5}
+
+
+def test_values_without_a_metric_are_not_mixed_with_accuracies(tmp_path: Path) -> None:
+    """Files of `.eval_results` do not say what their value measures."""
+    shutil.copytree(CARDS / "org-b__larger", tmp_path / "b")
+    card(tmp_path / "a", dataset="{type: lab/Global-MMLU, config: fr}", value="0.5")
+    assert set(cells(tmp_path)) == {("b", "Global-MMLU", "sw"), ("b", "Global-MMLU", "en")}
+    chosen = cells(tmp_path, metrics={"*": "accuracy"})
+    assert chosen == {("a", "Global-MMLU", "fr"): 0.5}
+
+
+def test_three_letters_are_a_code_only_among_codes(tmp_path: Path) -> None:
+    """`all` is Allar in ISO 639-3, and a configuration of many data sets."""
+    card(tmp_path / "a", dataset="{type: x/y, config: all}", value="0.5")
+    with pytest.raises(InputError, match="no language is known for 1 task: y_all"):
+        cells(tmp_path)
+    card(tmp_path / "a", dataset="{type: x/y, config: hau}", value="0.5")
+    card(tmp_path / "b", name="b", dataset="{type: x/y, config: swa}", value="0.25")
+    assert cells(tmp_path) == {("a", "y", "hau"): 0.5, ("b", "y", "swa"): 0.25}
+
+
+def test_lines_of_the_user_come_first(tmp_path: Path) -> None:
+    cards = tmp_path / "cards"
+    card(cards / "a", value="0.5")
+    card(cards / "b", name="b", dataset="{type: x/z, config: v1}", value="0.25")
+    names = tmp_path / "names.csv"
+    names.write_text("task,dataset,language\ny_de,,\nz_v1,zed,fi\n", encoding="utf-8")
+    assert cells(cards, task_names=names) == {("b", "zed", "fi"): 0.25}
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("good", "README.md, result 1 of a: accuracy: value: expected a number, got 'good'"),
+        ("[1]", r"accuracy: value: expected a number, got \[1\]"),
+        ("true", "accuracy: value: expected a number, got True"),
+    ],
+)
+def test_values_that_are_no_numbers_are_refused(tmp_path: Path, value: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load(card(tmp_path, value=value) / "README.md")
+
+
+def test_a_card_without_an_end_of_its_front_matter(tmp_path: Path) -> None:
+    text = CARD.format(name="a", dataset="{type: y, config: de}", value="1").rstrip("-\n")
+    (tmp_path / "README.md").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match="README.md: the front matter has no end"):
+        load(tmp_path / "README.md")
