@@ -428,6 +428,23 @@ def test_sets_that_hold_the_truth_too_rarely_are_outside(hits: int, verdict: str
     assert "tiers" not in said
 
 
+def test_gates_that_all_failed_are_said() -> None:
+    """The table of the simulations that passed had no rows, which was a KeyError."""
+    ranks = np.linspace(0.01, 0.99, 60)
+    rows = pd.DataFrame(
+        {"simulation": range(60), "quantity": "sd_task", "level": "", "rank": ranks}
+    )
+    rows = rows.assign(in_50=1.0, in_90=1.0, in_95=1.0)
+    statuses = pd.DataFrame({"simulation": range(60), "status": "gate failed"})
+    table = summarise(rows, statuses)
+    assert table["simulations"].tolist() == ["all"]
+    *_, said = sentences(table, statuses, {"priors_of_fits": "fixed"})
+    assert said.startswith("The convergence gate failed in all of 60 fits:")
+    # One that passed has a row of its own.
+    statuses.loc[0, "status"] = "fitted"
+    assert summarise(rows, statuses)["n_simulations"].tolist() == [60, 1]
+
+
 REPLICATED = {"n_seeds": 3, "n_boot": 3}
 RANKED = {
     "robust": {"nu", "sd_model_language", "gap_sd_languages", "forecast", "score_difference"},

@@ -96,8 +96,9 @@ def summarise(simulations: pd.DataFrame, statuses: pd.DataFrame) -> pd.DataFrame
     """
     parts = [_rows(simulations, ALL)]
     failed = statuses.loc[statuses["status"] == "gate failed", "simulation"]
-    if len(failed):
-        parts.append(_rows(simulations[~simulations["simulation"].isin(failed)], PASSED))
+    passed = simulations[~simulations["simulation"].isin(failed)]
+    if len(failed) and len(passed):
+        parts.append(_rows(passed, PASSED))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -191,7 +192,12 @@ def sentences(
             "those that the truths were drawn from: deviations show what this scaling changes."
         )
     n_failed = int(counts.get("gate failed", 0))
-    if n_failed:
+    if n_failed and n_failed == n_fitted:
+        said.append(
+            f"The convergence gate failed in all of {counted(n_fitted, 'fit')}: deviations may be"
+            " those of the draws; take more of them."
+        )
+    elif n_failed:
         without = table[table["simulations"] == PASSED]
         again = _outside(without) or "none is outside its band"
         said.append(
