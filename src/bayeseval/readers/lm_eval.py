@@ -335,9 +335,9 @@ def _distinct_labels(runs: Sequence[_Run], notes: list[Note]) -> list[str]:
 
 def _has_one_task_twice(runs: Sequence[_Run], keys: Sequence[str]) -> bool:
     """Whether runs that differ in these settings have results of one task."""
-    seen: dict[tuple[str, Any], str] = {}
+    seen: dict[tuple[str, str], str] = {}
     return any(
-        seen.setdefault((task, run.shots.get(task)), how) != how
+        seen.setdefault((task, str(run.shots.get(task))), how) != how
         for run in runs
         for how in [format_settings(run.settings, keys)]
         for task in run.tasks
