@@ -29,6 +29,7 @@ from bayeseval.readers import (
     read_wide_frame,
 )
 from bayeseval.readers.compressed import stem_of, suffix_of
+from bayeseval.readers.numbered import with_file_numbers
 from bayeseval.readers.raw import RawTable, with_constants
 from bayeseval.records.build import DivergedRuns, MixedScales, assemble
 from bayeseval.records.merge import merge
@@ -320,7 +321,11 @@ def _tables(
         return reading.tables, reading.notes, True
     _refuse_tool_options(path, options)
     files, notes = _files(path, card)
-    return [read_table(file) for file in files], notes, False
+    tables = [read_table(file) for file in files]
+    if card is not None:
+        return tables, notes, False
+    tables, added = with_file_numbers(tables, files)
+    return tables, [*notes, *added], False
 
 
 def _resolve_path(path: Path, *, text: str) -> Path:
