@@ -98,6 +98,13 @@ def test_chosen_languages_are_printed_and_the_table_is_whole(fitted: Fit, found:
         forecast(fitted, languages="cat_Lat")
 
 
+def test_a_posterior_with_infinite_potentials_is_damaged(fitted: Fit) -> None:
+    tree = fitted.data.copy(deep=True)
+    tree["posterior"]["language_potential"].values[0, 3, 1] = np.inf
+    with pytest.raises(InputError, match=r"^the fit is damaged: language_potential has infinite"):
+        forecast(replace(fitted, data=tree), check=False)
+
+
 def test_languages_are_chosen_by_code_or_name(fitted: Fit, found: Forecast) -> None:
     asked = ["swh", "Catalan", "pt-BR", "ace", "de", "eng_Latn"]
     some = forecast(fitted, languages=asked, check=False)

@@ -34,6 +34,10 @@ def test_norwegian_is_not_false(tmp_path: Path) -> None:
         (b"a: !!python/object:os.system x\n", "not valid YAML"),
         (b"a: " + b"[" * 5000, "not valid YAML: nested too deeply"),
         (b"- " * 5000, "not valid YAML: nested too deeply"),
+        (
+            b'language_names: {sw: "x\\uD800y"}\n',
+            "line 1: not valid YAML: 'x\\ud800y' holds half of",
+        ),
         # Each line stands for nine of the one before it, and the last for 10^10 words.
         (LAUGHS, "aliases expand to more than 100,000 values"),
         (b"a: &a [*a]\n", "more than 100,000 values, or to themselves"),

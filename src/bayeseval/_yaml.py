@@ -11,7 +11,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from bayeseval._special import refuse_special
-from bayeseval._text import grouped
+from bayeseval._text import grouped, show
 from bayeseval.errors import BayesevalError, InputError, did_you_mean, not_utf8
 
 __all__ = [
@@ -50,6 +50,8 @@ _KINDS: Final = {
 _MAX_DEPTH: Final = 200
 # Without the line that ends it, which would begin a second document.
 _FRONT_MATTER: Final = re.compile(r"---[ \t]*\r?\n.*?(?=^---[ \t]*\r?$)", re.DOTALL | re.MULTILINE)
+# Escapes such as "\ud800" make characters that no file can hold.
+_HALF: Final = re.compile("[\\ud800-\\udfff]")
 
 
 class FrozenConfig(BaseModel):
@@ -117,6 +119,18 @@ class _Loader(yaml.SafeLoader):
                 )
             seen.add(key)
         return super().construct_mapping(node, deep=deep)
+
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
+        value = super().construct_scalar(node)
+        if _HALF.search(str(value)):
+            raise yaml.constructor.ConstructorError(
+                None,
+                None,
+                f"{show(value)} holds half of a surrogate pair, which is no character; write the"
+                " character itself",
+                node.start_mark,
+            )
+        return value
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:

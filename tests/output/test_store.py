@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, addressing_command_line
 from bayeseval.output import _locks, _places, store
 from bayeseval.output._folders import exchange
 from bayeseval.output._locks import try_lock
@@ -284,6 +284,12 @@ def test_additions_to_a_folder_are_refused_early_too(
     real = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != target and real(path, mode))
     with pytest.raises(InputError, match=f"no permission to read and write {target}"):
+        check_additions(target)
+    # Commands that add to a result folder have no option for another place.
+    with (
+        addressing_command_line(),
+        pytest.raises(InputError, match="; allow writing there, or copy the result folder else"),
+    ):
         check_additions(target)
 
 

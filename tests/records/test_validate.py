@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from bayeseval.cli import main
 from bayeseval.errors import InputError
 from bayeseval.records import (
     Component,
@@ -190,3 +191,19 @@ def test_a_shipped_name_wins_over_a_folder_of_that_name(
     monkeypatch.chdir(folder.parent)
     assert len(load("mega")) == 1364
     assert len(load("./mega")) == 2
+
+
+def test_line_feeds_in_names_of_files_are_escaped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "a\nb"
+    folder.mkdir()
+    (folder / "x.csv").write_text("model,language,task,score\nA,en,t,1\nA,en,t,2\nB,sw,t,3\n")
+    (folder / "y.csv").write_text("model,language,task,score\nC,en,t,1\nC,sw,t,\n")
+    assert main(["validate", str(folder)]) == 2
+    out = capsys.readouterr().out
+    assert "first" in out
+    assert "a\\nb/y.csv, line 3" in " ".join(out.split())
+    assert "a\\nb/x.csv, line 3: duplicate of line 2" in out
+    assert "a\nb" not in out
+    assert "a b/" not in " ".join(out.split())

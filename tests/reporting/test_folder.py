@@ -178,6 +178,10 @@ def test_a_run_file_that_is_not_json(copy: Path) -> None:
     said = refused(copy)
     assert "is damaged: not JSON" in said
     assert said.endswith("; restore the file, or run the command again")
+    # Python's parser ends such a text with its limit on recursion.
+    (copy / "run.json").write_text("[" * 100_000, encoding="utf-8")
+    assert "run.json is damaged: nested too deeply; " in refused(copy)
+    assert "recursion" not in refused(copy)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def validate(
         echo(_propose(unknown, propose_task_names, own=reading.task_names))
         raise typer.Exit(EXIT_BAD_INPUT) from unknown
     except TableError as refused:
-        echo(f"{format_refused(refused)}\n\n{Readiness(AUTO, str(refused))}")
+        echo(f"{format_refused(refused)}\n\n{one_line(Readiness(AUTO, str(refused)))}")
         raise typer.Exit(EXIT_BAD_INPUT) from refused
     ready = check_ready(records)
     echo(format_description(describe(records), ready.warnings))

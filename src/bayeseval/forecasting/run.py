@@ -210,7 +210,13 @@ def _fit_with_covariate(run: Mapping[str, Any]) -> str:
 def _with_observed(fit: Fit, new: Floats) -> Floats:
     """Draws of the potentials of all languages: those with records, then the new ones."""
     there = fit.data["posterior"][names.LANGUAGE_POTENTIAL].transpose("chain", "draw", ...)
-    return np.concatenate([there.to_numpy().reshape(len(new), -1), new], axis=1)
+    values = there.to_numpy()
+    if np.isinf(values).any():
+        raise InputError(
+            f"the fit is damaged: {names.LANGUAGE_POTENTIAL} has infinite draws; fit the model"
+            " again"
+        )
+    return np.concatenate([values.reshape(len(new), -1), new], axis=1)
 
 
 def _table(

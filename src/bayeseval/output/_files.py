@@ -246,7 +246,9 @@ def read_json(path: Path, *, remedy: str = "") -> dict[str, Any]:
         raise
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror})") from error
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise InputError(f"{path} is damaged: nested too deeply{remedy}") from error
+    except ValueError as error:
         raise InputError(f"{path} is damaged: not JSON ({error}){remedy}") from error
     if not isinstance(value, dict):
         raise InputError(f"{path} is damaged: a JSON mapping was expected{remedy}")

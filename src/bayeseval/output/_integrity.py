@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bayeseval._optional import versions
-from bayeseval.errors import InputError, by_option
+from bayeseval.errors import InputError
 
 __all__ = [
     "HASHES",
@@ -121,5 +121,5 @@ def check_inside(folder: Path, names: Iterable[str]) -> None:
         if os.path.commonpath([root, place]) != root:
             raise InputError(
                 f"{parent} is a link out of the result folder, to {place}; put a folder with the "
-                f"files in its place, or write the results to another folder{by_option('--out')}"
+                "files in its place"
             )

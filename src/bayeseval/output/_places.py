@@ -62,8 +62,20 @@ def check_place(folder: str | Path, target: Path) -> None:
     check_permission(folder, target)
 
 
-def check_permission(folder: str | Path, target: Path) -> None:
+def _advice(*, replaced: bool) -> str:
+    """What to do about a place that takes no files; additions go where the results are."""
+    return way_out() if replaced else "allow writing there, or copy the result folder elsewhere"
+
+
+def check_permission(folder: str | Path, target: Path, *, replaced: bool = True) -> None:
     """Refuse a folder that may not be read and written, itself or in its first parent.
+
+    Parameters
+    ----------
+    folder, target : str or Path
+        As given, and resolved.
+    replaced : bool
+        Whether another folder will take the place of the target, or files are added to it.
 
     Raises
     ------
@@ -74,7 +86,8 @@ def check_permission(folder: str | Path, target: Path) -> None:
     for place in (target, nearest) if target.exists() else (nearest,):
         if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
             raise InputError(
-                f"{folder} cannot be written: no permission to read and write {place}; {way_out()}"
+                f"{folder} cannot be written: no permission to read and write {place};"
+                f" {_advice(replaced=replaced)}"
             )
 
 
@@ -105,7 +118,7 @@ def check_writable(
     except OSError as error:
         raise InputError(
             f"{folder} cannot be written: {nearest} takes no new folder ({error.strerror}); "
-            f"{way_out()}"
+            f"{_advice(replaced=replaced)}"
         ) from error
 
 

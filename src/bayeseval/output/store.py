@@ -133,7 +133,7 @@ def check_additions(folder: str | Path) -> None:
     read_run(folder)
     target = _resolve(folder)
     with as_input_errors(folder):
-        check_permission(folder, target)
+        check_permission(folder, target, replaced=False)
         check_writable(folder, target, longest=_sibling(target, "tmp").name, replaced=False)
 
 

@@ -263,7 +263,7 @@ def format_refused(refused: TableError) -> str:
     blocks = [
         _report_lines(refused.report),
         _level_lines(refused.levels, {}) if refused.levels else [],
-        list(refused.report.warnings),
+        [one_line(warning) for warning in refused.report.warnings],
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
@@ -378,7 +378,8 @@ def _listed(items: Iterable[str]) -> str:
 
 def _wrapped(name: str, text: str) -> list[str]:
     lines = textwrap.wrap(
-        f"{name}: {text}",
+        # The name of a file may hold a line feed, which would become a blank.
+        f"{name}: {text}".replace("\n", "\\n"),
         width=_WIDTH,
         initial_indent="  ",
         subsequent_indent="      ",
