@@ -357,3 +357,37 @@ def test_a_column_of_prompts_that_is_not_needed_is_called_that(tmp_path: Path) -
     read = load(path, columns={"seed": "prompt_id"})
     assert read.table["seed"].tolist() == ["p1", "p1", "p2", "p2"]
     assert not [note for note in read.report.notes if "not needed" in note]
+
+
+PAGE = """# Results of a benchmark
+
+Translated by professionals; see [the paper](https://example.org).
+
+| Language   | o3-high   | o1    |
+| :--------: | :-------: | :---: |
+| Arabic     | **0.904** | 0.890 |
+| Yoruba     | 0.780     | **0.754** |
+| Average    | **0.842** | 0.822 |
+
+These results can be reproduced.
+"""
+
+
+def test_a_table_within_a_page_of_markdown(tmp_path: Path) -> None:
+    path = tmp_path / "multilingual.md"
+    path.write_text(PAGE, encoding="utf-8")
+    table = load(path).table.set_index(["model", "language"])["score"]
+    expected = {"Arabic": (0.904, 0.890), "Yoruba": (0.780, 0.754)}
+    assert table.to_dict() == {
+        (model, language): score
+        for language, scores in expected.items()
+        for model, score in zip(("o3-high", "o1"), scores, strict=True)
+    }
+
+
+def test_a_page_whose_table_has_no_languages(tmp_path: Path) -> None:
+    """The page was read as delimited text with the one column '# Results'."""
+    path = tmp_path / "README.md"
+    path.write_text("# Results\n\n| Model | MMLU |\n|---|---|\n| o1 | 91.8 |\n", encoding="utf-8")
+    with pytest.raises(InputError, match="line 3: expected one row per score, or languages as"):
+        load(path)

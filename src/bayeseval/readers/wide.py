@@ -151,6 +151,8 @@ def _sniff(path: Path, head: Head) -> bool:
     if suffix_of(path) not in (*GRID_SUFFIXES, ""):
         return False
     printed = text.lstrip().startswith("|") or "\\begin{tab" in text
+    # A Markdown page holds tables between its paragraphs.
+    printed |= suffix_of(path) == ".md" and "|" in text
     try:
         rows = first_rows(path, text, whole=head.is_whole)
     except InputError:
