@@ -35,7 +35,7 @@ def test_the_command_warns_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFix
     cut.write_bytes(good[:-40])
     assert main(["validate", str(tmp_path)]) == 0
     said = "".join(capsys.readouterr())
-    line = "1 file of 3 cannot be read, and the scores in them are missing: results/org-c/cut/resul"
+    line = "1 file of 3 cannot be read, and scores that only they hold are missing: results/org-c/c"
     assert said.count(line) == 1
     # One that is damaged too, and none is left.
     for path in tmp_path.rglob("*.json"):
@@ -93,7 +93,7 @@ def test_files_side_by_side_are_no_tables(tmp_path: Path) -> None:
     (tmp_path / "c.json").write_text("", encoding="utf-8")
     report = load(tmp_path).report
     assert report.warnings[0] == (
-        "warning: 2 files of 3 cannot be read, and the scores in them are missing: b.json (line 1:"
-        " not a text file: byte 0x00 at position 0; expected JSON); c.json (the file is empty);"
-        " restore them, or take them out of the folder"
+        "warning: 2 files of 3 cannot be read, and scores that only they hold are missing: b.json ("
+        "line 1: not a text file: byte 0x00 at position 0; expected JSON); c.json (the file is"
+        " empty); restore them, or take them out of the folder"
     )

@@ -136,7 +136,7 @@ def test_leaderboards_of_ranks_are_named(tmp_path: Path) -> None:
     (tmp_path / "scandinavian_all.csv").write_text(several.getvalue(), encoding="utf-8")
     report = load(tmp_path).report
     assert report.warnings[0] == (
-        "warning: 2 files of 3 cannot be read, and the scores in them are missing:"
+        "warning: 2 files of 3 cannot be read, and scores that only they hold are missing:"
         " danish_all_simplified.csv (a simplified leaderboard, which has ranks of models and no"
         " scores); scandinavian_all.csv (a leaderboard of several languages, which has ranks of"
         " models and no scores; those of single languages have them); restore them, or take them"

@@ -238,10 +238,10 @@ def test_logs_that_inspect_cannot_read_are_named_and_the_others_read(
     report = load(logs).report
     assert (report.n_records, report.warnings[0]) == (
         2,
-        "warning: 2 files of 4 cannot be read, and the scores in them are missing: log2.eval "
-        "(Inspect cannot read the log: version 4 of log format.); log3.eval (Inspect cannot read "
-        "the log: Inspect does not recognise this file as a log); restore them, or take them out "
-        "of the folder",
+        "warning: 2 files of 4 cannot be read, and scores that only they hold are missing: log2."
+        "eval (Inspect cannot read the log: version 4 of log format.); log3.eval (Inspect cannot "
+        "read the log: Inspect does not recognise this file as a log); restore them, or take them "
+        "out of the folder",
     )
     for log in logs.glob("log[01].eval"):
         log.unlink()

@@ -330,7 +330,15 @@ def test_settings_that_make_two_models_of_one_name(tmp_path: Path) -> None:
         document["model_name"] = "pythia"
         document["config"] = {"model_args": f"revision=step{step},batch_size={step + 1}"}
         path.write_text(json.dumps(document), encoding="utf-8")
-    assert load(folder).coords["model"] == ("pythia (revision=step0)", "pythia (revision=step1)")
+    two = ("pythia (revision=step0)", "pythia (revision=step1)")
+    assert load(folder).coords["model"] == two
+    # Without a cell in common, one name is a way to have one model.
+    document["results"] = {"xnli_de": {"acc,none": 0.4, "acc_stderr,none": 0.01}}
+    path.write_text(json.dumps(document), encoding="utf-8")
+    records = load(folder)
+    assert records.coords["model"] == two
+    (note,) = [note for note in records.report.notes if note.startswith("runs of pythia")]
+    assert note.endswith("others, or give them one name in the table that Records.to_csv writes")
 
 
 def test_runs_in_another_precision_are_one_model_unless_they_have_the_same_task(
@@ -361,8 +369,7 @@ def test_runs_in_another_precision_are_one_model_unless_they_have_the_same_task(
     (note,) = [note for note in records.report.notes if note.startswith("runs of org/m")]
     assert note == (
         "runs of org/m differ in attn_implementation, dtype and are read as several models"
-        f" ({models[1]}, {models[0]}); to have one, leave out the files of the others, or give them"
-        " one name in the table that Records.to_csv writes"
+        f" ({models[1]}, {models[0]}); to have one, leave out the files of the others"
     )
 
 

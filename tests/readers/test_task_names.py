@@ -113,8 +113,12 @@ def test_the_proposed_file_is_read_as_it_is(
         document = {"results": values, "config": {"model": model}}
         run.write_text(json.dumps(document), encoding="utf-8")
     runs, names = tmp_path / "runs", tmp_path / "names.csv"
+    cut = runs / "c" / "results_2024-01-01T00-00-00.json"
+    cut.parent.mkdir()
+    cut.write_text(run.read_text(encoding="utf-8")[:-30], encoding="utf-8")
     assert main(["validate", str(runs)]) == 2
     error = capsys.readouterr().err
+    assert "; 1 file cannot be read: c/results_2024-01-01T00-00-00.json (" in error
     assert "no language is known for 14 tasks: exams_eu_* (3), hendrycksTest-* (3)," in error
     assert "'bayeseval validate ... --propose-task-names FILE' writes one to edit" in error
 
@@ -134,6 +138,12 @@ def test_the_proposed_file_is_read_as_it_is(
     own.write_text("task,dataset,language\ngsm8k,,en\n", encoding="utf-8")
     capsys.readouterr()
     options = ["--task-names", str(own), "--propose-task-names", str(names)]
+    # A table that was edited is not replaced.
+    before = names.read_bytes()
+    assert main(["validate", str(runs), *options]) == 2
+    assert "names.csv: the file exists, and may hold lines that you" in capsys.readouterr().err
+    assert names.read_bytes() == before
+    names.unlink()
     assert main(["validate", str(runs), *options]) == 2
     assert names.read_text(encoding="utf-8").startswith("task,dataset,language\ngsm8k,,en\n")
     assert "gsm8k:acc" in load(runs, task_names=names).coords["task"]

@@ -338,7 +338,7 @@ def test_mteb_with_sorted_keys(tmp_path: Path) -> None:
     records = load(tmp_path)
     assert len(records) == 2
     assert records.report.warnings[0].startswith(
-        "warning: 1 file of 4 cannot be read, and the scores in them are missing: b/0/Cut.json (not"
+        "warning: 1 file of 4 cannot be read, and scores that only they hold are missing: b/0/Cut"
     )
     assert "1 other file in the folder not read: b/0/run.json" in records.report.notes
 

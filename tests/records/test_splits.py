@@ -51,9 +51,10 @@ def test_one_split_per_language_compares_models_on_the_same_items() -> None:
     one = frame[(frame["split"] == "test") == (frame["language"] == "en")]
     records = Records.from_frame(one, name="t")
     assert records.coords["task"] == ("qa",)
-    assert "split (dev, test): every language of a task has scores of one split only" in (
-        records.report.notes
-    )
+    assert (
+        "split (dev, test): every language of a task has scores of one split only, so that all"
+        " models are compared on the same items, and tasks keep their names"
+    ) in records.report.notes
     # No two scores of a cell, and yet the models would be compared on different items.
     mixed = frame[(frame["split"] == "test") == (frame["model"] == "gpt")]
     assert Records.from_frame(mixed, name="t").coords["task"] == ("qa (dev)", "qa (test)")

@@ -89,9 +89,15 @@ def _propose(unknown: UnknownTasksError, path: Path, *, own: Path | None) -> str
     from functools import partial
 
     from bayeseval._text import counted
+    from bayeseval.errors import InputError
     from bayeseval.output.store import replace_file, write_text
     from bayeseval.readers import proposed_table
 
+    if path.exists():
+        raise InputError(
+            f"{path}: the file exists, and may hold lines that you have edited; give another name"
+            " for --propose-task-names, or remove it"
+        )
     replace_file(partial(write_text, proposed_table(unknown.proposals, own)), path)
     lost = [line for line in unknown.proposals if line.leaves_out]
     named = sum(len(line.tasks) for line in unknown.proposals if not line.leaves_out)

@@ -207,16 +207,17 @@ def read_results(detected: Detected, options: Options) -> Reading:
         refused = [options.refused[path] for path in paths if path in options.refused]
         if not refused or len(paths) == 1 or detected.folder is None:
             raise (refused or [problem])[0] from problem
-        causes = _grouped_by_cause(detected.folder, options.refused)
+        failed = {**detected.unreadable, **options.refused}
+        causes = _grouped_by_cause(detected.folder, failed)
         if len(refused) == len(paths):
-            files = counted(len(paths), "file")
+            files = counted(len(failed), "file")
             raise InputError(
                 f"{detected.folder}: none of {files} of {detected.reader.title} can be read: "
                 f"{causes}"
             ) from problem
-        raise InputError(
-            f"{problem}; {counted(len(refused), 'file')} cannot be read: {causes}"
-        ) from problem
+        # It stays what it is: unknown tasks carry proposals.
+        problem.args = (f"{problem}; {counted(len(failed), 'file')} cannot be read: {causes}",)
+        raise
     if detected.folder is None and options.refused:
         raise next(iter(options.refused.values()))
     failed = {**detected.unreadable, **options.refused}
@@ -240,8 +241,8 @@ def read_results(detected: Detected, options: Options) -> Reading:
         notes.insert(
             0,
             Caution(
-                f"{counted(len(failed), 'file')} of {grouped(total)} cannot be read, and the"
-                f" scores in them are missing: {_grouped_by_cause(detected.folder, failed)};"
+                f"{counted(len(failed), 'file')} of {grouped(total)} cannot be read, and scores"
+                f" that only they hold are missing: {_grouped_by_cause(detected.folder, failed)};"
                 " restore them, or take them out of the folder"
             ),
         )

@@ -324,11 +324,15 @@ def _distinct_labels(runs: Sequence[_Run], notes: list[Note]) -> list[str]:
         }
         labels |= own
         if told_apart:
+            one_name = ", or give them one name in the table that {} writes".format(
+                wording("Records.to_csv", "validate --save-records")
+            )
             notes.append(
                 f"runs of {name} differ in {', '.join(told_apart)} and are read as several models"
                 f" ({shorten(dict.fromkeys(own.values()), limit=4)}); to have one, leave out the"
-                " files of the others, or give them one name in the table that"
-                f" {wording('Records.to_csv', 'validate --save-records')} writes"
+                " files of the others"
+                # Two runs of one task are two scores of one cell.
+                + ("" if _has_one_task_twice(group, told_apart) else one_name)
             )
     return [labels[run.path] for run in runs]
 

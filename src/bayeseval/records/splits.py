@@ -48,7 +48,10 @@ def keep_splits_apart(stack: Stack, *, dropped: Collection[str] = ()) -> list[st
     mixed = np.isin(tasks.codes, tasks.codes[np.isin(groups, names[counts > 1])])
     if not mixed.any():
         listed = shorten(sorted(filter(None, split.present())))
-        return [f"split ({listed}): every language of a task has scores of one split only"]
+        return [
+            f"split ({listed}): every language of a task has scores of one split only, so that all"
+            " models are compared on the same items, and tasks keep their names"
+        ]
     suffix = Coded.of(
         np.where(mixed, split.codes, len(split.levels)),
         [*(f" ({text})" if text else "" for text in split.levels), ""],
