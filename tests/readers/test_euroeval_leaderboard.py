@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bayeseval.errors import InputError
+from bayeseval.readers.euroeval_leaderboard import _plain
 from bayeseval.records import load
 
 STYLE = "style='font-size: 12px; font-weight: normal; color: Grey; text-decoration: underline;'"
@@ -142,6 +143,25 @@ def test_leaderboards_of_ranks_are_named(tmp_path: Path) -> None:
         " models and no scores; those of single languages have them); restore them, or take them"
         " out of the folder"
     )
+
+
+def test_a_cell_that_is_too_long_is_a_fault_of_its_file(tmp_path: Path) -> None:
+    (tmp_path / "danish_all.csv").write_text(DANISH, encoding="utf-8")
+    path = tmp_path / "long.csv"
+    path.write_text(DANISH.replace("43.75", "4" * 140_000), encoding="utf-8")
+    fault = "line 3: not valid CSV: field larger than field limit (131072)"
+    with pytest.raises(InputError) as caught:
+        load(path)
+    assert str(caught.value) == f"{path}, {fault}"
+    assert (
+        f"the scores in them are missing: long.csv ({fault});" in load(tmp_path).report.warnings[0]
+    )
+
+
+def test_only_whole_tags_are_taken_off() -> None:
+    """A tag has no other one in it, or the search takes the square of the text's length."""
+    assert _plain("<a href='x'>a &amp; b</a>") == "a & b"
+    assert _plain("<<b>a") == "<a"
 
 
 @pytest.mark.parametrize(

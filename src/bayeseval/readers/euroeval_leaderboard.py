@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bayeseval._text import Note, counted, shorten, show
+from bayeseval._text import Note, counted, plain, shorten, show
 from bayeseval.errors import InputError
 from bayeseval.readers.base import Head, Options, Reader, Reading, decode, file_bytes
 from bayeseval.readers.euroeval import Evaluated, euroeval_scores
@@ -32,7 +32,7 @@ __all__ = ["EUROEVAL_LEADERBOARD"]
 _SIMPLIFIED: Final = re.compile(r"(?:rank,)?model,(?:mean_rank_score,)?generative_type,")
 _TASK: Final = re.compile(r"""euroeval\.com/tasks/([\w-]+)/?['"]""")
 _DATASET: Final = re.compile(r"""euroeval\.com/datasets/([\w-]+)#([\w-]+)['"]""")
-_TAG: Final = re.compile(r"<[^>]*>")
+_TAG: Final = re.compile(r"<[^<>]*>")
 _NUMBER: Final = r"(-?[\d,]+\.\d+|nan)"
 _SCORE: Final = re.compile(rf"{_NUMBER} ± {_NUMBER}")
 _METRICS: Final = ("primary", "secondary")
@@ -99,7 +99,13 @@ def _lines(path: Path, means: dict[str, None]) -> list[Evaluated]:
         If it has no scores, or is damaged.
     """
     text = decode(file_bytes(path), str(path), expected="expected CSV")
-    rows = list(csv.reader(io.StringIO(text, newline="")))
+    reader = csv.reader(io.StringIO(text, newline=""))
+    try:
+        rows = list(reader)
+    except csv.Error as problem:
+        raise InputError(
+            f"{path}, line {reader.line_num}: not valid CSV: {plain(str(problem))}"
+        ) from problem
     if _SIMPLIFIED.match(text):
         raise InputError(
             f"{path}: a simplified leaderboard, which has ranks of models and no scores"
