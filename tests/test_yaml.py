@@ -41,6 +41,21 @@ def test_norwegian_is_not_false(tmp_path: Path) -> None:
         # Each line stands for nine of the one before it, and the last for 10^10 words.
         (LAUGHS, "aliases expand to more than 100,000 values"),
         (b"a: &a [*a]\n", "more than 100,000 values, or to themselves"),
+        # Short, but written out the text would fill the memory.
+        (
+            b"a: &a " + b"x" * 20_000 + b"\nb: [" + b"*a, " * 60 + b"]\n",
+            "its aliases expand to more than 1.0 million characters of text",
+        ),
+        (
+            b"a: &a {" + b"x" * 1000 + b": 1}\nb: [" + b"*a, " * 1100 + b"]\n",
+            "its aliases expand to more than 1.0 million characters of text",
+        ),
+        (
+            b"a0: &a0 [x]\n"
+            + b"".join(b"a%d: &a%d [*a%d]\n" % (i, i, i - 1) for i in range(1, 250)),
+            "not valid YAML: nested too deeply",
+        ),
+        (b"a: 0x" + b"f" * 5000 + b"\n", "line 1: not valid YAML: '0xfff"),
         (b"a: &a {x: 1}\nb: {<<: *a}\n", "line 2: not valid YAML: merge keys (<<) are not read"),
         (b"a: 1\nb: !!bool x\n", "line 2: not valid YAML: 'x' is no bool"),
         (b"a: 2001-99-99\n", "line 1: not valid YAML: '2001-99-99' is no timestamp"),

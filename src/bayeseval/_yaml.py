@@ -26,8 +26,9 @@ __all__ = [
 Config = TypeVar("Config", bound=BaseModel)
 
 _MAX_BYTES: Final = 1 << 20
-# Aliases count as what they stand for.
+# Aliases count as what they stand for. Without them, no file has more text than bytes.
 _MAX_VALUES: Final = 100_000
+_MAX_TEXT: Final = _MAX_BYTES
 # By pydantic's names of errors.
 _KINDS: Final = {
     "dict_type": "keys and values",
@@ -134,7 +135,11 @@ class _Loader(yaml.SafeLoader):
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
-            return super().construct_object(node, deep=deep)
+            value = super().construct_object(node, deep=deep)
+            if isinstance(value, int):
+                # Python refuses to write out what has thousands of digits.
+                str(value)
+            return value
         except (yaml.YAMLError, RecursionError):
             raise
         # PyYAML lets through whatever its constructors meet: !!bool x is a KeyError.
@@ -200,11 +205,19 @@ def parse_yaml(text: str, path: Path, *, error: type[BayesevalError] = InputErro
         # Of several lines, the last one says where in memory.
         reason = " ".join(str(problem).splitlines()[0].split())
         raise error(f"{path}: not valid YAML: {reason}") from problem
-    if _n_values(values, {}) > _MAX_VALUES:
+    n_values, n_characters, depth = _expanded(values, {})
+    if n_values > _MAX_VALUES:
         raise error(
             f"{path}: its aliases expand to more than {grouped(_MAX_VALUES)} values, or to "
             "themselves"
         )
+    if n_characters > _MAX_TEXT:
+        raise error(
+            f"{path}: its aliases expand to more than {_MAX_TEXT / 1e6:.1f} million characters of"
+            " text; write fewer of them"
+        )
+    if depth > _MAX_DEPTH:
+        raise error(f"{path}: not valid YAML: nested too deeply")
     return values
 
 
@@ -235,14 +248,22 @@ def _depth(text: str) -> int:
     return deepest
 
 
-def _n_values(value: Any, counted: dict[int, int]) -> int:
-    """Number of values in a tree; what holds itself counts as too many."""
-    if not isinstance(value, list | tuple | dict):
-        return 1
+def _expanded(value: Any, counted: dict[int, tuple[int, int, int]]) -> tuple[int, int, int]:
+    """Values, characters of text and depth of a tree; what holds itself has too many values."""
+    if isinstance(value, str | bytes):
+        return 1, len(value), 0
+    if not isinstance(value, list | tuple | dict | set):
+        return 1, 0, 0
     if id(value) not in counted:
-        counted[id(value)] = _MAX_VALUES + 1
-        inside = value.values() if isinstance(value, dict) else value
-        counted[id(value)] = 1 + sum(_n_values(one, counted) for one in inside)
+        counted[id(value)] = _MAX_VALUES + 1, 0, 0
+        inside, keys = (value.values(), value) if isinstance(value, dict) else (value, ())
+        sizes = [_expanded(one, counted) for one in inside]
+        of_keys = sum(len(key) for key in keys if isinstance(key, str))
+        counted[id(value)] = (
+            1 + sum(n_values for n_values, _, _ in sizes),
+            of_keys + sum(n_characters for _, n_characters, _ in sizes),
+            1 + max((depth for _, _, depth in sizes), default=0),
+        )
     return counted[id(value)]
 
 

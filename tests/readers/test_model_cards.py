@@ -135,6 +135,29 @@ def test_values_that_are_no_numbers_are_refused(tmp_path: Path, value: str, mess
         load(card(tmp_path, value=value) / "README.md")
 
 
+@pytest.mark.parametrize(
+    ("dataset", "message"),
+    [
+        ("{type: x/y, split: [dev]}", r"dataset split: expected text or a number, got \['dev'\]"),
+        ("{type: x/y, name: {a: 1}}", r"dataset name: expected text or a number, got {'a': 1}"),
+    ],
+)
+def test_fields_that_are_no_text_are_refused(tmp_path: Path, dataset: str, message: str) -> None:
+    with pytest.raises(InputError, match=rf"README.md, result 1 of a: {message}"):
+        load(card(tmp_path, dataset=dataset, value="1") / "README.md")
+
+
+@pytest.mark.parametrize("field", ["notes", "date"])
+def test_fields_of_a_list_of_results_that_are_no_text_are_refused(
+    tmp_path: Path, field: str
+) -> None:
+    path = tmp_path / "r.yaml"
+    text = f"- dataset: {{id: x/y, task_id: de}}\n  value: 1\n  {field}: [a]\n"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=rf"result 1: {field}: expected text or a number, got \['"):
+        load(path)
+
+
 def test_a_card_without_an_end_of_its_front_matter(tmp_path: Path) -> None:
     text = CARD.format(name="a", dataset="{type: y, config: de}", value="1").rstrip("-\n")
     (tmp_path / "README.md").write_text(text, encoding="utf-8")

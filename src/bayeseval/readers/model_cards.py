@@ -134,6 +134,7 @@ def _metrics(
     path: Path, where: str, model: ModelName, dataset: Mapping[str, Any], metrics: Sequence[Any]
 ) -> Iterator[_Result]:
     label, config = _dataset_of(dataset, where)
+    split = _scalar(dataset.get("split"), f"{where}: dataset split")
     entries = [as_mapping(metric, f"{where}: metrics") for metric in metrics]
     types = [as_text(metric.get("type"), f"{where}: metric type") for metric in entries]
     # "Validation ROUGE" and "Test ROUGE" of one type are told apart by their names.
@@ -149,7 +150,7 @@ def _metrics(
             metric=kind,
             selector=called if several[kind] > 1 and isinstance(called, str) else "",
             value=_number(metric.get("value"), f"{where}: {kind}: value"),
-            split=str(dataset.get("split") or ""),
+            split=split,
             date="",
         )
 
@@ -164,7 +165,7 @@ def _dataset_of(dataset: Mapping[str, Any], where: str) -> tuple[str, str]:
     found += [arguments] if isinstance(arguments, str) else []
     configs = [text.strip() for text in found if isinstance(text, str)]
     config = next((text for text in configs if text not in _NO_CONFIG), "")
-    brackets = _BRACKETS.fullmatch(str(dataset.get("name") or ""))
+    brackets = _BRACKETS.fullmatch(_scalar(dataset.get("name"), f"{where}: dataset name"))
     if not config and brackets is not None and is_code(brackets[2]):
         config = brackets[2]
     return label, config if config != label else ""
@@ -192,8 +193,9 @@ def _listed(path: Path, models: Mapping[Path, set[ModelName]]) -> Iterator[_Resu
             metric="score",
             selector="",
             value=_number(result.get("value"), f"{where}: value"),
-            split=str(result.get("notes") or dataset.get("split") or ""),
-            date=str(result.get("date") or ""),
+            split=_scalar(result.get("notes"), f"{where}: notes")
+            or _scalar(dataset.get("split"), f"{where}: dataset split"),
+            date=_scalar(result.get("date"), f"{where}: date"),
         )
 
 
@@ -204,6 +206,13 @@ def _of_folder(folder: Path) -> ModelName:
         if part.startswith(_CACHE):
             return ModelName(part.removeprefix(_CACHE).replace("--", "/"), folder)
     return ModelName(folder.name.replace("__", "/"), folder)
+
+
+def _scalar(value: Any, where: str) -> str:
+    """Text, also of a number or a date; empty where there is none."""
+    if isinstance(value, list | dict | set | bytes):
+        raise InputError(f"{where}: expected text or a number, got {show(value)}")
+    return str(value or "")
 
 
 def _number(value: Any, where: str) -> float | None:
