@@ -203,3 +203,39 @@ def test_a_model_that_fails_on_one_task_is_not_in_fractions() -> None:
     alone = _two_tasks([0.0, 0.08, 0.03]).query("model != 'd' or task == 'pos'")
     with pytest.raises(InputError, match="task 'pos' mixes scales: the scores of model d are all"):
         Records.from_frame(alone, name="t")
+
+
+@pytest.mark.parametrize("scores", [[0.6, 0.87, 0.7], [0.2, 0.3, 0.34], [0.01, 0.08, 0.33]])
+def test_fractions_of_a_model_with_percentages_elsewhere_are_refused(scores: list[float]) -> None:
+    """Scores a little below the others', as percentages, are more likely fractions."""
+    with pytest.raises(InputError, match="task 'pos' mixes scales: the scores of model d are all"):
+        Records.from_frame(_two_tasks(scores), name="t")
+    allowed = Records.from_frame(_two_tasks(scores), name="t", mixed_scales="allow")
+    assert len(allowed) == 24
+
+
+@pytest.mark.parametrize("factor", [0.1, 10.0, 0.0125])
+def test_only_percentages_elsewhere_show_that_a_model_fails(factor: float) -> None:
+    """Marks out of 10, scores out of 1000 and fractions beside one above 1 are no percentages."""
+    frame = _two_tasks([0.0, 0.08, 0.03])
+    other = frame["task"] == "qa"
+    frame.loc[other, "score"] *= factor
+    with pytest.raises(InputError, match="task 'pos' mixes scales: the scores of model d are all"):
+        Records.from_frame(frame, name="t")
+
+
+def test_a_file_in_fractions_is_refused_though_its_model_fails(tmp_path: Path) -> None:
+    frame = _two_tasks([0.0, 0.08, 0.03])
+    own = frame["model"] == "d"
+    for name, rows in (("a.csv", frame[~own]), ("b.csv", frame[own])):
+        frame.loc[rows.index].to_csv(tmp_path / name, index=False)
+    # A file with percentages of that model: one warning, for the model.
+    (note,) = [note for note in load(tmp_path).report.notes if "within 0-1" in note]
+    assert "the scores of model d" in note
+    apart = own & (frame["task"] == "pos")
+    frame[~apart].to_csv(tmp_path / "a.csv", index=False)
+    frame[apart].to_csv(tmp_path / "b.csv", index=False)
+    with pytest.raises(
+        InputError, match=r"'pos' mixes scales: the scores of file .*b\.csv are all"
+    ):
+        load(tmp_path)

@@ -31,6 +31,8 @@ UnitsLike = Units | tuple[float | None, float | None]
 _MOST_NAMED: Final = 5
 _CLEARLY_PERCENT: Final = 20.0
 _PERCENT: Final = 100.0
+# Of the first quartile of the others' scores: lower ones are a failure.
+_FAR_BELOW: Final = 0.25
 # Far less than the 100 of a units slip, far more than models of one task differ.
 _SLIP_RATIO: Final = 10.0
 
@@ -240,8 +242,9 @@ def mixed_scales(
     for one language) never make a whole group look like fractions, a model that
     fails everywhere with zeros is the same on both scales, and a hard task where
     everybody is near zero has no high median. Nor is a model that fails on one task: a
-    group with scores above 1 in other tasks is mixed only if its scores times 100 reach the
-    lowest quarter of the others'; otherwise they are kept, with a warning.
+    group is kept, with a warning, if the median of its scores in other tasks with a maximum
+    from 20 to 100 is above 20, and its scores here, times 100, are below a quarter of the
+    others' first quartile: low, be they fractions or percentages.
 
     A task is mixed as well when all scores of a group are above 100, all others are in
     [0, 100], and the group's median is at least 10 times that of the others: a units
@@ -264,9 +267,12 @@ def mixed_scales(
     -------
     problems : list of str
     warnings : list of Caution
-        Groups that look like fractions in one task and have percentages in others.
+        Groups that look like fractions in one task, and that fail there.
     """
     problems, warnings = [], []
+    highest = np.zeros(len(tasks))
+    np.maximum.at(highest, task, scores)
+    in_percent = ((highest > _CLEARLY_PERCENT) & (highest <= _PERCENT))[task]
     for code, name in enumerate(tasks):
         rows = np.flatnonzero(task == code)
         values = scores[rows]
@@ -281,48 +287,75 @@ def mixed_scales(
             continue
         if values.min() < 0 or values.min() > 1 or values.max() <= _CLEARLY_PERCENT:
             continue
-        for kind, (codes, labels) in groups.items():
-            fractions = _fraction_groups(values, codes[rows], len(labels))
-            is_fraction = fractions[codes[rows]]
-            if not is_fraction.any() or is_fraction.all():
-                continue
-            median = float(np.median(values[~is_fraction]))
-            if median > _CLEARLY_PERCENT:
-                failed = fractions & _fails(scores, codes, rows, fractions)
-                if failed.any():
-                    listed = shorten([labels[i] for i in np.flatnonzero(failed)], limit=4)
-                    highest = float(values[failed[codes[rows]]].max())
-                    warnings.append(
-                        Caution(
-                            f"task {name!r}: the scores of {kind} {listed} are all within 0-1 (at"
-                            f" most {highest:g}; median of the others {median:g}), and count as"
-                            f" percentages, as other scores of the {kind} do"
-                        )
-                    )
-                    fractions &= ~failed
-                    is_fraction = fractions[codes[rows]]
-                    if not is_fraction.any():
-                        break
-                first = int(rows[np.flatnonzero(is_fraction & (values > 0))[0]])
-                listed = shorten([labels[i] for i in np.flatnonzero(fractions)], limit=4)
-                problems.append(
-                    f"{where(first)}: task {name!r} mixes scales: the scores of {kind} {listed}"
-                    f" are all within 0-1 (here {scores[first]:g}), the median of the others is"
-                    f" {median:g}"
-                )
-                break
+        elsewhere = in_percent & (task != code)
+        problem, kept = _mixture(name, scores, rows, elsewhere, groups, where)
+        problems += problem
+        warnings += kept
     return problems, warnings
 
 
+def _mixture(
+    name: str,
+    scores: Scores,
+    rows: Codes,
+    elsewhere: npt.NDArray[np.bool_],
+    groups: Mapping[str, tuple[Codes, tuple[str, ...]]],
+    where: Where,
+) -> tuple[list[str], list[Caution]]:
+    """At most one sentence on a mixture in the task of `rows`, and the groups that are kept.
+
+    `elsewhere` is the mask of the scores in other tasks that are percentages.
+    """
+    values = scores[rows]
+    warnings: list[Caution] = []
+    known = np.zeros(len(rows), dtype=np.bool_)
+    for kind, (codes, labels) in groups.items():
+        own = codes[rows]
+        fractions = _fraction_groups(values, own, len(labels))
+        is_fraction = fractions[own]
+        if not is_fraction.any() or is_fraction.all():
+            continue
+        median = float(np.median(values[~is_fraction]))
+        if median <= _CLEARLY_PERCENT:
+            continue
+        failed = fractions & _fails(scores, codes, rows, fractions, elsewhere)
+        if (failed[own] & ~known).any():
+            listed = shorten([labels[i] for i in np.flatnonzero(failed)], limit=4)
+            warnings.append(
+                Caution(
+                    f"task {name!r}: the scores of {kind} {listed} are all within 0-1 (at most"
+                    f" {values[failed[own]].max():g}; median of the others {median:g}), and count"
+                    f" as percentages, as other scores of the {kind} do"
+                )
+            )
+        known |= failed[own]
+        fractions &= ~failed
+        if fractions.any():
+            first = int(rows[np.flatnonzero(fractions[own] & (values > 0))[0]])
+            listed = shorten([labels[i] for i in np.flatnonzero(fractions)], limit=4)
+            problem = (
+                f"{where(first)}: task {name!r} mixes scales: the scores of {kind} {listed}"
+                f" are all within 0-1 (here {scores[first]:g}), the median of the others is"
+                f" {median:g}"
+            )
+            return [problem], warnings
+    return [], warnings
+
+
 def _fails(
-    scores: Scores, codes: Codes, rows: Codes, fractions: npt.NDArray[np.bool_]
+    scores: Scores,
+    codes: Codes,
+    rows: Codes,
+    fractions: npt.NDArray[np.bool_],
+    elsewhere: npt.NDArray[np.bool_],
 ) -> npt.NDArray[np.bool_]:
-    """Mask of groups that have scores above 1 in other tasks, and low ones here on any scale."""
-    overall, here = np.full(len(fractions), -np.inf), np.full(len(fractions), -np.inf)
-    np.maximum.at(overall, codes, scores)
+    """Mask of groups with percentages in other tasks, and low scores here on either scale."""
+    by_group = by_level(scores[elsewhere], codes[elsewhere], len(fractions))
+    usual = np.array([np.median(own) if own.size else 0.0 for own in by_group])
+    here = np.zeros(len(fractions))
     np.maximum.at(here, codes[rows], scores[rows])
-    others = scores[rows][~fractions[codes[rows]]]
-    return (overall > 1.0) & (_PERCENT * here < np.quantile(others, 0.25))
+    low = _FAR_BELOW * np.quantile(scores[rows][~fractions[codes[rows]]], 0.25)
+    return (usual > _CLEARLY_PERCENT) & (_PERCENT * here < low)
 
 
 def _units_slip(
