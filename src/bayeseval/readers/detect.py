@@ -361,12 +361,11 @@ def _refuse_damaged_parquet(path: Path) -> None:
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """Files of a folder and of those in it; links followed once.
+    """Files of a folder and of those in it, each folder once and by its own name before a link's.
 
-    Hidden ones are left out, but not those in which model cards have their results.
+    Hidden folders are left out, but not those in which model cards have their results.
     """
-    top = folder.stat()
-    seen = {(top.st_dev, top.st_ino)}
+    seen: set[tuple[int, int]] = set()
     count = 0
 
     def refuse(problem: OSError) -> None:
@@ -374,22 +373,28 @@ def files_below(folder: Path) -> Iterator[Path]:
             f"{problem.filename}: cannot be read: {problem.strerror or problem}"
         ) from problem
 
-    for root, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
-        inside = []
-        for name in folders:
-            if name.startswith(".") and name != EVAL_RESULTS:
-                continue
-            status = (Path(root) / name).stat()
-            if (status.st_dev, status.st_ino) not in seen:
-                seen.add((status.st_dev, status.st_ino))
-                inside.append(name)
-        folders[:] = inside
-        for name in names:
-            path = Path(root) / name
-            if not name.startswith(".") and path.is_file():
-                count += 1
-                if count > _MAX_FILES:
-                    raise InputError(
-                        f"{folder}: more than {grouped(_MAX_FILES)} files; give a folder inside it"
-                    )
-                yield path
+    def is_new(path: Path) -> bool:
+        status = path.stat()
+        known = (status.st_dev, status.st_ino) in seen
+        seen.add((status.st_dev, status.st_ino))
+        return not known
+
+    # Links wait until all folders have been seen: which name a folder gets depends on no order.
+    waiting = [folder]
+    for start in waiting:
+        if not is_new(start):
+            continue
+        for root, folders, names in os.walk(start, onerror=refuse):
+            shown = [Path(root, n) for n in sorted(folders) if n[0] != "." or n == EVAL_RESULTS]
+            waiting += [path for path in shown if path.is_symlink()]
+            folders[:] = [path.name for path in shown if not path.is_symlink() and is_new(path)]
+            for name in sorted(names):
+                path = Path(root) / name
+                if not name.startswith(".") and path.is_file():
+                    count += 1
+                    if count > _MAX_FILES:
+                        raise InputError(
+                            f"{folder}: more than {grouped(_MAX_FILES)} files; give a folder"
+                            " inside it"
+                        )
+                    yield path
