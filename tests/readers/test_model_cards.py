@@ -10,6 +10,7 @@ import pytest
 from bayeseval.errors import InputError
 from bayeseval.readers.base import Options
 from bayeseval.readers.detect import detect, read_results
+from bayeseval.readers.model_cards import EVAL_RESULTS
 from bayeseval.records import load
 from tests.readers.good_files import FIXTURES
 
@@ -92,6 +93,35 @@ def test_a_card_names_the_model_of_its_results(tmp_path: Path) -> None:
 )
 def test_where_the_language_stands(tmp_path: Path, dataset: str, task: str, language: str) -> None:
     assert cells(card(tmp_path, dataset=dataset, value="0.5")) == {("a", task, language): 0.5}
+
+
+def test_links_do_not_name_models(tmp_path: Path) -> None:
+    """A folder is read once, by its own name, whether that comes before its link's or after."""
+    own = tmp_path / "org" / "m" / EVAL_RESULTS
+    shutil.copytree(CARDS / "org-b__larger" / EVAL_RESULTS, own)
+    links = [tmp_path / EVAL_RESULTS, *(tmp_path / n / EVAL_RESULTS for n in ("a", "z"))]
+    for link in links:
+        link.parent.mkdir(exist_ok=True)
+        link.symlink_to(own)
+    assert {model for model, _, _ in cells(tmp_path)} == {"m"}
+    # What lies elsewhere is read through its link; without end if it is a folder above.
+    (tmp_path / "z" / "up").symlink_to(tmp_path)
+    assert {model for model, _, _ in cells(tmp_path / "a")} == {"a"}
+    assert {model for model, _, _ in cells(tmp_path / "z")} == {"z"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("- name: a\n", "- name: base\n  results: []\n\n# trained\n- name: a\n"),
+        ("model-index", '"model-index"'),
+        ("model-index", "'model-index'"),
+    ],
+)
+def test_cards_with_results_are_found(tmp_path: Path, old: str, new: str) -> None:
+    path = card(tmp_path, value="0.5") / "README.md"
+    path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+    assert cells(tmp_path) == {("a", "y", "de"): 0.5}
 
 
 def test_values_without_a_metric_are_not_mixed_with_accuracies(tmp_path: Path) -> None:

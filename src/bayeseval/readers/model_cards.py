@@ -39,9 +39,12 @@ __all__ = ["EVAL_RESULTS", "MODEL_CARDS"]
 EVAL_RESULTS: Final = ".eval_results"
 """Folder of a model's repository with its results."""
 
-_INDEX: Final = re.compile(r"^model-index[ \t]*:", re.MULTILINE)
-# As written for cards of models that were not evaluated.
-_EMPTY: Final = re.compile(r"^model-index[ \t]*:\s*- name:[^\n]*\n\s*results: \[\]", re.MULTILINE)
+_INDEX: Final = re.compile(r"""^(["']?)model-index\1[ \t]*:""", re.MULTILINE)
+# As written for cards of models that were not evaluated: one entry, and no other behind it.
+_EMPTY: Final = re.compile(
+    _INDEX.pattern + r"\s*- name:[^\n]*\n\s*results: \[\][^\n]*(?:\Z|\n(?!(?:\s|#[^\n]*\n)*- ))",
+    re.MULTILINE,
+)
 _LISTED: Final = re.compile(r"^-[ \t]+(?:dataset|value|date|source)[ \t]*:", re.MULTILINE)
 _DATASET: Final = re.compile(r"^(?:-| )[ \t]+dataset[ \t]*:", re.MULTILINE)
 # A number with what may stand beside it: "20.85", "20.0 ± 1.2", "85.1%".
