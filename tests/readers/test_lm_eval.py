@@ -407,6 +407,33 @@ def test_metrics_are_taken_on_one_scale(tmp_path: Path) -> None:
     assert "truthfulqa-multi_gen:rouge1_max" in fewer.coords["task"]
 
 
+def test_a_metric_without_values_is_in_no_cell(tmp_path: Path) -> None:
+    """Most accuracies are null: the complete F1 is taken."""
+    tasks: dict[str, Any] = {
+        model: {
+            f"{task}_{language}": values
+            for language in ("de", "sw")
+            for task, values in (
+                ("xnli", {"acc,none": 0.5 if model == "a" else None, "f1,none": 0.25}),
+                ("xquad", {"f1,none": 0.75, "chrf,none": None}),
+                ("xcopa", {"em,none": 40.0 if model == "a" else None, "f1,none": 0.5}),
+            )
+        }
+        for model in ("a", "b")
+    }
+    records = load(results(tmp_path, **tasks))
+    assert records.coords["task"] == ("xcopa:f1", "xnli:f1", "xquad:f1")
+    assert len(records) == 12
+    # For the scale of the others, too, a metric has to have all cells: here most have percentages.
+    for own in tasks.values():
+        for language in ("de", "sw"):
+            own[f"xnli_{language}"] = {"f1,none": 0.25, "bleu,none": None}
+            own[f"xquad_{language}"] = own[f"xcopa_{language}"] = {"chrf,none": 40.0}
+    tasks["a"]["xnli_de"]["bleu,none"] = 30.0
+    records = load(results(tmp_path / "2", **tasks))
+    assert records.coords["task"] == ("xcopa:chrf", "xnli:f1", "xquad:chrf")
+
+
 def test_shots_are_a_task_of_their_own_when_there_are_several(tmp_path: Path) -> None:
     folder = results(tmp_path, a={"xnli_sw": {"acc,none": 0.5}}, b={"xnli_sw": {"acc,none": 0.4}})
     for shots, path in zip((0, 5), sorted(folder.glob("*/*.json")), strict=True):

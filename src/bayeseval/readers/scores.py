@@ -247,17 +247,22 @@ def _requested_metric(requested: str, scores: Sequence[Score], dataset: str, sou
     return min(matching, key=lambda key: _rank_in(_FILTERS, key.partition(",")[2]))
 
 
+def _cells(scores: Sequence[Score]) -> dict[str, set[tuple[str, str]]]:
+    """The cells with a value, by metric."""
+    cells: dict[str, set[tuple[str, str]]] = {score.key: set() for score in scores}
+    for score in (own for own in scores if own.value is not None):
+        cells[score.key].add((score.model, score.language))
+    return cells
+
+
 def _main_metric(scores: Sequence[Score]) -> str:
     """The metric that most cells have, higher-is-better first, then in our order."""
-    cells: dict[str, set[tuple[str, str]]] = defaultdict(set)
-    for score in scores:
-        cells[score.key].add((score.model, score.language))
-    first = {score.key: score for score in reversed(scores)}
+    cells, first = _cells(scores), {score.key: score for score in reversed(scores)}
 
     def order(key: str) -> tuple[bool, int, int, int, int]:
         score = first[key]
         return (
-            not score.higher,
+            not (score.higher and cells[key]),
             -len(cells[key]),
             score.rank,
             _rank_in(_METRIC_ORDER, score.metric),
@@ -292,16 +297,12 @@ def _bring_to_one_scale(
 
 def _on_scale(scores: Sequence[Score], chosen: str, width: int) -> str | None:
     """The main one of the metrics of a dataset on a scale that have all cells of `chosen`."""
-    by_key: dict[str, list[Score]] = defaultdict(list)
-    for score in scores:
-        by_key[score.key].append(score)
-    cells = {key: {(s.model, s.language) for s in own} for key, own in by_key.items()}
-    fitting = [
-        score
-        for key, own in by_key.items()
-        if own[0].higher and _width(own) == width and cells[key] >= cells[chosen]
-        for score in own
-    ]
+    cells = _cells(scores)
+    fitting: list[Score] = []
+    for key, own in cells.items():
+        group = [score for score in scores if score.key == key and score.higher]
+        if own >= cells[chosen] and _width(group) == width:
+            fitting += group
     return _main_metric(fitting) if fitting else None
 
 
