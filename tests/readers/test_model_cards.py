@@ -124,10 +124,41 @@ def test_cards_with_results_are_found(tmp_path: Path, old: str, new: str) -> Non
     assert cells(tmp_path) == {("a", "y", "de"): 0.5}
 
 
+def listed(folder: Path, dataset: str, language: str) -> None:
+    """A repository with one result in its `.eval_results`."""
+    (folder / EVAL_RESULTS).mkdir(parents=True)
+    text = f"- dataset: {{id: {dataset}, task_id: {language}}}\n  value: 0.5\n"
+    (folder / EVAL_RESULTS / "r.yaml").write_text(text, encoding="utf-8")
+
+
+def test_folders_of_one_name_are_two_models(tmp_path: Path) -> None:
+    listed(tmp_path / "o1" / "m", "x/xnli", "de")
+    listed(tmp_path / "o2" / "m", "x/xnli", "sw")
+    listed(tmp_path / "o2" / "n", "x/xnli", "sw")
+    assert {(m, la) for m, _, la in cells(tmp_path)} == {
+        ("o1/m", "de"),
+        ("o2/m", "sw"),
+        ("n", "sw"),
+    }
+
+
+def test_data_sets_of_one_name_keep_their_owners(tmp_path: Path) -> None:
+    cards = tmp_path / "cards"
+    listed(cards / "a", "orgA/xnli", "de")
+    listed(cards / "b", "orgB/xnli", "fr")
+    listed(cards / "c", "orgB/xcopa", "fr")
+    found = {(dataset, language) for _, dataset, language in cells(cards)}
+    assert found == {("orgA/xnli", "de"), ("orgB/xnli", "fr"), ("xcopa", "fr")}
+    names = tmp_path / "names.csv"
+    names.write_text("task,dataset,language\nxnli_{language},xnli,\n", encoding="utf-8")
+    joined = {(dataset, language) for _, dataset, language in cells(cards, task_names=names)}
+    assert joined == {("xnli", "de"), ("xnli", "fr"), ("xcopa", "fr")}
+
+
 def test_values_without_a_metric_are_not_mixed_with_accuracies(tmp_path: Path) -> None:
     """Files of `.eval_results` do not say what their value measures."""
     shutil.copytree(CARDS / "org-b__larger", tmp_path / "b")
-    card(tmp_path / "a", dataset="{type: lab/Global-MMLU, config: fr}", value="0.5")
+    card(tmp_path / "a", dataset="{type: CohereLabs/Global-MMLU, config: fr}", value="0.5")
     assert set(cells(tmp_path)) == {("b", "Global-MMLU", "sw"), ("b", "Global-MMLU", "en")}
     chosen = cells(tmp_path, metrics={"*": "accuracy"})
     assert chosen == {("a", "Global-MMLU", "fr"): 0.5}

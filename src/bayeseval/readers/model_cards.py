@@ -9,16 +9,17 @@ the end of its name, as MTEB writes them, or what the table of task names says o
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from bayeseval._text import Note, counted, show
+from bayeseval._text import Note, counted, shorten, show
 from bayeseval._yaml import read_front_matter, read_yaml
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, argument
 from bayeseval.languages.codes import is_code
 from bayeseval.readers.base import (
     Head,
@@ -63,6 +64,7 @@ class _Result:
     path: Path
     where: str
     model: ModelName
+    owner: str
     dataset: str
     config: str
     metric: str
@@ -88,18 +90,35 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     models = {path.parent: {one.model for one in own} for path, own in by_card.items()}
     by_list = dict(options.attempts(options.each(lists), lambda path: list(_listed(path, models))))
     results = [one for own in (*by_card.values(), *by_list.values()) for one in own]
-    named = _named(results, read_task_names(options.task_names), source)
+    results = _told_apart(results)
+    names = read_task_names(options.task_names)
+    named = _named(results, names, source)
+    owners: dict[str, set[str]] = defaultdict(set)
+    for one in results:
+        task = named[one.dataset, one.config]
+        if task is not None and one.owner and _task(one.dataset, one.config) not in names:
+            owners[task.dataset].add(one.owner)
+    shared = {name: found for name, found in owners.items() if len(found) > 1}
     notes: list[Note] = [
         *name_notes({_task(*key): task for key, task in named.items()}),
         *folder_notes({one.path: one.model for one in results}),
     ]
+    if shared:
+        listed = [f"{owner}/{name}" for name, own in shared.items() for owner in sorted(own)]
+        notes.append(
+            f"data sets of one name keep their owners: {shorten(sorted(listed))}; if they are the"
+            f" same, name both tasks in {argument('task_names')}"
+        )
     empty = sum(not own for own in (*by_card.values(), *by_list.values()))
     if empty:
         notes.append(f"{counted(empty, 'card')} without results")
     scores = [
         Score(
             model=one.model.label,
-            dataset=task.dataset,
+            dataset=f"{one.owner}/{task.dataset}"
+            if one.owner in shared.get(task.dataset, ())
+            and _task(one.dataset, one.config) not in names
+            else task.dataset,
             language=task.language,
             metric=one.metric,
             selector=one.selector,
@@ -136,7 +155,7 @@ def _card(path: Path) -> Iterator[_Result]:
 def _metrics(
     path: Path, where: str, model: ModelName, dataset: Mapping[str, Any], metrics: Sequence[Any]
 ) -> Iterator[_Result]:
-    label, config = _dataset_of(dataset, where)
+    owner, label, config = _dataset_of(dataset, where)
     split = _scalar(dataset.get("split"), f"{where}: dataset split")
     entries = [as_mapping(metric, f"{where}: metrics") for metric in metrics]
     types = [as_text(metric.get("type"), f"{where}: metric type") for metric in entries]
@@ -148,6 +167,7 @@ def _metrics(
             path=path,
             where=f"{where}: {kind}",
             model=model,
+            owner=owner,
             dataset=label,
             config=config,
             metric=kind,
@@ -158,10 +178,10 @@ def _metrics(
         )
 
 
-def _dataset_of(dataset: Mapping[str, Any], where: str) -> tuple[str, str]:
-    """Name of a data set without its language, and its configuration."""
+def _dataset_of(dataset: Mapping[str, Any], where: str) -> tuple[str, str, str]:
+    """Owner of a data set, its name without the language, and its configuration."""
     kind = dataset.get("type") or dataset.get("name")
-    label = as_text(kind, f"{where}: dataset type").rpartition("/")[2]
+    owner, _, label = as_text(kind, f"{where}: dataset type").rpartition("/")
     arguments = dataset.get("args")
     named = arguments if isinstance(arguments, dict) else {}
     found = [dataset.get("config"), named.get("language"), named.get("config")]
@@ -171,7 +191,7 @@ def _dataset_of(dataset: Mapping[str, Any], where: str) -> tuple[str, str]:
     brackets = _BRACKETS.fullmatch(_scalar(dataset.get("name"), f"{where}: dataset name"))
     if not config and brackets is not None and is_code(brackets[2]):
         config = brackets[2]
-    return label, config if config != label else ""
+    return owner, label, config if config != label else ""
 
 
 def _listed(path: Path, models: Mapping[Path, set[ModelName]]) -> Iterator[_Result]:
@@ -183,7 +203,7 @@ def _listed(path: Path, models: Mapping[Path, set[ModelName]]) -> Iterator[_Resu
         where = f"{path}, result {number}"
         result = as_mapping(item, where)
         dataset = as_mapping(result.get("dataset"), f"{where}: dataset")
-        label = as_text(dataset.get("id"), f"{where}: dataset id").rpartition("/")[2]
+        owner, _, label = as_text(dataset.get("id"), f"{where}: dataset id").rpartition("/")
         # Files of 2025 called it `config`.
         config = dataset.get("task_id") or dataset.get("config") or ""
         config = config if isinstance(config, str) and config not in (*_NO_CONFIG, label) else ""
@@ -191,6 +211,7 @@ def _listed(path: Path, models: Mapping[Path, set[ModelName]]) -> Iterator[_Resu
             path=path,
             where=where,
             model=model,
+            owner=owner,
             dataset=label,
             config=config,
             metric="score",
@@ -209,6 +230,23 @@ def _of_folder(folder: Path) -> ModelName:
         if part.startswith(_CACHE):
             return ModelName(part.removeprefix(_CACHE).replace("--", "/"), folder)
     return ModelName(folder.name.replace("__", "/"), folder)
+
+
+def _told_apart(results: Sequence[_Result]) -> list[_Result]:
+    """The results, with longer names for models whose folders have one name: ``o1/m``, ``o2/m``."""
+    folders: dict[str, set[Path]] = defaultdict(set)
+    for one in results:
+        # With an owner, the name is whole: two folders of it are two copies.
+        if one.model.folder is not None and "/" not in one.model.label:
+            folders[one.model.label].add(one.model.folder)
+    models: dict[ModelName, ModelName] = {}
+    for label, found in folders.items():
+        shared = Path(os.path.commonpath(found))
+        above = shared.parent if shared in found else shared
+        for folder in found if len(found) > 1 else ():
+            longer = folder.relative_to(above).as_posix()
+            models[ModelName(label, folder)] = ModelName(longer, folder)
+    return [replace(one, model=models.get(one.model, one.model)) for one in results]
 
 
 def _scalar(value: Any, where: str) -> str:
