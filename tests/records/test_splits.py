@@ -60,6 +60,19 @@ def test_one_split_per_language_compares_models_on_the_same_items() -> None:
     assert Records.from_frame(mixed, name="t").coords["task"] == ("qa (dev)", "qa (test)")
 
 
+def test_a_split_does_not_get_the_name_of_another_task() -> None:
+    other = pd.DataFrame(_rows("test", 3.0)).drop(columns="seed").assign(language="yo")
+    frame = pd.concat([_both(), other.assign(task="qa (dev)").drop_duplicates("model")])
+    with pytest.raises(InputError) as caught:
+        Records.from_frame(frame, name="t")
+    assert str(caught.value) == (
+        "t: the tasks 'qa', 'qa (dev)' would both be named 'qa (dev)', because splits are kept"
+        " apart as tasks of their own; give one of the tasks or the split another name"
+    )
+    frame["task"] = frame["task"].replace("qa (dev)", "qa dev")
+    assert Records.from_frame(frame, name="t").coords["task"] == ("qa (dev)", "qa (test)", "qa dev")
+
+
 def test_only_tasks_with_several_splits_get_a_name(tmp_path: Path) -> None:
     other = pd.DataFrame(_rows("test", 3.0)).drop(columns="seed").assign(task="nli")
     unnamed = pd.DataFrame(_rows("", 5.0)).drop(columns="seed")

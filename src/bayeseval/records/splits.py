@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from bayeseval._text import shorten
-from bayeseval.errors import wording
+from bayeseval.errors import InputError, wording
 from bayeseval.records.coded import Coded, combined_key
 from bayeseval.records.stack import Stack
 
@@ -37,6 +37,11 @@ def keep_splits_apart(stack: Stack, *, dropped: Collection[str] = ()) -> list[st
     -------
     list of str
         What to report.
+
+    Raises
+    ------
+    InputError
+        If two tasks would have one name.
     """
     split = stack.labels.pop("split", None)
     if split is None or len(split.present()) < 2:
@@ -56,6 +61,7 @@ def keep_splits_apart(stack: Stack, *, dropped: Collection[str] = ()) -> list[st
         np.where(mixed, split.codes, len(split.levels)),
         [*(f" ({text})" if text else "" for text in split.levels), ""],
     )
+    _refuse_shared_names(stack, suffix)
     for name in ("task", "dataset"):
         if name in stack.labels:
             stack.labels[name] = stack.labels[name].joined(suffix, "")
@@ -63,6 +69,21 @@ def keep_splits_apart(stack: Stack, *, dropped: Collection[str] = ()) -> list[st
     if len(split.take(rest).present()) < 2:
         return []
     return [_note(stack.labels["task"].take(rest), split.take(rest))]
+
+
+def _refuse_shared_names(stack: Stack, suffix: Coded) -> None:
+    """Refuse tasks that would have one name with their splits: their scores would be mixed."""
+    tasks = stack.labels["task"]
+    sources: dict[str, list[str]] = {}
+    for name, task in tasks.joined(suffix, "").pairs(tasks):
+        sources.setdefault(name, []).append(task)
+    for name, own in sources.items():
+        if len(own) > 1:
+            raise InputError(
+                f"{stack.source}: the tasks {shorten([repr(task) for task in own])} would both be"
+                f" named {name!r}, because splits are kept apart as tasks of their own; give one of"
+                " the tasks or the split another name"
+            )
 
 
 def _note(tasks: Coded, split: Coded) -> str:
