@@ -131,6 +131,15 @@ def listed(folder: Path, dataset: str, language: str) -> None:
     (folder / EVAL_RESULTS / "r.yaml").write_text(text, encoding="utf-8")
 
 
+def test_only_iso_dates_are_compared(tmp_path: Path) -> None:
+    listed(tmp_path / "m", "x/xnli", "de")
+    path = tmp_path / "m" / EVAL_RESULTS / "r.yaml"
+    old = path.read_text(encoding="utf-8")
+    new = old.replace("0.5", "0.25") + "  date: 2025-12-01\n"
+    path.write_text(f"{old}  date: Jan 2020\n{new}", encoding="utf-8")
+    assert cells(tmp_path) == {("m", "xnli", "de"): 0.25}
+
+
 def test_folders_of_one_name_are_two_models(tmp_path: Path) -> None:
     listed(tmp_path / "o1" / "m", "x/xnli", "de")
     listed(tmp_path / "o2" / "m", "x/xnli", "sw")

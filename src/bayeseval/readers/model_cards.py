@@ -51,6 +51,8 @@ _DATASET: Final = re.compile(r"^(?:-| )[ \t]+dataset[ \t]*:", re.MULTILINE)
 # A number with what may stand beside it: "20.85", "20.0 ± 1.2", "85.1%".
 _NUMBER: Final = re.compile(r"([+-]?\d{1,12}(?:\.\d{1,20})?)\s{0,3}(?:%|(?:±|\+/-).{0,40})?")
 _BRACKETS: Final = re.compile(r"(.+?) ?\(([A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?)\)")
+# Others do not sort from old to new.
+_ISO_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d(?![^T ])")
 # What the Hub calls the only configuration, and what MTEB calls a model without a name.
 _NO_CONFIG: Final = ("", "default")
 _NO_NAME: Final = ("no_model_name_available", "model")
@@ -204,6 +206,7 @@ def _listed(path: Path, models: Mapping[Path, set[ModelName]]) -> Iterator[_Resu
         result = as_mapping(item, where)
         dataset = as_mapping(result.get("dataset"), f"{where}: dataset")
         owner, _, label = as_text(dataset.get("id"), f"{where}: dataset id").rpartition("/")
+        date = _scalar(result.get("date"), f"{where}: date")
         # Files of 2025 called it `config`.
         config = dataset.get("task_id") or dataset.get("config") or ""
         config = config if isinstance(config, str) and config not in (*_NO_CONFIG, label) else ""
@@ -219,7 +222,7 @@ def _listed(path: Path, models: Mapping[Path, set[ModelName]]) -> Iterator[_Resu
             value=_number(result.get("value"), f"{where}: value"),
             split=_scalar(result.get("notes"), f"{where}: notes")
             or _scalar(dataset.get("split"), f"{where}: dataset split"),
-            date=_scalar(result.get("date"), f"{where}: date"),
+            date=date if _ISO_DATE.match(date) else "",
         )
 
 
