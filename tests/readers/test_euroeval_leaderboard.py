@@ -154,7 +154,7 @@ def test_a_cell_that_is_too_long_is_a_fault_of_its_file(tmp_path: Path) -> None:
         load(path)
     assert str(caught.value) == f"{path}, {fault}"
     assert (
-        f"the scores in them are missing: long.csv ({fault});" in load(tmp_path).report.warnings[0]
+        f"that only they hold are missing: long.csv ({fault});" in load(tmp_path).report.warnings[0]
     )
 
 

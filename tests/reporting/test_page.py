@@ -163,7 +163,8 @@ def test_the_first_sentences_are_those_of_the_terminal(
     potential = results.tables["language_potential"]
     texts = interval_texts(potential, "potential")
     low, high = potential[["rank_lower", "rank_upper"]].to_numpy(dtype=int)[0]
-    ranks = f"{texts[0]} units of the scale 0 to 1 (rank {low} to {high} of {len(potential)})"
+    between = f"{low} to {high}" if low < high else f"{low}"
+    ranks = f"{texts[0]} units of the scale 0 to 1 (rank {between} of {len(potential)})"
     assert any(ranks in one and texts[-1] in one for one in lead)
     share = results.tables["variance_components"].sort_values("share_mean", ascending=False)
     first = share["component"].iloc[0]

@@ -117,8 +117,8 @@ def unpacked_pieces(path: Path, file: BinaryIO, mark: bytes) -> Iterator[bytes]:
             raise
         if "too much memory" in str(problem):
             raise InputError(
-                f"{path}: compressed with a window of more than 128 MiB (zstd --long), which takes"
-                " too much memory; compress it again without --long"
+                f"{path}: compressed by zstd with a window of more than 128 MiB, which takes too"
+                " much memory; compress it again with a smaller window"
             ) from problem
         raise InputError(f"{path}: damaged {packing} file: {plain(str(problem))}") from problem
 

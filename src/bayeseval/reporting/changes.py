@@ -354,12 +354,12 @@ def _notes(
             "Scores and PRR are means over other language-task pairs than before, and may differ "
             "for that reason alone."
         )
-    units = {one_line(one.path): score_unit(one.run.get("bounds")) for one in (new, old)}
-    unknown = [path for path, unit in units.items() if not unit]
-    if len(unknown) == 1:
-        (known,) = filter(None, units.values())
+    units = [(one_line(one.path), score_unit(one.run.get("bounds"))) for one in (new, old)]
+    units.sort(key=lambda pair: bool(pair[1]))
+    (first, unknown), (_, known) = units
+    if known and not unknown:
         yield (
-            f"The scale of the scores of {unknown[0]} is unknown, that of the other result is"
+            f"The scale of the scores of {first} is unknown, that of the other result is"
             f" {known}: differences mean something only if both are on this scale."
         )
     failed = [one_line(one.path) for one in (new, old) if one.gate_failed]
