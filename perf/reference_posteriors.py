@@ -86,7 +86,7 @@ POSTERIORS: Final[Mapping[str, int]] = {
     "mega/bounded": 2000,
     "mega/replicates": 3000,
     "mega/dataset": 3000,
-    "mega/robust": 1500,
+    "mega/robust": 2500,
     "mega/by_task": 6000,
 }
 
