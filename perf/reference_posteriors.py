@@ -87,7 +87,7 @@ POSTERIORS: Final[Mapping[str, int]] = {
     "mega/replicates": 3000,
     "mega/dataset": 3000,
     "mega/robust": 2500,
-    "mega/by_task": 6000,
+    "mega/by_task": 9000,
 }
 
 
