@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("--priors", default="fixed,scaled")
     parser.add_argument("--draws", type=int, default=None)
     parser.add_argument("--tune", type=int, default=None)
-    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=None)
     parser.add_argument("--work", type=Path, default=None)
     parser.add_argument("--out", default=OUT.stem, help="name of the file of results")
