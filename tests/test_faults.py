@@ -68,6 +68,18 @@ def test_a_spec_from_a_device_is_refused() -> None:
         refuse_special(path)
 
 
+@pytest.mark.skipif(not Path("/proc/version").is_file(), reason="a system without /proc")
+def test_a_link_to_a_file_of_the_kernel_is_refused(tmp_path: Path) -> None:
+    link = tmp_path / "scores.csv"
+    link.symlink_to("/proc/version")
+    with pytest.raises(InputError) as caught:
+        be.load(link)
+    assert str(caught.value) == (
+        f"{link} is made by the kernel while it is read, not a regular file; save its contents to"
+        " a file and give that"
+    )
+
+
 def test_an_output_that_takes_nothing_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bayeseval._yaml import parse_config, read_yaml
+from bayeseval._yaml import parse_config, parse_yaml, read_yaml
 from bayeseval.errors import InputError, SpecError
 from bayeseval.records.registry import BenchmarkCard, read_mapping
 from bayeseval.records.remote import Remote
@@ -39,8 +39,8 @@ def test_norwegian_is_not_false(tmp_path: Path) -> None:
             "line 1: not valid YAML: 'x\\ud800y' holds half of",
         ),
         # Each line stands for nine of the one before it, and the last for 10^10 words.
-        (LAUGHS, "aliases expand to more than 100,000 values"),
-        (b"a: &a [*a]\n", "more than 100,000 values, or to themselves"),
+        (LAUGHS, "aliases expand to more than 524,288 values"),
+        (b"a: &a [*a]\n", "more than 524,288 values, or to themselves"),
         # Short, but written out the text would fill the memory.
         (
             b"a: &a " + b"x" * 20_000 + b"\nb: [" + b"*a, " * 60 + b"]\n",
@@ -72,6 +72,11 @@ def test_what_is_wrong_is_said_in_one_line(content: bytes, phrase: str, tmp_path
     assert phrase in str(caught.value)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_long_file_without_aliases_is_read() -> None:
+    text = "- [" + "1, " * 110_000 + "1]\n"
+    assert len(parse_yaml(text, Path("long.yaml"))[0]) == 110_001
 
 
 def test_aliases_of_a_few_values_and_a_byte_order_mark(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
-"""Files that are no files: pipes, terminals and devices, refused before they are opened."""
+"""Files that are no files: pipes, devices and those of /proc, refused before they are opened."""
 
 from __future__ import annotations
 
 import os
 import stat
+from functools import lru_cache
 from pathlib import Path
 
 from bayeseval.errors import BayesevalError, InputError
@@ -31,17 +32,30 @@ def refuse_special(path: str | Path, *, error: type[BayesevalError] = InputError
         Of the type `error`: what the path is, and what to give in its place.
     """
     try:
-        mode = os.stat(path).st_mode  # noqa: PTH116
+        status = os.stat(path)  # noqa: PTH116
     except (OSError, ValueError):
         return
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+    kind = _kind(status)
+    if kind:
         raise error(
-            f"{path} is {_kind(mode)}, not a regular file; save its contents to a file and give "
-            "that"
+            f"{path} is {kind}, not a regular file; save its contents to a file and give that"
         )
 
 
-def _kind(mode: int) -> str:
+def _kind(status: os.stat_result) -> str:
+    """What a path is that is neither a file nor a folder; "" for these."""
+    mode = status.st_mode
+    if stat.S_ISDIR(mode):
+        return ""
+    if stat.S_ISREG(mode):
+        return "made by the kernel while it is read" if status.st_dev in _of_kernel() else ""
     if stat.S_ISFIFO(mode):
         return "a pipe"
     return "a socket" if stat.S_ISSOCK(mode) else "a device"
+
+
+@lru_cache(maxsize=1)
+def _of_kernel() -> frozenset[int]:
+    """The file systems that hold no files, such as ``/proc``; none on other systems."""
+    folders = filter(os.path.ismount, ("/proc", "/sys"))
+    return frozenset(os.stat(folder).st_dev for folder in folders)  # noqa: PTH116

@@ -139,9 +139,8 @@ def _differing_in_language(tasks: Mapping[str, None]) -> list[Proposal]:
             groups[before, after][part] = task
     found, named = [], set[str]()
     # The slot with the most languages first: the others are words.
-    for (before, after), by_part in sorted(
-        groups.items(), key=lambda group: (-len(group[1]), group[0])
-    ):
+    several = [group for group in groups.items() if len(group[1]) > 1]
+    for (before, after), by_part in sorted(several, key=lambda group: (-len(group[1]), group[0])):
         own = [task for task in by_part.values() if task not in named]
         if len(own) > 1 and before + after:
             named |= set(own)
@@ -156,9 +155,8 @@ def _with_language_in_common(tasks: Mapping[str, None]) -> list[Proposal]:
             if before and after:
                 groups[before, part].append(task)
     found, named = [], set[str]()
-    for (before, part), members in sorted(
-        groups.items(), key=lambda group: (-len(group[1]), group[0])
-    ):
+    several = [group for group in groups.items() if len(group[1]) >= _FEW]
+    for (before, part), members in sorted(several, key=lambda group: (-len(group[1]), group[0])):
         own = tuple(task for task in members if task not in named)
         if len(own) >= _FEW:
             named |= set(own)
