@@ -8,6 +8,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
@@ -55,6 +56,18 @@ REUBEN_TABLE = "".join(
     for m in "ab"
     for language in ("en", "sw")
     for s in range(2)
+)
+SIMPLE = json.dumps(
+    {"en": 0.5, "en:std": 0.5, "sw": 0.25, "sw:std": 0.4, "group_latin": 0.375}
+    | {"group_latin:std": 0.5, "score": 0.375, "score:std": 0.5},
+    indent=2,
+)
+_TASK_LINK = "<a href='https://euroeval.com/tasks/knowledge/'>Knowledge</a>"
+_SET_LINK = "<a href='https://euroeval.com/datasets/danish#tests-da'>tests-da</a>"
+LEADERBOARD = (
+    f"<span>Task Type</span>,,{_TASK_LINK},\nModel,Type,{_SET_LINK},tests_da_version\n"
+    "<a href='https://hf.co/org-a/small'>org-a/small</a>,T,"
+    "57.04 ± 1.20 / 64.31 ± 0.64@@57.04,16.7.0@@160700\n"
 )
 MAPPING = {
     "columns": {"score": "score", "task": None},
@@ -126,12 +139,20 @@ def _read_covariate(path: Path) -> object:
     return load_covariate(path, _three_languages())
 
 
-def _read_frames(path: Path) -> object:
-    """An archive whose header holds the frames that Inspect would make of it."""
+@contextmanager
+def inspect_frames() -> Iterator[None]:
+    """Inspect, stood in for: a log's header holds the frames that it would make of it."""
 
     def frame(kind: str, logs: list[str]) -> pd.DataFrame:
-        with zipfile.ZipFile(logs[0]) as archive:
-            return pd.DataFrame(json.loads(archive.read("header.json"))[kind])
+        frames = []
+        for log in logs:
+            if zipfile.is_zipfile(log):
+                with zipfile.ZipFile(log) as archive:
+                    header = json.loads(archive.read("header.json"))
+            else:
+                header = json.loads(Path(log).read_bytes())["eval"]
+            frames.append(pd.DataFrame(header[kind]).assign(log=log))
+        return pd.concat(frames, ignore_index=True)
 
     analysis = mock.Mock(
         evals_df=lambda logs, quiet: frame("evals", logs),
@@ -142,11 +163,17 @@ def _read_frames(path: Path) -> object:
     # mock.patch.dict would take out what is imported meanwhile too.
     sys.modules.update(stand_in)
     try:
-        return _read_log(path)
+        yield
     finally:
         for name in stand_in:
             del sys.modules[name]
         sys.modules.update(before)
+
+
+def _read_frames(path: Path) -> object:
+    """An archive whose header holds the frames that Inspect would make of it."""
+    with inspect_frames():
+        return _read_log(path)
 
 
 def _read_log(path: Path) -> object:
@@ -319,6 +346,8 @@ def _goods() -> Iterator[Good]:
     )
     yield _fixture("model card", "model_cards/org-a*/README.md")
     yield _fixture("eval results", "model_cards/org-b*/.eval_results/*.yaml")
+    yield Good("euroeval leaderboard", "danish_all.csv", LEADERBOARD.encode())
+    yield Good("simple-evals", "mgsm_a.json", SIMPLE.encode())
     yield _fixture("mteb", "mteb/org-a*/*/Massive*", "model_meta.json")
     yield _fixture("helm", "helm/v1/mgsm*en*a_small/stats.json", "run_spec.json")
     yield _fixture(

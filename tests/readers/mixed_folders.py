@@ -1,4 +1,7 @@
-"""Folders of files of each tool, whole ones and damaged ones, and what is to become of each."""
+"""Folders of files of each tool, whole ones and damaged ones, and what is to become of each.
+
+Inspect is stood in for, as in ``good_files.py``: its logs hold the frames that it would make.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bayeseval.readers import Options, detect, read_results
-from tests.readers.good_files import FIXTURES
+from tests.readers.good_files import BY_NAME, FIXTURES, as_archive, inspect_frames, members_of
 
 _MODEL: Final = b"org-a/small"
 _STAMP: Final = "2026-03-01T10-00-00.000000"
@@ -20,6 +23,55 @@ _COUNTED: Final = re.compile(
 )
 _NUMBERED: Final = re.compile(r"model-\d+")
 READ, REFUSED, OTHER = "read", "refused", "other"
+Change = tuple[str, Callable[[bytes], bytes]]
+
+
+def _sorted(data: bytes) -> bytes:
+    def text(document: Any) -> str:
+        return json.dumps(document, sort_keys=True)
+
+    try:
+        return text(json.loads(data)).encode()
+    except json.JSONDecodeError:
+        return "\n".join(text(json.loads(line)) for line in data.split(b"\n") if line).encode()
+
+
+_WITH_HTML: Final = b"<html>503 Service Unavailable</html>"
+_CUT: Final[Change] = (REFUSED, lambda data: data[: len(data) // 2])
+_NOT_UTF8: Final[Change] = (
+    REFUSED,
+    lambda data: data[: len(data) // 2] + b"\xff\xfe" + data[len(data) // 2 :],
+)
+_BINARY: Final[tuple[Change, ...]] = (
+    _CUT,
+    (REFUSED, lambda data: data[:-9]),
+    (REFUSED, lambda data: b""),
+    (REFUSED, lambda data: bytes(len(data))),
+)
+_WHOLE: Final[tuple[Change, ...]] = (
+    (READ, lambda data: b"\xef\xbb\xbf" + data),
+    (READ, lambda data: data.replace(b"\n", b"\r\n")),
+)
+_JSON: Final[tuple[Change, ...]] = (
+    *_BINARY,
+    _NOT_UTF8,
+    (REFUSED, lambda data: _WITH_HTML),
+    (REFUSED, lambda data: gzip.compress(data)[:-30]),
+    (OTHER, lambda data: b'{"seed": 1}\n'),
+    (READ, _sorted),
+    *_WHOLE,
+    (READ, gzip.compress),
+)
+# Of text that is no JSON, a beginning is all that says what it is.
+_TEXT: Final[tuple[Change, ...]] = (
+    _CUT,
+    _NOT_UTF8,
+    (OTHER, lambda data: b""),
+    (OTHER, lambda data: _WITH_HTML),
+    *_WHOLE,
+)
+# Inspect reads no packed logs, and no byte order mark.
+_LOG: Final = (*_JSON[:9], _WHOLE[1], (REFUSED, gzip.compress))
 
 
 @dataclass(frozen=True)
@@ -29,17 +81,43 @@ class Tool:
     pattern: str
     place: str
     beside: tuple[str, ...] = ()
-    is_json: bool = True
+    changes: tuple[Change, ...] = _JSON
+    good: Callable[[int], bytes] | None = None
 
     def write(self, folder: Path, number: int, change: Callable[[bytes], bytes]) -> Path:
         """The file of model `number`, changed, and those beside it."""
-        good = sorted(FIXTURES.glob(self.pattern))[0]
         path = folder / self.place.format(number=number)
         path.parent.mkdir(parents=True, exist_ok=True)
+        if self.good is not None:
+            path.write_bytes(change(self.good(number)))
+            return path
+        if self.pattern in BY_NAME:
+            path.write_bytes(change(_renamed(BY_NAME[self.pattern].data, number)))
+            return path
+        good = sorted(FIXTURES.glob(self.pattern))[0]
         for name in self.beside:
             path.with_name(name).write_bytes(_renamed(good.with_name(name).read_bytes(), number))
         path.write_bytes(change(_renamed(good.read_bytes(), number)))
         return path
+
+
+def _frames(number: int) -> dict[str, Any]:
+    """The frames of one log of Inspect, of a model of its own."""
+    frames = json.loads(members_of(BY_NAME["inspect frames"].data)["header.json"])
+    log = next(row["log"] for row in frames["evals"] if row["status"] == "success")
+    own = {kind: [row for row in rows if row["log"] == log] for kind, rows in frames.items()}
+    for row in own["evals"]:
+        row["model"] = f"org/model-{number}"
+    return own
+
+
+def _archive(number: int) -> bytes:
+    return as_archive({"header.json": _frames(number)})
+
+
+def _log(number: int) -> bytes:
+    log = {"version": 2, "status": "success", "eval": _frames(number)}
+    return json.dumps(log, indent=1).encode()
 
 
 TOOLS: Final[Mapping[str, Tool]] = {
@@ -56,7 +134,7 @@ TOOLS: Final[Mapping[str, Tool]] = {
     "lighteval-details": Tool(
         "lighteval/details/org-a/small/*/*eng_Latn*",
         f"details/org/model-{{number}}/{_STAMP}/details_belebele_eng_Latn|5_{_STAMP}.parquet",
-        is_json=False,
+        changes=_BINARY,
     ),
     "euroeval": Tool("euroeval/v16*", "model-{number}/euroeval_benchmark_results.jsonl"),
     "every-eval": Tool("every_eval/*/org-a/small/*", "org/model-{number}/1.json"),
@@ -74,6 +152,13 @@ TOOLS: Final[Mapping[str, Tool]] = {
         "v1/model-{number}/per_instance_stats.json",
         ("run_spec.json",),
     ),
+    "inspect": Tool("", f"{{number}}/{_STAMP}_model-{{number}}.json", good=_log, changes=_LOG),
+    "inspect-samples": Tool("", "{number}/model-{number}.eval", good=_archive, changes=_BINARY),
+    "euroeval-leaderboard": Tool("euroeval leaderboard", "model-{number}.csv", changes=_TEXT),
+    "model-card": Tool(
+        "model_cards/org-a*/README.md", "org__model-{number}/README.md", changes=(_CUT, *_TEXT)
+    ),
+    "simple-evals": Tool("simple-evals", "mgsm_model-{number}.json"),
 }
 
 
@@ -84,39 +169,12 @@ def _renamed(data: bytes, number: int) -> bytes:
     return data.replace(_MODEL, model).replace(_MODEL.replace(b"/", b"_"), model)
 
 
-def _sorted(data: bytes) -> bytes:
-    def text(document: Any) -> str:
-        return json.dumps(document, sort_keys=True)
-
-    try:
-        return text(json.loads(data)).encode()
-    except json.JSONDecodeError:
-        return "\n".join(text(json.loads(line)) for line in data.split(b"\n") if line).encode()
-
-
-_CHANGES: Final[tuple[tuple[str, Callable[[bytes], bytes], bool], ...]] = (
-    (REFUSED, lambda data: data[: len(data) // 2], False),
-    (REFUSED, lambda data: data[:-9], False),
-    (REFUSED, lambda data: b"", False),
-    (REFUSED, lambda data: bytes(len(data)), False),
-    (REFUSED, lambda data: data[: len(data) // 2] + b"\xff\xfe" + data[len(data) // 2 :], True),
-    (REFUSED, lambda data: b"<html>503 Service Unavailable</html>", True),
-    (REFUSED, lambda data: gzip.compress(data)[:-30], True),
-    (OTHER, lambda data: b'{"seed": 1}\n', True),
-    (READ, _sorted, True),
-    (READ, lambda data: b"\xef\xbb\xbf" + data, True),
-    (READ, lambda data: data.replace(b"\n", b"\r\n"), True),
-    (READ, gzip.compress, True),
-)
-
-
 def write_mixed(folder: Path, name: str, files: int) -> dict[Path, str]:
     """`files` files of a tool, every other one changed in some way; what each is to become."""
     tool = TOOLS[name]
-    changes = [one for one in _CHANGES if tool.is_json or not one[2]]
     wanted = {}
     for number in range(files):
-        kind, change, _ = changes[number // 2 % len(changes)]
+        kind, change = tool.changes[number // 2 % len(tool.changes)]
         if number % 2 == 0:
             kind, change = READ, bytes
         wanted[tool.write(folder, number, change)] = kind
@@ -133,7 +191,8 @@ def fared(folder: Path, name: str, wanted: Mapping[Path, str]) -> dict[str, int]
     """
     detected = detect(folder, format=name)
     assert detected is not None
-    reading = read_results(detected, Options())
+    with inspect_frames():
+        reading = read_results(detected, Options())
     models = {
         str(table.columns["model"][row]) for table in reading.tables for row in range(len(table))
     }

@@ -23,7 +23,8 @@ def test_every_file_is_read_refused_or_named_as_another(tmp_path: Path, name: st
     assert counts[READ] + counts[REFUSED] + counts[OTHER] == len(wanted)
     assert counts["in notes"] == counts["files"]
     # At least one of each kind of damage, and files that were changed and are whole.
-    assert counts[REFUSED] >= 7
+    assert counts[REFUSED] >= 4
+    assert counts[REFUSED] + counts[OTHER] >= 7
     assert counts[READ] >= 12
 
 

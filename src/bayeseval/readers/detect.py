@@ -40,6 +40,7 @@ from bayeseval.readers.lm_eval import LM_EVAL
 from bayeseval.readers.lm_eval_samples import LM_EVAL_SAMPLES
 from bayeseval.readers.model_cards import EVAL_RESULTS, MODEL_CARDS
 from bayeseval.readers.mteb import MTEB
+from bayeseval.readers.simple_evals import SIMPLE_EVALS
 from bayeseval.readers.tabular import TABULAR_SUFFIXES, parquet_problem
 from bayeseval.readers.wide import WIDE
 
@@ -60,6 +61,7 @@ READERS: Final[tuple[Reader, ...]] = (
     INSPECT,
     INSPECT_SAMPLES,
     MODEL_CARDS,
+    SIMPLE_EVALS,
     WIDE,
 )
 """Formats of evaluation tools, asked in this order; those of other distributions come after."""
