@@ -84,10 +84,19 @@ def mixed() -> Records:
     )
 
 
+def single_runs() -> Records:
+    """Crossed cells, but one seed for all cells of model m2 and for language l0 of the others."""
+    rows = frame("crossed")
+    alone = (rows["model"].astype(str) == "m2") | (rows["language"].astype(str) == "l0")
+    return Records.from_frame(rows[~alone | (rows["seed"].astype(str) == "0")], name="single runs")
+
+
 def records(kind: str) -> Records:
-    """Return a table by its name: a kind of rows, a kind of summaries, or mixed."""
+    """Return a table by its name: rows, summaries, mixed or single runs."""
     if kind == "mixed":
         return mixed()
+    if kind == "single runs":
+        return single_runs()
     if kind in SUMMARIES:
         return summaries(SUMMARIES[kind])
     return Records.from_frame(frame(kind), name=kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -111,23 +112,90 @@ def test_one_degree_of_freedom_is_enough() -> None:
     assert replicates.unbalanced_cell == {}
 
 
-def test_cells_without_replicates_have_no_share() -> None:
-    found = noise(
-        cell_table(4, n_seeds=np.array([3.0, 1.0, 3.0, 0.0]), seed={
-            "mean_square": [4.0, 0.0, 16.0, 0.0], "df": [2.0, 0.0, 2.0, 0.0]
-        })
-    )  # fmt: skip
+def _two_tasks(n: int, **given: Any) -> CellTable:
+    """Cells of model a, the last two of another task, and what is known of all of them."""
+    cells = cell_table(n, **given)
+    task = np.where(np.arange(n) < n - 2, 0, 1)
+    return replace(cells, codes={**cells.codes, names.TASK: task})
+
+
+def test_a_single_run_beside_several_has_the_typical_sd_of_its_model() -> None:
+    # Model a: 3 seeds, 3 seeds and one run; model b: single runs only, one without a seed.
+    cells = cell_table(
+        6,
+        models=2,
+        n_seeds=np.array([3.0, 1.0, 3.0, 0.0, 1.0, 1.0]),
+        seed={"mean_square": [4.0, 0.0, 16.0, 0.0, 0.0, 0.0], "df": [2.0, 0.0, 2.0, 0.0, 0.0, 0.0]},
+    )
+    found = noise(cells)
+    assert found.notes == (
+        "4 cells of a single run take the typical seed sd of their model; 1 model without "
+        "replicates: of the others",
+    )
     assert found.replicates is not None
     (seed,) = found.replicates.sources
-    assert seed.record.tolist() == [0, 2]
-    assert seed.of_record.tolist() == [0, 0, 1, 0]
-    assert seed.share.tolist() == [1 / 3, 0.0, 1 / 3, 0.0]
+    assert seed.record.tolist() == list(range(6))
+    assert seed.share.tolist() == [1 / 3, 1.0, 1 / 3, 1.0, 1.0, 1.0]
+    # Variances of the means where samplers start: 10 is the mean of 4 and 16.
+    start = seed.share * np.exp(2.0 * seed.log_sd)[seed.of_record]
+    assert start == pytest.approx([4 / 3, 10.0, 16 / 3, 10.0, 10.0, 10.0], rel=1e-12)
+    assert np.isnan(seed.raw_sd).tolist() == [False, True, False, True, True, True]
+    assert seed.over_models is not None
+    assert seed.over_models.tolist() == [[1.0, 1.0], [0.0, 0.0]]
+    # The data on the sd are those of the cells with several seeds.
+    assert found.replicates.squares.tolist() == [8.0, 32.0]
+    assert found.replicates.cell["seed"].tolist() == [0, 2]
+    own = noise(cells, pool=False)
+    assert own.notes == (
+        "4 cells of a single run have no seed sd: this noise is part of the residual",
+    )
+
+
+def test_cells_whose_standard_error_includes_the_noise_do_not_get_it_again() -> None:
+    # Test sets: a mean square, a given error, shares of n items, and nothing.
+    boot = {"mean_square": [4.0, 0.0, 0.0, 0.0], "df": [3.0, 0.0, 0.0, 0.0]}
+    given = {"se": np.array([np.nan, 1.0, np.nan, np.nan])}
+    given["n_items"] = np.array([np.nan, np.nan, 100.0, np.nan])
+    found = noise(cell_table(4, boot=boot, **given))
+    assert found.replicates is not None
+    assert found.replicates.sources[0].share.tolist() == [1.0, 0.0, 0.0, 1.0]
+    assert found.notes == (
+        "1 cell without replicates of the test set takes the typical test-set sd of its model",
+    )
+    # The interaction: a cell of one seed on two bootstraps has it, a score alone has not.
+    several = crossed(3)
+    for source in ("seed", "cross"):
+        several[source] |= {"df": [1.0, 0.0, 0.0]}
+    several["boot"] |= {"df": [1.0, 1.0, 0.0]}
+    several["n_seeds"], several["n_boot"] = np.array([2.0, 1, 1]), np.array([2.0, 2, 0])
+    found = noise(cell_table(3, **several))
+    assert found.replicates is not None
+    shares = {source.name: source.share.tolist() for source in found.replicates.sources}
+    assert shares == {
+        "seed": [0.5, 1.0, 1.0],
+        "boot": [1.5, 1.5, 1.5],
+        "seed_boot": [0.75, 1.25, 0.0],
+    }
+
+
+def test_a_task_without_replicates_keeps_its_noise_in_the_residual() -> None:
+    found = noise(
+        _two_tasks(4, n_seeds=np.array([3.0, 3.0, 1.0, 0.0]), seed={
+            "mean_square": [4.0, 16.0, 0.0, 0.0], "df": [2.0, 2.0, 0.0, 0.0]
+        })
+    )  # fmt: skip
+    assert found.notes == ()
+    assert found.replicates is not None
+    (seed,) = found.replicates.sources
+    assert seed.record.tolist() == [0, 1]
+    assert seed.of_record.tolist() == [0, 1, 0, 0]
+    assert seed.share.tolist() == [1 / 3, 1 / 3, 0.0, 0.0]
     kept = found.replicates.take(np.array([False, True, True, False]))
     (own,) = kept.sources
-    assert own.of_record.tolist() == [0, 1]
-    assert own.share.tolist() == [0.0, 1 / 3]
+    assert own.of_record.tolist() == [1, 0]
+    assert own.share.tolist() == [1 / 3, 0.0]
     # The sds and their data stay those of all cells.
-    assert own.record.tolist() == [0, 2]
+    assert own.record.tolist() == [0, 1]
     assert kept.squares.tolist() == [8.0, 32.0]
 
 
@@ -135,16 +203,17 @@ def test_equal_replicates_get_a_hundredth_of_the_median_sd() -> None:
     mean_square = [4.0, 0.0, 16.0, 1e-4, 0.0]
     found = noise(cell_table(5, seed={"mean_square": mean_square, "df": [1.0, 1.0, 2.0, 1.0, 0.0]}))
     assert found.notes == (
+        "1 cell of a single run takes the typical seed sd of its model",
         "seed: the replicates of 2 of 4 cells are equal or nearly equal; their sd is set to 0.01 "
         "times the median one",
     )
     assert found.replicates is not None
     (seed,) = found.replicates.sources
     # The median of 4, 16 and 1e-4, which are above zero, times 0.01 squared.
-    variance = [4.0, 4e-4, 16.0, 4e-4]
+    variance = [4.0, 4e-4, 16.0, 4e-4, 5.0002]
     assert seed.log_sd == pytest.approx(0.5 * np.log(variance), rel=1e-12)
     assert found.replicates.squares == pytest.approx([4.0, 4e-4, 32.0, 4e-4], rel=1e-12)
-    assert seed.raw_sd == pytest.approx([2.0, 0.0, 4.0, 0.01], rel=1e-12)
+    assert seed.raw_sd == pytest.approx([2.0, 0.0, 4.0, 0.01, np.nan], rel=1e-12, nan_ok=True)
 
 
 def test_rounding_errors_of_equal_scores_are_zero_whatever_the_scale() -> None:

@@ -10,6 +10,7 @@ import pytest
 import xarray as xr
 
 from bayeseval import names
+from bayeseval.checks.prior import draw_prior
 from bayeseval.design import Design, build_design, restore_design
 from bayeseval.errors import DesignError
 from bayeseval.records import Records, reduce_replicates
@@ -97,6 +98,31 @@ def test_summaries_of_both_are_an_upper_bound(kind: str, bound: bool) -> None:
         ]
         if bound
         else []
+    )
+
+
+def test_single_runs_beside_several_have_the_typical_noise_of_a_seed() -> None:
+    design = tables.design("single runs")
+    language, model = design.factor_index["language"], design.factor_index["model"]
+    alone = (np.array(design.coords["language"])[language] == "l0") | (model == 2)
+    assert 0 < alone.sum() < len(alone)
+    shares = {name: source.share for name, source in _sources(design).items()}
+    # One seed on five bootstraps: s2 + t2 (1 + 1/5) + w2 (1 + 1/5); three seeds otherwise.
+    assert shares["seed"] == pytest.approx(np.where(alone, 1.0, 1 / 3))
+    assert shares["boot"] == pytest.approx(np.full(len(alone), 1.2))
+    assert shares["seed_boot"] == pytest.approx(np.where(alone, 1.2, 1 / 3 + 1 / 15))
+    for name in ("seed", "seed_boot"):
+        source = _sources(design)[name]
+        assert np.isnan(source.raw_sd).tolist() == alone.tolist()
+        # Model m2 has the geometric mean of the other models' typical sds.
+        drawn = np.array([[1.0, 4.0, 99.0], [9.0, 1.0, 99.0]])
+        assert source.typical_sd(drawn) == pytest.approx(np.array([[1, 4, 2.0], [9, 1, 3.0]]))
+        typical = draw_prior(design, np.random.default_rng(1), 3)[names.source_model_sd(name)]
+        assert typical[:, 2] == pytest.approx(np.sqrt(typical[:, 0] * typical[:, 1]))
+    assert _sources(design)["boot"].over_models is None
+    assert design.notes == (
+        f"{alone.sum()} cells of a single run take the typical seed sd of their model; 1 model "
+        "without replicates: of the others",
     )
 
 

@@ -29,7 +29,7 @@ Point = Mapping[str, npt.NDArray[np.float64]]
 @pytest.mark.parametrize(
     ("kind", "centred"),
     [(kind, True) for kind in (*tables.ROWS, *tables.SUMMARIES, "mixed")]
-    + [(kind, False) for kind in ("unbalanced", "both with numbers")],
+    + [(kind, False) for kind in ("unbalanced", "both with numbers", "single runs")],
 )
 def test_backends_agree(kind: str, centred: bool) -> None:
     design = tables.design(kind, spec="additive" if centred else "replicates")
@@ -120,7 +120,7 @@ def _without_summaries() -> Records:
     return Records.from_frame(table[table["task"].astype(str) != "t2"], name="rows")
 
 
-@pytest.mark.parametrize("kind", [*tables.ROWS, "mixed"])
+@pytest.mark.parametrize("kind", [*tables.ROWS, "mixed", "single runs"])
 def test_the_density_of_the_squares_is_that_of_all_rows(kind: str) -> None:
     records = _without_summaries() if kind == "mixed" else tables.records(kind)
     design = tables.design(records)

@@ -128,7 +128,9 @@ def draw_prior(design: Design, rng: np.random.Generator, n: int) -> dict[str, Fl
         for name in design.noise_scales:
             draws[names.level_name(name, factor)] = draws[name][:, None] * np.exp(spread)
     for source in design.sources:
-        typical = draws[names.source_model_sd(source.name)][:, source.model]
+        name = names.source_model_sd(source.name)
+        draws[name] = source.typical_sd(draws[name])
+        typical = draws[name][:, source.model]
         differ = draws[names.source_log_sd(source.name)][:, None]
         cells = rng.standard_normal((n, source.n_cells))
         draws[names.source_cell_sd(source.name)] = typical * np.exp(differ * cells)

@@ -19,6 +19,11 @@ the noise of the test set; it does not average it away.
 Cells in which pairs are missing have the density of all contrasts among their rows. Their
 mean weights all seeds equally. Its variance here is exact, and it is taken as independent
 of the contrasts, although optimal weights would depend on the variances.
+
+A cell of a single run, in a task whose other cells have replicates, has this noise too. It has
+no mean square, so its log sd has the distribution of its model's log sds; in a model without
+any mean square, their centre is the mean over the other models. In a task without replicates
+the noise is part of the residual: nothing measures it there, and it concerns all models.
 """
 
 from __future__ import annotations
@@ -31,6 +36,7 @@ from scipy.special import polygamma
 
 from bayeseval import names
 from bayeseval._typing import Bools, Floats, Index
+from bayeseval.design.single_runs import notes_of_single_runs, single_runs
 from bayeseval.errors import DesignError
 from bayeseval.records import CellTable, Stratum, Unbalanced
 
@@ -73,13 +79,17 @@ class Source:
         is that of B bootstraps; 0 for a record without such an sd.
     raw_sd : ndarray of float, shape (n_cells,)
         Estimate from the cell's own replicates; NaN where some pairs of seed and test set
-        are missing.
+        are missing, and for a single run.
     log_sd : ndarray of float, shape (n_cells,)
         Start values of samplers, from the cells' own replicates.
     typical_df : float
         Median degrees of freedom of an sd.
     centred : bool
         Whether samplers draw the log sds themselves or unit-scale offsets.
+    over_models : ndarray of float, shape (n_models, n_models), or None
+        Weights of the models' log typical sds (rows) in the centre of each model's cells
+        (columns): a model of single runs has the mean of those with replicates. None
+        where every model with such cells has replicates.
     """
 
     name: names.Source
@@ -92,6 +102,7 @@ class Source:
     log_sd: Floats
     typical_df: float
     centred: bool
+    over_models: Floats | None = None
 
     @property
     def dim(self) -> str:
@@ -108,15 +119,18 @@ class Source:
         """Number of sds."""
         return len(self.record)
 
+    def typical_sd(self, drawn: Floats) -> Floats:
+        """Typical sds by model from those that samplers draw, shape (..., n_models)."""
+        if self.over_models is None:
+            return drawn
+        return np.asarray(np.exp(np.log(drawn) @ self.over_models))
+
     def typical_log_sd(self, n_models: int) -> Floats:
         """Log of the root mean square of the cells' own sds by model, shape (n_models,).
 
         A model without such a cell has that of all cells.
         """
-        variance = np.exp(2.0 * self.log_sd)
-        count = np.bincount(self.model, minlength=n_models)
-        total = np.bincount(self.model, variance, minlength=n_models)
-        mean = np.where(count > 0, total / np.maximum(count, 1), variance.mean())
+        mean = _mean_by_model(np.exp(2.0 * self.log_sd), self.model, n_models)
         return np.asarray(0.5 * np.log(mean))
 
 
@@ -224,9 +238,6 @@ def build_noise(
     if cells.unbalanced is not None:
         incomplete[cells.unbalanced.cell] = True
     of_test_set = (cells.boot.df > 0) | np.isfinite(cells.se)
-    unseparated = (cells.seed.df > 0) & of_test_set & ~(cells.cross.df > 0) & ~incomplete
-    if unseparated.any():
-        notes.append(note_of_upper_bounds(int(unseparated.sum())))
     unknown = {
         source: (np.isfinite(stratum.df) & (stratum.df > 0) & pool) | incomplete
         for source, stratum in strata.items()
@@ -235,6 +246,17 @@ def build_noise(
         if unknown[source].any() and _floor(stratum, cells.unbalanced) == 0.0:
             unknown[source] = np.zeros_like(incomplete)
             notes.append(f"{source}: the replicates of every cell are equal; their sd is set to 0")
+    measured = unknown
+    unknown = {
+        source: own | single_runs(cells, source, strata[source], own)
+        for source, own in measured.items()
+    }
+    notes += notes_of_single_runs(cells, strata, measured, unknown)
+    of_seed = (cells.seed.df > 0) | unknown["seed"]
+    of_both = (cells.cross.df > 0) | unknown["seed_boot"]
+    unseparated = of_seed & of_test_set & ~of_both
+    if unseparated.any():
+        notes.append(note_of_upper_bounds(int(unseparated.sum())))
     known: dict[str, Floats] = {
         source: np.sqrt(
             np.where((stratum.df > 0) & ~unknown[source], _own_variance(strata, source), np.nan)
@@ -248,7 +270,7 @@ def build_noise(
         known["se"] = np.array(cells.se)
         parts.append(np.nan_to_num(cells.se) ** 2)
     return Noise(
-        replicates=_replicates(cells, coords, strata, unknown, share, notes),
+        replicates=_replicates(cells, coords, strata, measured, unknown, share, notes),
         known_variance=np.asarray(np.sum(parts, axis=0)) if parts else None,
         known_sds=known,
         notes=tuple(notes),
@@ -285,6 +307,7 @@ def _replicates(
     cells: CellTable,
     coords: Mapping[str, tuple[str, ...]],
     strata: Mapping[names.Source, Stratum],
+    measured: Mapping[names.Source, Bools],
     unknown: Mapping[names.Source, Bools],
     share: Mapping[str, Floats],
     notes: list[str],
@@ -292,7 +315,17 @@ def _replicates(
     model = cells.codes[names.MODEL]
     floors = {source: _floor(stratum, cells.unbalanced) for source, stratum in strata.items()}
     sources = [
-        _source(source, cells, coords, strata, floors[source], unknown[source], share, notes)
+        _source(
+            source,
+            cells,
+            coords,
+            strata,
+            floors[source],
+            measured[source],
+            unknown[source],
+            share,
+            notes,
+        )
         for source in names.SOURCES
         if unknown[source].any()
     ]
@@ -346,6 +379,7 @@ def _source(
     coords: Mapping[str, tuple[str, ...]],
     strata: Mapping[names.Source, Stratum],
     least: float,
+    measured: Bools,
     unknown: Bools,
     share: Mapping[str, Floats],
     notes: list[str],
@@ -356,13 +390,17 @@ def _source(
     df = strata[source].df[record]
     own = _own_variance(strata, source)[record]
     variance = np.maximum(own, least)
-    if (df == 0).any() and cells.unbalanced is not None:
-        estimated = variance[df > 0]
-        variance[df == 0] = np.median(estimated) if len(estimated) else _spread(cells.unbalanced)
-    tiny = int(((df > 0) & (strata[source].mean_square[record] < least)).sum())
+    n_models = len(coords[names.MODEL])
+    if (df > 0).any():
+        typical = _mean_by_model(variance[df > 0], model[record][df > 0], n_models)
+        variance = np.where(df > 0, variance, typical[model[record]])
+    elif cells.unbalanced is not None:
+        variance[:] = _spread(cells.unbalanced)
+    has_square = df > 0
+    tiny = int((has_square & (strata[source].mean_square[record] < least)).sum())
     if tiny:
         notes.append(
-            f"{source}: the replicates of {tiny} of {len(record)} cells are equal or nearly "
+            f"{source}: the replicates of {tiny} of {has_square.sum()} cells are equal or nearly "
             f"equal; their sd is set to {_LEAST_RATIO:g} times the median one"
         )
     of_record = np.zeros(len(model), dtype=np.int64)
@@ -383,7 +421,23 @@ def _source(
         centred=_clearly_differ(
             mean_square[df > 0], own[df > 0], df[df > 0], model[record][df > 0]
         ),
+        over_models=_over_models(model[measured], model[unknown], n_models),
     )
+
+
+def _mean_by_model(values: Floats, model: Index, n_models: int) -> Floats:
+    """Mean of the values of each model; of all values for a model without any."""
+    count = np.bincount(model, minlength=n_models)
+    total = np.bincount(model, values, minlength=n_models)
+    return np.where(count > 0, total / np.maximum(count, 1), values.mean())
+
+
+def _over_models(measured: Index, unknown: Index, n_models: int) -> Floats | None:
+    """Weights of :attr:`Source.over_models`."""
+    own = np.isin(np.arange(n_models), measured)
+    if own[unknown].all():
+        return None
+    return np.where(own, np.eye(n_models), own[:, None] / own.sum())
 
 
 def _without_rounding(stratum: Stratum, mean: Floats) -> Stratum:

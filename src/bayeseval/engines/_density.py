@@ -156,8 +156,10 @@ def to_posterior(design: Design, drawn: Mapping[str, Floats]) -> dict[str, Float
             posterior[names.level_name(name, factor)] = posterior[name][..., None] * np.exp(spread)
     for source in design.sources:
         cells = np.asarray(drawn[source.drawn], dtype=np.float64)
+        name = names.source_model_sd(source.name)
+        posterior[name] = source.typical_sd(posterior[name])
         if not source.centred:
-            typical = posterior[names.source_model_sd(source.name)][..., source.model]
+            typical = posterior[name][..., source.model]
             cells = np.log(typical) + posterior[names.source_log_sd(source.name)][..., None] * cells
         posterior[names.source_cell_sd(source.name)] = np.exp(cells)
     return posterior

@@ -167,6 +167,7 @@ def data_of(design: Design) -> Tree:
                 "cell": design.replicates.cell[s.name],
                 "weight": design.replicates.weight[s.name],
             }
+            | ({} if s.over_models is None else {"over_models": s.over_models})
             for s in design.sources
         ]
         unbalanced = design.replicates.unbalanced
@@ -328,7 +329,10 @@ def _replicates(structure: Structure, data: Tree, value: Mapping[str, Any]) -> A
     expected = noise = 0.0
     variances = {}
     for source, arrays in zip(structure.sources, data["sources"], strict=True):
-        centre = jnp.log(value[names.source_model_sd(source.name)])[arrays["model"]]
+        typical = jnp.log(value[names.source_model_sd(source.name)])
+        if "over_models" in arrays:
+            typical = typical @ arrays["over_models"]
+        centre = typical[arrays["model"]]
         within = value[names.source_log_sd(source.name)]
         if source.centred:
             log_sd = numpyro.sample(source.drawn, dist.Normal(centre, within).to_event(1))

@@ -183,7 +183,10 @@ def _replicates(replicates: Replicates, value: Mapping[str, Any]) -> Any:
     expected = noise = 0.0
     variances = {}
     for source in replicates.sources:
-        centre = pm.math.log(value[names.source_model_sd(source.name)])[source.model]
+        typical = pm.math.log(value[names.source_model_sd(source.name)])
+        if source.over_models is not None:
+            typical = typical @ source.over_models
+        centre = typical[source.model]
         within = value[names.source_log_sd(source.name)]
         if source.centred:
             log_sd = pm.Normal(source.drawn, mu=centre, sigma=within, dims=source.dim)

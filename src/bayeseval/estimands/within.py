@@ -120,9 +120,9 @@ def within_language_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) 
     pandas.DataFrame
         ``model``, ``language``, ``task``, ``score`` (observed mean), ``cell_{mean,sd,lower,
         upper}`` (the score without noise); for every source that the table tells about
-        ``<source>_sd_raw``, what the cell's own replicates say (missing where some pairs of
-        seed and test set are), and ``<source>_sd_{mean,lower,upper}``, a known sd without
-        an interval; ``run_sd_{mean,lower,upper}`` (sd of one run about the cell),
+        ``<source>_sd_raw``, what the cell's own replicates say (missing for single runs and
+        where some pairs of seed and test set are), and ``<source>_sd_{mean,lower,upper}``, a
+        known sd without an interval; ``run_sd_{mean,lower,upper}`` (sd of one run about the cell),
         ``score_se_{mean,lower,upper}`` (of the observed score, the mean of its seeds on one
         test set), ``note`` (where these are upper bounds), ``ci_kind``, ``ci_prob``.
         Score units; cells without noise of their own are left out.
