@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PureWindowsPath
+from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
+from bayeseval import names
 from bayeseval._resources import resource_names, shipped_covariates
-from bayeseval.errors import InputError, did_you_mean
+from bayeseval.errors import InputError, argument, did_you_mean
 from bayeseval.records import Covariate, Records
 from bayeseval.spec import ModelSpec, covariate_name
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 __all__ = [
     "CovariateSource",
@@ -18,6 +24,7 @@ __all__ = [
     "data_hash",
     "find_covariates",
     "given_covariate",
+    "stored_covariate",
 ]
 
 CovariateSource = Covariate | str | Path | Sequence[Covariate] | None
@@ -118,6 +125,80 @@ def given_covariate(run: Mapping[str, Any]) -> str:
     own = shipped_covariates(benchmark) if benchmark in resource_names("benchmarks") else {}
     shipped = {str(path): name for name, path in (shipped_covariates() | own).items()}
     return shipped.get(sources[0], sources[0])
+
+
+def stored_covariate(
+    data: xr.DataTree,
+    run: Mapping[str, Any],
+    spec: ModelSpec,
+    name: str,
+    given: CovariateSource = None,
+) -> Covariate:
+    """Values of a fit's covariate, which may know more languages than the table.
+
+    Parameters
+    ----------
+    data, run, spec : DataTree, mapping, ModelSpec
+        Those of the fit.
+    name : str
+        Name of the covariate.
+    given : Covariate, sequence of Covariate, str or Path, optional
+        Values to take; when left out, those that the fit was made with.
+
+    Raises
+    ------
+    InputError
+        If these values are not where they were, or have changed.
+    """
+    if isinstance(given, Covariate) and given.name == name:
+        return given
+    records = _fitted_records(data, run)
+    if given is not None:
+        return next(c for c in find_covariates(records, spec, given) if c.name == name)
+    stored = {"source": "", "hash": "", **(run.get("covariates") or {}).get(name, {})}
+    if stored["source"] and Path(stored["source"]).exists():
+        covariate = _load(Path(stored["source"]), records, name)
+        if covariate.content_hash == stored["hash"]:
+            return covariate
+        raise InputError(
+            f"{stored['source']} has changed since the fit; fit again, or give the values with "
+            f"{argument('covariate')}"
+        )
+    shipped = _shipped(str(run["benchmark"]), stored["source"])
+    if shipped is not None:
+        covariate = _load(shipped, records, name)
+        if covariate.content_hash == stored["hash"]:
+            return covariate
+    raise InputError(
+        f"the values of {name} that the fit was made with are not at "
+        f"{stored['source'] or 'any file'}; give them with {argument('covariate')}"
+    )
+
+
+def _shipped(benchmark: str, source: str) -> Path | None:
+    """The shipped file of that name: the folder may come from another machine."""
+    own = shipped_covariates(benchmark) if benchmark in resource_names("benchmarks") else {}
+    # Of either system's paths.
+    path = PureWindowsPath(source)
+    return (shipped_covariates() | own).get(path.stem) if path.suffix == ".csv" else None
+
+
+def _fitted_records(data: xr.DataTree, run: Mapping[str, Any]) -> Records:
+    """The fit's table, for the labels that a covariate is matched to."""
+    constant = data["constant_data"].to_dataset()
+    table = pd.DataFrame(
+        {
+            f: constant[f].to_numpy()[constant[f"{f}_index"].to_numpy()].astype(str)
+            for f in names.FACTORS
+        }
+    )
+    score = data["observed_data"][names.SCORE].to_numpy()
+    return Records.from_frame(
+        table.assign(score=score).drop_duplicates(list(names.FACTORS)),
+        name=str(run["benchmark"]),
+        language_names=run["language_names"],
+        mixed_scales="allow",
+    )
 
 
 def _load(path: Path, records: Records, name: str) -> Covariate:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,19 +17,19 @@ from bayeseval._resources import resource_names, shipped_covariates
 from bayeseval._text import counted
 from bayeseval._typing import Bools, Floats, Progress
 from bayeseval.design import restore_design
-from bayeseval.errors import DesignError, InputError, argument, did_you_mean, wording
+from bayeseval.errors import DesignError, InputError, did_you_mean, wording
 from bayeseval.estimands import rank_draws, read_arrays
 from bayeseval.estimands.arrays import interval_summary
 from bayeseval.estimands.forecast import lowest_quarter, new_potential
 from bayeseval.estimands.frames import finish, rank_columns, summary_columns
-from bayeseval.fitting.covariates import CovariateSource, find_covariates
+from bayeseval.fitting.covariates import CovariateSource, stored_covariate
 from bayeseval.fitting.fitted import Fit, check_fit
 from bayeseval.fitting.gate import GATE_FAILED, warn_of_gates
 from bayeseval.forecasting.check import check_forecasts
 from bayeseval.forecasting.container import Forecast
 from bayeseval.languages.matching import match, understand
 from bayeseval.output.language_names import add_language_names
-from bayeseval.records import Covariate, Records
+from bayeseval.records import Covariate
 from bayeseval.spec import CovariateTerm
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ def forecast(
     term = _only_covariate(fit)
     # First, because it refuses a damaged posterior.
     arrays = read_arrays(fit.data)
-    values = _covariate(fit, term, covariate)
+    values = stored_covariate(fit.data, fit.run, fit.spec, term.name, covariate)
     (slope,) = arrays.slopes
     own = list(arrays.levels[names.LANGUAGE])
     models = arrays.levels[names.MODEL]
@@ -243,59 +242,6 @@ def _names(fit: Fit, table: pd.DataFrame) -> dict[str, str]:
         if language is not None:
             known[str(label)] = language.name
     return known
-
-
-def _covariate(fit: Fit, term: CovariateTerm, given: CovariateSource) -> Covariate:
-    if isinstance(given, Covariate) and given.name == term.name:
-        return given
-    records = _records(fit)
-    if given is not None:
-        return find_covariates(records, fit.spec, given)[0]
-    stored = {"source": "", "hash": "", **(fit.run.get("covariates") or {}).get(term.name, {})}
-    if stored["source"] and Path(stored["source"]).exists():
-        (covariate,) = find_covariates(records, fit.spec, stored["source"])
-        if covariate.content_hash == stored["hash"]:
-            return covariate
-        raise InputError(
-            f"{stored['source']} has changed since the fit; fit again, or give the values with "
-            f"{argument('covariate')}"
-        )
-    shipped = _shipped(fit, stored["source"])
-    if shipped is not None:
-        (covariate,) = find_covariates(records, fit.spec, shipped)
-        if covariate.content_hash == stored["hash"]:
-            return covariate
-    raise InputError(
-        f"the values of {term.name} that the fit was made with are not at "
-        f"{stored['source'] or 'any file'}; give them with {argument('covariate')}"
-    )
-
-
-def _shipped(fit: Fit, source: str) -> Path | None:
-    """The shipped file of that name: the folder may come from another machine."""
-    benchmark = str(fit.run["benchmark"])
-    own = shipped_covariates(benchmark) if benchmark in resource_names("benchmarks") else {}
-    # Of either system's paths.
-    path = PureWindowsPath(source)
-    return (shipped_covariates() | own).get(path.stem) if path.suffix == ".csv" else None
-
-
-def _records(fit: Fit) -> Records:
-    """The fit's table, for the labels that a covariate is matched to."""
-    constant = fit.data["constant_data"].to_dataset()
-    table = pd.DataFrame(
-        {
-            f: constant[f].to_numpy()[constant[f"{f}_index"].to_numpy()].astype(str)
-            for f in names.FACTORS
-        }
-    )
-    score = fit.data["observed_data"][names.SCORE].to_numpy()
-    return Records.from_frame(
-        table.assign(score=score).drop_duplicates(list(names.FACTORS)),
-        name=str(fit.run["benchmark"]),
-        language_names=fit.run["language_names"],
-        mixed_scales="allow",
-    )
 
 
 def _languages(
