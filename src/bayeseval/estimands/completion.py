@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -88,6 +88,12 @@ class CompletedTerm:
     def keys(self, language: Index, task: Index) -> Index:
         """Key of every pair of a language and a task."""
         return np.asarray(self._key[language, task])
+
+    def keys_of(self, levels: Mapping[str, Index]) -> Index:
+        """Key of cells by the levels of their factors; a dataset need not have the task."""
+        return np.asarray(
+            np.ravel_multi_index(tuple(levels[f] for f in self._factors), self._shape)
+        )
 
     def effect(self, model: int | None, draws: slice, rng: np.random.Generator) -> Floats:
         """Effects on every key, of one model where the term has models; shape (n, n_keys)."""

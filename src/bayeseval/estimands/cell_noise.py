@@ -1,0 +1,183 @@
+"""Noise of a new measurement of any cell: residuals, standard errors, seeds and test sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import xarray as xr
+
+from bayeseval import names
+from bayeseval._random import generator
+from bayeseval._typing import Bools, Floats, Index
+from bayeseval.estimands.container import PosteriorArrays
+from bayeseval.estimands.noise import read_noise, shared_item_variances
+from bayeseval.families import scale_names
+
+__all__ = ["MeasurementNoise", "read_measurement_noise"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeasurementNoise:
+    """What a posterior says about the noise of measurements that were not made.
+
+    Attributes
+    ----------
+    sd : dict of str to ndarray, shape (n_samples or 1, n_records)
+        By source of noise (``seed``, ``boot``, ``seed_boot``, ``se``): sds of one run; NaN
+        where the record has none. Effects of shared test sets count as ``se``.
+    typical : dict of str to ndarray, shape (n_samples, n_models)
+        By source with pooled sds: typical sds of the models.
+    spread : dict of str to ndarray, shape (n_samples,)
+        By source with pooled sds: sd of the log sds of a model's cells.
+    scales : dict of str to ndarray, shape (n_samples,)
+        Noise scales of likelihoods that differ by level: their typical value, by name.
+    scale_spread : ndarray, shape (n_samples,), or None
+        Sd of the logs of these scales.
+    """
+
+    sd: Mapping[str, Floats]
+    typical: Mapping[str, Floats]
+    spread: Mapping[str, Floats]
+    scales: Mapping[str, Floats]
+    scale_spread: Floats | None
+
+    def with_new_levels(
+        self, arrays: PosteriorArrays, new: tuple[str, ...], seed: int
+    ) -> PosteriorArrays:
+        """Add noise scales of new levels: log-normal about the typical one."""
+        spread = self.scale_spread
+        if not new or spread is None:
+            return arrays
+
+        def extended(name: str, known: Floats) -> Floats:
+            streams = [generator(seed, f"predict: {name} of {label}") for label in new]
+            drawn = [np.exp(spread * one.standard_normal(len(known))) for one in streams]
+            return np.column_stack([known, *(self.scales[name] * one for one in drawn)])
+
+        residual = arrays.residual_sd
+        if names.SD_RESIDUAL in self.scales:
+            residual = extended(names.SD_RESIDUAL, residual)
+        else:
+            residual = np.column_stack([residual, np.zeros((len(residual), len(new)))])
+        dispersion = {
+            family: extended(scale_names([family])[0], values)
+            for family, values in arrays.response.dispersion.items()
+        }
+        response = replace(arrays.response, dispersion=dispersion)
+        return replace(arrays, residual_sd=residual, response=response)
+
+    def items(self, arrays: PosteriorArrays, task: Index, given: Floats) -> Floats | None:
+        """Items of counts: those given, else the median of the task, of all tasks if it is new."""
+        known = arrays.response.n_items
+        if known is None:
+            return None
+        counted = np.isfinite(known) & (known > 0)
+        typical = np.full(int(max(task.max() + 1, len(arrays.levels[names.TASK]))), np.nan)
+        for one in range(len(typical)):
+            own = counted & (arrays.index[names.TASK] == one)
+            typical[one] = np.round(np.median(known[own if own.any() else counted]))
+        return np.where(np.isfinite(given), given, typical[task])
+
+    def standard_error(
+        self,
+        arrays: PosteriorArrays,
+        place: Mapping[str, Index],
+        expected: Floats,
+        *,
+        n_items: Floats,
+        se: Floats,
+        n_seeds: Floats,
+        seed: int,
+    ) -> Floats | None:
+        """Sds of the noise beside the residual, (n_samples, m); None where there is none.
+
+        A mean of S seeds on one test set has the variance ``(sigma**2 + omega**2) / S +
+        tau**2``. A given standard error is that of the test set. Without one, n items give a
+        binomial one if the fit knows the noise of test sets and the task has bounds. Without
+        both, the test set is one like those of the cell's records, of its task or of the table.
+        """
+        variance = np.zeros_like(expected)
+        given = np.isfinite(se)
+        variance[:, given] = se[given] ** 2
+        by_items = ~given & self.uses_items(arrays, place[names.TASK]) & np.isfinite(n_items)
+        if by_items.any():
+            lower, upper = arrays.bounds[:, place[names.TASK][by_items]]
+            share = np.clip((expected[:, by_items] - lower) / (upper - lower), 0.0, 1.0)
+            binomial = share * (1.0 - share) / n_items[by_items]
+            variance[:, by_items] = (upper - lower) ** 2 * binomial
+        seeds = np.where(np.isfinite(n_seeds), n_seeds, 1.0)
+        for source in self.sd:
+            of_test_set = source in ("boot", "se")
+            for column in range(len(seeds)):
+                if not (of_test_set and (given | by_items)[column]):
+                    here = {factor: int(codes[column]) for factor, codes in place.items()}
+                    squared = self._sd(source, arrays, here, seed) ** 2
+                    variance[:, column] += squared / (1.0 if of_test_set else seeds[column])
+        return np.sqrt(variance) if variance.any() else None
+
+    def uses_items(self, arrays: PosteriorArrays, task: Index) -> Bools:
+        """Of which tasks items give a standard error: elsewhere residuals contain its noise."""
+        known = np.isfinite(arrays.bounds).all(axis=0) & arrays.response.tasks_of("score")
+        return np.asarray(known[task] & bool({"boot", "se"} & self.sd.keys()))
+
+    def _sd(
+        self, source: str, arrays: PosteriorArrays, here: Mapping[str, int], seed: int
+    ) -> Floats:
+        """Sd of one run in a cell, (n_samples,) or (1,): its own, or that of a further cell."""
+        values = self.sd[source]
+        has = ~np.isnan(values[0])
+        cell = has.copy()
+        for factor in names.FACTORS:
+            cell &= arrays.index[factor] == here[factor]
+        if cell.any():
+            return np.asarray(values[:, np.flatnonzero(cell)[0]])
+        model = here[names.MODEL]
+        if source in self.typical:
+            n_samples, n_models = self.typical[source].shape
+            label = names.cell_label(*(arrays.levels[f][here[f]] for f in names.FACTORS))
+            rng = generator(seed, f"predict: {source} of {label}")
+            # A new model has the sd of one of the models of the table.
+            of_model = rng.integers(n_models, size=n_samples) if model >= n_models else model
+            typical = self.typical[source][np.arange(n_samples), of_model]
+            noise = self.spread[source] * rng.standard_normal(n_samples)
+            return np.asarray(typical * np.exp(noise))
+        # Of a test set the task decides, of seeds the model.
+        factor = names.TASK if source in ("boot", "se") else names.MODEL
+        alike = has & (arrays.index[factor] == here[factor])
+        used = values[:, alike if alike.any() else has]
+        return np.asarray(np.sqrt(np.mean(used**2, axis=1)))
+
+
+def read_measurement_noise(tree: xr.DataTree, arrays: PosteriorArrays) -> MeasurementNoise:
+    """Read what a fit says about the noise of new measurements.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A fit.
+    arrays : PosteriorArrays
+        The same fit.
+    """
+    posterior, constant = tree["posterior"].to_dataset(), tree["constant_data"].to_dataset()
+
+    def samples(name: str, *dims: str) -> Floats:
+        values = posterior[name].transpose("chain", "draw", *dims).to_numpy().astype(np.float64)
+        return np.asarray(values.reshape(-1, *values.shape[2:]))
+
+    noise = read_noise(tree)
+    sd = {} if noise is None else dict(noise.sd)
+    shared = sum(shared_item_variances(constant).values(), np.zeros(len(arrays.score)))
+    if shared.any():
+        own = np.nan_to_num(sd.get("se", np.zeros((1, len(shared))))) ** 2 + shared
+        sd["se"] = np.where(own > 0.0, np.sqrt(own), np.nan)
+    pooled = [source for source in names.SOURCES if names.source_cell_sd(source) in posterior]
+    by_level = arrays.residual_by is not None and names.SD_LOG_RESIDUAL in posterior
+    return MeasurementNoise(
+        sd={source: values for source, values in sd.items() if np.isfinite(values).any()},
+        typical={s: samples(names.source_model_sd(s), names.MODEL) for s in pooled},
+        spread={s: samples(names.source_log_sd(s)) for s in pooled},
+        scales={n: samples(n) for n in scale_names() if n in posterior} if by_level else {},
+        scale_spread=samples(names.SD_LOG_RESIDUAL) if by_level else None,
+    )
