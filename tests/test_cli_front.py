@@ -23,6 +23,7 @@ COMMANDS = (
         "compare",
         "sensitivity",
         "calibrate",
+        "predict",
         "forecast",
         "plan",
         "report",

@@ -36,6 +36,7 @@ from bayeseval.cli.forecasting import forecast
 from bayeseval.cli.leaving_out import sensitivity
 from bayeseval.cli.lookup import list_, validate
 from bayeseval.cli.planning import plan
+from bayeseval.cli.predicting import predict
 from bayeseval.cli.reporting import cite, report
 from bayeseval.errors import (
     BayesevalError,
@@ -54,7 +55,7 @@ _PANELS: Final[dict[str, dict[str, Callable[..., None]]]] = {
         "sensitivity": sensitivity,
         "calibrate": calibrate,
     },
-    "Forecast and plan": {"forecast": forecast, "plan": plan},
+    "Predict and plan": {"predict": predict, "forecast": forecast, "plan": plan},
     "Publish": {"report": report, "cite": cite},
     "Measure a covariate": {"mexa": mexa},
 }

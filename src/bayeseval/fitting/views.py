@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from bayeseval import names
 from bayeseval.fitting.gate import Gate
@@ -11,6 +11,9 @@ from bayeseval.fitting.gate import Gate
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+
+    from bayeseval.fitting.covariates import CovariateSource
+    from bayeseval.fitting.predictions import CellSource
 
 __all__ = ["Views"]
 
@@ -333,3 +336,88 @@ class Views:
         from bayeseval.estimands import rank_probability_table
 
         return self._view(rank_probability_table(self.data, [quantity]))
+
+    @overload
+    def predict(
+        self,
+        cells: CellSource,
+        *,
+        new: str | Sequence[str] = (),
+        covariate: CovariateSource = None,
+        draws: Literal[False] = False,
+        ci_prob: float = names.CI_PROB,
+    ) -> pd.DataFrame: ...
+
+    @overload
+    def predict(
+        self,
+        cells: CellSource,
+        *,
+        new: str | Sequence[str] = (),
+        covariate: CovariateSource = None,
+        draws: Literal[True],
+        ci_prob: float = names.CI_PROB,
+    ) -> xr.Dataset: ...
+
+    def predict(
+        self,
+        cells: CellSource,
+        *,
+        new: str | Sequence[str] = (),
+        covariate: CovariateSource = None,
+        draws: bool = False,
+        ci_prob: float = names.CI_PROB,
+    ) -> pd.DataFrame | xr.Dataset:
+        """Predict scores of any model on any language and task, measured or not.
+
+        Parameters
+        ----------
+        cells : DataFrame, str or Path
+            A table with the columns ``model``, ``language`` and ``task``, or its file; a factor
+            with one level needs no column. Columns that describe a new measurement are optional:
+            ``n`` (test items), ``se`` (standard error of the score due to its test set, score
+            units) and ``seeds`` (how many it is the mean of).
+        new : str or sequence of str
+            Factors (``language``, ``task``, ``model``) whose labels need not be in the table of
+            the fit; others are refused, as a label that is not there may be misspelled.
+        covariate : Covariate, sequence of Covariate, str or Path, optional
+            Values of new languages; when left out, the source of the fit's own.
+        draws : bool
+            Return all draws instead of the table.
+        ci_prob : float
+            Probability of the equal-tailed intervals.
+
+        Returns
+        -------
+        pandas.DataFrame or xarray.Dataset
+            One row per cell, in their order: ``model``, ``language``, ``language_name``, ``task``,
+            ``n``, ``se`` and ``seeds`` where given, ``n_records``, ``new`` (factors whose level is
+            new), ``expected_{mean,sd,lower,upper}``, ``measurement_{lower,upper}``; score units.
+            ``attrs["notes"]`` says how the cells were read. With `draws`: ``expected`` and
+            ``measurement`` by chain, draw and cell.
+
+        Raises
+        ------
+        InputError
+            If the fit is a point estimate, a label or a number is not allowed, or a new level has
+            no known population.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> cells = pd.DataFrame(
+        ...     {"model": ["m0", "m9"], "language": ["l0", "l0"], "task": ["t0", "t0"]}
+        ... )
+        >>> table = fit.predict(cells, new="model")
+        >>> table[["model", "new", "n_records"]].values.tolist()
+        [['m0', '', 1], ['m9', 'model', 0]]
+        """
+        from bayeseval.fitting.predictions import prepare_predictions
+
+        ready = prepare_predictions(self.data, self.run, cells, new=new, covariate=covariate)
+        if draws:
+            return ready.draws().assign_attrs(gate=self.gate.status, notes=list(ready.notes))
+        table = self._view(ready.table(ci_prob=ci_prob), ci_prob)
+        table.insert(2, "language_name", table.pop("language_name"))
+        table.attrs["notes"] = ready.notes
+        return table

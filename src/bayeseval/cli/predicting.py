@@ -1,0 +1,89 @@
+"""`bayeseval predict`: scores of any cells, measured or not."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayeseval import names
+from bayeseval.cli._shared import DATA, EXIT_GATE_FAILED, OUTPUT, CiProb, echo, echo_place
+
+__all__ = ["predict"]
+
+
+def predict(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Result folder of a fit.")],
+    cells: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CELLS",
+            help="File with the columns model, language and task; n, se and seeds of a new "
+            "measurement are optional.",
+        ),
+    ],
+    new: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FACTOR",
+            help="language, task or model: allow labels that the table of the fit lacks; "
+            "repeatable.",
+            rich_help_panel=DATA,
+        ),
+    ] = None,
+    covariate: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Covariate of new languages.",
+            show_default="that of the fit",
+            rich_help_panel=DATA,
+        ),
+    ] = None,
+    ci_prob: CiProb = names.CI_PROB,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the table as CSV.",
+            show_default="print only",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    draws: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write all draws as netCDF.",
+            show_default="none",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+) -> None:
+    """Predict scores of any model on any language and task, measured or not."""
+    from xarray import DataTree
+
+    from bayeseval.fitting.report import run_title
+    from bayeseval.fitting.report.predictions import format_predictions
+    from bayeseval.fitting.run import Fit
+    from bayeseval.output.numbers import score_unit
+    from bayeseval.output.store import replace_file, write_csv, write_tree
+
+    fitted = Fit.open(folder)
+    table = fitted.predict(cells, new=new or (), covariate=covariate, ci_prob=ci_prob)
+    if out is not None:
+        shared = {name: table.attrs[name] for name in ("ci_kind", "ci_prob", "gate")}
+        replace_file(partial(write_csv, table.assign(**shared)), out)
+    if draws is not None:
+        all_draws = fitted.predict(cells, new=new or (), covariate=covariate, draws=True)
+        replace_file(partial(write_tree, DataTree(all_draws)), draws)
+    unit = score_unit(fitted.run.get("bounds"))
+    echo(format_predictions(table, run_title(fitted.run), table.attrs["notes"], unit=unit))
+    if out is not None:
+        echo_place("\nPredictions", out)
+    if draws is not None:
+        echo_place("Draws", draws)
+    if fitted.gate.status == "fail":
+        raise typer.Exit(EXIT_GATE_FAILED)
