@@ -124,6 +124,30 @@ def test_a_cell_of_two_leaderboards_is_read_once_and_the_newer_counts(tmp_path: 
         load(tmp_path)
 
 
+def test_the_scale_of_a_leaderboard_is_known(tmp_path: Path) -> None:
+    """A score of 0.94 percent is not taken for a fraction, and a correlation may be negative."""
+    low = board("danish", ("0.94 ± 1.16 / 42.52 ± 5.03", "56.64 ± 1.88 / 84.24 ± 0.92"))
+    (tmp_path / "danish_all.csv").write_text(low, encoding="utf-8")
+    high = board("german", ("-", "61.00 ± 1.96 / 4.00 ± 0.98"), newer=True)
+    (tmp_path / "german_all.csv").write_text(high, encoding="utf-8")
+    records = load(tmp_path)
+    assert {str(units) for units in records.units.values()} == {"0 to 100"}
+    (warning,) = (text for text in records.report.warnings if "within 0-1" in text)
+    assert "'linguistic-acceptability:primary' mixes scales: the scores of model org/a" in warning
+    assert warning.endswith(
+        "(here 0.94), the median of the others is 58.82; they are kept, because the results state"
+        " the scale 0 to 100"
+    )
+    (tmp_path / "german_all.csv").write_text(DANISH.replace("danish", "german"), encoding="utf-8")
+    assert str(load(tmp_path).units["linguistic-acceptability:primary"]) == "-100 to 100"
+
+
+def test_an_empty_file_beside_leaderboards_is_named(tmp_path: Path) -> None:
+    (tmp_path / "danish_all.csv").write_text(DANISH, encoding="utf-8")
+    (tmp_path / "german_all.csv").write_text("", encoding="utf-8")
+    assert "german_all.csv (the file is empty)" in load(tmp_path).report.warnings[0]
+
+
 def test_leaderboards_of_ranks_are_named(tmp_path: Path) -> None:
     (tmp_path / "danish_all.csv").write_text(DANISH, encoding="utf-8")
     simplified = "model,generative_type,rank,parameters\n<a href='x'>org/a</a>,T,1.13,31\n"

@@ -168,6 +168,23 @@ def test_a_score_far_from_the_others_is_named(value: float, top: float) -> None:
     assert f"{value:.10g} (slips, row 11, column 'score')" in warning
 
 
+def test_fractions_of_a_model_beside_its_percentages_are_named() -> None:
+    """However many of the table's scores they are: 61.3 and three fractions of two models."""
+    rows = [(m, lang, "qa") for m in "AB" for lang in ("de", "en", "hi", "sw")]
+    table = pd.DataFrame(rows, columns=["model", "language", "task"])
+    table["score"] = [61.3, 0.62, 0.64, 0.7, 42.0, 58.0, 71.0, 66.0]
+    (text,) = warnings(table)
+    assert text == (
+        "warning: task 'qa': 3 scores between 0 and 1 among percentages (the others start at 42):"
+        " 0.62 (slips, row 2, column 'score'), 0.64 (slips, row 3, column 'score'),"
+        " 0.7 (slips, row 4, column 'score'); multiply by 100 if they are fractions"
+    )
+    # A model that fails: between 1 and 10, or too low to be a fraction.
+    for low in (3.1, 0.02):
+        table.loc[2, "score"] = low
+        assert warnings(table) == []
+
+
 def test_fractions_among_percentages_are_named() -> None:
     table = changed(0.62, first=3)
     table.loc[9, "score"] = 0.41

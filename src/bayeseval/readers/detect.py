@@ -321,7 +321,7 @@ def _values_first(path: Path, head: Head) -> Head | None:
         If the file is damaged: it ends too early, or is not what its name says.
     """
     suffix = suffix_of(path)
-    if not head.size and suffix in _SUFFIXES_OF_TOOLS:
+    if not head.size and suffix in (*_SUFFIXES_OF_TOOLS, *TABULAR_SUFFIXES):
         raise InputError(f"{path}: the file is empty")
     if suffix == ".parquet":
         _refuse_damaged_parquet(path)

@@ -36,10 +36,11 @@ from bayeseval.readers.base import (
 from bayeseval.readers.lm_eval import common_folder
 from bayeseval.readers.scores import Score, settle
 
-__all__ = ["EUROEVAL", "Evaluated", "euroeval_scores"]
+__all__ = ["EUROEVAL", "Evaluated", "euroeval_scores", "in_percent"]
 
 _NORMAL_95: Final = 1.96
 _ITERATIONS: Final = 10
+_PERCENT: Final = 100.0
 _SE_OF_MEAN: Final = math.sqrt(_ITERATIONS + 1) / _NORMAL_95
 # A macro language beside its varieties, which EuroEval lists together.
 _VARIETIES: Final = {
@@ -105,7 +106,7 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     read = options.attempts(options.each(paths), lambda path: _newest_last(list(_lines(path))))
     lines = [line for _, own in read for line in own]
     scores, notes = euroeval_scores(lines)
-    return settle(scores, source=common_folder(paths), options=options, notes=notes)
+    return settle(in_percent(scores), source=common_folder(paths), options=options, notes=notes)
 
 
 def _lines(path: Path) -> Iterator[Evaluated]:
@@ -202,6 +203,22 @@ def euroeval_scores(lines: Sequence[Evaluated]) -> tuple[list[Score], list[str]]
             f"over test sets it is sd sqrt(1 + 1/{_ITERATIONS})"
         )
     return scores, notes
+
+
+def in_percent(scores: Sequence[Score]) -> list[Score]:
+    """The scores with the bounds of their metrics: percentages, below zero for a correlation."""
+    values: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for score in scores:
+        values[score.dataset, score.metric] += [] if score.value is None else [score.value]
+    bounds = {
+        # Speeds are no percentages.
+        key: (-_PERCENT if min(own) < 0.0 else 0.0, _PERCENT)
+        for key, own in values.items()
+        if own and max(map(abs, own)) <= _PERCENT
+    }
+    unknown = (None, None)
+    stated = [(score, bounds.get((score.dataset, score.metric), unknown)) for score in scores]
+    return [replace(one, lower_bound=low, upper_bound=high) for one, (low, high) in stated]
 
 
 def _dataset_without_language(line: Evaluated) -> str:

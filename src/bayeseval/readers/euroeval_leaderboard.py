@@ -23,7 +23,7 @@ from typing import Final
 from bayeseval._text import Note, counted, plain, shorten, show
 from bayeseval.errors import InputError
 from bayeseval.readers.base import Head, Options, Reader, Reading, decode, file_bytes
-from bayeseval.readers.euroeval import Evaluated, euroeval_scores
+from bayeseval.readers.euroeval import Evaluated, euroeval_scores, in_percent
 from bayeseval.readers.lm_eval import common_folder
 from bayeseval.readers.scores import settle
 
@@ -82,7 +82,7 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     if means:
         notes.append(f"left out, as no scores of one dataset: {shorten(means)}")
     return settle(
-        scores,
+        in_percent(scores),
         source=common_folder(paths),
         options=options,
         place="cell",

@@ -237,6 +237,8 @@ def _check_scores(
         labels["task"],
         {"model": (codes["model"], labels["model"]), "file": (stack.file, files)},
         place,
+        # What a tool says of its scores, not what a table has in columns of its own.
+        stated=in_table if all(part.table.where for part in stack.parts) else {},
     )
     if mixtures and mixed == "refuse":
         raise InputError(
@@ -265,6 +267,7 @@ def _score_warnings(
             scores[at],
             codes["task"][at],
             labels["task"],
+            codes["model"][at],
             units=units,
             where=lambda position: stack.at(int(at[position]), "score"),
         ),

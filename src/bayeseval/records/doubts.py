@@ -35,7 +35,13 @@ Where = Callable[[int], str]
 
 
 def doubtful_scores(
-    scores: Scores, task: Codes, tasks: tuple[str, ...], *, units: Mapping[str, Units], where: Where
+    scores: Scores,
+    task: Codes,
+    tasks: tuple[str, ...],
+    model: Codes,
+    *,
+    units: Mapping[str, Units],
+    where: Where,
 ) -> list[Caution]:
     """Warn of scores far from their task's others, and of fractions among percentages.
 
@@ -45,7 +51,8 @@ def doubtful_scores(
     number, less than a tenth of the median or below all fractions.
 
     *Fractions*: in a task whose scores reach above 20, at most a quarter of the scores lie
-    between 0 and 1, none between 1 and 10, and times 100 they are in the others' range.
+    between 0 and 1, none between 1 and 10, and times 100 they are in the others' range. Or
+    several scores of a model do, beside one of its own from 10 on.
 
     Parameters
     ----------
@@ -53,6 +60,8 @@ def doubtful_scores(
     task : ndarray of int, shape (n,)
         Position of each score's task in `tasks`.
     tasks : tuple of str
+    model : ndarray of int, shape (n,)
+        Model of each score.
     units : mapping of str to Units
         Bounds by task, declared or guessed.
     where : callable
@@ -74,7 +83,7 @@ def doubtful_scores(
                     f" (median {median:.4g}): {listed}; correct or leave out what is an error"
                 )
             )
-        fractions = _fractions(values)
+        fractions = _fractions(values) | _fractions_of_models(values, model[rows])
         if fractions.any():
             listed = _listed(rows[fractions], scores, where)
             warnings.append(
@@ -114,6 +123,27 @@ def _fractions(values: Scores) -> Bools:
     fits = as_percent.min() >= rest.min() and as_percent.max() <= rest.max()
     plain = rest.min() >= _GAP and np.median(rest) > _CLEARLY_PERCENT and rest.max() <= _PERCENT
     return low & bool(fits and plain)
+
+
+def _fractions_of_models(values: Scores, model: Codes) -> Bools:
+    """Mask of fractions of models that have percentages in the task, too."""
+    low = (values > 0.0) & (values < 1.0)
+    high = values >= _GAP
+    none = np.zeros(len(values), dtype=np.bool_)
+    if not low.any() or not high.any() or values.max() > _PERCENT:
+        return none
+    if np.median(values[high]) <= _CLEARLY_PERCENT:
+        return none
+    n_models = int(model.max()) + 1
+    between = np.bincount(model[~low & ~high & (values != 0.0)], minlength=n_models)
+    n_low = np.bincount(model[low], minlength=n_models)
+    n_high = np.bincount(model[high], minlength=n_models)
+    mixed = ((between == 0) & (n_low > 1) & (n_high > 0))[model]
+    as_percent = _PERCENT * values
+    inside = (as_percent >= values[high].min()) & (as_percent <= values[high].max())
+    # One that cannot be a fraction says that the model's others are none either.
+    refuted = np.bincount(model[low & ~inside], minlength=n_models)[model] > 0
+    return low & mixed & ~refuted
 
 
 def _lowest(values: Scores, fractions: Bools) -> float:

@@ -232,6 +232,8 @@ def mixed_scales(
     tasks: tuple[str, ...],
     groups: Mapping[str, tuple[Codes, tuple[str, ...]]],
     where: Where,
+    *,
+    stated: Mapping[str, Units] | None = None,
 ) -> tuple[list[str], list[Caution]]:
     """One sentence for every task whose scores mix fractions and percentages.
 
@@ -262,6 +264,8 @@ def mixed_scales(
         Kind of group (``"model"``, ``"file"``) to codes, shape (n,), and labels.
     where : callable
         Place of a record, for messages.
+    stated : mapping of str to Units, optional
+        Bounds that the tool's results state, by task: fractions there are low scores.
 
     Returns
     -------
@@ -270,6 +274,7 @@ def mixed_scales(
         Groups that look like fractions in one task, and that fail there.
     """
     problems, warnings = [], []
+    known = stated or {}
     highest = np.zeros(len(tasks))
     np.maximum.at(highest, task, scores)
     in_percent = ((highest > _CLEARLY_PERCENT) & (highest <= _PERCENT))[task]
@@ -289,9 +294,16 @@ def mixed_scales(
             continue
         elsewhere = in_percent & (task != code)
         problem, kept = _mixture(name, scores, rows, elsewhere, groups, where)
-        problems += problem
         warnings += kept
+        if name in known and known[name].upper is not None:
+            warnings += [_as_stated(text, known[name]) for text in problem]
+        else:
+            problems += problem
     return problems, warnings
+
+
+def _as_stated(problem: str, units: Units) -> Caution:
+    return Caution(f"{problem}; they are kept, because the results state the scale {units}")
 
 
 def _mixture(
