@@ -309,6 +309,7 @@ OTHERS: dict[str, str] = {
     "readers/wide.py:_read": _OWN_VALUE,
     "readers/wide.py:read_wide_frame": "tests/readers/test_wide.py",
     "records/duplicates.py:unread_repeats": "tests/readers/test_wide.py",
+    "records/language_names.py:tasks_of_languages": "tests/readers/test_task_columns.py",
     "records/left_out.py:leave_out": _OWN_VALUE,
     "records/load.py:_refuse_tool_options": _OWN_VALUE,
     "records/merge.py:_covariate_files": _WITHOUT_VALUE,

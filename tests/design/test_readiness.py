@@ -134,7 +134,7 @@ OWN_TASKS = [(m, one, f"t_{one}") for m in "ABC" for one in LANGUAGES]
 def test_all_groups_that_occur_together_are_told_of_at_once() -> None:
     assert ready(frame(OWN_TASKS)) == (
         "Ready to fit: no, because language de and task t_de, language en and task t_en, language"
-        " fr and task t_fr and 2 more groups of a language and a task always occur together, so"
+        " fr and task t_fr and 3 more groups of a language and a task always occur together, so"
         " their effects are confounded; add records that cross them, so that every group"
         " shares a level with another; dropping levels does not help, because no part with two"
         " models and two languages could be fitted; if the tasks named after a language are one"
@@ -169,6 +169,10 @@ def test_tasks_named_after_languages_are_one_test_or_are_left_out() -> None:
     aside = frame([*product("ABC", ("en", "fr"), "qn"), *((m, "de", "q_de") for m in "ABC")])
     assert followed(aside, ready(aside))["task"].unique().tolist() == ["q", "n"]
     assert "'drop: {task: [\"q_de\"]}'" in ready(aside)
+    named = aside.assign(
+        language=aside["language"].map({"en": "English", "fr": "French", "de": "German"})
+    )
+    assert ready(named).endswith("give it one name: 'q' in place of 'q_de'")
     # Without its language the name would be one task of another language: all is linked.
     assert ready(aside).endswith("give it one name: 'q' in place of 'q_de'")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
@@ -14,7 +13,7 @@ from bayeseval._text import counted, grouped
 from bayeseval._typing import Bools, Floats, Index
 from bayeseval.design.container import Term
 from bayeseval.errors import DesignError, wording
-from bayeseval.records import Records, connected_components
+from bayeseval.records import Records, connected_components, without_language
 
 __all__ = ["check_interactions", "check_main_effects"]
 
@@ -67,8 +66,8 @@ def _describe_unlinked(records: Records, pair: tuple[names.Factor, names.Factor]
     """Describe groups of levels of two factors that no record links; empty for one group.
 
     Within a group, a constant can be moved from the effects of one factor to those of the
-    other, so every group but one has a contrast that is not identified. All but the largest
-    group are described.
+    other, so every group but one has a contrast that is not identified. The largest
+    group, with which the others are compared, is not described.
     """
     codes = {factor: records.codes(factor) for factor in pair}
     group = _linked(codes, pair)
@@ -83,7 +82,8 @@ def _describe_unlinked(records: Records, pair: tuple[names.Factor, names.Factor]
         return " and ".join(f"{f} {_first_few(labels[f])}" for f in pair)
 
     shown = [described(int(one)) for one in others[:_MOST_GROUPS]]
-    more = len(others) - len(shown)
+    # With the largest: the reader counts all groups.
+    more = len(others) + 1 - len(shown) if len(others) > len(shown) else 0
     tail = f" and {counted(more, 'more group')} of a {pair[0]} and a {pair[1]}" if more else ""
     return f"{', '.join(shown)}{tail} always occur together"
 
@@ -144,7 +144,7 @@ def _advice_to_rename(records: Records, codes: Mapping[names.Factor, Index]) -> 
     pairs = np.unique(np.stack([codes[names.TASK], codes[names.LANGUAGE]]), axis=1).T
     with_one = np.bincount(pairs[:, 0]) == 1
     parted = {
-        int(task): _without_language(tasks[task], languages[language])
+        int(task): without_language(tasks[task], languages[language])
         for task, language in pairs
         if with_one[task]
     }
@@ -169,14 +169,6 @@ def _advice_to_rename(records: Records, codes: Mapping[names.Factor, Index]) -> 
 
 def _all_rows(codes: Mapping[names.Factor, Index], scores: Floats) -> Bools | None:
     return _identified_rows(codes, scores, np.ones(len(scores), dtype=np.bool_))
-
-
-def _without_language(task: str, language: str) -> str:
-    """``xnli`` of ``xnli_de``, where ``de`` is the language; other names as they are."""
-    separator = r"[\s_\-.:/|]"
-    between = rf"(?:^|{separator})\(?{re.escape(language)}\)?(?=$|{separator})"
-    parted = re.sub(between, "", task, count=1, flags=re.IGNORECASE)
-    return re.sub(rf"^{separator}+", "", parted) or task
 
 
 def _drop_entries(records: Records, codes: Mapping[names.Factor, Index], kept: Bools) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bayeseval.readers.base import Options, Reading
 from bayeseval.readers.detect import READERS, TABLE, detect, files_below, read_results
 from bayeseval.readers.tabular import TABULAR_SUFFIXES, read_table
+from bayeseval.readers.task_columns import with_task_names
 from bayeseval.readers.task_names import UnknownTasksError, proposed_table
 from bayeseval.readers.wide import read_wide_frame
 
@@ -21,4 +22,5 @@ __all__ = [
     "read_results",
     "read_table",
     "read_wide_frame",
+    "with_task_names",
 ]

@@ -22,6 +22,7 @@ __all__ = [
     "TABLE_COLUMNS",
     "ColumnMap",
     "columns_argument",
+    "find_column",
     "is_repeated",
     "resolve_columns",
 ]
@@ -191,6 +192,23 @@ def resolve_columns(
         explicit=frozenset(our for our, theirs in explicit.items() if theirs is not None),
         metric=metric if _fold(metric) in METRIC_NAMES else None,
     )
+
+
+def find_column(
+    our: str, names: Sequence[str], *, source: str, explicit: Mapping[str, str | None]
+) -> str | None:
+    """The file's column for one of ours, as :func:`resolve_columns` finds it; None without one.
+
+    Raises
+    ------
+    InputError
+        If the choice is ambiguous, or names a column that does not exist.
+    """
+    if our in explicit:
+        theirs = explicit[our]
+        return None if theirs is None else _find_column(theirs, names, source=source, our=our)
+    used = set(explicit.values())
+    return _match_column(our, [name for name in names if name not in used], source)
 
 
 def _without_mean(score: str) -> str:

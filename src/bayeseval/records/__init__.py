@@ -7,6 +7,7 @@ from bayeseval.records.benchmarks import BenchmarkSummary, card_citations, list_
 from bayeseval.records.connectivity import Component, connected_components
 from bayeseval.records.covariates import Covariate, CovariateLevel
 from bayeseval.records.items import ItemVariance, item_variance
+from bayeseval.records.language_names import without_language
 from bayeseval.records.load import TableSource, load
 from bayeseval.records.pairs import (
     PairChoice,
@@ -63,4 +64,5 @@ __all__ = [
     "sole_pairs",
     "unbalanced_quadratics",
     "warn_of_sole_pairs",
+    "without_language",
 ]

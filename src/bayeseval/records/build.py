@@ -19,6 +19,7 @@ from bayeseval.readers.raw import Dropped, RawTable
 from bayeseval.records.coded import Coded, combined_key
 from bayeseval.records.doubts import doubtful_scores, errors_as_scores, same_models
 from bayeseval.records.duplicates import refuse_duplicates, unread_repeats
+from bayeseval.records.language_names import tasks_of_languages
 from bayeseval.records.left_out import leave_out
 from bayeseval.records.look_alikes import look_alikes, look_alikes_text
 from bayeseval.records.merge_labels import merge_labels
@@ -176,6 +177,8 @@ def _checked(
     if not already_checked:
         all_notes += _score_warnings(stack, codes, labels, resolved, kept)
         all_notes += unknown_labels(labels["language"], named_languages)
+        if not any(part.table.where for part in stack.parts):
+            all_notes += tasks_of_languages(codes, labels)
     for factor in LABELS:
         all_notes += [
             Caution(f"{factor} labels that look alike were kept apart: {look_alikes_text(group)}")

@@ -27,6 +27,7 @@ from bayeseval.readers import (
     read_results,
     read_table,
     read_wide_frame,
+    with_task_names,
 )
 from bayeseval.readers.compressed import stem_of, suffix_of
 from bayeseval.readers.numbered import with_file_numbers
@@ -111,7 +112,8 @@ def load(
         Otherwise the main one is taken and named in the report.
     task_names : path, optional
         CSV file with the columns ``task``, ``dataset``, ``language``: what the names of
-        tasks mean, where the names alone do not show it.
+        tasks mean, where the names alone do not show it. In a table with one row per score it
+        renames the tasks that it has, and gives a table without languages its languages.
     name : str, optional
         Name of the records; the card's or the file's when not given, ``table`` for a data
         frame.
@@ -258,17 +260,24 @@ def _records(
     from_tool: bool = False,
     covariate_files: Mapping[str, Path] | None = None,
 ) -> Records:
+    columns = {**{name: name for name in settings.constants}, **settings.columns}
+    named, all_notes = [], [*notes]
+    for table in tables:
+        if not from_tool:
+            table, own = with_task_names(table, columns=columns, path=settings.task_names)
+            all_notes += own
+        named.append(table)
     return Records._assembled(
         assemble(
-            tables,
-            columns={**{name: name for name in settings.constants}, **settings.columns},
+            named,
+            columns=columns,
             units=None if settings.units is None else settings.units.as_units(),
             mixed=settings.mixed_scales,
             diverged=settings.diverged_runs,
             missing=settings.missing,
             drop=dict(settings.drop.items()),
             named_languages=settings.language_names,
-            notes=notes,
+            notes=all_notes,
             allow_single=from_tool,
         ),
         name=name,
@@ -280,15 +289,11 @@ def _records(
 
 
 def _refuse_tool_options(source: object, options: Options) -> None:
-    for given, option in (
-        (options.metrics, argument("metric")),
-        (options.task_names, argument("task_names")),
-    ):
-        if given:
-            raise InputError(
-                f"{source}: {option} is for results of an evaluation tool; this is a table, whose"
-                f" columns are chosen with {argument('columns')}"
-            )
+    if options.metrics:
+        raise InputError(
+            f"{source}: {argument('metric')} is for results of an evaluation tool; this is a table,"
+            f" whose columns are chosen with {argument('columns')}"
+        )
 
 
 def _file_settings(

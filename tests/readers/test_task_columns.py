@@ -1,0 +1,91 @@
+"""Tables whose tasks are named after languages: read by the names, or warned of."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bayeseval import load
+from bayeseval.cli import main
+from bayeseval.errors import InputError
+
+LANGUAGES = {"de": "German", "en": "English", "sw": "Swahili"}
+
+
+def frame(pattern: str) -> pd.DataFrame:
+    """Scores of three models on a test that has a task for each language."""
+    rows = [
+        {
+            "model": m,
+            "language": lang,
+            "task": pattern.format(lang),
+            "score": 41.0 + 6 * i + j + i * j * j,
+        }
+        for (i, m), (j, lang) in product(enumerate("ABC"), enumerate(LANGUAGES))
+    ]
+    return pd.DataFrame(rows)
+
+
+def beside(pattern: str) -> pd.DataFrame:
+    """The same, beside a task of all languages."""
+    return pd.concat([frame("qa"), frame(pattern)], ignore_index=True)
+
+
+def test_languages_of_known_task_names_are_read() -> None:
+    records = load(frame("xnli_{}").drop(columns="language"))
+    assert records.coords["task"] == ("xnli",)
+    assert records.coords["language"] == ("de", "en", "sw")
+    assert records.table.query("model == 'B' and language == 'sw'")["score"].tolist() == [53.0]
+    assert any("from 3 task names (xnli_de: de)" in note for note in records.report.notes)
+
+
+def test_a_table_of_task_names_is_proposed_and_works(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, names = tmp_path / "t.csv", tmp_path / "names.csv"
+    table = pd.concat([frame("quiz-{}"), frame("other").head(1)]).drop(columns="language")
+    table.to_csv(path, index=False)
+    assert main(["validate", str(path)]) == 2
+    assert "'bayeseval validate ... --propose-task-names FILE' writes" in capsys.readouterr().err
+    assert main(["validate", str(path), "--propose-task-names", str(names)]) == 2
+    assert main(["validate", str(path), "--task-names", str(names)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "1 row: left out by the table of task names (other)" in text
+    assert "9 records of 3 models, 3 languages, 1 task" in text
+    # Names without a language are what they were: the column is missing.
+    with pytest.raises(InputError, match="no column for 'language'"):
+        load(frame("quiz").drop(columns="language"))
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_tasks_named_after_languages_are_warned_of_with_what_helps(
+    named: bool, tmp_path: Path
+) -> None:
+    table = beside("xnli_{}:f1")
+    if named:
+        table["language"] = table["language"].map(LANGUAGES)
+    (warning,) = load(table).report.warnings
+    assert warning.startswith(
+        "warning: 3 tasks named after a language (xnli_de:f1, xnli_en:f1, xnli_sw:f1) count as"
+        " different tests; if they are one test in several languages, name it"
+    )
+    line = re.search(r"the line (\S+) and give the file as task_names", warning)
+    assert line is not None
+    path = tmp_path / "names.csv"
+    path.write_text(f"task,dataset,language\n{line[1]}\n", encoding="utf-8")
+    records = load(table, task_names=path)
+    assert records.coords["task"] == ("qa", "xnli:f1")
+    assert len(records.coords["language"]) == 3
+    assert records.report.warnings == ()
+    assert any("(xnli_de:f1: xnli:f1," in note for note in records.report.notes)
+
+
+def test_other_names_are_not_warned_of() -> None:
+    """Words that are codes of other languages, and names of one language."""
+    table = beside("t_{}")
+    table["task"] = table["task"].map({"t_de": "as", "t_en": "it_no", "t_sw": "t_sw"}).fillna("qa")
+    assert load(table).report.warnings == ()
