@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,19 @@ def test_what_is_wrong_is_said_in_one_line(content: bytes, phrase: str, tmp_path
 def test_a_long_file_without_aliases_is_read() -> None:
     text = "- [" + "1, " * 110_000 + "1]\n"
     assert len(parse_yaml(text, Path("long.yaml"))[0]) == 110_001
+
+
+def test_numbers_are_those_of_the_core_schema(tmp_path: Path) -> None:
+    """YAML 1.1 reads other numbers than people write: 0755 as 493, 12:30 as 750, 1e5 as text."""
+    path = tmp_path / "card.yaml"
+    path.write_text(
+        "[0755, 1_000, 12:30, 12:30.5, 0b11, 1e5, -.5e-1, +7, 0o17, 0x1F, 3., -.inf, no, 1.2.3]",
+        encoding="utf-8",
+    )
+    values = [755, "1_000", "12:30", "12:30.5", "0b11", 1e5, -0.05, 7, 15, 31, 3.0, -math.inf]
+    read = read_yaml(path)
+    assert read == [*values, "no", "1.2.3"]
+    assert [type(value) for value in read[:7]] == [int, str, str, str, str, float, float]
 
 
 def test_aliases_of_a_few_values_and_a_byte_order_mark(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ __all__ = [
     "read_front_matter",
     "read_yaml",
     "text_like",
+    "unix_lines",
 ]
 
 Config = TypeVar("Config", bound=BaseModel)
@@ -51,7 +52,7 @@ _KINDS: Final = {
 # The parser's time grows with the square of it.
 _MAX_DEPTH: Final = 200
 # Without the line that ends it, which would begin a second document.
-_FRONT_MATTER: Final = re.compile(r"---[ \t]*\r?\n.*?(?=^---[ \t]*\r?$)", re.DOTALL | re.MULTILINE)
+_FRONT_MATTER: Final = re.compile(r"---[ \t]*\n.*?(?=^---[ \t]*$)", re.DOTALL | re.MULTILINE)
 # Escapes such as "\ud800" make characters that no file can hold.
 _HALF: Final = re.compile("[\\ud800-\\udfff]")
 
@@ -93,11 +94,11 @@ def text_like(pattern: str, words: str) -> AfterValidator:
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML without the two traps of a language table.
+    """Safe YAML without the traps of a table.
 
-    YAML 1.1 reads the language code ``no`` as false, and a key given twice
-    silently keeps the last value. The loader in C would be twice as fast, but ends the
-    process on lists in thousands of lists.
+    YAML 1.1 reads the language code ``no`` as false and the score ``0755`` as 493, and a key
+    given twice silently keeps the last value. The loader in C would be twice as fast, but ends
+    the process on lists in thousands of lists.
     """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -153,13 +154,36 @@ class _Loader(yaml.SafeLoader):
             ) from problem
 
 
+def _whole(loader: _Loader, node: yaml.ScalarNode) -> int:
+    text = loader.construct_scalar(node)
+    return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+
+
+def _float(loader: _Loader, node: yaml.ScalarNode) -> float:
+    # ".inf" and ".nan" are written with a point.
+    return float(re.sub(r"^([-+]?)\.(?=[a-zA-Z])", r"\1", loader.construct_scalar(node)))
+
+
+# Numbers and truth values are those of the core schema of YAML 1.2: in YAML 1.1, 0755 is 493, 12:30
+# is 750, and 1e5 is a text.
+_TAG: Final = "tag:yaml.org,2002:"
+_OF_CORE: Final = {
+    "bool": (r"true|True|false|False", "tTfF"),
+    "int": (r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", "-+0123456789"),
+    "float": (
+        r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+        "-+.0123456789",
+    ),
+}
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:bool"]
+    first: [(tag, pattern) for tag, pattern in resolvers if tag.removeprefix(_TAG) not in _OF_CORE]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|false|False)$"), list("tTfF")
-)
+for _kind, (_pattern, _first) in _OF_CORE.items():
+    _Loader.add_implicit_resolver(_TAG + _kind, re.compile(rf"^(?:{_pattern})$"), list(_first))
+_Loader.add_constructor(_TAG + "int", _whole)
+_Loader.add_constructor(_TAG + "float", _float)
 
 
 def read_yaml(path: Path, *, error: type[BayesevalError] = InputError) -> Any:
@@ -181,8 +205,13 @@ def read_front_matter(path: Path, *, error: type[BayesevalError] = InputError) -
     BayesevalError
         Of the type `error`, if the file cannot be read or the part is not valid YAML.
     """
-    match = _FRONT_MATTER.match(_text(path, error).lstrip())
+    match = _FRONT_MATTER.match(unix_lines(_text(path, error)).lstrip())
     return None if match is None else parse_yaml(match[0], path, error=error)
+
+
+def unix_lines(text: str) -> str:
+    """A text with line feeds for the line ends of Windows and of old Macs."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def parse_yaml(text: str, path: Path, *, error: type[BayesevalError] = InputError) -> Any:

@@ -198,6 +198,8 @@ def test_lines_of_the_user_come_first(tmp_path: Path) -> None:
         ("good", "README.md, result 1 of a: accuracy: value: expected a number, got 'good'"),
         ("[1]", r"accuracy: value: expected a number, got \[1\]"),
         ("true", "accuracy: value: expected a number, got True"),
+        ("1_000", "accuracy: value: expected a number, got '1_000'"),
+        ("12:30", "accuracy: value: expected a number, got '12:30'"),
     ],
 )
 def test_values_that_are_no_numbers_are_refused(tmp_path: Path, value: str, message: str) -> None:
@@ -209,6 +211,11 @@ def test_values_that_are_no_numbers_are_refused(tmp_path: Path, value: str, mess
     ("dataset", "message"),
     [
         ("{type: x/y, split: [dev]}", r"dataset split: expected text or a number, got \['dev'\]"),
+        ("{type: x/y, config: [de]}", r"dataset config: expected text or a number, got \['de'\]"),
+        (
+            "{type: x/y, args: {language: {a: 1}}}",
+            "dataset args language: expected text or a number, got {'a': 1}",
+        ),
         ("{type: x/y, name: {a: 1}}", r"dataset name: expected text or a number, got {'a': 1}"),
     ],
 )
@@ -226,6 +233,61 @@ def test_fields_of_a_list_of_results_that_are_no_text_are_refused(
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=rf"result 1: {field}: expected text or a number, got \['"):
         load(path)
+
+
+def test_one_model_in_the_cards_of_two_folders_is_refused_in_one_line(tmp_path: Path) -> None:
+    for folder, value in (("one", "41"), ("two", "42")):
+        card(tmp_path / folder, value=value)
+    with pytest.raises(InputError) as caught:
+        load(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path}/two/README.md and {tmp_path}/one/README.md both have results of the model 'a'"
+        " (the first on both: y_de, accuracy); take one of the files out of the folder, or give the"
+        " two models different names"
+    )
+    # Of another configuration, they are results of one model.
+    card(tmp_path / "two", dataset="{type: x/y, config: sw}", value="42")
+    assert cells(tmp_path) == {("a", "y", "de"): 41.0, ("a", "y", "sw"): 42.0}
+
+
+def test_line_ends_of_old_macs(tmp_path: Path) -> None:
+    path = card(tmp_path, value="41") / "README.md"
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r"))
+    assert cells(tmp_path) == {("a", "y", "de"): 41.0}
+
+
+def test_a_card_without_results_is_no_table(tmp_path: Path) -> None:
+    path = tmp_path / "README.md"
+    path.write_text("---\nmodel-index:\n- name: a\n  results: []\n---\n# A\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"README\.md: a model card without results: its model-in"):
+        load(path)
+
+
+def test_a_null_is_no_score_of_another_metric(tmp_path: Path) -> None:
+    """Of cells without the metric that was chosen, only those with a value have another one."""
+    metrics = "    - type: accuracy\n      value: {}\n"
+    for name, accuracy, other in (
+        ("a", "41", "1"),
+        ("b", "42", "2"),
+        ("c", "", "3"),
+        ("d", "", "null"),
+    ):
+        text = CARD.format(name=name, dataset="{type: x/y, config: de}", value=accuracy)
+        if not accuracy:
+            text = text.replace(metrics.format(""), "")
+        text = text.replace(
+            "    metrics:\n", f"    metrics:\n    - type: f1\n      value: {other}\n"
+        )
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "README.md").write_text(text, encoding="utf-8")
+    detected = detect(tmp_path)
+    assert detected is not None
+    options = Options(metrics={"*": "accuracy"})
+    (table,) = read_results(detected, options).tables
+    assert [(one.reason, one.counts) for one in table.dropped] == [
+        ("no accuracy, but another metric", (("c, de, y", 1),)),
+        ("missing score", (("d, de, y", 1),)),
+    ]
 
 
 def test_a_card_without_an_end_of_its_front_matter(tmp_path: Path) -> None:

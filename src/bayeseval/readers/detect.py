@@ -38,7 +38,7 @@ from bayeseval.readers.lighteval import LIGHTEVAL
 from bayeseval.readers.lighteval_details import LIGHTEVAL_DETAILS
 from bayeseval.readers.lm_eval import LM_EVAL
 from bayeseval.readers.lm_eval_samples import LM_EVAL_SAMPLES
-from bayeseval.readers.model_cards import EVAL_RESULTS, MODEL_CARDS
+from bayeseval.readers.model_cards import EVAL_RESULTS, MODEL_CARDS, refuse_card_without_results
 from bayeseval.readers.mteb import MTEB
 from bayeseval.readers.simple_evals import SIMPLE_EVALS
 from bayeseval.readers.tabular import TABULAR_SUFFIXES, parquet_problem
@@ -150,6 +150,8 @@ def detect(path: Path, *, format: str | None = None) -> Detected | None:
         kinds = [by_name[name] for name in groups if name != TABLE]
         kinds = [kind for kind in kinds if not set(kind.details_of) & set(groups)]
         if not kinds:
+            if path.is_file():
+                refuse_card_without_results(path)
             return None
         _refuse_mixture(path, kinds, groups, unreadable)
         chosen = kinds[0]

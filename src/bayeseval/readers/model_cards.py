@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bayeseval._text import Note, counted, shorten, show
-from bayeseval._yaml import read_front_matter, read_yaml
+from bayeseval._yaml import read_front_matter, read_yaml, unix_lines
 from bayeseval.errors import InputError, argument
 from bayeseval.languages.codes import is_code
 from bayeseval.readers.base import (
@@ -35,7 +35,7 @@ from bayeseval.readers.lm_eval import ModelName, common_folder, folder_notes, na
 from bayeseval.readers.scores import Score, settle
 from bayeseval.readers.task_names import NamedTask, TaskNames, read_task_names
 
-__all__ = ["EVAL_RESULTS", "MODEL_CARDS"]
+__all__ = ["EVAL_RESULTS", "MODEL_CARDS", "refuse_card_without_results"]
 
 EVAL_RESULTS: Final = ".eval_results"
 """Folder of a model's repository with its results."""
@@ -78,10 +78,29 @@ class _Result:
 
 def _sniff(path: Path, head: Head) -> bool:
     if path.suffix.casefold() in (".yaml", ".yml"):
-        text = head.text
+        text = unix_lines(head.text)
         return bool(_LISTED.search(text) and _DATASET.search(text) and "value:" in text)
-    text = head.text
-    return text.startswith("---") and _INDEX.search(text) is not None and not _EMPTY.search(text)
+    return _has_index(head) and not _EMPTY.search(unix_lines(head.text))
+
+
+def _has_index(head: Head) -> bool:
+    return head.text.startswith("---") and _INDEX.search(unix_lines(head.text)) is not None
+
+
+def refuse_card_without_results(path: Path) -> None:
+    """Refuse a card that lists no results and has no table on its page.
+
+    Raises
+    ------
+    InputError
+        If the file is such a card.
+    """
+    head = Head.of(path)
+    if _has_index(head) and _EMPTY.search(unix_lines(head.text)) and "|" not in head.text:
+        raise InputError(
+            f"{path}: a model card without results: its model-index lists none, and the page has no"
+            " table; give a card with results, or a folder of cards"
+        )
 
 
 def _read(paths: Sequence[Path], options: Options) -> Reading:
@@ -93,6 +112,7 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     by_list = dict(options.attempts(options.each(lists), lambda path: list(_listed(path, models))))
     results = [one for own in (*by_card.values(), *by_list.values()) for one in own]
     results = _told_apart(results)
+    _refuse_two_cards(results)
     names = read_task_names(options.task_names)
     named = _named(results, names, source)
     owners: dict[str, set[str]] = defaultdict(set)
@@ -186,9 +206,13 @@ def _dataset_of(dataset: Mapping[str, Any], where: str) -> tuple[str, str, str]:
     owner, _, label = as_text(kind, f"{where}: dataset type").rpartition("/")
     arguments = dataset.get("args")
     named = arguments if isinstance(arguments, dict) else {}
-    found = [dataset.get("config"), named.get("language"), named.get("config")]
-    found += [arguments] if isinstance(arguments, str) else []
-    configs = [text.strip() for text in found if isinstance(text, str)]
+    found = [
+        _scalar(dataset.get("config"), f"{where}: dataset config"),
+        _scalar(named.get("language"), f"{where}: dataset args language"),
+        _scalar(named.get("config"), f"{where}: dataset args config"),
+        arguments if isinstance(arguments, str) else "",
+    ]
+    configs = [text.strip() for text in found if text.strip()]
     config = next((text for text in configs if text not in _NO_CONFIG), "")
     brackets = _BRACKETS.fullmatch(_scalar(dataset.get("name"), f"{where}: dataset name"))
     if not config and brackets is not None and is_code(brackets[2]):
@@ -208,8 +232,10 @@ def _listed(path: Path, models: Mapping[Path, set[ModelName]]) -> Iterator[_Resu
         owner, _, label = as_text(dataset.get("id"), f"{where}: dataset id").rpartition("/")
         date = _scalar(result.get("date"), f"{where}: date")
         # Files of 2025 called it `config`.
-        config = dataset.get("task_id") or dataset.get("config") or ""
-        config = config if isinstance(config, str) and config not in (*_NO_CONFIG, label) else ""
+        config = _scalar(dataset.get("task_id"), f"{where}: dataset task_id") or _scalar(
+            dataset.get("config"), f"{where}: dataset config"
+        )
+        config = config if config not in (*_NO_CONFIG, label) else ""
         yield _Result(
             path=path,
             where=where,
@@ -250,6 +276,21 @@ def _told_apart(results: Sequence[_Result]) -> list[_Result]:
             longer = folder.relative_to(above).as_posix()
             models[ModelName(label, folder)] = ModelName(longer, folder)
     return [replace(one, model=models.get(one.model, one.model)) for one in results]
+
+
+def _refuse_two_cards(results: Sequence[_Result]) -> None:
+    """Refuse one model with one result in the cards of two folders."""
+    first: dict[_Result, _Result] = {}
+    for one in results:
+        # What a result is of, without its place and value.
+        key = replace(one, path=Path(), where="", value=None, model=ModelName(one.model.label))
+        other = first.setdefault(key, one)
+        if other.path != one.path:
+            raise InputError(
+                f"{one.path} and {other.path} both have results of the model {one.model.label!r}"
+                f" (the first on both: {_task(one.dataset, one.config)}, {one.metric}); take one of"
+                " the files out of the folder, or give the two models different names"
+            )
 
 
 def _scalar(value: Any, where: str) -> str:

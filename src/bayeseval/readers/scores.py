@@ -6,19 +6,20 @@ holds several runs. The load report names what was chosen and what was left out.
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from bayeseval._text import Note, counted, shorten
+from bayeseval._text import Note, shorten
 from bayeseval.errors import InputError, argument, did_you_mean, wording
 from bayeseval.languages.same import one_label_each
 from bayeseval.readers.base import Options, Reading
+from bayeseval.readers.item_counts import with_item_counts
 from bayeseval.readers.raw import Column, Dropped, RawTable, object_array
+from bayeseval.readers.score import Score
 
 __all__ = ["Score", "choose", "lower_is_better", "metric_argument", "settle"]
 
@@ -35,70 +36,6 @@ _LOWER_IS_BETTER: Final = frozenset(
         *("error_rate", "likelihood_diff", "pct_stereotype", "toxicity"),
     ]
 )
-# Metrics of items that are right or wrong, for cells where no standard error can show it.
-_RIGHT_OR_WRONG: Final = frozenset(["acc", "acc_norm", "accuracy", "exact_match", "em"])
-# Standard errors are written with 16 digits, scores that were rounded with fewer.
-_TOLERANCE: Final = 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """One number that a tool wrote.
-
-    Parameters
-    ----------
-    model, dataset, language, metric : str
-    value : float or None
-        None where the tool wrote that there is none.
-    where : str
-        File and place, for messages.
-    selector : str
-        What else is in the tool's key: the filter of lm-evaluation-harness.
-    se, n, k : float or None
-        Standard error, number of items, number of right ones.
-    higher : bool or None
-        Whether higher is better; None when the tool does not say.
-    lower_bound, upper_bound : float or None
-        Where the tool gives both.
-    variant : str
-        A setting such as ``5-shot`` that makes another task of the dataset.
-    run : str
-        Sorts the runs of one cell from old to new.
-    boot : str or None
-        Name of the bootstrap test set.
-    rank : int
-        Place among the task's metrics where the tool has an order of its own.
-    rows : int
-        Rows of the table that it represents.
-    extra : tuple of (str, str)
-        Further columns of its row, such as a seed, with their cells.
-    """
-
-    model: str
-    dataset: str
-    language: str
-    metric: str
-    value: float | None
-    where: str
-    selector: str = ""
-    se: float | None = None
-    n: float | None = None
-    k: float | None = None
-    higher: bool | None = None
-    lower_bound: float | None = None
-    upper_bound: float | None = None
-    variant: str = ""
-    run: str = ""
-    boot: str | None = None
-    rank: int = 0
-    rows: int = 1
-    extra: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def key(self) -> str:
-        """The metric as the user may name it: ``acc``, or ``exact_match,strict-match``."""
-        plain = self.selector in ("", "none")
-        return self.metric if plain else f"{self.metric},{self.selector}"
 
 
 def lower_is_better(metric: str) -> bool:
@@ -138,7 +75,7 @@ def settle(
     left_out = list(dropped)
     chosen = choose(scores, source, options, all_notes, left_out)
     chosen = _mirror_lower_is_better(chosen, source, all_notes)
-    chosen = _with_item_counts(chosen, all_notes)
+    chosen = with_item_counts(chosen, all_notes)
     labels, label_notes = one_label_each((score.dataset, score.language) for score in chosen)
     all_notes += label_notes
     return Reading((_table(chosen, labels, source, place, left_out),), tuple(all_notes))
@@ -320,14 +257,16 @@ def _rank_in(order: Sequence[str], name: str) -> int:
 
 
 def _cells_without(scores: Sequence[Score], chosen: str) -> list[Dropped]:
-    """Cells that have other metrics only."""
+    """Cells that have other metrics only, or nothing but nulls in them."""
     cell = {(s.model, s.language): s for s in reversed(scores)}
+    cell |= {(s.model, s.language): s for s in reversed(scores) if s.value is not None}
     for score in scores:
         if score.key == chosen:
             cell.pop((score.model, score.language), None)
-    if not cell:
-        return []
-    return [_dropped(f"no {chosen}, but another metric", list(cell.values()))]
+    others = [score for score in cell.values() if score.value is not None]
+    empty = [score for score in cell.values() if score.value is None]
+    reasons = {f"no {chosen}, but another metric": others, "missing score": empty}
+    return [_dropped(reason, own) for reason, own in reasons.items() if own]
 
 
 def _dropped(reason: str, scores: Sequence[Score]) -> Dropped:
@@ -382,88 +321,6 @@ def _newest(scores: list[Score], left_out: list[Dropped]) -> list[Score]:
     if old:
         left_out.append(_dropped("older run of the same cell", old))
     return kept
-
-
-def _with_item_counts(scores: list[Score], notes: list[Note]) -> list[Score]:
-    """Number of items and of right ones, where the numbers leave no other possibility."""
-    with_items = [_with_items(score) for score in scores]
-    # One cell whose items were not all right or wrong speaks for its whole dataset.
-    confirmed: set[tuple[str, str]] = set()
-    refuted: set[tuple[str, str]] = set()
-    for score in with_items:
-        share = _share(score)
-        if share is not None and 0.0 < share < 1.0:
-            (refuted if score.k is None else confirmed).add((score.dataset, score.key))
-    binary = {
-        (s.dataset, s.key)
-        for s in with_items
-        if s.metric in _RIGHT_OR_WRONG or (s.dataset, s.key) in confirmed
-    } - refuted
-    result = [s if (s.dataset, s.key) in binary else replace(s, k=None) for s in with_items]
-    certain = sum(map(_has_no_spread, result))
-    if certain:
-        notes.append(
-            f"a standard error of 0 was not used in {counted(certain, 'cell')} where all items"
-            " are right or all are wrong: it does not measure the uncertainty of the score"
-        )
-        result = [replace(s, se=None) if _has_no_spread(s) else s for s in result]
-    with_k = sum(s.k is not None for s in result)
-    if with_k and any(a.k is None and b.k is not None for a, b in zip(scores, result, strict=True)):
-        notes.append(
-            f"numbers of items and of right answers recovered for {counted(with_k, 'cell')}: exact,"
-            " because the scores, standard errors and metrics allow no others"
-        )
-    return result
-
-
-def _scale_width(score: Score) -> float:
-    """What a score of 1 is in the score's own units: 100 where the tool says 0 to 100."""
-    upper = score.upper_bound if score.lower_bound == 0.0 else None
-    return 1.0 if upper is None or upper <= 0.0 else upper
-
-
-def _share(score: Score) -> float | None:
-    """The share of right items that a score would be; None if it can be none."""
-    share = None if score.value is None else score.value / _scale_width(score)
-    return share if share is not None and 0.0 <= share <= 1.0 else None
-
-
-def _has_no_spread(score: Score) -> bool:
-    """Whether the error is zero only because all items are right, or all are wrong."""
-    return score.se == 0 and (_share(score) in (0.0, 1.0) or score.value == 100.0)
-
-
-def _with_items(score: Score) -> Score:
-    """``n`` and ``k`` of a mean of zeros and ones.
-
-    The standard error s/sqrt(n) of a mean p of zeros and ones (s on n - 1 degrees of
-    freedom) is sqrt(p (1 - p) / (n - 1)); any other values between 0 and 1 with that
-    mean have a smaller one. So an equal one shows that all items were right or wrong.
-    """
-    p, n = _share(score), score.n
-    se = None if score.se is None else score.se / _scale_width(score)
-    if score.k is not None or p is None:
-        return score
-    if p in (0.0, 1.0):
-        return score if n is None else replace(score, k=float(round(p * n)))
-    right = round(p * n) if n is not None else 0
-    if se is None and n is not None and score.metric in _RIGHT_OR_WRONG:
-        # Nothing to check it with but the name; at least it has to be a whole number.
-        return replace(score, k=float(right)) if abs(right - p * n) <= _TOLERANCE * n else score
-    if se is None or not se > 0.0:
-        return score
-    # Divided twice: the square of an absurd error is out of a number's range.
-    implied = p * (1.0 - p) / se / se + 1.0
-    if math.isinf(implied):
-        return score
-    items = float(round(implied)) if n is None else n
-    right = round(p * items)
-    fits = (
-        math.isclose(implied, items, rel_tol=1e-6)
-        and items >= 2
-        and abs(right - p * items) <= _TOLERANCE * items
-    )
-    return replace(score, n=items, k=float(right)) if fits else score
 
 
 def _table(

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from bayeseval._text import counted, shorten
+from bayeseval.errors import InputError
 from bayeseval.readers.columns import find_column
 from bayeseval.readers.lm_eval import name_notes
 from bayeseval.readers.raw import Column, Dropped, RawTable, object_array
@@ -51,10 +52,14 @@ def with_task_names(
     UnknownTasksError
         If a table has no languages, and some of the names seem to have one.
     """
-    found = {
-        our: find_column(our, list(table.columns), source=table.source, explicit=columns)
-        for our in ("model", "language", "task", "dataset")
-    }
+    try:
+        found = {
+            our: find_column(our, list(table.columns), source=table.source, explicit=columns)
+            for our in ("model", "language", "task", "dataset")
+        }
+    except InputError:
+        # It is raised again, with what was read, where all columns are resolved.
+        return table, []
     theirs = found["task"] or found["dataset"]
     has_language = found["language"] is not None
     if theirs is None or found["model"] is None or (path is None and has_language):

@@ -143,7 +143,8 @@ def _fractions_of_models(values: Scores, model: Codes) -> Bools:
     inside = (as_percent >= values[high].min()) & (as_percent <= values[high].max())
     # One that cannot be a fraction says that the model's others are none either.
     refuted = np.bincount(model[low & ~inside], minlength=n_models)[model] > 0
-    return low & mixed & ~refuted
+    found: Bools = low & mixed & ~refuted
+    return found
 
 
 def _lowest(values: Scores, fractions: Bools) -> float:
