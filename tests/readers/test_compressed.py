@@ -58,7 +58,7 @@ def test_a_packed_wide_table(tmp_path: Path, pack: Callable[[bytes], bytes], end
     path.write_bytes(pack("\n".join(lines).encode()))
     records = load(path)
     assert len(records) == 4000
-    assert records.coords["task"] == ("exams:score",)
+    assert records.coords["task"] == ("exams",)
 
 
 def test_packed_more_than_once_and_in_pieces(tmp_path: Path) -> None:

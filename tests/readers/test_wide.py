@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayeseval.errors import InputError
-from bayeseval.readers.wide import Cell, parse_cell
+from bayeseval.readers.printed import Cell, parse_cell
 from bayeseval.records import Records, load
 
 CSV = """\
@@ -76,7 +76,7 @@ def test_the_same_table_in_four_formats(tmp_path: Path, name: str, text: str) ->
         path.write_text(text, encoding="utf-8")
     records = load(path)
     assert values(records) == SCORES
-    assert records.coords["task"] == ("t:score",)
+    assert records.coords["task"] == ("t",)
     said = "\n".join(records.report.notes)
     for phrase in (
         "columns not read, averages: Avg.",
@@ -185,7 +185,7 @@ def test_a_workbook_with_a_row_per_score_and_one_with_two_sheets(tmp_path: Path)
     for row in (["model", "en", "zh"], ["A", 5, 6], ["B", 7, 8]):
         other.append(row)
     book.save(tmp_path / "two.xlsx")
-    assert load(tmp_path / "two.xlsx").coords["task"] == ("PAWS:score", "XNLI:score")
+    assert load(tmp_path / "two.xlsx").coords["task"] == ("PAWS", "XNLI")
 
 
 @pytest.mark.parametrize(
@@ -391,3 +391,29 @@ def test_a_page_whose_table_has_no_languages(tmp_path: Path) -> None:
     path.write_text("# Results\n\n| Model | MMLU |\n|---|---|\n| o1 | 91.8 |\n", encoding="utf-8")
     with pytest.raises(InputError, match="line 3: expected one row per score, or languages as"):
         load(path)
+
+
+def test_a_table_without_scores_beside_tables_that_have_them(tmp_path: Path) -> None:
+    """The page was refused as a whole."""
+    path = tmp_path / "page.md"
+    costs = "# Costs\n\n| Model | Price |\n|---|---|\n| o1 | 15 |\n"
+    path.write_text(f"{PAGE}\n\n{costs}", encoding="utf-8")
+    line = len(PAGE.splitlines()) + 5
+    records = load(path)
+    assert len(records) == 4
+    note = f"{path}, line {line}: a table without scores by language not read ('Model', 'Price')"
+    assert note in records.report.notes
+
+
+@pytest.mark.parametrize("name", ["split", "Dataset split"])
+def test_splits_are_read_as_in_a_table_with_a_row_per_score(tmp_path: Path, name: str) -> None:
+    rows = [("A", "test", 41, 50), ("A", "dev", 42, 51), ("B", "test", 44, 43), ("B", "dev", 45, 4)]
+    wide = pd.DataFrame(rows, columns=["model", name, "de", "en"])
+    wide.insert(0, "task", "qa")
+    tidy = wide.melt(["model", name, "task"], var_name="language", value_name="score")
+    path = tmp_path / "t.csv"
+    wide.to_csv(path, index=False)
+    records = load(path)
+    assert records.content_hash == load(tidy).content_hash
+    assert records.coords["task"] == ("qa (dev)", "qa (test)")
+    assert records.table.query("model == 'B' and task == 'qa (test)'")["score"].tolist() == [44, 43]

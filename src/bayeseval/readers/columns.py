@@ -24,6 +24,7 @@ __all__ = [
     "columns_argument",
     "find_column",
     "is_repeated",
+    "is_split",
     "resolve_columns",
 ]
 
@@ -256,6 +257,11 @@ def _match_column(our: str, names: Sequence[str], source: str) -> str | None:
 def is_repeated(name: str) -> bool:
     """Whether a column's name says that it tells repeated measurements apart."""
     return _REPEATED.fullmatch(_fold(name)) is not None
+
+
+def is_split(name: str) -> bool:
+    """Whether a column's name says that it names splits of a test."""
+    return _fold(name) in {"split", *_SYNONYMS["split"]}
 
 
 def columns_argument(*choices: tuple[str, str | None]) -> str:

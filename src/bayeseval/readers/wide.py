@@ -7,11 +7,10 @@ measured. A header may have two lines, the upper one naming datasets.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +18,7 @@ from bayeseval._text import counted, date_hint, shorten, show
 from bayeseval.errors import InputError, argument, wording
 from bayeseval.languages.matching import resolve, understand
 from bayeseval.readers.base import Head, Options, Reader, Reading
-from bayeseval.readers.columns import is_repeated, resolve_columns
+from bayeseval.readers.columns import is_repeated, is_split, resolve_columns
 from bayeseval.readers.compressed import suffix_of
 from bayeseval.readers.grids import (
     GRID_SUFFIXES,
@@ -30,25 +29,15 @@ from bayeseval.readers.grids import (
     is_workbook,
 )
 from bayeseval.readers.lm_eval import common_folder
+from bayeseval.readers.printed import MAX_CELL, Cell, parse_cell, without_marks
 from bayeseval.readers.raw import RawTable, make_table
 from bayeseval.readers.scores import Score, settle
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["WIDE", "Cell", "parse_cell", "read_wide_frame"]
+__all__ = ["WIDE", "read_wide_frame"]
 
-_MARKS: Final = "*†‡§¶♣♠♦♥◦•↑↓▲▼†ªº¹²³⁴⁵⁶⁷⁸⁹✓`"
-_NUMBER: Final = r"[-+−]?\d+(?:\.\d*)?|[-+−]?\.\d+"
-_CELL: Final = re.compile(
-    rf"(?P<values>(?:{_NUMBER})(?:\s*/\s*(?:{_NUMBER}))*)\s*%?"
-    rf"(?:\s*(?:±|\+-|\+/-)\s*(?P<se>{_NUMBER})\s*%?|\s*\(\s*(?:±|\+-|\+/-)\s*(?P<in>{_NUMBER})\s*\))?"
-)
-_EMPHASIS: Final = re.compile(r"</?(?:b|i|u|sup|sub|strong|em)>")
-_INNER_MARKS: Final = re.compile(rf"[{re.escape(_MARKS)}]+(?=\s*(?:±|\+-|\+/-|/|$))")
-_MISSING: Final = frozenset(
-    ["", "-", "--", "---", "–", "—", "−", "n/a", "na", "nan", "none", "null", "x", "✗", "/", "?"]
-)
 # "all" and its like alone or with what they are over; a model may be called all-MiniLM-L6-v2.
 _AVERAGES: Final = re.compile(
     r"(?:macro|micro|overall|total|all|unweighted)?[\s\-_.]*(?:avg|average|mean|μ|ø)\.?"
@@ -77,18 +66,9 @@ _LANGUAGE_FACTS: Final = frozenset(
     ]
 )
 _COUNT: Final = re.compile(r"\d{1,9}")
-_MAX_CELL: Final = 400
+_NO_METRIC: Final = "score"
 # So many of the headers have to be languages before a table is taken for a wide one.
 _SHARE: Final = 0.6
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """The content of a printed cell."""
-
-    values: tuple[float, ...]
-    se: float | None = None
-    marked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,40 +86,6 @@ class _Layout:
     model_facts: tuple[str, ...]
     not_languages: tuple[str, ...]
     repeats: Mapping[str, int]
-
-
-def parse_cell(text: str) -> Cell | None:
-    """Numbers of a printed cell; None for a mark such as ``-`` that nothing was measured.
-
-    Raises
-    ------
-    ValueError
-        If it is neither.
-    """
-    if not text or text.isspace():
-        return None
-    # Longer than any number; the patterns below look at a text more than once.
-    if len(text) > _MAX_CELL:
-        raise ValueError(text[:_MAX_CELL])
-    bare = text.replace("**", "").replace("__", "").strip()
-    bare = _EMPHASIS.sub("", bare)
-    bare = bare.strip(_MARKS + " \u00a0").replace("\u00a0", " ").replace("\u2009", " ")
-    bare = _INNER_MARKS.sub("", bare).strip()
-    if bare.casefold() in _MISSING:
-        return None
-    match = _CELL.fullmatch(bare)
-    if match is None:
-        raise ValueError(text)
-    values = tuple(_number(value) for value in match["values"].split("/"))
-    error = match["se"] or match["in"]
-    return Cell(values, None if error is None else _number(error), marked=bare != text.strip())
-
-
-def _number(text: str) -> float:
-    number = float(text.strip().replace("−", "-"))
-    if not math.isfinite(number):
-        raise ValueError(text)
-    return number
 
 
 def _sniff(path: Path, head: Head) -> bool:
@@ -166,10 +112,10 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     tidy: list[RawTable] = []
     notes: dict[str, None] = {}
     source = common_folder(paths)
-    grids = [grid for path in options.each(paths) for grid in grids_of(path)]
-    if not grids:
+    by_file = [grids_of(path) for path in options.each(paths)]
+    if not any(by_file):
         raise InputError(f"{source}: holds no table with a header and rows")
-    for grid in grids:
+    for grid in (grid for grids in by_file for grid in _with_scores(grids, notes)):
         table = _tidy(grid)
         if table is not None:
             tidy.append(table)
@@ -184,8 +130,30 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
                 " score"
             )
         return Reading(tuple(tidy), tuple(notes))
-    reading = settle(scores, source=source, options=options, notes=[*notes], place="cell")
+    reading = _settled(scores, source, options, notes)
     return Reading((*reading.tables, *tidy), reading.notes)
+
+
+def _with_scores(grids: Sequence[Grid], notes: dict[str, None]) -> list[Grid]:
+    """The tables of a page that have scores by language; all of them where none has."""
+    read = [g for g in grids if _has_our_columns(g.rows[0]) or _find_layout(g.rows) is not None]
+    if read:
+        for grid in (grid for grid in grids if grid not in read):
+            header = shorten([show(cell) for cell in grid.rows[0] if cell], limit=8)
+            notes[f"{grid.header}: a table without scores by language not read ({header})"] = None
+    return read or list(grids)
+
+
+def _settled(
+    scores: Sequence[Score], source: str, options: Options, notes: Mapping[str, None]
+) -> Reading:
+    """One table of all scores; without a column of metrics where no table names any."""
+    reading = settle(scores, source=source, options=options, notes=[*notes], place="cell")
+    if any(score.metric != _NO_METRIC for score in scores):
+        return reading
+    (table,) = reading.tables
+    columns = {name: cells for name, cells in table.columns.items() if name != "metric"}
+    return replace(reading, tables=(replace(table, columns=columns),))
 
 
 def read_wide_frame(frame: pd.DataFrame, name: str, options: Options) -> Reading | None:
@@ -216,7 +184,7 @@ def read_wide_frame(frame: pd.DataFrame, name: str, options: Options) -> Reading
         + " reads a plain one": None
     }
     scores = list(_wide_scores(grid, notes))
-    return settle(scores, source=name, options=options, notes=[*notes], place="cell")
+    return _settled(scores, name, options, notes)
 
 
 def _tidy(grid: Grid) -> RawTable | None:
@@ -248,7 +216,7 @@ def _find_layout(rows: list[list[str]]) -> tuple[_Layout, list[list[str]]] | Non
         return layout, rows
     transposed = [list(column) for column in zip(*rows, strict=True)]
     # Models down and languages beside them: a row per score, not a header of two lines.
-    if _fold(_without_marks(transposed[0][0])) in _MODEL - {""}:
+    if _fold(without_marks(transposed[0][0])) in _MODEL - {""}:
         return None
     layout = _layout_of(transposed)
     return None if layout is None else (layout, transposed)
@@ -264,18 +232,18 @@ def _layout_of(rows: list[list[str]]) -> _Layout | None:
 
 
 def _layout_below(rows: list[list[str]], depth: int) -> _Layout | None:
-    if depth == 2 and _fold(_without_marks(rows[0][0])) not in _DATASET | _MODEL:
+    if depth == 2 and _fold(without_marks(rows[0][0])) not in _DATASET | _MODEL:
         return None
-    names = [_without_marks(cell) for cell in rows[depth - 1]]
-    upper = [_without_marks(cell) for cell in rows[0]] if depth == 2 else [""] * len(names)
+    names = [without_marks(cell) for cell in rows[depth - 1]]
+    upper = [without_marks(cell) for cell in rows[0]] if depth == 2 else [""] * len(names)
     # A group's name stands above its first column only; the others are blank.
     for place in range(1, len(upper)):
         upper[place] = upper[place] or upper[place - 1]
-    body = [row for row in rows[depth:] if _fold(_without_marks(row[0])) not in _LANGUAGE_FACTS]
+    body = [row for row in rows[depth:] if _fold(without_marks(row[0])) not in _LANGUAGE_FACTS]
     repeats = {
         name: place
         for place, name in enumerate(names)
-        if is_repeated(name) and _are_repeats([row[place] for row in body])
+        if (is_repeated(name) or is_split(name)) and _are_repeats([row[place] for row in body])
     }
     lead = 0
     while lead < len(names) and (
@@ -350,7 +318,7 @@ def _mostly_scores(cells: Sequence[str]) -> bool:
 
 
 def _is_average(name: str) -> bool:
-    return len(name) <= _MAX_CELL and _AVERAGES.fullmatch(name) is not None
+    return len(name) <= MAX_CELL and _AVERAGES.fullmatch(name) is not None
 
 
 def _label_columns(names: Mapping[int, str]) -> dict[str, int] | None:
@@ -375,11 +343,6 @@ def _not_a_language(name: str) -> str:
         # What is allowed is known to who has written the other headers.
         return str(problem).partition(" (allowed: ")[0]
     return f"{name!r} is not a language"
-
-
-def _without_marks(cell: str) -> str:
-    bare = cell.replace("**", "").strip(_MARKS + " ")
-    return re.sub(r"</?(?:b|i|u|sup|strong|em)>", "", bare).strip()
 
 
 def _fold(name: str) -> str:
@@ -456,7 +419,7 @@ def _row_labels(
         return None
     labels = {}
     for kind, place in layout.labels.items():
-        text = _without_marks(row[place])
+        text = without_marks(row[place])
         labels[kind] = labels_above[kind] = text or labels_above.get(kind, "")
     return labels
 
@@ -470,7 +433,7 @@ def _cell_scores(
     extra: tuple[tuple[str, str], ...],
 ) -> Iterator[Score]:
     metric = labels.get("metric") or ""
-    names = [metric or "score"]
+    names = [metric or _NO_METRIC]
     if len(cell.values) > 1:
         listed = re.search(r"\(?([\w.+-]+(?:\s*/\s*[\w.+-]+)+)\)?\s*$", metric or dataset)
         names = [name.strip() for name in listed[1].split("/")] if listed else []

@@ -1,0 +1,74 @@
+"""Cells as papers print them: ``12.3 ± 0.4``, ``84.6/71.7``, marks, bold type, ``-`` for none."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["MAX_CELL", "Cell", "parse_cell", "without_marks"]
+
+MAX_CELL: Final = 400
+"""Characters of a cell that is looked at."""
+
+_MARKS: Final = "*†‡§¶♣♠♦♥◦•↑↓▲▼†ªº¹²³⁴⁵⁶⁷⁸⁹✓`"
+_NUMBER: Final = r"[-+−]?\d+(?:\.\d*)?|[-+−]?\.\d+"
+_CELL: Final = re.compile(
+    rf"(?P<values>(?:{_NUMBER})(?:\s*/\s*(?:{_NUMBER}))*)\s*%?"
+    rf"(?:\s*(?:±|\+-|\+/-)\s*(?P<se>{_NUMBER})\s*%?|\s*\(\s*(?:±|\+-|\+/-)\s*(?P<in>{_NUMBER})\s*\))?"
+)
+_EMPHASIS: Final = re.compile(r"</?(?:b|i|u|sup|sub|strong|em)>")
+_INNER_MARKS: Final = re.compile(rf"[{re.escape(_MARKS)}]+(?=\s*(?:±|\+-|\+/-|/|$))")
+_MISSING: Final = frozenset(
+    ["", "-", "--", "---", "–", "—", "−", "n/a", "na", "nan", "none", "null", "x", "✗", "/", "?"]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The content of a printed cell."""
+
+    values: tuple[float, ...]
+    se: float | None = None
+    marked: bool = False
+
+
+def parse_cell(text: str) -> Cell | None:
+    """Numbers of a printed cell; None for a mark such as ``-`` that nothing was measured.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    if not text or text.isspace():
+        return None
+    # Longer than any number; the patterns below look at a text more than once.
+    if len(text) > MAX_CELL:
+        raise ValueError(text[:MAX_CELL])
+    bare = text.replace("**", "").replace("__", "").strip()
+    bare = _EMPHASIS.sub("", bare)
+    bare = bare.strip(_MARKS + " \u00a0").replace("\u00a0", " ").replace("\u2009", " ")
+    bare = _INNER_MARKS.sub("", bare).strip()
+    if bare.casefold() in _MISSING:
+        return None
+    match = _CELL.fullmatch(bare)
+    if match is None:
+        raise ValueError(text)
+    values = tuple(_number(value) for value in match["values"].split("/"))
+    error = match["se"] or match["in"]
+    return Cell(values, None if error is None else _number(error), marked=bare != text.strip())
+
+
+def _number(text: str) -> float:
+    number = float(text.strip().replace("−", "-"))
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+def without_marks(cell: str) -> str:
+    """A label without daggers, stars and bold type."""
+    bare = cell.replace("**", "").strip(_MARKS + " ")
+    return re.sub(r"</?(?:b|i|u|sup|strong|em)>", "", bare).strip()
