@@ -410,7 +410,9 @@ def test_splits_are_read_as_in_a_table_with_a_row_per_score(tmp_path: Path, name
     rows = [("A", "test", 41, 50), ("A", "dev", 42, 51), ("B", "test", 44, 43), ("B", "dev", 45, 4)]
     wide = pd.DataFrame(rows, columns=["model", name, "de", "en"])
     wide.insert(0, "task", "qa")
-    tidy = wide.melt(["model", name, "task"], var_name="language", value_name="score")
+    tidy = wide.melt(["model", name, "task"], var_name="language", value_name="score").rename(
+        columns={"task": "dataset"}
+    )
     path = tmp_path / "t.csv"
     wide.to_csv(path, index=False)
     records = load(path)
