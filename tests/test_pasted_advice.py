@@ -146,6 +146,17 @@ CASES: dict[str, _Case] = {
         n=2,
     ),
     "guessed": _Case("scale guessed 0-100", {"t.csv": _grid("qa", "nli")}),
+    "guessed for many": _Case(
+        "scale guessed 0-100 for 6 tasks",
+        {
+            "t.csv": pd.concat(
+                [
+                    _grid("a", "b", "c", "d", "e", "f"),
+                    _grid("z").assign(score=lambda f: f["score"] - 45.5),
+                ]
+            )
+        },
+    ),
     "unknown": _Case(
         "scale unknown for", {"t.csv": _grid("qa").assign(score=lambda f: f["score"] - 45.5)}
     ),
@@ -237,7 +248,7 @@ PASTED: dict[str, tuple[str, ...]] = {
     "records/parts.py:_task_conflict": ("task or dataset",),
     "records/placeholders.py:_declaration": ("placeholder",),
     "records/placeholders.py:_missing": ("placeholder",),
-    "records/scales.py:_declaration": ("guessed", "unknown"),
+    "records/scales.py:_declaration": ("guessed", "guessed for many", "unknown"),
     "records/splits.py:_note": ("split",),
     "records/suspects.py:replicate_suspects": ("diverged",),
 }

@@ -66,6 +66,10 @@ _CHOSEN: Final = re.compile(
 )
 
 
+# What stands in brackets or quotes runs into no other label.
+_ENCLOSED: Final = re.compile(r"\([^()]*\)|'[^']*'")
+
+
 def date_hint(text: str) -> str:
     """What to do about a score that is a date; "" for other texts.
 
@@ -164,10 +168,20 @@ def unbroken(text: str) -> str:
 
 
 def shorten(labels: Iterable[str], *, limit: int = 8) -> str:
-    """Join labels with commas; past `limit` say how many more there are."""
+    """Join labels with commas, or with semicolons if one of them has a comma itself.
+
+    Past `limit`, say how many more there are.
+
+    Examples
+    --------
+    >>> shorten(["a", "b", "c"], limit=2), shorten(["m, de, qa", "m, en, qa"])
+    ('a, b and 1 more', 'm, de, qa; m, en, qa')
+    """
     items = list(labels)
     more = f" and {len(items) - limit} more" if len(items) > limit else ""
-    return ", ".join(items[:limit]) + more
+    shown = items[:limit]
+    has_comma = any(", " in _ENCLOSED.sub("", item) for item in shown)
+    return ("; " if has_comma else ", ").join(shown) + more
 
 
 def any_of(labels: Iterable[str], word: str = "or") -> str:

@@ -37,6 +37,14 @@ def test_a_file_per_seed(tmp_path: Path, names: tuple[str, str]) -> None:
     assert any("column 'seed' taken from the names of 2 files" in n for n in records.report.notes)
 
 
+def test_a_file_per_seed_with_a_column_that_others_lack(tmp_path: Path) -> None:
+    """The files were duplicates of each other."""
+    more = "model,language,task,score,remark\na,en,t,2,late\nb,en,t,4,\n"
+    cells = reduce_replicates(load(folder(tmp_path, "seed_1.csv", "seed_2.csv", more=more)))
+    assert cells.n_seeds.tolist() == [2.0, 1.0, 2.0, 1.0]
+    assert cells.mean.tolist() == [1.5, 3.0, 3.0, 5.0]
+
+
 def test_a_file_per_prompt_is_read_as_the_message_says(tmp_path: Path) -> None:
     """What prompts are (repetitions, or tasks) is the user's choice."""
     folder(tmp_path, "prompt_1.csv", "prompt_2.csv")
@@ -54,9 +62,8 @@ def test_a_file_per_prompt_is_read_as_the_message_says(tmp_path: Path) -> None:
         ("prompt_1.csv", "prompt_01.csv", MORE),
         ("prompt_1.csv", "prompt_x.csv", MORE),
         ("part_1.csv", "part_2.csv", MORE),
-        ("prompt_1.csv", "prompt_2.csv", "model,language,task,score,x\na,en,t,2,1\n"),
     ],
-    ids=["two words", "one number", "no number", "another word", "other columns"],
+    ids=["two words", "one number", "no number", "another word"],
 )
 def test_other_names_add_nothing(tmp_path: Path, first: str, second: str, more: str) -> None:
     with pytest.raises(InputError) as refusal:

@@ -185,6 +185,24 @@ def test_fractions_of_a_model_beside_its_percentages_are_named() -> None:
         assert warnings(table) == []
 
 
+def test_bounds_that_contradict_the_counts_of_items_are_named() -> None:
+    table = frame().assign(n=200)
+    table["k"] = (table["score"] * 2).round()
+    table["score"] = (table["k"] / 2).round(1)
+    assert warnings(table) == []
+    assert [str(n) for n in read(table, units=(0, 100)).report.warnings] == []
+    (text,) = read(table, units={"qa": (0, 500), "nli": (0, 100)}).report.warnings
+    assert text == (
+        "warning: the scale of qa is 0 to 500, but the scores are 100 times k / n, the share of"
+        " items that are right, which is from 0 to 100; correct the bounds, or leave n and k out"
+    )
+    # Scores that were corrected for chance are no shares.
+    corrected = table.assign(score=lambda f: (f["score"] - 25.0) * 4.0 / 3.0)
+    assert read(corrected, units=(-100, 100)).report.warnings == ()
+    (text,) = read(table, units=(-100, 100)).report.warnings
+    assert text.startswith("warning: the scale of nli, qa is -100 to 100, but the scores are 100")
+
+
 def test_fractions_among_percentages_are_named() -> None:
     table = changed(0.62, first=3)
     table.loc[9, "score"] = 0.41

@@ -30,7 +30,7 @@ def with_file_numbers(
     -------
     tables : list of RawTable
         With a column ``prompt``, ``seed`` or ``run``, if all files of two or more are named
-        so, with different numbers, and have the same columns, none of them of this name.
+        so, with different numbers, and have no column of this name.
     notes : list of str
         What was added.
     """
@@ -41,9 +41,8 @@ def with_file_numbers(
         return list(tables), []
     (word,) = words
     numbers = [str(int(match[2])) for match in matches]
-    columns = {frozenset(table.columns) for table in tables}
     taken = {name.casefold() for table in tables for name in table.columns}
-    if len(set(numbers)) < len(numbers) or len(columns) > 1 or word in taken:
+    if len(set(numbers)) < len(numbers) or word in taken:
         return list(tables), []
     numbered = [
         with_constants(table, {word: number}) for table, number in zip(tables, numbers, strict=True)

@@ -146,13 +146,15 @@ def _chosen_metric(
     asked = {dataset: name for dataset, name in named.items() if name}
     taken = {dataset: _main_metric(group) for dataset, group in by_dataset.items()}
     taken |= {d: _requested_metric(name, by_dataset[d], d, source) for d, name in asked.items()}
+    before = dict(taken)
     notes += _bring_to_one_scale(taken, by_dataset, taken.keys() - asked)
     kept: list[Score] = []
     choices: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for dataset, group in by_dataset.items():
         keys = {score.key for score in group}
         kept += [score for score in group if score.key == taken[dataset]]
-        if len(keys) > 1:
+        # Of a metric that was changed for its scale, it has been told.
+        if len(keys) > 1 and taken[dataset] == before[dataset]:
             choices[taken[dataset], tuple(sorted(keys - {taken[dataset]}))].append(dataset)
         left_out += _cells_without(group, taken[dataset])
     for (key, others), datasets in choices.items():

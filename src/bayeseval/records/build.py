@@ -23,7 +23,7 @@ from bayeseval.records.language_names import tasks_of_languages
 from bayeseval.records.left_out import leave_out
 from bayeseval.records.look_alikes import look_alikes, look_alikes_text
 from bayeseval.records.merge_labels import merge_labels
-from bayeseval.records.number_columns import check_numbers, units_in_table
+from bayeseval.records.number_columns import check_numbers, units_against_counts, units_in_table
 from bayeseval.records.parts import Part, read_part, same_partition
 from bayeseval.records.placeholders import refuse_placeholders
 from bayeseval.records.report import LoadReport, TableError, Units
@@ -249,7 +249,8 @@ def _check_scores(
             f" {setting('mixed_scales', 'allow')}"
         )
     check_range(scores, codes["task"], labels["task"], resolved, place)
-    return resolved, [*mixtures, *low, *scale_notes, *guess_notes]
+    wrong = units_against_counts(stack, codes["task"], labels["task"], resolved)
+    return resolved, [*mixtures, *low, *wrong, *scale_notes, *guess_notes]
 
 
 def _score_warnings(

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from bayeseval._text import shorten
+from bayeseval._text import Caution, shorten
 from bayeseval.errors import InputError
 from bayeseval.records.report import Units
 from bayeseval.records.stack import Stack
 
-__all__ = ["check_numbers", "units_in_table"]
+__all__ = ["check_numbers", "units_against_counts", "units_in_table"]
 
+# Scores are rounded, to a tenth of a percent or more.
+_ROUNDED: Final = 0.002
 _WHOLE: Final = ("n", "k", "n_seeds", "n_boot")
 _AT_LEAST: Final = {
     "n": 1.0,
@@ -106,3 +109,36 @@ def units_in_table(
         )
     notes = [f"lower bound taken as 0 for {shorten(assumed)} (no scale_min, no negative score)"]
     return units, notes if assumed else []
+
+
+def units_against_counts(
+    stack: Stack,
+    task: npt.NDArray[np.int64],
+    tasks: tuple[str, ...],
+    units: Mapping[str, Units],
+) -> list[Caution]:
+    """Warn of bounds on which a task's scores are not the shares of items that they are.
+
+    That is where all scores with ``n`` and ``k`` are k / n, or 100 times that, and the upper bound
+    is neither open nor that of such shares.
+    """
+    if "k" not in stack.numbers or "n" not in stack.numbers:
+        return []
+    share = stack.numbers["k"] / stack.numbers["n"]
+    scores = stack.numbers["score"]
+    wrong: dict[tuple[Units, float], list[str]] = {}
+    for code, name in enumerate(tasks):
+        rows = np.flatnonzero((task == code) & (share > 0.0))
+        given = units[name]
+        for top in (1.0, 100.0) if rows.size and given.upper is not None else ():
+            fits = np.abs(scores[rows] / top - share[rows]) <= _ROUNDED
+            if fits.all() and (given.upper != top or given.lower not in (None, 0.0)):
+                wrong.setdefault((given, top), []).append(name)
+    return [
+        Caution(
+            f"the scale of {shorten(names)} is {given}, but the scores are"
+            f" {'' if top == 1.0 else f'{top:g} times '}k / n, the share of items that are right,"
+            f" which is from 0 to {top:g}; correct the bounds, or leave n and k out"
+        )
+        for (given, top), names in wrong.items()
+    ]

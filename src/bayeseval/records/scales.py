@@ -27,7 +27,7 @@ __all__ = [
 UnitsLike = Units | tuple[float | None, float | None]
 
 # A score above this cannot be a fraction, nor a mark out of 5, 10 or 20.
-# A declaration names so many tasks, and shows where to put the names of more.
+# A declaration names so many tasks; of more, it shows one.
 _MOST_NAMED: Final = 5
 _CLEARLY_PERCENT: Final = 20.0
 _PERCENT: Final = 100.0
@@ -155,13 +155,15 @@ def _guess_note(
     listed = f"task {names[0]}" if len(names) == 1 else f"{len(names)} tasks ({shorten(names)})"
     # Bounds given alone would hold for the other tasks of the table, too.
     tasks = names if len(names) < n_tasks else []
+    others_too = ""
     if len(tasks) > _MOST_NAMED:
-        tasks = ["TASK"]
+        # One that works as it stands.
+        tasks, others_too = names[:1], ", and that of the others in the same way"
     if guess == Units():
         example = _declaration(_possible(scores), tasks=tasks)
         return (
             f"scale unknown for {listed}; if it has bounds, one or both, declare them, for example "
-            f"with {example}"
+            f"with {example}{others_too}"
         )
     text = f"scale guessed {guess.lower:g}-{guess.upper:g} for {listed}"
     # A task that all models find hard has scores below 1 of 100.
@@ -171,7 +173,7 @@ def _guess_note(
             f"{_declaration(Units(0.0, _PERCENT), tasks=[])}, and if not, rescale its scores"
         )
         return text
-    return f"{text}; declare it with {_declaration(guess, tasks=tasks)}"
+    return f"{text}; declare it with {_declaration(guess, tasks=tasks)}{others_too}"
 
 
 def _possible(scores: Scores) -> Units:

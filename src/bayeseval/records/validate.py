@@ -286,11 +286,11 @@ def _report_lines(report: LoadReport) -> list[str]:
     if not report.dropped:
         lines.append("  dropped: nothing")
     for group in report.dropped:
-        named = ", ".join(
-            label if count == 1 else f"{label} x {count}" for label, count in group.counts[:10]
+        named = shorten(
+            [label if count == 1 else f"{label} x {count}" for label, count in group.counts],
+            limit=10,
         )
-        more = f" and {len(group.counts) - 10} more" if len(group.counts) > 10 else ""
-        labels = "" if named.startswith(group.reason) else f" ({named}{more})"
+        labels = "" if named.startswith(group.reason) else f" ({named})"
         lines += _wrapped(
             "dropped",
             f"{counted(group.n_rows, 'row')}: {group.reason}{labels}; first {group.first}",
