@@ -302,3 +302,27 @@ def test_labels_that_no_registry_knows_are_named(tmp_path: Path) -> None:
     many = {label: f"x{label}x" for label in ("de", "en", "hi")}
     (warning,) = warnings(renamed(**many))
     assert "\n" not in warning
+
+
+def test_only_choices_that_work_are_proposed_for_tasks_of_two_columns() -> None:
+    """With either of them, every cell had two scores, which was the next refusal."""
+    table = pd.concat(
+        [frame().assign(dataset=name, score=frame()["score"] + i) for i, name in enumerate("xy")]
+    )
+    with pytest.raises(InputError) as caught:
+        read(table)
+    assert str(caught.value).endswith(
+        "name different tasks ('x' is in task 'qa' and 'nli'); neither tells all scores apart, so"
+        " name the task of each score in one column 'task', such as 'qa x', and leave 'dataset' out"
+    )
+    followed = table.assign(task=table["task"] + " " + table["dataset"]).drop(columns="dataset")
+    assert read(followed).coords["task"] == ("nli x", "nli y", "qa x", "qa y")
+    # Here the data set tells all scores apart, and the task does not.
+    finer = table.assign(dataset=table["task"] + table["dataset"])
+    with pytest.raises(InputError, match=r"choose columns={'dataset': 'dataset'}$"):
+        read(finer)
+    assert len(read(finer, columns={"dataset": "dataset"}).coords["task"]) == 4
+    with pytest.raises(
+        InputError, match=r"'dataset' tells them apart: columns={'seed': 'dataset'}"
+    ):
+        read(finer, columns={"task": "task"})

@@ -71,7 +71,7 @@ def test_many_diverged_runs_are_one_note_that_names_a_few() -> None:
         (note,) = [n for n in _records(many, **options).report.notes if "diverged" in n]
         assert note.count("looks like a diverged run") == 1
         assert (
-            f"; 60 such runs were {what} (model, language, task, seed: score): gpt, l00, qa, 3: 0,"
+            f"; 60 such runs were {what} (model, language, task, seed: score): gpt, l00, qa, 3: 0;"
             in note
         )
         assert note.endswith(" and 54 more")

@@ -172,8 +172,12 @@ def _may_be_repeated(name: str) -> bool:
 
 
 def _unused(stack: Stack) -> Sequence[str]:
-    """Columns that all files have and that are read as nothing."""
-    first, *others = (part.ignored for part in stack.parts)
+    """Columns that all files have and that are read as nothing, or as a dataset left out."""
+    left_out = [] if "dataset" in stack.labels else ["dataset"]
+    first, *others = (
+        [*part.ignored, *(part.columns[our] for our in left_out if our in part.columns)]
+        for part in stack.parts
+    )
     return [name for name in first if all(name in one for one in others)]
 
 

@@ -21,7 +21,7 @@ from bayeseval.readers.columns import (
 )
 from bayeseval.readers.raw import Dropped, RawTable
 from bayeseval.records.cells import clean_labels, empty_cells, parse_numbers
-from bayeseval.records.coded import Coded
+from bayeseval.records.coded import Coded, combined_key
 
 __all__ = ["Part", "read_part", "same_partition"]
 
@@ -153,7 +153,7 @@ def read_part(table: RawTable, *, columns: Mapping[str, str | None]) -> Part:
     labels = {"language": reader.labels("language")}
     labels = _drop_aggregates(reader, labels)
     labels["model"] = reader.labels("model")
-    tasks, named_tasks = _tasks(reader)
+    tasks, named_tasks = _tasks(reader, labels)
     labels |= tasks
     for our in (*REPLICATES, "split"):
         if reader.has(our):
@@ -236,7 +236,7 @@ def _replicate(reader: _PartReader, our: str) -> Coded:
     return Coded.of(codes, [*levels, ""])
 
 
-def _tasks(reader: _PartReader) -> tuple[dict[str, Coded], bool]:
+def _tasks(reader: _PartReader, labels: Mapping[str, Coded]) -> tuple[dict[str, Coded], bool]:
     """The task of each row, with dataset and metric where the file has them.
 
     ``task`` alone names the task; ``dataset`` and ``metric`` make ``dataset:metric``.
@@ -263,7 +263,7 @@ def _tasks(reader: _PartReader) -> tuple[dict[str, Coded], bool]:
     if has_task:
         columns["task"] = reader.labels("task")
         if has_dataset and "task" not in explicit and not same_partition(columns["task"], setups):
-            raise InputError(_task_conflict(reader, columns["task"], setups))
+            raise InputError(_task_conflict(reader, labels, columns["task"], setups))
         return columns, True
     if has_dataset:
         return columns | {"task": setups}, False
@@ -280,7 +280,9 @@ def same_partition(first: Coded, second: Coded) -> bool:
     return len(first.pairs(second)) == len(first.present()) == len(second.present())
 
 
-def _task_conflict(reader: _PartReader, tasks: Coded, setups: Coded) -> str:
+def _task_conflict(
+    reader: _PartReader, labels: Mapping[str, Coded], tasks: Coded, setups: Coded
+) -> str:
     task, dataset = reader.columns.ours["task"], reader.columns.ours["dataset"]
     by_task: dict[str, str] = {}
     by_setup: dict[str, str] = {}
@@ -292,7 +294,20 @@ def _task_conflict(reader: _PartReader, tasks: Coded, setups: Coded) -> str:
         if by_setup.setdefault(setup, name) != name:
             example = f"{setup!r} is in {task} {by_setup[setup]!r} and {name!r}"
             break
+    others = [coded.codes for coded in labels.values()]
+    others += [_replicate(reader, o).codes for o in (*REPLICATES, "split") if reader.has(o)]
+    # A choice that leaves several scores in a cell would be refused next.
+    working = [
+        choice
+        for choice, names in ((("task", task), tasks), (("dataset", dataset), setups))
+        if len(np.unique(combined_key([*others, names.codes]))) == len(names)
+    ]
     return (
         f"{reader.table.source}: columns {task!r} and {dataset!r} name different tasks ({example});"
-        f" choose {columns_argument(('task', task), ('dataset', dataset))}"
+        + (
+            f" choose {columns_argument(*working)}"
+            if working
+            else f" neither tells all scores apart, so name the task of each score in one column"
+            f" {task!r}, such as {f'{tasks[0]} {setups[0]}'!r}, and leave {dataset!r} out"
+        )
     )
