@@ -70,6 +70,8 @@ _TEXT: Final[tuple[Change, ...]] = (
     (OTHER, lambda data: _WITH_HTML),
     *_WHOLE,
 )
+# What is named .csv and holds nothing is a table that is damaged.
+_TABLE: Final = (*_TEXT[:2], (REFUSED, _TEXT[2][1]), *_TEXT[3:])
 # Inspect reads no packed logs, and no byte order mark.
 _LOG: Final = (*_JSON[:9], _WHOLE[1], (REFUSED, gzip.compress))
 
@@ -154,7 +156,7 @@ TOOLS: Final[Mapping[str, Tool]] = {
     ),
     "inspect": Tool("", f"{{number}}/{_STAMP}_model-{{number}}.json", good=_log, changes=_LOG),
     "inspect-samples": Tool("", "{number}/model-{number}.eval", good=_archive, changes=_BINARY),
-    "euroeval-leaderboard": Tool("euroeval leaderboard", "model-{number}.csv", changes=_TEXT),
+    "euroeval-leaderboard": Tool("euroeval leaderboard", "model-{number}.csv", changes=_TABLE),
     "model-card": Tool(
         "model_cards/org-a*/README.md", "org__model-{number}/README.md", changes=(_CUT, *_TEXT)
     ),
