@@ -132,6 +132,14 @@ def test_a_language_may_be_called_by_name_and_typos_are_refused(fit: Fit) -> Non
         "language 'Hindi' is read as 'hi'",
         "language 'deu' is read as 'de'",
     )
+    twice = cells_of([("a", "cym", "qa"), ("a", "Welsh", "qa"), ("a", "sw", "qa")])
+    made = fit.predict(twice, new="language")
+    assert made["language"].tolist() == ["cym", "cym", "sw"]
+    assert made["expected_mean"][0] == made["expected_mean"][1] != made["expected_mean"][2]
+    assert made.attrs["notes"] == (
+        "language 'Welsh' is read as 'cym'",
+        "2 new languages: cym, sw",
+    )
     both = ("model", "language")
     with pytest.raises(InputError) as caught:
         fit.predict(cells_of([("a", "hi", "qa"), ("a", "hi", "qaa")]), new=both)

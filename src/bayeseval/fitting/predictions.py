@@ -261,6 +261,13 @@ def _labels(
         )
     if unknown:
         new = [str(given.levels[i]) for i in unknown]
+        if factor == names.LANGUAGE:
+            # Several codes or names of one new language.
+            for place, label in enumerate(new):
+                same = same_language([label], [one for one in new[:place] if one not in meant], {})
+                notes += [f"language {label!r} is read as {one!r}" for one in same.values()]
+                meant |= same
+            new = [label for label in new if label not in meant]
         notes.append(f"{counted(len(new), f'new {factor}')}: {shorten(new)}")
     final = [str(meant.get(label, label)) for label in given.levels]
     return tuple(final[code] for code in given.codes)
