@@ -11,7 +11,7 @@ import pytest
 from bayeseval.errors import InputError
 from bayeseval.estimands.cell_noise import MeasurementNoise, read_measurement_noise
 from bayeseval.estimands.cell_scores import AskedCells, predict_cells
-from bayeseval.estimands.container import PosteriorArrays
+from bayeseval.estimands.container import CommonPairs, PosteriorArrays
 from bayeseval.estimands.expected import expected_scores
 from bayeseval.estimands.read import read_arrays
 from tests.estimands.trees import COMPLETE, CROSSED, INCOMPLETE, edit, make_tree
@@ -46,7 +46,11 @@ def test_cells_of_known_levels_are_the_expected_scores(population: str) -> None:
     tree = make_tree(INCOMPLETE, interactions=FULL)
     tree["constant_data"].attrs["population"] = population
     arrays = read_arrays(tree)
+    # All pairs, some of which no model was tested on.
+    language, task = (index.reshape(-1) for index in np.indices((4, 3)))
+    arrays = replace(arrays, common=CommonPairs(language, task, "given"))
     scores = expected_scores(arrays, seed=3)
+    assert len(scores.language) == 12
     blocks = list(scores.blocks())
     points = np.concatenate([block.points for block in blocks])
     levels = arrays.levels
