@@ -397,6 +397,8 @@ def test_metrics_are_taken_on_one_scale(tmp_path: Path) -> None:
         "metric bleu_acc for truthfulqa-multi_gen, not rouge1_max: it is on the scale of the others"
         " (0-1); choose another with metric"
     ) in records.report.notes
+    # One note for one metric.
+    assert sum(note.startswith("metric bleu_acc") for note in records.report.notes) == 1
     # What is asked for is taken.
     asked = load(folder, metric={"truthfulqa-multi_gen": "bleu_max"})
     assert cells(asked, "score")["a", "es", "truthfulqa-multi_gen:bleu_max"] == 20.125

@@ -89,3 +89,19 @@ def test_other_names_are_not_warned_of() -> None:
     table = beside("t_{}")
     table["task"] = table["task"].map({"t_de": "as", "t_en": "it_no", "t_sw": "t_sw"}).fillna("qa")
     assert load(table).report.warnings == ()
+
+
+def test_a_column_for_each_language_of_a_task_is_named(tmp_path: Path) -> None:
+    table = frame("xnli_{}")
+    wide = table.pivot(index="model", columns="task", values="score").reset_index()
+    path = tmp_path / "t.csv"
+    wide.to_csv(path, index=False)
+    with pytest.raises(InputError) as caught:
+        load(path)
+    assert str(caught.value) == (
+        f"{path}: no column for 'language' and 'score': the columns xnli_de, xnli_en, xnli_sw seem"
+        " to hold the scores of a task in one language each; write one row per score, with the"
+        " columns model, task and score: languages are taken from the names of tasks"
+    )
+    followed = wide.melt("model", var_name="task", value_name="score")
+    assert load(followed).content_hash == load(table.drop(columns="language")).content_hash

@@ -11,6 +11,7 @@ from typing import Final
 
 from bayeseval._text import brief, plain, shorten
 from bayeseval.errors import InputError, did_you_mean, wording
+from bayeseval.readers.proposals import propose
 
 __all__ = [
     "EXTRA_NUMBERS",
@@ -291,6 +292,14 @@ def _missing_message(
             f"{source}: no column for {listed}: the only column is {names[0]!r};"
             " separate columns by commas, tabs or semicolons"
         )
+    if {"language", "score"} <= set(missing):
+        scores = [name for line in propose(free) if not line.leaves_out for name in line.tasks]
+        if len(scores) > 1:
+            return (
+                f"{source}: no column for {listed}: the columns {shorten(scores, limit=4)} seem to"
+                " hold the scores of a task in one language each; write one row per score, with"
+                " the columns model, task and score: languages are taken from the names of tasks"
+            )
     hint = ""
     for our in missing:
         options = {_fold(name): name for name in free}

@@ -77,7 +77,9 @@ def tasks_of_languages(
         Language and task of each record.
     labels : mapping of str to tuple of str
     """
-    pairs = np.unique(np.stack([codes["task"], codes["language"]]), axis=1).T
+    # One number for each pair: a table has millions of rows.
+    key = np.unique(codes["task"] * len(labels["language"]) + codes["language"])
+    pairs = np.stack(np.divmod(key, len(labels["language"])), axis=1)
     n_languages = np.bincount(pairs[:, 0])
     tests: dict[str, dict[str, str]] = defaultdict(dict)
     for task, language in pairs[n_languages[pairs[:, 0]] == 1]:
