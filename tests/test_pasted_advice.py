@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shlex
 import shutil
@@ -26,7 +27,7 @@ _MAPPING = re.compile(
 )
 
 
-def _grid(*tasks: str, seeds: int = 0, **constant: object) -> pd.DataFrame:
+def grid(*tasks: str, seeds: int = 0, **constant: object) -> pd.DataFrame:
     """Scores between 40 and 70 that no sum of effects reproduces."""
     rows = [
         {"model": m, "language": lang, "task": task}
@@ -42,7 +43,7 @@ def _grid(*tasks: str, seeds: int = 0, **constant: object) -> pd.DataFrame:
 def _twice(column: str, *values: object) -> pd.DataFrame:
     """The grid once for each value of a column."""
     parts = [
-        _grid("qa", "nli").assign(**{column: value}).assign(score=lambda f, k=k: f["score"] + k)
+        grid("qa", "nli").assign(**{column: value}).assign(score=lambda f, k=k: f["score"] + k)
         for k, value in enumerate(values)
     ]
     return pd.concat(parts, ignore_index=True)
@@ -55,12 +56,12 @@ def _with(frame: pd.DataFrame, where: str, column: str, value: object) -> pd.Dat
 
 
 def _own_tasks() -> pd.DataFrame:
-    aside = _grid("mlqa_de").query("language == 'de'")
-    return pd.concat([_grid("qa").query("language != 'de'"), aside])
+    aside = grid("mlqa_de").query("language == 'de'")
+    return pd.concat([grid("qa").query("language != 'de'"), aside])
 
 
 def _two_metrics() -> pd.DataFrame:
-    return pd.concat([_grid("qa", metric="f1"), _grid("qa", metric="em").assign(score=31.5)])
+    return pd.concat([grid("qa", metric="f1"), grid("qa", metric="em").assign(score=31.5)])
 
 
 @dataclass(frozen=True)
@@ -73,15 +74,46 @@ class _Case:
     options: tuple[str, ...] = ()
     fill: Mapping[str, str] = field(default_factory=dict)
     n: int = 1
+    then: str = "Ready to fit: yes"
 
 
-_SCALE = {"t.csv": _with(_grid("qa", "nli"), "task == 'nli'", "score", 150.0)}
-_SCALES = pd.concat([_grid("qa"), _grid("nli").assign(score=lambda f: f["score"] / 100)])
+_RESULTS = json.dumps(
+    {
+        "results": {
+            f"xnli_{lang}": {
+                "acc,none": 0.5 + i / 9,
+                "acc_stderr,none": "N/A",
+                "word_perplexity,none": 7.5 + i,
+            }
+            for i, lang in enumerate(("de", "en", "sw"))
+        },
+        "configs": {},
+        "versions": {},
+        "model_name": "org/a",
+        "higher_is_better": {},
+    }
+)
+
+
+def _samples(model: str, language: str) -> str:
+    """Test items of lm-evaluation-harness with two metrics."""
+    sample = {"doc": {}, "target": "1", "arguments": [], "resps": [], "filtered_resps": []}
+    metrics = {"filter": "none", "metrics": ["acc", "word_perplexity"], "doc_hash": "0"}
+    lines = [
+        {"doc_id": i, **sample, **metrics, "acc": float((i + len(language)) % 3 > (model == "a"))}
+        | {"word_perplexity": 5.0 + i}
+        for i in range(6)
+    ]
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+_SCALE = {"t.csv": _with(grid("qa", "nli"), "task == 'nli'", "score", 150.0)}
+_SCALES = pd.concat([grid("qa"), grid("nli").assign(score=lambda f: f["score"] / 100)])
 CASES: dict[str, _Case] = {
     "score": _Case(
         "could each be the score column",
         {
-            "t.csv": _grid("qa")
+            "t.csv": grid("qa")
             .assign(f1=lambda f: f["score"], acc=lambda f: f["score"] / 2)
             .drop(columns="score")
         },
@@ -89,14 +121,14 @@ CASES: dict[str, _Case] = {
     ),
     "language": _Case(
         "no column for 'language'",
-        {"t.csv": _grid("qa").rename(columns={"language": "idiom"})},
+        {"t.csv": grid("qa").rename(columns={"language": "idiom"})},
         fill={"NAME": "idiom"},
     ),
     "task or dataset": _Case(
         "name different tasks",
         # The Swahili files have the names of the two sets swapped.
         {
-            "t.csv": _grid("qa", "nli").assign(
+            "t.csv": grid("qa", "nli").assign(
                 dataset=lambda f: ((f["task"] == "qa") != (f["language"] == "sw")).astype(str)
             )
         },
@@ -106,15 +138,15 @@ CASES: dict[str, _Case] = {
     "half a seed": _Case(
         "no seed column, but",
         {
-            "a.csv": _grid("qa", seeds=1).query("model != 'A'"),
-            "b.csv": _grid("qa").query("model == 'A'"),
+            "a.csv": grid("qa", seeds=1).query("model != 'A'"),
+            "b.csv": grid("qa").query("model == 'A'"),
         },
     ),
     "no task": _Case(
         "the table has no task column",
         # Fractions are no names of tests by themselves.
         {
-            "t.csv": _grid("qa", "nli")
+            "t.csv": grid("qa", "nli")
             .assign(level=lambda f: f["task"].map({"qa": 0.5, "nli": 1.5}))
             .drop(columns="task")
         },
@@ -129,46 +161,79 @@ CASES: dict[str, _Case] = {
     "split": _Case("are kept apart as tasks", {"t.csv": _twice("split", "dev", "test")}),
     "mixed": _Case(
         "mixes scales",
-        {"t.csv": _with(_grid("qa"), "model == 'A'", "score", 0.5)},
+        {"t.csv": _with(grid("qa"), "model == 'A'", "score", 0.5)},
     ),
     "diverged": _Case(
         "looks like a diverged run",
         {
             "t.csv": _with(
-                _grid("qa", seeds=3), "model == 'A' and language == 'de' and seed == 1", "score", 0
+                grid("qa", seeds=3), "model == 'A' and language == 'de' and seed == 1", "score", 0
             )
         },
         n=2,
     ),
     "placeholder": _Case(
         "placeholder for a missing score",
-        {"t.csv": _with(_grid("qa", "nli"), "model == 'A' and language == 'de'", "score", -1)},
+        {"t.csv": _with(grid("qa", "nli"), "model == 'A' and language == 'de'", "score", -1)},
         n=2,
     ),
-    "guessed": _Case("scale guessed 0-100", {"t.csv": _grid("qa", "nli")}),
+    "guessed": _Case("scale guessed 0-100", {"t.csv": grid("qa", "nli")}),
     "guessed for many": _Case(
         "scale guessed 0-100 for 6 tasks",
         {
             "t.csv": pd.concat(
                 [
-                    _grid("a", "b", "c", "d", "e", "f"),
-                    _grid("z").assign(score=lambda f: f["score"] - 45.5),
+                    grid("a", "b", "c", "d", "e", "f"),
+                    grid("z").assign(score=lambda f: f["score"] - 45.5),
                 ]
             )
         },
     ),
     "unknown": _Case(
-        "scale unknown for", {"t.csv": _grid("qa").assign(score=lambda f: f["score"] - 45.5)}
+        "scale unknown for", {"t.csv": grid("qa").assign(score=lambda f: f["score"] - 45.5)}
     ),
     "ranges": _Case("cannot be added up or averaged", {"t.csv": _SCALES}),
     "together": _Case("always occur together", {"t.csv": _own_tasks()}),
     "all equal": _Case(
         "so nothing can be compared",
-        {"t.csv": _grid("qa").assign(points=lambda f: f["score"], score=5.0)},
+        {"t.csv": grid("qa").assign(points=lambda f: f["score"], score=5.0)},
         fill={"NAME": "points"},
     ),
     "tool or table": _Case(
-        "the folder holds", {"t.csv": _grid("qa")}, fixture="lm_eval/v0.4.13", n=2
+        "the folder holds", {"t.csv": grid("qa")}, fixture="lm_eval/v0.4.13", n=2
+    ),
+    "details": _Case(
+        "reads them instead",
+        fixture="lm_eval/v0.4.13",
+        then="read as lm-evaluation-harness samples",
+    ),
+    "not needed": _Case(
+        "is not needed",
+        {"t.csv": grid("qa", "nli").assign(prompt=lambda f: f["task"].map({"qa": 1, "nli": 2}))},
+    ),
+    "no such metric": _Case(
+        "has no metric 'bleu'",
+        fixture="lm_eval/v0.4.13",
+        options=("--metric", "bleu"),
+        fill={"METRIC": "acc"},
+    ),
+    "lower is better": _Case(
+        "cannot be turned round without bounds",
+        {"r/results_2026-03-01T10-00-00.000000.json": _RESULTS},
+        options=("--metric", "word_perplexity"),
+        fill={"DATASET": "xnli", "METRIC": "acc"},
+        then="1 task: xnli:acc",
+    ),
+    "lower is better, items": _Case(
+        "lower is better for",
+        {
+            f"org__{m}/samples_xnli_{lang}_2026-03-01T10-00-00.000000.jsonl": _samples(m, lang)
+            for m in "ab"
+            for lang in ("en", "sw")
+        },
+        options=("--metric", "word_perplexity"),
+        fill={"DATASET": "xnli", "METRIC": "acc"},
+        then="1 task: xnli:acc",
     ),
 }
 
@@ -213,6 +278,7 @@ def test_what_is_proposed_works_when_pasted(
     folder.mkdir(exist_ok=True)
     for file, table in case.files.items():
         path = folder / file
+        path.parent.mkdir(exist_ok=True)
         if isinstance(table, str):
             path.write_text(table, encoding="utf-8")
         else:
@@ -223,7 +289,7 @@ def test_what_is_proposed_works_when_pasted(
     assert len(ways) == case.n, message
     for way in ways:
         after = _run(capsys, str(folder), *way)
-        assert "Ready to fit: yes" in after, (way, after[-600:])
+        assert case.then in after, (way, after[-600:])
         if "Ready to fit: yes" in text:
             assert case.said not in after, (way, message)
 
@@ -239,18 +305,43 @@ PASTED: dict[str, tuple[str, ...]] = {
     "readers/columns.py:_missing_message": ("language",),
     "readers/columns.py:columns_argument": ("score", "variant"),
     "readers/detect.py:_format_argument": ("tool or table",),
+    "readers/detect.py:read_results": ("details",),
+    "readers/items.py:settle_items": ("lower is better, items",),
+    "readers/scores.py:_mirror_lower_is_better": ("lower is better",),
+    "readers/scores.py:_requested_metric": ("no such metric",),
+    "readers/scores.py:metric_argument": ("no such metric", "lower is better"),
     "readers/detect.py:_refuse_mixture": ("tool or table",),
     "records/build.py:_check_scores": ("mixed",),
     "records/build.py:_refuse_many_metrics": ("metrics",),
     "records/build.py:_ways_out": ("half a seed",),
     "records/duplicates.py:_way_out": ("no task",),
     "records/duplicates.py:_telling_apart": ("prompt", "variant"),
+    "records/duplicates.py:unread_repeats": ("not needed",),
     "records/parts.py:_task_conflict": ("task or dataset",),
     "records/placeholders.py:_declaration": ("placeholder",),
     "records/placeholders.py:_missing": ("placeholder",),
     "records/scales.py:_declaration": ("guessed", "guessed for many", "unknown"),
     "records/splits.py:_note": ("split",),
     "records/suspects.py:replicate_suspects": ("diverged",),
+}
+#: The same of ``test_pasted_commands.py``, by the name of its case or test.
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "design/build.py:_check_errors": ("errors of items",),
+    "design/covariates.py:_how_to_give": ("no covariate",),
+    "design/exact.py:_advice": ("fewer terms",),
+    "design/outcome.py:_declaration": ("bounds",),
+    "engines/__init__.py:choose_engine": ("sampler",),
+    "comparison/run.py:_check": ("no model",),
+    "comparison/run.py:prepare_comparison": ("one level",),
+    "records/pairs.py:choose_pairs": ("no shared pair",),
+    "checks/advice.py:Situation._written": ("whole commands",),
+    "checks/advice.py:Situation.compare": ("whole commands",),
+    "checks/advice.py:Situation.fit": ("whole commands",),
+    "checks/advice.py:Situation.sensitivity": ("whole commands",),
+    "fitting/gate.py:_other_engine": ("failed gate",),
+    "fitting/gate.py:gate_advice": ("failed gate",),
+    "forecasting/run.py:_fit_with_covariate": ("whole commands",),
+    "readers/task_names.py:UnknownTasksError.__init__": ("unknown tasks",),
 }
 #: Those that are not pasted here: a file whose tests raise the message, or the reason.
 _OWN_VALUE = "refuses a value of the option that it names"
@@ -259,31 +350,17 @@ _WITHOUT_VALUE = "names an option without a value"
 OTHERS: dict[str, str] = {
     "_processes.py:sensible_jobs": _OWN_VALUE,
     "calibration/run.py:prepare_calibration": "tests/test_calibrate.py",
-    "checks/advice.py:Situation.compare": "tests/checks/test_advice.py",
-    "checks/advice.py:Situation.fit": "tests/checks/test_advice.py",
-    "checks/advice.py:Situation.sensitivity": "tests/checks/test_advice.py",
-    "checks/advice.py:Situation._written": "tests/checks/test_advice.py",
-    "comparison/run.py:_check": _A_FIT,
-    "comparison/run.py:prepare_comparison": _A_FIT,
     "comparison/scores.py:_other_records": _A_FIT,
     "comparison/scores.py:check_cost": _A_FIT,
-    "design/build.py:_check_errors": "tests/design/test_outcome.py",
-    "design/covariates.py:_how_to_give": "tests/test_covariates.py",
-    "design/exact.py:_advice": "tests/design/test_exact.py",
-    "design/outcome.py:_declaration": "tests/design/test_outcome.py",
     "design/share_errors.py:_how_to_ignore_n": "tests/design/test_share_errors.py",
-    "engines/__init__.py:choose_engine": "tests/engines/test_choice.py",
     "engines/base.py:SamplerSettings.__post_init__": _OWN_VALUE,
     "estimands/arrays.py:interval_summaries": _OWN_VALUE,
     "fitting/covariates.py:stored_covariate": _WITHOUT_VALUE,
-    "fitting/gate.py:_other_engine": "tests/test_gate.py",
-    "fitting/gate.py:gate_advice": "tests/test_gate.py",
     "fitting/predictions.py:_labels": "tests/test_predict.py",
     "fitting/predictions.py:prepare_predictions": _OWN_VALUE,
     "fitting/prepared.py:_refuse_more_than_memory": _WITHOUT_VALUE,
     "fitting/prepared.py:prepare": _OWN_VALUE,
     "fitting/report/model_tables.py:_no_margin": _WITHOUT_VALUE,
-    "forecasting/run.py:_fit_with_covariate": "tests/test_forecast.py",
     "languages/labels.py:_names_argument": "tests/records/test_slips.py",
     "mexa/covariate.py:_raw": "tests/mexa/test_covariate.py",
     "mexa/extract.py:embed": "tests/mexa/test_extract.py",
@@ -302,29 +379,21 @@ OTHERS: dict[str, str] = {
     "planning/run.py:_grid": _OWN_VALUE,
     "planning/run.py:_number_between": _OWN_VALUE,
     "planning/run.py:plan": _OWN_VALUE,
-    "readers/detect.py:read_results": "tests/readers/test_lighteval_details.py",
     "readers/helm.py:_read.scores_of": _WITHOUT_VALUE,
     "readers/helm_instances.py:_read": _WITHOUT_VALUE,
     "readers/installed.py:_refusal": _WITHOUT_VALUE,
-    "readers/items.py:settle_items": "tests/readers/test_lighteval_details.py",
     "readers/lm_eval.py:_distinct_labels": _WITHOUT_VALUE,
     "readers/lm_eval.py:name_notes": _WITHOUT_VALUE,
     "readers/model_cards.py:_read": _WITHOUT_VALUE,
     "readers/mteb.py:_read": _WITHOUT_VALUE,
     "readers/scores.py:_bring_to_one_scale": _WITHOUT_VALUE,
     "readers/scores.py:_chosen_metric": "tests/test_cli_readers.py",
-    "readers/scores.py:_mirror_lower_is_better": "tests/readers/test_tools.py",
-    "readers/scores.py:_requested_metric": "tests/readers/test_tools.py",
-    "readers/scores.py:metric_argument": "tests/test_cli_readers.py",
-    "readers/task_names.py:UnknownTasksError.__init__": "tests/readers/test_task_names.py",
     "readers/wide.py:_read": _OWN_VALUE,
     "readers/wide.py:read_wide_frame": "tests/readers/test_wide.py",
-    "records/duplicates.py:unread_repeats": "tests/readers/test_wide.py",
     "records/language_names.py:tasks_of_languages": "tests/readers/test_task_columns.py",
     "records/left_out.py:leave_out": _OWN_VALUE,
     "records/load.py:_refuse_tool_options": _OWN_VALUE,
     "records/merge.py:_covariate_files": _WITHOUT_VALUE,
-    "records/pairs.py:choose_pairs": "tests/records/test_pairs.py",
     "records/pairs.py:warn_of_sole_pairs": "tests/records/test_pairs.py",
     "records/registry.py:find_mapping": "tests/records/test_reuben.py",
 }
@@ -368,8 +437,8 @@ def test_no_message_with_an_option_is_without_a_test() -> None:
         if path.parent.name != "cli" and path.name != "errors.py"
         for name in _places(path.read_text(encoding="utf-8"))
     }
-    assert found == {*PASTED, *OTHERS}
-    assert not PASTED.keys() & OTHERS.keys()
+    assert found == {*PASTED, *COMMANDS, *OTHERS}
+    assert len(found) == len(PASTED) + len(COMMANDS) + len(OTHERS)
     assert {case for cases in PASTED.values() for case in cases} == CASES.keys()
     files = {text for text in OTHERS.values() if text.startswith("tests/")}
     assert [file for file in files if not (SOURCE.parents[1] / file).is_file()] == []
