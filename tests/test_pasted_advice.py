@@ -371,7 +371,6 @@ OTHERS: dict[str, str] = {
     "mexa/parallel.py:read_parallel": "tests/mexa/test_extract.py",
     "mexa/run.py:_check_model": "tests/mexa/test_extract.py",
     "mexa/tables.py:_tidy": "tests/mexa/test_covariate.py",
-    "output/_locks.py:_wait": _WITHOUT_VALUE,
     "output/_places.py:check_place": _WITHOUT_VALUE,
     "output/_places.py:way_out": "tests/output/test_store.py",
     "planning/run.py:_costs": _OWN_VALUE,

@@ -255,6 +255,23 @@ def test_seeds_with_known_errors_of_test_sets_tell_it_too(told: str) -> None:
     assert chosen(seeds) == "replicates"
 
 
+def test_effects_of_shared_items_count_among_the_coefficients() -> None:
+    """20 languages, 2 tasks, 3 models: the 20 languages are eliminated, 5 levels remain."""
+    cells = list(product(range(20), (0, 2), range(3)))
+    plain = records(cells)
+    frame = plain.table.assign(item="a")
+    items = Records.from_frame(frame, name="items")
+    operations = []
+    for table in (plain, items):
+        codes = {f: table.codes(f) for f in ("language", "task", "model")}
+        choice = choose._Choice(choose._Table.from_records(table, codes), ())
+        operations.append(choose._operations(choice, 0))
+    # Each language has 6 records, on which 1 + 2 + 3 columns are not zero; items add 2 test
+    # sets of tasks, 40 of languages and 6 of models, of which 2, 6 and 6 at most meet there.
+    assert operations[0] == pytest.approx(6**3 / 3 + 20 * 6**2)
+    assert operations[1] == pytest.approx((6 + 48) ** 3 / 3 + 20 * (6 + 14) ** 2)
+
+
 def test_replicates_ask_for_residual_sds_by_model() -> None:
     cells = list(product(range(6), (0,), range(4)))
     seeds = records([*cells, *cells], seed=np.repeat([1, 2], len(cells)))

@@ -25,7 +25,7 @@ from bayeseval.engines.marginal import sample
 from bayeseval.records import Covariate
 from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
-from tests.engines.exact_gaussian import random_sds, write_out
+from tests.engines.exact_gaussian import random_sds, with_test_sets, write_out
 
 CROSSED = list(load_spec("crossed").interactions)
 # Far more degrees of freedom than any table can tell from infinity.
@@ -108,8 +108,10 @@ def test_slopes_are_integrated_out_too() -> None:
     assert np.abs(leave_out_mixture(without, draws) - expected).max() > 0.01
 
 
-def test_residuals_by_level_are_known_noise() -> None:
+@pytest.mark.parametrize("items", [False, True])
+def test_residuals_by_level_are_known_noise(items: bool) -> None:
     design = design_of(interactions=["language:task"], residual_by="task")
+    design = with_test_sets(design) if items else design
     draws = point(design, 1.0)
     found = leave_out_mixture(design, draws)
     for i in range(2):

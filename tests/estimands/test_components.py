@@ -104,6 +104,19 @@ def test_known_standard_errors_are_a_component_of_their_own():
     assert result.kind[-1] == "known"
     se = tree["constant_data"]["se"].values
     np.testing.assert_allclose(result.sd[:, -1], np.sqrt(np.mean(se**2)), rtol=RTOL)
+    # So is what items that cells of a task share do to the scores.
+    shared, task = np.array([1.5, 0.7, 0.2]), tree["constant_data"]["task_index"].values
+    items = edit(
+        tree,
+        group="constant_data",
+        test_set_task_sd=("test_set_task", shared),
+        test_set_task_index=("record", task),
+    )
+    result = variance_components(read_arrays(items))
+    assert result.labels[-3:] == ("residual", "known_se", "shared_items")
+    assert result.kind[-1] == "known"
+    expected = np.sqrt(np.mean(shared[task] ** 2))
+    np.testing.assert_allclose(result.sd[:, -1], expected, rtol=RTOL)
     # A realised residual holds them already.
     robust = variance_components(read_arrays(make_tree(se=True, likelihood="student_t")))
     assert robust.labels[-1] == "residual"

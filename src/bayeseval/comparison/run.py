@@ -218,8 +218,12 @@ def prepare_comparison(
             f"{type(specs).__name__}"
         )
     settings = SamplerSettings(seed=seed)
-    takers = [covariate is not None and _takes_covariate(spec) for spec in several]
-    if covariate is not None and several and not any(takers):
+    loaded = [_loaded(spec) for spec in several]
+    takers = [
+        covariate is not None and (isinstance(spec, str) or bool(spec.covariates))
+        for spec in loaded
+    ]
+    if covariate is not None and loaded and not any(takers):
         raise InputError(
             f"{argument('covariate')} is given, and none of the models has a covariate; name one "
             "that has (mexa), or auto, which adds it"
@@ -233,7 +237,7 @@ def prepare_comparison(
             covariate=covariate if takes else None,
             pairs=pairs,
         )
-        for spec, takes in zip(several, takers, strict=True)
+        for spec, takes in zip(loaded, takers, strict=True)
     )
     _check(fits, by, engine=engine, refits=refits)
     return PreparedComparison(fits, by, refits)
@@ -329,10 +333,11 @@ def compare(
     return comparison
 
 
-def _takes_covariate(spec: SpecSource) -> bool:
+def _loaded(spec: SpecSource) -> ModelSpec | str:
+    """The spec, read once; ``auto`` depends on the table."""
     if isinstance(spec, str) and spec == AUTO:
-        return True
-    return bool(load_spec(dict(spec) if isinstance(spec, Mapping) else spec).covariates)
+        return spec
+    return load_spec(dict(spec) if isinstance(spec, Mapping) else spec)
 
 
 def _name(fit: Prepared) -> str:

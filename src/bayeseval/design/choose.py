@@ -180,11 +180,11 @@ class _Table:
     """Levels of a table under any set of factors, cached.
 
     A set with ``task`` also holds ``dataset``, which tasks are nested in, so that the common
-    margin of two terms is the intersection of their sets.
+    margin of two terms is the intersection of their sets. `shared_items` are effects of items.
     """
 
-    def __init__(self, base: Mapping[str, Index], sizes: Mapping[str, int]) -> None:
-        self._base, self._sizes = base, sizes
+    def __init__(self, base: Mapping[str, Index], sizes: Mapping[str, int], *items: str) -> None:
+        self._base, self._sizes, self.shared_items = base, sizes, items
         self._cache: dict[frozenset[str], _Levels] = {}
 
     @classmethod
@@ -196,7 +196,8 @@ class _Table:
         sizes: dict[str, int] = {f: len(records.coords[f]) for f in names.FACTORS}
         base: dict[str, Index] = {names.DATASET: dataset_of_task[codes[names.TASK]]}
         base |= {factor: codes[factor] for factor in names.FACTORS}
-        return cls(base, sizes | {names.DATASET: len(position)})
+        by = ("task", "language:task", "model:task") if "item" in records.replicate_columns else ()
+        return cls(base, sizes | {names.DATASET: len(position)}, *by)
 
     @property
     def n_records(self) -> int:
@@ -246,8 +247,7 @@ def _renumber(key: Index, size: int) -> tuple[Index, int]:
     if size <= _TABLE_SIZE:
         occurs = np.zeros(size, dtype=bool)
         occurs[key] = True
-        new_number = np.cumsum(occurs) - 1
-        return new_number[key], int(occurs.sum())
+        return (np.cumsum(occurs) - 1)[key], int(occurs.sum())
     values, index = np.unique(key, return_inverse=True)
     return index.reshape(-1).astype(np.int64), len(values)
 
@@ -378,7 +378,8 @@ def _eliminated(choice: _Choice) -> tuple[str, int]:
     """The term that is eliminated (the largest), and the number of levels of the others."""
     levels = {term: choice.table.of_term(term).n for term in (*names.FACTORS, *choice.terms)}
     eliminated = max(levels, key=levels.__getitem__)
-    return eliminated, sum(levels.values()) - levels[eliminated]
+    items = sum(choice.table.of_term(term).n for term in choice.table.shared_items)
+    return eliminated, sum(levels.values()) - levels[eliminated] + items
 
 
 def _operations(choice: _Choice, n_slopes: int) -> float:
@@ -391,9 +392,9 @@ def _operations(choice: _Choice, n_slopes: int) -> float:
     eliminated, n_levels = _eliminated(choice)
     records = np.bincount(choice.table.of_term(eliminated).index)
     meeting = np.full(len(records), 1.0 + n_slopes)
-    for term in (*names.FACTORS, *choice.terms):
-        if term != eliminated:
-            meeting += np.minimum(records, choice.table.of_term(term).n)
+    others = [term for term in (*names.FACTORS, *choice.terms) if term != eliminated]
+    for term in (*others, *choice.table.shared_items):
+        meeting += np.minimum(records, choice.table.of_term(term).n)
     return (1 + n_slopes + n_levels) ** 3 / 3.0 + float((meeting**2).sum())
 
 

@@ -76,8 +76,6 @@ def why_no_mixture(design: Design) -> str | None:
     reason = why_not_slopes(design)
     if reason is not None:
         return reason
-    if any(term.is_noise for term in design.terms):
-        return "cells share test items"
     return why_not_at_once(design)
 
 

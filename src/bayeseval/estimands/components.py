@@ -34,7 +34,8 @@ class Components:
     ----------
     labels : tuple of str
         Main effects, covariates, interactions, then ``residual`` and, with known standard
-        errors, ``known_se``, or ``replicates`` when seeds and test sets add to them.
+        errors, ``known_se``, or ``replicates`` when seeds and test sets add to them, and
+        ``shared_items`` when cells share test items.
     kind : tuple of str
         Definition of `sd`. ``pooled``: the super-population parameter. ``fixed``: the
         finite-population sd, as fixed effects have no parameter. ``covariate``: root mean
@@ -138,6 +139,10 @@ def variance_components(arrays: PosteriorArrays) -> Components:
         elif arrays.se is not None:
             known = np.full(arrays.n_samples, float(np.sqrt(np.mean(arrays.se**2))))
             add("known_se", "known", known, known)
+        if arrays.shared_items:
+            mean = sum(float(np.mean(variance)) for variance in arrays.shared_items.values())
+            items = np.full(arrays.n_samples, np.sqrt(mean))
+            add("shared_items", "known", items, items)
 
     return _assembled(labels, kinds, sds, finite)
 

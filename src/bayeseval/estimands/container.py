@@ -181,6 +181,8 @@ class PosteriorArrays:
         Known ones alone.
     replicates : tuple of SampledErrors
         Errors with sampled sds.
+    shared_items : dict of str to ndarray, shape (n_records,)
+        Variances of what test items that cells share do to the scores; empty without.
     intercept : ndarray, shape (n_samples,)
     main : dict of str to ndarray, shape (n_samples, n_levels)
         Main effects; zeros for a factor without a term.
@@ -220,6 +222,7 @@ class PosteriorArrays:
     se: Floats | None
     known_se: Floats | None
     replicates: tuple[SampledErrors, ...]
+    shared_items: Mapping[str, Floats]
     intercept: Floats
     main: Mapping[str, Floats]
     main_sd: Mapping[str, Floats]

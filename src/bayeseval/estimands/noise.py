@@ -12,9 +12,9 @@ from bayeseval import names
 from bayeseval._typing import Bools, Floats
 from bayeseval.estimands.container import PosteriorArrays, draw_blocks
 from bayeseval.estimands.predictor import expected_score
-from bayeseval.estimands.read import group
+from bayeseval.estimands.read import group, shared_item_variances
 
-__all__ = ["CellNoise", "cell_means", "model_components", "read_noise", "shared_item_variances"]
+__all__ = ["CellNoise", "cell_means", "model_components", "read_noise"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,28 +92,6 @@ def read_noise(tree: xr.DataTree) -> CellNoise | None:
     pooled = str(constant.attrs.get("pool_replicates", "true")) == "true"
     shared = _shared(posterior, constant)
     return CellNoise(sd, raw, run_variance, _mean_variance(posterior, constant), pooled, shared)
-
-
-def shared_item_variances(constant: xr.Dataset) -> dict[str, Floats]:
-    """Variances of the effects of shared test sets on the records, by what shares them.
-
-    Parameters
-    ----------
-    constant : xarray.Dataset
-        Group ``constant_data``.
-
-    Returns
-    -------
-    dict of str to ndarray, shape (n_records,)
-        ``task``, ``language_task`` and ``model_task`` as far as there are such effects.
-    """
-    variances: dict[str, Floats] = {}
-    for part in ("task", "language_task", "model_task"):
-        name = names.term_dim(f"{names.TEST_SET}:{part}")
-        if f"{name}_sd" in constant:
-            sd = constant[f"{name}_sd"].to_numpy()[constant[f"{name}_index"].to_numpy()]
-            variances[part] = np.asarray(sd**2, dtype=np.float64)
-    return variances
 
 
 def _mean_variance(posterior: xr.Dataset, constant: xr.Dataset) -> Floats:

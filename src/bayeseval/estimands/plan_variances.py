@@ -18,8 +18,8 @@ from bayeseval.estimands.completion import CompletedTerm
 from bayeseval.estimands.components import variance_components
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.covariates import variance_by_facet
-from bayeseval.estimands.noise import CellNoise, read_noise, shared_item_variances
-from bayeseval.estimands.read import group, read_arrays
+from bayeseval.estimands.noise import CellNoise, read_noise
+from bayeseval.estimands.read import group, read_arrays, shared_item_variances
 from bayeseval.families import of_quantity
 
 __all__ = ["Facet", "PlanVariances", "Study", "present_study", "read_plan_variances"]

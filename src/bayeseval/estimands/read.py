@@ -83,6 +83,7 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
         se=_standard_errors(known_se, replicates, constant.sizes[names.RECORD]),
         known_se=known_se,
         replicates=replicates,
+        shared_items=shared_item_variances(constant),
         intercept=intercept,
         main=main,
         main_sd={
@@ -107,6 +108,28 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
         bounds=bounds,
         margin=_attribute(constant, "margin", default_margin(bounds, score)),
     )
+
+
+def shared_item_variances(constant: xr.Dataset) -> dict[str, Floats]:
+    """Variances of the effects of shared test sets on the records, by what shares them.
+
+    Parameters
+    ----------
+    constant : xarray.Dataset
+        Group ``constant_data``.
+
+    Returns
+    -------
+    dict of str to ndarray, shape (n_records,)
+        ``task``, ``language_task`` and ``model_task`` as far as there are such effects.
+    """
+    variances: dict[str, Floats] = {}
+    for part in ("task", "language_task", "model_task"):
+        name = names.term_dim(f"{names.TEST_SET}:{part}")
+        if f"{name}_sd" in constant:
+            sd = _vector(constant, f"{name}_sd")
+            variances[part] = sd[_positions(constant, f"{name}_index", len(sd))] ** 2
+    return variances
 
 
 def refuse_infinite(tree: xr.DataTree, source: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from bayeseval._progress import notice
-from bayeseval.errors import InputError, by_option
+from bayeseval.errors import InputError
 
 __all__ = ["locked", "try_lock"]
 
@@ -67,7 +67,7 @@ def _wait(folder: Path) -> int | None:
         if waited >= _PATIENCE:
             raise InputError(
                 f"{folder} has been locked by {_holder(folder)} for {waited:.0f} s; end that "
-                f"process, or choose a folder elsewhere{by_option('--out')}"
+                "process, or choose a folder elsewhere"
             )
         if not told and waited >= _SILENT:
             told = True

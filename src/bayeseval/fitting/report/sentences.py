@@ -423,6 +423,14 @@ def geometric_mean_sentence(aggregates: pd.DataFrame) -> str:
     return f"The geometric mean{whose} is left out: {reason}."
 
 
+# Rows of the variance components with errors that the residual leaves out.
+_ERRORS: Final = {
+    "known_se": "known standard errors",
+    "replicates": "noise of seeds and test sets",
+    "shared_items": "noise of test items that cells share",
+}
+
+
 def residual_sentence(components: pd.DataFrame) -> str:
     """Say what both sds of the residual contain, where errors of the scores are known.
 
@@ -436,13 +444,14 @@ def residual_sentence(components: pd.DataFrame) -> str:
     str
         Empty where no errors are known, and where the residual contains them.
     """
-    errors = [one for one in ("known_se", "replicates") if one in set(components["component"])]
+    there = set(components["component"])
+    errors = {row: what for row, what in _ERRORS.items() if row in there}
     if not errors:
         return ""
-    what = "known standard errors" if errors[0] == "known_se" else "noise of seeds and test sets"
     return (
-        f"residual: its sd leaves out the {what}, which have their own row ({errors[0]}). Its sd "
-        "of the observed levels is that of score less prediction, which contains them."
+        f"residual: its sd leaves out the {' and the '.join(errors.values())}, which have rows of "
+        f"their own ({', '.join(errors)}). Its sd of the observed levels is that of score less "
+        "prediction, which contains them."
     )
 
 
