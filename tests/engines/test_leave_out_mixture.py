@@ -112,6 +112,7 @@ def test_slopes_are_integrated_out_too() -> None:
 def test_residuals_by_level_are_known_noise(items: bool) -> None:
     design = design_of(interactions=["language:task"], residual_by="task")
     design = with_test_sets(design) if items else design
+    assert why_no_mixture(design) is None
     draws = point(design, 1.0)
     found = leave_out_mixture(design, draws)
     for i in range(2):
