@@ -151,7 +151,10 @@ def inspect_frames() -> Iterator[None]:
                     header = json.loads(archive.read("header.json"))
             else:
                 header = json.loads(Path(log).read_bytes())["eval"]
-            frames.append(pd.DataFrame(header[kind]).assign(log=log))
+            made = pd.DataFrame(header[kind])
+            # A file with frames of several logs names them; others are named after their file.
+            several = made["log"].nunique() > 1
+            frames.append(made if several else made.assign(log=log))
         return pd.concat(frames, ignore_index=True)
 
     analysis = mock.Mock(
