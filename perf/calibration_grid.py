@@ -1,7 +1,7 @@
 """Coverage of 95 % intervals over table shapes, with truths from the priors.
 
     python perf/calibration_grid.py [--shapes 64] [--simulations 5] [--spec additive]
-        [--draws 500] [--most-records 5000] [--jobs 2] [--work FOLDER]
+        [--draws 500] [--most-records 30000] [--jobs 2] [--work FOLDER]
 
 Shapes fill the space of tables with 3 to 300 languages, 1 to 20 tasks, 2 to 50 models (even on a
 log scale) and 20 to 100 % observed cells: a scrambled Sobol sequence. Shapes that cannot have so
@@ -171,7 +171,7 @@ def main() -> int:
     parser.add_argument("--simulations", type=int, default=5)
     parser.add_argument("--spec", default="additive")
     parser.add_argument("--draws", type=int, default=500)
-    parser.add_argument("--most-records", type=int, default=5000)
+    parser.add_argument("--most-records", type=int, default=30_000)
     parser.add_argument("--jobs", type=int, default=None)
     parser.add_argument("--work", type=Path, default=None)
     asked = parser.parse_args()
