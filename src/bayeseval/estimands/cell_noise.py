@@ -12,7 +12,8 @@ from bayeseval import names
 from bayeseval._random import generator
 from bayeseval._typing import Bools, Floats, Index
 from bayeseval.estimands.container import PosteriorArrays
-from bayeseval.estimands.noise import read_noise, shared_item_variances
+from bayeseval.estimands.noise import read_noise
+from bayeseval.estimands.read import shared_item_variances
 from bayeseval.families import scale_names
 
 __all__ = ["MeasurementNoise", "read_measurement_noise"]
