@@ -104,6 +104,9 @@ OUR_COLUMNS: Final = tuple(_SYNONYMS)
 # Columns that may be named after the score column: "bleu_seed_sd" beside "bleu_mean".
 _SPREADS: Final = ("se", "seed_sd", "boot_sd")
 
+# So many columns are searched for one that a message can propose: more only cost time.
+_MOST_SEARCHED: Final = 1000
+
 
 REPEATED: Final = (
     *("seed", "run", "prompt", "template", "trial", "repetition", "repeat", "replicate", "boot"),
@@ -287,6 +290,7 @@ def _missing_message(
     missing: Sequence[str], names: Sequence[str], free: Sequence[str], source: str
 ) -> str:
     listed = " and ".join(repr(our) for our in missing)
+    free = free[:_MOST_SEARCHED]
     if len(names) == 1:
         return (
             f"{source}: no column for {listed}: the only column is {names[0]!r};"

@@ -136,6 +136,8 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
 
 def _with_scores(grids: Sequence[Grid], notes: dict[str, None]) -> list[Grid]:
     """The tables of a page that have scores by language; all of them where none has."""
+    if len(grids) == 1:
+        return list(grids)
     read = [g for g in grids if _has_our_columns(g.rows[0]) or _find_layout(g.rows) is not None]
     if read:
         for grid in (grid for grid in grids if grid not in read):
