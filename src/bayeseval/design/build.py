@@ -363,8 +363,10 @@ def _read_outcome(
     task, tasks = cells.codes[names.TASK], records.coords[names.TASK]
     if link(task_likelihoods) == "identity":
         return identity_outcome(cells.mean, task, task_likelihoods)
-    units = [records.units[label] for label in tasks]
-    bounds = np.array([[u.lower, u.upper] for u in units], dtype=np.float64).T
+    units = records.units
+    bounds = np.array(
+        [[units[label].lower, units[label].upper] for label in tasks], dtype=np.float64
+    ).T
     chance = np.full(len(tasks), np.nan)
     given = records.numbers("chance")
     known = np.isfinite(given)

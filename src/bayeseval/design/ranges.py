@@ -39,7 +39,8 @@ def check_ranges(records: Records) -> None:
     if len(tasks) < 2:
         return
     codes, scores = records.codes(names.TASK), records.scores
-    spans = [_span(records.units[task], scores[codes == i]) for i, task in enumerate(tasks)]
+    units = records.units
+    spans = [_span(units[task], scores[codes == i]) for i, task in enumerate(tasks)]
     least, most = np.array([span[:2] for span in spans]).T
     is_open = np.array([span[2] for span in spans])
     ratio = least[:, None] / np.maximum(most, np.finfo(np.float64).tiny)[None, :]

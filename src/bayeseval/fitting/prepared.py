@@ -424,7 +424,8 @@ def _comparison_data(records: Records, pairs: PairChoice, margin: float | None) 
     """
     import xarray as xr
 
-    units = [records.units[task] for task in records.coords["task"]]
+    by_task = records.units
+    units = [by_task[task] for task in records.coords["task"]]
     bounds = np.array([[u.lower, u.upper] for u in units], dtype=np.float64).T
     data = {f"declared_{side}": ((names.TASK,), b) for side, b in zip(_SIDES, bounds, strict=True)}
     if pairs.name != "any":

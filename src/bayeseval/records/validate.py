@@ -214,13 +214,12 @@ def _replication(
 
 def _task_scores(records: Records) -> tuple[TaskScores, ...]:
     by_task = []
-    tasks = records.coords["task"]
+    tasks, units = records.coords["task"], records.units
     each = by_level(records.scores, records.codes("task"), len(tasks))
     for task, values in zip(tasks, each, strict=True):
         ordered = sorted(values.tolist())
         lowest, median, highest = ordered[0], statistics.median(ordered), ordered[-1]
-        units = records.units[task]
-        by_task.append(TaskScores(task, len(values), lowest, median, highest, units))
+        by_task.append(TaskScores(task, len(values), lowest, median, highest, units[task]))
     return tuple(by_task)
 
 
