@@ -263,3 +263,27 @@ def test_the_command_prints_and_writes(
     np.testing.assert_allclose(mean, made["expected_mean"])
     # The folder of the fit is as it was.
     assert not [path for path in folder.rglob("*") if "predict" in path.name]
+
+
+@pytest.mark.parametrize(
+    ("targets", "said"),
+    [
+        (["--out", "cells.csv"], "the cells are read from this file; write to another one"),
+        (["--out", "link.csv"], "the cells are read from this file; write to another one"),
+        (["--draws", "fit/run.json"], "run.json is part of the results in "),
+        (["--out", "a", "--draws", "a"], "the table and the draws need a file each; name two"),
+    ],
+)
+def test_the_command_does_not_write_over_what_it_reads(
+    fit: Fit, tmp_path: Path, capsys: pytest.CaptureFixture[str], targets: list[str], said: str
+) -> None:
+    folder, cells = fit.save(tmp_path / "fit", figures=False), tmp_path / "cells.csv"
+    cells_of(ASKED[:1]).to_csv(cells, index=False)
+    (tmp_path / "link.csv").symlink_to(cells)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    paths = [word if word.startswith("--") else str(tmp_path / word) for word in targets]
+    assert main(["predict", str(folder), str(cells), *paths]) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    assert said in printed.err
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +11,7 @@ import typer
 
 from bayeseval import names
 from bayeseval.cli._shared import DATA, EXIT_GATE_FAILED, OUTPUT, CiProb, echo, echo_place
+from bayeseval.errors import InputError
 
 __all__ = ["predict"]
 
@@ -71,6 +73,7 @@ def predict(
     from bayeseval.output.numbers import score_unit
     from bayeseval.output.store import replace_file, write_csv, write_tree
 
+    _check_targets(folder, cells, [path for path in (out, draws) if path is not None])
     fitted = Fit.open(folder)
     table = fitted.predict(cells, new=new or (), covariate=covariate, ci_prob=ci_prob)
     if out is not None:
@@ -87,3 +90,15 @@ def predict(
         echo_place("Draws", draws)
     if fitted.gate.status == "fail":
         raise typer.Exit(EXIT_GATE_FAILED)
+
+
+def _check_targets(folder: Path, cells: Path, targets: Sequence[Path]) -> None:
+    """Refuse to write over what is read, or twice to one file."""
+    places = [path.resolve() for path in targets]
+    for path, place in zip(targets, places, strict=True):
+        if place == cells.resolve():
+            raise InputError(f"{path}: the cells are read from this file; write to another one")
+        if place.exists() and place.is_relative_to(folder.resolve()):
+            raise InputError(f"{path} is part of the results in {folder}; write to another file")
+    if len(set(places)) < len(places):
+        raise InputError(f"{targets[0]}: the table and the draws need a file each; name two")

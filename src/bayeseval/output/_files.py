@@ -288,7 +288,7 @@ def replace_file(writer: Callable[[Path], None], path: Path) -> None:
         return
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
-        raise InputError(f"{path} could not be written: there is no folder {path.parent}")
+        raise InputError(f"{path} could not be written: there is no folder {target.parent}")
     part = target.with_name(f".{target.name}-{secrets.token_hex(4)}.part")
     with as_input_errors(path):
         _remove_parts(target)
