@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from jupyter_cache.cache.db import create_db
 
 import bayeseval
 
@@ -93,6 +94,9 @@ def _spread_notebooks(app: Any, env: Any, docnames: list[str]) -> None:
         text = Path(env.doc2path(name)).read_text("utf-8")
         (runs if "{code-cell}" in text else others).append(name)
     if runs:
+        # Processes that found no database would create its tables at the same time.
+        Path(nb_execution_cache_path).mkdir(parents=True, exist_ok=True)
+        create_db(nb_execution_cache_path).dispose()
         share = -(-len(others) // len(runs))
         docnames[:] = [
             name
