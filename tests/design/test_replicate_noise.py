@@ -130,7 +130,7 @@ def test_a_single_run_beside_several_has_the_typical_sd_of_its_model() -> None:
     found = noise(cells)
     assert found.notes == (
         "4 cells of a single run take the typical seed sd of their model; 1 model without "
-        "replicates: of the others",
+        "replicates takes that of the others, and how much models differ in it is left out",
     )
     assert found.replicates is not None
     (seed,) = found.replicates.sources

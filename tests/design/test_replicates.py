@@ -122,7 +122,7 @@ def test_single_runs_beside_several_have_the_typical_noise_of_a_seed() -> None:
     assert _sources(design)["boot"].over_models is None
     assert design.notes == (
         f"{alone.sum()} cells of a single run take the typical seed sd of their model; 1 model "
-        "without replicates: of the others",
+        "without replicates takes that of the others, and how much models differ in it is left out",
     )
 
 

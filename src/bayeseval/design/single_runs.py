@@ -59,6 +59,10 @@ def notes_of_single_runs(
             note = f"{counted(number, 'cell')} {which} {takes.format(sd)} model"
             alone = len(set(model[typical]) - set(model[own]))
             if alone:
-                note += f"; {counted(alone, 'model')} without replicates: of the others"
+                takes = "takes" if alone == 1 else "take"
+                note += (
+                    f"; {counted(alone, 'model')} without replicates {takes} that of the others, "
+                    "and how much models differ in it is left out"
+                )
             notes.append(note)
     return notes
