@@ -124,6 +124,16 @@ CASES: dict[str, _Case] = {
         {"t.csv": grid("qa").rename(columns={"language": "idiom"})},
         fill={"NAME": "idiom"},
     ),
+    "models of a wide table": _Case(
+        "no column is known to name the models",
+        {
+            "t.csv": grid("qa")
+            .pivot(index="model", columns="language", values="score")
+            .assign(**{"license": ["mit", "apache", "bsd"], "organization": ["O", "P", "Q"]})
+            .reset_index(drop=True)
+        },
+        n=2,
+    ),
     "task or dataset": _Case(
         "name different tasks",
         # The Swahili files have the names of the two sets swapped.
@@ -302,11 +312,12 @@ PASTED: dict[str, tuple[str, ...]] = {
     "design/identify.py:_advice_to_drop": ("together",),
     "design/ranges.py:_declaration": ("ranges",),
     "readers/columns.py:_match_column": ("score",),
-    "readers/columns.py:_missing_message": ("language",),
+    "readers/columns.py:missing_columns": ("language",),
     "readers/columns.py:columns_argument": ("score", "variant"),
     "readers/detect.py:_format_argument": ("tool or table",),
     "readers/detect.py:read_results": ("details",),
     "readers/items.py:settle_items": ("lower is better, items",),
+    "readers/wide.py:_readable": ("models of a wide table",),
     "readers/scores.py:_mirror_lower_is_better": ("lower is better",),
     "readers/scores.py:_requested_metric": ("no such metric",),
     "readers/scores.py:metric_argument": ("no such metric", "lower is better"),

@@ -82,6 +82,8 @@ class Options:
         Metric by dataset; the key ``"*"`` stands for all others.
     task_names : Path or None
         Table of the user's own task names; see ``task_names.py``.
+    columns : mapping of str to str or None
+        The user's choice of columns, for formats that have any.
     progress : callable or None
         ``progress(stage, done, total, remark)``.
     refused : dict of Path to InputError
@@ -90,6 +92,7 @@ class Options:
 
     metrics: Mapping[str, str] = field(default_factory=dict)
     task_names: Path | None = None
+    columns: Mapping[str, str | None] = field(default_factory=dict)
     progress: Progress | None = None
     refused: dict[Path, InputError] = field(default_factory=dict)
 

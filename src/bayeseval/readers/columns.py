@@ -26,6 +26,7 @@ __all__ = [
     "find_column",
     "is_repeated",
     "is_split",
+    "missing_columns",
     "resolve_columns",
 ]
 
@@ -100,6 +101,7 @@ _SYNONYMS: Final[Mapping[str, frozenset[str]]] = {
     "chance": frozenset(["chancelevel", "randombaseline"]),
 }
 OUR_COLUMNS: Final = tuple(_SYNONYMS)
+_NEEDED: Final = ("model", "language", "score")
 
 # Columns that may be named after the score column: "bleu_seed_sd" beside "bleu_mean".
 _SPREADS: Final = ("se", "seed_sd", "boot_sd")
@@ -129,11 +131,14 @@ class ColumnMap:
         Our columns that the user mapped, rather than the loader.
     metric : str or None
         The metric that the score column is named after, when it is.
+    missing : tuple of str
+        Those of our columns that every table needs and that the file lacks.
     """
 
     ours: Mapping[str, str]
     explicit: frozenset[str]
     metric: str | None
+    missing: tuple[str, ...]
 
 
 def resolve_columns(
@@ -158,8 +163,7 @@ def resolve_columns(
     Raises
     ------
     InputError
-        If a needed column is missing, a choice is ambiguous, or a mapping names a
-        column that does not exist.
+        If a choice is ambiguous, or a mapping names a column that does not exist.
     """
     chosen: dict[str, str] = {}
     for our, theirs in explicit.items():
@@ -188,14 +192,12 @@ def resolve_columns(
                 ]
                 # Nearer than a column for the table as a whole.
                 chosen |= {our: after_score[0]} if len(after_score) == 1 else {}
-    missing = [our for our in ("model", "language", "score") if our not in chosen]
-    if missing:
-        raise InputError(_missing_message(missing, names, free, source))
-    metric = _without_mean(chosen["score"])
+    metric = _without_mean(chosen.get("score", ""))
     return ColumnMap(
         ours=chosen,
         explicit=frozenset(our for our, theirs in explicit.items() if theirs is not None),
         metric=metric if _fold(metric) in METRIC_NAMES else None,
+        missing=tuple(our for our in _NEEDED if our not in chosen),
     )
 
 
@@ -286,11 +288,22 @@ def _quoted(name: str) -> str:
     return f"'{plain(name)}'" if re.search(r"\s", name) else plain(name)
 
 
-def _missing_message(
-    missing: Sequence[str], names: Sequence[str], free: Sequence[str], source: str
-) -> str:
+def missing_columns(columns: ColumnMap, names: Sequence[str], *, source: str) -> str:
+    """What a message says of the columns that a file lacks, and how to name them.
+
+    Parameters
+    ----------
+    columns : ColumnMap
+        With one missing column or more.
+    names : sequence of str
+        Column names of the file, in its order.
+    source : str
+        The file.
+    """
+    missing = columns.missing
     listed = " and ".join(repr(our) for our in missing)
-    free = free[:_MOST_SEARCHED]
+    used = set(columns.ours.values())
+    free = [name for name in names if name not in used][:_MOST_SEARCHED]
     if len(names) == 1:
         return (
             f"{source}: no column for {listed}: the only column is {names[0]!r};"

@@ -212,7 +212,7 @@ def _load(
     card = read_card(path / _CARD) if _is_card_folder(path) else None
     file_settings, notes = _file_settings(path, card, mapping_file)
     settings = file_settings.merged(arguments).without_dropped_tasks()
-    options = Options(metrics=settings.metrics, task_names=settings.task_names, progress=progress)
+    options = Options(settings.metrics, settings.task_names, settings.columns, progress)
     tables, table_notes, from_tool = _tables(path, card, settings.format, options)
     return _records(
         [with_constants(table, settings.constants) for table in tables],
@@ -232,12 +232,13 @@ def _load_frame(
 ) -> Records:
     settings = TableMapping() if mapping_file is None else read_mapping(mapping_file)
     settings = settings.merged(arguments).without_dropped_tasks()
-    options = Options(settings.metrics, settings.task_names)
+    options = Options(settings.metrics, settings.task_names, settings.columns)
     if settings.format not in (None, "table", "wide"):
         raise InputError(f"{name}: format={settings.format!r} is for files; this is a data frame")
     table = with_constants(raw_from_frame(frame, name), settings.constants)
-    # Columns that are named by the user are those of a table with one row per score.
-    plain = settings.format == "table" or (settings.format is None and settings.columns)
+    # These columns are those of a table with one row per score.
+    has_scores = not {"language", "score"}.isdisjoint(settings.columns)
+    plain = settings.format == "table" or (settings.format is None and has_scores)
     wide = None if plain else read_wide_frame(frame, name, options)
     if wide is not None:
         tables = [with_constants(table, settings.constants) for table in wide.tables]

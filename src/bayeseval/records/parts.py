@@ -17,6 +17,7 @@ from bayeseval.readers.columns import (
     REPLICATES,
     ColumnMap,
     columns_argument,
+    missing_columns,
     resolve_columns,
 )
 from bayeseval.readers.raw import Dropped, RawTable
@@ -147,7 +148,10 @@ def read_part(table: RawTable, *, columns: Mapping[str, str | None]) -> Part:
         With file, row, column and value.
     """
     n_rows = len(table) + sum(group.n_rows for group in table.dropped)
-    chosen = resolve_columns(list(table.columns), source=table.source, explicit=columns)
+    names = list(table.columns)
+    chosen = resolve_columns(names, source=table.source, explicit=columns)
+    if chosen.missing:
+        raise InputError(missing_columns(chosen, names, source=table.source))
     reader = _PartReader(table, chosen)
     _drop_empty_rows(reader)
     labels = {"language": reader.labels("language")}

@@ -1,0 +1,413 @@
+"""Where the models, the languages and the scores of a wide table stand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Final
+
+from bayeseval.errors import InputError
+from bayeseval.languages.codes import is_code, understand
+from bayeseval.readers.columns import (
+    TABLE_COLUMNS,
+    find_column,
+    is_repeated,
+    is_split,
+    resolve_columns,
+)
+from bayeseval.readers.printed import MAX_CELL, parse_cell, without_marks
+
+__all__ = ["Layout", "find_layout", "has_our_columns", "is_about_languages", "is_average"]
+
+# "all" and its like alone or with what they are over; a model may be called all-MiniLM-L6-v2.
+_AVERAGES: Final = re.compile(
+    r"(?:macro|micro|overall|total|all|unweighted)?[\s\-_.]*(?:avg|average|mean|μ|ø)\.?"
+    r"(?:[\s\-_(]+.*)?"
+    r"|(?:all|overall|macro|total)(?:[\s\-_]*(?:languages|langs|tasks|datasets|scores?))?"
+    r"(?:\s*\(.*\))?",
+    re.IGNORECASE,
+)
+# Names of the column of models, the surest first. A blank one counts before the languages only.
+_MODEL: Final = (
+    *("model", "models", "modelname", "modelid", "llm", "llms", "system", "systemname", "name"),
+    *("method", ""),
+)
+_DATASET: Final = frozenset(["dataset", "task", "benchmark", "testset", "corpus"])
+_METRIC: Final = frozenset(["metric", "measure"])
+_LANGUAGE: Final = frozenset(["language", "languages", "lang"])
+# Columns that number the rows if they hold whole numbers, each once; some are codes of languages.
+_NUMBERS: Final = frozenset(["rank", "ranking", "#", "index", "idx", "position", "place", ""])
+_ALSO_LANGUAGES: Final = frozenset(["id", "no", "nr", "pos", "row"])
+# Columns that describe models beside their scores.
+_MODEL_FACTS: Final = frozenset(
+    [
+        *("size", "params", "parameters", "#params", "rank", "ranking", "type", "date", "year"),
+        *("license", "licence", "url", "link", "release", "released", "#", "shot", "shots"),
+        *("version", "open", "context", "organization", "organisation", "org", "developer"),
+        *("architecture", "provider", "precision"),
+    ]
+)
+# Rows or columns that describe languages beside their scores.
+_LANGUAGE_FACTS: Final = frozenset(
+    [
+        *("script", "family", "languagefamily", "genus", "branch", "code", "iso", "isocode"),
+        *("iso6393", "glottocode", "resource", "resources", "resourcelevel", "class", "tier"),
+        *("speakers", "region", "continent", "country", "group", "languagename"),
+    ]
+)
+_COUNT: Final = re.compile(r"\d{1,9}")
+# "MMLU (de)"
+_TASK_OF_LANGUAGE: Final = re.compile(r"([^()\[\]]*[^()\[\]\s])\s*[(\[]([^()\[\]]+)[)\]]")
+# So many of the headers have to be languages before a table is taken for a wide one.
+_SHARE: Final = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where things stand in a grid whose languages are across.
+
+    Parameters
+    ----------
+    rows : list of list of str
+        The grid: its columns are those of the file, or its rows if that has languages down.
+    places : tuple of int
+        Where its columns, or its rows, stand among the columns of the file.
+    transposed : bool
+        Whether the file has languages down.
+    labels : mapping of str to int
+        Columns of the model, the dataset and the metric. Without a ``model`` it is not known
+        which one names the models.
+    languages : mapping of int to str
+    groups : mapping of int to str
+        The dataset that the header names, empty where it names none; keys as `languages`.
+    header : int
+        Lines of the header.
+    averages, model_facts, not_languages : tuple of str
+        Columns beside the languages.
+    indices : tuple of str
+        Columns of the file that number its rows.
+    candidates : tuple of str
+        Columns that may name the models, where none is known to.
+    repeats : mapping of str to int
+        Columns that tell repeated measurements apart.
+    chosen : mapping of str to str
+        Columns of the labels that the user chose, by our name.
+    """
+
+    rows: list[list[str]]
+    places: tuple[int, ...]
+    transposed: bool
+    labels: Mapping[str, int]
+    languages: Mapping[int, str]
+    groups: Mapping[int, str]
+    header: int
+    averages: tuple[str, ...]
+    model_facts: tuple[str, ...]
+    not_languages: tuple[str, ...]
+    indices: tuple[str, ...]
+    candidates: tuple[str, ...]
+    repeats: Mapping[str, int]
+    chosen: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What is known before the columns are looked at."""
+
+    places: tuple[int, ...]
+    transposed: bool
+    indices: tuple[str, ...]
+    named_indices: tuple[str, ...]
+    columns: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Columns by what they hold."""
+
+    texts: list[int] = field(default_factory=list)
+    languages: dict[int, str] = field(default_factory=dict)
+    groups: dict[int, str] = field(default_factory=dict)
+    averages: list[int] = field(default_factory=list)
+    facts: list[int] = field(default_factory=list)
+    others: list[int] = field(default_factory=list)
+
+
+def has_our_columns(header: Sequence[str], columns: Mapping[str, str | None]) -> bool:
+    """Whether model, language and score are columns of their own.
+
+    Parameters
+    ----------
+    header : sequence of str
+    columns : mapping of str to str or None
+        The user's choice of columns.
+    """
+    names = [name or f"({i})" for i, name in enumerate(header)]
+    try:
+        return not resolve_columns(names, source="", explicit=columns).missing
+    except InputError:
+        # Two columns could be one of ours.
+        return False
+
+
+def find_layout(
+    rows: list[list[str]], columns: Mapping[str, str | None], *, source: str = ""
+) -> Layout | None:
+    """Layout of a wide table; None for others.
+
+    Parameters
+    ----------
+    rows : list of list of str
+        As they stand in the file, the header first.
+    columns : mapping of str to str or None
+        The user's choice of columns.
+    source : str, optional
+        Starts messages.
+
+    Raises
+    ------
+    InputError
+        If the user chose a column that does not exist.
+    """
+    if has_our_columns(rows[0], columns):
+        return None
+    header = [without_marks(cell) for cell in rows[0]]
+    chosen = {
+        our: find_column(our, header, source=source, explicit=columns) or ""
+        for our in ("model", "dataset", "task", "metric")
+        # What is read gets names of ours, which the user may use as well.
+        if columns.get(our) is not None and columns[our] not in TABLE_COLUMNS
+    }
+    skipped = [p for p in _index_columns(header, rows[1:]) if header[p] not in chosen.values()]
+    kept = [place for place in range(len(header)) if place not in skipped]
+    if not kept:
+        return None
+    indices = tuple(header[place] or f"(unnamed column {place + 1})" for place in skipped)
+    named = tuple(header[place] for place in skipped if header[place])
+    given = _Given(tuple(kept), False, indices, named, chosen)
+    layout = _layout_of([[row[place] for place in kept] for row in rows], given)
+    # Models down and languages beside them: a row per score, not a header of two lines.
+    if layout is not None or _fold(header[kept[0]]) in _MODEL[:-1]:
+        return layout
+    kept.sort(key=lambda place: _before_models(header[place]))
+    given = _Given(tuple(kept), True, indices, (), {})
+    return _layout_of([[row[place] for row in rows] for place in kept], given)
+
+
+def _before_models(name: str) -> int:
+    """Order of columns before those of the models, where languages are down."""
+    folded = _fold(name)
+    return 0 if folded in _DATASET else 1 if folded in _LANGUAGE else 2
+
+
+def _index_columns(header: Sequence[str], body: Sequence[Sequence[str]]) -> list[int]:
+    """Columns that number the rows; `header` has their names."""
+    found: list[int] = []
+    for place, name in enumerate(header):
+        folded = _fold(name)
+        is_first = place == len(found)
+        known = folded in _NUMBERS or (is_first and folded in _ALSO_LANGUAGES)
+        if not known and (
+            not is_first
+            or folded in {*_MODEL, *_DATASET, *_METRIC}
+            or is_repeated(name)
+            or is_split(name)
+            or understand(name) is not None
+        ):
+            continue
+        cells = [cell.strip() for row in body if (cell := row[place]).strip()]
+        if not cells or not all(_COUNT.fullmatch(cell) for cell in cells):
+            continue
+        numbers = [int(cell) for cell in cells]
+        # A table that was sorted, or of which rows were left out, has the numbers in any order.
+        in_order = numbers in (list(range(len(cells))), list(range(1, len(cells) + 1)))
+        if in_order or (folded in _NUMBERS and len({*numbers}) == len(numbers)):
+            found.append(place)
+    return found
+
+
+def _layout_of(rows: list[list[str]], given: _Given) -> Layout | None:
+    for depth in (1, 2):
+        if len(rows) > depth:
+            layout = _layout_below(rows, depth, given)
+            if layout is not None:
+                return layout
+    return None
+
+
+def _layout_below(rows: list[list[str]], depth: int, given: _Given) -> Layout | None:
+    if depth == 2 and _fold(without_marks(rows[0][0])) not in {*_DATASET, *_MODEL}:
+        return None
+    names = [without_marks(cell) for cell in rows[depth - 1]]
+    upper = [without_marks(cell) for cell in rows[0]] if depth == 2 else [""] * len(names)
+    titles = [name or above for name, above in zip(names, upper, strict=True)]
+    # A group's name stands above its first column only; the others are blank.
+    for place in range(1, len(upper)):
+        upper[place] = upper[place] or upper[place - 1]
+    body = [row for row in rows[depth:] if not is_about_languages(without_marks(row[0]))]
+    repeats = {
+        name: place
+        for place, name in enumerate(names)
+        if (is_repeated(name) or is_split(name)) and _are_repeats([row[place] for row in body])
+    }
+    found = _sorted_columns(names, upper, titles, body, {*repeats.values()}, given)
+    languages, groups = found.languages, found.groups
+    labels, candidates = _label_columns(titles, found, given)
+    others = [place for place in found.others if place not in labels.values()]
+    if len(languages) < 2 or len(languages) < _SHARE * (len(languages) + len(others)):
+        return None
+    if len({(groups[p], name) for p, name in languages.items()}) < len(languages):
+        # A language named again and again is a column of a table with a row per score.
+        return None
+    if not _mostly_scores([row[place] for row in body for place in languages]):
+        return None
+    facts = sorted({*found.facts, *found.texts} - {*labels.values()})
+    return Layout(
+        rows=rows,
+        places=given.places,
+        transposed=given.transposed,
+        labels=labels,
+        languages=languages,
+        groups=groups,
+        header=depth,
+        averages=tuple(dict.fromkeys(titles[place] for place in found.averages)),
+        model_facts=tuple(dict.fromkeys(titles[place] for place in facts if titles[place])),
+        not_languages=tuple(dict.fromkeys(titles[place] for place in others)),
+        indices=given.indices,
+        candidates=candidates,
+        repeats=repeats,
+        chosen=given.columns,
+    )
+
+
+def _sorted_columns(
+    names: Sequence[str],
+    upper: Sequence[str],
+    titles: Sequence[str],
+    body: Sequence[Sequence[str]],
+    repeats: AbstractSet[int],
+    given: _Given,
+) -> _Columns:
+    found = _Columns()
+    # Texts before all others are names, even if their header is also a code of a language.
+    leads = True
+    for place, title in enumerate(titles):
+        if place in repeats:
+            continue
+        named = _task_and_language(names[place])
+        if title in given.columns.values() or (
+            (leads or named is None) and _is_label_column([row[place] for row in body])
+        ):
+            found.texts.append(place)
+            continue
+        leads = False
+        if named is None and is_average(title):
+            found.averages.append(place)
+        elif named is None and (not names[place] or _is_about_models(title)):
+            found.facts.append(place)
+        elif named is not None and is_average(named[1]):
+            found.averages.append(place)
+        elif named is not None:
+            found.groups[place], found.languages[place] = named[0] or upper[place], named[1]
+        else:
+            found.others.append(place)
+    return found
+
+
+def _label_columns(
+    titles: Sequence[str], found: _Columns, given: _Given
+) -> tuple[dict[str, int], tuple[str, ...]]:
+    """Columns of the model, the dataset and the metric; those that may name the models."""
+    labels: dict[str, int] = {}
+    for our, theirs in given.columns.items():
+        places = [place for place in found.texts if titles[place] == theirs]
+        if places:
+            labels["dataset" if our == "task" else our] = places[0]
+    first_language = min(found.languages, default=len(titles))
+    # Models may be called by numbers in the first column only.
+    first = [place for place in (*found.facts, *found.others) if place == 0]
+    for our, known in (("dataset", _DATASET), ("metric", _METRIC)):
+        places = [place for place in found.texts if _fold(titles[place]) in known]
+        if places and our not in labels:
+            labels[our] = places[0]
+    free = [place for place in found.texts if place not in labels.values()]
+    named = [
+        (_MODEL.index(_fold(titles[place])), place)
+        for place in (*free, *first)
+        if _fold(titles[place]) in _MODEL and (titles[place] or place < first_language)
+    ]
+    if "model" in labels:
+        return labels, ()
+    if named:
+        return labels | {"model": min(named)[1]}, ()
+    unknown = [place for place in free if titles[place] and not _is_about_models(titles[place])]
+    unknown = unknown or [place for place in first if place in found.others]
+    if len(unknown) == 1:
+        # The column of languages or of models has any name.
+        return labels | {"model": unknown[0]}, ()
+    candidates = [titles[place] for place in unknown or free if titles[place]]
+    return labels, tuple(dict.fromkeys(candidates)) or given.named_indices
+
+
+def _task_and_language(name: str) -> tuple[str, str] | None:
+    """The task, or nothing, and the language or average that a header names."""
+    if understand(name) is not None:
+        return "", name
+    match = _TASK_OF_LANGUAGE.fullmatch(name) if len(name) <= MAX_CELL else None
+    if match is None or is_average(name):
+        return None
+    task, language = match[1], match[2].strip()
+    inner, outer = understand(language), understand(task)
+    if inner is None:
+        return (task, language) if is_average(language) else None
+    if outer is None or (is_code(task) and outer.standard != inner.standard):
+        # Names of tests are codes of languages, too: ARC, NER.
+        return task, language
+    return ("", task) if outer.standard == inner.standard else None
+
+
+def _are_repeats(cells: Sequence[str]) -> bool:
+    """Whether a column holds counts or names, not scores: Rundi's code is ``run``."""
+    return all(_COUNT.fullmatch(cell.strip()) for cell in cells) or _is_label_column(cells)
+
+
+def _is_label_column(cells: Sequence[str]) -> bool:
+    """Whether a column holds names rather than scores."""
+    return any(cell.strip() for cell in cells) and not _mostly_scores(cells)
+
+
+def _mostly_scores(cells: Sequence[str]) -> bool:
+    """Whether half of the cells that are filled hold numbers, or say that there is none."""
+    filled = [cell for cell in cells if cell.strip()]
+    scores = 0
+    for cell in filled:
+        try:
+            parse_cell(cell)
+        except ValueError:
+            continue
+        scores += 1
+    return bool(filled) and scores >= 0.5 * len(filled)
+
+
+def is_average(name: str) -> bool:
+    """Whether a header or a label means an average over the others."""
+    return len(name) <= MAX_CELL and _AVERAGES.fullmatch(name) is not None
+
+
+def is_about_languages(name: str) -> bool:
+    """Whether a row or a column says something about the languages beside their scores."""
+    return _fold(name) in _LANGUAGE_FACTS
+
+
+def _is_about_models(name: str) -> bool:
+    # "Params (B)", "Model size", "Hub license"
+    folded = _fold(re.sub(r"\s*[(\[][^()\[\]]*[)\]]$", "", name[:MAX_CELL]))
+    return folded in _MODEL_FACTS or re.sub("^(?:model|hub)", "", folded) in _MODEL_FACTS
+
+
+def _fold(name: str) -> str:
+    folded = re.sub(r"[\s_\-.]+", "", name.casefold())
+    # What pandas calls a column without a header.
+    return "" if re.fullmatch(r"unnamed:\d+(?:level\d+)?", folded) else folded

@@ -1,0 +1,164 @@
+"""Which columns of a wide table are models, languages, tasks, ranks and facts about the models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bayeseval.errors import InputError
+from bayeseval.readers.columns import missing_columns, resolve_columns
+from bayeseval.records import Records, load
+
+_SCORES = {("A", "German"): 51.0, ("A", "French"): 49.0, ("B", "German"): 41.5, ("B", "French"): 39}
+
+
+def _load(tmp_path: Path, text: str, **options: object) -> Records:
+    path = tmp_path / "t.csv"
+    path.write_text(text, encoding="utf-8")
+    return load(path, **options)  # type: ignore[arg-type]
+
+
+def _scores(records: Records) -> dict[tuple[str, str], float]:
+    table = records.table
+    rows = zip(table["model"], table["language"], table["score"], strict=True)
+    return {(model, language): score for model, language, score in rows}
+
+
+@pytest.mark.parametrize(
+    ("header", "before", "said"),
+    [
+        ("Rank,Model", ("1,A", "2,B"), "numbers of rows: Rank"),
+        ("#,Name", ("1,A", "2,B"), "numbers of rows: #"),
+        (",Model", ("0,A", "1,B"), "numbers of rows: (unnamed column 1)"),
+        ("Unnamed: 0,System", ("7,A", "3,B"), "numbers of rows: Unnamed: 0"),
+        ("S.No,Model", ("1,A", "2,B"), "numbers of rows: S.No"),
+        ("id,Model", ("0,A", "1,B"), "numbers of rows: id"),
+        ("Rank,", ("1,A", "2,B"), "numbers of rows: Rank"),
+        ("Rank,Checkpoint", ("1,A", "1,B"), "about the models: Rank"),
+        ("License,Organization,Model", ("mit,O,A", "mit,P,B"), "models: License, Organization"),
+        ("Params (B),Hub license,Model", ("7,mit,A", "13,mit,B"), "Params (B), Hub license"),
+    ],
+)
+def test_ranks_and_facts_are_no_models(
+    tmp_path: Path, header: str, before: tuple[str, str], said: str
+) -> None:
+    first, second = before
+    text = f"{header},Average,German,French\n{first},50,51,49\n{second},40,41.5,39\n"
+    records = _load(tmp_path, text)
+    assert _scores(records) == _SCORES
+    (note,) = (note for note in records.report.notes if said in note)
+    assert note.startswith("columns not read, ")
+    assert "columns not read, averages: Average" in records.report.notes
+    # The same in a frame, in which a blank header has pandas' name.
+    assert _scores(load(pd.read_csv(tmp_path / "t.csv"))) == _SCORES
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "German,French,Model\n51,49,A\n41.5,39,B\n",
+        "German,Model,French,Remark\n51,A,49,new one\n41.5,B,39,\n",
+        "Rank,Language,A,B\n1,German,51,41.5\n2,French,49,39\n",
+        "Code,Language,A,B\nde,German,51,41.5\nfr,French,49,39\n",
+    ],
+)
+def test_names_stand_anywhere(tmp_path: Path, text: str) -> None:
+    assert _scores(_load(tmp_path, text)) == _SCORES
+
+
+def test_a_place_in_a_message_is_that_of_the_file(tmp_path: Path) -> None:
+    text = "Rank,Model,German,French,Swahili\n1,A,5,4,3\n2,B,5,?!,3\n"
+    with pytest.raises(InputError, match=r"line 3, column 4: '\?!' is not a score"):
+        _load(tmp_path, text)
+    down = "#,Language,A,B,C\n1,de,5,4,3\n2,fr,5,?!,3\n"
+    with pytest.raises(InputError, match=r"line 3, column 4: '\?!' is not a score"):
+        _load(tmp_path, down)
+
+
+def test_numbers_that_are_no_ranks(tmp_path: Path) -> None:
+    """Models, seeds and scores may be 1, 2, 3 as well; ``no`` is Norwegian."""
+    records = _load(tmp_path, "Model,no,sv\n1,1,5\n2,2,6\n3,3,7\n")
+    assert _scores(records)["3", "no"] == 3
+    assert records.coords["model"] == ("1", "2", "3")
+    records = _load(tmp_path, "seed,Model,de,sv\n1,A,5,5.5\n2,A,6,6.5\n1,B,5,7\n2,B,7,5\n")
+    assert sorted(set(records.table["seed"])) == ["1", "2"]
+    records = _load(tmp_path, "Language,A,B\nde,1,7\nsv,2,8\nda,3,9\n")
+    assert records.coords["model"] == ("A", "B")
+
+
+def test_models_that_cannot_be_told(tmp_path: Path) -> None:
+    text = "License,Organization,German,French\nmit,A,51,49\nmit,B,41.5,39\n"
+    with pytest.raises(InputError, match="no column is known to name the models") as caught:
+        _load(tmp_path, text)
+    assert "choose columns={'model': 'License'} or columns={'model': 'Org" in str(caught.value)
+    chosen = {"columns": {"model": "Organization"}}
+    records = _load(tmp_path, text, **chosen)
+    assert _scores(records) == _SCORES
+    assert "columns not read, about the models: License" in records.report.notes
+    assert _scores(load(pd.read_csv(tmp_path / "t.csv"), **chosen)) == _SCORES  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"'Organisation'.*columns: License, Organization"):
+        _load(tmp_path, text, columns={"model": "Organisation"})
+    with pytest.raises(InputError, match="name the models; add a column 'model'"):
+        _load(tmp_path, ",German,French\n0,51,49\n1,41.5,39\n")
+    with pytest.raises(InputError, match="choose columns={'model': 'id'}$"):
+        _load(tmp_path, "id,German,French\n1,51,49\n2,41.5,39\n")
+
+
+def test_tasks_in_the_header(tmp_path: Path) -> None:
+    header = "Rank,Model,Average,MMLU (de),MMLU (French),ARC [de],MMLU (avg)"
+    records = _load(tmp_path, f"{header}\n1,A,50,51,49,52,50\n2,B,40,41.5,39,42,40\n")
+    table = records.table[["model", "task", "language", "score"]]
+    assert sorted(map(tuple, table.to_numpy().tolist())) == [
+        ("A", "ARC", "de", 52.0),
+        ("A", "MMLU", "French", 49.0),
+        ("A", "MMLU", "de", 51.0),
+        ("B", "ARC", "de", 42.0),
+        ("B", "MMLU", "French", 39.0),
+        ("B", "MMLU", "de", 41.5),
+    ]
+    assert "columns not read, averages: Average, MMLU (avg)" in records.report.notes
+    # A name and its code are no task of a language.
+    records = _load(tmp_path, "Model,German (de),French (fr)\nA,51,49\nB,41.5,39\n")
+    assert _scores(records) == _SCORES
+    assert records.coords["task"] == ("t",)
+
+
+@pytest.mark.parametrize("name", ["task", "Benchmark"])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["Model,German,French,{}", "A,51,49,qa", "B,41.5,39,qa", "A,1,2,nli", "B,3,4,nli"],
+        ["Language,A,B,{}", "German,51,41.5,qa", "French,49,39,qa", "German,1,3,nli"],
+        ["Language,{},A,B", "German,qa,51,41.5", "French,qa,49,39", "German,nli,1,3"],
+    ],
+)
+def test_a_column_of_tasks_anywhere(tmp_path: Path, name: str, rows: list[str]) -> None:
+    records = _load(tmp_path, "\n".join(rows).format(name) + "\n")
+    assert records.coords["task"] == ("nli", "qa")
+    table = records.table
+    qa = {
+        (model, language): score
+        for model, language, task, score in zip(
+            *(table[column] for column in ("model", "language", "task", "score")), strict=True
+        )
+        if task == "qa"
+    }
+    assert qa == _SCORES
+
+
+def test_a_choice_of_the_tasks(tmp_path: Path) -> None:
+    text = "Model,Suite,German,French\nA,qa,51,49\nB,qa,41.5,39\nA,nli,1,2\nB,nli,3,4\n"
+    records = _load(tmp_path, text, columns={"task": "Suite"})
+    assert records.coords["task"] == ("nli", "qa")
+
+
+def test_missing_columns_are_returned_and_told_where_they_are_shown() -> None:
+    names = ["Model", "Sprache", "acc"]
+    found = resolve_columns(names, source="t.csv", explicit={})
+    assert (found.missing, found.ours) == (("language",), {"model": "Model", "score": "acc"})
+    assert missing_columns(found, names, source="t.csv") == (
+        "t.csv: no column for 'language' (columns: Model, Sprache, acc);"
+        " name it with columns={'language': 'NAME'}"
+    )
