@@ -135,7 +135,7 @@ def test_the_scale_of_a_leaderboard_is_known(tmp_path: Path) -> None:
     (warning,) = (text for text in records.report.warnings if "within 0-1" in text)
     assert "'linguistic-acceptability:primary' mixes scales: the scores of model org/a" in warning
     assert warning.endswith(
-        "(here 0.94), the median of the others is 58.82; they are kept, because the results state"
+        "(here 0.94), the median of the others is 58.82; they are kept, because the table states"
         " the scale 0 to 100"
     )
     (tmp_path / "german_all.csv").write_text(DANISH.replace("danish", "german"), encoding="utf-8")

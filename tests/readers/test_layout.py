@@ -9,7 +9,7 @@ import pytest
 
 from bayeseval.errors import InputError
 from bayeseval.readers.columns import missing_columns, resolve_columns
-from bayeseval.records import Records, load
+from bayeseval.records import Records, Units, load
 
 _SCORES = {("A", "German"): 51.0, ("A", "French"): 49.0, ("B", "German"): 41.5, ("B", "French"): 39}
 
@@ -162,3 +162,25 @@ def test_missing_columns_are_returned_and_told_where_they_are_shown() -> None:
         "t.csv: no column for 'language' (columns: Model, Sprache, acc);"
         " name it with columns={'language': 'NAME'}"
     )
+
+
+def test_bounds_in_columns_of_a_wide_table(tmp_path: Path) -> None:
+    text = "Model,de,fr,Scale_min,scale max\nA,0.5,0.25,0,100\nB,0.75,0.5,0,100\n"
+    records = _load(tmp_path, text)
+    assert records.units == {"t": Units(0.0, 100.0)}
+    assert not [note for note in records.report.notes if "scale guessed" in note]
+
+
+def test_the_scale_that_a_table_states_overrules_the_guess() -> None:
+    rows = [
+        (m, lang, 40.0 + 5 * (m == "B") + i) for m in "AB" for i, lang in enumerate(("de", "fr"))
+    ]
+    frame = pd.DataFrame(rows, columns=["model", "language", "score"])
+    frame.loc[frame["model"] == "A", "score"] /= 100
+    with pytest.raises(InputError, match="mixes scales"):
+        load(frame)
+    records = load(frame.assign(scale_min=0, scale_max=100))
+    assert sorted(records.scores) == [0.4, 0.41, 45.0, 46.0]
+    assert records.units == {"score": Units(0.0, 100.0)}
+    (note,) = (note for note in records.report.notes if "mixes scales" in note)
+    assert note.endswith("they are kept, because the table states the scale 0 to 100")

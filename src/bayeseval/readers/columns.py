@@ -24,6 +24,7 @@ __all__ = [
     "ColumnMap",
     "columns_argument",
     "find_column",
+    "is_bound",
     "is_repeated",
     "is_split",
     "missing_columns",
@@ -268,6 +269,11 @@ def is_repeated(name: str) -> bool:
 def is_split(name: str) -> bool:
     """Whether a column's name says that it names splits of a test."""
     return _fold(name) in {"split", *_SYNONYMS["split"]}
+
+
+def is_bound(name: str) -> bool:
+    """Whether a column's name says that it holds bounds of the scores."""
+    return any(_fold(name) in {_fold(our), *_SYNONYMS[our]} for our in ("scale_min", "scale_max"))
 
 
 def columns_argument(*choices: tuple[str, str | None]) -> str:

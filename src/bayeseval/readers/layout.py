@@ -13,6 +13,7 @@ from bayeseval.languages.codes import is_code, understand
 from bayeseval.readers.columns import (
     TABLE_COLUMNS,
     find_column,
+    is_bound,
     is_repeated,
     is_split,
     resolve_columns,
@@ -91,7 +92,7 @@ class Layout:
     candidates : tuple of str
         Columns that may name the models, where none is known to.
     repeats : mapping of str to int
-        Columns that tell repeated measurements apart.
+        Columns that tell repeated measurements apart, and those of bounds.
     chosen : mapping of str to str
         Columns of the labels that the user chose, by our name.
     """
@@ -250,7 +251,9 @@ def _layout_below(rows: list[list[str]], depth: int, given: _Given) -> Layout | 
     repeats = {
         name: place
         for place, name in enumerate(names)
-        if (is_repeated(name) or is_split(name)) and _are_repeats([row[place] for row in body])
+        if is_bound(name)
+        or (is_repeated(name) or is_split(name))
+        and _are_repeats([row[place] for row in body])
     }
     found = _sorted_columns(names, upper, titles, body, {*repeats.values()}, given)
     languages, groups = found.languages, found.groups

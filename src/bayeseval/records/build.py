@@ -240,8 +240,7 @@ def _check_scores(
         labels["task"],
         {"model": (codes["model"], labels["model"]), "file": (stack.file, files)},
         place,
-        # What a tool says of its scores, not what a table has in columns of its own.
-        stated=in_table if all(part.table.where for part in stack.parts) else {},
+        stated=in_table,
     )
     if mixtures and mixed == "refuse":
         raise InputError(

@@ -267,7 +267,7 @@ def mixed_scales(
     where : callable
         Place of a record, for messages.
     stated : mapping of str to Units, optional
-        Bounds that the tool's results state, by task: fractions there are low scores.
+        Bounds that the table states, by task: fractions there are low scores.
 
     Returns
     -------
@@ -305,7 +305,7 @@ def mixed_scales(
 
 
 def _as_stated(problem: str, units: Units) -> Caution:
-    return Caution(f"{problem}; they are kept, because the results state the scale {units}")
+    return Caution(f"{problem}; they are kept, because the table states the scale {units}")
 
 
 def _mixture(
