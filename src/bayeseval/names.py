@@ -27,6 +27,8 @@ __all__ = [
     "LANGUAGE_POTENTIAL",
     "LEAST_DIFFERENCE",
     "LIKELIHOODS",
+    "LOW_RANK",
+    "LOW_RANK_TERMS",
     "MODEL",
     "MOST_POINTWISE",
     "NU",
@@ -59,9 +61,14 @@ __all__ = [
     "covariate_unknown",
     "disparity_name",
     "effect_name",
+    "factors_of",
+    "is_loading",
     "leave_out_group",
     "level_name",
+    "loading_name",
+    "low_rank_term",
     "offset_name",
+    "rank_dim",
     "rank_name",
     "sd_name",
     "slope_name",
@@ -99,6 +106,10 @@ INTERACTIONS: Final = (
     *("language:task", "model:task", "model:language"),
     *(SHARED_BY_METRICS, "model:language:task"),
 )
+
+# Interactions as sums of products of loadings and factors of a few ranks.
+LOW_RANK: Final = "low_rank"
+LOW_RANK_TERMS: Final = ("model:language", "model:task")
 
 # What a model is ranked by: its expected score on the common pairs, and how much its gap to
 # the potential differs between languages.
@@ -150,6 +161,43 @@ K_HAT_MAX: Final = 0.7
 # and Vehtari 2020, "Uncertainty in Bayesian leave-one-out cross-validation based model
 # comparison").
 LEAST_DIFFERENCE: Final = 4.0
+
+
+def low_rank_term(pair: str) -> str:
+    """Name of the low-rank interaction of two factors: ``low_rank:model:language``."""
+    return f"{LOW_RANK}:{pair}"
+
+
+def factors_of(term: str) -> tuple[str, ...]:
+    """Factors that a term crosses.
+
+    Examples
+    --------
+    >>> factors_of("model:task"), factors_of("low_rank:model:task")
+    (('model', 'task'), ('model', 'task'))
+    """
+    return tuple(part for part in term.split(":") if part != LOW_RANK)
+
+
+def loading_name(term: str, factor: str) -> str:
+    """What a low-rank term gives each level of a factor: ``low_rank_model_task_of_model``."""
+    return f"{term_dim(term)}_of_{factor}"
+
+
+def is_loading(name: str) -> bool:
+    """Whether a variable is what a low-rank term gives each level of a factor.
+
+    Examples
+    --------
+    >>> is_loading("low_rank_model_task_of_task"), is_loading("low_rank_model_task_effect")
+    (True, False)
+    """
+    return name.startswith(f"{LOW_RANK}_") and name.endswith(tuple(f"_of_{f}" for f in FACTORS))
+
+
+def rank_dim(term: str) -> str:
+    """Dimension of the ranks of a low-rank term: ``low_rank_model_task_rank``."""
+    return f"{term_dim(term)}_component"
 
 
 def term_dim(term: str) -> str:

@@ -14,6 +14,7 @@ from bayeseval._typing import Floats
 from bayeseval.checks.container import Check
 from bayeseval.design import Design
 from bayeseval.engines import Draws, SamplerSettings, to_tree
+from bayeseval.engines._density import low_rank_posterior
 from bayeseval.engines.base import linear_predictor
 from bayeseval.estimands import read_arrays
 from bayeseval.estimands.frames import draws_of
@@ -104,13 +105,20 @@ def draw_prior(design: Design, rng: np.random.Generator, n: int) -> dict[str, Fl
     dict of str to ndarray, shape (n,) or (n, n_levels)
         Every variable of a posterior of this design, score units.
     """
-    n_models = len(design.coords[names.MODEL])
-    by_model = {names.source_model_sd(source.name) for source in design.sources}
+    sizes = design.sizes()
     draws = {
-        name: prior_values(prior, (n, n_models) if name in by_model else (n,), rng)
+        name: prior_values(prior, (n, sizes[name]) if name in sizes else (n,), rng)
         for name, prior in design.priors.items()
     }
     for term in design.terms:
+        if term.rank:
+            model, other = (
+                rng.standard_normal((n, term.rank, term.n_members(f))) for f in term.factors
+            )
+            model -= model.mean(axis=-1, keepdims=True)
+            drawn = dict(zip(term.drawn_loadings, (model, other), strict=True))
+            draws |= low_rank_posterior(term, draws[names.sd_name(term.name)], drawn)
+            continue
         effect = rng.standard_normal((n, term.n_levels))
         if term.zero_sum:
             # N(0, sd^2 (I - 11'/K)), as all engines have it.

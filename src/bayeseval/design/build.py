@@ -178,7 +178,7 @@ def _effects(
     """Terms of the spec, and notes on those left out because a factor has one level."""
     terms, notes = list[Term](), list[str]()
     for term in spec.terms:
-        factors = tuple(term.split(":"))
+        factors = names.factors_of(term)
         single = next((factor for factor in factors if len(coords[factor]) == 1), None)
         if single is None:
             terms.append(build_term(spec, term, coords, factor_index, score_sd=score_sd))
@@ -261,10 +261,9 @@ def assemble(
         Scale of the residual sd's prior where known errors leave no residual, score units;
         a prior of the spec takes precedence.
     """
-    shared = [term for term in terms if term.is_noise]
-    terms = (
-        choose_forms([term for term in terms if not term.is_noise], spec, outcome.linear) + shared
-    )
+    apart = [term for term in terms if term.is_noise or term.rank]
+    own = [term for term in terms if not term.is_noise and not term.rank]
+    terms = choose_forms(own, spec, outcome.linear) + apart
     sources = () if noise.replicates is None else noise.replicates.sources
     present = {term.sd for term in terms}
     absent = {names.sd_name(f) for f in names.FACTORS} - present | _absent_noise(outcome)
@@ -288,6 +287,11 @@ def assemble(
         coords={
             **coords,
             **{term.dim: term.labels for term in terms if term.dim not in names.FACTORS},
+            **{
+                term.rank_dim: tuple(str(i + 1) for i in range(term.rank))
+                for term in terms
+                if term.rank
+            },
             **{source.dim: source.labels for source in sources},
             **{slope.dim: slope.labels for slope in slopes if slope.n_unknown},
         },
@@ -451,7 +455,7 @@ def build_term(
     score_sd : float
         Standard deviation of the scores, the unit of ``fixed_scale``.
     """
-    factors = tuple(name.split(":"))
+    factors, rank = names.factors_of(name), spec.ranks.get(name, 0)
     if len(factors) == 1:
         labels = coords[name]
         index = factor_index[name]
@@ -460,8 +464,14 @@ def build_term(
         zero_sum = not (name == names.MODEL and spec.population == "models")
     else:
         stacked = np.stack([factor_index[factor] for factor in factors])
-        cells, index = np.unique(stacked, axis=1, return_inverse=True)
-        index = index.reshape(-1).astype(np.int64)
+        if rank:
+            # Loadings give every cell its effect, whether it has a score or not.
+            shape = tuple(len(coords[factor]) for factor in factors)
+            cells = np.indices(shape).reshape(len(shape), -1)
+            index = np.ravel_multi_index(tuple(stacked), shape).astype(np.int64)
+        else:
+            cells, index = np.unique(stacked, axis=1, return_inverse=True)
+            index = index.reshape(-1).astype(np.int64)
         labels = tuple(
             names.cell_label(*(coords[f][i] for f, i in zip(factors, cell, strict=True)))
             for cell in cells.T
@@ -477,4 +487,5 @@ def build_term(
         known_sd=spec.fixed_scale * score_sd if fixed else None,
         zero_sum=zero_sum,
         centred=True,
+        rank=rank,
     )

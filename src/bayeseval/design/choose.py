@@ -86,7 +86,8 @@ def choose_model(
     Parameters
     ----------
     source : str, Path, ModelSpec or mapping
-        ``auto``, or what :func:`bayeseval.spec.load_spec` takes.
+        ``auto``, or what :func:`bayeseval.spec.load_spec` takes. Interactions that are
+        ``auto`` become those of the default model.
     records : Records
         The table.
     covariates : sequence of str
@@ -132,7 +133,8 @@ def choose_model(
     """
     # A source of another type, such as a data frame, may not be comparable with a string.
     if not (isinstance(source, str) and source == AUTO):
-        return Chosen(load_spec(dict(source) if isinstance(source, Mapping) else source))
+        spec = load_spec(dict(source) if isinstance(source, Mapping) else source)
+        return Chosen(_with_interactions(spec, records))
     if engine == "ml":
         why = "model auto -> paper: the engine ml implements the published procedure for this model"
         return Chosen(load_spec("paper"), (why,))
@@ -147,6 +149,15 @@ def choose_model(
             choice, design = fuller, trial
     spec = choice.spec(covariates)
     return Chosen(spec, _sentences(spec, choice), None if covariates else design)
+
+
+def _with_interactions(spec: ModelSpec, records: Records) -> ModelSpec:
+    """The spec, with the interactions of the default model in place of ``auto``."""
+    if spec.interactions != (AUTO,):
+        return spec
+    names_of_slopes = [covariate.name for covariate in spec.covariates]
+    default = choose_model(AUTO, records, covariates=names_of_slopes).spec
+    return load_spec({**spec.to_dict(), "interactions": list(default.interactions)})
 
 
 def identified_interactions(

@@ -43,6 +43,9 @@ class Term:
         Whether the effects sum to zero.
     centred : bool
         Whether engines sample the effects themselves or unit-scale offsets.
+    rank : int
+        Number of products that a low-rank interaction is the sum of; 0 for other terms, whose
+        effects are independent of each other given their sd.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Term:
     known_sd: float | Floats | None
     zero_sum: bool
     centred: bool
+    rank: int = 0
 
     @property
     def dim(self) -> str:
@@ -78,6 +82,27 @@ class Term:
     def n_levels(self) -> int:
         """Number of levels."""
         return len(self.labels)
+
+    @property
+    def rank_dim(self) -> str:
+        """Dimension of the products of a low-rank interaction."""
+        return names.rank_dim(self.name)
+
+    @property
+    def loadings(self) -> tuple[str, str]:
+        """Variables of a low-rank interaction: of the model, which sum to zero, and the other."""
+        model, other = self.factors
+        return names.loading_name(self.name, model), names.loading_name(self.name, other)
+
+    @property
+    def drawn_loadings(self) -> tuple[str, str]:
+        """What engines sample in their place: loadings of models in units of their sd."""
+        model, other = self.loadings
+        return f"{model}_offset", other
+
+    def n_members(self, factor: str) -> int:
+        """Number of levels of a factor that a low-rank interaction crosses."""
+        return int(self.members[factor].max()) + 1
 
     @property
     def is_noise(self) -> bool:
@@ -158,12 +183,25 @@ class Design:
         """Return the term called `name`."""
         return next(term for term in self.terms if term.name == name)
 
+    def sizes(self) -> dict[str, int]:
+        """Lengths of the parameters of :attr:`priors` that are vectors."""
+        n_models = len(self.coords[names.MODEL])
+        by_model = {names.source_model_sd(source.name): n_models for source in self.sources}
+        return by_model | {names.sd_name(term.name): term.rank for term in self.terms if term.rank}
+
     def dims(self) -> dict[str, tuple[str, ...]]:
         """Dimensions of every posterior variable with more than chain and draw."""
         table: dict[str, tuple[str, ...]] = {
             names.effect_name(factor): (factor,) for factor in names.FACTORS
         }
         table |= {term.effect: (term.dim,) for term in self.terms}
+        for term in self.terms:
+            if term.rank:
+                table |= {
+                    name: (term.rank_dim, factor)
+                    for name, factor in zip(term.loadings, term.factors, strict=True)
+                }
+                table[names.sd_name(term.name)] = (term.rank_dim,)
         table |= {slope.drawn: (slope.dim,) for slope in self.slopes if slope.n_unknown}
         if self.spec.residual_by is not None:
             factor = self.spec.residual_by

@@ -55,7 +55,7 @@ def restore_design(tree: xr.DataTree, spec: ModelSpec) -> Design:
     terms = [
         build_term(spec, name, coords, factor_index, score_sd=linear_sd)
         for name in spec.terms
-        if all(len(coords[factor]) > 1 for factor in name.split(":"))
+        if all(len(coords[factor]) > 1 for factor in names.factors_of(name))
     ]
     noise, n = _noise(constant), len(score)
     known = outcome.has_normal_scores and all_errors_known(noise, (), n)

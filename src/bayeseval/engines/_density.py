@@ -53,6 +53,8 @@ class Variable:
         Number of levels; None for a scalar.
     zero_sum : bool
         Whether the values sum to zero.
+    rank : int
+        Number of such vectors; 0 for a single one.
     low : float or None
         Lower bound of a positive variable; None on the real line.
     """
@@ -61,16 +63,19 @@ class Variable:
     size: int | None
     zero_sum: bool
     low: float | None
+    rank: int = 0
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one draw."""
-        return () if self.size is None else (self.size,)
+        if self.size is None:
+            return ()
+        return (self.rank, self.size) if self.rank else (self.size,)
 
     @property
     def n_free(self) -> int:
         """Number of unconstrained values."""
-        return 1 if self.size is None else self.size - self.zero_sum
+        return 1 if self.size is None else (self.rank or 1) * (self.size - self.zero_sum)
 
 
 def residual_offset(design: Design) -> str | None:
@@ -94,8 +99,7 @@ def sampled_variables(design: Design) -> dict[str, Variable]:
         covariates, the offsets of the residual's log sds and, for every source of replicate
         noise, log sds or offsets of the cells.
     """
-    n_models = len(design.coords[names.MODEL])
-    sizes = {names.source_model_sd(source.name): n_models for source in design.sources}
+    sizes = design.sizes()
     variables = [
         Variable(name, size=sizes.get(name), zero_sum=False, low=lower_bound(prior))
         for name, prior in design.priors.items()
@@ -103,7 +107,16 @@ def sampled_variables(design: Design) -> dict[str, Variable]:
     variables += [
         Variable(_sampled_name(term), size=term.n_levels, zero_sum=term.zero_sum, low=None)
         for term in design.terms
+        if not term.rank
     ]
+    for term in design.terms:
+        if term.rank:
+            variables += [
+                Variable(name, size=term.n_members(f), zero_sum=zero_sum, low=None, rank=term.rank)
+                for name, f, zero_sum in zip(
+                    term.drawn_loadings, term.factors, (True, False), strict=True
+                )
+            ]
     variables += [
         Variable(slope.drawn, size=slope.n_unknown, zero_sum=False, low=None)
         for slope in design.slopes
@@ -141,6 +154,9 @@ def to_posterior(design: Design, drawn: Mapping[str, Floats]) -> dict[str, Float
     """
     posterior = {name: np.asarray(drawn[name], dtype=np.float64) for name in design.priors}
     for term in design.terms:
+        if term.rank:
+            posterior |= low_rank_posterior(term, posterior[names.sd_name(term.name)], drawn)
+            continue
         values = np.asarray(drawn[_sampled_name(term)], dtype=np.float64)
         if not term.centred:
             sd = np.asarray(term.known_sd if term.sd is None else posterior[term.sd])
@@ -163,6 +179,43 @@ def to_posterior(design: Design, drawn: Mapping[str, Floats]) -> dict[str, Float
             cells = np.log(typical) + posterior[names.source_log_sd(source.name)][..., None] * cells
         posterior[names.source_cell_sd(source.name)] = np.exp(cells)
     return posterior
+
+
+def low_rank_posterior(term: Term, sd: Floats, drawn: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Posterior variables of a low-rank interaction, from its unit-scale loadings.
+
+    The order of the products is not identified, so that of every draw is by their sds, the
+    largest first.
+
+    Parameters
+    ----------
+    term : Term
+        With a rank.
+    sd : ndarray, shape (..., rank)
+        Sd of the loadings of models.
+    drawn : dict of str to ndarray, shape (..., rank, levels)
+        Unit-scale loadings.
+
+    Returns
+    -------
+    dict of str to ndarray
+        The sds, both loadings, those of models times their sd, and the effects of all cells.
+    """
+    order = np.argsort(-sd, axis=-1, kind="stable")
+    of_model, of_other = (
+        np.take_along_axis(np.asarray(drawn[name], dtype=np.float64), order[..., None], axis=-2)
+        for name in term.drawn_loadings
+    )
+    sd = np.take_along_axis(sd, order, axis=-1)
+    of_model = sd[..., None] * of_model
+    effect = np.einsum("...rm,...ro->...mo", of_model, of_other)
+    model, other = term.loadings
+    return {
+        names.sd_name(term.name): sd,
+        model: of_model,
+        other: of_other,
+        term.effect: effect.reshape(*effect.shape[:-2], term.n_levels),
+    }
 
 
 def log_tail(prior: Prior) -> float:
@@ -226,7 +279,9 @@ def start_point(design: Design, rng: np.random.Generator) -> dict[str, Floats]:
             value = raw_log_sds[variable.name] + 0.1 * noise
         elif prior is None:
             unit = sd if _is_effect(design, variable) else 1.0
-            value = 0.1 * unit * (noise - noise.mean() if variable.zero_sum else noise)
+            value = 0.1 * unit * (_centred(noise) if variable.zero_sum else noise)
+            # At zero the loadings of models and of languages have no gradient.
+            value = 10.0 * value if variable.rank else value
         elif variable.low is None:
             value = (mean if variable.name == names.INTERCEPT else 0.0) + 0.1 * sd * noise
         else:
@@ -262,7 +317,11 @@ def inverse_mass(design: Design) -> dict[str, float]:
         names.source_model_sd(s.name): 0.5 * n_models / (s.typical_df * s.n_cells)
         for s in design.sources
     }
-    levels = {term.sd: term.n_levels for term in design.terms if term.sd is not None}
+    levels = {
+        term.sd: len(term.loadings) * term.n_members(names.MODEL) if term.rank else term.n_levels
+        for term in design.terms
+        if term.sd is not None
+    }
     slopes = {slope.slope: slope for slope in design.slopes}
     for name in design.priors:
         if name in slopes:
@@ -278,6 +337,9 @@ def inverse_mass(design: Design) -> dict[str, float]:
         else:
             guess[name] = 0.1
     for term in design.terms:
+        if term.rank:
+            guess |= dict.fromkeys(term.drawn_loadings, 0.5)
+            continue
         counts = np.bincount(term.index, minlength=term.n_levels)
         share = float(np.mean(1.0 / (counts / noise**2 + 1.0 / effect**2)))
         known = term.known_sd if isinstance(term.known_sd, float) else effect
@@ -318,7 +380,7 @@ def random_point(design: Design, rng: np.random.Generator) -> dict[str, Floats]:
         if variable.name in raw_log_sds:
             value = raw_log_sds[variable.name] + 0.5 * noise
         elif variable.name not in design.priors:
-            value = (noise - noise.mean()) if variable.zero_sum else noise
+            value = _centred(noise) if variable.zero_sum else noise
             value = value * (0.5 * sd if _is_effect(design, variable) else 1.0)
         elif variable.low is None:
             value = (mean if variable.name == names.INTERCEPT else 0.0) + sd * noise
@@ -326,6 +388,10 @@ def random_point(design: Design, rng: np.random.Generator) -> dict[str, Floats]:
             value = variable.low + 0.5 * _typical(design.priors[variable.name]) * np.exp(noise)
         point[variable.name] = np.asarray(value, dtype=np.float64)
     return point
+
+
+def _centred(values: Floats) -> Floats:
+    return np.asarray(values - values.mean(axis=-1, keepdims=True))
 
 
 def _own_log_sds(design: Design) -> dict[str, Floats]:

@@ -31,7 +31,7 @@ __all__ = [
     "Structure",
     "Tree",
     "data_of",
-    "free_sizes",
+    "free_shapes",
     "joint_density",
     "log_density",
     "structure_of",
@@ -51,6 +51,16 @@ class _TermShape:
     zero_sum: bool
     centred: bool
     shifted: bool
+
+
+@dataclass(frozen=True)
+class _LowRankShape:
+    """Static part of a low-rank interaction."""
+
+    loadings: tuple[str, str]
+    sd: str
+    rank: int
+    sizes: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -81,6 +91,7 @@ class Structure:
 
     priors: tuple[tuple[str, str, bool], ...]
     terms: tuple[_TermShape, ...]
+    low_rank: tuple[_LowRankShape, ...]
     slopes: tuple[_SlopeShape, ...]
     families: tuple[str, ...]
     logit: bool
@@ -93,7 +104,8 @@ class Structure:
     @property
     def sizes(self) -> dict[str, int]:
         """Lengths of the parameters of `priors` that are vectors."""
-        return {names.source_model_sd(s.name): s.n_models for s in self.sources}
+        by_model = {names.source_model_sd(s.name): s.n_models for s in self.sources}
+        return by_model | {term.sd: term.rank for term in self.low_rank}
 
 
 def structure_of(design: Design) -> Structure:
@@ -111,6 +123,17 @@ def structure_of(design: Design) -> Structure:
                 shifted=t.centred and not t.zero_sum and len(t.factors) == 1,
             )
             for t in design.terms
+            if not t.rank
+        ),
+        low_rank=tuple(
+            _LowRankShape(
+                loadings=t.drawn_loadings,
+                sd=names.sd_name(t.name),
+                rank=t.rank,
+                sizes=(t.n_members(t.factors[0]), t.n_members(t.factors[1])),
+            )
+            for t in design.terms
+            if t.rank
         ),
         slopes=tuple(
             _SlopeShape(s.slope, s.drawn, s.measured, s.n_unknown, len(s.with_error) > 0)
@@ -140,12 +163,19 @@ def data_of(design: Design) -> Tree:
     data: Tree = {
         "families": [_family_data(design, family) for family in design.outcome.families],
         "priors": {name: _numbers(prior) for name, prior in design.priors.items()},
-        "index": [term.index for term in design.terms],
+        "index": [term.index for term in design.terms if not term.rank],
         "known_sd": [
             np.float64(0.0) if term.known_sd is None else np.asarray(term.known_sd)
             for term in design.terms
+            if not term.rank
         ],
     }
+    if design.spec.low_rank:
+        data["low_rank"] = [
+            [term.members[factor][term.index] for factor in term.factors]
+            for term in design.terms
+            if term.rank
+        ]
     if design.slopes:
         data["slopes"] = [
             {
@@ -266,6 +296,8 @@ def joint_density(structure: Structure, data: Tree) -> None:
         else:
             effect = sd * numpyro.sample(term.offset, _levels(1.0, term.n_levels, term.zero_sum))
         eta = eta + effect[index]
+    for shape, (first, second) in zip(structure.low_rank, data.get("low_rank", []), strict=True):
+        eta = eta + _low_rank(shape, value[shape.sd], first, second)
     for slope, arrays in zip(structure.slopes, data.get("slopes", []), strict=True):
         eta = eta + value[slope.slope] * _covariate(slope, arrays)[arrays["index"]]
 
@@ -282,6 +314,15 @@ def joint_density(structure: Structure, data: Tree) -> None:
         score = _score(structure, family, arrays, value, spread, centre, added)
         site = names.SCORE if single else f"{names.SCORE}_{family}"
         numpyro.sample(site, score.to_event(1), obs=arrays["observed"])
+
+
+def _low_rank(shape: _LowRankShape, sd: Any, model: Any, other: Any) -> Any:
+    """Sum over the ranks of the products of unit-scale loadings, times the sd of each rank."""
+    of_model, of_other = (
+        numpyro.sample(name, _levels(1.0, size, zero_sum).expand([shape.rank]).to_event(1))
+        for name, size, zero_sum in zip(shape.loadings, shape.sizes, (True, False), strict=True)
+    )
+    return (sd[:, None] * of_model[:, model] * of_other[:, other]).sum(axis=0)
 
 
 def _score(
@@ -379,19 +420,23 @@ def log_density(design: Design, point: Mapping[str, Floats]) -> dict[str, float]
         return with_units(design, {name: float(part) for name, part in parts.items()})
 
 
-def free_sizes(structure: Structure) -> dict[str, int | None]:
-    """Number of unconstrained values of every sampled variable; None for a scalar."""
-    sizes: dict[str, int | None] = {
-        name: structure.sizes.get(name) for name, _, _ in structure.priors
+def free_shapes(structure: Structure) -> dict[str, tuple[int, ...]]:
+    """Shape of the unconstrained values of every sampled variable."""
+    sizes: dict[str, tuple[int, ...]] = {
+        name: (structure.sizes[name],) if name in structure.sizes else ()
+        for name, _, _ in structure.priors
     }
     for term in structure.terms:
         drawn = term.effect if term.centred else term.offset
-        sizes[drawn] = term.n_levels - term.zero_sum
+        sizes[drawn] = (term.n_levels - term.zero_sum,)
+    for shape in structure.low_rank:
+        for name, size, zero_sum in zip(shape.loadings, shape.sizes, (1, 0), strict=True):
+            sizes[name] = (shape.rank, size - zero_sum)
     for slope in structure.slopes:
         if slope.n_unknown:
-            sizes[slope.drawn] = slope.n_unknown
+            sizes[slope.drawn] = (slope.n_unknown,)
     if structure.residual is not None:
-        sizes[structure.residual[0]] = structure.residual[1]
+        sizes[structure.residual[0]] = (structure.residual[1],)
     for source in structure.sources:
-        sizes[source.drawn] = source.n_cells
+        sizes[source.drawn] = (source.n_cells,)
     return sizes

@@ -64,6 +64,8 @@ def why_not(design: Design) -> str | None:
         # Measured on MEGA: 18 to 58 dimensions, k-hat 1.0 to 4.6; in so many dimensions NUTS
         # on the marginal density costs more than on the joint density.
         return f"residual sds by {spec.residual_by} are too many for importance sampling"
+    if spec.low_rank:
+        return "products of loadings are not jointly normal given the sds"
     if prior.dist != "normal":
         return f"the intercept's prior must be normal, not {prior.dist}"
     reason = why_not_slopes(design)

@@ -214,7 +214,7 @@ def _check_form(design: Design) -> None:
     ]
     if spec.population != "models":
         unsupported.append(f"population {spec.population!r}")
-    unsupported += [f"the interaction {term}" for term in spec.interactions]
+    unsupported += [f"the interaction {term}" for term in (*spec.interactions, *spec.ranks)]
     unsupported += [f"the covariate {covariate.name}" for covariate in spec.covariates]
     unsupported += [f"the likelihood {f}" for f in design.outcome.families if f != "normal"]
     if spec.residual_by is not None:

@@ -40,7 +40,7 @@ from bayeseval.engines._numpyro_density import (
     Structure,
     Tree,
     data_of,
-    free_sizes,
+    free_shapes,
     joint_density,
     log_density,
     structure_of,
@@ -81,7 +81,7 @@ class _Program:
 # attempts at the gate: 100 tables of `robust` have 29 such sets.
 @lru_cache(maxsize=128)
 def _program(structure: Structure, tune: int, target_accept: float, vectorised: bool) -> _Program:
-    empty = {n: np.zeros(() if k is None else k) for n, k in free_sizes(structure).items()}
+    empty = {name: np.zeros(shape) for name, shape in free_shapes(structure).items()}
     # One flat vector instead of a dozen arrays: building the tree of NUTS has a cost per
     # array.
     _, unflatten = ravel_pytree(empty)

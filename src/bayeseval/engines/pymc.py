@@ -25,7 +25,7 @@ from bayeseval._optional import require
 from bayeseval._random import stream
 from bayeseval._text import grouped
 from bayeseval._typing import Floats, Progress
-from bayeseval.design import Design, Replicates, Slope
+from bayeseval.design import Design, Replicates, Slope, Term
 from bayeseval.engines._density import residual_offset, sampled_variables, to_posterior
 from bayeseval.engines._likelihood import items, log_floor, observed, score_site, with_units
 from bayeseval.engines.base import Draws, SamplerSettings, resolve_settings
@@ -87,13 +87,16 @@ def build(design: Design, *, extend: Callable[[Any], Any] | None = None) -> pm.M
     coords: dict[str, Any] = {dim: list(labels) for dim, labels in design.coords.items()}
     coords[names.RECORD] = list(range(design.n_records))
     with pm.Model(coords=coords) as model:
-        by_model = {names.source_model_sd(source.name) for source in design.sources}
+        dims, vectors = design.dims(), design.sizes()
         value = {
-            name: _prior(name, prior, dims=names.MODEL if name in by_model else None)
+            name: _prior(name, prior, dims=dims[name][0] if name in vectors else None)
             for name, prior in design.priors.items()
         }
         eta = value[names.INTERCEPT]
         for term in design.terms:
+            if term.rank:
+                eta = eta + _low_rank(term, value[names.sd_name(term.name)])
+                continue
             sd = term.known_sd if term.sd is None else value[term.sd]
             family = pm.ZeroSumNormal if term.zero_sum else pm.Normal
             if term.centred:
@@ -122,6 +125,17 @@ def _extended(design: Design, eta: Any) -> Any:
     if eta.ndim != 1 or eta.type.shape[0] not in (None, design.n_records):
         raise InputError(f"extend must return {wanted}, got the shape {eta.type.shape}")
     return eta
+
+
+def _low_rank(term: Term, sd: Any) -> Any:
+    """Sum over the ranks of the products of unit-scale loadings, times the sd of each rank."""
+    (of_model, model), (of_other, other) = (
+        (family(name, sigma=1.0, dims=(term.rank_dim, factor)), term.members[factor][term.index])
+        for family, name, factor in zip(
+            (pm.ZeroSumNormal, pm.Normal), term.drawn_loadings, term.factors, strict=True
+        )
+    )
+    return (sd[:, None] * of_model[:, model] * of_other[:, other]).sum(axis=0)
 
 
 def _covariate(slope: Slope) -> Any:

@@ -63,7 +63,7 @@ class CompletedTerm:
     def __init__(self, arrays: PosteriorArrays, cells: Cells) -> None:
         self.term = cells.term
         self._cells = cells
-        self._factors = tuple(f for f in cells.term.split(":") if f != names.MODEL)
+        self._factors = tuple(f for f in names.factors_of(cells.term) if f != names.MODEL)
         self._shape = tuple(len(arrays.levels[f]) for f in self._factors)
         n_languages, n_tasks = (len(arrays.levels[f]) for f in (names.LANGUAGE, names.TASK))
         level = {
@@ -113,9 +113,10 @@ class CompletedTerm:
         """Variance of the mean over all tasks in a language without records, in units of sd**2.
 
         For a mean over models, divide also by their number. A term without the language is
-        the same for all languages and adds no variance for a new one.
+        the same for all languages and adds no variance for a new one; loadings sum to zero over
+        models.
         """
-        if names.LANGUAGE not in self._factors:
+        if names.LANGUAGE not in self._factors or self.term.startswith(names.LOW_RANK):
             return 0.0
         if self._factors == (names.LANGUAGE,):
             return 1.0

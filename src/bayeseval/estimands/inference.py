@@ -36,7 +36,10 @@ _SDS_FROM_ZERO: Final = 5.0
 # Of the mean potential of all pairs: P(mean <= 0) is at most 0.13 %.
 _SDS_OF_MEAN: Final = 3.0
 # Terms that let a model be stronger in one language than in another.
-_GAP_TERMS: Final = ("model:language", "model:language:task")
+_GAP_TERMS: Final = (
+    *("model:language", "model:language:task"),
+    names.low_rank_term("model:language"),
+)
 #: Why there is no evenness between languages.
 NO_GAP: Final = "not estimated by this model: it has no model:language term"
 

@@ -236,7 +236,7 @@ def _true_scores(
             for model in range(values.shape[1]):
                 values[:, model] += slope.of_model(model).mean(axis=1)
     for cells in arrays.cells:
-        factors = cells.term.split(":")
+        factors = names.factors_of(cells.term)
         if names.MODEL in factors and {f for f in factors if f != names.MODEL} <= fixed:
             completed = CompletedTerm(arrays, cells)
             keys = completed.keys(arrays.pairs.language, arrays.pairs.task)

@@ -93,7 +93,7 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
         },
         cells=tuple(
             _read_cells(posterior, constant, term, index, levels)
-            for term in names.INTERACTIONS
+            for term in (*names.INTERACTIONS, *map(names.low_rank_term, names.LOW_RANK_TERMS))
             if names.effect_name(term) in posterior
         ),
         slopes=read_slopes(posterior, constant),
@@ -334,6 +334,15 @@ def _pairs(index: Mapping[str, Index], levels: Mapping[str, tuple[str, ...]]) ->
     return Pairs(levels_of_pair, labels, of_record.reshape(-1).astype(np.int64))
 
 
+def _sd_of_cells(posterior: xr.Dataset, term: str) -> Floats:
+    """Prior sd of an effect given the sds; shape (n_samples,)."""
+    name = names.sd_name(term)
+    if not term.startswith(names.LOW_RANK):
+        return _samples(posterior, name)
+    sds = _samples(posterior, name, names.rank_dim(term))
+    return np.asarray(np.sqrt((sds**2).sum(axis=1)))
+
+
 def _read_cells(
     posterior: xr.Dataset,
     constant: xr.Dataset,
@@ -341,7 +350,7 @@ def _read_cells(
     index: Mapping[str, Index],
     levels: Mapping[str, tuple[str, ...]],
 ) -> Cells:
-    dim, factors = names.term_dim(term), tuple(term.split(":"))
+    dim, factors = names.term_dim(term), names.factors_of(term)
     members = {f: _positions(constant, f"{dim}_{f}", len(levels[f])) for f in factors}
     shape = tuple(len(levels[factor]) for factor in factors)
     cell_codes = np.ravel_multi_index(tuple(members[f] for f in factors), shape)
@@ -356,6 +365,6 @@ def _read_cells(
         term=term,
         members=members,
         effect=_samples(posterior, names.effect_name(term), dim),
-        sd=_samples(posterior, names.sd_name(term)),
+        sd=_sd_of_cells(posterior, term),
         of_record=of_record.astype(np.int64),
     )

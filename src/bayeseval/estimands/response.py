@@ -128,7 +128,7 @@ def population_mean(
     if names.MODEL in arrays.main_sd:
         variance += arrays.main_sd[names.MODEL][draws] ** 2
     for cells in arrays.cells:
-        if names.MODEL in cells.term.split(":"):
+        if names.MODEL in names.factors_of(cells.term):
             variance += cells.sd[draws] ** 2
     sd = np.sqrt(variance)[:, None] if variance.any() else None
     total, count = np.zeros_like(eta), 0

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from bayeseval import names
 from bayeseval.errors import ConvergenceWarning, by_option, wording
 from bayeseval.names import K_HAT_MAX
 
@@ -133,7 +134,9 @@ def convergence_gate(tree: xr.DataTree) -> Gate:
     tree : xarray.DataTree
         Groups ``posterior`` and ``sample_stats``. Every variable of the posterior
         is looked at but the ranks: they are step functions of quantities that are
-        looked at, and a rank that hardly ever changes has no useful R-hat.
+        looked at, and a rank that hardly ever changes has no useful R-hat; and but the
+        loadings of low-rank interactions, whose signs and rotation the scores do not
+        identify: the effects that they multiply to are looked at.
 
     Returns
     -------
@@ -162,7 +165,7 @@ def _quantities(posterior: xr.Dataset) -> tuple[list[str], npt.NDArray[np.float6
     labels: list[str] = []
     columns: list[npt.NDArray[np.float64]] = []
     for name, variable in posterior.data_vars.items():
-        if str(name).endswith("_rank"):
+        if str(name).endswith("_rank") or names.is_loading(str(name)):
             continue
         for label, values in _scalars(str(name), variable):
             finite = np.isfinite(values)

@@ -283,8 +283,13 @@ def _predictor(
     expected = np.full(tuple(shape.values()), truth["intercept"])
     potential = np.full((shape[names.LANGUAGE], n_tasks), truth["intercept"])
     for term in model.terms:
-        factors = tuple(term.split(":"))
+        factors = names.factors_of(term)
         sd = scale[names.sd_name(term)]
+        if term in model.ranks:
+            effects = _low_rank(model.ranks[term], sd, [sizes[f] for f in factors], rng)
+            truth |= {names.sd_name(term): sd, names.effect_name(term): effects}
+            expected = expected + _spread(effects, factors)
+            continue
         effects = rng.normal(0.0, sd, size=tuple(sizes[f] for f in factors))
         if len(factors) == 1 and not (term == names.MODEL and model.population == "models"):
             effects -= effects.mean()
@@ -298,6 +303,13 @@ def _predictor(
         if names.MODEL not in factors:
             potential = potential + _spread(effects, factors)[..., 0]
     return expected, potential
+
+
+def _low_rank(rank: int, sd: float, sizes: Sequence[int], rng: np.random.Generator) -> Floats:
+    """Sum of products of loadings of models, which sum to zero, and of the other factor."""
+    of_model, of_other = (rng.standard_normal((rank, size)) for size in sizes)
+    of_model -= of_model.mean(axis=1, keepdims=True)
+    return np.asarray(sd * of_model.T @ of_other)
 
 
 def _frame(

@@ -60,8 +60,16 @@ AUTO_SUMMARY: Final = (
 )
 
 Interaction = Literal[
-    "language:task", "model:task", "model:language", "model:language:dataset", "model:language:task"
+    "auto",
+    "language:task",
+    "model:task",
+    "model:language",
+    "model:language:dataset",
+    "model:language:task",
 ]
+
+
+LowRank = Literal["model:language", "model:task"]
 
 
 class Effects(SpecConfig):
@@ -122,6 +130,9 @@ class ReplicateNoise(SpecConfig):
 
     pool: bool = True
 
+
+# More products than this are never told apart in tables of benchmark scores.
+_MOST_RANKS: Final = 10
 
 # With 0.5 on the log scale, the noise of one level or cell can be about three times that of
 # another before the prior shrinks the difference noticeably.
@@ -190,7 +201,13 @@ class ModelSpec(SpecConfig):
     interactions : tuple of str
         Any of ``language:task``, ``model:task``, ``model:language``,
         ``model:language:dataset`` (shared by several metrics of the same outputs)
-        and ``model:language:task``. Only observed cells have interaction effects.
+        and ``model:language:task``. Only observed cells have interaction effects. ``auto``
+        takes those that the default model has on the table, see
+        :func:`bayeseval.design.choose_model`.
+    low_rank : dict of str to int
+        Interactions that are sums of products of a loading of the model and a value of the
+        language (``model:language``) or task (``model:task``), with the number of products
+        (the rank). They are defined for all cells, also those without a score.
     covariates : tuple of CovariateTerm
         Predictors measured for languages, or for pairs of model and language.
     residual_by : {None, "language", "task", "model"}
@@ -230,6 +247,7 @@ class ModelSpec(SpecConfig):
     population: Literal["observed", "models"] = "observed"
     effects: Effects = Effects()
     interactions: Annotated[tuple[Interaction, ...], BeforeValidator(_as_tuple)] = ()
+    low_rank: dict[LowRank, Annotated[int, Field(ge=1, le=_MOST_RANKS, strict=True)]] = {}
     covariates: Annotated[tuple[CovariateTerm, ...], BeforeValidator(_as_covariates)] = ()
     residual_by: names.Factor | None = None
     centring: dict[str, Literal["centred", "non_centred"]] = {}
@@ -242,7 +260,16 @@ class ModelSpec(SpecConfig):
     def _canonical_order(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(value)) < len(value):
             raise ValueError("an interaction is named twice")
+        if AUTO in value and len(value) > 1:
+            raise ValueError("interactions: auto stands alone; name the interactions, or auto")
+        if AUTO in value:
+            return (AUTO,)
         return tuple(term for term in names.INTERACTIONS if term in value)
+
+    @field_validator("low_rank")
+    @classmethod
+    def _pairs_in_order(cls, value: dict[str, int]) -> dict[str, int]:
+        return {pair: value[pair] for pair in names.LOW_RANK_TERMS if pair in value}
 
     @field_validator("covariates")
     @classmethod
@@ -259,10 +286,11 @@ class ModelSpec(SpecConfig):
     @model_validator(mode="after")
     def _names_exist(self) -> ModelSpec:
         for term in self.centring:
-            if term not in self.terms:
+            own = [own for own in self.terms if own not in self.ranks]
+            if term not in own:
                 raise ValueError(
                     f"centring: the model has no term {term!r}"
-                    f"{did_you_mean(term, self.terms)} (it has: {', '.join(self.terms)})"
+                    f"{did_you_mean(term, own)} (it has: {', '.join(own)})"
                 )
         defaults = self._default_priors() | self._replicate_priors()
         for parameter, prior in self.priors.items():
@@ -274,6 +302,15 @@ class ModelSpec(SpecConfig):
             if prior.positive != defaults[parameter].positive:
                 support = "positive" if defaults[parameter].positive else "real-valued"
                 raise ValueError(f"{parameter} needs a {support} prior, not {prior.dist}")
+        return self
+
+    @model_validator(mode="after")
+    def _population_is_observed(self) -> ModelSpec:
+        if self.low_rank and self.population != "observed":
+            raise ValueError(
+                "low_rank: loadings sum to zero over the models of the table, so it needs "
+                "population: observed"
+            )
         return self
 
     @model_validator(mode="after")
@@ -321,7 +358,13 @@ class ModelSpec(SpecConfig):
     @property
     def terms(self) -> tuple[str, ...]:
         """Main effects, then interactions, in the order every output uses."""
-        return (*names.FACTORS, *self.interactions)
+        interactions = () if self.interactions == (AUTO,) else self.interactions
+        return (*names.FACTORS, *interactions, *self.ranks)
+
+    @property
+    def ranks(self) -> dict[str, int]:
+        """Rank of each low-rank term, by the name of the term."""
+        return {names.low_rank_term(pair): rank for pair, rank in self.low_rank.items()}
 
     def _default_priors(self) -> dict[str, Prior]:
         table = {names.INTERCEPT: Prior(dist="normal", loc=0.0, scale=2.5)}
@@ -330,7 +373,7 @@ class ModelSpec(SpecConfig):
         for factor in names.FACTORS:
             if getattr(self.effects, factor) == "pooled":
                 table[names.sd_name(factor)] = Prior(dist="half_normal", scale=1.0)
-        for term in self.interactions:
+        for term in self.terms[len(names.FACTORS) :]:
             table[names.sd_name(term)] = Prior(dist="half_normal", scale=0.5)
         for parameter in scale_parameters(self.families):
             table[parameter.name] = Prior(**parameter.prior)
@@ -394,7 +437,9 @@ class ModelSpec(SpecConfig):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain mapping that :func:`load_spec` reads back to an equal spec."""
-        return self.model_dump(mode="json", exclude_none=True)
+        values = self.model_dump(mode="json", exclude_none=True)
+        # Hashes of models that were written before it existed stay the same.
+        return values if self.low_rank else {k: v for k, v in values.items() if k != "low_rank"}
 
     def to_yaml(self) -> str:
         """YAML text of the spec."""
