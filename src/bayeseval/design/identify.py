@@ -342,6 +342,9 @@ def check_interactions(
     for term in terms:
         if len(term.factors) == 1:
             continue
+        if term.rank:
+            _check_rank(records, term, len(terms[0].index))
+            continue
         counts = np.bincount(term.index, minlength=term.n_levels)
         if names.DATASET in term.factors:
             # Several records of one cell and one task are not several metrics.
@@ -356,7 +359,7 @@ def check_interactions(
                 "so it is confounded with the residual; remove it, or add replication"
             )
         for other in terms:
-            if set(other.factors) < set(term.factors) and other.n_levels == term.n_levels:
+            if set(other.factors) < set(term.factors) and not other.rank and other.n_levels == term.n_levels:
                 raise DesignError(
                     f"{records.name}: {term.name} has as many cells as {other.name} has levels, so "
                     "the two are confounded; remove one"
@@ -378,3 +381,22 @@ def check_interactions(
 def _first_few(labels: tuple[str, ...] | list[str], most: int = 3) -> str:
     shown = ", ".join(labels[:most])
     return shown if len(labels) <= most else f"{shown} and {len(labels) - most} more"
+
+
+def _check_rank(records: Records, term: Term, n_records: int) -> None:
+    """Refuse more products than the levels or the scores can tell apart."""
+    sizes = [term.n_members(factor) - 1 for factor in term.factors]
+    counted_levels = " and ".join(
+        f"{size + 1} {factor}s" for size, factor in zip(sizes, term.factors, strict=True)
+    )
+    if term.rank > min(sizes):
+        raise DesignError(
+            f"{records.name}: {term.name} has rank {term.rank}, and {counted_levels} have effects "
+            f"of rank {min(sizes)} at most; lower the rank"
+        )
+    free = term.rank * (sum(sizes) + 1 - term.rank)
+    if free + sum(sizes) >= n_records:
+        raise DesignError(
+            f"{records.name}: {term.name} of rank {term.rank} has {grouped(free)} free values for "
+            f"{grouped(n_records)} scores of {counted_levels}; lower the rank, or remove it"
+        )
