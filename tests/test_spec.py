@@ -17,6 +17,7 @@ SHIPPED = (
     "counts",
     "crossed",
     "dataset",
+    "factors",
     "interaction",
     "logit",
     "mexa",

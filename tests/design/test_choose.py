@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
@@ -121,7 +122,7 @@ def test_the_residual_has_the_degrees_of_freedom_of_the_rank(terms: tuple[str, .
         design = build_design(table, load_spec({"name": "x", "interactions": list(terms)}))
         codes = {factor: design.factor_index[factor] for factor in ("language", "task", "model")}
         counted = choose._residual_df(
-            choose._Choice(choose._Table.from_records(table, codes), terms)
+            choose._Choice(choose.LevelTable.from_records(table, codes), terms)
         )
         if exact:
             assert counted == exact_residual_df(design)
@@ -263,9 +264,8 @@ def test_effects_of_shared_items_count_among_the_coefficients() -> None:
     items = Records.from_frame(frame, name="items")
     operations = []
     for table in (plain, items):
-        codes = {f: table.codes(f) for f in ("language", "task", "model")}
-        choice = choose._Choice(choose._Table.from_records(table, codes), ())
-        operations.append(choose._operations(choice, 0))
+        additive = replace(choose._fullest(table), terms=())
+        operations.append(choose._operations(additive, 0))
     # Each language has 6 records, on which 1 + 2 + 3 columns are not zero; items add 2 test
     # sets of tasks, 40 of languages and 6 of models, of which 2, 6 and 6 at most meet there.
     assert operations[0] == pytest.approx(6**3 / 3 + 20 * 6**2)
@@ -315,7 +315,7 @@ def test_large_tables_lose_the_interactions_that_cost_most(
     # coefficients, 70^3 / 3 = 114,333 operations, and 40 levels of 4 records each, in which
     # at most 4 columns of each of the other 5 terms meet, and the intercept.
     found = choose._Choice(
-        choose._Table.from_records(
+        choose.LevelTable.from_records(
             table, {f: table.codes(f) for f in ("language", "task", "model")}
         ),
         INTERACTIONS[:3],
@@ -344,7 +344,7 @@ def test_a_hundred_thousand_languages_are_counted_not_factorised() -> None:
         }
     )
     codes = {factor: cells[factor].to_numpy() for factor in cells}
-    table = choose._Table(
+    table = choose.LevelTable(
         {**codes, "dataset": codes["task"]}, {"language": n, "task": 2, "model": 2, "dataset": 2}
     )
     found = choose._by_counts(choose._Choice(table, INTERACTIONS), n_slopes=0)

@@ -161,8 +161,8 @@ def test_shifted_variables_have_the_volume_and_the_values_of_the_model(spec: str
     shift = numpyro_engine._shift(structure)
     rng = np.random.default_rng(1)
     with jax.enable_x64(True):
-        sizes = numpyro_engine.free_sizes(structure).items()
-        free = {name: rng.normal(size=() if n is None else n) for name, n in sizes}
+        shapes = numpyro_engine.free_shapes(structure).items()
+        free = {name: rng.normal(size=shape) for name, shape in shapes}
         flat, unflatten = ravel_pytree(jax.tree.map(jnp.asarray, free))
         sampled = shift(unflatten(flat), data, 1.0)
         back = shift(sampled, data, -1.0)

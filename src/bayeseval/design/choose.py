@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from bayeseval import names
 from bayeseval._text import counted, grouped
@@ -24,6 +22,7 @@ from bayeseval._typing import Index
 from bayeseval.design.build import build_design
 from bayeseval.design.container import Design
 from bayeseval.design.exact import ExactTableError
+from bayeseval.design.levels import LevelTable, atoms_of
 from bayeseval.errors import DesignError
 from bayeseval.records import Records, reduce_replicates
 from bayeseval.spec import AUTO, CovariateTerm, ModelSpec, load_spec
@@ -40,6 +39,8 @@ MOST_OPERATIONS: Final = 1e9
 # Interactions of the fullest model, `dataset`.
 _INTERACTIONS: Final = ("language:task", "model:task", "model:language", names.SHARED_BY_METRICS)
 _RESIDUAL_BY: Final = "residual_by"
+# Where scores share test items, effects of the items join every model, at these levels.
+_TERMS_OF_ITEMS: Final = (names.TASK, "language:task", "model:task")
 # Shipped models that the choice can coincide with; it then has their name.
 _SHIPPED: Final = ("additive", "interaction", "crossed", "dataset", "replicates", "mexa")
 # The order in which ranks are added up: each term overlaps with earlier ones in at most two
@@ -51,8 +52,6 @@ _RANK_ORDER: Final = (
     "model:task",
     *names.FACTORS,
 )
-# Up to this many combinations, a lookup table is faster than sorting.
-_TABLE_SIZE: Final = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -138,10 +137,8 @@ def choose_model(
     if engine == "ml":
         why = "model auto -> paper: the engine ml implements the published procedure for this model"
         return Chosen(load_spec("paper"), (why,))
-    cells = reduce_replicates(records)
-    table = _Table.from_records(records, {factor: cells.codes[factor] for factor in names.FACTORS})
-    choice = _Choice(table, _INTERACTIONS, names.MODEL if cells.has_replicates else None)
-    choice, design = _drop_refused(_by_counts(choice, n_slopes=len(covariates)), records)
+    counts = _by_counts(_fullest(records), n_slopes=len(covariates))
+    choice, design = _drop_refused(counts, records)
     fuller = _with_known_errors(choice, n_slopes=len(covariates))
     if fuller is not None:
         trial = _trial_design(records, fuller)
@@ -176,106 +173,21 @@ def identified_interactions(
     base, number = dict(index), dict(sizes)
     if names.DATASET not in base:
         base[names.DATASET], number[names.DATASET] = index[names.TASK], sizes[names.TASK]
-    return _by_counts(_Choice(_Table(base, number), _INTERACTIONS), n_slopes=0).terms
-
-
-@dataclass(frozen=True, eq=False)
-class _Levels:
-    """Level of every record under a combination of factors, and the number of such levels."""
-
-    index: Index
-    n: int
-
-
-class _Table:
-    """Levels of a table under any set of factors, cached.
-
-    A set with ``task`` also holds ``dataset``, which tasks are nested in, so that the common
-    margin of two terms is the intersection of their sets. `shared_items` are effects of items.
-    """
-
-    def __init__(self, base: Mapping[str, Index], sizes: Mapping[str, int], *items: str) -> None:
-        self._base, self._sizes, self.shared_items = base, sizes, items
-        self._cache: dict[frozenset[str], _Levels] = {}
-
-    @classmethod
-    def from_records(cls, records: Records, codes: Mapping[names.Factor, Index]) -> _Table:
-        datasets = records.datasets
-        dataset = [datasets[task] for task in records.coords[names.TASK]]
-        position = {label: i for i, label in enumerate(dict.fromkeys(dataset))}
-        dataset_of_task = np.array([position[label] for label in dataset], dtype=np.int64)
-        sizes: dict[str, int] = {f: len(records.coords[f]) for f in names.FACTORS}
-        base: dict[str, Index] = {names.DATASET: dataset_of_task[codes[names.TASK]]}
-        base |= {factor: codes[factor] for factor in names.FACTORS}
-        by = ("task", "language:task", "model:task") if "item" in records.replicate_columns else ()
-        return cls(base, sizes | {names.DATASET: len(position)}, *by)
-
-    @property
-    def n_records(self) -> int:
-        return len(self._base[names.TASK])
-
-    def size(self, factor: str) -> int:
-        return self._sizes[factor]
-
-    def levels(self, atoms: frozenset[str]) -> _Levels:
-        """Combinations of the factors' levels that occur."""
-        if atoms not in self._cache:
-            self._cache[atoms] = self._count(atoms)
-        return self._cache[atoms]
-
-    def _count(self, atoms: frozenset[str]) -> _Levels:
-        factors = sorted(atoms - {names.DATASET} if names.TASK in atoms else atoms)
-        key, size = np.zeros(self.n_records, dtype=np.int64), 1
-        for factor in factors:
-            key = key * self._sizes[factor] + self._base[factor]
-            size *= self._sizes[factor]
-        index, n = _renumber(key, size)
-        return _Levels(index, n)
-
-    def of_term(self, term: str) -> _Levels:
-        return self.levels(_atoms(term))
-
-    def rank(self, parts: Sequence[frozenset[str]]) -> int:
-        """Rank of the indicators of at most two sets of factors, neither within the other."""
-        if not parts:
-            return 1
-        first = self.levels(parts[0])
-        if len(parts) == 1:
-            return first.n
-        second = self.levels(parts[1])
-        edges, n_edges = _renumber(first.index * second.n + second.index, first.n * second.n)
-        edge = np.zeros(n_edges, dtype=np.int64)
-        edge[edges] = np.arange(len(edges))
-        shape = (first.n + second.n,) * 2
-        graph = sparse.coo_array(
-            (np.ones(n_edges), (first.index[edge], first.n + second.index[edge])), shape=shape
-        )
-        return first.n + second.n - int(connected_components(graph, directed=False)[0])
-
-
-def _renumber(key: Index, size: int) -> tuple[Index, int]:
-    """Renumber keys below `size` as 0..n-1, keeping their order; also return n."""
-    if size <= _TABLE_SIZE:
-        occurs = np.zeros(size, dtype=bool)
-        occurs[key] = True
-        return (np.cumsum(occurs) - 1)[key], int(occurs.sum())
-    values, index = np.unique(key, return_inverse=True)
-    return index.reshape(-1).astype(np.int64), len(values)
-
-
-def _atoms(term: str) -> frozenset[str]:
-    factors = set(term.split(":"))
-    return frozenset(factors | {names.DATASET} if names.TASK in factors else factors)
+    return _by_counts(_Choice(LevelTable(base, number), _INTERACTIONS), n_slopes=0).terms
 
 
 @dataclass(frozen=True, eq=False)
 class _Choice:
-    """A candidate model, and why parts of the fullest model were dropped from it."""
+    """A candidate model, and why parts of the fullest model were dropped from it.
 
-    table: _Table
+    `of_items` are the terms at whose levels shared test items have effects.
+    """
+
+    table: LevelTable
     terms: tuple[str, ...]
     residual_by: names.Factor | None = None
     errors_known: bool = False
+    of_items: tuple[str, ...] = ()
     dropped: Mapping[str, str] = field(default_factory=dict)
 
     def without(self, part: str, reason: str) -> _Choice:
@@ -297,6 +209,17 @@ class _Choice:
         )
 
 
+def _fullest(records: Records) -> _Choice:
+    """The fullest model, whether the table identifies it or not."""
+    cells = reduce_replicates(records)
+    return _Choice(
+        LevelTable.from_records(records, {factor: cells.codes[factor] for factor in names.FACTORS}),
+        _INTERACTIONS,
+        names.MODEL if cells.has_replicates else None,
+        of_items=_TERMS_OF_ITEMS if "item" in records.replicate_columns else (),
+    )
+
+
 def _by_counts(choice: _Choice, *, n_slopes: int) -> _Choice:
     """The candidate without the parts that the counts of the table rule out."""
     return _drop_for_cost(_drop_for_residual_df(_drop_unreplicated(choice)), n_slopes=n_slopes)
@@ -311,7 +234,7 @@ def _drop_unreplicated(choice: _Choice) -> _Choice:
     return choice
 
 
-def _why_not_identified(table: _Table, term: str) -> str | None:
+def _why_not_identified(table: LevelTable, term: str) -> str | None:
     """Why the table cannot separate an interaction from the residual; None if it can."""
     for factor in term.split(":"):
         if table.size(factor) < 2:
@@ -332,8 +255,8 @@ def _why_not_identified(table: _Table, term: str) -> str | None:
 def _lower_order_terms(term: str) -> list[frozenset[str]]:
     """The lower-order terms that an interaction contains."""
     if term == names.SHARED_BY_METRICS:
-        return [_atoms("model:language"), _atoms(names.DATASET)]
-    return [_atoms(factor) for factor in term.split(":")]
+        return [atoms_of("model:language"), atoms_of(names.DATASET)]
+    return [atoms_of(factor) for factor in term.split(":")]
 
 
 def _drop_for_residual_df(choice: _Choice) -> _Choice:
@@ -354,7 +277,7 @@ def _residual_df(choice: _Choice) -> int:
     for term in _RANK_ORDER:
         if term not in (*choice.terms, *names.FACTORS):
             continue
-        factors = _atoms(term)
+        factors = atoms_of(term)
         shared = {factors & other for other in earlier} - {frozenset()}
         overlap = [part for part in shared if not any(part < other for other in shared)]
         total += table.levels(factors).n - (table.rank(overlap) if earlier else 0)
@@ -389,7 +312,7 @@ def _eliminated(choice: _Choice) -> tuple[str, int]:
     """The term that is eliminated (the largest), and the number of levels of the others."""
     levels = {term: choice.table.of_term(term).n for term in (*names.FACTORS, *choice.terms)}
     eliminated = max(levels, key=levels.__getitem__)
-    items = sum(choice.table.of_term(term).n for term in choice.table.shared_items)
+    items = sum(choice.table.of_term(term).n for term in choice.of_items)
     return eliminated, sum(levels.values()) - levels[eliminated] + items
 
 
@@ -404,7 +327,7 @@ def _operations(choice: _Choice, n_slopes: int) -> float:
     records = np.bincount(choice.table.of_term(eliminated).index)
     meeting = np.full(len(records), 1.0 + n_slopes)
     others = [term for term in (*names.FACTORS, *choice.terms) if term != eliminated]
-    for term in (*others, *choice.table.shared_items):
+    for term in (*others, *choice.of_items):
         meeting += np.minimum(records, choice.table.of_term(term).n)
     return (1 + n_slopes + n_levels) ** 3 / 3.0 + float((meeting**2).sum())
 
@@ -417,7 +340,7 @@ def _drop_refused(choice: _Choice, records: Records) -> tuple[_Choice, Design | 
     computed from another, and a model without these terms would count both as evidence: such
     a table is refused.
     """
-    additive = _Choice(choice.table, ())
+    additive = _Choice(choice.table, (), of_items=choice.of_items)
     while choice.terms or choice.residual_by:
         trial = _trial_design(records, choice)
         if isinstance(trial, Design):

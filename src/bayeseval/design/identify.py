@@ -359,7 +359,8 @@ def check_interactions(
                 "so it is confounded with the residual; remove it, or add replication"
             )
         for other in terms:
-            if set(other.factors) < set(term.factors) and not other.rank and other.n_levels == term.n_levels:
+            within = set(other.factors) < set(term.factors) and not other.rank
+            if within and other.n_levels == term.n_levels:
                 raise DesignError(
                     f"{records.name}: {term.name} has as many cells as {other.name} has levels, so "
                     "the two are confounded; remove one"

@@ -19,6 +19,7 @@ from bayeseval.errors import InputError, did_you_mean
 from bayeseval.families import FAMILIES, At, Family, extra_parameters, link, scale_parameters
 from bayeseval.records import Records
 from bayeseval.simulation.pattern import observed_cells
+from bayeseval.simulation.replicates import draw_replicates, draw_source_sds, sources_of
 from bayeseval.spec import ModelSpec, load_spec
 
 __all__ = ["Simulation", "simulate"]
@@ -196,7 +197,7 @@ def simulate(
         )
     logit = _has_logit_link(model, intercept, chance)
     shape = {names.LANGUAGE: n_languages, names.TASK: n_tasks, names.MODEL: n_models}
-    sources = _sources(model, n_seeds=n_seeds, n_boot=n_boot, drop_share=drop_share)
+    sources = sources_of(model, n_seeds=n_seeds, n_boot=n_boot, drop_share=drop_share)
     scale = _scales(model, sds, sources)
     labels = _labels(shape, n_metrics)
     observed = observed_cells(
@@ -229,11 +230,11 @@ def simulate(
     if sources:
         truth["cell_mean"] = score
         noise_rng = generator(seed, "simulate-replicates")
-        truth |= _source_sds(sources, scale, score.shape, noise_rng)
+        truth |= draw_source_sds(sources, scale, score.shape, noise_rng)
         cell_sds = {
             source: np.asarray(truth[names.source_cell_sd(source)])[observed] for source in sources
         }
-        frame = _replicates(
+        frame = draw_replicates(
             frame, cell_sds, max(n_seeds, 1), max(n_boot, 1), drop_share, noise_rng
         ).drop(columns=[c for c, n in (("seed", n_seeds), ("boot", n_boot)) if n == 0])
     return Simulation(
@@ -327,23 +328,6 @@ def _frame(
     return frame
 
 
-def _source_sds(
-    sources: Sequence[names.Source],
-    scale: Mapping[str, float],
-    shape: tuple[int, ...],
-    rng: np.random.Generator,
-) -> dict[str, Floats | float]:
-    """Standard deviations of seeds and test sets in every cell, with their hyperparameters."""
-    sds: dict[str, Floats | float] = {}
-    for source in sources:
-        typical, differ = names.source_model_sd(source), names.source_log_sd(source)
-        sds |= {typical: scale[typical], differ: scale[differ]}
-        sds[names.source_cell_sd(source)] = scale[typical] * np.exp(
-            rng.normal(0.0, scale[differ], size=shape)
-        )
-    return sds
-
-
 @dataclass(frozen=True, eq=False)
 class _Response:
     """Scores under one likelihood; with a logit link as shares of the range."""
@@ -425,58 +409,6 @@ def _noise_scale(
     levels = scale[name] * np.exp(rng.normal(0.0, spread, size=shape[factor]))
     truth[names.level_name(name, factor)] = levels
     return np.broadcast_to(_spread(levels, (factor,)), grid)
-
-
-def _sources(
-    model: ModelSpec, *, n_seeds: int, n_boot: int, drop_share: float
-) -> tuple[names.Source, ...]:
-    """Sources of noise that the replicates have."""
-    for argument, number in (("n_seeds", n_seeds), ("n_boot", n_boot)):
-        if number < 0:
-            raise InputError(f"{argument} must be zero or more, got {number}")
-    if not 0.0 <= drop_share < 1.0:
-        raise InputError(f"drop_share must lie in [0, 1), got {drop_share:g}")
-    present: dict[names.Source, bool] = {
-        "seed": n_seeds > 0,
-        "boot": n_boot > 0,
-        "seed_boot": n_seeds > 0 and n_boot > 0,
-    }
-    sources = tuple(source for source, is_present in present.items() if is_present)
-    if drop_share > 0.0 and not sources:
-        raise InputError("drop_share needs replicates; set n_seeds or n_boot")
-    family = FAMILIES[model.families[0]]
-    if sources and not (family.quantity == "score" and family.kernel == "normal"):
-        raise InputError(
-            f"replicates (n_seeds, n_boot) need the likelihood normal; {model.name} has "
-            f"{family.name}"
-        )
-    return sources
-
-
-def _replicates(
-    cells: pd.DataFrame,
-    sds: Mapping[names.Source, Floats],
-    n_seeds: int,
-    n_boot: int,
-    drop_share: float,
-    rng: np.random.Generator,
-) -> pd.DataFrame:
-    """One row per cell, seed and test set, in the place of one row per cell."""
-    n = len(cells)
-
-    def draw(source: names.Source, *shape: int) -> Floats:
-        sd = sds.get(source, np.zeros(n)).reshape(-1, 1, 1)
-        return np.asarray(sd * rng.standard_normal((n, *shape)))
-
-    # The test set is one draw; its bootstraps scatter around it with the same variance.
-    x = cells[names.SCORE].to_numpy()[:, None, None] + draw("seed", n_seeds, 1)
-    x = x + draw("boot", 1, 1) + draw("boot", 1, n_boot)
-    x = x + draw("seed_boot", n_seeds, 1) + draw("seed_boot", n_seeds, n_boot)
-    kept = rng.random(x.shape) >= drop_share
-    kept[:, :2, :2] = True
-    cell, seed, boot = np.nonzero(kept)
-    frame = cells.iloc[cell].reset_index(drop=True)
-    return frame.assign(**{"seed": seed, "boot": boot, names.SCORE: x[kept]})
 
 
 def _scales(

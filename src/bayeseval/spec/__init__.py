@@ -3,14 +3,11 @@
 from bayeseval.spec.model import (
     AUTO,
     AUTO_SUMMARY,
-    CovariateTerm,
-    Effects,
     ModelSpec,
-    ReplicateNoise,
-    covariate_name,
     list_models,
     load_spec,
 )
+from bayeseval.spec.parts import CovariateTerm, Effects, ReplicateNoise, covariate_name
 from bayeseval.spec.priors import Prior
 
 __all__ = [
