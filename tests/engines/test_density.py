@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from bayeseval import load
-from bayeseval.design import Design, build_design
+from bayeseval.design import Design, build_design, choose_model
 from bayeseval.engines import numpyro as numpyro_engine
 from bayeseval.engines import pymc as pymc_engine
 from bayeseval.engines._density import random_point, sampled_variables, to_posterior
@@ -63,7 +63,8 @@ def both(design: Design, point: dict[str, Any]) -> tuple[dict[str, float], dict[
 
 
 def mega(spec: str) -> Design:
-    records, model = load("mega"), load_spec(spec)
+    records = load("mega")
+    model = choose_model(spec, records).spec
     return build_design(records, model, find_covariates(records, model))
 
 

@@ -33,6 +33,8 @@ def why_no_closed_form(design: Design) -> str | None:
         return f"the likelihood is {' and '.join(design.outcome.families)}"
     if design.priors[names.INTERCEPT].dist != "normal":
         return "the intercept's prior is not normal"
+    if design.spec.low_rank:
+        return "products of loadings are not normal given the sds"
     known = {names.INTERCEPT, names.SD_RESIDUAL, names.SD_LOG_RESIDUAL}
     known |= {term.sd for term in design.terms if term.sd is not None}
     for source in design.sources:

@@ -39,7 +39,7 @@ from bayeseval.records import (
     item_variance,
     reduce_replicates,
 )
-from bayeseval.spec import ModelSpec, Prior, load_spec
+from bayeseval.spec import AUTO, ModelSpec, Prior, load_spec
 
 __all__ = ["assemble", "build_design", "build_term"]
 
@@ -98,7 +98,8 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
         records.name,
         outcome=outcome,
         noise=noise,
-        terms=[*effects, *shared],
+        # Low-rank interactions are no sums of columns: the other terms must leave a residual.
+        terms=[term for term in (*effects, *shared) if not term.rank],
         slopes=slopes,
         rounding=largest_rounding(outcome, cells.mean, factor_index[names.TASK]),
         residual_by=residual_by,
@@ -176,6 +177,11 @@ def _effects(
     score_sd: float,
 ) -> tuple[list[Term], list[str]]:
     """Terms of the spec, and notes on those left out because a factor has one level."""
+    if spec.interactions == (AUTO,):
+        raise DesignError(
+            f"{name}: the interactions auto depend on the table; name them, or choose the model "
+            "with choose_model, which prepare does"
+        )
     terms, notes = list[Term](), list[str]()
     for term in spec.terms:
         factors = names.factors_of(term)

@@ -14,7 +14,7 @@ from bayeseval._typing import Floats, Index
 from bayeseval.errors import InputError
 from bayeseval.estimands.cell_noise import MeasurementNoise
 from bayeseval.estimands.completion import CompletedTerm, model_streams
-from bayeseval.estimands.container import PosteriorArrays, draw_blocks
+from bayeseval.estimands.container import Loadings, PosteriorArrays, draw_blocks
 from bayeseval.estimands.covariates import SlopeDraws
 from bayeseval.estimands.response import draw_scores, score_mean
 
@@ -107,9 +107,9 @@ def predict_cells(
     A level that has no record gets an effect from its population: ``N(0, sd**2 (1 + 1/L))``
     where the effects of the L levels at hand sum to zero, as the mean of their population is
     known up to ``sd / sqrt(L)``, which all new levels share; ``N(0, sd_model**2)`` for models
-    that are a sample. So do cells of interactions. Draws belong to labels: cells that share a
-    new level or a cell of an interaction share its draws, whatever else is asked for. Cells
-    of known levels without a record have the draws of
+    that are a sample. So do cells of interactions, and loadings of low-rank interactions. Draws
+    belong to labels: cells that share a new level or a cell of an interaction share its draws,
+    whatever else is asked for. Cells of known levels without a record have the draws of
     :func:`bayeseval.estimands.expected.expected_scores`.
 
     What the metrics of one set of outputs share (``names.SHARED_BY_METRICS``) is a part of the
@@ -134,7 +134,7 @@ def predict_cells(
     levels = _Levels(arrays, cells)
     wide = _with_new_levels(arrays, levels, noise, seed)
     n_models = levels.known[names.MODEL]
-    terms = {one.term: CompletedTerm(arrays, one) for one in arrays.cells}
+    terms = {one.term: CompletedTerm(arrays, one) for one in arrays.cells if one.loadings is None}
     stream = model_streams(arrays, seed, "estimands")
     shared = None
     if "language:task" in terms:
@@ -146,7 +146,7 @@ def predict_cells(
             effects |= {
                 name: term.effect(int(model), _EVERYTHING, stream(name, int(model)))
                 for name, term in terms.items()
-                if names.MODEL in name.split(":")
+                if names.MODEL in names.factors_of(name)
             }
         own = np.flatnonzero(levels.codes[names.MODEL] == model)
         rng = generator(seed, f"predict: scores of {wide.levels[names.MODEL][model]}")
@@ -176,7 +176,11 @@ def _predict(
         eta += slope.slope[:, None] * _covariate(slope, cells, levels, rows, seed)
     of_outputs = None
     for one in arrays.cells:
-        effect = _interaction(one.sd, terms[one.term], levels, rows, effects, seed)
+        effect = (
+            _interaction(one.sd, terms[one.term], levels, rows, effects, seed)
+            if one.loadings is None
+            else _low_rank(one.term, one.loadings, levels, rows, seed)
+        )
         if one.term == names.SHARED_BY_METRICS:
             of_outputs = effect
         else:
@@ -220,7 +224,7 @@ def _interaction(
     seed: int,
 ) -> Floats:
     """Effects of one interaction, drawn by label where a level has no records."""
-    factors = tuple(term.term.split(":"))
+    factors = names.factors_of(term.term)
     values = np.empty((len(sd), len(rows)))
     known = levels.are_known(factors, rows)
     if len(known):
@@ -233,6 +237,25 @@ def _interaction(
             drawn[label] = _standard(seed, f"{term.term} {label}", len(sd))
         values[:, column] = sd * drawn[label]
     return values
+
+
+def _low_rank(term: str, loadings: Loadings, levels: _Levels, rows: Index, seed: int) -> Floats:
+    """Sums of products of the loadings, of which those of new levels are drawn by label."""
+    product = np.ones(1)
+    for factor, known in loadings.by_factor.items():
+        sd = loadings.sd if factor == names.MODEL else np.ones_like(loadings.sd)
+        common = np.zeros_like(sd)
+        if factor == names.MODEL and levels.new[factor]:
+            # As for effects that sum to zero over the models at hand.
+            mean = _standard(seed, f"{term} mean of all {factor}s", *sd.shape)
+            common = mean / np.sqrt(levels.known[factor])
+        new = [
+            sd * (common + _standard(seed, f"{term} {factor} {label}", *sd.shape))
+            for label in levels.new[factor]
+        ]
+        every = np.concatenate([known, *(one[..., None] for one in new)], axis=2)
+        product = product * np.take(every, levels.codes[factor][rows], axis=2)
+    return np.asarray(product.sum(axis=1))
 
 
 def _covariate(
@@ -263,8 +286,8 @@ def _covariate(
     return values
 
 
-def _standard(seed: int, what: str, n_samples: int) -> Floats:
-    return generator(seed, f"predict: {what}").standard_normal(n_samples)
+def _standard(seed: int, what: str, *shape: int) -> Floats:
+    return generator(seed, f"predict: {what}").standard_normal(shape)
 
 
 def _with_new_levels(

@@ -16,6 +16,7 @@ from bayeseval.families import FAMILIES, Quantity, of_quantity
 __all__ = [
     "Cells",
     "CommonPairs",
+    "Loadings",
     "Pairs",
     "PosteriorArrays",
     "Response",
@@ -24,6 +25,25 @@ __all__ = [
 ]
 
 _EVERYTHING = slice(None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loadings:
+    """Factors of a low-rank interaction, whose effects are sums of their products.
+
+    Signs, order and rotation of the products are not identified: report what they add up to.
+
+    Attributes
+    ----------
+    by_factor : dict of str to ndarray, shape (n_samples, rank, n_levels)
+        Of the model on the linear predictor's scale, with a sum of zero over models; of the
+        other factor without unit.
+    sd : ndarray, shape (n_samples, rank)
+        Standard deviations of the loadings of models.
+    """
+
+    by_factor: Mapping[str, Floats]
+    sd: Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +62,8 @@ class Cells:
         Standard deviation of the cells, observed or not.
     of_record : ndarray of int, shape (n_records,)
         Cell of each record.
+    loadings : Loadings or None
+        Of a low-rank interaction.
     """
 
     term: str
@@ -49,6 +71,7 @@ class Cells:
     effect: Floats
     sd: Floats
     of_record: Index
+    loadings: Loadings | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -155,6 +155,9 @@ def read_plan_variances(
         tasks = len(arrays.levels[names.TASK])
         share = tasks * CompletedTerm(arrays, metrics_share).mean_over_new()
         unexplained = unexplained + share * variance[names.SHARED_BY_METRICS][:, None]
+    # A further language or task comes with values of its own for every product.
+    for pair in names.LOW_RANK_TERMS:
+        variance[pair] = variance.get(pair, zero) + variance.get(names.low_rank_term(pair), zero)
     # A further language comes with values of its own.
     for slope in arrays.slopes:
         for label, part in variance_by_facet(slope).items():
@@ -164,8 +167,8 @@ def read_plan_variances(
         language=variance.get(names.LANGUAGE, zero),
         task=variance.get(names.TASK, zero),
         language_task=variance.get("language:task", zero),
-        model_language=variance.get(_MODEL_LANGUAGE, zero),
-        model_task=variance.get(_MODEL_TASK, zero),
+        model_language=variance[_MODEL_LANGUAGE],
+        model_task=variance[_MODEL_TASK],
         three_way=three_way,
         noise=unexplained,
         seed=by_source.get("seed"),
@@ -273,7 +276,9 @@ def _notes(
     for facet, term in (("language", _MODEL_LANGUAGE), ("task", _MODEL_TASK)):
         if len(arrays.levels[facet]) == 1:
             notes.append(f"{facet}s: the fit has a single {facet}, which the plan keeps fixed")
-        elif arrays.term(term) is None and not _is_residual(arrays, facet):
+        elif not any(map(arrays.term, (term, names.low_rank_term(term)))) and not _is_residual(
+            arrays, facet
+        ):
             notes.append(
                 f"{facet}s: the model has no term {term}, so models are taken to differ by the "
                 f"same amount in every {facet}; a fit with that term (crossed) measures it"

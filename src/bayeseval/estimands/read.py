@@ -14,6 +14,7 @@ from bayeseval.errors import InputError, did_you_mean
 from bayeseval.estimands.container import (
     Cells,
     CommonPairs,
+    Loadings,
     Pairs,
     PosteriorArrays,
     Response,
@@ -334,13 +335,16 @@ def _pairs(index: Mapping[str, Index], levels: Mapping[str, tuple[str, ...]]) ->
     return Pairs(levels_of_pair, labels, of_record.reshape(-1).astype(np.int64))
 
 
-def _sd_of_cells(posterior: xr.Dataset, term: str) -> Floats:
-    """Prior sd of an effect given the sds; shape (n_samples,)."""
-    name = names.sd_name(term)
+def _loadings(posterior: xr.Dataset, term: str) -> Loadings | None:
+    """Loadings of a low-rank interaction; None for others."""
     if not term.startswith(names.LOW_RANK):
-        return _samples(posterior, name)
-    sds = _samples(posterior, name, names.rank_dim(term))
-    return np.asarray(np.sqrt((sds**2).sum(axis=1)))
+        return None
+    dim = names.rank_dim(term)
+    by_factor = {
+        factor: _samples(posterior, names.loading_name(term, factor), dim, factor)
+        for factor in names.factors_of(term)
+    }
+    return Loadings(by_factor, _samples(posterior, names.sd_name(term), dim))
 
 
 def _read_cells(
@@ -361,10 +365,15 @@ def _read_cells(
     stray = np.flatnonzero(cell_codes[of_record] != record_codes)
     if stray.size:
         raise InputError(f"record {stray[0]} is in none of the {len(order)} {dim} cells")
+    loadings = _loadings(posterior, term)
     return Cells(
         term=term,
         members=members,
         effect=_samples(posterior, names.effect_name(term), dim),
-        sd=_sd_of_cells(posterior, term),
+        # Of a low-rank interaction that of an effect given the sds of the loadings.
+        sd=_samples(posterior, names.sd_name(term))
+        if loadings is None
+        else np.sqrt((loadings.sd**2).sum(axis=1)),
         of_record=of_record.astype(np.int64),
+        loadings=loadings,
     )

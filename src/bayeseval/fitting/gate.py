@@ -360,7 +360,8 @@ def _other_engine(run: Mapping[str, Any]) -> str:
     """Another engine that can fit the model, or a simpler model."""
     if run.get("engine") == "marginal":
         return wording("engine='numpyro'", "--engine numpyro")
-    if (run.get("spec") or {}).get("likelihood") == "normal":
+    spec = run.get("spec") or {}
+    if spec.get("likelihood") == "normal" and names.LOW_RANK not in spec:
         return wording("engine='marginal'", "--engine marginal")
     return f"a simpler model{by_option('--model')}"
 

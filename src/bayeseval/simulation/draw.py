@@ -35,6 +35,8 @@ _DEFAULT_SDS = {
     "sd_model_language": 5.5,
     "sd_model_language_dataset": 5.0,
     "sd_model_language_task": 4.0,
+    "sd_low_rank_model_language": 4.0,
+    "sd_low_rank_model_task": 4.0,
     "sd_log_residual": 0.3,
     "sd_seed_model": 0.8,
     "sd_boot_model": 1.0,
@@ -53,6 +55,8 @@ _LOGIT_SDS = {
     "sd_model_language": 0.3,
     "sd_model_language_dataset": 0.25,
     "sd_model_language_task": 0.2,
+    "sd_low_rank_model_language": 0.2,
+    "sd_low_rank_model_task": 0.2,
 }
 _UPPER = 100.0
 # Nodes and weights of integrals over a standard normal.
