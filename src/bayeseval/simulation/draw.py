@@ -119,7 +119,7 @@ def simulate(
     Parameters
     ----------
     spec : str or ModelSpec
-        The model to draw from.
+        The model to draw from. Interactions that are ``auto`` depend on a table: there are none.
     n_languages, n_tasks, n_models : int
         Shape of the full grid.
     observed_share : float
