@@ -73,6 +73,8 @@ def why_no_mixture(design: Design) -> str | None:
         return likelihood if outcome.chance is None else f"{likelihood} with chance levels"
     if prior.dist != "normal":
         return f"the intercept's prior is {prior.dist}"
+    if design.spec.low_rank:
+        return "products of loadings are not jointly normal"
     reason = why_not_slopes(design)
     if reason is not None:
         return reason
