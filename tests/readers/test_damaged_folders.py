@@ -98,3 +98,35 @@ def test_files_side_by_side_are_no_tables(tmp_path: Path) -> None:
         "line 1: not a text file: byte 0x00 at position 0; expected JSON); c.json (the file is"
         " empty); restore them, or take them out of the folder"
     )
+
+
+def test_empty_tables_of_a_folder_are_left_out(tmp_path: Path) -> None:
+    """An empty CSV file stopped the folder; a table that is damaged still does."""
+    scores = "model,language,score\nA,de,51\nB,de,49\n"
+    empty = {"a.csv": "", "b.csv": "model,language,score\n", "c.json": "[]"}
+    files = {**empty, "d.csv": scores, "e.csv": scores.replace(",de,", ",fr,"), "README.md": "-"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    records = load(tmp_path)
+    assert sorted(zip(records.table["language"], records.scores, strict=True)) == [
+        *[("de", 49), ("de", 51)],
+        *[("fr", 49), ("fr", 51)],
+    ]
+    (warning,) = records.report.warnings
+    assert "3 files of 6 cannot be read, and scores that only they hold are missing: " in warning
+    for cause in (
+        "a.csv (the file is empty (0 bytes)",
+        "b.csv (the file has a header line and no data)",
+        "c.json (the list of records is empty)",
+    ):
+        assert cause in warning
+    assert "1 other file in the folder not read: README.md" in records.report.notes
+    (tmp_path / "e.csv").write_text("model,language\nA,de,51\n", encoding="utf-8")
+    with pytest.raises(InputError, match="e.csv, line 2: 3 fields where the header has 2"):
+        load(tmp_path)
+    for name in ("d.csv", "e.csv"):
+        (tmp_path / name).unlink()
+    with pytest.raises(InputError, match="none of 3 tables has scores: a.csv"):
+        load(tmp_path)
+    with pytest.raises(InputError, match=r"b.csv: the file has a header line and no data$"):
+        load(tmp_path / "b.csv")

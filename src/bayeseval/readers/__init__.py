@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bayeseval.readers.base import Options, Reading
-from bayeseval.readers.detect import READERS, TABLE, detect, files_below, read_results
-from bayeseval.readers.tabular import TABULAR_SUFFIXES, read_table
+from bayeseval.readers.detect import READERS, TABLE, detect, files_below, read_results, read_tables
+from bayeseval.readers.tabular import TABULAR_SUFFIXES
 from bayeseval.readers.task_columns import with_task_names
 from bayeseval.readers.task_names import UnknownTasksError, proposed_table
 from bayeseval.readers.wide import read_wide_frame
@@ -20,7 +20,7 @@ __all__ = [
     "files_below",
     "proposed_table",
     "read_results",
-    "read_table",
+    "read_tables",
     "read_wide_frame",
     "with_task_names",
 ]

@@ -40,11 +40,17 @@ from bayeseval.readers.lm_eval import LM_EVAL
 from bayeseval.readers.lm_eval_samples import LM_EVAL_SAMPLES
 from bayeseval.readers.model_cards import EVAL_RESULTS, MODEL_CARDS, refuse_card_without_results
 from bayeseval.readers.mteb import MTEB
+from bayeseval.readers.raw import RawTable
 from bayeseval.readers.simple_evals import SIMPLE_EVALS
-from bayeseval.readers.tabular import TABULAR_SUFFIXES, parquet_problem
+from bayeseval.readers.tabular import (
+    TABULAR_SUFFIXES,
+    EmptyTableError,
+    parquet_problem,
+    read_table,
+)
 from bayeseval.readers.wide import WIDE
 
-__all__ = ["READERS", "TABLE", "Detected", "detect", "files_below", "read_results"]
+__all__ = ["READERS", "TABLE", "Detected", "detect", "files_below", "read_results", "read_tables"]
 
 READERS: Final[tuple[Reader, ...]] = (
     LM_EVAL,
@@ -242,15 +248,57 @@ def read_results(detected: Detected, options: Options) -> Reading:
     if failed:
         assert detected.folder is not None
         total = len({*paths, *detected.others, *failed}) + sum(detected.details.values())
-        notes.insert(
-            0,
-            Caution(
-                f"{counted(len(failed), 'file')} of {grouped(total)} cannot be read, and scores"
-                f" that only they hold are missing: {_grouped_by_cause(detected.folder, failed)};"
-                " restore them, or take them out of the folder"
-            ),
-        )
+        notes.insert(0, _caution(detected.folder, failed, total))
     return replace(reading, notes=(*notes, *reading.notes), refused=failed)
+
+
+def read_tables(
+    files: Sequence[Path], *, folder: Path | None, others: int
+) -> tuple[dict[Path, RawTable], list[Note]]:
+    """Read plain tables; of a folder, the empty ones are left out with a warning.
+
+    Parameters
+    ----------
+    files : sequence of Path
+    folder : Path or None
+        Where they lie; None where each file has to be read.
+    others : int
+        Files of the folder that are no tables.
+
+    Returns
+    -------
+    tables : dict of Path to RawTable
+    notes : list of Note
+
+    Raises
+    ------
+    InputError
+        If a table is damaged, or all are empty.
+    """
+    tables: dict[Path, RawTable] = {}
+    empty: dict[Path, InputError] = {}
+    for file in files:
+        try:
+            tables[file] = read_table(file)
+        except EmptyTableError as problem:
+            if folder is None or len(files) == 1:
+                raise
+            empty[file] = problem
+    if not empty:
+        return tables, []
+    assert folder is not None
+    if not tables:
+        causes = _grouped_by_cause(folder, empty)
+        raise InputError(f"{folder}: none of {counted(len(files), 'table')} has scores: {causes}")
+    return tables, [_caution(folder, empty, len(files) + others)]
+
+
+def _caution(folder: Path, failed: Mapping[Path, InputError], total: int) -> Caution:
+    return Caution(
+        f"{counted(len(failed), 'file')} of {grouped(total)} cannot be read, and scores that only"
+        f" they hold are missing: {_grouped_by_cause(folder, failed)}; restore them, or take them"
+        " out of the folder"
+    )
 
 
 def _grouped_by_cause(folder: Path, refused: Mapping[Path, InputError]) -> str:

@@ -24,7 +24,7 @@ from bayeseval.readers.compressed import suffix_of
 from bayeseval.readers.raw import Nested, RawTable, make_table
 from bayeseval.readers.typed import typed_cells
 
-__all__ = ["TABULAR_SUFFIXES", "parquet_problem", "read_table"]
+__all__ = ["TABULAR_SUFFIXES", "EmptyTableError", "parquet_problem", "read_table"]
 
 TABULAR_SUFFIXES: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".pq")
 
@@ -41,6 +41,10 @@ _FEW_ROWS: Final = 1_000_000
 _ROWS_PER_BYTE: Final = 8
 # Characters from which reading with pyarrow is worth its checks.
 _LARGE: Final = 1_000_000
+
+
+class EmptyTableError(InputError):
+    """A file has no scores; nothing in it is damaged."""
 
 
 def read_table(path: Path) -> RawTable:
@@ -60,13 +64,15 @@ def read_table(path: Path) -> RawTable:
 
     Raises
     ------
+    EmptyTableError
+        If the file is empty, or has a header only.
     InputError
         If the file cannot be read or is not a table; the message is one line.
     """
     data = file_bytes(path)
     source = str(path)
     if not data:
-        raise InputError(f"{source}: the file is empty (0 bytes); {_EXPECTED}")
+        raise EmptyTableError(f"{source}: the file is empty (0 bytes); {_EXPECTED}")
     suffix = suffix_of(path)
     if data.startswith(b"PAR1"):
         return _read_parquet(data, source)
@@ -82,7 +88,7 @@ def read_table(path: Path) -> RawTable:
         raise InputError(f"{source}: a text file, not an Excel workbook; rename it to .csv or .tsv")
     stripped = text.lstrip()
     if not stripped:
-        raise InputError(f"{source}: the file holds nothing but blanks; {_EXPECTED}")
+        raise EmptyTableError(f"{source}: the file holds nothing but blanks; {_EXPECTED}")
     if stripped[0] in "[{":
         return _read_json(text, source)
     if suffix in _JSON_SUFFIXES:
@@ -119,10 +125,10 @@ def _read_delimited(text: str, source: str, suffix: str) -> RawTable:
             reason = "a quote opened here is never closed"
         raise InputError(f"{source}, line {start}: not valid CSV: {plain(reason)}") from problem
     if not rows:
-        raise InputError(f"{source}: the file holds nothing but empty cells; {_EXPECTED}")
+        raise EmptyTableError(f"{source}: the file holds nothing but empty cells; {_EXPECTED}")
     header, *body = rows
     if not body:
-        raise InputError(f"{source}: the file has a header line and no data")
+        raise EmptyTableError(f"{source}: the file has a header line and no data")
     lengths = np.fromiter(map(len, body), dtype=np.int64, count=len(body))
     uneven = np.flatnonzero(lengths != len(header))
     if uneven.size:
@@ -248,7 +254,7 @@ def _read_json_lines(text: str, source: str) -> RawTable:
 
 def _from_records(records: list[Any], numbers: Iterable[int], source: str, place: str) -> RawTable:
     if not records:
-        raise InputError(f"{source}: the list of records is empty")
+        raise EmptyTableError(f"{source}: the list of records is empty")
     places = list(numbers)
     for record, number in zip(records, places, strict=True):
         if isinstance(record, Nested):
@@ -302,7 +308,7 @@ def _read_parquet(data: bytes, source: str) -> RawTable:
     except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError) as problem:
         raise InputError(f"{source}: damaged Parquet file: {parquet_problem(problem)}") from problem
     if not table.num_rows:
-        raise InputError(f"{source}: the Parquet file has no rows")
+        raise EmptyTableError(f"{source}: the Parquet file has no rows")
     return make_table(source, "row", range(1, table.num_rows + 1), columns)
 
 

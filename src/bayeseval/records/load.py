@@ -25,7 +25,7 @@ from bayeseval.readers import (
     detect,
     files_below,
     read_results,
-    read_table,
+    read_tables,
     read_wide_frame,
     with_task_names,
 )
@@ -326,12 +326,13 @@ def _tables(
         reading = read_results(detected, options)
         return reading.tables, reading.notes, True
     _refuse_tool_options(path, options)
-    files, notes = _files(path, card)
-    tables = [read_table(file) for file in files]
+    files, others, notes = _files(path, card)
+    folder = path if card is None and path.is_dir() else None
+    read, warnings = read_tables(files, folder=folder, others=others)
     if card is not None:
-        return tables, notes, False
-    tables, added = with_file_numbers(tables, files)
-    return tables, [*notes, *added], False
+        return [*read.values()], notes, False
+    tables, added = with_file_numbers([*read.values()], [*read])
+    return tables, [*warnings, *notes, *added], False
 
 
 def _resolve_path(path: Path, *, text: str) -> Path:
@@ -366,13 +367,13 @@ def _covariate_files(path: Path, card: BenchmarkCard | None) -> dict[str, Path]:
     return files
 
 
-def _files(path: Path, card: BenchmarkCard | None) -> tuple[Sequence[Path], list[str]]:
-    """The tables to read, and what to report about the folder."""
+def _files(path: Path, card: BenchmarkCard | None) -> tuple[Sequence[Path], int, list[str]]:
+    """The tables to read, the number of other files, and what to report about the folder."""
     if not path.is_dir():
-        return [path], []
+        return [path], 0, []
     if card is not None and card.remote is not None:
         target, notes = fetch(card.remote, card.name)
-        return [target], notes
+        return [target], 0, notes
     if card is not None and card.files:
         files = [path / name for name in card.files]
         missing = [file.name for file in files if not file.is_file()]
@@ -381,7 +382,7 @@ def _files(path: Path, card: BenchmarkCard | None) -> tuple[Sequence[Path], list
                 f"{path / _CARD}: files: {missing[0]!r} does not exist"
                 f"{did_you_mean(missing[0], [p.name for p in path.iterdir()])}"
             )
-        return files, []
+        return files, 0, []
     try:
         entries = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
     except OSError as problem:
@@ -396,4 +397,4 @@ def _files(path: Path, card: BenchmarkCard | None) -> tuple[Sequence[Path], list
         raise InputError(f"{path}: the folder holds no table ({', '.join(TABULAR_SUFFIXES)})")
     others = [p.name for p in entries if p not in tables and p.name != _CARD]
     notes = [f"{counted(len(others), 'other file')} in the folder not read: {shorten(others)}"]
-    return tables, notes if others else []
+    return tables, len(others), notes if others else []
