@@ -16,7 +16,7 @@ from bayeseval.estimands.cell_noise import MeasurementNoise
 from bayeseval.estimands.completion import CompletedTerm, model_streams
 from bayeseval.estimands.container import Loadings, PosteriorArrays, draw_blocks
 from bayeseval.estimands.covariates import SlopeDraws
-from bayeseval.estimands.response import draw_scores, score_mean
+from bayeseval.estimands.response import draw_scores, log_density, score_mean
 
 __all__ = ["AskedCells", "PredictedCells", "predict_cells"]
 
@@ -38,6 +38,9 @@ class AskedCells:
         models without records. NaN values are drawn from N(0, 1).
     n_items, se, n_seeds : ndarray, shape (n_cells,)
         Items, standard error (score units) and seeds of a new measurement; NaN where not given.
+    observed : ndarray, shape (n_cells,), or None
+        Measured values whose log density is asked for, as in
+        :func:`bayeseval.estimands.response.log_density`.
     """
 
     labels: Mapping[str, tuple[str, ...]]
@@ -45,6 +48,7 @@ class AskedCells:
     n_items: Floats
     se: Floats
     n_seeds: Floats
+    observed: Floats | None = None
 
     @property
     def n_cells(self) -> int:
@@ -62,11 +66,14 @@ class PredictedCells:
         Which.
     expected, measurement : ndarray, shape (n_samples, m)
         Expected scores, and scores of one new measurement; score units.
+    log_density : ndarray, shape (n_samples, m), or None
+        Of the observed values, where there are some.
     """
 
     cells: Index
     expected: Floats
     measurement: Floats
+    log_density: Floats | None = None
 
 
 class _Levels:
@@ -186,33 +193,43 @@ def _predict(
         else:
             eta += effect
     outputs = arrays.term(names.SHARED_BY_METRICS)
+    language, task, model = (place[factor] for factor in names.FACTORS)
     expected = score_mean(
         wide,
         eta,
-        language=place[names.LANGUAGE],
-        task=place[names.TASK],
-        model=place[names.MODEL],
+        language=language,
+        task=task,
+        model=model,
         noise_sd=None if outputs is None else outputs.sd,
     )
-    measurement = draw_scores(
+    if of_outputs is not None:
+        eta = eta + of_outputs
+    n_items = noise.items(arrays, task, cells.n_items[rows])
+    se = noise.standard_error(
         wide,
-        eta if of_outputs is None else eta + of_outputs,
-        rng,
-        language=place[names.LANGUAGE],
-        task=place[names.TASK],
-        model=place[names.MODEL],
-        n_items=noise.items(arrays, place[names.TASK], cells.n_items[rows]),
-        se=noise.standard_error(
-            wide,
-            place,
-            expected,
-            n_items=cells.n_items[rows],
-            se=cells.se[rows],
-            n_seeds=cells.n_seeds[rows],
-            seed=seed,
-        ),
+        place,
+        expected,
+        n_items=cells.n_items[rows],
+        se=cells.se[rows],
+        n_seeds=cells.n_seeds[rows],
+        seed=seed,
     )
-    return PredictedCells(rows, expected, measurement)
+    measurement = draw_scores(
+        wide, eta, rng, language=language, task=task, model=model, n_items=n_items, se=se
+    )
+    if cells.observed is None:
+        return PredictedCells(rows, expected, measurement)
+    density = log_density(
+        wide,
+        eta,
+        cells.observed[rows],
+        language=language,
+        task=task,
+        model=model,
+        n_items=n_items,
+        se=se,
+    )
+    return PredictedCells(rows, expected, measurement, density)
 
 
 def _interaction(

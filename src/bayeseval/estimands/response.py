@@ -19,6 +19,7 @@ from bayeseval.families import FAMILIES, At, of_quantity
 
 __all__ = [
     "draw_scores",
+    "log_density",
     "logistic_normal_mean",
     "population_mean",
     "score_mean",
@@ -326,4 +327,64 @@ def draw_scores(
         )
         share = kind.draw(rng, at)
         values[:, columns] = _in_units(arrays, share, task[columns])
+    return values
+
+
+def log_density(
+    arrays: PosteriorArrays,
+    eta: Floats,
+    observed: Floats,
+    *,
+    language: Index,
+    task: Index,
+    model: Index,
+    n_items: Floats | None,
+    se: Floats | None,
+) -> Floats:
+    """Log density of observed values under the likelihoods of their tasks.
+
+    Parameters
+    ----------
+    arrays : PosteriorArrays
+        From :func:`bayeseval.estimands.read_arrays`.
+    eta : ndarray, shape (n_samples, m)
+        Linear predictor.
+    observed : ndarray, shape (m,)
+        What the likelihood of each column's task is of: scores, logits of shares, shares or
+        counts.
+    language, task, model : ndarray of int, shape (m,)
+        Levels of each column.
+    n_items, se : ndarray or None
+        As for :func:`draw_scores`.
+
+    Returns
+    -------
+    ndarray, shape (n_samples, m)
+        Natural log, of the modelled quantity.
+    """
+    response, every = arrays.response, _EVERYTHING
+    level = {names.LANGUAGE: language, names.TASK: task, names.MODEL: model}
+    values = np.empty_like(eta)
+    centre = eta
+    if response.link == "logit" and response.chance is not None:
+        centre = _with_floor(eta, response.chance[task])
+    for family in dict.fromkeys(response.task_likelihoods):
+        columns = np.flatnonzero(response.tasks_with(family)[task])
+        kind, mean = FAMILIES[family], centre[:, columns]
+        here = {f: index[columns] for f, index in level.items()}
+        scale = None
+        if kind.scale is not None:
+            scale = _residual(arrays, here, every, "residual" if kind.has_residual else family)
+        if kind.quantity == "score":
+            if response.link == "logit":
+                mean = _in_units(arrays, expit(mean), task[columns])
+            if se is not None and scale is not None:
+                scale = np.sqrt(scale**2 + se[..., columns] ** 2)
+        at = At(
+            mean,
+            scale,
+            extra=_extra(arrays, family, every),
+            items=None if n_items is None else n_items[columns],
+        )
+        values[:, columns] = kind.log_density(observed[columns], at)
     return values
