@@ -13,7 +13,7 @@ import pytest
 
 import bayeseval as be
 from bayeseval.checks import Checks
-from bayeseval.comparison import Comparison
+from bayeseval.comparison import Comparison, HeldOut
 from bayeseval.forecasting import Forecast
 from bayeseval.leaving_out import Sensitivity
 from bayeseval.planning import Plan
@@ -21,7 +21,7 @@ from bayeseval.simulation import Simulation
 
 CLASSES = (
     *(be.Costs, be.Covariate, be.Fit, be.ModelSpec, be.Records),
-    *(Checks, Comparison, Forecast, Plan, Sensitivity, Simulation),
+    *(Checks, Comparison, Forecast, HeldOut, Plan, Sensitivity, Simulation),
 )
 
 
@@ -47,7 +47,7 @@ def methods(cls: type) -> Iterator[tuple[str, object]]:
             yield f"{cls.__name__}.{name}", member
 
 
-RESULTS = (be.Fit, Checks, Comparison, Forecast, Plan, Sensitivity)
+RESULTS = (be.Fit, Checks, Comparison, Forecast, HeldOut, Plan, Sensitivity)
 # A class method that puts checks into a table is no call of a user.
 MUST = [
     *be.__all__,
@@ -86,6 +86,7 @@ def known() -> dict[str, object]:
         "covariate": covariate,
         "forecast": forecast,
         "comparison": be.compare(records, "additive", fits={}),
+        "held_out": be.compare(records, "additive", holdout=0.2, repeats=2, jobs=1),
         "sensitivity": be.sensitivity(records, "additive", drop="task", jobs=1),
         "calibration": be.calibrate("additive", like=records, simulations=2, jobs=1),
         "plan": be.plan(fit, languages=[3, 6]),

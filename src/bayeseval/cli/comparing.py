@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -54,6 +54,25 @@ def compare(
             rich_help_panel=COMPARISON,
         ),
     ] = "record",
+    holdout: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Leave out a share at once, as in 0.3, of the cells or, with --by, of the "
+            "levels, and score the predictions of it beside two-way means.",
+            show_default="one at a time",
+            rich_help_panel=COMPARISON,
+        ),
+    ] = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="How many times --holdout leaves out a random share.",
+            show_default="5",
+            rich_help_panel=COMPARISON,
+        ),
+    ] = None,
     covariate: CovariateFile = None,
     pairs: CommonPairs = "any",
     engine: Engine = "auto",
@@ -75,26 +94,36 @@ def compare(
 ) -> None:
     """Compare models by how well they predict left-out scores."""
     from bayeseval._progress import progress_bar
-    from bayeseval.comparison import find_fits, prepare_comparison
+    from bayeseval.comparison import (
+        PreparedHoldout,
+        find_fits,
+        prepare_comparison,
+        prepare_holdout,
+    )
+    from bayeseval.comparison.models import check_asked
     from bayeseval.output.store import check_target
 
-    prepared = prepare_comparison(
-        reading.load(quiet=quiet),
-        parse_names(models),
-        by=by,
-        engine=engine,
-        seed=seed,
-        pairs=pairs,
-        covariate=covariate,
-        refits=refits,
+    check_asked(by, holdout=holdout, repeats=repeats)
+    records = reading.load(quiet=quiet)
+    asked: dict[str, Any] = {"by": by, "engine": engine, "seed": seed}
+    asked |= {"pairs": pairs, "covariate": covariate}
+    wanted = parse_names(models)
+    prepared = (
+        prepare_comparison(records, wanted, refits=refits, **asked)
+        if holdout is None
+        else prepare_holdout(records, wanted, holdout=holdout, repeats=repeats, **asked)
     )
     folder = out or prepared.default_folder
     check_target(folder, prepared.identity, force=force)
     with progress_bar("", quiet=quiet) as progress:
-        comparison = prepared.run(ready=find_fits(prepared.fits), jobs=jobs, progress=progress)
+        compared = (
+            prepared.run(jobs=jobs, progress=progress)
+            if isinstance(prepared, PreparedHoldout)
+            else prepared.run(ready=find_fits(prepared.fits), jobs=jobs, progress=progress)
+        )
     # Printed before it is saved: an error of writing the folder does not lose the results.
-    echo(str(comparison))
-    comparison.save(folder, figures=False if no_figures else figure_format, force=force)
+    echo(str(compared))
+    compared.save(folder, figures=False if no_figures else figure_format, force=force)
     echo_place("\nResults", folder)
-    if any(one.gate.status == "fail" for one in comparison.fits.values()):
+    if any(gate.status == "fail" for gate in compared.named_gates.values()):
         raise typer.Exit(EXIT_GATE_FAILED)

@@ -14,6 +14,7 @@ from bayeseval import names
 from bayeseval._arguments import as_path
 from bayeseval._text import counted
 from bayeseval.fitting.fitted import Fit
+from bayeseval.fitting.gate import Gate
 from bayeseval.fitting.provenance import sampling_path
 from bayeseval.fitting.report import run_data
 from bayeseval.output.result import Result
@@ -208,6 +209,11 @@ class Comparison(Result):
         ['comparison']
         """
         return {"comparison": self.plot()}
+
+    @property
+    def named_gates(self) -> dict[str, Gate]:
+        """Convergence gates of the fits, by name of the model."""
+        return {name: one.gate for name, one in self.fits.items()}
 
     def _title(self) -> str:
         return f"{self._run()['benchmark']}, {counted(len(self.table), 'model')}"

@@ -1,4 +1,4 @@
-"""The figure of a comparison: differences in elpd, and what moves with the model."""
+"""Figures of comparisons: differences in elpd or CRPS, and what moves with the model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["comparison_figure"]
+__all__ = ["comparison_figure", "holdout_figure"]
 
 _WIDTH: Final = 8.4
 _MOST: Final = 80
@@ -123,6 +123,70 @@ def comparison_figure(
     right.tick_params(axis="y", length=0)
     right.spines["left"].set_visible(False)
     return figure
+
+
+@styled
+def holdout_figure(
+    table: pd.DataFrame,
+    *,
+    asked: str,
+    subtitle: str,
+    data: str = "",
+    gate_status: str,
+    ax: Axes | None = None,
+    figsize: tuple[float, float] | None = None,
+) -> Figure:
+    """Differences in CRPS with their errors.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Of :class:`bayeseval.comparison.held_out.HeldOut`.
+    asked : str
+        How much of what was left out.
+    subtitle, data : str
+        Which benchmark, and what is in its table.
+    gate_status : str
+        ``fail`` stamps the figure.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw the differences alone, without header and caption.
+    figsize : tuple of float, optional
+        Width and height in inches.
+    """
+    everything, table = table, table.head(_MOST)
+    labels, size = labels_of(table["spec"]), 9.0 if len(table) <= 12 else 7.0
+    caption = (
+        f"Continuous ranked probability score (CRPS, score units) of left-out scores, {asked}, "
+        "less that of the best; lower is better. Thick bars: one standard error of the "
+        "difference, thin bars: two."
+    )
+    if len(everything) > len(table):
+        caption += f" The best {_MOST} of {len(everything)}; all: tables/holdout.csv."
+    if ax is None:
+        figure = new_figure(
+            _WIDTH,
+            0.9 + (0.42 if len(table) <= 12 else 0.17) * len(table),
+            title="Which model predicts left-out scores best?",
+            subtitle=subtitle,
+            data=data,
+            caption=caption,
+            labels=list(table["spec"]),
+            gate_status=gate_status,
+            figsize=figsize,
+        )
+        axes = figure.add_subplot()
+    else:
+        axes = ax
+        mark_gate(ax, gate_status)
+    value, error = (table[key].to_numpy(dtype=float) for key in ("crps_diff", "crps_diff_se"))
+    y = np.arange(len(table))
+    axes.hlines(y, value - 2 * error, value + 2 * error, color=MAIN, alpha=0.6, linewidth=1.2)
+    axes.hlines(y, value - error, value + error, color=MAIN, linewidth=3.0)
+    axes.scatter(value, y, s=34, color=MAIN, zorder=3)
+    axes.set_xlabel("CRPS less that of the best (score units)")
+    axes.grid(visible=True, axis="x")
+    label_rows(axes, labels, size)
+    return figure if ax is None else whole_figure(ax)
 
 
 def _differences(axes: Axes, table: pd.DataFrame) -> None:

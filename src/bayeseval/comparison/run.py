@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, overload
 
-import numpy as np
 import pandas as pd
 
 from bayeseval import names
@@ -17,17 +16,19 @@ from bayeseval._processes import run_all, sensible_jobs
 from bayeseval._progress import reporting
 from bayeseval._typing import Floats
 from bayeseval.comparison.container import Comparison, identity
+from bayeseval.comparison.held_out import HeldOut
+from bayeseval.comparison.holdout import prepare_holdout
+from bayeseval.comparison.models import SpecSource, check_asked, model_name, prepare_models
 from bayeseval.comparison.scores import Scores, check_cost, score
 from bayeseval.comparison.sentences import comparison_table, moves_table, routes_table, verdict
-from bayeseval.engines import SamplerSettings, cores_of
+from bayeseval.engines import cores_of
 from bayeseval.errors import InputError, argument, did_you_mean, wording
 from bayeseval.fitting.covariates import CovariateSource
 from bayeseval.fitting.fitted import Fit
 from bayeseval.fitting.gate import warn_of_gates
-from bayeseval.fitting.prepared import Prepared, prepare
+from bayeseval.fitting.prepared import Prepared
 from bayeseval.records import PairSource, Records, TableSource
 from bayeseval.records import load as load_records
-from bayeseval.spec import AUTO, ModelSpec, load_spec
 
 if TYPE_CHECKING:
     from bayeseval._typing import Progress
@@ -40,9 +41,6 @@ __all__ = [
     "find_fits",
     "prepare_comparison",
 ]
-
-#: One model: a name, a file or a spec.
-SpecSource = str | Path | ModelSpec | Mapping  # type: ignore[type-arg]
 
 #: Refits by NUTS that are done without being asked for, per model.
 MOST_REFITS: Final = 20
@@ -77,7 +75,7 @@ class PreparedComparison:
         from bayeseval.fitting.report.folder import default_folder
 
         first = self.fits[0]
-        called = "-".join([*(_name(one) for one in self.fits), "by", self.by])
+        called = "-".join([*(model_name(one) for one in self.fits), "by", self.by])
         seed, pairs = first.settings.seed, first.pairs.name
         return default_folder(first.records.name, called, "compare", seed, pairs=pairs)
 
@@ -135,7 +133,7 @@ class PreparedComparison:
         self, ready: Mapping[str, Fit], *, jobs: int | None, tell: Progress
     ) -> dict[str, Fit]:
         """Fits of all models in their order; those that are not there are made."""
-        missing = [one for one in self.fits if _name(one) not in ready]
+        missing = [one for one in self.fits if model_name(one) not in ready]
         cores = max((cores_of(one.engine.name) for one in missing), default=1)
         at_once = sensible_jobs(jobs, cores_each=cores)
         made: Sequence[Fit] = ()
@@ -143,9 +141,9 @@ class PreparedComparison:
             made = run_all(_run_one, missing, jobs=at_once, stage="fitting", progress=tell)
         fits_by_name = {
             **ready,
-            **{_name(one): fit for one, fit in zip(missing, made, strict=True)},
+            **{model_name(one): fit for one, fit in zip(missing, made, strict=True)},
         }
-        return {_name(one): fits_by_name[_name(one)] for one in self.fits}
+        return {model_name(one): fits_by_name[model_name(one)] for one in self.fits}
 
     def _scores(
         self, done: Mapping[str, Fit], *, jobs: int | None, tell: Progress
@@ -155,7 +153,7 @@ class PreparedComparison:
         scores: dict[str, Scores] = {}
         stage = f"leaving out each {self.by}"
         for i, one in enumerate(self.fits):
-            name = _name(one)
+            name = model_name(one)
             tell(stage, i, len(done), name)
             scores[name] = score(
                 one.design,
@@ -200,55 +198,31 @@ def prepare_comparison(
     InputError
         As :func:`compare`, of what is asked for.
     """
-    if by not in get_args(names.LeftOut):
-        raise InputError(
-            f"cannot leave out one {by!r} at a time{did_you_mean(by, get_args(names.LeftOut))} "
-            f"(it is one of: {', '.join(get_args(names.LeftOut))})"
-        )
+    check_asked(by)
     if by != names.RECORD and len(records.coords[by]) < 2:
         raise InputError(
             f"there is one {by}, {records.coords[by][0]}: without it nothing is left to fit; "
             + wording("choose by='record'", "choose --by record")
         )
     refits = as_whole_number(argument("refits"), refits)
-    several = [specs] if isinstance(specs, SpecSource) else specs
-    if not isinstance(several, Sequence):
-        raise InputError(
-            "models are a name, a YAML file, a ModelSpec, a dict, or a list of these; got "
-            f"{type(specs).__name__}"
-        )
-    settings = SamplerSettings(seed=seed)
-    loaded = [_loaded(spec) for spec in several]
-    takers = [
-        covariate is not None and (isinstance(spec, str) or bool(spec.covariates))
-        for spec in loaded
-    ]
-    if covariate is not None and loaded and not any(takers):
-        raise InputError(
-            f"{argument('covariate')} is given, and none of the models has a covariate; name one "
-            "that has (mexa), or auto, which adds it"
-        )
-    fits = tuple(
-        prepare(
-            records,
-            spec,
-            engine=engine,
-            settings=settings,
-            covariate=covariate if takes else None,
-            pairs=pairs,
-        )
-        for spec, takes in zip(loaded, takers, strict=True)
+    fits = prepare_models(
+        records, specs, engine=engine, seed=seed, covariate=covariate, pairs=pairs
     )
-    _check(fits, by, engine=engine, refits=refits)
+    if refits < LEAST["refits"]:
+        raise InputError(f"{argument('refits')} must be zero or more, got {refits}")
+    for one in fits:
+        check_cost(one.design, by, refits=refits)
     return PreparedComparison(fits, by, refits)
 
 
-@explained
+@overload
 def compare(
     records: Records | TableSource,
     specs: SpecSource | Sequence[SpecSource],
     *,
     by: names.LeftOut = "record",
+    holdout: None = None,
+    repeats: None = None,
     engine: str = "auto",
     seed: int = 0,
     covariate: CovariateSource = None,
@@ -257,7 +231,45 @@ def compare(
     refits: int = MOST_REFITS,
     jobs: int | None = None,
     progress: Progress | bool | None = None,
-) -> Comparison:
+) -> Comparison: ...
+
+
+@overload
+def compare(
+    records: Records | TableSource,
+    specs: SpecSource | Sequence[SpecSource],
+    *,
+    by: names.LeftOut = "record",
+    holdout: float,
+    repeats: int | None = None,
+    engine: str = "auto",
+    seed: int = 0,
+    covariate: CovariateSource = None,
+    pairs: PairSource = "any",
+    fits: None = None,
+    refits: int = MOST_REFITS,
+    jobs: int | None = None,
+    progress: Progress | bool | None = None,
+) -> HeldOut: ...
+
+
+@explained
+def compare(
+    records: Records | TableSource,
+    specs: SpecSource | Sequence[SpecSource],
+    *,
+    by: names.LeftOut = "record",
+    holdout: float | None = None,
+    repeats: int | None = None,
+    engine: str = "auto",
+    seed: int = 0,
+    covariate: CovariateSource = None,
+    pairs: PairSource = "any",
+    fits: Mapping[str, Fit] | None = None,
+    refits: int = MOST_REFITS,
+    jobs: int | None = None,
+    progress: Progress | bool | None = None,
+) -> Comparison | HeldOut:
     """Compare models of one table by how well they predict scores left out.
 
     Parameters
@@ -270,6 +282,13 @@ def compare(
         are reported relative to the first model. Of a single model, only the elpd is reported.
     by : {"record", "language", "task", "model"}
         Leave out one score, or all scores of a level together.
+    holdout : float, optional
+        Leave out this share of the table at once, fit the rest, and score the predictions of
+        what was left out beside those of two-way means; nothing is left out one at a time. With
+        ``by="record"`` whole cells are left out, each a model on a language of a dataset with
+        all of its metrics and replicates; with another `by` whole levels, tasks by dataset.
+    repeats : int, optional
+        How many times a share is left out, each time another random one; 5 by default.
     engine : str
         As for :func:`bayeseval.fit`.
     seed : int
@@ -282,10 +301,11 @@ def compare(
         :func:`bayeseval.fit`. The elpd does not depend on them.
     fits : dict of str to Fit, optional
         Existing fits, by name of the spec. A fit of a model that is not compared, or of another
-        table, spec or choice of pairs, is refused.
+        table, spec or choice of pairs, is refused. With `holdout` there is no use for them.
     refits : int
-        How many times a model without closed form may be fitted again: for records with Pareto
-        k-hats above 0.7 for which no other method applies, and for left-out levels.
+        Without `holdout`, how many times a model without closed form may be fitted again: for
+        records with Pareto k-hats above 0.7 for which no other method applies, and for left-out
+        levels.
     jobs : int, optional
         Number of fits that run in parallel, in processes of their own; None is one per core,
         or one per four cores where NUTS runs its four chains. The results do not depend on it.
@@ -295,14 +315,14 @@ def compare(
 
     Returns
     -------
-    Comparison
-        Best model first.
+    Comparison or HeldOut
+        Best model first; a :class:`HeldOut` with `holdout`.
 
     Raises
     ------
     InputError
-        If no model is named, one is named twice, or leaving out levels takes more refits
-        than are allowed.
+        If no model is named, one is named twice, leaving out levels takes more refits than are
+        allowed, or so large a share cannot be left out.
 
     Warns
     -----
@@ -315,75 +335,34 @@ def compare(
     >>> comparison = be.compare(df, ["additive", "interaction"])
     >>> sorted(comparison.table["spec"])
     ['additive', 'interaction']
+    >>> held_out = be.compare(df, "additive", holdout=0.2, repeats=2, jobs=1)
+    >>> sorted(held_out.table["spec"])
+    ['additive', 'two-way means']
     """
+    check_asked(by, holdout=holdout, repeats=repeats, fits=fits)
     table = records if isinstance(records, Records) else load_records(records)
-    prepared = prepare_comparison(
-        table,
-        specs,
-        by=by,
-        engine=engine,
-        seed=seed,
-        covariate=covariate,
-        pairs=pairs,
-        refits=refits,
-    )
+    asked: dict[str, Any] = {"by": by, "engine": engine, "seed": seed}
+    asked |= {"covariate": covariate, "pairs": pairs}
+    if holdout is not None:
+        left_out = prepare_holdout(table, specs, holdout=holdout, repeats=repeats, **asked)
+        with reporting(progress) as report:
+            held_out = left_out.run(jobs=jobs, progress=report)
+        warn_of_gates(held_out.named_gates, stacklevel=3)
+        return held_out
+    prepared = prepare_comparison(table, specs, refits=refits, **asked)
     with reporting(progress) as report:
         comparison = prepared.run(ready=fits, jobs=jobs, progress=report)
-    warn_of_gates({name: one.gate for name, one in comparison.fits.items()}, stacklevel=3)
+    warn_of_gates(comparison.named_gates, stacklevel=3)
     return comparison
-
-
-def _loaded(spec: SpecSource) -> ModelSpec | str:
-    """The spec, read once; ``auto`` depends on the table."""
-    if isinstance(spec, str) and spec == AUTO:
-        return spec
-    return load_spec(dict(spec) if isinstance(spec, Mapping) else spec)
-
-
-def _name(fit: Prepared) -> str:
-    return fit.design.spec.name
 
 
 def _run_one(fit: Prepared, beat: Progress | None) -> Fit:
     return fit.run(beat)
 
 
-def _check(
-    fits: Sequence[Prepared],
-    by: names.LeftOut,
-    *,
-    engine: str,
-    refits: int,
-) -> None:
-    called = [_name(one) for one in fits]
-    if not fits:
-        raise InputError(
-            "a comparison needs a model; name at least one: "
-            + wording("specs=['additive']", "--models additive")
-        )
-    if len(set(called)) < len(called):
-        twice = next(name for i, name in enumerate(called) if name in called[:i])
-        raise InputError(f"the model {twice!r} is named twice; every model needs a name of its own")
-    if engine == "ml":
-        raise InputError(
-            "engine ml gives a point estimate, and left-out densities are means over a posterior; "
-            f"leave {argument('engine')} out"
-        )
-    if refits < LEAST["refits"]:
-        raise InputError(f"{argument('refits')} must be zero or more, got {refits}")
-    first = fits[0].design
-    for design in (one.design for one in fits):
-        if not np.array_equal(design.score, first.score):
-            raise InputError(
-                f"{first.spec.name} and {design.spec.name} read different scores from the table, "
-                "so that their densities cannot be compared"
-            )
-        check_cost(design, by, refits=refits)
-
-
 def _check_ready(ready: Mapping[str, object], wanted: Sequence[Prepared]) -> None:
     """Refuse fits that the comparison cannot use."""
-    by_name = {_name(one): one for one in wanted}
+    by_name = {model_name(one): one for one in wanted}
     for name, fit in ready.items():
         if name not in by_name:
             raise InputError(
@@ -396,7 +375,7 @@ def _check_ready(ready: Mapping[str, object], wanted: Sequence[Prepared]) -> Non
 
 
 def _check_same(ready: Fit, wanted: Prepared) -> None:
-    name, identity = _name(wanted), wanted.identity
+    name, identity = model_name(wanted), wanted.identity
     for key in ("data_hash", "spec_hash"):
         if ready.run[key] != identity[key]:
             what = "table" if key == "data_hash" else "spec"
@@ -437,5 +416,5 @@ def find_fits(wanted: Iterable[Prepared]) -> dict[str, Fit]:
         ready = Fit.open(folder)
         identity = {key: value for key, value in one.identity.items() if key != "margin"}
         if all(ready.run.get(key) == value for key, value in identity.items()):
-            fits_by_name[_name(one)] = ready
+            fits_by_name[model_name(one)] = ready
     return fits_by_name

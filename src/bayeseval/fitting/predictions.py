@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from bayeseval.estimands.container import PosteriorArrays
 
-__all__ = ["CellSource", "Predictions", "prepare_predictions"]
+__all__ = ["CellSource", "Predictions", "covariate_at_cells", "prepare_predictions"]
 
 CellSource = pd.DataFrame | str | Path
 
@@ -204,7 +204,9 @@ def prepare_predictions(
             slope.name: values
             for slope in arrays.slopes
             if (
-                values := _covariates(data, run, spec, slope.name, covariate, arrays, labels, notes)
+                values := covariate_at_cells(
+                    data, run, spec, slope.name, covariate, arrays, labels, notes
+                )
             )
         },
         n_items=numbers.get("n", unknown),
@@ -326,7 +328,7 @@ def _number_notes(ready: Predictions, table: RawTable) -> list[str]:
     ]
 
 
-def _covariates(
+def covariate_at_cells(
     data: xr.DataTree,
     run: Mapping[str, Any],
     spec: ModelSpec,
