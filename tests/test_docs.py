@@ -41,7 +41,10 @@ STATED: dict[str, dict[str, str]] = {
         "mean rank under calibration": "0.5",
         "printed in appendix C of Hu, Vulić and Korhonen (2025)": "0.979 0.987 0.001",
     },
-    "compare": {"limits of k-hat, overlap and units, refits and draws": "0.7 0.5 % 20 500"},
+    "compare": {
+        "limits of k-hat, overlap and units, refits and draws": "0.7 0.5 % 20 500",
+        "the example's share, probability of the intervals": "30 % 90 %",
+    },
     "explanation/marginal_engine": {"limit of k-hat": "0.7"},
     "glossary": {"limits of k-hat and of tiers": "0.7 0.975"},
     "faq": {"the ends of a scale, EuroEval's definition": "100 % 1.96"},

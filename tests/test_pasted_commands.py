@@ -15,7 +15,7 @@ import pytest
 from bayeseval.calibration.run import PreparedCalibration
 from bayeseval.checks.advice import Situation
 from bayeseval.cli import main
-from bayeseval.comparison.run import PreparedComparison
+from bayeseval.comparison import PreparedComparison, PreparedHoldout
 from bayeseval.errors import InputError, addressing_command_line
 from bayeseval.fitting import Prepared
 from bayeseval.fitting.gate import Check as GateCheck
@@ -36,7 +36,10 @@ def _no_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: object, **__: object) -> None:
         raise InputError(_BEGINS)
 
-    for prepared in (Prepared, PreparedComparison, PreparedSensitivity, PreparedCalibration):
+    for prepared in (
+        *(Prepared, PreparedComparison, PreparedHoldout),
+        *(PreparedSensitivity, PreparedCalibration),
+    ):
         monkeypatch.setattr(prepared, "run", stop)
 
 
@@ -115,6 +118,25 @@ CASES: dict[str, _Case] = {
         "compare --models additive --by task",
         "there is one task",
         ("--by record",),
+    ),
+    "too large a share": _Case(
+        lambda: grid("qa", "nli"),
+        "compare --models additive --holdout 0.9",
+        "90 % of 18 cells cannot be left out",
+        ("--holdout 0.66",),
+    ),
+    "no share": _Case(
+        lambda: grid("qa", "nli"),
+        "compare --models additive --repeats 3",
+        "no share to leave out",
+        ("--holdout 0.3",),
+    ),
+    "fixed levels": _Case(
+        lambda: grid("qa", "nli"),
+        "compare --models SPEC --holdout 0.3 --by language",
+        "mine has fixed language effects",
+        ("--by record",),
+        "name: mine\neffects: {language: fixed}\n",
     ),
     "no shared pair": _Case(
         _one_model_each, "fit --pairs shared", "was tested on two models", ("--pairs any",)

@@ -45,7 +45,7 @@ def check_asked(
         )
     if holdout is None and repeats is not None:
         raise InputError(
-            f"{argument('repeats')} is given, and no share to leave out; add "
+            "repeats are given, and no share to leave out; add "
             + wording("holdout=0.3", "--holdout 0.3")
         )
     if holdout is not None and fits is not None:

@@ -26,9 +26,11 @@ def two_way_means(codes: Mapping[str, Index], score: Floats, asked: Mapping[str,
 
     Parameters
     ----------
-    codes, asked : dict of str to ndarray of int
-        Levels by factor: of the scores, shape (n,), and of what is predicted, shape (m,).
+    codes : dict of str to ndarray of int, shape (n,)
+        Levels of the scores by factor.
     score : ndarray, shape (n,)
+    asked : dict of str to ndarray of int, shape (m,)
+        Levels of what is predicted.
 
     Returns
     -------
