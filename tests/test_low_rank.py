@@ -20,6 +20,7 @@ from bayeseval.engines._density import (
     sampled_variables,
     to_posterior,
 )
+from bayeseval.engines._leave_out_mixture import leave_out_mixture, why_no_mixture
 from bayeseval.engines.base import linear_predictor, pointwise_log_likelihood
 from bayeseval.errors import BayesevalError, DesignError, EngineError
 from bayeseval.estimands import read_arrays
@@ -213,6 +214,41 @@ def test_a_fit_is_read_back_and_predicts_new_levels_from_their_populations() -> 
     at = (cells.loadings.by_factor["language"][:, :, 1] * cells.loadings.sd) ** 2
     variance = 2.0 * (arrays.main_sd["model"] ** 2 + at.sum(axis=1))
     assert_within_mcse(both**2 / variance, 1.0)
+
+
+def test_left_out_densities_are_those_of_the_dense_covariance_given_the_loadings() -> None:
+    made = design()
+    drawn = draw_prior(made, np.random.default_rng(10), 3)
+    assert why_no_mixture(made) is None
+    found = leave_out_mixture(made, drawn)
+    language, model = (made.factor_index[factor] for factor in ("language", "model"))
+    prior = made.priors["intercept"]
+    assert prior.loc is not None and prior.scale is not None
+    error = made.outcome.linear - prior.loc
+
+    def centred(index: Any, n: int) -> Any:
+        return (np.eye(n) - 1.0 / n)[np.ix_(index, index)]
+
+    def by_hand(i: int, *, given: bool) -> Any:
+        """Rasmussen and Williams (2006), section 5.4.2."""
+        sds, loadings = drawn[LANGUAGE_SD][i], drawn[f"{OF_MODEL[:-5]}language"][i]
+        of_models, v = centred(model, 5), np.full((made.n_records,) * 2, prior.scale**2)
+        v += drawn["sd_language"][i] ** 2 * centred(language, 7) + np.diag(
+            np.full(made.n_records, drawn["sd_residual"][i] ** 2)
+        )
+        v += drawn["sd_model"][i] ** 2 * of_models
+        for sd, other in zip(sds, loadings, strict=True):
+            # Of independent cells, where the loadings are not given.
+            both = np.outer(other[language], other[language])
+            v += sd**2 * of_models * (both if given else language[:, None] == language)
+        inverse = np.linalg.inv(v)
+        variance = 1.0 / np.diag(inverse)
+        return stats.norm.logpdf((inverse @ error) * variance, scale=np.sqrt(variance))
+
+    for i in range(3):
+        np.testing.assert_allclose(found[i], by_hand(i, given=True), rtol=1e-8, atol=1e-8)
+        # Negative control: a cell's effect independent of those in other languages.
+        assert np.abs(found[i] - by_hand(i, given=False)).max() > 0.01
 
 
 def test_a_plan_counts_low_rank_differences_between_languages() -> None:

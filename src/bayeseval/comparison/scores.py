@@ -37,6 +37,10 @@ __all__ = ["Scores", "check_cost", "exact_elpd", "score"]
 
 
 EXACT: Final = "exact given the sds, PSIS over the sds"
+# Loadings that are given leave those of models jointly normal.
+EXACT_GIVEN_LOADINGS: Final = (
+    "exact given the sds and the loadings of languages or tasks, PSIS over these"
+)
 PSIS: Final = "PSIS"
 
 
@@ -212,7 +216,8 @@ def _other_records(
         other, other_k = _mixture(design, fitted, seed=seed)
         progress(stage, 1, 1, "")
         if design.outcome.is_gaussian:
-            elpd, k_hat, method = other, other_k, [EXACT]
+            given = EXACT_GIVEN_LOADINGS if design.spec.low_rank else EXACT
+            elpd, k_hat, method = other, other_k, [given]
         else:
             better = (k_hat > names.K_HAT_MAX) & (other_k <= names.K_HAT_MAX)
             elpd, k_hat = np.where(better, other, elpd), np.where(better, other_k, k_hat)

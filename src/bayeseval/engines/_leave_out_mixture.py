@@ -13,12 +13,14 @@ of the left-out record:
 
 PSIS then only has to correct the sds, nu and the other records' factors, which the
 left-out record affects little, instead of all effects. The same method works for normal
-noise with sds that differ by the levels of a factor or by cells.
+noise with sds that differ by the levels of a factor or by cells, and for low-rank
+interactions given the loadings of languages or tasks, in which case the loadings of models are
+jointly normal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -73,8 +75,6 @@ def why_no_mixture(design: Design) -> str | None:
         return likelihood if outcome.chance is None else f"{likelihood} with chance levels"
     if prior.dist != "normal":
         return f"the intercept's prior is {prior.dist}"
-    if design.spec.low_rank:
-        return "products of loadings are not jointly normal"
     reason = why_not_slopes(design)
     if reason is not None:
         return reason
@@ -98,22 +98,19 @@ def leave_out_mixture(design: Design, posterior: Mapping[str, Floats], *, seed: 
     ndarray, shape (n_samples, n_records)
         Natural log, score units.
     """
-    marginal = _marginal(design)
+    marginal_at = _marginals(design, posterior)
     sd = np.broadcast_to(
         residual_sd(design, posterior), (len(posterior[names.INTERCEPT]), design.n_records)
     )
     nu, factor = _precision_factors(design, posterior, sd, seed)
-    kept, eliminated = _prior_sds(marginal, posterior)
     # The noise classes of `_marginal` are the records, in their order.
     precision = factor / sd**2
 
     def work(i: int) -> Floats:
-        at = Point(
-            marginal,
-            marginal.factor_at(
-                kept[i : i + 1], eliminated[i : i + 1], precision[i : i + 1], reuse_memory=True
-            ),
-        )
+        marginal = marginal_at(i)
+        kept, eliminated = _prior_sds(marginal, posterior, i)
+        factored = marginal.factor_at(kept, eliminated, precision[i : i + 1], reuse_memory=True)
+        at = Point(marginal, factored)
         error, variance = at.without_own(design.outcome.linear)
         if nu is None:
             total = variance + sd[i] ** 2
@@ -161,23 +158,21 @@ def group_log_density(
     level's own effects included. The group's factors are drawn from the mean-field
     approximation of their posterior, and weighted.
     """
-    marginal = _marginal(design)
+    marginal_at = _marginals(design, posterior)
     n = len(posterior[names.INTERCEPT])
     sd = np.broadcast_to(residual_sd(design, posterior), (n, design.n_records))
     nu, factor = _precision_factors(design, posterior, sd, seed)
-    kept, eliminated = _prior_sds(marginal, posterior)
     records = np.flatnonzero(design.factor_index[by] == level)
     precision = factor / sd**2
     precision[:, records] = 0.0
-    cells = marginal.statistics.cells.record[records]
     streams = stream(seed, "leave-out-group").spawn(n)
 
     def work(i: int) -> Floats:
-        one = slice(i, i + 1)
-        at = Point(
-            marginal,
-            marginal.factor_at(kept[one], eliminated[one], precision[one], reuse_memory=True),
-        )
+        marginal = marginal_at(i)
+        cells = marginal.statistics.cells.record[records]
+        kept, eliminated = _prior_sds(marginal, posterior, i)
+        factored = marginal.factor_at(kept, eliminated, precision[i : i + 1], reuse_memory=True)
+        at = Point(marginal, factored)
         error = design.outcome.linear[records] - marginal.statistics.cells.centre - at.mean[cells]
         covariance, scale = at.covariance(cells), sd[i, records]
         if nu is None:
@@ -285,15 +280,37 @@ def _precision_factors(
     return nu, rng.standard_gamma(np.broadcast_to(shape, z.shape)) * 2.0 / (nu[:, None] + z**2)
 
 
-def _marginal(design: Design) -> Marginal:
-    """The marginal density with a noise class for every record, in their order."""
+def _marginals(design: Design, posterior: Mapping[str, Floats]) -> Callable[[int], Marginal]:
+    """The marginal density at a draw, with a noise class for every record, in their order.
+
+    It is the same at all draws, unless loadings that it takes as given differ.
+    """
     distinct = np.arange(1.0, design.n_records + 1.0)
+    low_rank = [term for term in design.terms if term.rank]
     coefficients = {names.INTERCEPT, *(slope.slope for slope in design.slopes)}
-    priors = {k: v for k, v in design.priors.items() if k in coefficients or v.positive}
-    return build_marginal(replace(design, se=distinct, priors=priors))
+    of_loadings = {names.sd_name(term.name) for term in low_rank}
+    priors = {
+        k: v
+        for k, v in design.priors.items()
+        if k in coefficients or (v.positive and k not in of_loadings)
+    }
+    by_record = replace(design, se=distinct, priors=priors)
+    if not low_rank:
+        marginal = build_marginal(by_record)
+        return lambda _: marginal
+
+    def at(i: int) -> Marginal:
+        loadings = {
+            term.name: (posterior[names.sd_name(term.name)][i], posterior[term.loadings[1]][i])
+            for term in low_rank
+        }
+        return build_marginal(by_record, loadings=loadings)
+
+    return at
 
 
-def _prior_sds(marginal: Marginal, posterior: Mapping[str, Floats]) -> tuple[Floats, Floats]:
-    """Prior sds of the kept (n_samples, p) and eliminated (n_samples,) effects."""
-    n = len(posterior[names.INTERCEPT])
-    return marginal.statistics.prior_sds(n, lambda name: np.asarray(posterior[name]))
+def _prior_sds(
+    marginal: Marginal, posterior: Mapping[str, Floats], i: int
+) -> tuple[Floats, Floats]:
+    """Prior sds of the kept (1, p) and eliminated (1,) effects at a draw."""
+    return marginal.statistics.prior_sds(1, lambda name: np.asarray(posterior[name])[i : i + 1])

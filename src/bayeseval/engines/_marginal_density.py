@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -390,7 +390,12 @@ class Marginal:
         return np.concatenate(parts)
 
 
-def build_marginal(design: Design, *, eliminate: str | None = None) -> Marginal:
+def build_marginal(
+    design: Design,
+    *,
+    eliminate: str | None = None,
+    loadings: Mapping[str, tuple[Floats, Floats]] | None = None,
+) -> Marginal:
     """Sufficient statistics and parameters of a Gaussian design.
 
     Parameters
@@ -399,7 +404,10 @@ def build_marginal(design: Design, *, eliminate: str | None = None) -> Marginal:
         Normal likelihood, normal prior on the intercept, one residual sd.
     eliminate : str, optional
         Term to eliminate first; see `build_statistics`.
+    loadings : mapping of str to pair of ndarray, optional
+        Of low-rank interactions; see `build_statistics`.
     """
     return Marginal(
-        statistics=build_statistics(design, eliminate=eliminate), scales=scales_of(design)
+        statistics=build_statistics(design, eliminate=eliminate, loadings=loadings),
+        scales=scales_of(design),
     )

@@ -15,7 +15,7 @@ for each coefficient is created.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -239,7 +239,12 @@ def _positions(key: Index, size: int) -> tuple[Index, Index]:
     return member[present], position[key]
 
 
-def build_statistics(design: Design, *, eliminate: str | None = None) -> Statistics:
+def build_statistics(
+    design: Design,
+    *,
+    eliminate: str | None = None,
+    loadings: Mapping[str, tuple[Floats, Floats]] | None = None,
+) -> Statistics:
     """Cross-products of a design.
 
     Parameters
@@ -249,11 +254,14 @@ def build_statistics(design: Design, *, eliminate: str | None = None) -> Statist
     eliminate : str, optional
         Term to eliminate, whose levels have the same sd; by default the largest of these.
         The density does not depend on it, only the cost.
+    loadings : mapping of str to (ndarray of shape (rank,), ndarray of shape (rank, n_levels))
+        For every low-rank interaction the sds of the loadings of models, and the loadings of the
+        other factor: given these its effects are linear in the loadings of models.
     """
     prior = design.priors[names.INTERCEPT]
     cells = aggregate(design, centre=float(prior.loc or 0.0))
     eliminated_term = _largest(design) if eliminate is None else design.term(eliminate)
-    index = {term.name: _cell_level(term, cells) for term in design.terms}
+    index = {term.name: _cell_level(term, cells) for term in design.terms if not term.rank}
     kept = [
         Block(
             name=names.INTERCEPT,
@@ -268,7 +276,10 @@ def build_statistics(design: Design, *, eliminate: str | None = None) -> Statist
     for slope in design.slopes:
         kept.append(_slope_block(design, slope, cells, start=kept[-1].columns.stop))
     for term in design.terms:
-        if term is not eliminated_term:
+        if term.rank:
+            for sd, values in zip(*(loadings or {})[term.name], strict=True):
+                kept.append(_loading_block(term, sd, values, cells, kept[-1].columns.stop))
+        elif term is not eliminated_term:
             kept.append(_block(term, index[term.name], start=kept[-1].columns.stop))
     eliminated = _block(eliminated_term, index[eliminated_term.name], start=0)
 
@@ -309,7 +320,8 @@ def build_statistics(design: Design, *, eliminate: str | None = None) -> Statist
 
 def _largest(design: Design) -> Term:
     """The term with the most levels, of those whose levels have the same sd."""
-    return max((term for term in design.terms if not term.is_noise), key=lambda term: term.n_levels)
+    own = (term for term in design.terms if not term.is_noise and not term.rank)
+    return max(own, key=lambda term: term.n_levels)
 
 
 def _block(term: Term, index: Index, *, start: int) -> Block:
@@ -321,6 +333,21 @@ def _block(term: Term, index: Index, *, start: int) -> Block:
         zero_sum=term.zero_sum,
         sd=term.sd,
         known_sd=np.full(term.n_levels, np.nan if term.known_sd is None else term.known_sd),
+    )
+
+
+def _loading_block(term: Term, sd: float, values: Floats, cells: Cells, start: int) -> Block:
+    """Loadings of models on one product, whose other factor has these values."""
+    model, other = term.factors
+    n_models = term.n_members(model)
+    return Block(
+        name=term.name,
+        columns=slice(start, start + n_models),
+        index=cells.factors[model],
+        weight=values[cells.factors[other]],
+        zero_sum=True,
+        sd=None,
+        known_sd=np.full(n_models, sd),
     )
 
 

@@ -81,8 +81,12 @@ def why_not(design: Design) -> str | None:
 
 def why_not_at_once(design: Design) -> str | None:
     """Reason why one factorisation of all effects takes too long; None when it does not."""
-    n_effects = sum(term.n_levels for term in design.terms)
-    largest = max(term.n_levels for term in design.terms if not term.is_noise)
+    # Of a low-rank interaction the loadings of models, given those of the other factor.
+    n_effects = sum(
+        term.rank * term.n_members(names.MODEL) if term.rank else term.n_levels
+        for term in design.terms
+    )
+    largest = max(term.n_levels for term in design.terms if not term.is_noise and not term.rank)
     if n_effects - largest > MOST_KEPT:
         return f"{n_effects} effects are too many to integrate out at once"
     return None
