@@ -4,7 +4,8 @@
 
 A fit, a comparison and a calibration are made once. Each command then meets a copy with one
 damage. It has to refuse it in one line with exit code 2, or to end with 0 or 3 where it does
-not read what was damaged. A traceback, more lines, or no end after two minutes is a fault.
+not read what was damaged. A traceback, more lines, or no end after two minutes is a fault, and
+so is a command that does not refuse an edited table, or refuses a copy without damage.
 Damages "with its hash" write the new SHA-256 into `run.json`, as someone would who wants
 to mislead. Writes ``results/damage.csv``, a row for each damage and command.
 """
@@ -115,7 +116,9 @@ def _shorten(folder: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
+_WHOLE: Final = "none"
 KINDS: Final[dict[str, Callable[[Path], None]]] = {
+    _WHOLE: lambda folder: None,
     "edited table": _edit_table,
     "table of NaN with its hash": _nan_table,
     "one byte flipped": _flip,
@@ -162,7 +165,8 @@ _READS: Final = {
 def make(place: Path) -> None:
     """The results that are damaged, each by a command that is imported meanwhile."""
     write_table(place / "scores.csv")
-    alignment = {"deu": 0.9, "fra": 0.8, "spa": 0.7, "swe": 0.6, "fin": 0.5}
+    # One language more than the table has, for forecasts.
+    alignment = {"deu": 0.9, "fra": 0.8, "spa": 0.7, "swe": 0.6, "fin": 0.5, "hun": 0.4}
     lines = [f"{language},{value}" for language, value in alignment.items()]
     (place / "alignment.csv").write_text("\n".join(["language,alignment", *lines, ""]))
     data = ("--benchmark", "scores.csv", "--no-figures", "--quiet")
@@ -186,8 +190,13 @@ def meet(command: str, place: Path) -> tuple[int | None, str]:
     return code, run.said().strip()
 
 
-def judge(code: int | None, said: str) -> str:
+def judge(kind: str, command: str, code: int | None, said: str) -> str:
     """What is wrong with the end of a command; nothing if it is as it should be."""
+    if kind == _WHOLE and code != 0:
+        return "does not end with 0"
+    # `compare` reads no table of a fit.
+    if kind == "edited table" and command != "compare" and code != 2:
+        return "does not say so"
     if code is None:
         return "does not end"
     if code not in (0, 2, 3):
@@ -222,7 +231,7 @@ def main(given: Sequence[str] | None = None) -> int:
                     shutil.rmtree(folder)
                     whole.rename(folder)
                     shutil.rmtree(place / "compared", ignore_errors=True)
-                    wrong = judge(code, text)
+                    wrong = judge(kind, command, code, text)
                     faults += bool(wrong)
                     line = (text.splitlines() or [""])[-1].replace(f"{place}/", "")
                     row = {"damage": kind, "met_by": command, "exit_code": code}

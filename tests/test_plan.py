@@ -406,6 +406,16 @@ def test_a_user_s_own_plan_stays(folder: Path) -> None:
     assert (folder / "tables" / "plan.csv").read_text(encoding="utf-8") != "mine"
 
 
+def test_an_edited_folder_gets_no_plan(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = folder / "tables" / "model_ranking.csv"
+    path.write_text(path.read_text(encoding="utf-8").replace("1", "2", 1), encoding="utf-8")
+    assert main(["plan", str(folder), "--no-figures"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: {path.resolve()} was edited or is damaged: its SHA-256")
+    assert said.count("\n") == 1
+    assert not (folder / "tables" / "plan.csv").exists()
+
+
 def test_a_disk_that_refuses_leaves_the_folder_as_it_was(folder: Path) -> None:
     before = contents(folder)
 

@@ -293,6 +293,19 @@ def test_additions_to_a_folder_are_refused_early_too(
         check_additions(target)
 
 
+def test_additions_to_an_edited_folder_are_refused(tmp_path: Path) -> None:
+    target = write(tmp_path / "run")
+    (target / "mine.csv").write_text("a user's own")
+    check_additions(target)
+    # Listed, but not there: a process was killed while it added the file.
+    run = read_run(target)
+    store.write_json({**run, "files": [*run["files"], "tables/b.csv"]}, target / RUN_FILE)
+    check_additions(target)
+    (target / "tables" / "a.csv").write_text("edited")
+    with pytest.raises(InputError, match=r"tables/a\.csv was edited or is damaged: its SHA-256"):
+        check_additions(target)
+
+
 def test_damaged_run_file(tmp_path: Path) -> None:
     target = tmp_path / "run"
     write(target)

@@ -102,10 +102,13 @@ def plan(
 ) -> None:
     """Plan the next evaluation: the gain from more seeds, items, languages or tasks."""
     from bayeseval.fitting.run import Fit
+    from bayeseval.output.store import check_additions
     from bayeseval.planning.run import plan as make_plan
 
+    fitted = Fit.open(folder)
+    check_additions(folder)
     study = make_plan(
-        Fit.open(folder),
+        fitted,
         target_sd=target_sd,
         target_probability=target_probability,
         seeds=parse_whole_numbers("--seeds", seeds),

@@ -52,7 +52,8 @@ def check_files(folder: Path, run: Mapping[str, Any], names: Collection[str]) ->
     run : mapping
         Contents of its run file.
     names : collection of str
-        Names of files that are there.
+        Names of files. One that is not there is passed over: a process that is killed while
+        it adds a file leaves its name in the run file.
 
     Raises
     ------
@@ -60,7 +61,7 @@ def check_files(folder: Path, run: Mapping[str, Any], names: Collection[str]) ->
         At the first one.
     """
     check_inside(folder, names)
-    _check_unchanged(folder, run, names)
+    _check_unchanged(folder, run, [name for name in names if (folder / name).is_file()])
 
 
 def _check_unchanged(folder: Path, run: Mapping[str, Any], names: Iterable[str]) -> None:

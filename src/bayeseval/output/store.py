@@ -86,8 +86,7 @@ RUN_FILE = "run.json"
 RUN_ID = ("data_hash", "spec_hash", "engine", "seed", "pairs_hash", "margin")
 
 _ID_WORDS = {"data_hash": "data", "spec_hash": "spec", "pairs_hash": "pairs"}
-# Enough of a SHA-256 to tell two apart by eye.
-_HASH_SHOWN = 12
+_HASH_SHOWN = 12  # enough of a SHA-256 to tell two apart by eye
 
 
 def check_target(folder: str | Path, run: Mapping[str, Any], *, force: bool = False) -> None:
@@ -128,11 +127,12 @@ def check_additions(folder: str | Path) -> None:
     Raises
     ------
     InputError
-        If it is not a result folder, or cannot be written.
+        If it is not a result folder, a file of it was edited, or it cannot be written.
     """
-    read_run(folder)
+    run = read_run(folder)
     target = _resolve(folder)
     with as_input_errors(folder):
+        check_files(target, run, run.get("files") or ())
         check_permission(folder, target, replaced=False)
         check_writable(folder, target, longest=_sibling(target, "tmp").name, replaced=False)
 

@@ -184,8 +184,7 @@ def read_results(folder: Path) -> tuple[xr.DataTree, dict[str, Any]]:
             "give the folder of a fit, or run the command again"
         )
     check_fit_run(folder / RUN_FILE, run)
-    if (folder / POSTERIOR_FILE).is_file():
-        check_files(folder, run, [POSTERIOR_FILE])
+    check_files(folder, run, [POSTERIOR_FILE])
     tree = read_tree(folder / POSTERIOR_FILE)
     refuse_infinite(tree, str(folder / POSTERIOR_FILE))
     return tree, run
