@@ -377,6 +377,7 @@ OTHERS: dict[str, str] = {
     "fitting/predictions.py:prepare_predictions": _OWN_VALUE,
     "fitting/prepared.py:_refuse_more_than_memory": _WITHOUT_VALUE,
     "fitting/prepared.py:prepare": _OWN_VALUE,
+    "fitting/report/predictions.py:format_predictions": "tests/test_predict.py",
     "fitting/report/model_tables.py:_no_margin": _WITHOUT_VALUE,
     "languages/labels.py:_names_argument": "tests/records/test_slips.py",
     "mexa/covariate.py:_raw": "tests/mexa/test_covariate.py",

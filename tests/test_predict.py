@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,11 @@ WRONG = {
     ),
     "words": (cells_of(ASKED[:1]).assign(n="many"), "row 1, column 'n': n 'many' is not a number"),
     "seeds": (cells_of(ASKED[:1]).assign(seeds=3), "column 'seeds': the table .* no replicates"),
+    "half an item": (
+        cells_of(ASKED[:2]).assign(n=[100, 1.5]),
+        r"^cells, row 2, column 'n': n is 1.5; give a whole number, 1 or more, or leave the cell",
+    ),
+    "a folder": (".", r"^\.: this is a folder; the cells are a table with the columns"),
     "a number": (3, "^cells must be a path, got 3"),
     "no file": ("nothing.csv", "^nothing.csv: no such file; the cells are a table with the"),
 }
@@ -173,6 +179,74 @@ def test_what_is_wrong_is_said_in_one_line(fit: Fit, case: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         fit.predict(cells)
     assert "\n" not in str(caught.value)
+
+
+def test_identical_rows_are_one_measurement_whatever_else_is_asked_for(fit: Fit) -> None:
+    rows = [ASKED[1], ASKED[2], ASKED[0], ASKED[2], ASKED[2]]
+    se = [np.nan, 2.0, np.nan, 2.0, 3.0]
+    seen: list[tuple[int, int]] = []
+    made = fit.predict(
+        cells_of(rows).assign(se=se), progress=lambda _, done, total, __: seen.append((done, total))
+    )
+    ends = made[["measurement_lower", "measurement_upper"]].to_numpy()
+    np.testing.assert_array_equal(ends[1], ends[3])
+    assert (ends[1] != ends[4]).all()
+    assert seen[-1] == (4, 4)
+    assert made["se"].tolist()[3:] == [2.0, 3.0]
+    assert made["model"].tolist() == [row[0] for row in rows]
+    alone = fit.predict(cells_of(rows[3:4]).assign(se=2.0))
+    pd.testing.assert_frame_equal(made.iloc[3:4].reset_index(drop=True), alone)
+    # Two measurements of one cell are independent, given its expected score.
+    drawn = fit.predict(cells_of(rows).assign(se=se), draws=True)
+    noise = (drawn["measurement"] - drawn["expected"]).to_numpy().reshape(-1, len(rows))
+    np.testing.assert_array_equal(noise[:, 1], noise[:, 3])
+    assert abs(np.corrcoef(noise[:, 1], noise[:, 4])[0, 1]) < 5.0 / np.sqrt(len(noise))
+
+
+def test_columns_that_are_not_used_are_named(fit: Fit) -> None:
+    made = fit.predict(cells_of(ASKED[:1]).assign(score=3.0, N=7))
+    assert made.attrs["notes"] == (
+        "the columns 'score', 'N' are not used: predictions use model, language, task, n, se, "
+        "seeds",
+    )
+    assert fit.predict(cells_of(ASKED[:1])).attrs["notes"] == ()
+
+
+def test_a_further_metric_of_measured_outputs_may_be_surer_than_the_expected_score() -> None:
+    rng = np.random.default_rng(3)
+    outputs = pd.DataFrame(product("abc", ("de", "en", "fr"), ("nli", "qa")))
+    outputs.columns = pd.Index(["model", "language", "dataset"])
+    outputs["score"] = 50.0 + rng.normal(0.0, 8.0, len(outputs))
+    metrics = [
+        outputs.assign(metric=metric, score=outputs["score"] + shift + rng.normal(0.0, 0.3, 18))
+        for metric, shift in (("em", -4.0), ("f1", 4.0))
+    ]
+    spec = {"name": "outputs", "interactions": ["model:language:dataset"]}
+    shared = be.fit(pd.concat(metrics), spec, engine="marginal", draws=200, chains=2)
+    rows = [("a", "de", "qa:f1"), ("b", "en", "nli:em"), ("a", "sw", "qa:f1")]
+    made = shared.predict(cells_of(rows), new="language")
+    width = {
+        what: (made[f"{what}_upper"] - made[f"{what}_lower"]).to_numpy()
+        for what in ("expected", "measurement")
+    }
+    narrower = width["measurement"] < width["expected"]
+    assert narrower.tolist() == [True, True, False]
+    assert made.attrs["notes"][-1].startswith(
+        "the interval of a measurement is narrower than that of the expected score for 2 cells: "
+        "outputs of the cell were measured"
+    )
+    # No note where no output was measured.
+    plain = shared.predict(cells_of(rows[2:]), new="language")
+    assert plain.attrs["notes"][-1] == "1 new language: sw"
+
+
+def test_draws_beyond_memory_are_refused(fit: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Two quantities of 4,000 draws in 8 bytes, twice.
+    monkeypatch.setattr("bayeseval.fitting.predictions.free_memory", lambda: 500_000)
+    with pytest.raises(InputError, match=r"^draws of 4 cells take 0\.0 GB .* at most 3 cells at a"):
+        fit.predict(cells_of([ASKED[0]] * 4), draws=True)
+    assert fit.predict(cells_of([ASKED[0]] * 3), draws=True).sizes["cell"] == 3
+    assert len(fit.predict(cells_of([ASKED[0]] * 4))) == 4
 
 
 def test_n_without_known_errors_is_noted(fit: Fit) -> None:
@@ -263,6 +337,26 @@ def test_the_command_prints_and_writes(
     np.testing.assert_allclose(mean, made["expected_mean"])
     # The folder of the fit is as it was.
     assert not [path for path in folder.rglob("*") if "predict" in path.name]
+
+
+def test_the_command_prints_the_first_cells_and_writes_all(
+    fit: Fit,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("bayeseval.fitting.report.predictions._SHOWN", 2)
+    folder, cells = fit.save(tmp_path / "fit", figures=False), tmp_path / "cells.csv"
+    cells_of(ASKED[:3]).to_csv(cells, index=False)
+    assert main(["predict", str(folder), str(cells)]) == 0
+    said, err = capsys.readouterr()
+    assert err == f"Predictions of {folder}\npredictions: done\n"
+    found = re.search(r"the first 2 cells are shown; (--out) FILE writes all", said)
+    assert found is not None
+    assert [line.split()[:3] for line in said.splitlines()[4:7]] == [*map(list, ASKED[:2]), []]
+    assert main(["predict", str(folder), str(cells), found[1], str(tmp_path / "o"), "-q"]) == 0
+    assert capsys.readouterr().err == ""
+    assert len(pd.read_csv(tmp_path / "o")) == 3
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 
 from bayeseval._resources import find_resource
 from bayeseval.errors import InputError
+from bayeseval.languages.labels import one_label_each, same_language
 from bayeseval.languages.matching import Ambiguous, Unmatched, match, resolve, understand
 from bayeseval.records.registry import read_card
 
@@ -213,3 +214,13 @@ def test_half_of_a_surrogate_pair_is_no_language(label: str) -> None:
     with pytest.raises(InputError, match="is not a known language"):
         resolve(label)
     assert understand("Hindi") is not None
+
+
+def test_labels_without_a_table_have_the_first_one_of_their_language() -> None:
+    labels = ["cym", "xx1", "Welsh", "sw", "XX1", "cy", "sw"]
+    assert one_label_each(labels) == {"Welsh": "cym", "XX1": "xx1", "cy": "cym"}
+    # The same as each label beside those before it.
+    meant: dict[str, str] = {}
+    for place, label in enumerate(labels[:-1]):
+        meant |= same_language([label], [one for one in labels[:place] if one not in meant], {})
+    assert one_label_each(labels) == meant

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from bayeseval import names
-from bayeseval.cli._shared import DATA, EXIT_GATE_FAILED, OUTPUT, CiProb, echo, echo_place
+from bayeseval.cli._shared import DATA, EXIT_GATE_FAILED, OUTPUT, CiProb, Quiet, echo, echo_place
 from bayeseval.errors import InputError
 
 __all__ = ["predict"]
@@ -63,10 +63,13 @@ def predict(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Predict scores of any model on any language and task, measured or not."""
     from xarray import DataTree
 
+    from bayeseval._progress import progress_bar
+    from bayeseval.fitting.predictions import prepare_predictions
     from bayeseval.fitting.report import run_title
     from bayeseval.fitting.report.predictions import format_predictions
     from bayeseval.fitting.run import Fit
@@ -75,13 +78,14 @@ def predict(
 
     _check_targets(folder, cells, [path for path in (out, draws) if path is not None])
     fitted = Fit.open(folder)
-    table = fitted.predict(cells, new=new or (), covariate=covariate, ci_prob=ci_prob)
+    ready = prepare_predictions(fitted.data, fitted.run, cells, new=new or (), covariate=covariate)
+    with progress_bar(f"Predictions of {folder}", quiet=quiet) as progress:
+        table, drawn = ready.predict(ci_prob=ci_prob, draws=draws is not None, progress=progress)
     if out is not None:
         shared = {name: table.attrs[name] for name in ("ci_kind", "ci_prob", "gate")}
         replace_file(partial(write_csv, table.assign(**shared)), out)
     if draws is not None:
-        all_draws = fitted.predict(cells, new=new or (), covariate=covariate, draws=True)
-        replace_file(partial(write_tree, DataTree(all_draws)), draws)
+        replace_file(partial(write_tree, DataTree(drawn)), draws)
     unit = score_unit(fitted.run.get("bounds"))
     echo(format_predictions(table, run_title(fitted.run), table.attrs["notes"], unit=unit))
     if out is not None:

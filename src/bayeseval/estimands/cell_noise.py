@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import xarray as xr
@@ -43,6 +43,7 @@ class MeasurementNoise:
     spread: Mapping[str, Floats]
     scales: Mapping[str, Floats]
     scale_spread: Floats | None
+    _means: dict[tuple[str, str, int], Floats] = field(default_factory=dict, repr=False)
 
     def with_new_levels(
         self, arrays: PosteriorArrays, new: tuple[str, ...], seed: int
@@ -75,11 +76,10 @@ class MeasurementNoise:
         if known is None:
             return None
         counted = np.isfinite(known) & (known > 0)
-        typical = np.full(int(max(task.max() + 1, len(arrays.levels[names.TASK]))), np.nan)
-        for one in range(len(typical)):
-            own = counted & (arrays.index[names.TASK] == one)
-            typical[one] = np.round(np.median(known[own if own.any() else counted]))
-        return np.where(np.isfinite(given), given, typical[task])
+        tasks, of_cell = np.unique(task, return_inverse=True)
+        own = [counted & (arrays.index[names.TASK] == one) for one in tasks]
+        typical = np.round([np.median(known[one if one.any() else counted]) for one in own])
+        return np.where(np.isfinite(given), given, typical[of_cell])
 
     def standard_error(
         self,
@@ -111,11 +111,10 @@ class MeasurementNoise:
         seeds = np.where(np.isfinite(n_seeds), n_seeds, 1.0)
         for source in self.sd:
             of_test_set = source in ("boot", "se")
-            for column in range(len(seeds)):
-                if not (of_test_set and (given | by_items)[column]):
-                    here = {factor: int(codes[column]) for factor, codes in place.items()}
-                    squared = self._sd(source, arrays, here, seed) ** 2
-                    variance[:, column] += squared / (1.0 if of_test_set else seeds[column])
+            at = np.flatnonzero(~(given | by_items)) if of_test_set else np.arange(len(seeds))
+            here = {factor: codes[at] for factor, codes in place.items()}
+            for column, sd in zip(at, self._sds(source, arrays, here, seed), strict=True):
+                variance[:, column] += sd**2 / (1.0 if of_test_set else seeds[column])
         return np.sqrt(variance) if variance.any() else None
 
     def uses_items(self, arrays: PosteriorArrays, task: Index) -> Bools:
@@ -123,32 +122,51 @@ class MeasurementNoise:
         known = np.isfinite(arrays.bounds).all(axis=0) & arrays.response.tasks_of("score")
         return np.asarray(known[task] & bool({"boot", "se"} & self.sd.keys()))
 
-    def _sd(
+    def _sds(
+        self, source: str, arrays: PosteriorArrays, place: Mapping[str, Index], seed: int
+    ) -> Iterator[Floats]:
+        """Sds of one run in cells, (n_samples,) or (1,): their own, or those of further cells."""
+        values = self.sd[source]
+        there = ~np.isnan(values[0]) & np.isin(arrays.index[names.MODEL], place[names.MODEL])
+        has = np.flatnonzero(there)
+        measured = zip(*(arrays.index[f][has].tolist() for f in names.FACTORS), strict=True)
+        # The first record of a cell counts.
+        record = dict(zip(reversed(list(measured)), has[::-1].tolist(), strict=True))
+        for cell in zip(*(place[f].tolist() for f in names.FACTORS), strict=True):
+            here = dict(zip(names.FACTORS, cell, strict=True))
+            if cell in record:
+                yield np.asarray(values[:, record[cell]])
+            elif source in self.typical:
+                yield self._further(source, arrays, here, seed)
+            else:
+                # Of a test set the task decides, of seeds the model.
+                factor = names.TASK if source in ("boot", "se") else names.MODEL
+                yield self._root_mean_square(source, arrays.index[factor], factor, here[factor])
+
+    def _further(
         self, source: str, arrays: PosteriorArrays, here: Mapping[str, int], seed: int
     ) -> Floats:
-        """Sd of one run in a cell, (n_samples,) or (1,): its own, or that of a further cell."""
-        values = self.sd[source]
-        has = ~np.isnan(values[0])
-        cell = has.copy()
-        for factor in names.FACTORS:
-            cell &= arrays.index[factor] == here[factor]
-        if cell.any():
-            return np.asarray(values[:, np.flatnonzero(cell)[0]])
+        """Sd of a cell without its own, from the distribution of those of its model."""
+        n_samples, n_models = self.typical[source].shape
+        label = names.cell_label(*(arrays.levels[f][here[f]] for f in names.FACTORS))
+        rng = generator(seed, f"predict: {source} of {label}")
         model = here[names.MODEL]
-        if source in self.typical:
-            n_samples, n_models = self.typical[source].shape
-            label = names.cell_label(*(arrays.levels[f][here[f]] for f in names.FACTORS))
-            rng = generator(seed, f"predict: {source} of {label}")
-            # A new model has the sd of one of the models of the table.
-            of_model = rng.integers(n_models, size=n_samples) if model >= n_models else model
-            typical = self.typical[source][np.arange(n_samples), of_model]
-            noise = self.spread[source] * rng.standard_normal(n_samples)
-            return np.asarray(typical * np.exp(noise))
-        # Of a test set the task decides, of seeds the model.
-        factor = names.TASK if source in ("boot", "se") else names.MODEL
-        alike = has & (arrays.index[factor] == here[factor])
-        used = values[:, alike if alike.any() else has]
-        return np.asarray(np.sqrt(np.mean(used**2, axis=1)))
+        # A new model has the sd of one of the models of the table.
+        of_model = rng.integers(n_models, size=n_samples) if model >= n_models else model
+        typical = self.typical[source][np.arange(n_samples), of_model]
+        return np.asarray(typical * np.exp(self.spread[source] * rng.standard_normal(n_samples)))
+
+    def _root_mean_square(self, source: str, index: Index, factor: str, level: int) -> Floats:
+        """Over the records of a level that have such a sd; over all where it has none."""
+        # All new levels have the same one.
+        key = source, factor, min(level, int(index.max()) + 1)
+        if key not in self._means:
+            values = self.sd[source]
+            has = ~np.isnan(values[0])
+            alike = has & (index == level)
+            used = values[:, alike if alike.any() else has]
+            self._means[key] = np.asarray(np.sqrt(np.mean(used**2, axis=1)))
+        return self._means[key]
 
 
 def read_measurement_noise(tree: xr.DataTree, arrays: PosteriorArrays) -> MeasurementNoise:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Final
 
 import numpy as np
 
 from bayeseval import names
 from bayeseval._random import generator
-from bayeseval._typing import Floats, Index
+from bayeseval._typing import Bools, Floats, Index
 from bayeseval.errors import InputError
 from bayeseval.estimands.cell_noise import MeasurementNoise
 from bayeseval.estimands.completion import CompletedTerm, model_streams
@@ -22,6 +24,8 @@ __all__ = ["AskedCells", "PredictedCells", "predict_cells"]
 
 _EVERYTHING: Final = slice(None)
 _MAX_BYTES: Final = 300_000_000
+# Of the draws of each kind of effect of new levels.
+_KEPT_BYTES: Final = 32_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +59,23 @@ class AskedCells:
         """Number of cells."""
         return len(self.n_items)
 
+    def take(self, rows: Index) -> AskedCells:
+        """Some of the cells."""
+        return AskedCells(
+            {factor: tuple(own[row] for row in rows) for factor, own in self.labels.items()},
+            {name: (x[rows], se[rows]) for name, (x, se) in self.covariates.items()},
+            self.n_items[rows],
+            self.se[rows],
+            self.n_seeds[rows],
+            None if self.observed is None else self.observed[rows],
+        )
+
+    def label(self, cell: int) -> str:
+        """Name of a measurement: its cell with the numbers that are given."""
+        numbers = {"n": self.n_items, "se": self.se, "seeds": self.n_seeds}
+        given = [f"{name} {own[cell]:g}" for name, own in numbers.items() if own[cell] == own[cell]]
+        return ", ".join([names.cell_label(*(self.labels[f][cell] for f in names.FACTORS)), *given])
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PredictedCells:
@@ -77,39 +98,59 @@ class PredictedCells:
 
 
 class _Levels:
-    """Positions of the labels that were asked for: those of the posterior, then new ones."""
+    """Positions of the labels of some cells: levels of the posterior, then new ones."""
 
-    def __init__(self, arrays: PosteriorArrays, cells: AskedCells) -> None:
-        self.labels = cells.labels
-        self.known = {factor: len(levels) for factor, levels in arrays.levels.items()}
+    def __init__(
+        self, known: Mapping[str, Mapping[str, int]], labels: Mapping[str, tuple[str, ...]]
+    ) -> None:
+        self.labels = labels
+        self.known = {factor: len(places) for factor, places in known.items()}
         self.new: dict[str, tuple[str, ...]] = {}
         self.codes: dict[str, Index] = {}
-        for factor, levels in arrays.levels.items():
-            own = set(levels)
-            self.new[factor] = tuple(
-                dict.fromkeys(one for one in cells.labels[factor] if one not in own)
-            )
-            place = {label: i for i, label in enumerate([*levels, *self.new[factor]])}
+        for factor, places in known.items():
+            unknown = dict.fromkeys(one for one in labels[factor] if one not in places)
+            further = {label: len(places) + i for i, label in enumerate(unknown)}
+            self.new[factor] = tuple(unknown)
             self.codes[factor] = np.array(
-                [place[label] for label in cells.labels[factor]], dtype=np.int64
+                [places[one] if one in places else further[one] for one in labels[factor]],
+                dtype=np.int64,
             )
 
-    def are_known(self, factors: tuple[str, ...], rows: Index) -> Index:
-        """Positions among `rows` of the cells whose levels of all `factors` have records."""
-        there = np.ones(len(rows), dtype=np.bool_)
+    def are_known(self, factors: tuple[str, ...]) -> Bools:
+        """Whether the levels of all `factors` have records, cell by cell."""
+        there = np.ones(len(self.codes[names.MODEL]), dtype=np.bool_)
         for factor in factors:
-            there &= self.codes[factor][rows] < self.known[factor]
-        return np.flatnonzero(there)
+            there &= self.codes[factor] < self.known[factor]
+        return there
 
-    def label(self, factors: tuple[str, ...], row: int) -> str:
+    def label(self, factors: tuple[str, ...], cell: int | np.integer) -> str:
         """Label of a cell of an interaction."""
-        return names.cell_label(*(self.labels[factor][row] for factor in factors))
+        return names.cell_label(*(self.labels[factor][cell] for factor in factors))
+
+
+class _Draws:
+    """Standard normal draws of everything that has a name; of each kind the last are kept."""
+
+    def __init__(self, n_samples: int, seed: int) -> None:
+        self.n_samples, self.seed = n_samples, seed
+        self._kept: dict[str, Callable[..., Floats]] = {}
+
+    def __call__(self, kind: str, label: str, *inner: int) -> Floats:
+        """Draws of a label, shape (n_samples, *inner)."""
+        if kind not in self._kept:
+            most = max(16, _KEPT_BYTES // (8 * self.n_samples * math.prod(inner)))
+            self._kept[kind] = lru_cache(maxsize=most)(partial(self._draw, kind))
+        return self._kept[kind](label, *inner)
+
+    def _draw(self, kind: str, label: str, *inner: int) -> Floats:
+        stream = generator(self.seed, f"predict: {kind} {label}")
+        return stream.standard_normal((self.n_samples, *inner))
 
 
 def predict_cells(
     arrays: PosteriorArrays, cells: AskedCells, noise: MeasurementNoise, *, seed: int
 ) -> Iterator[PredictedCells]:
-    """Predict cells, model by model.
+    """Predict cells, known models one by one and then all new ones.
 
     A level that has no record gets an effect from its population: ``N(0, sd**2 (1 + 1/L))``
     where the effects of the L levels at hand sum to zero, as the mean of their population is
@@ -117,7 +158,8 @@ def predict_cells(
     that are a sample. So do cells of interactions, and loadings of low-rank interactions. Draws
     belong to labels: cells that share a new level or a cell of an interaction share its draws,
     whatever else is asked for. Cells of known levels without a record have the draws of
-    :func:`bayeseval.estimands.expected.expected_scores`.
+    :func:`bayeseval.estimands.expected.expected_scores`. The noise of a measurement belongs to
+    its cell with its items, standard error and seeds.
 
     What the metrics of one set of outputs share (``names.SHARED_BY_METRICS``) is a part of the
     measurement only: that of the measured outputs where there are some.
@@ -138,55 +180,66 @@ def predict_cells(
         If a new level's effect has no known population: fixed effects, one level, or a task
         whose bounds or likelihood are not those of all others.
     """
-    levels = _Levels(arrays, cells)
-    wide = _with_new_levels(arrays, levels, noise, seed)
-    n_models = levels.known[names.MODEL]
+    known = {f: {one: i for i, one in enumerate(own)} for f, own in arrays.levels.items()}
+    draws = _Draws(arrays.n_samples, seed)
+    first = {
+        f: (next((one for one in cells.labels[f] if one not in places), arrays.levels[f][0]),)
+        for f, places in known.items()
+    }
+    # What has no population is refused before the first cell is predicted.
+    _with_new_levels(arrays, _Levels(known, first), noise, draws)
     terms = {one.term: CompletedTerm(arrays, one) for one in arrays.cells if one.loadings is None}
     stream = model_streams(arrays, seed, "estimands")
     shared = None
     if "language:task" in terms:
         rng = generator(seed, "estimands: unobserved language:task")
         shared = terms["language:task"].effect(None, _EVERYTHING, rng)
-    for model in np.unique(levels.codes[names.MODEL]):
+    places = known[names.MODEL]
+    model_of = np.array([places.get(one, len(places)) for one in cells.labels[names.MODEL]])
+    order = np.argsort(model_of, kind="stable")
+    for own in np.split(order, np.flatnonzero(np.diff(model_of[order])) + 1):
+        model = int(model_of[own[0]])
         effects = {} if shared is None else {"language:task": shared}
-        if model < n_models:
+        if model < len(places):
             effects |= {
-                name: term.effect(int(model), _EVERYTHING, stream(name, int(model)))
+                name: term.effect(model, _EVERYTHING, stream(name, model))
                 for name, term in terms.items()
                 if names.MODEL in names.factors_of(name)
             }
-        own = np.flatnonzero(levels.codes[names.MODEL] == model)
-        rng = generator(seed, f"predict: scores of {wide.levels[names.MODEL][model]}")
         for part in draw_blocks(len(own), 8 * arrays.n_samples, max_bytes=_MAX_BYTES):
             rows = own[part]
-            yield _predict(wide, arrays, cells, levels, rows, terms, effects, noise, rng, seed)
+            some = cells.take(rows)
+            levels = _Levels(known, some.labels)
+            yield _predict(arrays, rows, some, levels, terms, effects, noise, draws)
 
 
 def _predict(
-    wide: PosteriorArrays,
     arrays: PosteriorArrays,
+    rows: Index,
     cells: AskedCells,
     levels: _Levels,
-    rows: Index,
     terms: Mapping[str, CompletedTerm],
     effects: Mapping[str, Floats],
     noise: MeasurementNoise,
-    rng: np.random.Generator,
-    seed: int,
+    draws: _Draws,
 ) -> PredictedCells:
-    """Cells of one model."""
-    place: dict[str, Index] = {f: levels.codes[f][rows] for f in names.FACTORS}
-    eta = np.repeat(arrays.intercept[:, None], len(rows), axis=1)
+    """Expected scores and measurements of cells of one model, or of new models.
+
+    The draws of a cell lie next to each other, as its random streams return them.
+    """
+    wide = _with_new_levels(arrays, levels, noise, draws)
+    place: dict[str, Index] = {f: levels.codes[f] for f in names.FACTORS}
+    eta = np.repeat(arrays.intercept[None], cells.n_cells, axis=0).T
     for factor in names.FACTORS:
-        eta += np.take(wide.main[factor], place[factor], axis=1)
+        eta += _columns(wide.main[factor], place[factor])
     for slope in arrays.slopes:
-        eta += slope.slope[:, None] * _covariate(slope, cells, levels, rows, seed)
+        eta += slope.slope[:, None] * _covariate(slope, cells, levels, draws)
     of_outputs = None
     for one in arrays.cells:
         effect = (
-            _interaction(one.sd, terms[one.term], levels, rows, effects, seed)
+            _interaction(one.sd, terms[one.term], levels, effects, draws)
             if one.loadings is None
-            else _low_rank(one.term, one.loadings, levels, rows, seed)
+            else _low_rank(one.term, one.loadings, levels, draws)
         )
         if one.term == names.SHARED_BY_METRICS:
             of_outputs = effect
@@ -204,131 +257,130 @@ def _predict(
     )
     if of_outputs is not None:
         eta = eta + of_outputs
-    n_items = noise.items(arrays, task, cells.n_items[rows])
+    n_items = noise.items(arrays, task, cells.n_items)
     se = noise.standard_error(
         wide,
         place,
         expected,
-        n_items=cells.n_items[rows],
-        se=cells.se[rows],
-        n_seeds=cells.n_seeds[rows],
-        seed=seed,
+        n_items=cells.n_items,
+        se=cells.se,
+        n_seeds=cells.n_seeds,
+        seed=draws.seed,
     )
-    measurement = draw_scores(
-        wide, eta, rng, language=language, task=task, model=model, n_items=n_items, se=se
-    )
+    measured = np.empty_like(eta)
+    for cell in range(cells.n_cells):
+        at = [cell]
+        measured[:, at] = draw_scores(
+            wide,
+            eta[:, at],
+            generator(draws.seed, f"predict: measurement of {cells.label(cell)}"),
+            language=language[at],
+            task=task[at],
+            model=model[at],
+            n_items=None if n_items is None else n_items[at],
+            se=None if se is None else se[:, at],
+        )
     if cells.observed is None:
-        return PredictedCells(rows, expected, measurement)
+        return PredictedCells(rows, expected, measured)
     density = log_density(
         wide,
         eta,
-        cells.observed[rows],
+        cells.observed,
         language=language,
         task=task,
         model=model,
         n_items=n_items,
         se=se,
     )
-    return PredictedCells(rows, expected, measurement, density)
+    return PredictedCells(rows, expected, measured, density)
+
+
+def _columns(values: Floats, at: Index) -> Floats:
+    """Some columns, with the draws of each next to each other."""
+    return np.take(np.ascontiguousarray(values.T), at, axis=0).T
 
 
 def _interaction(
     sd: Floats,
     term: CompletedTerm,
     levels: _Levels,
-    rows: Index,
     effects: Mapping[str, Floats],
-    seed: int,
+    draws: _Draws,
 ) -> Floats:
     """Effects of one interaction, drawn by label where a level has no records."""
     factors = names.factors_of(term.term)
-    values = np.empty((len(sd), len(rows)))
-    known = levels.are_known(factors, rows)
-    if len(known):
-        keys = term.keys_of({f: levels.codes[f][rows[known]] for f in factors})
-        values[:, known] = np.take(effects[term.term], keys, axis=1)
-    drawn: dict[str, Floats] = {}
-    for column in np.setdiff1d(np.arange(len(rows)), known):
-        label = levels.label(factors, rows[column])
-        if label not in drawn:
-            drawn[label] = _standard(seed, f"{term.term} {label}", len(sd))
-        values[:, column] = sd * drawn[label]
-    return values
+    known = levels.are_known(factors)
+    values = np.empty((len(known), len(sd)))
+    if known.any():
+        keys = term.keys_of({f: levels.codes[f][known] for f in factors})
+        values[known] = np.take(effects[term.term], keys, axis=1).T
+    for cell in np.flatnonzero(~known):
+        values[cell] = sd * draws(term.term, levels.label(factors, cell))
+    return values.T
 
 
-def _low_rank(term: str, loadings: Loadings, levels: _Levels, rows: Index, seed: int) -> Floats:
+def _low_rank(term: str, loadings: Loadings, levels: _Levels, draws: _Draws) -> Floats:
     """Sums of products of the loadings, of which those of new levels are drawn by label."""
-    product = np.ones(1)
+    product, rank = np.ones(1), loadings.sd.shape[1]
     for factor, known in loadings.by_factor.items():
         sd = loadings.sd if factor == names.MODEL else np.ones_like(loadings.sd)
         common = np.zeros_like(sd)
         if factor == names.MODEL and levels.new[factor]:
             # As for effects that sum to zero over the models at hand.
-            mean = _standard(seed, f"{term} mean of all {factor}s", *sd.shape)
+            mean = draws(f"{term} mean of all", f"{factor}s", rank)
             common = mean / np.sqrt(levels.known[factor])
         new = [
-            sd * (common + _standard(seed, f"{term} {factor} {label}", *sd.shape))
-            for label in levels.new[factor]
+            sd * (common + draws(f"{term} {factor}", label, rank)) for label in levels.new[factor]
         ]
         every = np.concatenate([known, *(one[..., None] for one in new)], axis=2)
-        product = product * np.take(every, levels.codes[factor][rows], axis=2)
+        product = product * np.take(every, levels.codes[factor], axis=2)
     return np.asarray(product.sum(axis=1))
 
 
-def _covariate(
-    slope: SlopeDraws, cells: AskedCells, levels: _Levels, rows: Index, seed: int
-) -> Floats:
+def _covariate(slope: SlopeDraws, cells: AskedCells, levels: _Levels, draws: _Draws) -> Floats:
     """Standardised values, (n_samples, m): those of the fit, or given ones of new levels."""
-    n_samples = len(slope.slope)
     factors = (names.MODEL, names.LANGUAGE) if slope.by_model else (names.LANGUAGE,)
-    values = np.empty((n_samples, len(rows)))
-    known = levels.are_known(factors, rows)
-    at = [levels.codes[factor][rows[known]] for factor in factors]
-    values[:, known] = (
+    known = levels.are_known(factors)
+    values = np.empty((len(known), len(slope.slope)))
+    at = [levels.codes[factor][known] for factor in factors]
+    values[known] = (
         slope.standardised[:, at[0], at[1]]
         if slope.by_model
         else np.take(slope.standardised, at[0], axis=1)
-    )
+    ).T
     x, se = cells.covariates.get(slope.name, (np.full(cells.n_cells, np.nan),) * 2)
-    drawn: dict[str, Floats] = {}
-    for column in np.setdiff1d(np.arange(len(rows)), known):
-        row = rows[column]
+    for cell in np.flatnonzero(~known):
         # Of a value that is not known at all the standard error is infinite.
-        share = 0.0 if np.isnan(x[row]) else 1.0 / (1.0 + se[row] ** 2)
-        label = levels.label(factors, row)
-        if share < 1.0 and label not in drawn:
-            drawn[label] = _standard(seed, f"{slope.name} of {label}", n_samples)
-        noise = np.sqrt(1.0 - share) * drawn[label] if share < 1.0 else 0.0
-        values[:, column] = (0.0 if share == 0.0 else share * x[row]) + noise
-    return values
-
-
-def _standard(seed: int, what: str, *shape: int) -> Floats:
-    return generator(seed, f"predict: {what}").standard_normal(shape)
+        share = 0.0 if np.isnan(x[cell]) else 1.0 / (1.0 + se[cell] ** 2)
+        values[cell] = 0.0 if share == 0.0 else share * x[cell]
+        if share < 1.0:
+            drawn = draws(f"{slope.name} of", levels.label(factors, cell))
+            values[cell] += np.sqrt(1.0 - share) * drawn
+    return values.T
 
 
 def _with_new_levels(
-    arrays: PosteriorArrays, levels: _Levels, noise: MeasurementNoise, seed: int
+    arrays: PosteriorArrays, levels: _Levels, noise: MeasurementNoise, draws: _Draws
 ) -> PosteriorArrays:
     """The posterior with main effects, noise and bounds of the new levels behind the others."""
     main: dict[str, Floats] = {
         factor: np.concatenate(
-            [arrays.main[factor], _new_main(arrays, factor, levels.new[factor], seed)], axis=1
+            [arrays.main[factor], _new_main(arrays, factor, levels.new[factor], draws)], axis=1
         )
         for factor in names.FACTORS
     }
     every = {f: (*arrays.levels[f], *levels.new[f]) for f in arrays.levels}
     wide = replace(arrays, main=main, levels=every)
     if arrays.residual_by is not None:
-        wide = noise.with_new_levels(wide, levels.new[arrays.residual_by], seed)
+        wide = noise.with_new_levels(wide, levels.new[arrays.residual_by], draws.seed)
     return _with_new_tasks(wide, levels.new[names.TASK])
 
 
-def _new_main(arrays: PosteriorArrays, factor: str, new: tuple[str, ...], seed: int) -> Floats:
+def _new_main(arrays: PosteriorArrays, factor: str, new: tuple[str, ...], draws: _Draws) -> Floats:
     """Effects of levels that the table does not have; shape (n_samples, n_new)."""
-    values = np.empty((arrays.n_samples, len(new)))
+    values = np.empty((len(new), arrays.n_samples))
     if not new:
-        return values
+        return values.T
     n_known = len(arrays.levels[factor])
     if factor not in arrays.main_sd:
         why = f"the table has one {factor}" if n_known == 1 else f"{factor} effects are fixed"
@@ -339,10 +391,10 @@ def _new_main(arrays: PosteriorArrays, factor: str, new: tuple[str, ...], seed: 
     sd = arrays.main_sd[factor]
     common = np.zeros(arrays.n_samples)
     if not (factor == names.MODEL and arrays.population == "models"):
-        common = _standard(seed, f"mean of all {factor}s", arrays.n_samples) / np.sqrt(n_known)
+        common = draws("mean of all", f"{factor}s") / np.sqrt(n_known)
     for column, label in enumerate(new):
-        values[:, column] = sd * (common + _standard(seed, f"{factor} {label}", arrays.n_samples))
-    return values
+        values[column] = sd * (common + draws(factor, label))
+    return values.T
 
 
 def _with_new_tasks(arrays: PosteriorArrays, new: tuple[str, ...]) -> PosteriorArrays:

@@ -176,7 +176,7 @@ class Response:
 
     def tasks_with(self, *likelihoods: str) -> Bools:
         """Which tasks have one of these likelihoods, shape (n_tasks,)."""
-        return np.isin(np.array(self.task_likelihoods, dtype=str), likelihoods)
+        return np.array([one in likelihoods for one in self.task_likelihoods], dtype=np.bool_)
 
     def tasks_of(self, *quantities: Quantity) -> Bools:
         """Which tasks have a likelihood of one of these quantities, shape (n_tasks,)."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,23 +13,26 @@ import pandas as pd
 
 from bayeseval import names
 from bayeseval._arguments import as_path, as_texts
+from bayeseval._memory import free_memory
 from bayeseval._special import refuse_special
-from bayeseval._text import counted, shorten
-from bayeseval._typing import Floats, Index
+from bayeseval._text import counted, grouped, shorten
+from bayeseval._typing import Bools, Floats, Index, Progress
 from bayeseval.errors import InputError, did_you_mean, wording
 from bayeseval.estimands import read_arrays
 from bayeseval.estimands.arrays import interval_summaries
-from bayeseval.estimands.cell_noise import read_measurement_noise
-from bayeseval.estimands.cell_scores import AskedCells, PredictedCells, predict_cells
+from bayeseval.estimands.cell_noise import MeasurementNoise, read_measurement_noise
+from bayeseval.estimands.cell_scores import AskedCells, predict_cells
 from bayeseval.estimands.frames import summary_columns
 from bayeseval.fitting.covariates import CovariateSource, stored_covariate
 from bayeseval.fitting.fitted import check_posterior
 from bayeseval.fitting.gate import GATE_FAILED, Gate
-from bayeseval.languages.labels import same_language
+from bayeseval.fitting.views import labelled
+from bayeseval.languages.labels import one_label_each, same_language
 from bayeseval.languages.matching import match
 from bayeseval.readers.raw import RawTable, make_table
 from bayeseval.readers.tabular import read_table
 from bayeseval.records.cells import clean_labels, parse_numbers
+from bayeseval.records.coded import Coded
 from bayeseval.spec import ModelSpec, load_spec
 
 if TYPE_CHECKING:
@@ -53,11 +57,13 @@ class Predictions:
     ----------
     arrays : PosteriorArrays
     cells : AskedCells
-    data : DataTree
+        Every cell, or measurement of it with other numbers, once.
+    cell_of_row : ndarray of int, shape (n_rows,)
+        Which of them each row asks for.
+    noise : MeasurementNoise
+    run : mapping
         That of the fit.
-    seed : int
-        That of the fit.
-    numbers : dict of str to ndarray
+    numbers : tuple of str
         Columns of a new measurement that were given.
     notes : tuple of str
         How the cells were read.
@@ -65,27 +71,30 @@ class Predictions:
 
     arrays: PosteriorArrays
     cells: AskedCells
-    data: xr.DataTree
-    seed: int
-    numbers: Mapping[str, Floats]
+    cell_of_row: Index
+    noise: MeasurementNoise
+    run: Mapping[str, Any]
+    numbers: tuple[str, ...]
     notes: tuple[str, ...]
 
-    def blocks(self) -> Iterator[PredictedCells]:
-        """Predict the cells, some at a time."""
-        noise = read_measurement_noise(self.data, self.arrays)
-        return predict_cells(self.arrays, self.cells, noise, seed=self.seed)
+    def predict(
+        self, *, ci_prob: float, draws: bool = False, progress: Progress | None = None
+    ) -> tuple[pd.DataFrame, xr.Dataset | None]:
+        """Means and intervals in the order of the rows, and all draws if they are asked for.
 
-    def table(self, *, ci_prob: float) -> pd.DataFrame:
-        """Means and intervals in the order of the cells."""
+        Raises
+        ------
+        InputError
+            If a level cannot be predicted, or the draws take more memory than is free.
+        """
+        if draws:
+            self._refuse_more_than_memory()
         n = self.cells.n_cells
-        columns = {
-            name: np.full(n, np.nan)
-            for name in (
-                *(f"expected_{part}" for part in ("mean", "sd", "lower", "upper")),
-                *(f"measurement_{part}" for part in ("lower", "upper")),
-            )
-        }
-        for block in self.blocks():
+        columns = {name: np.full(n, np.nan) for name in _RESULTS}
+        shape = (self.arrays.n_samples, n) if draws else (0, 0)
+        kept = {name: np.empty(shape) for name in ("expected", "measurement")}
+        done = 0
+        for block in predict_cells(self.arrays, self.cells, self.noise, seed=int(self.run["seed"])):
             (expected,) = interval_summaries(block.expected, [ci_prob])
             (measured,) = interval_summaries(block.measurement, [ci_prob])
             found = summary_columns("expected", expected) | {
@@ -94,32 +103,64 @@ class Predictions:
             }
             for name, values in found.items():
                 columns[name][block.cells] = values
-        return pd.DataFrame(
-            {factor: list(self.cells.labels[factor]) for factor in _ORDER}
-            | dict(self.numbers)
+            for name, whole in kept.items() if draws else ():
+                whole[:, block.cells] = getattr(block, name)
+            done += len(block.cells)
+            if progress is not None:
+                progress("predictions", done, n, "")
+        table = self._table(columns, ci_prob)
+        if not draws:
+            return table, None
+        notes = list(table.attrs["notes"])
+        return table, self._dataset(kept).assign_attrs(gate=table.attrs["gate"], notes=notes)
+
+    def _table(self, columns: dict[str, Floats], ci_prob: float) -> pd.DataFrame:
+        labels = self.cells.labels
+        narrow = self._repeats_outputs() & (
+            columns["measurement_upper"] - columns["measurement_lower"]
+            < columns["expected_upper"] - columns["expected_lower"]
+        )
+        given = {"n": self.cells.n_items, "se": self.cells.se, "seeds": self.cells.n_seeds}
+        table = pd.DataFrame(
+            {factor: np.array(labels[factor], dtype=object) for factor in _ORDER}
+            | {name: given[name] for name in self.numbers}
             | {"n_records": self._n_records(), "new": self._new()}
             | columns
         )
+        table = labelled(table.take(self.cell_of_row).reset_index(drop=True), self.run, ci_prob)
+        table.insert(2, "language_name", table.pop("language_name"))
+        table.attrs["notes"] = (*self.notes, *_narrow_notes(int(narrow[self.cell_of_row].sum())))
+        return table
 
-    def draws(self) -> xr.Dataset:
-        """All draws, in the order of the cells."""
+    def _dataset(self, kept: Mapping[str, Floats]) -> xr.Dataset:
         import xarray as xr
 
-        arrays, n = self.arrays, self.cells.n_cells
-        values = {name: np.empty((arrays.n_samples, n)) for name in ("expected", "measurement")}
-        for block in self.blocks():
-            for name, whole in values.items():
-                whole[:, block.cells] = getattr(block, name)
+        arrays, n = self.arrays, len(self.cell_of_row)
         shape = (arrays.n_chains, arrays.n_draws, n)
+        labels = {f: np.array(self.cells.labels[f], dtype=str)[self.cell_of_row] for f in _ORDER}
         return xr.Dataset(
-            {n: (("chain", "draw", "cell"), whole.reshape(shape)) for n, whole in values.items()},
+            {
+                name: (("chain", "draw", "cell"), whole[:, self.cell_of_row].reshape(shape))
+                for name, whole in kept.items()
+            },
             coords={
                 "chain": np.arange(arrays.n_chains),
                 "draw": np.arange(arrays.n_draws),
                 "cell": np.arange(n),
-                **{f: ("cell", np.array(self.cells.labels[f], dtype=str)) for f in _ORDER},
+                **{factor: ("cell", own) for factor, own in labels.items()},
             },
         )
+
+    def _refuse_more_than_memory(self) -> None:
+        """Refuse draws that do not fit into memory, and the copy of them in the order of rows."""
+        of_cell = 2 * 2 * 8 * self.arrays.n_samples
+        n, free = len(self.cell_of_row), free_memory()
+        if free is not None and n * of_cell > free:
+            raise InputError(
+                f"draws of {grouped(n)} cells take {n * of_cell / 1e9:.1f} GB of memory, and "
+                f"{free / 1e9:.1f} GB are free; ask for the draws of at most "
+                f"{grouped(free // of_cell)} cells at a time, or for the table alone"
+            )
 
     def _n_records(self) -> Index:
         """Number of records of every cell."""
@@ -127,9 +168,9 @@ class Predictions:
         levels = [
             np.array(arrays.levels[f], dtype=object)[arrays.index[f]].tolist() for f in _ORDER
         ]
-        count = pd.Series(list(zip(*levels, strict=True))).value_counts()
+        count = Counter(zip(*levels, strict=True))
         asked = zip(*(self.cells.labels[f] for f in _ORDER), strict=True)
-        return np.array([int(count.get(cell, 0)) for cell in asked], dtype=np.int64)
+        return np.array([count[cell] for cell in asked], dtype=np.int64)
 
     def _new(self) -> list[str]:
         """Which factors' levels are not in the table, cell by cell."""
@@ -140,8 +181,36 @@ class Predictions:
             for cell in cells
         ]
 
+    def _repeats_outputs(self) -> Bools:
+        """Cells with measured outputs, if measurements of one set of outputs share a part."""
+        term = self.arrays.term(names.SHARED_BY_METRICS)
+        if term is None:
+            return np.zeros(self.cells.n_cells, dtype=np.bool_)
+        factors = names.SHARED_BY_METRICS.split(":")
+        levels = [
+            np.array(self.arrays.levels[f], dtype=object)[term.members[f]].tolist() for f in factors
+        ]
+        measured = set(zip(*levels, strict=True))
+        asked = zip(*(self.cells.labels[f] for f in factors), strict=True)
+        return np.array([cell in measured for cell in asked], dtype=np.bool_)
+
+
+def _narrow_notes(n_narrow: int) -> list[str]:
+    if not n_narrow:
+        return []
+    return [
+        f"the interval of a measurement is narrower than that of the expected score for "
+        f"{counted(n_narrow, 'cell')}: outputs of the cell were measured, and a new measurement is "
+        "a further metric of the same outputs, whose dataset effect is known better than the "
+        "expected score of other outputs"
+    ]
+
 
 _ORDER: Final = (names.MODEL, names.LANGUAGE, names.TASK)
+_RESULTS: Final = (
+    *(f"expected_{part}" for part in ("mean", "sd", "lower", "upper")),
+    *(f"measurement_{part}" for part in ("lower", "upper")),
+)
 
 
 def prepare_predictions(
@@ -188,16 +257,21 @@ def prepare_predictions(
             )
     failed = Gate.from_dict(run["gate"]).status == "fail"
     notes: list[str] = [GATE_FAILED] if failed else []
+    notes += _unused_columns(table)
     named = run.get("language_names") or {}
-    labels = {factor: _labels(table, factor, arrays, allowed, named, notes) for factor in _ORDER}
-    if names.DATASET in arrays.levels:
-        labels[names.DATASET] = _datasets(arrays, labels[names.TASK])
+    rows = {factor: _labels(table, factor, arrays, allowed, named, notes) for factor in _ORDER}
     numbers = {
         name: _numbers(table, name, least)
         for name, least in _NUMBERS.items()
         if name in table.columns
     }
-    unknown = np.full(len(table), np.nan)
+    noise = read_measurement_noise(data, arrays)
+    first, cell_of_row = _distinct([*(rows[f].codes for f in _ORDER), *numbers.values()])
+    labels = {factor: tuple(map(rows[factor].__getitem__, first)) for factor in _ORDER}
+    if names.DATASET in arrays.levels:
+        labels[names.DATASET] = _datasets(arrays, labels[names.TASK])
+    unknown = np.full(len(first), np.nan)
+    of_cell = {name: values[first] for name, values in numbers.items()}
     asked = AskedCells(
         labels=labels,
         covariates={
@@ -209,13 +283,30 @@ def prepare_predictions(
                 )
             )
         },
-        n_items=numbers.get("n", unknown),
-        se=numbers.get("se", unknown),
-        n_seeds=numbers.get("seeds", unknown),
+        n_items=of_cell.get("n", unknown),
+        se=of_cell.get("se", unknown),
+        n_seeds=of_cell.get("seeds", unknown),
     )
-    ready = Predictions(arrays, asked, data, int(run["seed"]), numbers, ())
-    notes += _number_notes(ready, table)
-    return Predictions(arrays, asked, data, int(run["seed"]), numbers, tuple(notes))
+    notes += _number_notes(arrays, asked, noise, table, first)
+    return Predictions(arrays, asked, cell_of_row, noise, run, tuple(numbers), tuple(notes))
+
+
+def _distinct(columns: Sequence[Index | Floats]) -> tuple[Index, Index]:
+    """First row of every distinct row, and the position of each row among them."""
+    frame = pd.DataFrame(dict(enumerate(columns)))
+    groups = frame.groupby(list(frame.columns), sort=False, dropna=False).ngroup().to_numpy()
+    return np.unique(groups, return_index=True)[1], groups.astype(np.int64)
+
+
+def _unused_columns(table: RawTable) -> list[str]:
+    unused = [name for name in table.columns if name not in {*_ORDER, *_NUMBERS}]
+    if not unused:
+        return []
+    which = "the column" if len(unused) == 1 else "the columns"
+    return [
+        f"{which} {shorten(map(repr, unused))} {'is' if len(unused) == 1 else 'are'} not used: "
+        f"predictions use {', '.join(_ORDER)}, {', '.join(_NUMBERS)}"
+    ]
 
 
 def _table(cells: CellSource) -> RawTable:
@@ -226,6 +317,8 @@ def _table(cells: CellSource) -> RawTable:
     else:
         path = as_path("cells", cells)
         refuse_special(path)
+        if path.is_dir():
+            raise InputError(f"{path}: this is a folder; {_COLUMNS}, in one file")
         if not path.is_file():
             raise InputError(f"{path}: no such file; {_COLUMNS}")
         table = read_table(path)
@@ -241,11 +334,11 @@ def _labels(
     allowed: Sequence[str],
     named: Mapping[str, str],
     notes: list[str],
-) -> tuple[str, ...]:
+) -> Coded:
     """The label of every row; those of the table where they mean the same language."""
     levels = arrays.levels[factor]
     if factor not in table.columns:
-        return levels * len(table)
+        return Coded.constant(levels[0], len(table))
     given = clean_labels(table.columns[factor], table=table, column=factor, name=factor).values
     meant = {label: label for label in levels}
     if factor == names.LANGUAGE:
@@ -264,15 +357,12 @@ def _labels(
     if unknown:
         new = [str(given.levels[i]) for i in unknown]
         if factor == names.LANGUAGE:
-            # Several codes or names of one new language.
-            for place, label in enumerate(new):
-                same = same_language([label], [one for one in new[:place] if one not in meant], {})
-                notes += [f"language {label!r} is read as {one!r}" for one in same.values()]
-                meant |= same
+            same = one_label_each(new)
+            notes += [f"language {label!r} is read as {one!r}" for label, one in same.items()]
+            meant |= same
             new = [label for label in new if label not in meant]
         notes.append(f"{counted(len(new), f'new {factor}')}: {shorten(new)}")
-    final = [str(meant.get(label, label)) for label in given.levels]
-    return tuple(final[code] for code in given.codes)
+    return Coded.of(given.codes, (meant.get(label, label) for label in given.levels))
 
 
 def _datasets(arrays: PosteriorArrays, tasks: tuple[str, ...]) -> tuple[str, ...]:
@@ -287,20 +377,26 @@ def _datasets(arrays: PosteriorArrays, tasks: tuple[str, ...]) -> tuple[str, ...
 
 def _numbers(table: RawTable, name: str, least: float) -> Floats:
     values = parse_numbers(table.columns[name], table=table, column=name, name=name)
-    low = np.flatnonzero(values < least)
-    if len(low):
-        row = int(low[0])
+    whole = name != "se"
+    wrong = np.flatnonzero((values < least) | (whole & np.isfinite(values) & (values % 1.0 != 0.0)))
+    if len(wrong):
+        row = int(wrong[0])
+        allowed = f"a whole number, {least:g}" if whole else f"{least:g}"
         raise InputError(
-            f"{table.at(row, name)}: {name} is {values[row]:g}; give {least:g} or more, or leave "
+            f"{table.at(row, name)}: {name} is {values[row]:g}; give {allowed} or more, or leave "
             "the cell empty"
         )
     return np.asarray(values)
 
 
-def _number_notes(ready: Predictions, table: RawTable) -> list[str]:
+def _number_notes(
+    arrays: PosteriorArrays,
+    cells: AskedCells,
+    noise: MeasurementNoise,
+    table: RawTable,
+    first: Index,
+) -> list[str]:
     """Refuse numbers that the fit's likelihood has no place for; say which are not used."""
-    arrays, cells = ready.arrays, ready.cells
-    noise = read_measurement_noise(ready.data, arrays)
     if np.isfinite(cells.n_seeds).any() and not {"seed", "seed_boot"} & noise.sd.keys():
         raise InputError(
             f"{table.source}, column 'seeds': the table of the fit has no replicates, so the noise "
@@ -314,7 +410,7 @@ def _number_notes(ready: Predictions, table: RawTable) -> list[str]:
     wrong = np.flatnonzero(np.isfinite(cells.se) & ~smooth)
     if len(wrong):
         raise InputError(
-            f"{table.at(int(wrong[0]), 'se')}: the likelihood of task "
+            f"{table.at(int(first[wrong[0]]), 'se')}: the likelihood of task "
             f"{cells.labels[names.TASK][wrong[0]]!r} is not on the score scale and has no standard "
             "errors; leave the cell empty"
         )
@@ -352,8 +448,8 @@ def covariate_at_cells(
     values, se = source.at([matches.mapping.get(label, label) for label in languages], models)
     term = next(one for one in spec.covariates if one.name == name)
     se = se if term.measurement_error else np.where(np.isnan(values), np.nan, 0.0)
-    at_language = [languages.index(label) for label in labels[names.LANGUAGE]]
-    at_model = [models.index(label) for label in labels[names.MODEL]]
+    at_language = _places(labels[names.LANGUAGE], languages)
+    at_model = _places(labels[names.MODEL], models)
     at = (at_model, at_language) if slope.by_model else (at_language,)
     x, error = (values[at] - slope.mean) / slope.sd, se[at] / slope.sd
     own = set(arrays.levels[names.LANGUAGE])
@@ -363,8 +459,15 @@ def covariate_at_cells(
         if np.isnan(value) and (label not in own or slope.by_model)
     )
     if lacking:
-        notes.append(
-            f"{name} has no value for {shorten(lacking)}: predicted for a language drawn from "
-            "those of the table"
+        drawn = (
+            "drawn for each pair of a model and a language on its own"
+            if slope.by_model
+            else "predicted for a language drawn from those of the table"
         )
+        notes.append(f"{name} has no value for {shorten(lacking)}: {drawn}")
     return x, error
+
+
+def _places(labels: Sequence[str], levels: Sequence[str]) -> list[int]:
+    place = {label: i for i, label in enumerate(levels)}
+    return [place[label] for label in labels]

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+    from bayeseval._typing import Progress
     from bayeseval.fitting.covariates import CovariateSource
     from bayeseval.fitting.predictions import CellSource
 
@@ -42,6 +43,23 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
+def labelled(table: pd.DataFrame, run: Mapping[str, Any], ci_prob: float) -> pd.DataFrame:
+    """Move what all rows share from a table's columns to its ``attrs``; name languages.
+
+    A failed gate is a column as well, so that it goes wherever the numbers go.
+    """
+    from bayeseval.output.language_names import add_language_names
+
+    gate = Gate.from_dict(run["gate"]).status
+    shared = {"ci_kind": names.CI_KIND, "ci_prob": ci_prob, "gate": gate}
+    table = add_language_names(table, run.get("language_names"))
+    table = table.drop(columns=[name for name in shared if name in table.columns])
+    if gate == "fail":
+        table = table.assign(gate=gate)
+    table.attrs.update(shared)
+    return table
+
+
 class Views:
     """The tables of a fit; every method returns a new data frame."""
 
@@ -61,21 +79,12 @@ class Views:
         view: str = "",
         detail: bool = True,
     ) -> pd.DataFrame:
-        """Move what all rows share from a table's columns to its ``attrs``; name languages.
-
-        A failed gate is a column as well, so that it goes wherever the numbers go.
-        """
-        from bayeseval.output.language_names import add_language_names
-
-        shared = {"ci_kind": names.CI_KIND, "ci_prob": ci_prob, "gate": self.gate.status}
-        table = add_language_names(table, self.run.get("language_names"))
-        table = table.drop(columns=[name for name in shared if name in table.columns])
-        if not detail:
-            table = table[[name for name in _COLUMNS[view] if name in table.columns]]
-        if self.gate.status == "fail":
-            table = table.assign(gate=self.gate.status)
-        table.attrs.update(shared)
-        return table
+        """A table of the fit's, with the columns of a view unless all are asked for."""
+        table = labelled(table, self.run, ci_prob)
+        if detail:
+            return table
+        shown = [name for name in (*_COLUMNS[view], "gate") if name in table.columns]
+        return table[shown]
 
     def potential(self, *, detail: bool = False, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
         """Language potential with intervals and ranks (arXiv:2508.17162, Eq. 3).
@@ -346,6 +355,7 @@ class Views:
         covariate: CovariateSource = None,
         draws: Literal[False] = False,
         ci_prob: float = names.CI_PROB,
+        progress: Progress | bool | None = None,
     ) -> pd.DataFrame: ...
 
     @overload
@@ -357,6 +367,7 @@ class Views:
         covariate: CovariateSource = None,
         draws: Literal[True],
         ci_prob: float = names.CI_PROB,
+        progress: Progress | bool | None = None,
     ) -> xr.Dataset: ...
 
     def predict(
@@ -367,6 +378,7 @@ class Views:
         covariate: CovariateSource = None,
         draws: bool = False,
         ci_prob: float = names.CI_PROB,
+        progress: Progress | bool | None = None,
     ) -> pd.DataFrame | xr.Dataset:
         """Predict scores of any model on any language and task, measured or not.
 
@@ -386,6 +398,9 @@ class Views:
             Return all draws instead of the table.
         ci_prob : float
             Probability of the equal-tailed intervals.
+        progress : bool or callable, optional
+            True shows progress on stderr; a callable is called as
+            ``progress(stage, done, total, remark)``.
 
         Returns
         -------
@@ -394,13 +409,13 @@ class Views:
             ``n``, ``se`` and ``seeds`` where given, ``n_records``, ``new`` (factors whose level is
             new), ``expected_{mean,sd,lower,upper}``, ``measurement_{lower,upper}``; score units.
             ``attrs["notes"]`` says how the cells were read. With `draws`: ``expected`` and
-            ``measurement`` by chain, draw and cell.
+            ``measurement`` by chain, draw and cell. Identical rows are one measurement.
 
         Raises
         ------
         InputError
-            If the fit is a point estimate, a label or a number is not allowed, or a new level has
-            no known population.
+            If the fit is a point estimate, a label or a number is not allowed, a new level has
+            no known population, or draws take more memory than is free.
 
         Examples
         --------
@@ -412,12 +427,10 @@ class Views:
         >>> table[["model", "new", "n_records"]].values.tolist()
         [['m0', '', 1], ['m9', 'model', 0]]
         """
+        from bayeseval._progress import reporting
         from bayeseval.fitting.predictions import prepare_predictions
 
         ready = prepare_predictions(self.data, self.run, cells, new=new, covariate=covariate)
-        if draws:
-            return ready.draws().assign_attrs(gate=self.gate.status, notes=list(ready.notes))
-        table = self._view(ready.table(ci_prob=ci_prob), ci_prob)
-        table.insert(2, "language_name", table.pop("language_name"))
-        table.attrs["notes"] = ready.notes
-        return table
+        with reporting(progress) as report:
+            table, drawn = ready.predict(ci_prob=ci_prob, draws=draws, progress=report)
+        return table if drawn is None else drawn

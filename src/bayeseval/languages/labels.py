@@ -9,7 +9,7 @@ from bayeseval._text import Caution, Note, shorten, show
 from bayeseval.errors import wording
 from bayeseval.languages.codes import is_code, nearest_name, understand, variant_name
 
-__all__ = ["names_of", "same_language", "unknown_labels"]
+__all__ = ["names_of", "one_label_each", "same_language", "unknown_labels"]
 
 _SHOWN = 4
 # Shorter labels are near to something by chance.
@@ -89,6 +89,37 @@ def same_language(
             candidates = by_language.get((one.code, one.script, one.territory), [])
         if len(candidates) == 1:
             meaning[text] = candidates[0]
+    return meaning
+
+
+def one_label_each(labels: Iterable[str]) -> dict[str, str]:
+    """Which labels mean the language of an earlier one: another code, or its name.
+
+    Parameters
+    ----------
+    labels : iterable of str
+        Labels without a table.
+
+    Returns
+    -------
+    dict of str to str
+        From each such label to the first of its language.
+    """
+    by_name: dict[str, str] = {}
+    by_language: dict[tuple[str, str, str | None], str] = {}
+    meaning: dict[str, str] = {}
+    for label in dict.fromkeys(labels):
+        one = understand(label)
+        key = None if one is None else (one.code, one.script, one.territory)
+        first = by_name.get(label.casefold())
+        if first is None and key is not None:
+            first = by_language.get(key)
+        if first is not None:
+            meaning[label] = first
+            continue
+        by_name[label.casefold()] = label
+        if key is not None:
+            by_language[key] = label
     return meaning
 
 

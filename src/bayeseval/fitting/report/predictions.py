@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import pandas as pd
 
 from bayeseval import names
-from bayeseval._text import counted
+from bayeseval._text import counted, grouped
+from bayeseval.errors import wording
 from bayeseval.output.numbers import (
     column_digits,
     interval_texts,
@@ -18,6 +20,8 @@ from bayeseval.output.numbers import (
 from bayeseval.output.text import text_table, wrapped
 
 __all__ = ["format_predictions"]
+
+_SHOWN: Final = 1000
 
 
 def format_predictions(table: pd.DataFrame, title: str, notes: Sequence[str], *, unit: str) -> str:
@@ -34,6 +38,7 @@ def format_predictions(table: pd.DataFrame, title: str, notes: Sequence[str], *,
     unit : str
         Unit of the scores; empty where it is not known.
     """
+    whole, table = table, table.head(_SHOWN)
     lower, upper = table["measurement_lower"], table["measurement_upper"]
     digits = column_digits(0.5 * (lower + upper), lower, upper)
     ends = [[number_text(value, digits) for value in side] for side in (lower, upper)]
@@ -49,9 +54,12 @@ def format_predictions(table: pd.DataFrame, title: str, notes: Sequence[str], *,
     }
     prob = 100.0 * float(table.attrs["ci_prob"])
     heading = (
-        f"Predicted scores{unit_text(unit, before=', ')} ({counted(len(table), 'cell')}; "
+        f"Predicted scores{unit_text(unit, before=', ')} ({counted(len(whole), 'cell')}; "
         f"{prob:.4g} % intervals of the expected score and of one new measurement)"
     )
     text = text_table(heading, columns, names=3)
+    if len(whole) > len(table):
+        all_rows = wording("the table has all", "--out FILE writes all")
+        notes = [*notes, f"the first {grouped(_SHOWN)} cells are shown; {all_rows}"]
     lines = [wrapped(f"note: {note}", indent="") for note in notes]
     return "\n\n".join([title, text, *(["\n".join(lines)] if lines else [])])
