@@ -73,6 +73,7 @@ STATED: dict[str, dict[str, str]] = {
         "default draws, draws below which rank sets contain all ranks": "1,000 37",
     },
     "plan": {"the example's items": "300 600 1,190", "a section of Brennan (2001)": "4.1"},
+    "predict": {"cells that are printed": "1,000"},
     "records": {
         "placeholders and scales": "999 9999 100 20",
         "sizes of the shipped tables, which tests/test_readme.py counts": "53 22 30",
