@@ -229,22 +229,7 @@ def _predict(
     """
     wide = _with_new_levels(arrays, levels, noise, draws)
     place: dict[str, Index] = {f: levels.codes[f] for f in names.FACTORS}
-    eta = np.repeat(arrays.intercept[None], cells.n_cells, axis=0).T
-    for factor in names.FACTORS:
-        eta += _columns(wide.main[factor], place[factor])
-    for slope in arrays.slopes:
-        eta += slope.slope[:, None] * _covariate(slope, cells, levels, draws)
-    of_outputs = None
-    for one in arrays.cells:
-        effect = (
-            _interaction(one.sd, terms[one.term], levels, effects, draws)
-            if one.loadings is None
-            else _low_rank(one.term, one.loadings, levels, draws)
-        )
-        if one.term == names.SHARED_BY_METRICS:
-            of_outputs = effect
-        else:
-            eta += effect
+    eta, of_outputs = _predictor(wide, cells, levels, terms, effects, draws)
     outputs = arrays.term(names.SHARED_BY_METRICS)
     language, task, model = (place[factor] for factor in names.FACTORS)
     expected = score_mean(
@@ -293,6 +278,34 @@ def _predict(
         se=se,
     )
     return PredictedCells(rows, expected, measured, density)
+
+
+def _predictor(
+    wide: PosteriorArrays,
+    cells: AskedCells,
+    levels: _Levels,
+    terms: Mapping[str, CompletedTerm],
+    effects: Mapping[str, Floats],
+    draws: _Draws,
+) -> tuple[Floats, Floats | None]:
+    """Linear predictor, and what the metrics of one set of outputs share beside it."""
+    eta = np.repeat(wide.intercept[None], cells.n_cells, axis=0).T
+    for factor in names.FACTORS:
+        eta += _columns(wide.main[factor], levels.codes[factor])
+    for slope in wide.slopes:
+        eta += slope.slope[:, None] * _covariate(slope, cells, levels, draws)
+    of_outputs = None
+    for one in wide.cells:
+        effect = (
+            _interaction(one.sd, terms[one.term], levels, effects, draws)
+            if one.loadings is None
+            else _low_rank(one.term, one.loadings, levels, draws)
+        )
+        if one.term == names.SHARED_BY_METRICS:
+            of_outputs = effect
+        else:
+            eta += effect
+    return eta, of_outputs
 
 
 def _columns(values: Floats, at: Index) -> Floats:
