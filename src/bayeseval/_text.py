@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +23,7 @@ __all__ = [
     "plain",
     "shorten",
     "show",
+    "together",
     "unbroken",
     "without_unseen",
 ]
@@ -44,6 +45,8 @@ Note = str | Caution
 #: From here on the digits of a number stand in groups of three.
 GROUPED: Final = 10_000
 NO_BREAK: Final = "\u00a0"
+# Warnings on more tasks than these become one.
+_FEW_TASKS: Final = 3
 _SHOWN_WIDTH = 60
 # "95 %", "50 records", and all of "1.2 [0.9, 1.5] %".
 _UNIT: Final = re.compile(
@@ -182,6 +185,22 @@ def shorten(labels: Iterable[str], *, limit: int = 8) -> str:
     shown = items[:limit]
     has_comma = any(", " in _ENCLOSED.sub("", item) for item in shown)
     return ("; " if has_comma else ", ").join(shown) + more
+
+
+def together(cautions: Sequence[tuple[str, Caution]]) -> list[Caution]:
+    """Warnings of one kind; those on many tasks as one, with the first of them and their names.
+
+    Parameters
+    ----------
+    cautions : sequence of (str, Caution)
+        Tasks and what is said of each.
+    """
+    tasks = list(dict.fromkeys(task for task, _ in cautions))
+    if len(tasks) <= _FEW_TASKS:
+        return [caution for _, caution in cautions]
+    _, first = cautions[0]
+    others = f"{counted(len(tasks) - 1, 'other task')} ({shorten(tasks[1:])})"
+    return [Caution(f"{first.text}; the same is found in {others}")]
 
 
 def any_of(labels: Iterable[str], word: str = "or") -> str:

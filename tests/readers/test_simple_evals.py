@@ -50,6 +50,18 @@ def test_scores_of_languages_and_names_of_models(results: Path) -> None:
     assert any(note.startswith("2 other files in the") for note in records.report.notes)
 
 
+def test_a_file_without_averages_over_scripts_is_recognised(tmp_path: Path) -> None:
+    """It was taken for a table without models."""
+    path = tmp_path / "mgsm_o3.json"
+    path.write_text(_with_sd(de=0.5, sw=0.25, score=0.375))
+    table = load(path).table
+    assert dict(zip(table["language"], table["score"], strict=True)) == {"de": 0.5, "sw": 0.25}
+    # Other tests have no scores of languages.
+    path.write_text(_with_sd(de=0.5, chars=9.0, score=0.375))
+    with pytest.raises(InputError, match="no column for 'model' and 'language'"):
+        load(path)
+
+
 def test_the_newest_run_of_a_model_counts(results: Path) -> None:
     old = results / "mgsm_o3_20240501_101010.json"
     old.write_text(_with_sd(bn=0.0, de=0.0, sw=0.0, group_latin=0.0, score=0.0))

@@ -41,6 +41,9 @@ def test_languages_of_known_task_names_are_read() -> None:
     assert records.coords["language"] == ("de", "en", "sw")
     assert records.table.query("model == 'B' and language == 'sw'")["score"].tolist() == [53.0]
     assert any("from 3 task names (xnli_de: de)" in note for note in records.report.notes)
+    # No column of the file became the language.
+    assert "language" not in dict(records.report.columns)
+    assert dict(records.report.columns)["task"] == "task"
 
 
 def test_a_table_of_task_names_is_proposed_and_works(
@@ -50,7 +53,9 @@ def test_a_table_of_task_names_is_proposed_and_works(
     table = pd.concat([frame("quiz-{}"), frame("other").head(1)]).drop(columns="language")
     table.to_csv(path, index=False)
     assert main(["validate", str(path)]) == 2
-    assert "'bayeseval validate ... --propose-task-names FILE' writes" in capsys.readouterr().err
+    out, err = capsys.readouterr()
+    assert "'bayeseval validate ... --propose-task-names FILE' writes" in err
+    assert out == "Ready to fit: no, because the scores cannot be read\n"
     assert main(["validate", str(path), "--propose-task-names", str(names)]) == 2
     assert main(["validate", str(path), "--task-names", str(names)]) == 0
     text = " ".join(capsys.readouterr().out.split())

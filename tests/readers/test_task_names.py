@@ -17,6 +17,7 @@ from bayeseval.readers.task_names import (
     NamedTask,
     TaskNames,
     UnknownTasksError,
+    parse_task,
     proposed_table,
     read_task_names,
 )
@@ -202,3 +203,10 @@ def test_wildcards_need_no_backtracking(tmp_path: Path) -> None:
     # A slot at the beginning leaves no separator behind.
     path.write_text("task,dataset,language\n{language}-quiz,,\n", encoding="utf-8")
     assert read_task_names(path).parse("de-quiz") == NamedTask("quiz", "de")
+
+
+def test_a_code_that_does_not_exist_is_corrected() -> None:
+    """Japanese of XWinograd is ``jp``, which no other file calls it."""
+    assert parse_task("xwinograd_jp") == NamedTask("xwinograd", "ja")
+    assert parse_task("xwinograd_pt") == NamedTask("xwinograd", "pt")
+    assert parse_task("mgsm_direct_ja") == NamedTask("mgsm_direct", "ja")

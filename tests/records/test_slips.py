@@ -168,6 +168,20 @@ def test_a_score_far_from_the_others_is_named(value: float, top: float) -> None:
     assert f"{value:.10g} (slips, row 11, column 'score')" in warning
 
 
+@pytest.mark.parametrize(("n", "expected"), [(3, 3), (4, 1), (40, 1)])
+def test_warnings_of_one_kind_on_many_tasks_are_one(n: int, expected: int) -> None:
+    """366 of them hid all else that `validate` printed."""
+    one = changed(1e6, first=10)
+    parts = [one.assign(task=f"t{i:02d}-" + one["task"]) for i in range(n)]
+    found = warnings(pd.concat(parts, ignore_index=True))
+    assert len(found) == expected
+    assert found[0].startswith("warning: task 't00-qa': 1 score far from the others")
+    if n > 3:
+        others = ", ".join(f"t{i:02d}-qa" for i in range(1, min(n, 9)))
+        more = " and 31 more" if n == 40 else ""
+        assert found[0].endswith(f"; the same is found in {n - 1} other tasks ({others}{more})")
+
+
 def test_fractions_of_a_model_beside_its_percentages_are_named() -> None:
     """However many of the table's scores they are: 61.3 and three fractions of two models."""
     rows = [(m, lang, "qa") for m in "AB" for lang in ("de", "en", "hi", "sw")]

@@ -80,6 +80,8 @@ class RawTable:
         ``numbers`` count into it from 1.
     dropped : tuple of Dropped
         What the reader itself left out, such as averages beside what they average.
+    derived : tuple of str
+        Columns that the file does not have: their cells were taken from those of others.
     """
 
     source: str
@@ -88,6 +90,7 @@ class RawTable:
     columns: Mapping[str, Column]
     where: tuple[str, ...] = ()
     dropped: tuple[Dropped, ...] = ()
+    derived: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.numbers)

@@ -36,6 +36,10 @@ def _sniff(path: Path, head: Head) -> bool:
     if not head.text.startswith("{") or not head.has("score", "score:std"):
         return False
     is_mgsm = head.has("group_latin") or head.has("group_non_latin")
+    if not is_mgsm:
+        # Files from which the averages were removed.
+        codes = [key for key in head.keys if is_code(key) and f"{key}:std" in head.keys]
+        is_mgsm = len(codes) > 1
     return is_mgsm or (head.has("stem:std") and path.name.startswith("mmlu_"))
 
 

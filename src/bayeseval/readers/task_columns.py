@@ -104,7 +104,8 @@ def _renamed(
     changed: dict[str, Column] = {**table.columns, theirs: object_array(tests)}
     if not has_language:
         changed["language"] = object_array(None if one is None else one.language for one in rows)
-    result = replace(table, columns=changed)
+    derived = () if has_language else ("language",)
+    result = replace(table, columns=changed, derived=(*table.derived, *derived))
     if not out.any():
         return result
     counts = {task: texts.count(task) for task, one in named.items() if one is None}

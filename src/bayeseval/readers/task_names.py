@@ -60,7 +60,7 @@ _LIGHTEVAL: Final = (
 )
 
 RULES: Final = (
-    # ISO 639-1 at the end: xnli_sw, xcopa_qu, mgsm_direct_bn; wrong codes too: xwinograd_jp.
+    # ISO 639-1 at the end: xnli_sw, xcopa_qu, mgsm_direct_bn.
     r"(?:xnli|xcopa|xstorycloze|xwinograd|xquad|paws|pawsx|wnli|tydiqa_goldp){_two}",
     r"(?:mgsm_direct|mgsm_en_cot|mgsm_native_cot|mgsm_cot_native){_two}",
     # The same in the lists of 2023.
@@ -113,10 +113,11 @@ RULES: Final = (
 )
 """Names of tasks with slots such as ``{_two}``: what separates the language, and its code."""
 
-# Codes that benchmarks use for another language than ISO 639 does: ch is Chamorro.
+# Codes that benchmarks use otherwise than ISO 639 does: ch is Chamorro, jp no code.
 _CORRECTED_CODES: Final[Mapping[tuple[str, str], str]] = {
     ("pisa", "ch"): "zh",
     ("pisa_llm_judged", "ch"): "zh",
+    ("xwinograd", "jp"): "ja",
 }
 
 _COLUMNS: Final = ("task", "dataset", "language")

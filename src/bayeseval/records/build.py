@@ -463,7 +463,8 @@ def _report(
     # Readers of results and of wide tables name the columns of their tables themselves.
     for part in (part for part in stack.parts if not part.table.where):
         for our, theirs in part.columns.items():
-            columns.setdefault(our, {})[theirs] = None
+            if theirs not in part.table.derived:
+                columns.setdefault(our, {})[theirs] = None
     order = [*TABLE_COLUMNS, "split", "scale_min", "scale_max"]
     return LoadReport(
         sources=tuple(part.table.source for part in stack.parts),

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from bayeseval._text import Caution, counted, shorten
+from bayeseval._text import Caution, counted, shorten, together
 from bayeseval._typing import Bools
 from bayeseval.readers.scores import lower_is_better
 from bayeseval.records.report import Units
@@ -67,7 +67,8 @@ def doubtful_scores(
     where : callable
         Place of a record, for messages.
     """
-    warnings = []
+    far_off: list[tuple[str, Caution]] = []
+    low: list[tuple[str, Caution]] = []
     for code, name in enumerate(tasks):
         rows = np.flatnonzero(task == code)
         values = scores[rows]
@@ -76,24 +77,21 @@ def doubtful_scores(
         far = _far_scores(values, bounded=units[name].upper is not None)
         if far.any():
             median = float(np.median(values[~far]))
-            listed = _listed(rows[far], scores, where)
-            warnings.append(
-                Caution(
-                    f"task {name!r}: {counted(int(far.sum()), 'score')} far from the others"
-                    f" (median {median:.4g}): {listed}; correct or leave out what is an error"
-                )
+            text = (
+                f"task {name!r}: {counted(int(far.sum()), 'score')} far from the others (median"
+                f" {median:.4g}): {_listed(rows[far], scores, where)}; correct or leave out what is"
+                " an error"
             )
+            far_off.append((name, Caution(text)))
         fractions = _fractions(values) | _fractions_of_models(values, model[rows])
         if fractions.any():
-            listed = _listed(rows[fractions], scores, where)
-            warnings.append(
-                Caution(
-                    f"task {name!r}: {counted(int(fractions.sum()), 'score')} between 0 and 1"
-                    f" among percentages (the others start at {_lowest(values, fractions):.4g}):"
-                    f" {listed}; multiply by 100 if they are fractions"
-                )
+            text = (
+                f"task {name!r}: {counted(int(fractions.sum()), 'score')} between 0 and 1 among"
+                f" percentages (the others start at {_lowest(values, fractions):.4g}):"
+                f" {_listed(rows[fractions], scores, where)}; multiply by 100 if they are fractions"
             )
-    return warnings
+            low.append((name, Caution(text)))
+    return [*together(far_off), *together(low)]
 
 
 def _far_scores(values: Scores, *, bounded: bool) -> Bools:

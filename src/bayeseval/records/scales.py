@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from bayeseval._text import Caution, shorten
+from bayeseval._text import Caution, shorten, together
 from bayeseval.errors import InputError, did_you_mean, wording
 from bayeseval.records.coded import by_level
 from bayeseval.records.report import Units
@@ -275,7 +275,9 @@ def mixed_scales(
     warnings : list of Caution
         Groups that look like fractions in one task, and that fail there.
     """
-    problems, warnings = [], []
+    problems: list[str] = []
+    failing: list[tuple[str, Caution]] = []
+    kept_as_stated: list[tuple[str, Caution]] = []
     known = stated or {}
     highest = np.zeros(len(tasks))
     np.maximum.at(highest, task, scores)
@@ -296,12 +298,12 @@ def mixed_scales(
             continue
         elsewhere = in_percent & (task != code)
         problem, kept = _mixture(name, scores, rows, elsewhere, groups, where)
-        warnings += kept
+        failing += [(name, one) for one in kept]
         if name in known and known[name].upper is not None:
-            warnings += [_as_stated(text, known[name]) for text in problem]
+            kept_as_stated += [(name, _as_stated(text, known[name])) for text in problem]
         else:
             problems += problem
-    return problems, warnings
+    return problems, [*together(failing), *together(kept_as_stated)]
 
 
 def _as_stated(problem: str, units: Units) -> Caution:
