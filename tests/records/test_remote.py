@@ -36,8 +36,8 @@ SHA = hashlib.sha256(TABLE).hexdigest()
 class Site:
     """What the server answers, and how often it was asked.
 
-    The path ``/endless`` has no end, and ``/drip`` sends a byte now and then. `headers` are those
-    of single paths; a path that has some of ``Location`` leads on.
+    The path ``/endless`` has no end, ``/drip`` sends a byte now and then, and ``/garbage`` is no
+    HTTP. `headers` are those of single paths; a path that has some of ``Location`` leads on.
     """
 
     address: str = ""
@@ -64,19 +64,24 @@ def site() -> Iterator[Site]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             found.asked.append(self.path)
-            if self.path in ("/endless", "/drip"):
-                self.goes_on(b"0" * 4096 if self.path == "/endless" else b"0")
-                return
             body = found.answers.get(self.path)
             headers = found.headers.get(self.path, {})
+            if self.path in ("/endless", "/drip"):
+                self.goes_on(b"0" * 4096 if self.path == "/endless" else b"0", headers)
+                return
+            if self.path == "/garbage":
+                self.wfile.write(b"no HTTP\r\n\r\n")
+                return
             self.send_response(302 if "Location" in headers else 404 if body is None else 200)
             for name, value in headers.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body or b"")
 
-        def goes_on(self, piece: bytes) -> None:
-            self.send_response(200)
+        def goes_on(self, piece: bytes, headers: dict[str, str]) -> None:
+            self.send_response(302 if "Location" in headers else 200)
+            for name, value in headers.items():
+                self.send_header(name, value)
             self.end_headers()
             with contextlib.suppress(OSError):
                 while not found.closed.wait(0.02 if len(piece) == 1 else 0):
@@ -87,7 +92,7 @@ def site() -> Iterator[Site]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         found.address = f"http://127.0.0.1:{server.server_port}/some/data.jsonl"
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield found
         found.closed.set()
@@ -250,6 +255,39 @@ def test_http_that_a_hash_protects_may_lead_on(tmp_path: Path, cache: Path, site
         load(_card(tmp_path / "card 2", site.at("/again")))
 
 
+def test_the_body_of_a_redirect_is_not_read(
+    tmp_path: Path, cache: Path, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "_MAX_SECONDS", 2.0)
+    site.headers["/endless"] = {"Location": "/some/data.jsonl"}
+    assert len(load(_card(tmp_path / "card", site.at("/endless")))) == 3
+    assert site.asked == ["/endless", "/some/data.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("location", "reason"),
+    [
+        ("http://[::1", "the server leads to 'http://[::1', no address"),
+        (
+            "file:///etc/passwd",
+            "the server leads to 'file:///etc/passwd', no address by http or https",
+        ),
+        (f"http://a{'b' * 64}/x", f"'http://a{'b' * 48}... is no address by http or https"),
+        ("/first", "the server leads on more than 30 times"),
+        ("/garbage", "the transfer broke off"),
+    ],
+    ids=["brackets", "file", "long", "loop", "garbage"],
+)
+def test_a_redirect_that_leads_nowhere(
+    location: str, reason: str, tmp_path: Path, cache: Path, site: Site
+) -> None:
+    site.headers["/first"] = {"Location": location}
+    with pytest.raises(InputError) as caught:
+        load(_card(tmp_path / "card", site.at("/first")))
+    assert f"could not be downloaded ({reason}): download http" in str(caught.value)
+    assert not [path for path in cache.rglob("*") if path.is_file()]
+
+
 @pytest.mark.parametrize(
     ("headers", "body", "reason"),
     [
@@ -348,6 +386,16 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, cache: Path, site: Site)
 def test_an_address_that_is_none(tmp_path: Path, address: str) -> None:
     with pytest.raises(InputError, match="remote.address"):
         load(_card(tmp_path / "card", address))
+
+
+@pytest.mark.parametrize(
+    "host", ["[::1", "127.0.0.1:8@[::1", "host:99999", "...", f"{'a' * 64}.com", "a..b", ":8"]
+)
+def test_a_host_that_is_none(tmp_path: Path, cache: Path, host: str) -> None:
+    with pytest.raises(
+        InputError, match=r"benchmark.yaml: remote: .* is not the URL .* port of its host"
+    ):
+        load(_card(tmp_path / "card", f"'http://{host}/x'"))
 
 
 def test_a_name_never_leads_out_of_the_cache(cache: Path) -> None:

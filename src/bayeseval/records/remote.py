@@ -8,16 +8,20 @@ import re
 import tempfile
 import threading
 import time
+from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Any, Final
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import urljoin, urlsplit
 
 from pydantic import model_validator
 
-from bayeseval._text import grouped
+from bayeseval._text import grouped, show
 from bayeseval._yaml import FrozenConfig, text_like
 from bayeseval.errors import InputError
 from bayeseval.readers.base import MAX_BYTES
+
+if TYPE_CHECKING:
+    import requests
 
 __all__ = ["CACHE_VARIABLE", "Remote", "cached_path", "fetch"]
 
@@ -30,6 +34,8 @@ _MAX_SECONDS: Final = 600.0
 _MAX_DOWNLOAD: Final = MAX_BYTES
 _CHUNK: Final = 1 << 16
 _PART: Final = ".part-"
+# Of the part of a host's name between two points, by RFC 1035.
+_MAX_LABEL: Final = 63
 # Enough of a SHA-256 to tell addresses apart.
 _KEY: Final = 12
 
@@ -55,7 +61,23 @@ class Remote(FrozenConfig):
     def _is_protected(self) -> Remote:
         if self.sha256 is None and not self.address.startswith("https://"):
             raise ValueError("anybody on the way can change a file sent by http; state its sha256")
+        if not _has_host(self.address):
+            raise ValueError(
+                f"{show(self.address)} is not the URL of a file, https://HOST/FILE: correct the"
+                " name or the port of its host"
+            )
         return self
+
+
+def _has_host(address: str) -> bool:
+    """Whether the name of the host and its port are valid, as far as that shows."""
+    try:
+        parts = urlsplit(address)
+        # The port is read, and refused, when it is asked for.
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        return False
+    return all(0 < len(label) <= _MAX_LABEL for label in host.removesuffix(".").split("."))
 
 
 def cached_path(remote: Remote, name: str) -> Path:
@@ -158,19 +180,10 @@ def _download(remote: Remote, name: str, target: Path) -> None:
                 f" expected SHA-256 {remote.sha256}; it was not kept"
             )
         part.replace(target)
-    except (requests.RequestException, _LimitError) as problem:
-        response = getattr(problem, "response", None)
-        broken = (
-            requests.exceptions.ChunkedEncodingError,
-            requests.exceptions.ContentDecodingError,
-        )
-        reason = "the transfer broke off" if isinstance(problem, broken) else "no connection"
-        if response is not None:
-            reason = f"the server answered {response.status_code}"
-        reason = str(problem) if isinstance(problem, _LimitError) else reason
+    except (requests.RequestException, _RefusedError) as problem:
         raise InputError(
-            f"benchmark {name!r} could not be downloaded ({reason}): download {remote.address} and"
-            f" put it at {target}"
+            f"benchmark {name!r} could not be downloaded ({_reason(problem)}): download"
+            f" {remote.address} and put it at {target}"
         ) from problem
     except OSError as problem:
         raise InputError(
@@ -181,11 +194,28 @@ def _download(remote: Remote, name: str, target: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-_NO_HTTPS: Final = "the server leads to an address without https"
+class _RefusedError(Exception):
+    """A download that takes too long, is too large, or leads somewhere else."""
 
 
-class _LimitError(Exception):
-    """A download that takes too long, is too large, or leaves https."""
+def _reason(problem: Exception) -> str:
+    """Why a download failed, in words; what a server says is not repeated."""
+    from requests import exceptions
+    from urllib3.exceptions import MaxRetryError
+
+    match problem:
+        case _RefusedError():
+            return str(problem)
+        case exceptions.SSLError():
+            return "the server has no valid certificate"
+        case exceptions.ReadTimeout():
+            return f"the server sent nothing for {_STALL:g} seconds"
+        # What urllib3 tries again is the connection alone.
+        case exceptions.ConnectionError(args=(cause, *_)) if not isinstance(cause, MaxRetryError):
+            return "the transfer broke off"
+        case exceptions.ConnectionError():
+            return "no connection"
+    return "the transfer broke off"
 
 
 def _remove_stale_parts(folder: Path) -> None:
@@ -218,7 +248,7 @@ def _within_time(remote: Remote, part: Path) -> str:
     finally:
         stop.set()
     if not outcome:
-        raise _LimitError(f"it takes more than {_MAX_SECONDS:g} seconds")
+        raise _RefusedError(f"it takes more than {_MAX_SECONDS:g} seconds")
     if isinstance(outcome[0], BaseException):
         raise outcome[0]
     return outcome[0]
@@ -227,30 +257,64 @@ def _within_time(remote: Remote, part: Path) -> str:
 def _stream(remote: Remote, part: Path, stop: threading.Event) -> str:
     import requests
 
-    def stay_with_https(response: requests.Response, **_: Any) -> None:
-        scheme = urlsplit(response.headers.get("location", "")).scheme
-        if remote.sha256 is None and response.is_redirect and scheme == "http":
-            response.close()
-            raise _LimitError(_NO_HTTPS)
-
     digest = hashlib.sha256()
     size = 0
-    hooks = {"response": stay_with_https}
     with (
-        requests.get(remote.address, stream=True, timeout=_STALL, hooks=hooks) as response,
+        requests.Session() as session,
+        _answer(session, remote, stop) as response,
         # It was made before, and is gone when nobody waits any more.
         part.open("r+b") as file,
     ):
-        response.raise_for_status()
-        for step in (*response.history, response):
-            if remote.sha256 is None and not step.url.startswith("https://"):
-                raise _LimitError(_NO_HTTPS)
         for piece in response.iter_content(_CHUNK):
             size += len(piece)
             if size > _MAX_DOWNLOAD:
-                raise _LimitError(f"it has more than {grouped(_MAX_DOWNLOAD)} bytes")
+                raise _RefusedError(f"it has more than {grouped(_MAX_DOWNLOAD)} bytes")
             if stop.is_set():
                 break
             digest.update(piece)
             file.write(piece)
     return digest.hexdigest()
+
+
+def _answer(session: requests.Session, remote: Remote, stop: threading.Event) -> requests.Response:
+    """The answer that holds the file, with its body unread; redirects are followed."""
+    leads_to: list[str] = []
+
+    def take_location(response: requests.Response, **_: Any) -> None:
+        # requests, told to follow it or not, would read the body of the redirect to its end.
+        if response.is_redirect:
+            leads_to.append(response.headers.pop("location"))
+
+    address = remote.address
+    for _ in range(session.max_redirects + 1):
+        try:
+            response = session.get(
+                address, stream=True, timeout=_STALL, hooks={"response": take_location}
+            )
+        except ValueError as problem:
+            raise _RefusedError(f"{show(address)} is no address by http or https") from problem
+        if not leads_to:
+            if response.status_code != HTTPStatus.OK:
+                response.close()
+                raise _RefusedError(f"the server answered {response.status_code}")
+            return response
+        response.close()
+        address = _next_address(address, leads_to.pop(), https=remote.sha256 is None)
+        if stop.is_set():
+            break
+    raise _RefusedError(f"the server leads on more than {session.max_redirects} times")
+
+
+def _next_address(address: str, location: str, *, https: bool) -> str:
+    """Where a redirect leads."""
+    try:
+        # Headers arrive as Latin-1, whatever they are written in.
+        found = urljoin(address, location.encode("latin-1").decode("utf-8", errors="replace"))
+        scheme = urlsplit(found).scheme
+    except ValueError as problem:
+        raise _RefusedError(f"the server leads to {show(location)}, no address") from problem
+    if https and scheme != "https":
+        raise _RefusedError("the server leads to an address without https")
+    if scheme not in ("http", "https"):
+        raise _RefusedError(f"the server leads to {show(found)}, no address by http or https")
+    return found
