@@ -200,6 +200,12 @@ _LABELS = st.text(
 ).map(lambda text: text.replace("\t", "") + "x")
 
 
+def _no_placeholder(score: float) -> float:
+    """-1 or 999 in several cells would be refused as a placeholder for a missing score."""
+    is_one = score in (999, 9999, 99999, 999999) or (-999999 <= score < 0 and score.is_integer())
+    return score + 0.5 if is_one else score
+
+
 @st.composite
 def _frames(draw: st.DrawFn) -> pd.DataFrame:
     import unicodedata
@@ -218,8 +224,7 @@ def _frames(draw: st.DrawFn) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=["model", "language", "task"])
     frame["score"] = draw(
         st.lists(
-            # -1 in several cells would be taken for a placeholder.
-            st.floats(-1e300, 1e300, allow_nan=False).map(lambda x: x - 0.5 * (x < 0)),
+            st.floats(-1e300, 1e300, allow_nan=False).map(_no_placeholder),
             min_size=len(rows),
             max_size=len(rows),
         )
