@@ -125,6 +125,13 @@ def test_tasks_in_the_header(tmp_path: Path) -> None:
     assert records.coords["task"] == ("t",)
 
 
+def test_units_in_a_header_are_no_languages(tmp_path: Path) -> None:
+    """kg is Kongo and ms Malay."""
+    text = "Model,German,French,Swahili,Time (ms)\nA,51,49,1,7\nB,41.5,39,2,8\n"
+    with pytest.raises(InputError, match=r"line 1: 'Time \(ms\)' is not a known language"):
+        _load(tmp_path, text)
+
+
 @pytest.mark.parametrize("name", ["task", "Benchmark"])
 @pytest.mark.parametrize(
     "rows",

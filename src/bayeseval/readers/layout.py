@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -294,12 +295,13 @@ def _sorted_columns(
     given: _Given,
 ) -> _Columns:
     found = _Columns()
+    all_named = _tasks_and_languages(names)
     # Texts before all others are names, even if their header is also a code of a language.
     leads = True
     for place, title in enumerate(titles):
         if place in repeats:
             continue
-        named = _task_and_language(names[place])
+        named = all_named[place]
         if title in given.columns.values() or (
             (leads or named is None) and _is_label_column([row[place] for row in body])
         ):
@@ -352,6 +354,20 @@ def _label_columns(
         return labels | {"model": unknown[0]}, ()
     candidates = [titles[place] for place in unknown or free if titles[place]]
     return labels, tuple(dict.fromkeys(candidates)) or given.named_indices
+
+
+def _tasks_and_languages(names: Sequence[str]) -> list[tuple[str, str] | None]:
+    """What each header names; units such as ``CO2 (kg)`` look like a task in a language, too."""
+    found = [_task_and_language(name) for name in names]
+    counts = Counter(
+        part for named in found if named and not is_average(named[1]) for part in named
+    )
+
+    def is_alone(named: tuple[str, str]) -> bool:
+        task, language = named
+        return bool(task) and counts[task] == counts[language] == 1
+
+    return [None if named is not None and is_alone(named) else named for named in found]
 
 
 def _task_and_language(name: str) -> tuple[str, str] | None:
