@@ -25,6 +25,7 @@ from bayeseval.calibration.quantities import Levels
 from bayeseval.calibration.ranks import randomised_rank
 from bayeseval.calibration.run import RANKED_DRAWS, Fitted, Job, draw_and_fit, locate, simulate_one
 from bayeseval.calibration.sets import MAY_BE_BEST, SET_WORDS, TIERS, set_rows
+from bayeseval.calibration.stored import read_simulations
 from bayeseval.calibration.summary import independent_ranks, sentences, summarise
 from bayeseval.checks.prior import prior_tree
 from bayeseval.cli import main
@@ -455,7 +456,7 @@ RANKED = {
 
 
 @pytest.mark.parametrize("spec", RANKED)
-def test_what_other_models_report_is_ranked(spec: str) -> None:
+def test_what_other_models_report_is_ranked(spec: str, tmp_path: Path) -> None:
     """Draws from the prior in the place of a fit, so that no sampler is needed."""
     drawn_from = "additive" if spec == "replicates" else spec
     records = simulate(
@@ -483,6 +484,11 @@ def test_what_other_models_report_is_ranked(spec: str) -> None:
     assert found.loc[~sets, "rank"].between(0.0, 1.0).all()
     assert found.loc[~sets, "truth"].notna().all()
     assert {"language_potential_rank_set", "may_be_best"} < set(found.loc[sets, "quantity"])
+    # All of it is read back.
+    found.to_csv(tmp_path / "simulations.csv", index=False)
+    run = {"simulations": 2, "priors": dict(design.priors), "spec": design.spec.to_dict()}
+    again = read_simulations(tmp_path / "simulations.csv", run)
+    pd.testing.assert_frame_equal(again, found[again.columns], check_dtype=False)
 
 
 def test_one_level_of_every_simulation_is_tested(located: list[pd.DataFrame]) -> None:
@@ -594,6 +600,53 @@ def test_a_saved_calibration_opens_as_it_was(calibration: Calibration, tmp_path:
         Calibration.open(tmp_path / "other")
 
 
+@pytest.mark.parametrize(
+    ("file", "column", "value", "allowed"),
+    [
+        ("simulations", "simulation", "16", "the number of a simulation, 0 to 15"),
+        ("simulations", "simulation", "-1", "the number of a simulation, 0 to 15"),
+        ("simulations", "simulation", "\u0661", "the number of a simulation, 0 to 15"),
+        ("simulations", "quantity", "=1+1", "a quantity of this calibration"),
+        ("simulations", "truth", "x", "a number"),
+        ("simulations", "rank", "7", "from 0 to 1, or empty for a set"),
+        ("simulations", "rank", "inf", "from 0 to 1, or empty for a set"),
+        ("simulations", "rank", "", "from 0 to 1, or empty for a set"),
+        ("simulations", "in_50", "7", "0 or 1, or empty for a set"),
+        ("simulations", "in_95", "", "0 or 1, or empty for a set"),
+        ("statuses", "simulation", "", "the number of a simulation, 0 to 15"),
+        ("statuses", "simulation", "0", "listed once"),
+        ("statuses", "status", "\x1b[31mboo", "one of fitted, gate failed, not fitted"),
+    ],
+)
+def test_a_cell_that_no_calibration_writes_is_refused(
+    file: str, column: str, value: str, allowed: str, calibration: Calibration, tmp_path: Path
+) -> None:
+    folder = calibration.save(tmp_path / "out", figures=False)
+    path = folder / "tables" / f"{file}.csv"
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    table.loc[2, column] = value
+    table.to_csv(path, index=False)
+    # Without its hash, as someone would who wants to mislead.
+    run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    (folder / "run.json").write_text(json.dumps({**run, "sha256": {}}), encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        Calibration.open(folder)
+    assert str(caught.value) == (
+        f"{path}, line 4, column {column!r}: {value!r} is not {allowed}; put the original back, or"
+        " calibrate into another folder"
+    )
+
+
+def test_a_run_file_without_the_number_of_simulations_is_refused(
+    calibration: Calibration, tmp_path: Path
+) -> None:
+    folder = calibration.save(tmp_path / "out", figures=False)
+    run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    (folder / "run.json").write_text(json.dumps({**run, "simulations": "x"}), encoding="utf-8")
+    with pytest.raises(InputError, match=r"not that of a calibration: simulations: expected a who"):
+        Calibration.open(folder)
+
+
 def test_the_figure_marks_what_is_outside(calibration: Calibration) -> None:
     figure = calibration.plot()
     titles = [axes.get_title(loc="left") for axes in figure.axes if axes.get_visible()]
@@ -667,7 +720,6 @@ def test_command_writes_continues_and_refuses(
     with pytest.raises(InputError, match=re.escape(f"{statuses} is damaged (no column reason);")):
         Calibration.open(out)
     for damaged, problem in {
-        "simulation,status,reason,path\n,fitted,,\n": "invalid literal",
         "status\nfitted\n": "no column simulation",
         "simulation" + "," * 2000 + "\n": "2001 columns; at most 1000 are read",
         "simulation\0,status\n": "it has NUL characters",

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from bayeseval._arguments import as_path
 from bayeseval._text import counted
+from bayeseval.calibration.stored import (
+    FILES,
+    NUMBERS,
+    STATUS,
+    TEXTS,
+    read_simulations,
+    read_statuses,
+)
 from bayeseval.calibration.summary import sentences, summarise
 from bayeseval.errors import InputError
-from bayeseval.output._files import refuse_unbounded_csv
+from bayeseval.output._run_file import check_calibration_run
 from bayeseval.output.result import Result
-from bayeseval.output.store import check_files, read_run
+from bayeseval.output.store import RUN_FILE, check_files, read_run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,13 +34,6 @@ if TYPE_CHECKING:
     from bayeseval._typing import Figures
 
 __all__ = ["Calibration"]
-
-_TEXTS: Final = ("quantity", "level")
-_NUMBERS: Final = ("truth", "mean", "sd", "z", "rank", "in_50", "in_90", "in_95")
-_STATUS: Final = ("simulation", "status", "reason", "path")
-# Of a table: 500 simulations of 300 languages and 50 models have two million rows.
-_MAX_BYTES: Final = 1 << 30
-_MAX_ROWS: Final = 10_000_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,20 +69,20 @@ class Calibration(Result):
         run : mapping
             Contents of ``run.json``.
         """
-        columns: dict[str, list[Any]] = {name: [] for name in ("simulation", *_TEXTS, *_NUMBERS)}
+        columns: dict[str, list[Any]] = {name: [] for name in ("simulation", *TEXTS, *NUMBERS)}
         for part in parts:
             rows = part["rows"]
             columns["simulation"] += [part["simulation"]] * len(rows.get("quantity", ()))
-            for name in (*_TEXTS, *_NUMBERS):
+            for name in (*TEXTS, *NUMBERS):
                 columns[name] += rows.get(name, [])
         simulations = pd.DataFrame(
             {
                 # Numbers that JSON has no word for are missing.
-                name: np.array(values, dtype=np.float64) if name in _NUMBERS else values
+                name: np.array(values, dtype=np.float64) if name in NUMBERS else values
                 for name, values in columns.items()
             }
         )
-        statuses = pd.DataFrame([{name: part[name] for name in _STATUS} for part in parts])
+        statuses = pd.DataFrame([{name: part[name] for name in STATUS} for part in parts])
         return cls(simulations, statuses, run)
 
     def parts(self) -> dict[int, dict[str, Any]]:
@@ -92,8 +92,8 @@ class Calibration(Result):
         for status in self.statuses.to_dict("records"):
             number = int(status["simulation"])
             rows = groups.get(number)
-            own = {} if rows is None else {n: rows[n].tolist() for n in (*_TEXTS, *_NUMBERS)}
-            texts = {name: str(status[name]) for name in _STATUS[1:]}
+            own = {} if rows is None else {n: rows[n].tolist() for n in (*TEXTS, *NUMBERS)}
+            texts = {name: str(status[name]) for name in STATUS[1:]}
             parts[number] = {"simulation": number, **texts, "rows": own}
         return parts
 
@@ -175,24 +175,16 @@ class Calibration(Result):
         run = read_run(place)
         if run.get("command") != "calibrate":
             raise InputError(f"{folder} is not a folder of bayeseval calibrate")
-        columns = {"simulations": (*_TEXTS, *_NUMBERS), "statuses": _STATUS}
-        files = {name: f"tables/{name}.csv" for name in columns}
+        check_calibration_run(place / RUN_FILE, run)
+        files = {name: place / file for name, file in FILES.items()}
         for file in files.values():
-            if not (place / file).is_file():
-                raise InputError(f"{place / file}: no such file")
-        check_files(place, run, list(files.values()))
-        frames = []
-        for name, wanted in columns.items():
-            numbers = [column for column in wanted if column in _NUMBERS]
-            try:
-                frames.append(_read_table(place / files[name], wanted, numbers))
-            except (OSError, ValueError, KeyError) as error:
-                raise InputError(
-                    f"{place / files[name]} is damaged ({' '.join(str(error).split())}); "
-                    "put the original back, or run the command again"
-                ) from error
+            if not file.is_file():
+                raise InputError(f"{file}: no such file")
+        check_files(place, run, [*FILES.values()])
+        simulations = read_simulations(files["simulations"], run)
+        statuses = read_statuses(files["statuses"], run)
         kept = {key: value for key, value in run.items() if key not in ("files", "verdict")}
-        return cls(frames[0], frames[1], kept)
+        return cls(simulations, statuses, kept)
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
@@ -299,22 +291,3 @@ class Calibration(Result):
     def _failed(self) -> bool:
         """Failed gates are counted, and the results are given without these fits too."""
         return False
-
-
-def _read_table(path: Path, columns: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:
-    with path.open("rb") as file:
-        data = file.read(_MAX_BYTES + 1)
-    refuse_unbounded_csv(data, most_bytes=_MAX_BYTES, most_rows=_MAX_ROWS)
-    # Python reads back every digit, whatever the version of pandas.
-    texts = pd.read_csv(io.BytesIO(data), encoding="utf-8", dtype=str, keep_default_na=False)
-    lacking = [name for name in ("simulation", *columns) if name not in texts]
-    if lacking:
-        raise ValueError(f"no column {lacking[0]}")
-    return texts.assign(
-        simulation=lambda table: [int(text) for text in table["simulation"]],
-        **{name: partial(_as_numbers, name=name) for name in numbers},
-    )
-
-
-def _as_numbers(table: pd.DataFrame, *, name: str) -> list[float]:
-    return [float(text or "nan") for text in table[name]]

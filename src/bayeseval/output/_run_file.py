@@ -11,7 +11,7 @@ from bayeseval._text import grouped, show
 from bayeseval._yaml import FrozenConfig, parse_config
 from bayeseval.errors import InputError
 
-__all__ = ["check_fit_run", "check_run"]
+__all__ = ["check_calibration_run", "check_fit_run", "check_run"]
 
 # JSON writes 1.0 as 1.0 or 1, and NaN as null.
 _Number = StrictInt | StrictFloat
@@ -132,6 +132,21 @@ class _Run(_Part):
     sha256: dict[_File, _Text] | None = None
 
 
+class _CalibratedSpec(_FitSpec):
+    residual_by: _Name | None = None
+
+
+class _CalibrationRun(_Run):
+    """What every calibration has, too."""
+
+    benchmark: _Name
+    fitted_with: _Name
+    priors_of_fits: _Name
+    simulations: _Draws
+    spec: _CalibratedSpec
+    priors: dict[_Text, Any]
+
+
 class _FitRun(_Run):
     """What every fit has, too."""
 
@@ -158,6 +173,11 @@ def check_run(path: Path, run: dict[str, Any]) -> None:
 def check_fit_run(path: Path, run: dict[str, Any]) -> None:
     """The same for the run file of a fit, which has more keys than others."""
     _check(_FitRun, run, f"{path} is damaged, or not that of a fit")
+
+
+def check_calibration_run(path: Path, run: dict[str, Any]) -> None:
+    """The same for the run file of a calibration."""
+    _check(_CalibrationRun, run, f"{path} is damaged, or not that of a calibration")
 
 
 def _check(schema: type[_Run], run: dict[str, Any], words: str) -> None:
