@@ -16,7 +16,7 @@ import bayeseval as be
 from bayeseval.cli import main
 from bayeseval.comparison import HeldOut, PreparedHoldout, prepare_holdout
 from bayeseval.comparison.held_out import main_table, sentences
-from bayeseval.comparison.holdout import measured_values
+from bayeseval.comparison.holdout import measured_cells, measured_values
 from bayeseval.comparison.predictive import (
     clustered_se,
     normal_scores,
@@ -30,9 +30,11 @@ from bayeseval.errors import InputError
 from bayeseval.estimands.cell_noise import read_measurement_noise
 from bayeseval.estimands.cell_scores import AskedCells, predict_cells
 from bayeseval.estimands.read import read_arrays
+from bayeseval.fitting import prepare
 from bayeseval.fitting.gate import Gate
 from bayeseval.names import FACTORS
 from bayeseval.records import Records, Units
+from bayeseval.reporting import read_saved
 from bayeseval.simulation import simulate
 from tests import bounded_tables
 
@@ -188,8 +190,9 @@ def test_the_standard_error_takes_repeated_cells_as_one() -> None:
     assert np.isnan(clustered_se(values, np.zeros(4, dtype=int)))
 
 
-DENSITIES = {
+DENSITIES: dict[str, dict[str, Any]] = {
     "normal": {"residual_by": "task"},
+    "normal with errors": {},
     "student_t": {"interactions": ["model:task"]},
     "logit_normal": {},
     "beta": {"residual_by": "model"},
@@ -200,7 +203,12 @@ DENSITIES = {
 
 @pytest.mark.parametrize("likelihood", DENSITIES)
 def test_densities_of_measured_cells_are_those_of_the_engines(likelihood: str) -> None:
-    design = bounded_tables.design(likelihood=likelihood, **DENSITIES[likelihood])
+    family, _, errors = likelihood.partition(" with ")
+    given = None
+    if errors:
+        given = bounded_tables.frame()[["model", "language", "task", "score"]]
+        given = given.assign(se=np.linspace(1.0, 9.0, len(given)))
+    design = bounded_tables.design(given, likelihood=family, **DENSITIES[likelihood])
     rng = np.random.default_rng(0)
     drawn = {name: np.exp(rng.normal(0.0, 0.1, (2, 5))) for name in design.priors}
     for name, dims in design.dims().items():
@@ -217,7 +225,7 @@ def test_densities_of_measured_cells_are_those_of_the_engines(likelihood: str) -
         },
         covariates={},
         n_items=nothing if design.outcome.n is None else design.outcome.n,
-        se=nothing,
+        se=design.known_sds.get("se", nothing),
         n_seeds=nothing,
         observed=value,
     )
@@ -347,6 +355,28 @@ def test_left_out_scores_do_not_reach_the_predictions(
         assert (leaking != before.loc["additive", "mean"]).all()
 
 
+def test_a_cell_is_predicted_with_the_noise_of_its_own_measurement(records: Records) -> None:
+    frame = records.table.assign(se=0.5)
+    frame.loc[::2, "se"] = 40.0
+    noisy = Records.from_frame(frame, name="noisy", units=(None, None))
+    found = be.compare(noisy, "additive", holdout=0.3, repeats=1, jobs=1)
+    own = found.predictions.query("spec == 'additive'").merge(frame)
+    assert set(own["se"]) == {0.5, 40.0}
+    width = own["upper"] - own["lower"]
+    # 90 % of N(0, 40^2) are 132 wide; without it effects and residuals leave less than 100.
+    assert ((width > 120) == (own["se"] == 40.0)).all()
+    # What counts of items and seeds of a cell are, and which errors a model takes.
+    cells = measured_cells(prepare(noisy, "additive"))
+    assert cells.se.tolist() == frame["se"].tolist()
+    assert np.isnan(cells.n_seeds).all()
+    several = table()
+    seeds = several.table.groupby(["model", "language", "task"], sort=False).size()
+    assert measured_cells(prepare(several, "additive")).n_seeds.tolist() == seeds.tolist()
+    counts = bounded_tables.records()
+    spec = {"name": "b", "likelihood": "binomial"}
+    assert measured_cells(prepare(counts, spec)).n_items.tolist() == counts.numbers("n").tolist()
+
+
 def test_the_answer_is_that_of_its_predictions(held_out: HeldOut, records: Records) -> None:
     table, found = held_out.table, held_out.predictions
     assert table["spec"].tolist() == ["additive", TWO_WAY]
@@ -408,6 +438,8 @@ def test_what_it_writes_and_draws(held_out: HeldOut, records: Records, tmp_path:
     assert run["models"] == {"additive": "marginal"}
     assert run["gates"] == {TWO_WAY: "pass", "additive": "pass"}
     assert run["verdict"] == list(held_out.verdict)
+    with pytest.raises(InputError, match="predictions of left-out scores, of which there are no"):
+        read_saved(folder)
     (axes,) = held_out.plot().axes
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert labels == ["additive", TWO_WAY]

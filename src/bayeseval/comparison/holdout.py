@@ -42,13 +42,20 @@ if TYPE_CHECKING:
 
     from bayeseval._typing import Progress
 
-__all__ = ["REPEATS", "PreparedHoldout", "measured_values", "prepare_holdout"]
+__all__ = [
+    "REPEATS",
+    "MeasuredCells",
+    "PreparedHoldout",
+    "measured_cells",
+    "measured_values",
+    "prepare_holdout",
+]
 
 #: Repeats that are done without being asked for.
 REPEATS: Final = 5
 
 
-class _Cells(NamedTuple):
+class MeasuredCells(NamedTuple):
     """Cells of the table, as a model reads them; each array has one entry per cell.
 
     `value` is what the likelihood is of, and `log_units` turns its log density into one of the
@@ -67,7 +74,7 @@ class _Task(NamedTuple):
     """One fit, and the cells of the table that it does without."""
 
     whole: Design
-    cells: _Cells
+    cells: MeasuredCells
     training: Prepared
     rows: Index
 
@@ -137,7 +144,7 @@ class PreparedHoldout:
             Without a warning when the gate of a fit failed: that is for the caller to say.
         """
         rows = [self._rows(repeat) for repeat in range(self.repeats)]
-        cells = [_cells(whole) for whole in self.fits]
+        cells = [measured_cells(whole) for whole in self.fits]
         tasks = [
             _Task(whole.design, own, training, rows[repeat])
             for whole, own, several in zip(self.fits, cells, self.training, strict=True)
@@ -340,10 +347,16 @@ def measured_values(design: Design) -> Floats:
     return value
 
 
-def _cells(fit: Prepared) -> _Cells:
-    """What was measured in every cell, and with how much noise, as the model reads it."""
+def measured_cells(fit: Prepared) -> MeasuredCells:
+    """What was measured in every cell, and with how much noise, as the model reads it.
+
+    Parameters
+    ----------
+    fit : Prepared
+        Of the whole table.
+    """
     design, cells = fit.design, reduce_replicates(fit.records)
-    return _Cells(
+    return MeasuredCells(
         score=design.score,
         value=measured_values(design),
         log_units=design.outcome.log_units,

@@ -242,6 +242,11 @@ def read_saved(folder: str | Path) -> SavedResults:
     # Later, because what a damaged table says itself is more exact.
     check_files(path, run, [str(one) for one in there])
     kinds = [name for name in _MAIN_TABLES if PurePosixPath(_TABLES, f"{name}.csv") in listed]
+    if not kinds and "holdout" in run:
+        raise InputError(
+            f"{path} holds predictions of left-out scores, of which there are no reports; its "
+            f"tables are in {path / _TABLES}"
+        )
     if not kinds:
         raise InputError(
             f"{path} is not a result of fit, compare or sensitivity: it has no table named "
