@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -33,6 +35,8 @@ from bayeseval.design import build_design, rescore
 from bayeseval.engines import SamplerSettings
 from bayeseval.errors import DesignError, InputError
 from bayeseval.estimands import derive
+from bayeseval.estimands.container import PosteriorArrays
+from bayeseval.estimands.noise import CellNoise, model_components
 from bayeseval.estimands.ranks import rank_draws
 from bayeseval.fitting.gate import ESS_PER_CHAIN, Gate
 from bayeseval.simulation import simulate
@@ -361,25 +365,30 @@ def test_a_prior_twice_too_narrow_is_found(fits: list[Fitted]) -> None:
 
 @pytest.mark.parametrize(("again", "uniform"), [(0.0, True), (1.0, False)])
 def test_omega_counted_twice_is_found(again: float, uniform: bool) -> None:
-    """Sd of one run from the mean squares of 3 seeds and of seeds x 4 bootstraps.
+    """The sd of one run as the package reports it, from the exact posteriors of conjugate priors.
 
-    The mean square of seeds has the expectation sigma^2 + omega^2 (1 + 1/B); with conjugate priors
-    on it and on omega^2 the posterior is exact. One run has the variance sigma^2 + omega^2.
+    Seeds on one test set have the mean square sigma^2, bootstraps of it omega^2. Were sigma^2
+    taken from runs with a test set each, omega^2 would be in it as well as beside it.
     """
     rng = np.random.default_rng(4)
-    n, n_boot, prior = 300, 4, 6.0
-    df = np.array([2.0, 2.0 * (n_boot - 1)])
+    n, df, prior = 300, np.array([8.0, 12.0]), 6.0
     truth = prior / rng.chisquare(prior, size=(n, 2)) * np.array([2.0, 1.0])
-    squares = truth * rng.chisquare(df, size=(n, 2))
-    scale = squares + prior * np.array([2.0, 1.0])
-    draws = scale / rng.chisquare(df + prior, size=(199, n, 2))
+    squares = truth * rng.chisquare(df, size=(n, 2)) + prior * np.array([2.0, 1.0])
+    draws = squares / rng.chisquare(df + prior, size=(199, n, 2))
 
-    def one_run(variances: np.ndarray) -> np.ndarray:
-        seeds, omega = variances[..., 0], variances[..., 1]
-        return seeds - omega / n_boot
+    def one_run(seed: np.ndarray, omega: np.ndarray) -> np.ndarray:
+        """One model per simulation, each with one cell."""
+        cells = np.arange(n)
+        arrays = SimpleNamespace(index={names.MODEL: cells})
+        sd = {"seed": np.sqrt(seed), "boot": np.sqrt(omega)}
+        nothing = np.zeros_like(seed)
+        noise = CellNoise(sd, {}, run_variance=nothing, mean_variance=nothing, pooled=True)
+        scores = np.zeros((*seed.shape, 2))
+        found = model_components(cast(PosteriorArrays, arrays), noise, scores, rng=rng)
+        return found["within_sd"]
 
-    wrong = one_run(draws) + again * draws[..., 1]
-    ranks = randomised_rank(wrong, one_run(truth), rng.uniform(size=n))
+    runs = one_run(draws[..., 0] + again * draws[..., 1], draws[..., 1])
+    ranks = randomised_rank(runs, np.sqrt(truth.sum(axis=1)), rng.uniform(size=n))
     assert (uniformity(n).p_value(ranks) > 0.01) is uniform
     assert uniform or uniformity(n).p_value(ranks) < 0.001
 
