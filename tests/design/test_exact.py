@@ -149,7 +149,9 @@ def test_a_metric_computed_from_another_is_refused_where_a_term_shares_it() -> N
 
 
 def test_the_advice_works_when_followed() -> None:
-    with pytest.raises(DesignError, match=r"drop one of the two metrics \(drop=.*\), or check"):
+    with pytest.raises(
+        DesignError, match=r"drop one of the two metrics \(drop=.*auto'\), or check"
+    ):
         design_of(two_metrics(), "dataset")
     frame = two_metrics()
     design_of(frame, "additive")

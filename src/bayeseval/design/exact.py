@@ -141,7 +141,9 @@ def _advice(terms: Sequence[Term], *, fewer_terms_help: bool, few_scores: bool) 
     if any(names.DATASET in term.factors for term in terms):
         way_out = (
             "drop one of the two metrics ("
-            + wording("drop={'task': [...]}", "drop: {task: [...]} in a --mapping file")
+            + wording("drop={'task': [TASK]}", "drop: {task: [TASK]} in a --mapping file")
+            + ") and select the model anew ("
+            + wording("spec='auto'", "--model auto")
             + "), or "
         )
     elif fewer_terms_help:

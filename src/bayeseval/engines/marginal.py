@@ -10,6 +10,7 @@ importance sampling finds the weights unreliable, NUTS draws the log-sds instead
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -23,7 +24,7 @@ from bayeseval.engines import _importance
 from bayeseval.engines._evidence import scale_proposal
 from bayeseval.engines._marginal_density import Marginal, build_marginal, one_thread_per_call
 from bayeseval.engines.base import Draws, SamplerSettings, resolve_settings
-from bayeseval.errors import EngineError
+from bayeseval.errors import EngineError, by_option
 from bayeseval.families import FAMILIES
 
 __all__ = ["MOST_KEPT", "sample", "why_not", "why_not_at_once", "why_not_slopes"]
@@ -44,6 +45,13 @@ _ESS_PER_CHAIN: Final = 125.0
 # With more coefficients than this, a factorisation takes longer than a gradient of the
 # joint density, and NUTS on all parameters is the better engine.
 MOST_KEPT: Final = 2000
+
+# Sources of replicate noise, in words.
+_NOISE: Final[Mapping[names.Source, str]] = {
+    "seed": "seeds",
+    "boot": "test sets",
+    "seed_boot": "seeds by test sets",
+}
 
 
 def why_not(design: Design) -> str | None:
@@ -71,6 +79,9 @@ def why_not(design: Design) -> str | None:
     reason = why_not_slopes(design)
     if reason is not None:
         return reason
+    if design.sources:
+        noise = " and ".join(_NOISE[source.name] for source in design.sources)
+        return f"it needs known errors, and the noise of {noise} has to be estimated"
     known = {names.INTERCEPT, names.SD_RESIDUAL, *(term.sd for term in design.terms)}
     known |= {slope.slope for slope in design.slopes}
     unknown = sorted(set(design.priors) - known)
@@ -143,7 +154,8 @@ def sample(design: Design, settings: SamplerSettings, *, progress: Progress | No
     settings = resolve_settings(settings, engine="marginal", defaults=_DEFAULTS)
     reason = why_not(design)
     if reason is not None:
-        raise EngineError(f"engine marginal: {reason}; use the engine numpyro")
+        option = by_option("--engine numpyro")
+        raise EngineError(f"engine marginal: {reason}; use the engine numpyro{option}")
     with one_thread_per_call():
         return _Run(design, settings, progress).draws()
 
