@@ -386,6 +386,90 @@ def test_a_tensor_of_another_size_is_named(folders: dict[str, Path], tmp_path: P
 
 
 @pytest.mark.parametrize(
+    ("name", "settings", "line"),
+    [
+        ("gpt2", {"n_layer": 1}, "tensors of h.1, h.2, which"),
+        ("bert", {"num_hidden_layers": 2}, "tensors of encoder.layer.2, which"),
+        ("t5", {"num_layers": 1}, "tensors of encoder.block.1, encoder.block.2, which"),
+    ],
+)
+def test_weights_that_the_model_does_not_use_are_named(
+    name: str, settings: dict[str, int], line: str, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    """A model of fewer layers is another model, and would score as if nothing were missing."""
+    assert line in refusal(variant(folders[name], tmp_path / "m", settings))
+
+
+def test_heads_and_tables_of_old_versions_may_be_unused(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    tables = {
+        "gpt2": {
+            "h.0.attn.bias": np.ones((1, 1, 64, 64), np.float32),
+            "h.2.attn.masked_bias": np.float32([-1e4]),
+        },
+        "bert": {
+            "embeddings.position_ids": np.arange(64)[None],
+            "cls.predictions.bias": np.ones(64, np.float32),
+        },
+        "llama": {
+            "model.layers.0.self_attn.rotary_emb.inv_freq": np.ones(4, np.float32),
+            "lm_head.weight": np.ones((64, 32), np.float32),
+        },
+        # Only the encoder is used.
+        "t5": {"decoder.block.3.layer.0.layer_norm.weight": np.ones(32, np.float32)},
+    }
+    for name, more in tables.items():
+        folder = variant(folders[name], tmp_path / name)
+        change_weights(folder, lambda weights, more=more: weights | more)  # type: ignore[misc]
+        assert load_encoder(str(folder), device="cpu").model.config.model_type == name
+    # Negative control: one of them under the name of a weight.
+    change_weights(folder, lambda weights: weights | {"encoder.block.0.scale": np.ones(2)})
+    assert "tensors of encoder.block.0.scale, which the model" in refusal(folder)
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [(np.int8, "is I8, exp"), (np.bool_, "is BOOL, exp"), (np.complex64, "is C64, exp"),
+     (np.float16, ""), (np.float64, "")],
+)  # fmt: skip
+def test_weights_that_are_no_floating_point_numbers(
+    kind: type[np.generic], line: str, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = variant(folders["llama"], tmp_path / "m")
+    tensor = "layers.1.mlp.up_proj.weight"
+    change_weights(folder, lambda weights: weights | {tensor: weights[tensor].astype(kind)})
+    if not line:
+        load_encoder(str(folder), device="cpu")
+        return
+    assert refusal(folder).startswith(
+        "1 tensor of its weights has numbers that are not floating-point: "
+        f"{tensor} {line}ected one of BF16, F16, F32, F64; quantised"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "line"),
+    [
+        ("GPTJ", {"n_positions": 10**8}, "at least 800,000,000 positions and masks, but the files"),
+        ("Bart", {"encoder_layers": 10**5}, "modules and parameters, but the files of its weights"),
+        ("Albert", {"inner_group_num": 10**5}, "modules and parameters, but the files of its wei"),
+    ],
+)
+def test_the_model_is_bounded_by_its_weights_while_it_is_built(
+    name: str, settings: dict[str, int], line: str, tmp_path: Path
+) -> None:
+    sizes = {"vocab_size": 8, "rotary_dim": 8, "hidden_size": 16, "num_attention_heads": 2}
+    sizes |= {"intermediate_size": 16, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16}
+    sizes |= {"n_embd": 16, "n_head": 2, "d_model": 16} if name != "Albert" else {}
+    config = getattr(transformers, f"{name}Config")(**sizes, **settings)
+    config.save_pretrained(tmp_path)
+    weights = {"a": np.zeros(10**6, np.float32)}
+    safetensors.numpy.save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    assert line in refusal(tmp_path)
+
+
+@pytest.mark.parametrize(
     ("name", "unused"), [("bert", "pooler."), ("xlm-roberta", "pooler."), ("t5", "decoder.")]
 )
 def test_heads_and_decoders_may_be_missing(
@@ -429,7 +513,18 @@ def test_a_head_inside_a_layer_may_not_be_missing() -> None:
         ({"hidden_size": -4}, "config.json: hidden_size must be at least 1; got -4"),
         ({"num_hidden_layers": 10**9}, "num_hidden_layers is 1000000000; at most 1000 layers are"),
         # 48 tensors of a terabyte: refused before one of them is allocated.
-        ({"hidden_size": 10**9}, "describes a model of 791,000,000,000 weights, but the files"),
+        ({"hidden_size": 10**9}, "at least 64,000,000,000 weights, but the files .* 104,000 bytes"),
+        ({"num_hidden_layers": 400}, r"at least 1581 modules and parameters, .* hold 29 tensors;"),
+        ({"num_hidden_layers": 1}, r"hold tensors of layers\.1, layers\.2, which the model that c"),
+        (
+            {"quantization_config": {"quant_method": "fp8"}},
+            r"quantised \(fp8\), but the files hold",
+        ),
+        (
+            {"quantization_config": {"quant_method": "\x1b[1m"}},
+            r"the method '\\x1b\[1m', which tra",
+        ),
+        ({"quantization_config": "x"}, "the method 'x', which transformers does not know; known"),
         ({"num_attention_heads": 3}, r"\(32\) is not a multiple of the number of attention heads"),
         ({"num_hidden_layers": "x"}, "transformers cannot build a model of its settings "),
         ({"hidden_act": "nope"}, "KeyError: 'nope'"),

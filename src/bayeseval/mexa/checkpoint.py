@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,9 +38,22 @@ _SIZES: Final = frozenset(
 _MAX_LAYERS: Final = 1000
 # Weights are packed to four bits at the least, and twice as many as there are may be unused.
 _WEIGHTS_PER_BYTE: Final = 8
+# Modules and parameters of a model by tensor of its checkpoint: tensors may be stored joined, and
+# the decoder and heads may be missing. Larger models than the second number do not exist.
+_PARTS_PER_TENSOR: Final = 20
+_FREE_PARTS: Final = 1000
+_MAX_PARTS: Final = 1_000_000
+# Tables of positions and masks are computed, not stored: 1 GiB in single precision.
+_MAX_BUFFERS: Final = 1 << 28
+_FLOATS: Final = frozenset(["F64", "F32", "F16", "BF16"])
 # What stands behind the last hidden state, as a part of the model itself. Inside its layers the
 # same names are of weights that hidden states depend on.
 _HEADS: Final = frozenset(["pooler", "lm_head", "classifier", "cls", "qa_outputs", "score"])
+# Tables that older versions of transformers stored; those of today compute them.
+_OLD_TABLES: Final = re.compile(
+    r"(^|\.)((attn|attention)\.(bias|masked_bias|causal_mask)|embed_positions\.weights|position_ids"
+    r"|token_type_ids|(\w+_)?inv_freq|(cos|sin)_cached|version)$"
+)
 _WEIGHTS: Final = "model.safetensors"
 _INDEX: Final = "model.safetensors.index.json"
 _PICKLED: Final = ("pytorch_model.bin", "pytorch_model.bin.index.json")
@@ -67,19 +81,20 @@ def load_weights(torch: Any, transformers: Any, source: str, options: Mapping[st
     Raises
     ------
     InputError
-        Without the name of the model: a tensor that is missing or of another size, weights
-        that are pickled, settings that no model can have or that ask for code of others.
+        Without the name of the model: a tensor that is missing, is not used, is of another size
+        or holds no floating-point numbers; weights that are pickled, settings that no model can
+        have or that ask for code of others.
     """
     settings, _ = transformers.PretrainedConfig.get_config_dict(source)
     _check_settings(settings)
+    method = _quantisation(transformers, settings)
     config = transformers.AutoConfig.from_pretrained(source, trust_remote_code=False)
     files = _weight_files(transformers, source)
-    for file in files:
-        # Its header says whether the file is whole.
-        with require("safetensors", "mexa").safe_open(file, framework="pt"):
-            pass
+    kinds = _kinds_of_tensors(files)
     size = sum(Path(file).stat().st_size for file in files)
-    _refuse_more_than_the_files_hold(torch, transformers, config, size)
+    empty = _empty_model(torch, transformers, config, size, len(kinds))
+    if not method:
+        _refuse_coded_weights(empty, kinds)
     model, report = transformers.AutoModel.from_pretrained(
         source,
         trust_remote_code=False,
@@ -91,6 +106,14 @@ def load_weights(torch: Any, transformers: Any, source: str, options: Mapping[st
     )
     used = model.get_encoder() if model.config.is_encoder_decoder else model
     _refuse_random_weights(model, used, report)
+    quantised = getattr(model, "hf_quantizer", None) is not None
+    if method and not quantised and _FLOATS.issuperset(kinds.values()):
+        raise InputError(
+            f"config.json says that the weights are quantised ({method}), but the files hold "
+            "plain floating-point numbers; the two do not belong together: remove "
+            "quantization_config if the weights are complete"
+        )
+    _refuse_unused_weights(model, used, report["unexpected_keys"], quantised=quantised)
     return used
 
 
@@ -120,6 +143,21 @@ def _check_settings(settings: Any) -> None:
                     "not fetched or run here; remove the key, or use one of "
                     f"{', '.join(sorted(_CHOICES[key]))}"
                 )
+
+
+def _quantisation(transformers: Any, settings: Mapping[str, Any]) -> str:
+    """The method by which config.json says that weights are quantised; "" for none."""
+    said = settings.get("quantization_config")
+    if said is None:
+        return ""
+    method = said.get("quant_method", "bitsandbytes") if isinstance(said, dict) else said
+    known = {"bitsandbytes", *transformers.quantizers.auto.AUTO_QUANTIZER_MAPPING}
+    if not isinstance(said, dict) or not isinstance(method, str) or method not in known:
+        raise InputError(
+            f"config.json: quantization_config names the method {show(method)}, which transformers "
+            f"does not know; known are {', '.join(sorted(known))}"
+        )
+    return method
 
 
 def _all_items(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -162,6 +200,15 @@ def _weight_files(transformers: Any, source: str) -> list[str]:
     return files
 
 
+def _kinds_of_tensors(files: Sequence[str]) -> dict[str, str]:
+    """Tensors and their types as safetensors names them; the header says if a file is whole."""
+    kinds: dict[str, str] = {}
+    for file in files:
+        with require("safetensors", "mexa").safe_open(file, framework="pt") as tensors:
+            kinds |= {name: tensors.get_slice(name).get_dtype() for name in tensors.keys()}  # noqa: SIM118
+    return kinds
+
+
 def _without_safetensors(cached_file: Any, source: str) -> str:
     folder = Path(source)
     if folder.is_dir():
@@ -187,22 +234,118 @@ def _on_the_hub(source: str, name: str) -> bool:
         return False
 
 
-def _refuse_more_than_the_files_hold(torch: Any, transformers: Any, config: Any, size: int) -> None:
-    """Refuse a model that is much larger than its weights: the rest would be made up."""
+def _empty_model(torch: Any, transformers: Any, config: Any, size: int, tensors: int) -> Any:
+    """The model without weights; None for architectures that cannot be built so.
+
+    A model that is much larger than its weights is refused: the rest would be made up.
+    """
     try:
-        with torch.device("meta"):
-            empty = transformers.AutoModel.from_config(config, trust_remote_code=False)
+        with torch.device("meta"), _no_larger_than_the_files(torch, size, tensors):
+            return transformers.AutoModel.from_config(config, trust_remote_code=False)
     except (RuntimeError, NotImplementedError) as problem:
         # Some architectures compute with weights while they are built; they need real ones.
         if "meta" in str(problem):
-            return
+            return None
         raise
-    weights = sum(one.numel() for one in empty.parameters())
-    if weights > _WEIGHTS_PER_BYTE * size:
+
+
+@contextmanager
+def _no_larger_than_the_files(torch: Any, size: int, tensors: int) -> Iterator[None]:
+    """Count what a model that is being built registers, and stop it in time."""
+    torch_module = torch.nn.modules.module
+    most = {
+        "modules and parameters": (
+            min(_MAX_PARTS, _PARTS_PER_TENSOR * tensors + _FREE_PARTS),
+            f"{grouped(tensors)} tensors",
+        ),
+        "weights": (_WEIGHTS_PER_BYTE * size, f"{grouped(size)} bytes"),
+        "positions and masks": (
+            max(_MAX_BUFFERS, _WEIGHTS_PER_BYTE * size),
+            f"{grouped(size)} bytes",
+        ),
+    }
+    counts = dict.fromkeys(most, 0)
+
+    def add(what: str, count: int) -> None:
+        counts[what] += count
+        limit, held = most[what]
+        if counts[what] > limit:
+            raise InputError(
+                f"config.json describes a model of at least {grouped(counts[what])} {what}, but "
+                f"the files of its weights hold {held}; the two do not belong together"
+            )
+
+    def on_module(module: Any, name: str, part: Any) -> None:
+        add("modules and parameters", 1)
+
+    def on_parameter(module: Any, name: str, tensor: Any) -> None:
+        add("modules and parameters", 1)
+        add("weights", 0 if tensor is None else tensor.numel())
+
+    def on_buffer(module: Any, name: str, tensor: Any) -> None:
+        add("positions and masks", 0 if tensor is None else tensor.numel())
+
+    handles = [
+        torch_module.register_module_module_registration_hook(on_module),
+        torch_module.register_module_parameter_registration_hook(on_parameter),
+        torch_module.register_module_buffer_registration_hook(on_buffer),
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _refuse_coded_weights(empty: Any, kinds: Mapping[str, str]) -> None:
+    """Refuse tensors that hold codes of numbers, tables of the model's own excepted."""
+    tables = {name for name, _ in empty.named_buffers()} if empty is not None else set()
+    coded = sorted(
+        name
+        for name, kind in kinds.items()
+        if kind not in _FLOATS
+        and not _OLD_TABLES.search(name)
+        and (empty is None or _inside(empty, name) not in tables)
+    )
+    if coded:
         raise InputError(
-            f"config.json describes a model of {grouped(weights)} weights, but the files of its "
-            f"weights hold {grouped(size)} bytes; the two do not belong together"
+            f"{counted(len(coded), 'tensor')} of its weights {_have(coded)} numbers that are not "
+            f"floating-point: {plain(coded[0])} is {kinds[coded[0]]}, expected one of "
+            f"{', '.join(sorted(_FLOATS))}; quantised weights need a quantization_config in "
+            "config.json"
         )
+
+
+def _refuse_unused_weights(model: Any, used: Any, names: Any, *, quantised: bool) -> None:
+    """Refuse tensors of the layers that the model does not have; heads stand outside of them."""
+    modules = dict(model.named_modules())
+    own = next((f"{name}." for name, one in modules.items() if one is used and name), "")
+    parts = {name for name, _ in used.named_children()} - _HEADS
+    unused = set()
+    for name in names:
+        inside = _inside(model, name)
+        part = inside.removeprefix(own).partition(".")[0]
+        if not inside.startswith(own) or part not in parts or _OLD_TABLES.search(name):
+            continue
+        steps = inside.split(".")
+        known = sum(".".join(steps[:depth]) in modules for depth in range(1, len(steps) + 1))
+        # Scales and codes stand beside the weights that quantised modules have.
+        if not (quantised and known == len(steps) - 1):
+            unused.add(".".join(steps[: known + 1]))
+    if unused:
+        # Layer 2 before layer 10.
+        ordered = sorted(unused, key=lambda name: (len(name), name))
+        raise InputError(
+            f"its weights hold tensors of {_few(ordered)}, which the model that config.json "
+            "describes does not have; the two do not belong together"
+        )
+
+
+def _inside(model: Any, name: str) -> str:
+    """The name of a tensor in the model without heads: ``transformer.h.0`` is ``h.0`` there."""
+    prefix = f"{model.base_model_prefix}."
+    own = {child for child, _ in model.named_children()}
+    return name if name.partition(".")[0] in own else name.removeprefix(prefix)
 
 
 def _refuse_random_weights(model: Any, used: Any, report: Mapping[str, Any]) -> None:
