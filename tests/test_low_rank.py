@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from scipy import stats
 
 import bayeseval as be
@@ -23,11 +25,15 @@ from bayeseval.engines._density import (
 from bayeseval.engines._leave_out_mixture import leave_out_mixture, why_no_mixture
 from bayeseval.engines.base import linear_predictor, pointwise_log_likelihood
 from bayeseval.errors import BayesevalError, DesignError, EngineError
-from bayeseval.estimands import read_arrays
+from bayeseval.estimands import derive, read_arrays
 from bayeseval.estimands.cell_noise import read_measurement_noise
 from bayeseval.estimands.cell_scores import AskedCells, predict_cells
+from bayeseval.estimands.correlations import model_correlations
+from bayeseval.estimands.frames import draws_of
 from bayeseval.estimands.plan_variances import read_plan_variances
 from bayeseval.fitting.gate import convergence_gate
+from bayeseval.fitting.report.correlation_figure import correlations_figure
+from bayeseval.fitting.report.tables import result_tables
 from bayeseval.records import Records
 from bayeseval.spec import ModelSpec, load_spec
 from tests.helpers import assert_within_mcse
@@ -249,6 +255,71 @@ def test_left_out_densities_are_those_of_the_dense_covariance_given_the_loadings
         np.testing.assert_allclose(found[i], by_hand(i, given=True), rtol=1e-8, atol=1e-8)
         # Negative control: a cell's effect independent of those in other languages.
         assert np.abs(found[i] - by_hand(i, given=False)).max() > 0.01
+
+
+def derived(tree: xr.DataTree) -> xr.DataTree:
+    additions, estimands = derive(tree, seed=3)
+    tree["posterior"] = xr.DataTree(tree["posterior"].to_dataset().merge(additions))
+    tree["estimands"] = xr.DataTree(estimands)
+    return tree
+
+
+def test_correlations_of_models_are_those_of_their_effects() -> None:
+    made = design(4, low_rank={"model:language": 2}, interactions=["model:language"])
+    tree = derived(prior_tree(made, np.random.default_rng(11), 40))
+    tables = result_tables(tree, gate_status="pass", ci_prob=0.9)
+    found = tables["tables/model_correlations.csv"].set_index(["model_a", "model_b"])
+    assert list(found.index) == list(combinations([f"m{i}" for i in range(5)], 2))
+    posterior = tree["posterior"].to_dataset()
+    low = draws_of(posterior["low_rank_model_language_effect"]).reshape(40, 5, 7)
+    own = draws_of(posterior["model_language_effect"])
+    both = low.copy()
+    for cell, label in enumerate(posterior["model_language"].to_numpy()):
+        model, language = (int(part[1:]) for part in label.split("|"))
+        both[:, model, language] += own[:, cell]
+    # Nothing is drawn: every model has a score in every language.
+    assert own.shape == (40, 35)
+    by_draw = np.array([np.corrcoef(one) for one in both])
+    for (a, b), row in found.iterrows():
+        values = by_draw[:, int(a[1:]), int(b[1:])]
+        assert row["correlation_mean"] == pytest.approx(values.mean(), rel=1e-10)
+        assert row["correlation_lower"] == pytest.approx(np.quantile(values, 0.05), rel=1e-10)
+        assert row["p_positive"] == (values > 0.0).mean()
+    # Negative control: without the effects of model:language they are others.
+    alone = np.array([np.corrcoef(one) for one in low]).mean(axis=0)
+    assert abs(found["correlation_mean"].iloc[0] - alone[0, 1]) > 1e-3
+    # What a model adds in all languages does not matter; nor does a model without differences.
+    np.testing.assert_allclose(model_correlations(low + 5.0, 1), model_correlations(low, 1))
+    assert model_correlations(np.ones((2, 3, 4)), 0).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_the_figure_of_correlations_puts_similar_models_next_to_each_other() -> None:
+    groups = {"a": 1.0, "b": -1.0, "c": 1.0, "d": -1.0}
+    rows = [
+        {"model_a": a, "model_b": b, "correlation_mean": 0.9 * groups[a] * groups[b]}
+        for a, b in combinations(groups, 2)
+    ]
+    table = pd.DataFrame(rows).assign(correlation_lower=-1.0, correlation_upper=1.0, ci_prob=0.95)
+    table.loc[0, "correlation_upper"] = -0.5
+    figure = correlations_figure(table, subtitle="x", gate_status="pass")
+    axes = figure.axes[0]
+    labels = [label.get_text().split()[0] for label in axes.get_yticklabels()]
+    assert {frozenset(labels[:2]), frozenset(labels[2:])} == {frozenset("ac"), frozenset("bd")}
+    values = np.ma.filled(axes.images[0].get_array(), np.nan)
+    assert values[0, 1] == values[3, 2] == 0.9
+    assert values[labels.index("a"), labels.index("d")] == -0.9
+    assert np.isnan(np.diag(values)).all()
+    # Only a and b have an interval without zero: two cells, one on either side of the diagonal.
+    assert [text.get_text() for text in axes.texts] == ["-0.9", "-0.9"]
+    places = {text.get_position() for text in axes.texts}
+    a, b = labels.index("a"), labels.index("b")
+    assert places == {(a, b), (b, a)}
+
+
+def test_other_models_have_no_correlations() -> None:
+    made = design(4, interactions=["model:language"])
+    tree = derived(prior_tree(made, np.random.default_rng(12), 5))
+    assert "tables/model_correlations.csv" not in result_tables(tree, gate_status="pass")
 
 
 def test_a_plan_counts_low_rank_differences_between_languages() -> None:

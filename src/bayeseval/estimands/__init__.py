@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bayeseval.estimands.aggregates import aggregate_variants
 from bayeseval.estimands.components import variance_components
+from bayeseval.estimands.correlations import model_correlations_table
 from bayeseval.estimands.covariates import covariates_table
 from bayeseval.estimands.derive import component_dataset, derive
 from bayeseval.estimands.expected import expected_scores
@@ -64,6 +65,7 @@ __all__ = [
     "may_be_best",
     "mean_residual",
     "model_components_table",
+    "model_correlations_table",
     "model_language_table",
     "p_top_k",
     "pairs_left_out",

@@ -32,6 +32,11 @@ _HASHES: Final = ("data_hash", "spec_hash", "pairs_hash")
 # Tables of a fit in the order in which they are shown: section, caption, and columns left out.
 _TABLES: Final[Mapping[str, tuple[str, str]]] = {
     "covariates": ("covariates", "Slopes of covariates, and the variance that they explain."),
+    "model_correlations": (
+        "correlations",
+        "Correlation over languages of the effects of two models: 1 if both are strong and weak in "
+        "the same languages, compared with the other models and apart from their levels.",
+    ),
     "forecast": ("forecast", "Potentials forecast from the covariate."),
     "forecast_check": (
         "forecast",
@@ -55,6 +60,7 @@ _TABLES: Final[Mapping[str, tuple[str, str]]] = {
 }
 _TITLES: Final[Mapping[str, str]] = {
     "covariates": "Covariates",
+    "correlations": "Correlations of models over languages",
     "forecast": "Forecast",
     "plan": "Plan",
     "replicates": "Replicates",

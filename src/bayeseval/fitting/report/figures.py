@@ -12,6 +12,7 @@ import pandas as pd
 
 from bayeseval import names
 from bayeseval._typing import Floats
+from bayeseval.fitting.report.correlation_figure import correlations_figure
 from bayeseval.fitting.report.model_figures import models_figure, ranks_figure
 from bayeseval.fitting.report.potential_figure import potential_figure
 from bayeseval.fitting.report.replicate_figures import replicate_figures
@@ -179,6 +180,14 @@ def result_figures(
         figures["disparity"] = partial(
             disparity_figure,
             tables["tables/model_disparity.csv"],
+            subtitle=subtitle,
+            data=data,
+            gate_status=gate_status,
+        )
+    if "tables/model_correlations.csv" in tables:
+        figures["correlations"] = partial(
+            correlations_figure,
+            tables["tables/model_correlations.csv"],
             subtitle=subtitle,
             data=data,
             gate_status=gate_status,
