@@ -12,6 +12,7 @@ import xarray as xr
 from scipy import stats
 
 import bayeseval as be
+from bayeseval.checks.gaussian import why_no_closed_form
 from bayeseval.checks.prior import draw_prior, prior_tree
 from bayeseval.design import Design, build_design, choose_model, restore_design
 from bayeseval.engines import numpyro as numpyro_engine
@@ -31,7 +32,7 @@ from bayeseval.estimands.cell_scores import AskedCells, predict_cells
 from bayeseval.estimands.correlations import model_correlations
 from bayeseval.estimands.frames import draws_of
 from bayeseval.estimands.plan_variances import read_plan_variances
-from bayeseval.fitting.gate import convergence_gate
+from bayeseval.fitting.gate import Check, Gate, convergence_gate, gate_advice
 from bayeseval.fitting.report.correlation_figure import correlations_figure
 from bayeseval.fitting.report.tables import result_tables
 from bayeseval.records import Records
@@ -398,6 +399,16 @@ def test_scores_that_the_other_terms_reproduce_are_refused() -> None:
 def test_a_spec_that_makes_no_sense_is_refused(keys: dict[str, Any], message: str) -> None:
     with pytest.raises(BayesevalError, match=message):
         spec(low_rank={"model:language": 1}, **keys)
+
+
+def test_nothing_that_needs_jointly_normal_effects_is_used_or_recommended() -> None:
+    assert why_no_closed_form(design()) == "products of loadings are not normal given the sds"
+    assert why_no_closed_form(design(interactions=[])) is None
+    gate = Gate("fail", (Check("r_hat", 1.02, 1.01, "sd_model", passed=False),), 1)
+    run = {"engine": "numpyro", "settings": {"draws": 100}, "spec": {"likelihood": "normal"}}
+    assert "engine='marginal'" in gate_advice(gate, run)
+    run["spec"] = spec(low_rank={"model:language": 1}).to_dict()
+    assert gate_advice(gate, run).endswith("or with a simpler model.")
 
 
 def test_engines_that_integrate_effects_out_refuse_products() -> None:
