@@ -60,23 +60,20 @@ def validate(
     The last line is "Ready to fit: yes" (exit code 0) or "no, because ..." (exit code 2).
     """
     from bayeseval.design import Readiness, check_ready
-    from bayeseval.errors import InputError
     from bayeseval.readers import UnknownTasksError
     from bayeseval.records import TableError, describe, format_description, format_refused
     from bayeseval.spec import AUTO
 
     try:
         records = reading.load()
+    except UnknownTasksError as unknown:
+        if propose_task_names is None:
+            raise
+        echo(_propose(unknown, propose_task_names, own=reading.task_names))
+        raise typer.Exit(EXIT_BAD_INPUT) from unknown
     except TableError as refused:
         echo(f"{format_refused(refused)}\n\n{one_line(Readiness(AUTO, str(refused)))}")
         raise typer.Exit(EXIT_BAD_INPUT) from refused
-    except InputError as problem:
-        if not isinstance(problem, UnknownTasksError) or propose_task_names is None:
-            # The error says more, on stderr.
-            echo(str(Readiness(AUTO, "the scores cannot be read")))
-            raise
-        echo(_propose(problem, propose_task_names, own=reading.task_names))
-        raise typer.Exit(EXIT_BAD_INPUT) from problem
     ready = check_ready(records)
     echo(format_description(describe(records), ready.warnings))
     if save_records is not None:
