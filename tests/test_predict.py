@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,11 @@ def table() -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def fit() -> Fit:
     return be.fit(table(), "crossed", engine="marginal", draws=1000, chains=4)
+
+
+@pytest.fixture(scope="module")
+def saved(fit: Fit, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fit.save(tmp_path_factory.mktemp("results") / "fit", figures=False)
 
 
 def cells_of(rows: list[tuple[str, str, str]]) -> pd.DataFrame:
@@ -306,9 +312,9 @@ def test_covariates_of_new_languages_are_used_where_known() -> None:
 
 
 def test_the_command_prints_and_writes(
-    fit: Fit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fit: Fit, saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder, cells = fit.save(tmp_path / "fit", figures=False), tmp_path / "cells.csv"
+    folder, cells = shutil.copytree(saved, tmp_path / "fit"), tmp_path / "cells.csv"
     cells_of(ASKED).to_csv(cells, index=False)
     assert main(["predict", str(folder), str(cells)]) == 2
     said = capsys.readouterr()
@@ -340,13 +346,13 @@ def test_the_command_prints_and_writes(
 
 
 def test_the_command_prints_the_first_cells_and_writes_all(
-    fit: Fit,
+    saved: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("bayeseval.fitting.report.predictions._SHOWN", 2)
-    folder, cells = fit.save(tmp_path / "fit", figures=False), tmp_path / "cells.csv"
+    folder, cells = shutil.copytree(saved, tmp_path / "fit"), tmp_path / "cells.csv"
     cells_of(ASKED[:3]).to_csv(cells, index=False)
     assert main(["predict", str(folder), str(cells)]) == 0
     said, err = capsys.readouterr()
@@ -369,9 +375,9 @@ def test_the_command_prints_the_first_cells_and_writes_all(
     ],
 )
 def test_the_command_does_not_write_over_what_it_reads(
-    fit: Fit, tmp_path: Path, capsys: pytest.CaptureFixture[str], targets: list[str], said: str
+    saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], targets: list[str], said: str
 ) -> None:
-    folder, cells = fit.save(tmp_path / "fit", figures=False), tmp_path / "cells.csv"
+    folder, cells = shutil.copytree(saved, tmp_path / "fit"), tmp_path / "cells.csv"
     cells_of(ASKED[:1]).to_csv(cells, index=False)
     (tmp_path / "link.csv").symlink_to(cells)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
