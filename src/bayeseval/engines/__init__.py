@@ -75,8 +75,14 @@ def choose_engine(name: str, design: Design, settings: SamplerSettings = _NOTHIN
     Raises
     ------
     EngineError
-        If there is no engine of that name, or ``auto`` is given a ``nuts_sampler``.
+        If there is no engine of that name, ``marginal`` cannot fit the design, or ``auto`` is
+        given a ``nuts_sampler``.
     """
+    # Imported here, so that importing this module loads no engine.
+    from bayeseval.engines.marginal import check_design, why_not
+
+    if name == "marginal":
+        check_design(design)
     if name != "auto":
         if name in ENGINES:
             return Choice(name)
@@ -93,9 +99,6 @@ def choose_engine(name: str, design: Design, settings: SamplerSettings = _NOTHIN
     if given:
         verb = "is a setting" if len(given) == 1 else "are settings"
         return Choice("numpyro", f"{' and '.join(given)} {verb} of NUTS")
-    # Imported here, so that importing this module loads no engine.
-    from bayeseval.engines.marginal import why_not
-
     reason = why_not(design)
     if reason is None:
         return Choice("marginal", "all effects can be integrated out exactly")

@@ -27,7 +27,7 @@ from bayeseval.engines.base import Draws, SamplerSettings, resolve_settings
 from bayeseval.errors import EngineError, by_option
 from bayeseval.families import FAMILIES
 
-__all__ = ["MOST_KEPT", "sample", "why_not", "why_not_at_once", "why_not_slopes"]
+__all__ = ["MOST_KEPT", "check_design", "sample", "why_not", "why_not_at_once", "why_not_slopes"]
 
 
 _DEFAULTS: Final = {"draws": 1000, "chains": 4}
@@ -88,6 +88,20 @@ def why_not(design: Design) -> str | None:
     if unknown:
         return f"it does not support {', '.join(unknown)}"
     return why_not_at_once(design)
+
+
+def check_design(design: Design) -> None:
+    """Refuse a design that this engine cannot fit.
+
+    Raises
+    ------
+    EngineError
+        With the reason of :func:`why_not`.
+    """
+    reason = why_not(design)
+    if reason is not None:
+        option = by_option("--engine numpyro")
+        raise EngineError(f"engine marginal: {reason}; use the engine numpyro{option}")
 
 
 def why_not_at_once(design: Design) -> str | None:
@@ -152,10 +166,7 @@ def sample(design: Design, settings: SamplerSettings, *, progress: Progress | No
     the number of distinct combinations of language, task, model and error.
     """
     settings = resolve_settings(settings, engine="marginal", defaults=_DEFAULTS)
-    reason = why_not(design)
-    if reason is not None:
-        option = by_option("--engine numpyro")
-        raise EngineError(f"engine marginal: {reason}; use the engine numpyro{option}")
+    check_design(design)
     with one_thread_per_call():
         return _Run(design, settings, progress).draws()
 
