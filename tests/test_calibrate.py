@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -20,9 +20,10 @@ from scipy.stats import beta, betabinom, binom, binomtest
 
 import bayeseval as be
 from bayeseval import names
-from bayeseval.calibration import Calibration, prepare_calibration
+from bayeseval.calibration import Calibration, PreparedCalibration, prepare_calibration
 from bayeseval.calibration.bands import coverage_interval, uniformity
 from bayeseval.calibration.draw import check_drawable, draw_table
+from bayeseval.calibration.parts import store_part
 from bayeseval.calibration.quantities import Levels
 from bayeseval.calibration.ranks import randomised_rank
 from bayeseval.calibration.run import RANKED_DRAWS, Fitted, Job, draw_and_fit, locate, simulate_one
@@ -33,12 +34,13 @@ from bayeseval.checks.prior import prior_tree
 from bayeseval.cli import main
 from bayeseval.design import build_design, rescore
 from bayeseval.engines import SamplerSettings
-from bayeseval.errors import DesignError, InputError
+from bayeseval.errors import DesignError, EngineError, InputError
 from bayeseval.estimands import derive
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.noise import CellNoise, model_components
 from bayeseval.estimands.ranks import rank_draws
 from bayeseval.fitting.gate import ESS_PER_CHAIN, Gate
+from bayeseval.output._locks import alone_in
 from bayeseval.simulation import simulate
 from bayeseval.spec import Prior, load_spec
 
@@ -751,6 +753,160 @@ def test_command_writes_continues_and_refuses(
     assert "holds a run with" in capsys.readouterr().err
 
 
+@pytest.fixture
+def call(
+    calibration: Calibration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., int]:
+    """The command on a tiny table; what simulations found is taken from the calibration above."""
+    parts = calibration.parts()
+
+    def found(asked: tuple[Job, int], beat: object) -> dict[str, Any]:
+        job, number = asked
+        part = {**parts[number], "path": f"seed {job.seed}"}
+        if job.folder is not None:
+            store_part(part, job.folder)
+        return part
+
+    monkeypatch.setattr("bayeseval.calibration.run.simulate_one", found)
+    table = tmp_path / "tiny.csv"
+    TINY.table[["model", "language", "task", "score"]].to_csv(table, index=False)
+
+    def run(*options: str, model: str = "additive", out: str = "out") -> int:
+        words = ["calibrate", "--model", model, "--like", str(table), "--jobs", "1", "--quiet"]
+        words += ["--engine", "marginal", "--no-figures", "--out", str(tmp_path / out)]
+        return main([*words, *options])
+
+    return run
+
+
+def paths_of(folder: Path) -> list[str]:
+    return Calibration.open(folder).statuses["path"].tolist()
+
+
+def test_a_model_that_the_engine_cannot_fit_is_refused_before_simulating(
+    call: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("--simulations", "2", model="robust") == 2
+    assert capsys.readouterr().err == (
+        "error: engine marginal: it integrates effects out of a normal likelihood, not of "
+        "student_t; use the engine numpyro\n"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["tiny.csv"]
+
+
+def test_a_run_in_which_nothing_can_be_fitted_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was a KeyError."""
+
+    def refuse(*asked: object) -> Fitted:
+        raise InputError("the table is too odd")
+
+    monkeypatch.setattr("bayeseval.calibration.run.draw_and_fit", refuse)
+    with pytest.raises(EngineError) as caught:
+        replace(PREPARED, simulations=2).run(jobs=1, work=tmp_path / "work")
+    assert str(caught.value) == (
+        "no simulated table could be fitted (2 simulations); simulation 0: the table is too odd"
+    )
+    assert list(tmp_path.iterdir()) == []
+    none = pd.DataFrame({"simulation": [0], "status": "not fitted", "reason": "too odd"})
+    said = sentences(pd.DataFrame(), none, {"priors_of_fits": "fixed"})
+    assert said == (
+        "No simulated table could be fitted.",
+        "1 table could not be fitted and is left out; simulation 0: too odd.",
+    )
+
+
+def test_a_run_removes_its_own_unfinished_simulations_only(
+    call: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seeds = {
+        seed: prepare_calibration(
+            "additive",
+            like=be.load(str(tmp_path / "tiny.csv")),
+            engine="marginal",
+            settings=SamplerSettings(seed=seed),
+        )
+        for seed in (1, 2)
+    }
+    work = tmp_path / "out.unfinished"
+    interrupted = {seed: one.kept_in(work) for seed, one in seeds.items()}
+    for one in seeds.values():
+        replace(one, simulations=2).run(jobs=1, work=work)
+    assert call("--simulations", "3", "--seed", "1") == 0
+    assert paths_of(tmp_path / "out") == ["seed 1"] * 3
+    # The other one goes on where it was, and says what stands in its way.
+    assert list(work.iterdir()) == [interrupted[2]]
+    assert call("--simulations", "2", "--seed", "2") == 2
+    assert "holds a run with seed 1" in capsys.readouterr().err
+    assert sorted(path.name for path in interrupted[2].iterdir()) == ["000000.json", "000001.json"]
+    assert call("--simulations", "2", "--seed", "2", "--force") == 0
+    assert not work.exists()
+
+
+def test_another_run_of_the_same_calibration_is_refused(
+    call: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    like = be.load(str(tmp_path / "tiny.csv"))
+    own = prepare_calibration("additive", like=like, engine="marginal").kept_in(
+        tmp_path / "out.unfinished"
+    )
+    with alone_in(own):
+        assert call("--simulations", "2") == 2
+        assert f"works in {own}; wait until it has ended, or choose another folder (--out)" in (
+            capsys.readouterr().err
+        )
+        # Another seed is another calibration.
+        assert call("--simulations", "2", "--seed", "5") == 0
+        assert own.is_dir()
+    assert call("--simulations", "2", "--force") == 0
+    assert paths_of(tmp_path / "out") == ["seed 0"] * 2
+
+
+def test_simulations_of_a_run_that_may_not_be_saved_are_kept(
+    call: Callable[..., int],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*asked: object, **others: object) -> Path:
+        raise InputError("out holds a run with seed 7")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("bayeseval.calibration.container.Calibration.save", refuse)
+        assert call("--simulations", "2") == 2
+    (kept,) = (tmp_path / "out.unfinished").iterdir()
+    assert capsys.readouterr().err == (
+        f"error: out holds a run with seed 7; the simulations are kept in {kept}, and this "
+        "command continues from them\n"
+    )
+    assert len(list(kept.iterdir())) == 2
+
+
+def test_fewer_simulations_than_there_are_need_force(
+    call: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert call("--simulations", "4") == 0
+    capsys.readouterr()
+    assert call("--simulations", "3") == 2
+    assert capsys.readouterr().err == (
+        f"error: {out} holds 4 simulations of this calibration, and --simulations 3 would remove "
+        "some; ask for 4 or more, or choose another folder (--out) or overwrite it with --force\n"
+    )
+    assert len(paths_of(out)) == 4
+    assert call("--simulations", "3", "--force") == 0
+    assert len(paths_of(out)) == 3
+    # Those that an interrupted run keeps are not removed either.
+    like = be.load(str(tmp_path / "tiny.csv"))
+    other = prepare_calibration("additive", like=like, engine="marginal", simulations=3)
+    other.run(jobs=1, work=tmp_path / "b.unfinished")
+    capsys.readouterr()
+    assert call("--simulations", "2", out="b") == 2
+    kept = other.kept_in(tmp_path / "b.unfinished")
+    assert capsys.readouterr().err.startswith(f"error: {kept} holds 3 simulations of this")
+
+
 @pytest.mark.parametrize("finished", [True, False])
 def test_after_ctrl_c_the_error_says_what_is_kept(
     finished: bool,
@@ -758,19 +914,23 @@ def test_after_ctrl_c_the_error_says_what_is_kept(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def stop(self: object, *, work: Path, **others: object) -> Calibration:
-        (work / "run").mkdir(parents=True)
+    def stop(self: PreparedCalibration, *, work: Path, **others: object) -> Calibration:
+        self.kept_in(work).mkdir(parents=True)
         if finished:
-            (work / "run" / "000000.json").write_text("{}")
+            (self.kept_in(work) / "000000.json").write_text("{}")
         raise KeyboardInterrupt
 
     monkeypatch.setattr("bayeseval.calibration.run.PreparedCalibration.run", stop)
     out = tmp_path / "out"
     assert main(["calibrate", "--model", "additive", "--out", str(out), "--quiet"]) == 130
-    kept = f"finished simulations are kept in {out}.unfinished; run the same command again"
-    assert capsys.readouterr().err.startswith(
-        f"error: interrupted; {kept if finished else 'nothing was saved'}"
-    )
+    error = capsys.readouterr().err
+    if finished:
+        (kept,) = (tmp_path / "out.unfinished").iterdir()
+        again = f"kept in {kept}; run the same command again to continue"
+        assert error == f"error: interrupted; finished simulations are {again}\n"
+    else:
+        assert error == "error: interrupted; nothing was saved\n"
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_autocorrelation_that_the_gate_allows_moves_ranks_little() -> None:

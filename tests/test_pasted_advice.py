@@ -344,7 +344,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "comparison/scores.py:check_cost": ("refits",),
     "design/exact.py:_advice": ("fewer terms", "copied metric"),
     "design/share_errors.py:_how_to_ignore_n": ("shares of items",),
-    "engines/marginal.py:sample": ("marginal engine",),
+    "engines/marginal.py:check_design": ("marginal engine",),
     "mexa/extract.py:embed": ("mexa",),
     "mexa/extract.py:load_encoder": ("mexa",),
     "mexa/measure.py:_notes": ("mexa",),
@@ -377,6 +377,7 @@ _OWN_VALUE = "refuses a value of the option that it names"
 _WITHOUT_VALUE = "names an option without a value"
 OTHERS: dict[str, str] = {
     "_processes.py:sensible_jobs": _OWN_VALUE,
+    "calibration/parts.py:check_number": "tests/test_calibrate.py",
     "comparison/holdout.py:_prepared": _WITHOUT_VALUE,
     "comparison/holdout.py:prepare_holdout": _OWN_VALUE,
     "comparison/models.py:prepare_models": _WITHOUT_VALUE,
@@ -393,6 +394,7 @@ OTHERS: dict[str, str] = {
     "mexa/covariate.py:_raw": "tests/mexa/test_covariate.py",
     "mexa/run.py:_check_model": "tests/mexa/test_extract.py",
     "mexa/tables.py:_tidy": "tests/mexa/test_covariate.py",
+    "output/_locks.py:alone_in": _WITHOUT_VALUE,
     "planning/run.py:_costs": _OWN_VALUE,
     "planning/run.py:_facets": _OWN_VALUE,
     "planning/run.py:_grid": _OWN_VALUE,

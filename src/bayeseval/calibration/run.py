@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
@@ -17,17 +18,18 @@ from bayeseval._optional import versions
 from bayeseval._processes import run_all, sensible_jobs
 from bayeseval._progress import reporting
 from bayeseval._random import stream
-from bayeseval._text import show
+from bayeseval._text import counted, show
 from bayeseval.calibration.container import Calibration
 from bayeseval.calibration.draw import check_drawable, draw_table
+from bayeseval.calibration.parts import discard_parts, finished_parts, store_part
 from bayeseval.calibration.quantities import join, reported
 from bayeseval.calibration.ranks import outcome_rows
 from bayeseval.engines import SamplerSettings, cores_of
-from bayeseval.errors import BayesevalError, InputError, argument, by_option
+from bayeseval.errors import BayesevalError, EngineError, InputError, argument, by_option
 from bayeseval.fitting.fitted import check_posterior
 from bayeseval.fitting.prepared import Prepared, prepare
 from bayeseval.fitting.provenance import sampling_path
-from bayeseval.output.store import read_json, replace_json
+from bayeseval.output._locks import alone_in
 from bayeseval.records import Records, TableSource
 from bayeseval.records import load as load_records
 from bayeseval.simulation import simulate
@@ -130,15 +132,42 @@ class PreparedCalibration:
         Returns
         -------
         Calibration
+
+        Raises
+        ------
+        EngineError
+            If no simulated table could be fitted.
+        InputError
+            If another process works on the same calibration in `work`.
         """
         at_once = sensible_jobs(jobs, cores_each=cores_of(self.like.engine.name))
-        folder = None
-        if work is not None:
-            folder = as_path("work", work) / _hash(self.identity)[:_SHORT]
-            folder.mkdir(parents=True, exist_ok=True)
         done = {} if ready is None else ready.parts()
-        done = {i: part for i, part in done.items() if i < self.simulations}
-        done |= _finished(folder, self.simulations)
+        folder = None if work is None else self.kept_in(as_path("work", work))
+        with nullcontext() if folder is None else alone_in(folder):
+            parts = self._parts(done, folder, at_once, progress)
+        if not any(part["rows"] for part in parts):
+            if folder is not None:
+                discard_parts(folder)
+            raise EngineError(
+                f"no simulated table could be fitted ({counted(len(parts), 'simulation')}); "
+                f"simulation 0: {parts[0]['reason']}"
+            )
+        return Calibration.from_parts(parts, self._run())
+
+    def kept_in(self, work: Path) -> Path:
+        """Folder of the finished simulations of this calibration, among those of others."""
+        return work / _hash(self.identity)[:_SHORT]
+
+    def _parts(
+        self,
+        done: dict[int, dict[str, Any]],
+        folder: Path | None,
+        at_once: int,
+        progress: Progress | None,
+    ) -> list[dict[str, Any]]:
+        """What all simulations found: those that are done, and the others now."""
+        if folder is not None:
+            done = done | finished_parts(folder)
         missing = [i for i in range(self.simulations) if i not in done]
         if missing:
             job = Job(self.like, self.priors, self.seed, folder)
@@ -149,8 +178,8 @@ class PreparedCalibration:
                 stage="simulating",
                 progress=progress or (lambda stage, done, total, remark: None),
             )
-            done |= dict(zip(missing, parts, strict=True))
-        return Calibration.from_parts([done[i] for i in sorted(done)], self._run())
+            done = done | dict(zip(missing, parts, strict=True))
+        return [done[i] for i in range(self.simulations)]
 
     def _run(self) -> dict[str, Any]:
         like = self.like
@@ -288,24 +317,13 @@ def simulate_one(asked: tuple[Job, int], beat: Progress | None) -> dict[str, Any
         rows = locate(job, number, fitted)
         part |= {"path": fitted.path, "rows": {str(n): rows[n].tolist() for n in rows}}
     if job.folder is not None:
-        replace_json(part, job.folder / _part_name(number))
+        store_part(part, job.folder)
     return part
 
 
 def _streams(job: Job, number: int) -> list[np.random.SeedSequence]:
     """Streams of the truth and the table, of the fit, and of the ranks."""
     return stream(job.seed, f"calibrate-{number}").spawn(3)
-
-
-def _part_name(number: int) -> str:
-    return f"{number:06d}.json"
-
-
-def _finished(folder: Path | None, simulations: int) -> dict[int, dict[str, Any]]:
-    if folder is None:
-        return {}
-    paths = {i: folder / _part_name(i) for i in range(simulations)}
-    return {i: read_json(path) for i, path in paths.items() if path.is_file()}
 
 
 def prepare_calibration(
@@ -419,7 +437,9 @@ def calibrate(
     Raises
     ------
     BayesevalError
-        If the model cannot be fitted to the table, or nothing can be drawn from its priors.
+        If the model cannot be fitted to the table, nothing can be drawn from its priors, no
+        simulated table could be fitted, or another process works on the same calibration in
+        `work`.
 
     References
     ----------

@@ -167,11 +167,13 @@ def sentences(
     table: pd.DataFrame, statuses: pd.DataFrame, run: Mapping[str, Any]
 ) -> tuple[str, ...]:
     """Say whether the results are calibrated, which are not, and what was counted."""
-    rows = table[table["simulations"] == ALL]
     counts = statuses["status"].value_counts()
     n_fitted = int(counts.get("fitted", 0) + counts.get("gate failed", 0))
+    if not n_fitted:
+        return ("No simulated table could be fitted.", *_left_out(statuses))
+    rows = table[table["simulations"] == ALL]
     said = [_verdict(rows, n_fitted)]
-    if 0 < n_fitted < _FEW:
+    if n_fitted < _FEW:
         said.append(f"{counted(n_fitted, 'simulation')} show gross errors only.")
     discrete = [name for name in rows["quantity"] if str(name).endswith("_rank")]
     if discrete:
@@ -204,20 +206,23 @@ def sentences(
             f"The convergence gate failed in {n_failed} of {counted(n_fitted, 'fit')}, which are "
             f"included; without them: {again}."
         )
+    return (*said, *_left_out(statuses))
+
+
+def _left_out(statuses: pd.DataFrame) -> list[str]:
+    """How many tables could not be fitted, and why the first of them could not."""
     refused = statuses[statuses["status"] == "not fitted"]
-    if len(refused):
-        first = refused.iloc[0]
-        said.append(
-            f"{counted(len(refused), 'table')} could not be fitted and "
-            f"{'is' if len(refused) == 1 else 'are'} left out; simulation {first['simulation']}: "
-            f"{str(first['reason']).rstrip('.')}."
-        )
-    return tuple(said)
+    if not len(refused):
+        return []
+    first = refused.iloc[0]
+    return [
+        f"{counted(len(refused), 'table')} could not be fitted and "
+        f"{'is' if len(refused) == 1 else 'are'} left out; simulation {first['simulation']}: "
+        f"{str(first['reason']).rstrip('.')}."
+    ]
 
 
 def _verdict(rows: pd.DataFrame, n_fitted: int) -> str:
-    if not n_fitted:
-        return "No simulated table could be fitted."
     outside = _outside(rows)
     sets = rows["quantity"].isin(list(SET_WORDS))
     among = counted(int((~sets).sum()), "quantity", "quantities")

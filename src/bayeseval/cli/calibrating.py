@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -28,11 +27,7 @@ from bayeseval.cli._shared import (
     echo_place,
     with_reading,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from bayeseval.calibration import Calibration
+from bayeseval.errors import InputError
 
 __all__ = ["calibrate"]
 
@@ -98,8 +93,9 @@ def calibrate(
     """Check by simulation how often intervals contain the true values."""
     from bayeseval._progress import progress_bar
     from bayeseval.calibration import prepare_calibration
+    from bayeseval.calibration.parts import check_number, discard_parts, find_earlier
     from bayeseval.engines import SamplerSettings
-    from bayeseval.output.store import check_target, discard, unfinished
+    from bayeseval.output.store import check_target, unfinished
     from bayeseval.spec import AUTO, load_spec
 
     # An invalid spec is refused before the table is read.
@@ -114,29 +110,25 @@ def calibrate(
     )
     folder = out or prepared.default_folder
     check_target(folder, prepared.identity, force=force)
-    ready = _earlier(folder, prepared.identity)
+    ready = None if force else find_earlier(folder, prepared.identity)
     work = unfinished(folder)
+    own = prepared.kept_in(work)
+    if not force:
+        check_number(simulations, folder, ready, own)
     try:
         with progress_bar("", quiet=quiet) as progress:
             calibration = prepared.run(jobs=jobs, work=work, ready=ready, progress=progress)
     except KeyboardInterrupt as error:
-        kept = f"finished simulations are kept in {work}; run the same command again to continue"
-        raise StoppedError(kept if any(work.glob("*/*.json")) else "") from error
+        kept = f"finished simulations are kept in {own}; run the same command again to continue"
+        if not any(own.glob("*.json")):
+            discard_parts(own)
+        raise StoppedError(kept if own.is_dir() else "") from error
     # Printed before it is saved: an error of writing the folder does not lose the results.
     echo(str(calibration))
-    calibration.save(folder, figures=False if no_figures else figure_format, force=force)
-    discard(work)
+    try:
+        calibration.save(folder, figures=False if no_figures else figure_format, force=force)
+    except InputError as error:
+        kept = f"the simulations are kept in {own}, and this command continues from them"
+        raise InputError(f"{error}; {kept}") from error
+    discard_parts(own)
     echo_place("\nResults", folder)
-
-
-def _earlier(folder: Path, identity: Mapping[str, Any]) -> Calibration | None:
-    """Simulations of the same calibration that an earlier run has finished."""
-    from bayeseval.calibration import Calibration
-    from bayeseval.output.store import RUN_FILE, read_run
-
-    if not (folder / RUN_FILE).is_file():
-        return None
-    run = read_run(folder)
-    if run.get("command") != "calibrate" or any(run.get(k) != v for k, v in identity.items()):
-        return None
-    return Calibration.open(folder)

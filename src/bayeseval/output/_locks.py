@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from bayeseval._progress import notice
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, by_option
 
-__all__ = ["locked", "try_lock"]
+__all__ = ["alone_in", "locked", "try_lock"]
 
 # Seconds. Our own processes hold a lock for moments, while they swap two folders.
 _SILENT: Final = 0.5
@@ -89,6 +89,43 @@ def try_lock(path: Path) -> int | None:
         path is gone or the file system has no locks.
     """
     return _attempt(path)[0]
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Make a folder and let one process at a time work in it, for as long as that takes.
+
+    Raises
+    ------
+    InputError
+        If another process works in it; that may take hours, so it is not waited for.
+    """
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock, busy = _attempt(folder)
+        if busy:
+            raise InputError(
+                f"{_holder(folder)} works in {folder}; wait until it has ended, or choose "
+                f"another folder{by_option('--out')}"
+            )
+        if _is_of(lock, folder):
+            break
+        # The process before us has removed the folder in the meantime.
+        if lock is not None:
+            os.close(lock)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def _is_of(lock: int | None, folder: Path) -> bool:
+    try:
+        status = folder.stat()
+    except FileNotFoundError:
+        return False
+    return lock is None or os.path.samestat(os.fstat(lock), status)
 
 
 def _attempt(path: Path) -> tuple[int | None, bool]:
