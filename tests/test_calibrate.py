@@ -789,7 +789,7 @@ def test_a_model_that_the_engine_cannot_fit_is_refused_before_simulating(
     assert call("--simulations", "2", model="robust") == 2
     assert capsys.readouterr().err == (
         "error: engine marginal: it integrates effects out of a normal likelihood, not of "
-        "student_t; use the engine numpyro\n"
+        "student_t; use the engine numpyro (--engine numpyro)\n"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["tiny.csv"]
 
