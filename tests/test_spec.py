@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -213,3 +215,47 @@ def test_yaml_of_a_spec_is_plain() -> None:
     values = yaml.safe_load(load_spec("robust").to_yaml())
     assert values["likelihood"] == "student_t"
     assert ModelSpec.model_validate(values) == load_spec("robust")
+
+
+def test_related_languages_round_trip_and_leave_other_hashes_alone() -> None:
+    given = {"place": "1000 km", "family": "glottolog", "script": True}
+    spec = load_spec({"name": "x", "languages": given})
+    plain = load_spec({"name": "x"})
+    assert spec.to_dict()["languages"] == {"place": 1000.0, "family": "glottolog", "script": True}
+    assert load_spec(spec.to_dict()) == spec
+    assert load_spec({"name": "x", "languages": {"place": 1000}}).languages.used == ("place",)  # type: ignore[union-attr]
+    added = [name for name in spec.prior_table() if name not in plain.prior_table()]
+    assert added == ["sd_place", "sd_family", "sd_script"]
+    # No relation is the same as no entry, and specs without one have the hash that they had.
+    for none in ({}, {"script": False}, {"place": None}):
+        assert load_spec({"name": "x", "languages": none}).content_hash == plain.content_hash
+    assert "languages" not in plain.to_dict()
+    assert spec.content_hash != plain.content_hash
+    assert repr(spec).endswith("model, languages related by place, family, script>")
+
+
+@pytest.mark.parametrize(
+    ("spec", "line"),
+    [
+        ({"languages": {"palce": 1000}}, "'languages.palce'; did you mean 'place'?"),
+        ({"languages": {"place": "far"}}, "expected a distance such as 1000 km, got 'far'"),
+        ({"languages": {"place": "0 km"}}, "greater than or equal to 1"),
+        ({"languages": {"family": "uriel"}}, "expected 'glottolog'"),
+        (
+            {"languages": {"script": True}, "effects": {"language": "fixed"}},
+            "fixed language effects cannot be related; make them pooled",
+        ),
+        (
+            {"languages": {"script": True}, "centring": {"language": "centred"}},
+            "related languages are sampled non_centred; remove language",
+        ),
+        (
+            {"languages": {"script": True}, "covariates": ["script"]},
+            "'script' is a covariate and in languages; rename the covariate",
+        ),
+        ({"priors": {"sd_place": {"dist": "half_normal", "scale": 1}}}, "no parameter 'sd_place'"),
+    ],
+)
+def test_relations_that_make_no_sense_are_refused(spec: dict[str, Any], line: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(line)):
+        load_spec({"name": "x", **spec})

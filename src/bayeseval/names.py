@@ -35,6 +35,8 @@ __all__ = [
     "PRR",
     "RECORD",
     "RECORD_PRR",
+    "RELATED_LANGUAGE",
+    "RELATIONS",
     "REPORTED",
     "SCORE",
     "SD_LOG_RESIDUAL",
@@ -49,6 +51,7 @@ __all__ = [
     "WORST_LANGUAGE_PRR",
     "Factor",
     "Flavour",
+    "LanguageRelation",
     "LeftOut",
     "Likelihood",
     "Source",
@@ -70,6 +73,7 @@ __all__ = [
     "offset_name",
     "rank_dim",
     "rank_name",
+    "relation_matrix",
     "sd_name",
     "slope_name",
     "source_cell_dim",
@@ -84,6 +88,7 @@ Support = Literal["observed", "common"]
 LeftOut = Literal["record", "language", "task", "model"]
 Flavour = Literal["observed", "latent"]
 Source = Literal["seed", "boot", "seed_boot"]
+LanguageRelation = Literal["place", "family", "script"]
 Likelihood = Literal["normal", "student_t", "logit_normal", "beta", "binomial", "beta_binomial"]
 
 LANGUAGE: Final = "language"
@@ -139,6 +144,11 @@ MOST_POINTWISE: Final = 50_000_000
 # Where replicates of one cell differ: training or decoding seeds, test sets, and what
 # a seed does to one test set only.
 SOURCES: Final[tuple[Source, ...]] = ("seed", "boot", "seed_boot")
+
+#: What makes the effects of languages alike: ``sd_place`` and ``language_place``, a matrix over
+#: the dimensions ``language`` and ``related_language``.
+RELATIONS: Final[tuple[LanguageRelation, ...]] = get_args(LanguageRelation)
+RELATED_LANGUAGE: Final = "related_language"
 
 LANGUAGE_POTENTIAL: Final = "language_potential"
 DISPARITY: Final = ("mean_prr", "std_prr", "cv_prr")
@@ -218,6 +228,11 @@ def offset_name(term: str) -> str:
 def sd_name(term: str) -> str:
     """Standard-deviation parameter of a term, for example ``sd_language_task``."""
     return f"sd_{term_dim(term)}"
+
+
+def relation_matrix(relation: str) -> str:
+    """Matrix of how related languages are: ``language_place``."""
+    return f"language_{relation}"
 
 
 def level_name(noise: str, factor: str) -> str:

@@ -9,12 +9,14 @@ from bayeseval.spec.model import (
 )
 from bayeseval.spec.parts import CovariateTerm, Effects, ReplicateNoise, covariate_name
 from bayeseval.spec.priors import Prior
+from bayeseval.spec.relations import LanguageRelations
 
 __all__ = [
     "AUTO",
     "AUTO_SUMMARY",
     "CovariateTerm",
     "Effects",
+    "LanguageRelations",
     "ModelSpec",
     "Prior",
     "ReplicateNoise",

@@ -39,6 +39,12 @@ from bayeseval.families import (
 )
 from bayeseval.spec.parts import RESERVED_NAMES, CovariateTerm, Effects, ReplicateNoise
 from bayeseval.spec.priors import Number, Prior, SpecConfig
+from bayeseval.spec.relations import (
+    LanguageRelations,
+    as_relations,
+    check_relations,
+    relation_priors,
+)
 
 __all__ = [
     "AUTO",
@@ -144,6 +150,9 @@ class ModelSpec(SpecConfig):
         (the rank). They are defined for all cells, also those without a score.
     covariates : tuple of CovariateTerm
         Predictors measured for languages, or for pairs of model and language.
+    languages : LanguageRelations, optional
+        What makes the effects of languages alike: ``{place: 1000 km, family: glottolog,
+        script: true}`` or some of these.
     residual_by : {None, "language", "task", "model"}
         Factor whose levels differ in their residual standard deviation, with a
         hierarchical prior on the log scale.
@@ -183,6 +192,7 @@ class ModelSpec(SpecConfig):
     interactions: Annotated[tuple[Interaction, ...], BeforeValidator(_as_tuple)] = ()
     low_rank: dict[LowRank, Annotated[int, Field(ge=1, le=_MOST_RANKS, strict=True)]] = {}
     covariates: Annotated[tuple[CovariateTerm, ...], BeforeValidator(_as_covariates)] = ()
+    languages: Annotated[LanguageRelations | None, BeforeValidator(as_relations)] = None
     residual_by: names.Factor | None = None
     centring: dict[str, Literal["centred", "non_centred"]] = {}
     fixed_scale: Number = Field(default=10.0, gt=0)
@@ -219,6 +229,7 @@ class ModelSpec(SpecConfig):
 
     @model_validator(mode="after")
     def _names_exist(self) -> ModelSpec:
+        check_relations(self)
         for term in self.centring:
             own = [own for own in self.terms if own not in self.ranks]
             if term not in own:
@@ -307,6 +318,7 @@ class ModelSpec(SpecConfig):
         for factor in names.FACTORS:
             if getattr(self.effects, factor) == "pooled":
                 table[names.sd_name(factor)] = Prior(dist="half_normal", scale=1.0)
+        table |= relation_priors(self.languages)
         for term in self.terms[len(names.FACTORS) :]:
             table[names.sd_name(term)] = Prior(dist="half_normal", scale=0.5)
         for parameter in scale_parameters(self.families):
@@ -345,6 +357,7 @@ class ModelSpec(SpecConfig):
         """Name, likelihood and terms in one line; :meth:`to_yaml` has everything."""
         likelihood = self.likelihood if isinstance(self.likelihood, str) else "by task"
         slopes = [f"{covariate.name} (covariate)" for covariate in self.covariates]
+        slopes += [] if self.languages is None else [str(self.languages)]
         return f"<ModelSpec {self.name!r}: {likelihood}; {', '.join([*self.terms, *slopes])}>"
 
     __str__ = __repr__

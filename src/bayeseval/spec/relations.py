@@ -1,0 +1,96 @@
+"""`LanguageRelations`: what makes the effects of languages alike, in a model specification."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, Field
+
+from bayeseval import names
+from bayeseval.spec.priors import Number, Prior, SpecConfig
+
+if TYPE_CHECKING:
+    from bayeseval.spec.model import ModelSpec
+
+__all__ = ["LanguageRelations", "as_relations", "check_relations", "relation_priors"]
+
+_DISTANCE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) *km")
+# Larger than half the Earth's circumference, all languages are the same place.
+_MOST_KM: Final = 20_000
+
+
+def _as_km(value: Any) -> Any:
+    """``1000 km`` and 1000 mean 1000 kilometres."""
+    if isinstance(value, str):
+        found = _DISTANCE.fullmatch(value.strip())
+        if found is None:
+            raise ValueError(f"expected a distance such as 1000 km, got {value!r}")
+        return float(found[1])
+    if isinstance(value, bool):
+        raise ValueError("expected a distance such as 1000 km")
+    return value
+
+
+def _none_if_false(value: Any) -> Any:
+    return None if value is False else value
+
+
+class LanguageRelations(SpecConfig):
+    """What makes the effects of two languages alike; each has a standard deviation of its own.
+
+    The effects of languages are N(0, sd_language^2 I + sd_place^2 K_place + ...), with the
+    matrices K of :mod:`bayeseval.languages.relations` and a sum of zero.
+
+    Attributes
+    ----------
+    place : float, optional
+        Kilometres over which the relation of languages by place falls to 1/e: ``1000 km``.
+    family : {"glottolog"}, optional
+        The tree of language families.
+    script : bool, optional
+        Whether languages in the same script are related.
+    """
+
+    place: Annotated[Number, BeforeValidator(_as_km), Field(ge=1, le=_MOST_KM)] | None = None
+    family: Annotated[Literal["glottolog"] | None, BeforeValidator(_none_if_false)] = None
+    script: Annotated[Literal[True] | None, BeforeValidator(_none_if_false)] = None
+
+    @property
+    def used(self) -> tuple[names.LanguageRelation, ...]:
+        """Names of the relations, in the order of every output."""
+        return tuple(name for name in names.RELATIONS if getattr(self, name) is not None)
+
+    def __str__(self) -> str:
+        """Which relations there are, for the line of a spec."""
+        return f"languages related by {', '.join(self.used)}"
+
+
+def relation_priors(relations: LanguageRelations | None) -> dict[str, Prior]:
+    """Priors of the standard deviations of relations, in multiples of the scores' sd."""
+    used = () if relations is None else relations.used
+    return {names.sd_name(name): Prior(dist="half_normal", scale=1.0) for name in used}
+
+
+def check_relations(spec: ModelSpec) -> None:
+    """Raise ValueError if other parts of a spec do not go with its related languages."""
+    if spec.languages is None:
+        return
+    if spec.effects.language == "fixed":
+        raise ValueError("languages: fixed language effects cannot be related; make them pooled")
+    if spec.centring.get(names.LANGUAGE) == "centred":
+        raise ValueError(
+            "centring: the effects of related languages are sampled non_centred; remove language"
+        )
+    twice = [one.name for one in spec.covariates if one.name in spec.languages.used]
+    if twice:
+        raise ValueError(f"{twice[0]!r} is a covariate and in languages; rename the covariate")
+
+
+def as_relations(value: Any) -> Any:
+    """No relations at all are the same as no entry."""
+    if value == {} or (isinstance(value, LanguageRelations) and not value.used):
+        return None
+    if isinstance(value, dict) and all(one is None or one is False for one in value.values()):
+        return None if set(value) <= set(names.RELATIONS) else value
+    return value
