@@ -57,7 +57,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "records": ("languages", "readers"),
     "families": (),
     "spec": ("families",),
-    "design": ("records", "families", "spec"),
+    "design": ("languages", "records", "families", "spec"),
     "engines": ("records", "families", "spec", "design"),
     "estimands": ("families",),
     "checks": ("records", "families", "spec", "design", "engines", "estimands", *_OUTPUT),

@@ -15,6 +15,7 @@ from bayeseval.checks.container import Check
 from bayeseval.design import Design
 from bayeseval.engines import Draws, SamplerSettings, to_tree
 from bayeseval.engines._density import low_rank_posterior
+from bayeseval.engines._related import effects_of
 from bayeseval.engines.base import linear_predictor
 from bayeseval.estimands import read_arrays
 from bayeseval.estimands.frames import draws_of
@@ -123,8 +124,7 @@ def draw_prior(design: Design, rng: np.random.Generator, n: int) -> dict[str, Fl
         if term.zero_sum:
             # N(0, sd^2 (I - 11'/K)), as all engines have it.
             effect -= effect.mean(axis=1, keepdims=True)
-        sd = draws[term.sd][:, None] if term.sd is not None else np.asarray(term.known_sd)
-        draws[term.effect] = sd * effect
+        draws[term.effect] = effects_of(term, draws, effect)
     for slope in design.slopes:
         if slope.n_unknown:
             # Standardised values that are missing, or measured with error.

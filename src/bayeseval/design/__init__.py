@@ -9,6 +9,7 @@ from bayeseval.design.choose import Chosen, choose_model, identified_interaction
 from bayeseval.design.container import Design, Term
 from bayeseval.design.covariates import Slope
 from bayeseval.design.readiness import Readiness, check_ready
+from bayeseval.design.relations import Relations, relate
 from bayeseval.design.replicates import Replicates, Source
 from bayeseval.design.rescore import rescore
 from bayeseval.design.restore import restore_design
@@ -17,6 +18,7 @@ __all__ = [
     "Chosen",
     "Design",
     "Readiness",
+    "Relations",
     "Replicates",
     "Slope",
     "Source",
@@ -25,6 +27,7 @@ __all__ = [
     "check_ready",
     "choose_model",
     "identified_interactions",
+    "relate",
     "rescore",
     "restore_design",
 ]

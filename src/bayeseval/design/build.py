@@ -22,6 +22,7 @@ from bayeseval.design.outcome import (
     task_families,
 )
 from bayeseval.design.ranges import check_ranges
+from bayeseval.design.relations import build_relations, with_relations
 from bayeseval.design.replicates import Noise, build_noise
 from bayeseval.design.share_errors import (
     add_share_errors,
@@ -59,7 +60,8 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
     Raises
     ------
     DesignError
-        If a covariate of the spec is missing, lacks values or does not vary; if the table
+        If a covariate of the spec is missing, lacks values or does not vary; if languages that
+        the spec relates are not known; if the table
         cannot identify the model: a disconnected or confounded design, an interaction
         without replication, scores that do not vary, that the terms reproduce exactly or
         that mix scales; if replicates are incompatible with the likelihood or with
@@ -75,7 +77,9 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
     effects, omitted = _effects(
         records.name, spec, coords, factor_index, score_sd=float(outcome.linear.std(ddof=1))
     )
-    notes += omitted
+    relations, read = build_relations(spec.languages, coords[names.LANGUAGE], name=records.name)
+    effects = with_relations(effects, relations)
+    notes += [*omitted, *read]
     noise, shared = _shared_test_sets(records, spec, cells, outcome, noise)
     if shared:
         notes.append(

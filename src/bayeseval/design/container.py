@@ -13,6 +13,7 @@ from bayeseval import names
 from bayeseval._typing import Floats, Index
 from bayeseval.design.covariates import Slope
 from bayeseval.design.outcome import Outcome
+from bayeseval.design.relations import Relations
 from bayeseval.design.replicates import Replicates, Source
 from bayeseval.families import scale_names
 from bayeseval.spec import ModelSpec, Prior
@@ -46,6 +47,8 @@ class Term:
     rank : int
         Number of products that a low-rank interaction is the sum of; 0 for other terms, whose
         effects are independent of each other given their sd.
+    relations : Relations or None
+        What makes the effects of languages alike; their covariance is then not diagonal.
     """
 
     name: str
@@ -57,6 +60,7 @@ class Term:
     zero_sum: bool
     centred: bool
     rank: int = 0
+    relations: Relations | None = None
 
     @property
     def dim(self) -> str:
@@ -77,6 +81,12 @@ class Term:
     def sd(self) -> str | None:
         """Name of the standard-deviation parameter; None for a fixed effect."""
         return names.sd_name(self.name) if self.known_sd is None else None
+
+    @property
+    def sds(self) -> tuple[str, ...]:
+        """Names of all standard-deviation parameters: its own and those of relations."""
+        own = () if self.sd is None else (self.sd,)
+        return own if self.relations is None else (*own, *self.relations.sds)
 
     @property
     def n_levels(self) -> int:
@@ -230,7 +240,8 @@ class Design:
             replicates, ``<source>_cell_raw_sd``, the part of its variance in the record,
             ``<source>_share``, and known sds, ``<source>_sd``; for every effect of shared
             test sets the level of each record, ``<term>_index``, and the sds, ``<term>_sd``;
-            covariates as in :meth:`Slope.constant_data`.
+            covariates as in :meth:`Slope.constant_data`, and how related languages are as in
+            :meth:`Relations.constant_data`.
         """
         data: dict[str, tuple[str, npt.NDArray[np.generic]]] = {
             f"{factor}_index": (names.RECORD, index) for factor, index in self.factor_index.items()
@@ -254,6 +265,8 @@ class Design:
         pool = str(self.spec.replicates.pool).lower()
         dims = {dim for dim, _ in data.values()}
         covariates: dict[str, xr.Variable] = {}
+        for term in self.terms:
+            covariates |= {} if term.relations is None else term.relations.constant_data()
         for slope in self.slopes:
             covariates |= slope.constant_data()
             dims |= {slope.dim} if slope.n_unknown else set()

@@ -36,6 +36,8 @@ def choose_forms(terms: list[Term], spec: ModelSpec, score: Floats) -> list[Term
             if requested is None
             else requested == "centred"
         )
+    # Offsets of related languages are independent, unlike their effects.
+    forms |= {term.name: False for term in terms if term.relations is not None}
     return [replace(term, centred=forms[term.name]) for term in terms]
 
 

@@ -12,6 +12,7 @@ from bayeseval.design.build import assemble, build_term
 from bayeseval.design.container import Design
 from bayeseval.design.covariates import restore_slopes
 from bayeseval.design.outcome import Outcome, build_outcome, identity_outcome, task_families
+from bayeseval.design.relations import restore_relations, with_relations
 from bayeseval.design.replicates import Noise
 from bayeseval.design.share_errors import all_errors_known, known_residual
 from bayeseval.errors import DesignError
@@ -57,6 +58,7 @@ def restore_design(tree: xr.DataTree, spec: ModelSpec) -> Design:
         for name in spec.terms
         if all(len(coords[factor]) > 1 for factor in names.factors_of(name))
     ]
+    terms = with_relations(terms, restore_relations(constant, spec.languages))
     noise, n = _noise(constant), len(score)
     known = outcome.has_normal_scores and all_errors_known(noise, (), n)
     return assemble(

@@ -17,6 +17,7 @@ from scipy import stats
 from bayeseval import names
 from bayeseval._typing import Floats
 from bayeseval.design import Design, Term
+from bayeseval.engines._related import effects_of
 from bayeseval.families import extra_parameters
 from bayeseval.spec import Prior
 
@@ -159,8 +160,7 @@ def to_posterior(design: Design, drawn: Mapping[str, Floats]) -> dict[str, Float
             continue
         values = np.asarray(drawn[_sampled_name(term)], dtype=np.float64)
         if not term.centred:
-            sd = np.asarray(term.known_sd if term.sd is None else posterior[term.sd])
-            values = sd[..., None] * values
+            values = effects_of(term, posterior, values)
         posterior[term.effect] = values
     for slope in design.slopes:
         if slope.n_unknown:
@@ -318,9 +318,9 @@ def inverse_mass(design: Design) -> dict[str, float]:
         for s in design.sources
     }
     levels = {
-        term.sd: len(term.loadings) * term.n_members(names.MODEL) if term.rank else term.n_levels
+        sd: len(term.loadings) * term.n_members(names.MODEL) if term.rank else term.n_levels
         for term in design.terms
-        if term.sd is not None
+        for sd in term.sds
     }
     slopes = {slope.slope: slope for slope in design.slopes}
     for name in design.priors:

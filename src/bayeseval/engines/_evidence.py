@@ -102,7 +102,7 @@ def scale_proposal(
     if start is None:
         start = np.log(np.outer(_STARTS, np.full(scales.n, spread)))
         start[:, scales.names.index(names.SD_RESIDUAL)] = np.log(_START_RESIDUAL * spread)
-    levels = {term.sd: term.n_levels for term in design.terms}
+    levels = {sd: term.n_levels for term in design.terms for sd in term.sds}
     counts = [levels.get(name, design.n_records) for name in scales.names]
     return _importance.fit_proposal(
         marginal.log_posterior,

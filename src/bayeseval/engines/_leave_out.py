@@ -201,7 +201,7 @@ class Point:
         statistics = marginal.statistics
         self.cells, self.eliminated = statistics.cells, statistics.eliminated
         self.marginal, self.kept_blocks = marginal, statistics.kept
-        self.lower, self.kept_sd = factor.lower, factor.kept_sd[0]
+        self.lower, self.factor = factor.lower, factor
         self.precision = factor.precision[0][self.cells.noise]
         self.inverse = 1.0 / factor.diagonal[0]
         self.eliminated_variance = factor.eliminated_sd[0] ** 2
@@ -216,7 +216,7 @@ class Point:
         target = self.lower[:, -1].copy()
         target[:, -1] = 0.0
         solve_in_place(self.lower, target, np.ones(1, dtype=np.int64), transposed=True)
-        kept = marginal.centred(self.kept_sd * target[:, :-1])
+        kept = marginal.scaled(factor, target[:, :-1], np.zeros(1, dtype=np.int64))
         eliminated = marginal.eliminated_mean(factor, kept, np.zeros(1, dtype=np.int64))[0]
         if self.eliminated.zero_sum:
             eliminated -= share * eliminated.sum()
@@ -236,7 +236,8 @@ class Point:
         position = np.arange(len(cells))
         for block in self.kept_blocks:
             rows[position, block.columns.start + block.index[cells]] += block.weight[cells]
-        rows[:, :-1] = self.marginal.centred(rows[:, :-1]) * self.kept_sd
+        point = np.zeros(len(rows), dtype=np.int64)
+        rows[:, :-1] = self.marginal.scaled(self.factor, rows[:, :-1], point, transposed=True)
         solve_in_place(self.lower, rows, np.array([len(rows)]))
         return rows[:, :-1]
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -108,8 +108,8 @@ def leave_out_mixture(design: Design, posterior: Mapping[str, Floats], *, seed: 
 
     def work(i: int) -> Floats:
         marginal = marginal_at(i)
-        kept, eliminated = _prior_sds(marginal, posterior, i)
-        factored = marginal.factor_at(kept, eliminated, precision[i : i + 1], reuse_memory=True)
+        prior = _prior(marginal, posterior, i)
+        factored = marginal.factor_at(**prior, precision=precision[i : i + 1], reuse_memory=True)
         at = Point(marginal, factored)
         error, variance = at.without_own(design.outcome.linear)
         if nu is None:
@@ -170,8 +170,8 @@ def group_log_density(
     def work(i: int) -> Floats:
         marginal = marginal_at(i)
         cells = marginal.statistics.cells.record[records]
-        kept, eliminated = _prior_sds(marginal, posterior, i)
-        factored = marginal.factor_at(kept, eliminated, precision[i : i + 1], reuse_memory=True)
+        prior = _prior(marginal, posterior, i)
+        factored = marginal.factor_at(**prior, precision=precision[i : i + 1], reuse_memory=True)
         at = Point(marginal, factored)
         error = design.outcome.linear[records] - marginal.statistics.cells.centre - at.mean[cells]
         covariance, scale = at.covariance(cells), sd[i, records]
@@ -309,8 +309,12 @@ def _marginals(design: Design, posterior: Mapping[str, Floats]) -> Callable[[int
     return at
 
 
-def _prior_sds(
-    marginal: Marginal, posterior: Mapping[str, Floats], i: int
-) -> tuple[Floats, Floats]:
-    """Prior sds of the kept (1, p) and eliminated (1,) effects at a draw."""
-    return marginal.statistics.prior_sds(1, lambda name: np.asarray(posterior[name])[i : i + 1])
+def _prior(marginal: Marginal, posterior: Mapping[str, Floats], i: int) -> dict[str, Any]:
+    """What `factor_at` needs to know of the effects' prior, at a draw."""
+    statistics = marginal.statistics
+
+    def of(name: str) -> Floats:
+        return np.asarray(posterior[name])[i : i + 1]
+
+    kept, eliminated = statistics.prior_sds(1, of)
+    return {"kept_sd": kept, "eliminated_sd": eliminated, "root": statistics.prior_roots(of)}

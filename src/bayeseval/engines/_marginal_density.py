@@ -102,7 +102,9 @@ class Factor:
     precision : ndarray, shape (b, n_classes)
         Residual precision of every noise class.
     kept_sd : ndarray, shape (b, p)
-        Prior sd of the kept coefficients.
+        Prior sd of the kept coefficients; 1 for related languages.
+    root : ndarray, shape (b, n_languages, n_languages), or None
+        Roots of the prior covariance of related languages.
     eliminated_sd : ndarray, shape (b,)
         Prior sd of the eliminated coefficients.
     ratio : ndarray, shape (b,)
@@ -114,6 +116,7 @@ class Factor:
     lower: Floats
     precision: Floats
     kept_sd: Floats
+    root: Floats | None
     eliminated_sd: Floats
     ratio: Floats
     diagonal: Floats
@@ -231,9 +234,18 @@ class Marginal:
         reuse_memory : bool
             Overwrite the factors that this thread got from the last such call.
         """
-        kept_sd, eliminated_sd, residual_sd = self._sds(phi)
-        precision = 1.0 / (residual_sd[:, None] ** 2 + self.statistics.cells.known)
-        return self.factor_at(kept_sd, eliminated_sd, precision, reuse_memory=reuse_memory)
+        natural = self.scales.natural(phi)
+
+        def of(name: str) -> Floats:
+            return np.asarray(natural[:, self.scales.names.index(name)])
+
+        precision = 1.0 / (of(names.SD_RESIDUAL)[:, None] ** 2 + self.statistics.cells.known)
+        return self.factor_at(
+            *self.statistics.prior_sds(len(phi), of),
+            precision,
+            root=self.statistics.prior_roots(of),
+            reuse_memory=reuse_memory,
+        )
 
     def factor_at(
         self,
@@ -241,6 +253,7 @@ class Marginal:
         eliminated_sd: Floats,
         precision: Floats,
         *,
+        root: Floats | None = None,
         reuse_memory: bool = False,
     ) -> Factor:
         """:meth:`factor` at given sds and precisions.
@@ -253,6 +266,8 @@ class Marginal:
             Prior sd of the eliminated coefficients.
         precision : ndarray, shape (b, n_classes)
             Residual precision of every noise class.
+        root : ndarray, shape (b, n_languages, n_languages), optional
+            Root of the prior covariance of related languages.
         reuse_memory : bool
             Overwrite the factors that this thread got from the last such call.
         """
@@ -268,7 +283,11 @@ class Marginal:
             ratio = eliminated_sd**2
         diagonal = self.schur.reduce(ratio, precision, out=bordered)
         for block in statistics.kept:
-            if block.zero_sum:
+            if root is not None and block.relations is not None:
+                rows, columns = bordered[:, block.columns], bordered[:, :, block.columns]
+                rows[:] = root.transpose(0, 2, 1) @ rows
+                columns[:] = columns @ root
+            elif block.zero_sum:
                 rows, columns = bordered[:, block.columns], bordered[:, :, block.columns]
                 np.subtract(rows, rows.mean(axis=1, keepdims=True), out=rows)
                 np.subtract(columns, columns.mean(axis=2, keepdims=True), out=columns)
@@ -281,17 +300,36 @@ class Marginal:
             lower=bordered,
             precision=precision,
             kept_sd=kept_sd,
+            root=root,
             eliminated_sd=eliminated_sd,
             ratio=ratio,
             diagonal=diagonal,
         )
 
-    def centred(self, kept: Floats) -> Floats:
-        """Subtract the means of zero-sum terms from kept coefficients (..., p)."""
-        result = kept.copy()
+    def scaled(
+        self, factor: Factor, kept: Floats, point: Index, *, transposed: bool = False
+    ) -> Floats:
+        """Multiply rows by the root of the prior covariance of the kept coefficients.
+
+        Parameters
+        ----------
+        factor : Factor
+            Factors at a batch of points.
+        kept : ndarray, shape (m, p)
+            Standard normal values, or rows of the linear predictor.
+        point : ndarray of int, shape (m,)
+            Point of the batch that each belongs to.
+        transposed : bool
+            Multiply by the transposed root, as for rows of the linear predictor.
+        """
+        result = factor.kept_sd[point] * kept
         for block in self.statistics.kept:
-            if block.zero_sum:
-                result[..., block.columns] -= result[..., block.columns].mean(-1, keepdims=True)
+            values = result[:, block.columns]
+            if factor.root is not None and block.relations is not None:
+                root = factor.root.transpose(0, 2, 1) if transposed else factor.root
+                result[:, block.columns] = (root[point] @ values[..., None])[..., 0]
+            elif block.zero_sum:
+                values -= values.mean(axis=1, keepdims=True)
         return result
 
     def _parts(self, points: npt.NDArray[Scalar]) -> list[npt.NDArray[Scalar]]:
@@ -314,15 +352,6 @@ class Marginal:
             width = self.statistics.n_kept + 1
             held = self._local.held = np.empty((max(n_points, self.batch), width, width))
         return held[:n_points]
-
-    def _sds(self, phi: Floats) -> tuple[Floats, Floats, Floats]:
-        """Sds of the kept (b, p) and eliminated (b,) coefficients and of the residual (b,)."""
-        natural = self.scales.natural(phi)
-
-        def of(name: str) -> Floats:
-            return np.asarray(natural[:, self.scales.names.index(name)])
-
-        return *self.statistics.prior_sds(len(phi), of), of(names.SD_RESIDUAL)
 
     def _log_likelihood(self, phi: Floats) -> Floats:
         return self._value(self.factor(phi, reuse_memory=True))
@@ -349,7 +378,7 @@ class Marginal:
         target += factor.lower[point, -1]
         target[:, -1] = 0.0
         solve_in_place(factor.lower, target, repeat, transposed=True)
-        kept = self.centred(factor.kept_sd[point] * target[:, :-1])
+        kept = self.scaled(factor, target[:, :-1], point)
 
         eliminated = self.eliminated_mean(factor, kept, point)
         spread = factor.eliminated_sd[:, None] / np.sqrt(factor.diagonal)

@@ -19,6 +19,7 @@ from bayeseval import names
 from bayeseval._typing import Floats
 from bayeseval.engines._marginal_density import Marginal
 from bayeseval.engines._marginal_schur import OneClass, meeting_links
+from bayeseval.engines._related import covariance
 
 __all__ = ["TARGET_ACCEPT", "TUNE", "log_posterior_function", "sample_scales"]
 
@@ -89,6 +90,8 @@ def log_posterior_function(marginal: Marginal) -> Callable[[Any], Any]:
         sds = [
             jnp.asarray(block.known_sd)
             if block.sd is None
+            else 1.0
+            if block.relations is not None
             else natural[scales.names.index(block.sd)]
             for block in statistics.kept
         ]
@@ -111,8 +114,18 @@ def log_posterior_function(marginal: Marginal) -> Callable[[Any], Any]:
             log_determinant = log_determinant + jnp.log(share / n_levels)
         scale = []
         for block, sd in zip(statistics.kept, sds, strict=True):
-            if block.zero_sum:
-                columns = block.columns
+            columns = block.columns
+            if block.relations is not None and block.sd is not None:
+                own, *shared = (
+                    natural[scales.names.index(name)] for name in (block.sd, *block.relations.sds)
+                )
+                lower = jnp.linalg.cholesky(
+                    covariance(block.relations.contrasts, own, shared, xp=jnp)
+                )
+                root = block.relations.basis @ lower @ block.relations.basis.T
+                bordered = bordered.at[columns].set(root.T @ bordered[columns])
+                bordered = bordered.at[:, columns].set(bordered[:, columns] @ root)
+            elif block.zero_sum:
                 bordered = bordered.at[columns].add(-bordered[columns].mean(axis=0))
                 mean = bordered[:, columns].mean(axis=1, keepdims=True)
                 bordered = bordered.at[:, columns].add(-mean)

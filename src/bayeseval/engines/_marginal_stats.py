@@ -24,9 +24,17 @@ from scipy import sparse
 
 from bayeseval import names
 from bayeseval._typing import Floats, Index
-from bayeseval.design import Design, Slope, Term
+from bayeseval.design import Design, Relations, Slope, Term
+from bayeseval.engines._related import roots
 
-__all__ = ["Block", "Cells", "Statistics", "aggregate", "build_statistics"]
+__all__ = [
+    "Block",
+    "Cells",
+    "Statistics",
+    "aggregate",
+    "build_statistics",
+    "can_be_eliminated",
+]
 
 
 # Up to this many possible combinations, a lookup table is faster than sorting.
@@ -103,6 +111,9 @@ class Block:
     known_sd : ndarray of float, shape (size,)
         Known standard deviations; NaN when they are a parameter. Those of the eliminated
         term are equal.
+    relations : Relations or None
+        What makes the coefficients of related languages alike. Their prior covariance has the
+        root of :func:`bayeseval.engines._related.roots`; their `prior_sds` are 1.
     """
 
     name: str
@@ -112,6 +123,7 @@ class Block:
     zero_sum: bool
     sd: str | None
     known_sd: Floats
+    relations: Relations | None = None
 
     @property
     def size(self) -> int:
@@ -175,11 +187,32 @@ class Statistics:
         """
 
         def of(block: Block) -> Floats:
+            if block.relations is not None:
+                return np.ones((n, block.size))
             sds = block.known_sd if block.sd is None else sd_of(block.sd)[:, None]
             return np.broadcast_to(sds, (n, block.size))
 
         kept = np.concatenate([of(block) for block in self.kept], axis=1)
         return kept, of(self.eliminated)[:, 0]
+
+    @property
+    def related(self) -> Block | None:
+        """The kept coefficients of related languages, if there are any."""
+        return next((block for block in self.kept if block.relations is not None), None)
+
+    def prior_roots(self, sd_of: Callable[[str], Floats]) -> Floats | None:
+        """Roots of the prior covariance of related languages, shape (n, n_levels, n_levels).
+
+        Parameters
+        ----------
+        sd_of : callable
+            Name of a standard-deviation parameter to its values, shape (n,).
+        """
+        block = self.related
+        if block is None or block.relations is None or block.sd is None:
+            return None
+        sds = np.stack([sd_of(name) for name in block.relations.sds], axis=-1)
+        return roots(block.relations, sd_of(block.sd), sds)
 
     @property
     def n_classes(self) -> int:
@@ -318,10 +351,14 @@ def build_statistics(
     )
 
 
+def can_be_eliminated(term: Term) -> bool:
+    """Whether the levels of a term have the same sd and are independent a priori."""
+    return not term.is_noise and not term.rank and term.relations is None
+
+
 def _largest(design: Design) -> Term:
-    """The term with the most levels, of those whose levels have the same sd."""
-    own = (term for term in design.terms if not term.is_noise and not term.rank)
-    return max(own, key=lambda term: term.n_levels)
+    """The term with the most levels, of those that can be eliminated."""
+    return max(filter(can_be_eliminated, design.terms), key=lambda term: term.n_levels)
 
 
 def _block(term: Term, index: Index, *, start: int) -> Block:
@@ -333,6 +370,7 @@ def _block(term: Term, index: Index, *, start: int) -> Block:
         zero_sum=term.zero_sum,
         sd=term.sd,
         known_sd=np.full(term.n_levels, np.nan if term.known_sd is None else term.known_sd),
+        relations=term.relations,
     )
 
 

@@ -7,7 +7,7 @@ likelihood, kinds of priors) is a small hashable :class:`Structure`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from bayeseval._typing import Floats
 from bayeseval.design import Design
 from bayeseval.engines._density import log_tail, residual_offset
 from bayeseval.engines._likelihood import items, log_floor, observed, with_units
+from bayeseval.engines._related import covariance
 from bayeseval.families import FAMILIES, At
 from bayeseval.records import Unbalanced, restricted_log_density
 from bayeseval.spec import Prior
@@ -51,6 +52,7 @@ class _TermShape:
     zero_sum: bool
     centred: bool
     shifted: bool
+    relations: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,7 @@ def structure_of(design: Design) -> Structure:
                 zero_sum=t.zero_sum,
                 centred=t.centred,
                 shifted=t.centred and not t.zero_sum and len(t.factors) == 1,
+                relations=() if t.relations is None else t.relations.sds,
             )
             for t in design.terms
             if not t.rank
@@ -176,6 +179,9 @@ def data_of(design: Design) -> Tree:
             for term in design.terms
             if term.rank
         ]
+    related = next((t.relations for t in design.terms if t.relations is not None), None)
+    if related is not None:
+        data["related"] = {"basis": related.basis, "contrasts": related.contrasts}
     if design.slopes:
         data["slopes"] = [
             {
@@ -294,7 +300,12 @@ def joint_density(structure: Structure, data: Tree) -> None:
         if term.centred:
             effect = numpyro.sample(term.effect, _levels(sd, term.n_levels, term.zero_sum))
         else:
-            effect = sd * numpyro.sample(term.offset, _levels(1.0, term.n_levels, term.zero_sum))
+            offset = numpyro.sample(term.offset, _levels(1.0, term.n_levels, term.zero_sum))
+            if term.relations:
+                shared = [value[name] for name in term.relations]
+                effect = _related(data["related"], sd, shared) @ offset
+            else:
+                effect = sd * offset
         eta = eta + effect[index]
     for shape, (first, second) in zip(structure.low_rank, data.get("low_rank", []), strict=True):
         eta = eta + _low_rank(shape, value[shape.sd], first, second)
@@ -323,6 +334,12 @@ def _low_rank(shape: _LowRankShape, sd: Any, model: Any, other: Any) -> Any:
         for name, size, zero_sum in zip(shape.loadings, shape.sizes, (True, False), strict=True)
     )
     return (sd[:, None] * of_model[:, model] * of_other[:, other]).sum(axis=0)
+
+
+def _related(arrays: Mapping[str, Any], own: Any, shared: Sequence[Any]) -> Any:
+    """Root of the covariance of related languages' effects."""
+    contrasts = covariance(arrays["contrasts"], own, shared, xp=jnp)
+    return arrays["basis"] @ jnp.linalg.cholesky(contrasts) @ arrays["basis"].T
 
 
 def _score(

@@ -23,6 +23,7 @@ from bayeseval.design import Design
 from bayeseval.engines import _importance
 from bayeseval.engines._evidence import scale_proposal
 from bayeseval.engines._marginal_density import Marginal, build_marginal, one_thread_per_call
+from bayeseval.engines._marginal_stats import can_be_eliminated
 from bayeseval.engines.base import Draws, SamplerSettings, resolve_settings
 from bayeseval.errors import EngineError, by_option
 from bayeseval.families import FAMILIES
@@ -82,7 +83,7 @@ def why_not(design: Design) -> str | None:
     if design.sources:
         noise = " and ".join(_NOISE[source.name] for source in design.sources)
         return f"it needs known errors, and the noise of {noise} has to be estimated"
-    known = {names.INTERCEPT, names.SD_RESIDUAL, *(term.sd for term in design.terms)}
+    known = {names.INTERCEPT, names.SD_RESIDUAL, *(sd for term in design.terms for sd in term.sds)}
     known |= {slope.slope for slope in design.slopes}
     unknown = sorted(set(design.priors) - known)
     if unknown:
@@ -111,7 +112,7 @@ def why_not_at_once(design: Design) -> str | None:
         term.rank * term.n_members(names.MODEL) if term.rank else term.n_levels
         for term in design.terms
     )
-    largest = max(term.n_levels for term in design.terms if not term.is_noise and not term.rank)
+    largest = max(term.n_levels for term in design.terms if can_be_eliminated(term))
     if n_effects - largest > MOST_KEPT:
         return f"{n_effects} effects are too many to integrate out at once"
     return None

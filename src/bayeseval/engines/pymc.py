@@ -25,9 +25,10 @@ from bayeseval._optional import require
 from bayeseval._random import stream
 from bayeseval._text import grouped
 from bayeseval._typing import Floats, Progress
-from bayeseval.design import Design, Replicates, Slope, Term
+from bayeseval.design import Design, Relations, Replicates, Slope, Term
 from bayeseval.engines._density import residual_offset, sampled_variables, to_posterior
 from bayeseval.engines._likelihood import items, log_floor, observed, score_site, with_units
+from bayeseval.engines._related import covariance
 from bayeseval.engines.base import Draws, SamplerSettings, resolve_settings
 from bayeseval.errors import EngineError, InputError, did_you_mean
 from bayeseval.families import FAMILIES, At
@@ -103,7 +104,11 @@ def build(design: Design, *, extend: Callable[[Any], Any] | None = None) -> pm.M
                 effect = family(term.effect, sigma=sd, dims=term.dim)
             else:
                 offset = family(term.offset, sigma=1.0, dims=term.dim)
-                effect = pm.Deterministic(term.effect, sd * offset, dims=term.dim)
+                if term.relations is not None:
+                    root = _related_root(term.relations, sd, value)
+                    effect = pm.Deterministic(term.effect, root @ offset, dims=term.dim)
+                else:
+                    effect = pm.Deterministic(term.effect, sd * offset, dims=term.dim)
             eta = eta + effect[term.index]
         for slope in design.slopes:
             eta = eta + value[slope.slope] * _covariate(slope)[slope.index]
@@ -114,6 +119,12 @@ def build(design: Design, *, extend: Callable[[Any], Any] | None = None) -> pm.M
         for family in design.outcome.families:
             _observe(design, family, value, spread, eta, added)
     return model
+
+
+def _related_root(relations: Relations, own: Any, value: Mapping[str, Any]) -> Any:
+    """Root of the covariance of related languages' effects."""
+    contrasts = covariance(relations.contrasts, own, [value[name] for name in relations.sds], xp=pt)
+    return relations.basis @ pt.linalg.cholesky(contrasts) @ relations.basis.T
 
 
 def _extended(design: Design, eta: Any) -> Any:

@@ -167,7 +167,7 @@ def simulate(
     InputError
         If the shape is too small, an sd is unknown or negative, no connected table with
         that share of cells was found, replicates are requested without a normal
-        likelihood, or the spec has covariates.
+        likelihood, or the spec has covariates or related languages.
 
     Examples
     --------
@@ -194,10 +194,12 @@ def simulate(
     chance = None if chance is None else as_number("chance", chance)
     sds = {} if sds is None else as_mapping("sds", sds, of="names of parameters to numbers")
     model = load_spec(spec)
-    if model.covariates:
+    unknown = [one.name for one in model.covariates]
+    unknown += [] if model.languages is None else [str(model.languages)]
+    if unknown:
         raise InputError(
-            f"simulation does not support covariates, and {model.name} has "
-            f"{', '.join(one.name for one in model.covariates)}; remove them from the spec"
+            "simulation does not support covariates, nor relations of languages, and "
+            f"{model.name} has {', '.join(unknown)}; remove them from the spec"
         )
     logit = _has_logit_link(model, intercept, chance)
     shape = {names.LANGUAGE: n_languages, names.TASK: n_tasks, names.MODEL: n_models}
