@@ -123,7 +123,7 @@ def _forecast(tree: xr.DataTree, seed: int) -> Levels | None:
     """Potential of a language without records, where there is a forecast without covariates."""
     arrays = read_arrays(tree)
     pooled = names.LANGUAGE in arrays.main_sd
-    if arrays.response.link != "identity" or arrays.slopes or not pooled:
+    if arrays.response.link != "identity" or arrays.slopes or arrays.related or not pooled:
         return None
     rng = generator(seed, "calibrate-forecast")
     values = new_potential(arrays, np.zeros((arrays.n_samples, 1)), rng=rng, seed=seed)

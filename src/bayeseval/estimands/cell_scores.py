@@ -13,7 +13,7 @@ import numpy as np
 from bayeseval import names
 from bayeseval._random import generator
 from bayeseval._typing import Bools, Floats, Index
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, wording
 from bayeseval.estimands.cell_noise import MeasurementNoise
 from bayeseval.estimands.completion import CompletedTerm, model_streams
 from bayeseval.estimands.container import Loadings, PosteriorArrays, draw_blocks
@@ -400,6 +400,12 @@ def _new_main(arrays: PosteriorArrays, factor: str, new: tuple[str, ...], draws:
         raise InputError(
             f"{factor} {new[0]!r} is not in the table, and cannot be predicted: {why}, so how much "
             f"{factor}s differ is not known"
+        )
+    if factor == names.LANGUAGE and arrays.related is not None:
+        raise InputError(
+            f"language {new[0]!r} is not in the table, and the model relates languages by "
+            f"{', '.join(arrays.related.used)}: its scores cannot be predicted, but its potential "
+            f"can ({wording('be.forecast(fit)', 'bayeseval forecast')})"
         )
     sd = arrays.main_sd[factor]
     common = np.zeros(arrays.n_samples)

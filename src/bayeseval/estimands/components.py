@@ -14,6 +14,7 @@ from bayeseval.estimands.arrays import finite_sd, root_mean_square
 from bayeseval.estimands.container import PosteriorArrays, draw_blocks
 from bayeseval.estimands.covariates import component_sd
 from bayeseval.estimands.predictor import linear_predictor
+from bayeseval.estimands.related import relation_parts
 
 __all__ = [
     "Components",
@@ -23,7 +24,7 @@ __all__ = [
     "variance_components",
 ]
 
-Kind = Literal["pooled", "fixed", "covariate", "realised", "known"]
+Kind = Literal["pooled", "fixed", "related", "covariate", "realised", "known"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,12 +34,14 @@ class Components:
     Attributes
     ----------
     labels : tuple of str
-        Main effects, covariates, interactions, then ``residual`` and, with known standard
-        errors, ``known_se``, or ``replicates`` when seeds and test sets add to them, and
-        ``shared_items`` when cells share test items.
+        Main effects, relations of languages, covariates, interactions, then ``residual`` and,
+        with known standard errors, ``known_se``, or ``replicates`` when seeds and test sets
+        add to them, and ``shared_items`` when cells share test items.
     kind : tuple of str
         Definition of `sd`. ``pooled``: the super-population parameter. ``fixed``: the
-        finite-population sd, as fixed effects have no parameter. ``covariate``: root mean
+        finite-population sd, as fixed effects have no parameter. ``related``: the sd of a
+        relation of languages times the root of the mean variance of a contrast, which is below 1
+        where languages are alike. ``covariate``: root mean
         square of x theta over the languages, or models and languages. ``realised``:
         the root mean square of the residuals of the records. ``known``: given
         with the data.
@@ -76,8 +79,10 @@ def variance_components(arrays: PosteriorArrays) -> Components:
     as there are free directions, so that it estimates the same as the parameter: K - 1 for
     the levels of a factor, about their mean (:func:`finite_sd`); all observed cells of an
     interaction, whose effects no constraint ties together, and all records for the residual,
-    about zero (:func:`root_mean_square`). That of the residual is of scores less predictions,
-    and so contains known errors, which the residual's own sd leaves out.
+    about zero (:func:`root_mean_square`). The effects of related languages are split into what
+    each relation contributes, given the effects (:func:`relation_parts`). That of the residual
+    is of scores less predictions, and so contains known errors, which the residual's own sd
+    leaves out.
 
     The residual of a normal likelihood is its sd parameter; when that differs by
     level, the root of its mean square over the records. A Student-t residual has
@@ -121,6 +126,12 @@ def variance_components(arrays: PosteriorArrays) -> Components:
             realised if pooled is None else pooled,
             realised,
         )
+        if factor == names.LANGUAGE and arrays.related is not None and pooled is not None:
+            parts = relation_parts(arrays.related, pooled, arrays.main[factor])
+            finite[-1] = parts.finite_sd[:, 0]
+            scales = arrays.related.population_sd()
+            for i, name in enumerate(arrays.related.used):
+                add(name, "related", scales[:, i], parts.finite_sd[:, i + 1])
     for slope in arrays.slopes:
         add(slope.name, "covariate", component_sd(slope), component_sd(slope))
     for cells in arrays.cells:

@@ -11,6 +11,7 @@ import numpy as np
 from bayeseval import names
 from bayeseval._typing import Bools, Floats, Index
 from bayeseval.estimands.covariates import SlopeDraws
+from bayeseval.estimands.related import RelatedDraws
 from bayeseval.families import FAMILIES, Quantity, of_quantity
 
 __all__ = [
@@ -215,6 +216,9 @@ class PosteriorArrays:
         Interactions in canonical order.
     slopes : tuple of SlopeDraws
         Covariates.
+    related : RelatedDraws or None
+        What makes the effects of languages alike; they are contained in `main`, and the sd of
+        languages in `main_sd` is that of what languages do not share.
     pairs : Pairs
     residual_sd : ndarray, shape (n_samples, 1) or (n_samples, n_levels)
         Residual scale, common or by the levels of `residual_by`: score units, of
@@ -251,6 +255,7 @@ class PosteriorArrays:
     main_sd: Mapping[str, Floats]
     cells: tuple[Cells, ...]
     slopes: tuple[SlopeDraws, ...]
+    related: RelatedDraws | None
     pairs: Pairs
     residual_sd: Floats
     residual_by: str | None

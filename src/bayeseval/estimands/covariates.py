@@ -13,6 +13,7 @@ from bayeseval._typing import Floats
 from bayeseval.errors import InputError
 from bayeseval.estimands.arrays import interval_summary, root_mean_square
 from bayeseval.estimands.frames import finish, summary_columns
+from bayeseval.estimands.related import read_related
 
 __all__ = [
     "Explained",
@@ -73,7 +74,8 @@ class Explained:
     ----------
     population : ndarray, shape (n_samples,)
         V / (V + sd_language**2) with V the variance of ``x * theta`` over the languages
-        (ddof 1): for the languages that these ones are a sample of.
+        (ddof 1): for the languages that these ones are a sample of. The variances of relations
+        of languages are added to that of the languages.
     finite : ndarray, shape (n_samples,)
         V / (V + var(a)) with the variance of the effects of the languages at hand.
     """
@@ -173,6 +175,7 @@ def covariates_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd
         ``covariate_sd``, ``ci_kind``, ``ci_prob``. Empty without covariates.
     """
     posterior, constant = tree["posterior"].to_dataset(), tree["constant_data"].to_dataset()
+    related = read_related(posterior, constant)
     rows = []
     for slope in read_slopes(posterior, constant):
         by_language = slope.of_languages()
@@ -191,10 +194,13 @@ def covariates_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd
             effect = posterior[names.effect_name(names.LANGUAGE)].transpose(
                 "chain", "draw", names.LANGUAGE
             )
+            variance = posterior[names.sd_name(names.LANGUAGE)].to_numpy().reshape(-1) ** 2
+            if related is not None:
+                variance = variance + (related.population_sd() ** 2).sum(axis=1)
             share = explained(
                 by_language,
                 effect.to_numpy().reshape(len(slope.slope), -1),
-                posterior[names.sd_name(names.LANGUAGE)].to_numpy().reshape(-1),
+                np.sqrt(variance),
             )
             for key, values in (
                 ("explained", share.population),

@@ -9,13 +9,19 @@ from bayeseval._typing import Bools, Floats
 from bayeseval.errors import InputError
 from bayeseval.estimands.completion import model_cells, model_streams, model_terms
 from bayeseval.estimands.container import PosteriorArrays
+from bayeseval.estimands.related import new_effects
 from bayeseval.families import of_quantity
 
 __all__ = ["lowest_quarter", "new_potential", "sample_crps"]
 
 
 def new_potential(
-    arrays: PosteriorArrays, by_covariate: Floats, *, rng: np.random.Generator, seed: int
+    arrays: PosteriorArrays,
+    by_covariate: Floats,
+    *,
+    rng: np.random.Generator,
+    seed: int,
+    relations: Floats | None = None,
 ) -> Floats:
     """Potential of languages that the table does not have.
 
@@ -25,7 +31,8 @@ def new_potential(
     language average to ``N(0, sd_language_task**2 / T)`` over the T tasks. Where the models
     at hand are the population, effects of models are averaged over the M of them:
     model:language adds ``sd_model_language**2 / M``, and model:task the mean of its effects,
-    which all languages share.
+    which all languages share. Where languages are related, the effects of new ones have their
+    normal distribution given those at hand (:func:`new_effects`).
 
     Parameters
     ----------
@@ -37,6 +44,8 @@ def new_potential(
         Source of the new languages' own effects.
     seed : int
         Seed of the fit, whose draws of cells without a record all languages share.
+    relations : ndarray, shape (n_relations, n_languages + n_new, n_languages + n_new), optional
+        How related all languages are, those at hand first; needed where the fit relates them.
 
     Returns
     -------
@@ -59,7 +68,11 @@ def new_potential(
             "language effects"
         )
     n_languages, n_tasks = (len(arrays.levels[f]) for f in (names.LANGUAGE, names.TASK))
-    variance = arrays.main_sd[names.LANGUAGE] ** 2 * (1.0 + 1.0 / n_languages)
+    sd, effects = arrays.main_sd[names.LANGUAGE], np.zeros_like(by_covariate)
+    variance = sd**2 * (1.0 + 1.0 / n_languages)
+    if arrays.related is not None and relations is not None:
+        variance = np.zeros_like(sd)
+        effects = new_effects(arrays.related, sd, arrays.main[names.LANGUAGE], relations, rng)
     cells = arrays.term("language:task")
     if cells is not None:
         variance = variance + cells.sd**2 / n_tasks
@@ -75,7 +88,7 @@ def new_potential(
                     effect = term.effect(model, everything, stream(term.term, model))
                     common = common + effect.mean(axis=1) / n_models
     own = np.sqrt(variance)[:, None] * rng.standard_normal(by_covariate.shape)
-    return np.asarray(common[:, None] + by_covariate + own)
+    return np.asarray(common[:, None] + by_covariate + effects + own)
 
 
 def lowest_quarter(ranks: Floats) -> Bools:

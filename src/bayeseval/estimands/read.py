@@ -21,6 +21,7 @@ from bayeseval.estimands.container import (
     SampledErrors,
 )
 from bayeseval.estimands.covariates import read_slopes
+from bayeseval.estimands.related import read_related
 from bayeseval.families import FAMILIES, extra_parameters, link, of_quantity, scale_names
 
 __all__ = ["default_margin", "group", "read_arrays", "refuse_infinite"]
@@ -98,6 +99,7 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
             if names.effect_name(term) in posterior
         ),
         slopes=read_slopes(posterior, constant),
+        related=read_related(posterior, constant),
         pairs=pairs,
         residual_sd=residual,
         residual_by=by,

@@ -99,10 +99,12 @@ def check_forecasts(
 
 
 def _without_covariate(design: Design) -> Design:
-    slopes = {slope.slope for slope in design.slopes}
-    priors = {k: prior for k, prior in design.priors.items() if k not in slopes}
-    spec = design.spec.model_copy(update={"covariates": ()})
-    return replace(design, spec=spec, slopes=(), priors=priors)
+    known = {slope.slope for slope in design.slopes}
+    known |= {sd for term in design.terms for sd in term.sds if sd != term.sd}
+    priors = {k: prior for k, prior in design.priors.items() if k not in known}
+    spec = design.spec.model_copy(update={"covariates": (), "languages": None})
+    terms = tuple(replace(term, relations=None) for term in design.terms)
+    return replace(design, spec=spec, terms=terms, slopes=(), priors=priors)
 
 
 def _unpooled(design: Design) -> Design:

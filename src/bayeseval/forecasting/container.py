@@ -1,4 +1,4 @@
-"""`Forecast`: potentials of all languages that a covariate knows, and what is made of them."""
+"""`Forecast`: potentials of languages without records, and what is made of them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from bayeseval import names
 from bayeseval._arguments import as_path
 from bayeseval._text import counted
 from bayeseval._typing import Figures
+from bayeseval.errors import InputError
 from bayeseval.fitting.fitted import Fit
 from bayeseval.fitting.report import run_data, run_title
 from bayeseval.fitting.report.model_tables import shown_exponent
+from bayeseval.forecasting.words import known_by, what_helps
 from bayeseval.output._style import figure_formats
 from bayeseval.output.numbers import in_units, potential_bounds, score_unit
 from bayeseval.output.result import Result
@@ -32,24 +34,26 @@ _CHECKED: Final = ("error", "crps")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Forecast(Result):
-    """Potentials of all languages that have a value of the covariate.
+    """Potentials of languages with records and of those that are forecast.
 
     Attributes
     ----------
     table : pandas.DataFrame
         One row per language, highest potential first: ``language``, ``source_label``,
-        ``observed`` (it has records), the covariate's raw value, ``potential_{mean,sd,lower,
-        upper}`` (score units), ``rank_{mean,median,lower,upper}`` among all,
-        ``p_lowest_quarter``, ``extrapolation`` (the value is outside the range of the
-        languages with records), ``ci_kind``, ``ci_prob``; ``gate`` if that of the fit failed.
+        ``observed`` (it has records), the covariate's raw value if there is one,
+        ``potential_{mean,sd,lower,upper}`` (score units),
+        ``rank_{mean,median,lower,upper}`` among all, ``p_lowest_quarter``, ``extrapolation``
+        (the value of the covariate is outside the range of the languages with records),
+        ``ci_kind``, ``ci_prob``; ``gate`` if that of the fit failed.
     check : pandas.DataFrame
         Errors of forecasts of left-out languages, see
         :func:`bayeseval.forecasting.check_forecasts`; empty when that was not asked for or has
         no closed form.
     line : pandas.DataFrame
         ``covariate``, ``potential_{mean,lower,upper}``: the expected potential over the
-        covariate's range, without a language's own effect.
+        covariate's range, without a language's own effect; empty without a covariate.
     covariate : str
+        Its name; empty where languages are forecast from their relations alone.
     notes : tuple of str
     fit : Fit
     languages : tuple of str
@@ -95,6 +99,7 @@ class Forecast(Result):
             self.covariate,
             run_title(self.fit.run),
             self.notes,
+            helps=what_helps(self.fit.run.get("spec", {})),
             languages=self.languages,
             unit=score_unit(self.fit.run.get("bounds"), self._exponent),
             scale=self._scale,
@@ -137,6 +142,11 @@ class Forecast(Result):
         )
 
     @property
+    def known_by(self) -> str:
+        """What is known of the languages, in words."""
+        return known_by(self.fit.run.get("spec", {}))
+
+    @property
     def _exponent(self) -> int:
         """Power of ten that scores are shown in, that of the fit."""
         return shown_exponent(self.fit.data)
@@ -176,12 +186,22 @@ class Forecast(Result):
         matplotlib.figure.Figure
             It is neither shown nor closed.
 
+        Raises
+        ------
+        InputError
+            If the model has no covariate.
+
         Examples
         --------
         >>> figure = forecast.plot()
         """
         from bayeseval.forecasting.report import forecast_figure
 
+        if not self.covariate:
+            raise InputError(
+                f"the model {self.fit.spec.name} has no covariate to draw potentials against; "
+                "plot_map() draws them where languages are spoken"
+            )
         line = in_units(self.line, self._exponent, [c for c in _POTENTIALS if c in self.line])
         return forecast_figure(self._shown(), line, **self._label(), ax=ax, figsize=figsize)
 
@@ -212,8 +232,8 @@ class Forecast(Result):
         Returns
         -------
         dict of str to matplotlib.figure.Figure
-            ``forecast`` and, where scripts and places are known, ``forecast_by_script`` and
-            ``forecast_map``.
+            ``forecast`` of a covariate and, where scripts and places are known,
+            ``forecast_by_script`` and ``forecast_map``.
 
         Examples
         --------
@@ -223,7 +243,7 @@ class Forecast(Result):
         from bayeseval.forecasting.report import script_figure
 
         made = {
-            "forecast": self.plot(),
+            "forecast": self.plot() if self.covariate else None,
             "forecast_by_script": script_figure(self._shown(), **self._label()),
             "forecast_map": self.plot_map(),
         }
@@ -236,7 +256,7 @@ class Forecast(Result):
         from bayeseval.forecasting.report import main_result
 
         unit = score_unit(self.fit.run.get("bounds"), self._exponent) if self._exponent else ""
-        return main_result(self._shown(), self.covariate, unit, self._scale)
+        return main_result(self._shown(), self.known_by, unit, self._scale)
 
     def _main(self) -> pd.DataFrame:
         table = self.table
@@ -247,7 +267,8 @@ class Forecast(Result):
         )
         ends = [f"potential_{end}" for end in ("mean", "lower", "upper")]
         ranks = [f"rank_{part}" for part in ("median", "lower", "upper")]
-        shown = [names.LANGUAGE, "language_name", self.covariate, *ends, *ranks]
+        shown = [names.LANGUAGE, "language_name"]
+        shown += [*([self.covariate] if self.covariate else []), *ends, *ranks]
         shown += ["p_lowest_quarter", "extrapolation", "gate"]
         return rows[[name for name in shown if name in rows]]
 

@@ -235,10 +235,14 @@ def _caption(table: pd.DataFrame, nowhere: list[str], covariate: str, *, asked: 
     widths = ", ".join(
         f"{text} ({kinds[bool(k)]})" for k, text in zip(medians.index, texts, strict=True)
     )
+    hollow = (
+        f" Hollow: extrapolations, whose {covariate} is outside the range of the languages with "
+        "records."
+    )
     text = (
         "Each mark is a language at one point of where it is spoken; marks of one place stand side "
-        f"by side. Hollow: extrapolations, whose {covariate} is outside the range of the languages "
-        f"with records. Median widths of {100 * float(table['ci_prob'].iloc[0]):.4g} % intervals: "
+        f"by side.{hollow if covariate else ''} Median widths of "
+        f"{100 * float(table['ci_prob'].iloc[0]):.4g} % intervals: "
         f"{widths}; the figure 'forecast' shows them all. Places: WALS and Glottolog; land: "
         f"Natural Earth.{' Orange rings: the languages that were asked for.' if asked else ''}"
     )

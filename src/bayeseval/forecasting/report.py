@@ -14,6 +14,7 @@ import pandas as pd
 from bayeseval import names
 from bayeseval._text import counted
 from bayeseval._typing import Floats
+from bayeseval.forecasting.words import format_check, idle_covariate, weak_check
 from bayeseval.languages.codes import script_name
 from bayeseval.output._parts import language_labels
 from bayeseval.output._style import (
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 __all__ = [
     "beyond_scale",
     "forecast_figure",
-    "format_check",
     "format_forecast",
     "main_result",
     "script_figure",
@@ -62,9 +62,6 @@ _WIDTH: Final = 7.0
 _WIDE: Final = 9.5  # names beside the points need room
 _COLUMNS: Final = 100
 _FILLED: Final = " Orange and filled: the languages that were asked for."
-# Of the intervals of left-out languages; the probability of coverage so low that it is reported.
-_CHECKED_PROB: Final = 0.95
-_WEAK: Final = 0.1
 
 
 def write_forecast(
@@ -120,7 +117,7 @@ def forecast_figure(
     table, line : pandas.DataFrame
         Of :class:`bayeseval.forecasting.Forecast`.
     covariate : str
-        Name of the covariate.
+        Name of the covariate; empty without one.
     subtitle, data : str
         Title of the fit, and what was fitted.
     gate_status : str
@@ -299,6 +296,7 @@ def format_forecast(
     subtitle: str,
     notes: Sequence[str],
     *,
+    helps: str = "the covariate",
     languages: Sequence[str] = (),
     unit: str = "",
     scale: tuple[float, float] | None = None,
@@ -309,7 +307,9 @@ def format_forecast(
     ----------
     table, check, covariate, subtitle, notes, languages, unit
         Of :class:`bayeseval.forecasting.container.Forecast`; all rows of `languages` are shown,
-        or the ends of the table.
+        or the ends of the table. `covariate` is empty without one.
+    helps : str
+        What forecasts are checked with and without.
     scale : tuple of float, optional
         Lowest and highest possible potential in the units of the table, where they are known.
     """
@@ -335,7 +335,7 @@ def format_forecast(
                 labels, shown["extrapolation"], shown["observed"], strict=True
             )
         ],
-        covariate: value_texts(shown[covariate]),
+        **({covariate: value_texts(shown[covariate])} if covariate else {}),
         "potential": interval_texts(shown, "potential"),
         "rank": [
             f"{median:.0f} [{low:.0f}, {high:.0f}]"
@@ -344,8 +344,8 @@ def format_forecast(
         "P(lowest quarter)": [probability_text(p) for p in shown["p_lowest_quarter"]],
     }
     parts = [
-        f"{subtitle}\nMeans with {percent:.4g} % intervals; ranks among all languages of the "
-        "covariate, 1 is best."
+        f"{subtitle}\nMeans with {percent:.4g} % intervals; ranks among all "
+        f"{'languages of the covariate' if covariate else 'these languages'}, 1 is best."
     ]
     if len(shown):
         parts.append(text_table(heading, columns))
@@ -355,54 +355,16 @@ def format_forecast(
             f"their {covariate} is outside the range of the languages with records."
         )
     if len(check):
-        parts.append(format_check(check))
+        parts.append(format_check(check, helps))
     notes = [
         *notes,
-        *filter(None, [weak_check(check), idle_covariate(check), beyond_scale(new, scale)]),
+        *filter(None, [weak_check(check), idle_covariate(check, helps), beyond_scale(new, scale)]),
     ]
     parts += [
         textwrap.fill(f"note: {note}", _COLUMNS, subsequent_indent="  ", break_on_hyphens=False)
         for note in notes
     ]
     return "\n\n".join(parts)
-
-
-def weak_check(check: pd.DataFrame) -> str:
-    """Say that too few left-out languages lie in their intervals; empty otherwise.
-
-    Too few is what happens in at most one of ten checks of right intervals.
-
-    Parameters
-    ----------
-    check : pandas.DataFrame
-        Of :func:`bayeseval.forecasting.check.check_forecasts`.
-    """
-    from scipy.stats import binom
-
-    if check.empty:
-        return ""
-    covered = check.loc[check["with_covariate"].astype(bool), "covered_95"].astype(bool)
-    n, inside = len(covered), int(covered.sum())
-    if binom.cdf(inside, n, _CHECKED_PROB) > _WEAK:
-        return ""
-    return (
-        f"only {inside} of {n} left-out languages ({100 * inside / n:.0f} %) lie inside the 95 % "
-        f"intervals of their forecasts, and about {_CHECKED_PROB * n:.1f} should: the intervals of "
-        "new languages are probably too narrow"
-    )
-
-
-def idle_covariate(check: pd.DataFrame) -> str:
-    """Say that forecasts of left-out languages are no closer with the covariate; else empty."""
-    if check.empty:
-        return ""
-    squares = (check["error"] ** 2).groupby(check["with_covariate"].astype(bool)).mean()
-    if len(squares) < 2 or squares[True] < squares[False]:
-        return ""
-    return (
-        "the covariate does not help: forecasts of left-out languages have an RMSE of "
-        f"{np.sqrt(squares[True]):.3g} with it and {np.sqrt(squares[False]):.3g} without it"
-    )
 
 
 def beyond_scale(table: pd.DataFrame, scale: tuple[float, float] | None) -> str:
@@ -471,26 +433,3 @@ def main_result(
     if beyond_scale(new, scale) and scale is not None:
         text += f" (some intervals reach outside the scale, {scale[0]:g} to {scale[1]:g})"
     return text
-
-
-def format_check(check: pd.DataFrame) -> str:
-    """How forecasts of left-out languages did, in two lines.
-
-    Parameters
-    ----------
-    check : pandas.DataFrame
-        Of :func:`bayeseval.forecasting.check.check_forecasts`.
-    """
-    lines = [
-        f"Check: each of the {check[names.LANGUAGE].nunique()} languages with records left out and "
-        "forecast (target: its unpooled potential)"
-    ]
-    for with_covariate, part in check.groupby("with_covariate", sort=False):
-        model = "with the covariate   " if with_covariate else "without the covariate"
-        lines.append(
-            f"  {model}  RMSE {np.sqrt((part['error'] ** 2).mean()):.3g}, "
-            f"CRPS {part['crps'].mean():.3g}, 90 % intervals cover "
-            f"{100 * part['covered_90'].mean():.0f} %, 95 % {100 * part['covered_95'].mean():.0f} %"
-            f", elpd {part['elpd'].sum():.1f}"
-        )
-    return "\n".join(lines)

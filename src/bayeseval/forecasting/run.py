@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -25,6 +26,7 @@ from bayeseval.estimands.frames import finish, rank_columns, summary_columns
 from bayeseval.fitting.covariates import CovariateSource, stored_covariate
 from bayeseval.fitting.fitted import Fit, check_fit
 from bayeseval.fitting.gate import GATE_FAILED, warn_of_gates
+from bayeseval.forecasting.candidates import languages_of_the_map, related_languages
 from bayeseval.forecasting.check import check_forecasts
 from bayeseval.forecasting.container import Forecast
 from bayeseval.languages.matching import match, understand
@@ -54,12 +56,15 @@ def forecast(
     ci_prob: float = names.CI_PROB,
     progress: Progress | bool | None = None,
 ) -> Forecast:
-    """Forecast the potential of every language that has a value of the covariate.
+    """Forecast the potential of languages without records.
 
     Parameters
     ----------
     fit : Fit
-        Of a model with one covariate, such as ``mexa``; identity link.
+        Of a model with one covariate, such as ``mexa``, or with ``languages: {...}``, which
+        relates languages, or both; identity link. Every language with a value of the covariate
+        is forecast; without a covariate, those of which the package knows a place and
+        `languages`.
     covariate : Covariate, str or Path, optional
         Values of the languages to forecast; when left out, those that the fit was made with.
     languages : str or sequence of str, optional
@@ -85,8 +90,9 @@ def forecast(
     Raises
     ------
     InputError
-        If the model has no covariate or several, a logit link or fixed language effects; if
-        there is no language to forecast, or one that is not known.
+        If the model has neither a covariate nor related languages, or several covariates, a logit
+        link or fixed language effects; if there is no language to forecast, or one that is not
+        known.
 
     Warns
     -----
@@ -107,38 +113,33 @@ def forecast(
     term = _only_covariate(fit)
     # First, because it refuses a damaged posterior.
     arrays = read_arrays(fit.data)
-    values = stored_covariate(fit.data, fit.run, fit.spec, term.name, covariate)
-    (slope,) = arrays.slopes
-    own = list(arrays.levels[names.LANGUAGE])
-    models = arrays.levels[names.MODEL]
-    known, notes = _languages(values, own, models)
-    measured, se = values.at(known, models)
-    raw = _over_models(measured)
     rng = generator(seed, "forecast")
-    x = _true_values((measured - slope.mean) / slope.sd, se / slope.sd, term, arrays, rng)
-    new = new_potential(arrays, slope.slope[:, None] * x, rng=rng, seed=int(fit.run["seed"]))
-    observed = slope.mean + slope.sd * _over_models(slope.standardised.mean(axis=0))
-    all_values = np.concatenate([observed, raw])
-    labels = [*own, *known]
+    own = list(arrays.levels[names.LANGUAGE])
+    asked = [languages] if isinstance(languages, str) else list(languages or ())
+    if term is None:
+        found = _without_covariate(fit, arrays, asked, covariate)
+    else:
+        found = _from_covariate(fit, arrays, term, covariate, rng)
+    new = new_potential(
+        arrays, found.added, rng=rng, seed=int(fit.run["seed"]), relations=found.relations
+    )
+    labels, notes = [*own, *found.new], list(found.notes)
     table = _table(
         {
             names.LANGUAGE: labels,
-            "source_label": [values.matched.get(label, label) for label in labels],
+            "source_label": [found.matched.get(label, label) for label in labels],
             "observed": np.arange(len(labels)) < len(own),
-            term.name: all_values,
+            **({} if term is None else {term.name: found.values}),
         },
         _with_observed(fit, new),
-        extrapolation=(all_values < observed.min()) | (all_values > observed.max()),
+        extrapolation=found.extrapolation,
         ci_prob=ci_prob,
     )
     # Refused before the check, which takes long.
     called = _names(fit, table)
     chosen, matched = _chosen(table, languages, called)
-    if covariate is not None:
-        own_values = _over_models(values.at(own, models)[0])
-        notes += _scale_notes((own_values - observed) / slope.sd, term.name)
     failed = [GATE_FAILED] if fit.gate.status == "fail" else []
-    checked, notes = pd.DataFrame(), [*failed, *matched, *values.notes, *notes]
+    checked, notes = pd.DataFrame(), [*failed, *matched, *notes]
     if check:
         with reporting(progress) as report:
             checked, reason = _checked(fit, seed=seed, progress=report)
@@ -150,11 +151,95 @@ def forecast(
     return Forecast(
         table=named,
         check=checked,
-        line=_line(arrays, all_values, ci_prob),
-        covariate=term.name,
+        line=pd.DataFrame() if term is None else _line(arrays, found.values, ci_prob),
+        covariate="" if term is None else term.name,
         notes=tuple(notes),
         fit=fit,
         languages=chosen,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _New:
+    """Languages without records, and what is known of them.
+
+    Attributes
+    ----------
+    new : list of str
+    added : ndarray, shape (n_samples, n_new)
+        What the covariate adds to their potentials.
+    relations : ndarray or None
+        How related all languages are, see :func:`related_languages`.
+    values : ndarray, shape (n_languages + n_new,)
+        The covariate; empty without one.
+    extrapolation : ndarray of bool, shape (n_languages + n_new,)
+    matched : mapping of str to str
+        Labels of the table to those of the covariate's source.
+    notes : list of str
+    """
+
+    new: list[str]
+    added: Floats
+    relations: Floats | None
+    values: Floats
+    extrapolation: Bools
+    matched: Mapping[str, str]
+    notes: list[str]
+
+
+def _without_covariate(
+    fit: Fit, arrays: PosteriorArrays, asked: Sequence[str], given: CovariateSource
+) -> _New:
+    """Languages that only their relations to others are known of."""
+    if given is not None:
+        raise InputError(
+            f"the model {fit.spec.name} has no covariate, so none can be given; leave it out"
+        )
+    own = arrays.levels[names.LANGUAGE]
+    new, relations, notes = related_languages(
+        arrays, fit.spec.languages, languages_of_the_map(own, asked)
+    )
+    n = len(own) + len(new)
+    return _New(
+        new=new,
+        added=np.zeros((arrays.n_samples, len(new))),
+        relations=relations,
+        values=np.zeros(0),
+        extrapolation=np.zeros(n, dtype=np.bool_),
+        matched={},
+        notes=notes,
+    )
+
+
+def _from_covariate(
+    fit: Fit,
+    arrays: PosteriorArrays,
+    term: CovariateTerm,
+    given: CovariateSource,
+    rng: np.random.Generator,
+) -> _New:
+    """Languages that have a value of the covariate, and known relations where these are needed."""
+    values = stored_covariate(fit.data, fit.run, fit.spec, term.name, given)
+    (slope,) = arrays.slopes
+    own, models = list(arrays.levels[names.LANGUAGE]), arrays.levels[names.MODEL]
+    known, notes = _languages(values, own, models)
+    known, relations, lost = related_languages(arrays, fit.spec.languages, known)
+    measured, se = values.at(known, models)
+    x = _true_values((measured - slope.mean) / slope.sd, se / slope.sd, term, arrays, rng)
+    observed = slope.mean + slope.sd * _over_models(slope.standardised.mean(axis=0))
+    everything = np.concatenate([observed, _over_models(measured)])
+    notes = [*values.notes, *notes, *lost]
+    if given is not None:
+        own_values = _over_models(values.at(own, models)[0])
+        notes += _scale_notes((own_values - observed) / slope.sd, term.name)
+    return _New(
+        new=known,
+        added=slope.slope[:, None] * x,
+        relations=relations,
+        values=everything,
+        extrapolation=(everything < observed.min()) | (everything > observed.max()),
+        matched=values.matched,
+        notes=notes,
     )
 
 
@@ -170,16 +255,20 @@ def _failed_checks(fit: Fit) -> list[str]:
     ]
 
 
-def _only_covariate(fit: Fit) -> CovariateTerm:
+def _only_covariate(fit: Fit) -> CovariateTerm | None:
+    """The covariate of a fit; None where languages are related and there is none."""
     several = [term.name for term in fit.spec.covariates]
     if len(several) > 1:
         raise InputError(
-            f"the model {fit.spec.name} has {len(several)} covariates, and a forecast needs "
-            f"exactly one; fit a model with one of {', '.join(several)}"
+            f"the model {fit.spec.name} has {len(several)} covariates, and a forecast takes "
+            f"one; fit a model with one of {', '.join(several)}"
         )
+    if not several and fit.spec.languages is not None:
+        return None
     if not several:
         raise InputError(
-            f"the model {fit.spec.name} has no covariate, and a forecast needs exactly one; "
+            f"the model {fit.spec.name} has no covariate and does not relate languages, and a "
+            "forecast needs one of both; "
             f"{_fit_with_covariate(fit.run)}"
         )
     (term,) = fit.spec.covariates

@@ -12,7 +12,8 @@ from bayeseval.fitting.report.sentences import (
     geometric_mean_sentence,
     residual_sentence,
 )
-from bayeseval.forecasting.report import beyond_scale, idle_covariate, weak_check
+from bayeseval.forecasting.report import beyond_scale
+from bayeseval.forecasting.words import idle_covariate, weak_check, what_helps
 from bayeseval.output.numbers import interval_texts, potential_bounds
 from bayeseval.reporting.blocks import Listing, Pre, Properties, Section, Text
 from bayeseval.reporting.charts import Chart, calibration_chart, forest
@@ -37,7 +38,7 @@ _TABLES: Final[Mapping[str, tuple[str, str]]] = {
         "Correlation over languages of the effects of two models: 1 if both are strong and weak in "
         "the same languages, compared with the other models and apart from their levels.",
     ),
-    "forecast": ("forecast", "Potentials forecast from the covariate."),
+    "forecast": ("forecast", "Potentials forecast from what is known of languages."),
     "forecast_check": (
         "forecast",
         "Every language left out and forecast: its potential without pooling, the forecast, and "
@@ -100,7 +101,7 @@ def _beyond(facts: Facts) -> str:
 def _weak(facts: Facts) -> str:
     """That intervals are too narrow or the covariate does not help, if it looks so."""
     check = facts.tables["forecast_check"]
-    texts = filter(None, [weak_check(check), idle_covariate(check)])
+    texts = filter(None, [weak_check(check), idle_covariate(check, what_helps(facts.run["spec"]))])
     return " ".join(f"{text[:1].upper()}{text[1:]}." for text in texts)
 
 

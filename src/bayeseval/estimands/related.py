@@ -1,0 +1,213 @@
+"""Effects of related languages: the parts that each relation has, and those of new languages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import xarray as xr
+from scipy.linalg import helmert
+
+from bayeseval import names
+from bayeseval._typing import Floats
+from bayeseval.errors import InputError
+
+__all__ = ["Parts", "RelatedDraws", "new_effects", "read_related", "relation_parts"]
+
+# Working arrays of a block of draws, bytes.
+_MAX_BYTES = 100_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class RelatedDraws:
+    """Relations of the languages of a fit, with draws of their standard deviations.
+
+    Attributes
+    ----------
+    used : tuple of str
+        ``place``, ``family``, ``script`` or some of these.
+    sd : ndarray, shape (n_samples, n_relations)
+        Standard deviations, of effects with a variance of one on the diagonal of `matrices`.
+    matrices : ndarray, shape (n_relations, n_languages, n_languages)
+    """
+
+    used: tuple[str, ...]
+    sd: Floats
+    matrices: Floats
+
+    @cached_property
+    def basis(self) -> Floats:
+        """Orthonormal contrasts, shape (n_languages, n_languages - 1)."""
+        return np.asarray(helmert(self.matrices.shape[-1]).T)
+
+    @cached_property
+    def contrasts(self) -> Floats:
+        """Matrices of the contrasts, shape (n_relations, n_languages - 1, n_languages - 1)."""
+        return np.asarray(self.basis.T @ self.matrices @ self.basis)
+
+    @cached_property
+    def typical_variance(self) -> Floats:
+        """Mean variance of a contrast, in squared sds; shape (n_relations,)."""
+        return np.asarray(np.trace(self.contrasts, axis1=1, axis2=2) / self.contrasts.shape[-1])
+
+    def population_sd(self) -> Floats:
+        """Sd of the effects of languages about their mean, shape (n_samples, n_relations)."""
+        return np.asarray(self.sd * np.sqrt(self.typical_variance))
+
+    def covariance(self, own: Floats, draws: slice) -> Floats:
+        """Prior covariance of the contrasts of the effects.
+
+        Parameters
+        ----------
+        own : ndarray, shape (n_samples,)
+            Sd of what languages do not share.
+        draws : slice
+            Which draws.
+        """
+        n = self.contrasts.shape[-1]
+        total = own[draws, None, None] ** 2 * np.eye(n)
+        for sd, matrix in zip(self.sd[draws].T, self.contrasts, strict=True):
+            total += sd[:, None, None] ** 2 * matrix
+        return np.asarray(total)
+
+    def blocks(self) -> list[slice]:
+        """Blocks of draws whose covariances fit into the working memory."""
+        size = max(1, _MAX_BYTES // (8 * 4 * self.contrasts.shape[-1] ** 2))
+        return [slice(i, i + size) for i in range(0, len(self.sd), size)]
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What the relations contribute to the effects of languages, given the effects.
+
+    Attributes
+    ----------
+    labels : tuple of str
+        ``language``, what languages do not share, then the relations.
+    mean : ndarray, shape (n_samples, n_parts, n_languages)
+        Conditional means; they add up to the effects.
+    finite_sd : ndarray, shape (n_samples, n_parts)
+        Root of the conditional mean square over the languages, ddof 1.
+    """
+
+    labels: tuple[str, ...]
+    mean: Floats
+    finite_sd: Floats
+
+
+def read_related(posterior: xr.Dataset, constant: xr.Dataset) -> RelatedDraws | None:
+    """Relations of a fit, None without any.
+
+    Parameters
+    ----------
+    posterior, constant : xarray.Dataset
+        Groups ``posterior`` and ``constant_data``.
+
+    Raises
+    ------
+    InputError
+        If the sd of a relation is missing.
+    """
+    used = [name for name in names.RELATIONS if names.relation_matrix(name) in constant]
+    if not used:
+        return None
+    sds, matrices = [], []
+    for name in used:
+        if names.sd_name(name) not in posterior:
+            raise InputError(
+                f"the fit is damaged: it has {names.relation_matrix(name)!r}, but not "
+                f"{names.sd_name(name)!r}; fit again"
+            )
+        drawn = posterior[names.sd_name(name)].transpose("chain", "draw")
+        sds.append(drawn.to_numpy().astype(np.float64).reshape(-1))
+        matrix = constant[names.relation_matrix(name)]
+        matrices.append(matrix.transpose(names.LANGUAGE, names.RELATED_LANGUAGE).to_numpy())
+    return RelatedDraws(tuple(used), np.stack(sds, axis=1), np.stack(matrices).astype(np.float64))
+
+
+def relation_parts(related: RelatedDraws, own: Floats, effect: Floats) -> Parts:
+    """Split the effects of languages into what they share and what they do not.
+
+    Given effects a = sum of parts a_k ~ N(0, S_k), a part is N(S_k S^-1 a, S_k - S_k S^-1 S_k)
+    with S the sum of the S_k, on contrasts.
+
+    Parameters
+    ----------
+    related : RelatedDraws
+        Relations of the fit.
+    own : ndarray, shape (n_samples,)
+        Sd of what languages do not share.
+    effect : ndarray, shape (n_samples, n_languages)
+        Effects of the languages, which sum to zero.
+    """
+    basis, n = related.basis, related.contrasts.shape[-1]
+    n_parts = 1 + len(related.used)
+    mean = np.empty((len(effect), n_parts, n + 1))
+    square = np.empty((len(effect), n_parts))
+    for draws in related.blocks():
+        lower = np.linalg.cholesky(related.covariance(own, draws))
+        white = np.linalg.solve(lower, (effect[draws] @ basis)[..., None])
+        solved = np.linalg.solve(lower.transpose(0, 2, 1), white)[..., 0]
+        inverse = np.linalg.inv(lower)
+        variances = [own[draws] ** 2, *(related.sd[draws].T ** 2)]
+        for part, variance in enumerate(variances):
+            matrix = np.eye(n) if part == 0 else related.contrasts[part - 1]
+            contrast = variance[:, None] * (solved @ matrix)
+            mean[draws, part] = contrast @ basis.T
+            lost = variance**2 * ((inverse @ matrix) ** 2).sum(axis=(1, 2))
+            left = np.maximum(variance * np.trace(matrix) - lost, 0.0)
+            square[draws, part] = (contrast**2).sum(axis=1) + left
+    return Parts((names.LANGUAGE, *related.used), mean, np.sqrt(square / n))
+
+
+def new_effects(
+    related: RelatedDraws,
+    own: Floats,
+    effect: Floats,
+    matrices: Floats,
+    rng: np.random.Generator,
+) -> Floats:
+    """Effects of new languages, relative to the mean of the languages of the table.
+
+    Draws from their joint normal distribution given the effects of the table's languages, by
+    Matheron's rule: a draw of all languages from the prior, corrected by what it says wrongly
+    of the languages of the table.
+
+    Parameters
+    ----------
+    related : RelatedDraws
+        Relations of the fit.
+    own : ndarray, shape (n_samples,)
+        Sd of what languages do not share.
+    effect : ndarray, shape (n_samples, n_languages)
+        Effects of the table's languages, which sum to zero.
+    matrices : ndarray, shape (n_relations, n_languages + n_new, n_languages + n_new)
+        Relations of all languages, those of the table first.
+    rng : numpy.random.Generator
+        Source of the draws.
+
+    Returns
+    -------
+    ndarray, shape (n_samples, n_new)
+    """
+    n_known, n_all = effect.shape[1], matrices.shape[-1]
+    prior = own[:, None] * rng.standard_normal((len(effect), n_all))
+    for sd, matrix in zip(related.sd.T, matrices, strict=True):
+        values, vectors = np.linalg.eigh(matrix)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        prior += sd[:, None] * (rng.standard_normal((len(effect), n_all)) @ root.T)
+    prior -= prior[:, :n_known].mean(axis=1, keepdims=True)
+    wrong = (effect - prior[:, :n_known]) @ related.basis
+    # Covariance of a new language, less the mean of the others, with the contrasts of these.
+    between = matrices[:, n_known:, :n_known] - matrices[:, :n_known, :n_known].mean(
+        axis=1, keepdims=True
+    )
+    between = between @ related.basis
+    new = prior[:, n_known:].copy()
+    for draws in related.blocks():
+        covariance = related.covariance(own, draws)
+        solved = np.linalg.solve(covariance, wrong[draws][..., None])[..., 0]
+        for sd, matrix in zip(related.sd[draws].T, between, strict=True):
+            new[draws] += sd[:, None] ** 2 * (solved @ matrix.T)
+    return new

@@ -1,0 +1,126 @@
+"""What forecasts rest on, and how those of left-out languages did, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from bayeseval import names
+
+__all__ = ["format_check", "idle_covariate", "known_by", "weak_check", "what_helps"]
+
+# Of the intervals of left-out languages; the probability of coverage so low that it is reported.
+_CHECKED_PROB: Final = 0.95
+_WEAK: Final = 0.1
+
+
+def known_by(spec: Mapping[str, Any]) -> str:
+    """What is known of languages without records.
+
+    Parameters
+    ----------
+    spec : mapping
+        The model, as ``run.json`` has it.
+
+    Examples
+    --------
+    >>> known_by({"covariates": [{"name": "mexa"}], "languages": {"place": 1000, "script": True}})
+    'mexa and related languages (place, script)'
+    """
+    parts = [str(one["name"]) for one in spec.get("covariates") or ()]
+    if spec.get("languages"):
+        parts.append(f"related languages ({', '.join(spec['languages'])})")
+    return " and ".join(parts)
+
+
+def what_helps(spec: Mapping[str, Any]) -> str:
+    """What a forecast can be made with or without, in the words of a sentence.
+
+    Parameters
+    ----------
+    spec : mapping
+        As for :func:`known_by`.
+
+    Examples
+    --------
+    >>> what_helps({"languages": {"script": True}})
+    'relations'
+    """
+    parts = ["the covariate"] if spec.get("covariates") else []
+    return " and ".join([*parts, *(["relations"] if spec.get("languages") else [])])
+
+
+def weak_check(check: pd.DataFrame) -> str:
+    """Say that too few left-out languages lie in their intervals; empty otherwise.
+
+    Too few is what happens in at most one of ten checks of right intervals.
+
+    Parameters
+    ----------
+    check : pandas.DataFrame
+        Of :func:`bayeseval.forecasting.check.check_forecasts`.
+    """
+    from scipy.stats import binom
+
+    if check.empty:
+        return ""
+    covered = check.loc[check["with_covariate"].astype(bool), "covered_95"].astype(bool)
+    n, inside = len(covered), int(covered.sum())
+    if binom.cdf(inside, n, _CHECKED_PROB) > _WEAK:
+        return ""
+    return (
+        f"only {inside} of {n} left-out languages ({100 * inside / n:.0f} %) lie inside the 95 % "
+        f"intervals of their forecasts, and about {_CHECKED_PROB * n:.1f} should: the intervals of "
+        "new languages are probably too narrow"
+    )
+
+
+def idle_covariate(check: pd.DataFrame, helps: str = "the covariate") -> str:
+    """Say that forecasts of left-out languages are no closer with the covariate; else empty.
+
+    Parameters
+    ----------
+    check : pandas.DataFrame
+        Of :func:`bayeseval.forecasting.check.check_forecasts`.
+    helps : str
+        What forecasts are checked with and without: the covariate, relations or both.
+    """
+    if check.empty:
+        return ""
+    squares = (check["error"] ** 2).groupby(check["with_covariate"].astype(bool)).mean()
+    if len(squares) < 2 or squares[True] < squares[False]:
+        return ""
+    pronoun = "them" if "relations" in helps else "it"
+    return (
+        f"{helps} {'do' if 'relations' in helps else 'does'} not help: forecasts of left-out "
+        f"languages have an RMSE of {np.sqrt(squares[True]):.3g} with {pronoun} and "
+        f"{np.sqrt(squares[False]):.3g} without {pronoun}"
+    )
+
+
+def format_check(check: pd.DataFrame, helps: str = "the covariate") -> str:
+    """How forecasts of left-out languages did, in two lines.
+
+    Parameters
+    ----------
+    check : pandas.DataFrame
+        Of :func:`bayeseval.forecasting.check.check_forecasts`.
+    helps : str
+        What forecasts are checked with and without: the covariate, relations or both.
+    """
+    lines = [
+        f"Check: each of the {check[names.LANGUAGE].nunique()} languages with records left out and "
+        "forecast (target: its unpooled potential)"
+    ]
+    for with_covariate, part in check.groupby("with_covariate", sort=False):
+        model = f"with {helps}   " if with_covariate else f"without {helps}"
+        lines.append(
+            f"  {model}  RMSE {np.sqrt((part['error'] ** 2).mean()):.3g}, "
+            f"CRPS {part['crps'].mean():.3g}, 90 % intervals cover "
+            f"{100 * part['covered_90'].mean():.0f} %, 95 % {100 * part['covered_95'].mean():.0f} %"
+            f", elpd {part['elpd'].sum():.1f}"
+        )
+    return "\n".join(lines)
