@@ -268,7 +268,7 @@ def _only_covariate(fit: Fit) -> CovariateTerm | None:
     if not several:
         raise InputError(
             f"the model {fit.spec.name} has no covariate and does not relate languages, and a "
-            "forecast needs one of both; "
+            "forecast needs one of these; "
             f"{_fit_with_covariate(fit.run)}"
         )
     (term,) = fit.spec.covariates
