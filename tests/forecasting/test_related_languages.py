@@ -1,0 +1,136 @@
+"""Related languages from the spec to the forecast: recovery, tables, figures, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeseval as be
+from bayeseval import Fit, Records
+from bayeseval.design import build_design
+from bayeseval.engines._evidence import log_evidence
+from bayeseval.errors import DesignError, InputError
+from bayeseval.estimands import read_arrays
+from bayeseval.forecasting.candidates import languages_of_the_map, related_languages
+from bayeseval.forecasting.check import _without_covariate
+from bayeseval.forecasting.words import idle_covariate, known_by
+from bayeseval.languages.relations import by_place
+from bayeseval.spec import load_spec
+
+CODES = (
+    *("de", "nl", "da", "sv", "nb", "fr", "es", "pt", "it", "ro", "ru", "uk", "pl", "cs", "bg"),
+    *("ja", "ko", "zh", "vi", "th", "id", "hi", "bn", "ta", "ur", "sw", "yo", "zu", "ha", "am"),
+)
+SD_PLACE = 10.0
+
+
+def table(seed: int) -> pd.DataFrame:
+    """Scores whose language effects are related by place, with an sd of 10, and by nothing else."""
+    rng = np.random.default_rng(seed)
+    root = np.linalg.cholesky(by_place(CODES, km=3000).matrix)
+    effect = SD_PLACE * root @ rng.standard_normal(len(CODES))
+    model, task = 5.0 * rng.standard_normal(3), 5.0 * rng.standard_normal(2)
+    rows = [
+        (label, f"t{t}", f"m{m}", 60 + effect[i] + task[t] + model[m] + 2.0 * rng.standard_normal())
+        for i, label in enumerate(CODES)
+        for t in range(2)
+        for m in range(3)
+    ]
+    return pd.DataFrame(rows, columns=["language", "task", "model", "score"])
+
+
+SPEC = {"name": "near", "languages": {"place": "3000 km"}}
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Fit:
+    return be.fit(table(1), SPEC, draws=500, chains=2)
+
+
+def test_the_sd_of_a_relation_is_recovered(fitted: Fit) -> None:
+    posterior = fitted.data["posterior"]
+    low, high = np.quantile(posterior["sd_place"], [0.005, 0.995])
+    assert low < SD_PLACE < high
+    assert float(posterior["sd_place"].mean()) > 2.0 * float(posterior["sd_language"].mean())
+
+
+def test_evidence_is_for_the_relation_and_not_for_a_wrong_one() -> None:
+    """The negative control: the same scores, with the places of other languages."""
+    frame = table(1)
+    turned = dict(zip(CODES, np.random.default_rng(0).permutation(CODES), strict=True))
+    log = {}
+    for name, scores in (("right", frame), ("wrong", frame.replace({"language": turned}))):
+        records = Records.from_frame(scores, name="t")
+        related = build_design(records, load_spec(SPEC))
+        log[name] = log_evidence(related).log - log_evidence(_without_covariate(related)).log
+    assert log["right"] > 4.0
+    assert log["wrong"] < 1.0
+
+
+def test_variance_components_and_potentials(fitted: Fit) -> None:
+    components = fitted.components(detail=True).set_index("component")
+    assert list(components.index[:3]) == ["language", "place", "task"]
+    assert list(components["kind"][:3]) == ["pooled", "related", "pooled"]
+    assert components.loc["place", "share_mean"] > components.loc["language", "share_mean"]
+    # A potential contains all parts: it is near the mean of the language's own scores.
+    frame = table(1)
+    means = frame.groupby("language")["score"].mean()
+    potentials = fitted.potential().set_index("language")["potential_mean"]
+    assert (potentials - means.loc[potentials.index]).abs().max() < 3.0
+    assert potentials.std() > 0.8 * means.std()
+
+
+def test_forecasts_without_a_covariate_follow_the_neighbours(fitted: Fit) -> None:
+    forecast = be.forecast(fitted, languages=["Catalan", "Welsh"], check=False)
+    new = forecast.table.loc[~forecast.table["observed"]].set_index("language")
+    assert {"Catalan", "Welsh"} <= set(new.index) and not {"cat", "cym", "deu"} & set(new.index)
+    assert "Catalan" in set(new["language_name"]) and len(new) > 150
+    assert not new["extrapolation"].any()
+    # A label in the user's words stands for its code, and the German of the table is not new.
+    spain = fitted.potential().set_index("language")["potential_mean"]["es"]
+    everyone = float(fitted.potential()["potential_mean"].mean())
+    own = float(new.loc["Catalan", "potential_mean"])
+    assert abs(own - spain) < abs(everyone - spain)
+    # Far from all others the spread is that of the population.
+    assert new.loc["Catalan", "potential_sd"] < 0.8 * new["potential_sd"].max()
+    text = forecast.summary()
+    assert "Catalan" in text and "ranks among all these languages" in text
+    assert "forecast from related languages (place)" in repr(forecast)
+    with pytest.raises(InputError, match=r"no covariate to draw potentials against; plot_map\(\)"):
+        forecast.plot()
+    with pytest.raises(InputError, match="has no covariate, so none can be given"):
+        be.forecast(fitted, covariate="mexa", check=False)
+
+
+def test_languages_whose_relations_are_not_known_are_left_out(fitted: Fit) -> None:
+    arrays = read_arrays(fitted.data)
+    known, matrices, notes = related_languages(arrays, fitted.spec.languages, ["ca", "ours", "eu"])
+    assert known == ["ca", "eu"]
+    assert matrices is not None and matrices.shape == (1, 32, 32)
+    np.testing.assert_array_equal(matrices[:, :30, :30], arrays.related.matrices)  # type: ignore[union-attr]
+    assert notes == ["not forecast, because their relations to others are not known: ours"]
+    with pytest.raises(InputError, match="name languages by ISO 639 codes"):
+        related_languages(arrays, fitted.spec.languages, ["ours"])
+    of_map = languages_of_the_map(CODES, ["Catalan", "German"])
+    assert "Catalan" in of_map and not {"cat", "deu", "German"} & set(of_map)
+
+
+def test_what_does_not_know_relations_refuses_them(fitted: Fit) -> None:
+    cells = pd.DataFrame({"language": ["ca"], "task": ["t0"], "model": ["m0"]})
+    with pytest.raises(InputError, match="the model relates languages by place.*be.forecast"):
+        fitted.predict(cells, new=["language"])
+    with pytest.raises(InputError, match="does not support covariates, nor relations"):
+        be.simulate(SPEC)  # type: ignore[arg-type]
+    with pytest.raises(DesignError, match="'l0', 'l1'.*no known languages"):
+        be.fit(be.simulate("additive", n_languages=2, seed=1).records, SPEC)
+
+
+def test_words_say_what_forecasts_rest_on() -> None:
+    spec = load_spec("related").to_dict()
+    assert known_by(spec) == "mexa and related languages (place, script)"
+    check = pd.DataFrame({"error": [2.0, 1.0], "with_covariate": [True, False]})
+    assert idle_covariate(check, "relations") == (
+        "relations do not help: forecasts of left-out languages have an RMSE of 2 with them and 1 "
+        "without them"
+    )
