@@ -63,6 +63,7 @@ STATED: dict[str, dict[str, str]] = {
         "limits of perf/alignment.py": "50 2.5",
     },
     "model": {
+        "a release of Glottolog, its licence": "5.1 4.0",
         "coefficients whose cube is three times the limit of operations": "1,440",
         "edge of bounded scores, on a scale to 100": "0.005 100",
         "prior of dispersions": "0.5",

@@ -24,6 +24,7 @@ SHIPPED = (
     "logit",
     "mexa",
     "paper",
+    "related",
     "replicates",
     "robust",
 )

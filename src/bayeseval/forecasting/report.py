@@ -305,11 +305,12 @@ def format_forecast(
 
     Parameters
     ----------
-    table, check, covariate, subtitle, notes, languages, unit
-        Of :class:`bayeseval.forecasting.container.Forecast`; all rows of `languages` are shown,
-        or the ends of the table. `covariate` is empty without one.
+    table, check, covariate, subtitle, notes
+        Of :class:`bayeseval.forecasting.container.Forecast`; `covariate` is empty without one.
     helps : str
         What forecasts are checked with and without.
+    languages, unit
+        As there; all rows of `languages` are shown, or the ends of the table.
     scale : tuple of float, optional
         Lowest and highest possible potential in the units of the table, where they are known.
     """

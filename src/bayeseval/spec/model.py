@@ -37,14 +37,9 @@ from bayeseval.families import (
     scale_names,
     scale_parameters,
 )
+from bayeseval.spec import relations
 from bayeseval.spec.parts import RESERVED_NAMES, CovariateTerm, Effects, ReplicateNoise
 from bayeseval.spec.priors import Number, Prior, SpecConfig
-from bayeseval.spec.relations import (
-    LanguageRelations,
-    as_relations,
-    check_relations,
-    relation_priors,
-)
 
 __all__ = [
     "AUTO",
@@ -192,7 +187,7 @@ class ModelSpec(SpecConfig):
     interactions: Annotated[tuple[Interaction, ...], BeforeValidator(_as_tuple)] = ()
     low_rank: dict[LowRank, Annotated[int, Field(ge=1, le=_MOST_RANKS, strict=True)]] = {}
     covariates: Annotated[tuple[CovariateTerm, ...], BeforeValidator(_as_covariates)] = ()
-    languages: Annotated[LanguageRelations | None, BeforeValidator(as_relations)] = None
+    languages: Annotated[relations.LanguageRelations | None, relations.AS_RELATIONS] = None
     residual_by: names.Factor | None = None
     centring: dict[str, Literal["centred", "non_centred"]] = {}
     fixed_scale: Number = Field(default=10.0, gt=0)
@@ -229,7 +224,7 @@ class ModelSpec(SpecConfig):
 
     @model_validator(mode="after")
     def _names_exist(self) -> ModelSpec:
-        check_relations(self)
+        relations.check_relations(self)
         for term in self.centring:
             own = [own for own in self.terms if own not in self.ranks]
             if term not in own:
@@ -318,7 +313,7 @@ class ModelSpec(SpecConfig):
         for factor in names.FACTORS:
             if getattr(self.effects, factor) == "pooled":
                 table[names.sd_name(factor)] = Prior(dist="half_normal", scale=1.0)
-        table |= relation_priors(self.languages)
+        table |= relations.relation_priors(self.languages)
         for term in self.terms[len(names.FACTORS) :]:
             table[names.sd_name(term)] = Prior(dist="half_normal", scale=0.5)
         for parameter in scale_parameters(self.families):

@@ -13,7 +13,7 @@ from bayeseval.spec.priors import Number, Prior, SpecConfig
 if TYPE_CHECKING:
     from bayeseval.spec.model import ModelSpec
 
-__all__ = ["LanguageRelations", "as_relations", "check_relations", "relation_priors"]
+__all__ = ["AS_RELATIONS", "LanguageRelations", "check_relations", "relation_priors"]
 
 _DISTANCE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) *km")
 # Larger than half the Earth's circumference, all languages are the same place.
@@ -87,10 +87,14 @@ def check_relations(spec: ModelSpec) -> None:
         raise ValueError(f"{twice[0]!r} is a covariate and in languages; rename the covariate")
 
 
-def as_relations(value: Any) -> Any:
+def _as_relations(value: Any) -> Any:
     """No relations at all are the same as no entry."""
     if value == {} or (isinstance(value, LanguageRelations) and not value.used):
         return None
     if isinstance(value, dict) and all(one is None or one is False for one in value.values()):
         return None if set(value) <= set(names.RELATIONS) else value
     return value
+
+
+#: What a spec's entry may be, before it is read.
+AS_RELATIONS: Final = BeforeValidator(_as_relations)
