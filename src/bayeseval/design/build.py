@@ -60,12 +60,12 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
     Raises
     ------
     DesignError
-        If a covariate of the spec is missing, lacks values or does not vary; if languages that the
-        spec relates are not known; if the table cannot identify the model: a disconnected or
-        confounded design, an interaction without replication, scores that do not vary, that the terms reproduce exactly or
-        that mix scales; if replicates are incompatible with the likelihood or with
-        ``replicates: {pool: false}``; or if a likelihood lacks bounds, numbers of items or
-        chance levels.
+        If a covariate of the spec is missing, lacks values or does not vary; if languages that
+        the spec relates are not known; if the table cannot identify the model: a disconnected or
+        confounded design, an interaction without replication, scores that do not vary, that the
+        terms reproduce exactly or that mix scales; if replicates are incompatible with the
+        likelihood or with ``replicates: {pool: false}``; or if a likelihood lacks bounds, numbers
+        of items or chance levels.
     """
     _refuse_one_level(records)
     spec = _with_card_likelihoods(records, spec)
