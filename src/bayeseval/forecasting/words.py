@@ -49,8 +49,9 @@ def what_helps(spec: Mapping[str, Any]) -> str:
     >>> what_helps({"languages": {"script": True}})
     'relations'
     """
-    parts = ["the covariate"] if spec.get("covariates") else []
-    return " and ".join([*parts, *(["relations"] if spec.get("languages") else [])])
+    if not spec.get("languages"):
+        return "the covariate"
+    return "the covariate and relations" if spec.get("covariates") else "relations"
 
 
 def weak_check(check: pd.DataFrame) -> str:

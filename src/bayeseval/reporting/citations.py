@@ -100,7 +100,7 @@ def cited_keys(results: SavedResults, *, with_map: bool = False) -> list[str]:
         keys.append("kargaran2024mexa")
     if with_map or any(PurePosixPath(name).stem == _WITH_PLACES for name in run["files"]):
         keys += ["dryer2013wals", "hammarstrom2024glottolog"]
-    elif {"place", "family"} & set(run["spec"].get("languages") or {}):
+    elif {"place", "family"} & set((run.get("spec") or {}).get("languages") or {}):
         keys.append("hammarstrom2024glottolog")
     keys += _engine_keys(results)
     if {"pass", "fail"} & set(results.gates.values()):

@@ -101,7 +101,9 @@ def _beyond(facts: Facts) -> str:
 def _weak(facts: Facts) -> str:
     """That intervals are too narrow or the covariate does not help, if it looks so."""
     check = facts.tables["forecast_check"]
-    texts = filter(None, [weak_check(check), idle_covariate(check, what_helps(facts.run["spec"]))])
+    texts = filter(
+        None, [weak_check(check), idle_covariate(check, what_helps(facts.run.get("spec", {})))]
+    )
     return " ".join(f"{text[:1].upper()}{text[1:]}." for text in texts)
 
 
