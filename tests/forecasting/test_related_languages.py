@@ -120,7 +120,7 @@ def test_what_does_not_know_relations_refuses_them(fitted: Fit) -> None:
     cells = pd.DataFrame({"language": ["ca"], "task": ["t0"], "model": ["m0"]})
     with pytest.raises(InputError, match="the model relates languages by place.*be.forecast"):
         fitted.predict(cells, new=["language"])
-    with pytest.raises(InputError, match="does not support covariates, nor relations"):
+    with pytest.raises(InputError, match="does not support relations, and near has"):
         be.simulate(SPEC)  # type: ignore[arg-type]
     with pytest.raises(DesignError, match="'l0', 'l1'.*no known languages"):
         be.fit(be.simulate("additive", n_languages=2, seed=1).records, SPEC)

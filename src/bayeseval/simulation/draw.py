@@ -198,7 +198,7 @@ def simulate(
     unknown += [] if model.languages is None else [str(model.languages)]
     if unknown:
         raise InputError(
-            "simulation does not support covariates, nor relations of languages, and "
+            f"simulation does not support {'covariates' if model.covariates else 'relations'}, and "
             f"{model.name} has {', '.join(unknown)}; remove them from the spec"
         )
     logit = _has_logit_link(model, intercept, chance)
