@@ -159,7 +159,8 @@ from bayeseval.mexa.measure import measure
 from bayeseval.mexa.parallel import Parallel
 def embedder(encoder, texts, **_):
     rng = np.random.default_rng(len(texts[0]))
-    return Embedded(rng.standard_normal((8, len(texts), 2048), dtype=np.float32), 1, 0, 1)
+    vectors = rng.standard_normal((8, len(texts), 2048), dtype=np.float32)
+    return Embedded(vectors, 1, 0, 1, len(texts))
 labels = ["eng_Latn", *(f"l{{i}}" for i in range(int(sys.argv[1])))]
 parallel = Parallel("eng_Latn", {{label: ("x",) * {sentences} for label in labels}})
 measure(Encoder("m", "", "cpu", "float32", None, None, None), parallel, embedder=embedder)

@@ -59,7 +59,7 @@ STATED: dict[str, dict[str, str]] = {
     "mexa": {
         "default sentences": "100",
         "layers, and the bound that they give": "33",
-        "limit of layers": "1000",
+        "limits of layers and of a line": "1000 100,000",
         "limits of perf/alignment.py": "50 2.5",
     },
     "model": {

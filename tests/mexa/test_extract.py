@@ -8,6 +8,7 @@ worker collects every file.
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import re
 import shutil
@@ -33,6 +34,7 @@ from bayeseval.mexa.extract import Encoder, embed, load_encoder
 from bayeseval.mexa.parallel import read_parallel
 from bayeseval.mexa.run import Settings, align
 from bayeseval.mexa.tables import read_alignment
+from bayeseval.mexa.tokens import token_ids
 from tests.mexa.paraphrases import PARAPHRASES
 
 if TYPE_CHECKING:
@@ -571,6 +573,122 @@ def test_pickled_weights_are_not_read(folders: dict[str, Path], tmp_path: Path) 
         (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
         assert refusal(folder).startswith("model.safetensors.index.json: ")
     assert not (tmp_path / "executed").exists()
+
+
+def with_normalizer(folder: Path, target: Path, normalizer: Any) -> Path:
+    shutil.copytree(folder, target)
+    made = json.loads((target / "tokenizer.json").read_text(encoding="utf-8"))
+    made["normalizer"] = normalizer
+    (target / "tokenizer.json").write_text(json.dumps(made), encoding="utf-8")
+    return target
+
+
+def replace(pattern: dict[str, str], content: str) -> dict[str, Any]:
+    return {"type": "Replace", "pattern": pattern, "content": content}
+
+
+@pytest.mark.parametrize(
+    ("normalizer", "line"),
+    [
+        (
+            {"type": "Sequence", "normalizers": [replace({"String": "w"}, "ww")] * 30},
+            "tokenizer.json: its normalizer can make more than 1,000,000 characters of one sentence"
+            "; choose another model, or shorter sentences",
+        ),
+        (replace({"String": "w"}, "x" * 500_000), "tokenizer.json: its normalizer can make more"),
+        (
+            replace({"Regex": "(([a-z])+.?)+[A-Z]([a-z])+$"}, "x"),
+            "its tokenizer fails on these sentences (Onig: Regex search error: retry-limit-in-match"
+            " over); download or copy the model again, or choose another one",
+        ),
+    ],
+)
+def test_normalizers_of_strangers(
+    normalizer: Any,
+    line: str,
+    folders: dict[str, Path],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    folder = with_normalizer(folders["bert"], tmp_path / "m", normalizer)
+    encoder = load_encoder(str(folder), device="cpu")
+    with pytest.raises(InputError) as caught:
+        embed(encoder, ["w" * 40, "w1"])
+    assert str(caught.value).startswith(f"m: {line}")
+    # Rust writes a stack of its own where a regular expression gives up.
+    assert capfd.readouterr().err == ""
+
+
+def test_a_normalizer_that_is_used(
+    folders: dict[str, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Negative control: what it writes is bounded, not refused; and nothing said is lost."""
+    steps = [replace({"String": "ww"}, "w"), {"type": "Sequence", "normalizers": [replace(
+        {"String": "q"}, "w")]}]  # fmt: skip
+    normalizer = {"type": "Sequence", "normalizers": steps}
+    encoder = load_encoder(
+        str(with_normalizer(folders["bert"], tmp_path / "m", normalizer)), device="cpu"
+    )
+    found = embed(encoder, ["q1 w2", "ww1 ww2", "w1 w3"])
+    np.testing.assert_array_equal(found.vectors[:, 0], found.vectors[:, 1])
+    assert np.abs(found.vectors[-1, 0] - found.vectors[-1, 2]).max() > 1e-3
+    assert (found.tokens, found.distinct) == (12, 2)
+
+    class Speaking:
+        backend_tokenizer = None
+
+        def __call__(self, texts: list[str], **_: Any) -> dict[str, list[list[int]]]:
+            sys.stderr.write("said\n")
+            os.write(2, b"by Rust\n")
+            return {"input_ids": [[1] for _ in texts]}
+
+    assert token_ids(Speaking(), ["a", "b"], None) == ([[1], [1]], 0)
+    assert sorted(capfd.readouterr().err.split()) == ["Rust", "by", "said"]
+
+
+@pytest.mark.parametrize(("length", "shown"), [(-5, "-5"), (0, "0"), ("9", "'9'"), (True, "True")])
+def test_lengths_that_are_no_number_of_tokens(
+    length: Any, shown: str, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = variant(folders["llama"], tmp_path / "m")
+    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    settings["model_max_length"] = length
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    assert refusal(folder) == (
+        "tokenizer_config.json: model_max_length must be a number of tokens, at least 1; got "
+        f"{shown}"
+    )
+
+
+def test_files_that_are_missing(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = variant(folders["llama"], tmp_path / "m")
+    (folder / "tokenizer.json").unlink()
+    assert refusal(folder) == (
+        "no tokenizer that transformers can load (tokenizer.json); download or copy the model again"
+    )
+    (folder / "model.safetensors").unlink()
+    many = {f"{i}": f"part-{i}.safetensors" for i in range(4)}
+    for names, said in (
+        (many, "part-0.safetensors, part-1.safetensors, part-2.safetensors and 1 more are missing;"
+         " download them again"),
+        ({"a": "b.safetensors"}, "b.safetensors is missing; download it again"),
+    ):  # fmt: skip
+        (folder / "model.safetensors.index.json").write_text(
+            json.dumps({"weight_map": names}), encoding="utf-8"
+        )
+        assert refusal(folder) == f"model.safetensors.index.json: {said}"
+
+
+def test_embeddings_that_are_all_the_same_are_counted(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    whole = embed(load_encoder(str(folders["gpt2"]), device="cpu"), TEXTS)
+    assert whole.distinct == len(TEXTS)
+    unknown = embed(load_encoder(str(folders["gpt2"]), device="cpu"), ["x y", "z x", "y", "x x"])
+    assert unknown.distinct == 2
+    folder = variant(folders["gpt2"], tmp_path / "m")
+    change_weights(folder, lambda weights: {name: 0 * one for name, one in weights.items()})
+    assert embed(load_encoder(str(folder), device="cpu"), TEXTS).distinct == 1
 
 
 def test_a_tokenizer_of_another_model(folders: dict[str, Path], tmp_path: Path) -> None:

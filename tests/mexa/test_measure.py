@@ -52,7 +52,7 @@ class Embedder:
             raise Stop
         self.calls.append(texts[0].split()[0])
         cut = 3 if "yor" in texts[0] else 0
-        return Embedded(vectors(texts), 100, cut, 4096)
+        return Embedded(vectors(texts), 100, cut, 4096, len(texts))
 
 
 def tables(measured: Measured) -> list[str]:
@@ -148,7 +148,7 @@ def test_only_the_pivot_and_one_language_are_alive() -> None:
     def embedder(encoder: Encoder, texts: Sequence[str], **_: Any) -> Embedded:
         nonlocal most
         most = max(most, sum(one() is not None for one in alive))
-        found = Embedded(vectors(texts), 1, 0, 4096)
+        found = Embedded(vectors(texts), 1, 0, 4096, len(texts))
         alive.append(weakref.ref(found.vectors))
         return found
 
@@ -163,7 +163,7 @@ def test_overflow_is_a_note_and_a_gap(tmp_path: Path) -> None:
         found = vectors(texts)
         if "fra" in texts[0]:
             found[2, 5] = np.inf
-        return Embedded(found, 1, 0, 2048)
+        return Embedded(found, 1, 0, 2048, len(texts))
 
     measured = measure(ENCODER, PARALLEL, parts=tmp_path, embedder=embedder)
     resumed = measure(ENCODER, PARALLEL, parts=tmp_path, embedder=embedder)
@@ -213,3 +213,19 @@ def test_without_torch_the_extra_is_named(
         "error: torch is not installed; install it with the extra 'mexa': pip install "
         "'bayeseval[mexa]'\n"
     )
+
+
+def test_sentences_that_the_model_does_not_tell_apart_are_a_note(tmp_path: Path) -> None:
+    def embedder(encoder: Encoder, texts: Sequence[str], **_: Any) -> Embedded:
+        distinct = 2 if "fra" in texts[0] else len(texts) // 2
+        return Embedded(vectors(texts), 1, 0, 4096, distinct)
+
+    for _ in range(2):
+        # The second time from the parts.
+        found = measure(ENCODER, PARALLEL, parts=tmp_path, embedder=embedder)
+        count = len(PARALLEL.texts["fra_Latn"])
+        assert [note for note in found.notes if "embedding of their own" in note] == [
+            "in 1 language fewer than half of the sentences have an embedding of their own (first: "
+            f"fra_Latn, 2 of {count}), so the scores mean nothing; check the weights and the "
+            "tokenizer of the model"
+        ]

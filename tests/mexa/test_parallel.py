@@ -63,12 +63,31 @@ def test_first_lines_of_every_language(tmp_path: Path) -> None:
         ({"deu_Latn.txt": "1\n\n \n"}, r"deu_Latn.txt, line 2: blank \(1 more in these files\)"),
         ({"deu_Latn.txt": "eins\nzw\xf6lf\n3\n".encode("latin-1")}, r"line 2: byte 3 is not UTF-8"),
         ({"deu_Latn.txt": "eins\n".encode("utf-16")}, r"line 1: the text is UTF-16"),
+        (
+            {"deu_Latn.txt": "1\n2\n" + "x" * 100_001},
+            r"deu_Latn.txt, line 3: longer than 100,000 b",
+        ),
         ({"eng_Latn.dev": "one\n"}, r"eng_Latn.dev and eng_Latn.txt are both of 'eng_Latn'"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, texts: dict[str, str | bytes], line: str) -> None:
     with pytest.raises(InputError, match=line):
         read_parallel(write(tmp_path, {**GOOD, **texts}))
+
+
+def test_no_more_is_read_than_asked_for(tmp_path: Path) -> None:
+    longest = {"swh_Latn.devtest": "moja\n" + "x" * 99_999 + "\n", "eng_Latn.txt": "a\nb\n"}
+    assert len(read_parallel(write(tmp_path, longest)).texts["swh_Latn"][1]) == 99_999
+    with (tmp_path / "swh_Latn.devtest").open("r+b") as file:
+        # Sparse: it takes no room on the disk, but would in memory.
+        file.truncate(1 << 30)
+    assert read_parallel(tmp_path, sentences=2).n == 2
+    with pytest.raises(InputError, match=r"devtest, line 3: longer than 100,000 bytes, the most"):
+        read_parallel(tmp_path)
+    with (tmp_path / "swh_Latn.devtest").open("r+b") as file:
+        file.truncate((1 << 30) + 1)
+    with pytest.raises(InputError, match=r"swh_Latn.devtest: larger than 1.1 GB, the most that is"):
+        read_parallel(tmp_path, sentences=2)
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:

@@ -196,7 +196,11 @@ def _weight_files(transformers: Any, source: str) -> list[str]:
     files = [cached_file(source, shard, **known) for shard in sorted(shards)]
     if None in files or not files:
         absent = [shard for shard, file in zip(sorted(shards), files, strict=True) if file is None]
-        raise InputError(f"{_INDEX}: {_few(absent) or 'no file'} is missing; download it again")
+        one = len(absent) < 2
+        raise InputError(
+            f"{_INDEX}: {_few(absent) or 'no file'} {'is' if one else 'are'} missing; download "
+            f"{'it' if one else 'them'} again"
+        )
     return files
 
 

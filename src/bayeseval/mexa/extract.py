@@ -19,6 +19,7 @@ import numpy.typing as npt
 from bayeseval._optional import require
 from bayeseval.errors import InputError
 from bayeseval.mexa.checkpoint import load_weights, only_line
+from bayeseval.mexa.tokens import token_ids, token_limit
 
 __all__ = ["Dtype", "Embedded", "Embedding", "Encoder", "embed", "load_encoder"]
 
@@ -30,8 +31,6 @@ Singles = npt.NDArray[np.float32]
 #: 32 MB, and the layers of an 8 B model are about 1 GB.
 TOKEN_BUDGET: Final = 4096
 
-# Tokenizers say something astronomical when they know no limit.
-_NO_LIMIT: Final = 1_000_000
 # What makes a folder the model that it is.
 _MODEL_FILES: Final = (".json", ".safetensors", ".bin", ".model", ".txt")
 # Of a file that is not JSON this many pieces of this many bytes are hashed: reading all
@@ -82,12 +81,16 @@ class Embedded:
         Sentences that were longer than the model takes.
     budget : int
         Tokens of a batch that fitted into memory.
+    distinct : int
+        Sentences whose tokens are not also those of an earlier one; 1 where all have the
+        same embedding.
     """
 
     vectors: Singles
     tokens: int
     cut: int
     budget: int
+    distinct: int
 
 
 def load_encoder(
@@ -140,6 +143,7 @@ def load_encoder(
         # Said outright, because transformers would ask on a terminal.
         model = load_weights(torch, transformers, source, options)
         tokenizer = transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+        limit = token_limit(tokenizer, model.config)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
     # transformers lets whatever the settings of a model cause through.
@@ -162,7 +166,7 @@ def load_encoder(
         fingerprint=_fingerprint(source),
         device=str(place) if not spread else "auto",
         dtype=str(model.dtype).removeprefix("torch."),
-        limit=_limit(tokenizer, model.config),
+        limit=limit,
         model=model,
         tokenizer=tokenizer,
     )
@@ -240,15 +244,16 @@ def embed(
             beat()
     if vectors is None:
         raise InputError(f"{encoder.name}: its tokenizer finds no token in any sentence")
-    return Embedded(vectors, sum(map(len, ids)), cut, budget)
+    alike = bool((vectors[-1] == vectors[-1, :1]).all())
+    distinct = 1 if alike else len(set(map(tuple, ids)))
+    return Embedded(vectors, sum(map(len, ids)), cut, budget, distinct)
 
 
 def _token_ids(encoder: Encoder, texts: Sequence[str]) -> tuple[list[list[int]], int]:
-    ids = encoder.tokenizer(list(texts), return_attention_mask=False)["input_ids"]
-    long = [i for i, one in enumerate(ids) if encoder.limit and len(one) > encoder.limit]
-    for i in long:
-        short = encoder.tokenizer(texts[i], truncation=True, max_length=encoder.limit)
-        ids[i] = short["input_ids"]
+    try:
+        ids, cut = token_ids(encoder.tokenizer, texts, encoder.limit)
+    except InputError as error:
+        raise InputError(f"{encoder.name}: {error}") from error
     known = encoder.model.get_input_embeddings().weight.shape[0]
     highest = max((max(one) for one in ids if one), default=0)
     if highest >= known:
@@ -256,7 +261,7 @@ def _token_ids(encoder: Encoder, texts: Sequence[str]) -> tuple[list[list[int]],
             f"{encoder.name}: its tokenizer makes the token {highest}, but the model knows {known}"
             "; tokenizer and weights do not belong together"
         )
-    return ids, len(long)
+    return ids, cut
 
 
 def _try_forward(
@@ -339,19 +344,6 @@ def _device(torch: Any, device: str) -> tuple[Any, bool]:
     return place, False
 
 
-def _limit(tokenizer: Any, config: Any) -> int | None:
-    """Tokens that the model has positions for; None where nothing says it."""
-    limits = []
-    if tokenizer.model_max_length < _NO_LIMIT:
-        limits.append(int(tokenizer.model_max_length))
-    room = getattr(config, "max_position_embeddings", None)
-    if isinstance(room, int) and room > 0:
-        # RoBERTa's positions begin behind its padding id.
-        behind = config.pad_token_id + 1 if "roberta" in config.model_type else 0
-        limits.append(room - behind)
-    return min(limits, default=None)
-
-
 def _fingerprint(source: str) -> str:
     """The commit of a model from the Hub; of a folder a hash of what is in it.
 
@@ -402,6 +394,11 @@ def _why(error: BaseException) -> str:
         return (
             "the model comes with code of its own, which is not run here; choose a model that "
             "transformers itself knows"
+        )
+    if "backend tokenizer" in str(error):
+        return (
+            "no tokenizer that transformers can load (tokenizer.json); download or copy the model "
+            "again"
         )
     if "HFValidationError" in kinds:
         return "no such folder, and no name that the Hugging Face Hub knows (OWNER/MODEL)"

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from bayeseval._text import counted
 from bayeseval._typing import Floats
 from bayeseval.errors import InputError
 from bayeseval.mexa.alignment import Pooling, chance, pool, score
@@ -218,6 +219,7 @@ def measure(
                 "cosine_other": scores.cosine_other.tolist(),
                 "tokens": encoded.tokens,
                 "cut": encoded.cut,
+                "distinct": encoded.distinct,
             }
             if parts is not None:
                 parts.mkdir(parents=True, exist_ok=True)
@@ -243,7 +245,11 @@ def measure(
         tokens=sum(int(part["tokens"]) for part in done.values()),
         embedded=embedded,
         seconds=seconds,
-        notes=(*parallel.notes, *_notes(done, labels, encoder, budget < token_budget)),
+        notes=(
+            *parallel.notes,
+            *_notes(done, labels, encoder, budget < token_budget),
+            *_ties(done, parallel),
+        ),
     )
 
 
@@ -264,7 +270,8 @@ def _read(
         # Parts are replaced in one step, so this one was damaged from outside: do it anew.
         return None
     same = part.get("key") == _hash(key) and part.get("text") == text_hash(parallel.texts[label])
-    return part if same else None
+    # Parts of earlier versions do not say how many sentences are told apart.
+    return part if same and "distinct" in part else None
 
 
 def _hash(key: Mapping[str, Any]) -> str:
@@ -301,3 +308,20 @@ def _notes(
     if halved:
         notes.append("memory ran out, so batches were made smaller than token_budget")
     return notes
+
+
+def _ties(done: Mapping[str, Mapping[str, Any]], parallel: Parallel) -> list[str]:
+    """Different sentences that are the same to the model, as with weights that are all zero."""
+    few = [
+        (label, int(done[label]["distinct"]), len(set(texts)))
+        for label, texts in parallel.texts.items()
+        if 2 * int(done[label]["distinct"]) < len(set(texts))
+    ]
+    if not few:
+        return []
+    label, distinct, count = few[0]
+    return [
+        f"in {counted(len(few), 'language')} fewer than half of the sentences have an embedding of "
+        f"their own (first: {label}, {distinct} of {count}), so the scores mean nothing; check the "
+        "weights and the tokenizer of the model"
+    ]

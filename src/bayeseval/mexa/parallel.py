@@ -9,13 +9,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from bayeseval._special import refuse_special
+from bayeseval._text import grouped
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.languages.matching import understand
 from bayeseval.readers import TABULAR_SUFFIXES
+from bayeseval.readers.base import MAX_BYTES
 
 __all__ = ["Parallel", "read_parallel", "text_hash"]
 
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
+# Bytes of one sentence; those of FLORES have a few hundred.
+_MAX_LINE: Final = 100_000
 _SHOWN: Final = 3
 
 
@@ -147,17 +152,13 @@ def _few(texts: Iterable[str]) -> str:
 
 
 def _lines(path: Path, sentences: int | None) -> tuple[str, ...]:
+    refuse_special(path)
     try:
-        data = path.read_bytes()
+        rows = _rows(path, sentences)
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror})") from error
-    if data.startswith(_UTF16):
-        raise InputError(f"{path}, line 1: the text is UTF-16; save the file as UTF-8")
-    rows = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    if rows[-1].strip() == b"":
-        rows.pop()
     texts = []
-    for number, row in enumerate(rows[:sentences], start=1):
+    for number, row in enumerate(rows, start=1):
         try:
             texts.append(row.decode("utf-8").strip())
         except UnicodeDecodeError as error:
@@ -166,6 +167,33 @@ def _lines(path: Path, sentences: int | None) -> tuple[str, ...]:
                 "UTF-8"
             ) from error
     return tuple(texts)
+
+
+def _rows(path: Path, sentences: int | None) -> list[bytes]:
+    """The first lines of a file, which is read no further than that."""
+    if path.stat().st_size > MAX_BYTES:
+        raise InputError(
+            f"{path}: larger than {MAX_BYTES / 1e9:.1f} GB, the most that is read; keep one "
+            "sentence per line, and fewer of them"
+        )
+    rows: list[bytes] = []
+    with path.open("rb") as file:
+        while sentences is None or len(rows) < sentences:
+            row = file.readline(_MAX_LINE + 1)
+            if not rows:
+                if row.startswith(_UTF16):
+                    raise InputError(f"{path}, line 1: the text is UTF-16; save the file as UTF-8")
+                row = row.removeprefix(b"\xef\xbb\xbf")
+            if len(row) > _MAX_LINE:
+                raise InputError(
+                    f"{path}, line {len(rows) + 1}: longer than {grouped(_MAX_LINE)} bytes, the "
+                    "most that a sentence may have; keep one sentence per line"
+                )
+            # What stands behind the last line feed is a line unless it is blank.
+            if not row.endswith(b"\n") and not row.strip():
+                break
+            rows.append(row)
+    return rows
 
 
 def _refuse_blank(files: Mapping[str, Path], lines: Mapping[str, Sequence[str]]) -> None:
