@@ -40,6 +40,7 @@ from bayeseval.simulation import simulate
 OUT: Final = RESULTS / "calibration.csv"
 RANKS: Final = RESULTS / "calibration_ranks.csv"
 FIGURE: Final = ROOT / "docs" / "images" / "calibration.png"
+_NEARLY_ALL: Final = 0.95
 _SIZES: Final[Mapping[str, Any]] = {"n_languages": 8, "n_tasks": 4, "n_models": 6}
 _REPLICATES: Final[Mapping[str, Any]] = {"n_seeds": 3, "n_boot": 3}
 _CARD: Final = """\
@@ -114,12 +115,15 @@ def draw(path: Path) -> None:
         ends = [np.concatenate([[0.0], end - null.points, [0.0]]) for end in (low, high)]
         axes.fill_between(at, *ends, color=FAINT, linewidth=0)
         axes.axhline(0.0, color=GREY, linewidth=0.6)
-        complete = own[own["n_simulations"] == n]
-        for quantity, counts in complete[["quantity", "counts"]].to_numpy():
-            curve = np.array(counts.split(), dtype=np.float64) / n - null.points
+        # The band of nearly as many simulations is nearly the same.
+        nearly = own[own["n_simulations"] >= _NEARLY_ALL * n]
+        for quantity, own_n, counts in nearly[["quantity", "n_simulations", "counts"]].to_numpy():
+            points = uniformity(int(own_n)).points
+            curve = np.array(counts.split(), dtype=np.float64) / own_n - points
             outside = verdicts.loc[quantity, "verdict"] == "outside"
             color = WARNING if outside else MAIN
-            axes.plot(at, np.concatenate([[0.0], curve, [0.0]]), color=color, linewidth=0.8)
+            along = np.concatenate([[0.0], points, [1.0]])
+            axes.plot(along, np.concatenate([[0.0], curve, [0.0]]), color=color, linewidth=0.8)
         axes.set_title(f"{spec}: {n} simulations", size=9, loc="left")
         axes.set_xlim(0.0, 1.0)
     for axes in panels[len(specs) :]:
