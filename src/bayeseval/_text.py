@@ -141,13 +141,15 @@ def without_unseen(text: str) -> str:
 
 
 def _escaped(text: str, kept: str, chosen: Container[int] = ()) -> str:
-    if text.isprintable() and not _UNSEEN.search(text):
+    escaped = {
+        c: ascii(c)[1:-1]
+        for c in set(text)
+        if c not in kept and (not c.isprintable() or _UNSEEN.match(c))
+    }
+    if not escaped:
         return text
     return "".join(
-        c
-        if (c.isprintable() and not _UNSEEN.match(c)) or c in kept or place in chosen
-        else ascii(c)[1:-1]
-        for place, c in enumerate(text)
+        c if c not in escaped or place in chosen else escaped[c] for place, c in enumerate(text)
     )
 
 

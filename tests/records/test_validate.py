@@ -9,6 +9,7 @@ import pytest
 
 from bayeseval.cli import main
 from bayeseval.errors import InputError
+from bayeseval.languages import labels
 from bayeseval.records import (
     Component,
     Records,
@@ -18,6 +19,7 @@ from bayeseval.records import (
     format_description,
     list_benchmarks,
     load,
+    without_language,
 )
 from bayeseval.records.registry import BenchmarkCard, read_card
 
@@ -85,6 +87,43 @@ def test_the_text_says_what_the_description_says() -> None:
     assert "models per language and task: 1: 4, 2: 2" in text
     whole = format_description(describe(_records(CONNECTED)))
     assert "one connected table" in whole
+
+
+def test_of_many_parts_the_first_are_listed() -> None:
+    rows = [(f"m{i}", f"l{i}", f"t{i}") for i in range(23)]
+    text = format_description(describe(_records(rows)))
+    assert "23 parts that share no language, task or model" in text
+    assert "  part 20: 1 record\n" in text
+    assert "part 21" not in text
+    assert "  and 3 further parts, not larger\n" in text
+
+
+@pytest.mark.parametrize(
+    ("task", "language", "left"),
+    [
+        ("qa_DE:f1", "de", "qa:f1"),
+        ("qa (de)", "DE", "qa"),
+        ("model_de", "de", "model"),
+        ("mode", "de", "mode"),
+        ("qa straße", "STRASSE", "qa straße"),
+        ("qa straße", "straße", "qa"),
+        ("qa. de", "de", "qa."),
+        ("a.b_a+b", "a+b", "a.b"),
+    ],
+)
+def test_a_task_without_its_language(task: str, language: str, left: str) -> None:
+    assert without_language(task, language) == left
+
+
+def test_of_thousands_of_unknown_languages_some_are_compared_with_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared = []
+    monkeypatch.setattr(labels, "nearest_name", lambda label: compared.append(label) or "")
+    every = [f"{i:05d}" for i in range(3000)]
+    (note,) = labels.unknown_labels(["en", *every], [])
+    assert "no registry knows: '00000', '00001', '00002', '00003' and 2996 more" in str(note)
+    assert len(compared) == 500
 
 
 def test_the_text_names_what_was_dropped() -> None:

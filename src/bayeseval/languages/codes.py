@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from bayeseval.errors import InputError
 
@@ -193,7 +193,7 @@ _MAX_LABEL = 200
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 16)
 def understand(label: str) -> Language | None:
     """As :func:`resolve`, but None for what is not a language."""
     text = " ".join(str(label).split())
@@ -267,13 +267,20 @@ def _as_tag(text: str) -> tuple[str, str | None, str | None] | None:
     return code, parsed.script, parsed.territory
 
 
+@cache
+def _of_bibliographic() -> dict[str, str]:
+    """Two-letter codes of the bibliographic three-letter ones, such as ``ger``."""
+    from langcodes.data_dicts import LANGUAGE_ALPHA3_BIBLIOGRAPHIC
+
+    return {three: two for two, three in LANGUAGE_ALPHA3_BIBLIOGRAPHIC.items()}
+
+
 def _alpha3(code: str) -> str | None:
     """ISO 639-3 of a two- or three-letter code, or None when there is no such code."""
     import langcodes
-    from langcodes.data_dicts import LANGUAGE_ALPHA3, LANGUAGE_ALPHA3_BIBLIOGRAPHIC
+    from langcodes.data_dicts import LANGUAGE_ALPHA3
 
-    bibliographic = {three: two for two, three in LANGUAGE_ALPHA3_BIBLIOGRAPHIC.items()}
-    code = bibliographic.get(code, code)
+    code = _of_bibliographic().get(code, code)
     if len(code) == 2:
         return LANGUAGE_ALPHA3.get(code)
     # Codes with a two-letter equivalent are not valid in BCP-47, but they are codes.

@@ -14,6 +14,8 @@ __all__ = ["names_of", "one_label_each", "same_language", "unknown_labels"]
 _SHOWN = 4
 # Shorter labels are near to something by chance.
 _MIN_LENGTH = 5
+# To compare one with all names takes a millisecond.
+_MAX_COMPARED = 500
 
 
 def names_of(labels: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
@@ -143,8 +145,9 @@ def unknown_labels(labels: Iterable[str], named: Iterable[str]) -> list[Note]:
     ]
     if not unknown:
         return []
-    nearest = {label: nearest_name(label) for label in unknown if len(label) >= _MIN_LENGTH}
-    suggested = [label for label in unknown if nearest.get(label)]
+    compared = [label for label in unknown if len(label) >= _MIN_LENGTH][:_MAX_COMPARED]
+    nearest = {label: nearest_name(label) for label in compared}
+    suggested = [label for label in compared if nearest[label]]
     if len(unknown) == len(every) and not suggested:
         return [
             f"no language label is in the registry ({shorten(map(show, unknown), limit=_SHOWN)}):"

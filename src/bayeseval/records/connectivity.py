@@ -59,12 +59,15 @@ def connected_components(records: Records) -> tuple[Component, ...]:
     labels = np.array([label for f in FACTORS for label in records.coords[f]], dtype=object)
     factor_of = np.repeat(np.arange(len(FACTORS)), sizes)
     counts = np.bincount(member[language], minlength=number)
+    # Levels by part and factor, each with its labels in their order: a table may have as many
+    # parts as rows, so that a mask for each of them would be too much.
+    order = np.lexsort((factor_of, member))
+    group = member[order] * len(FACTORS) + factor_of[order]
+    ends = np.searchsorted(group, np.arange(number * len(FACTORS)), side="right")
+    own = [tuple(found) for found in np.split(labels[order], ends[:-1])]
     connected = [
         Component(
-            **{
-                factor: tuple(labels[(member == part) & (factor_of == position)])
-                for position, factor in enumerate(FACTORS)
-            },
+            **dict(zip(FACTORS, own[part * len(FACTORS) : (part + 1) * len(FACTORS)], strict=True)),
             n_records=int(counts[part]),
         )
         for part in range(number)

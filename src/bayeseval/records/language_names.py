@@ -17,7 +17,8 @@ from bayeseval.languages.codes import understand
 
 __all__ = ["tasks_of_languages", "without_language"]
 
-_SEPARATOR: Final = r"[\s_\-.:/|]"
+_MARKS: Final = "_-.:/|"
+_SEPARATOR: Final = rf"[\s{re.escape(_MARKS)}]"
 _PIECES: Final = re.compile(r"[^\W_]+(?:[-_][A-Z][a-z]{3})?")
 _MAX_NAME: Final = 300
 
@@ -47,15 +48,37 @@ def _span(task: str, language: str) -> tuple[int, int]:
     nowhere = len(task), len(task)
     if len(task) > _MAX_NAME:
         return nowhere
-    between = rf"(?:^|(?<={_SEPARATOR})|(?<=\())({re.escape(language)})(?=$|{_SEPARATOR}|\))"
-    found = re.search(between, task, flags=re.IGNORECASE)
-    if found is not None:
-        return found.span(1)
+    place = _place_of(language, task)
+    if place is not None:
+        return place, place + len(language)
     meant = _meaning(language)
     for piece in _PIECES.finditer(task) if meant is not None else ():
         if _meaning(piece[0]) == meant:
             return piece.span()
     return nowhere
+
+
+def _place_of(language: str, task: str) -> int | None:
+    """Where a name has the language between separators, in small or capital letters.
+
+    A pattern for each language would take most of the time of a table of thousands.
+    """
+    name, wanted = task.casefold(), language.casefold()
+    if len(name) != len(task) or len(wanted) != len(language):
+        # ß is folded to ss, so that places would be others.
+        name, wanted = task, language
+    place = name.find(wanted)
+    while place >= 0:
+        before, after = name[:place][-1:], name[place + len(wanted) :][:1]
+        if _separates(before, "(") and _separates(after, ")"):
+            return place
+        place = name.find(wanted, place + 1)
+    return None
+
+
+def _separates(character: str, bracket: str) -> bool:
+    """Whether a language may stand beside it; empty at the ends of a name."""
+    return not character or character.isspace() or character in f"{_MARKS}{bracket}"
 
 
 @lru_cache(maxsize=4096)

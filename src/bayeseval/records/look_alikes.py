@@ -58,7 +58,8 @@ def look_alikes(labels: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     keys: list[Callable[[str], str]] = [_folded]
     for shapes in (_SHAPES, _OTHER_SHAPES):
         keys += [partial(_skeleton, shapes, str), partial(_skeleton, shapes, str.lower)]
-    found = [group for key in keys for group in _groups(labels, key)]
+    seen = {label: _seen(label) for label in labels}
+    found = [group for key in keys for group in _groups(seen, key)]
     # Of a group that several keys find, and of a smaller one inside it, one is enough.
     kept = [one for one in found if not any({*one} < {*other} for other in found)]
     place = {label: i for i, label in enumerate(labels)}
@@ -85,10 +86,10 @@ def _named(label: str, shared: set[str]) -> str:
     return f" (with {', '.join(named[:_SHOWN])}{more})" if named else ""
 
 
-def _groups(labels: Sequence[str], key: Callable[[str], str]) -> list[tuple[str, ...]]:
+def _groups(seen: Mapping[str, str], key: Callable[[str], str]) -> list[tuple[str, ...]]:
     groups: dict[str, list[str]] = {}
-    for label in labels:
-        groups.setdefault(key(label), []).append(label)
+    for label, text in seen.items():
+        groups.setdefault(key(text), []).append(label)
     return [tuple(group) for group in groups.values() if len(group) > 1]
 
 
@@ -105,10 +106,10 @@ def _seen(label: str) -> str:
     return _BLANKS.sub("", unicodedata.normalize("NFC", simple))
 
 
-def _folded(label: str) -> str:
+def _folded(seen: str) -> str:
     # Not casefold(), for which Maße and Masse are one word; two forms of sigma are one letter.
-    return _seen(label).lower().replace("ς", "σ")
+    return seen.lower().replace("ς", "σ")
 
 
-def _skeleton(shapes: Mapping[int, str | int], case: Callable[[str], str], label: str) -> str:
-    return case(_seen(label)).translate(shapes)
+def _skeleton(shapes: Mapping[int, str | int], case: Callable[[str], str], seen: str) -> str:
+    return case(seen).translate(shapes)

@@ -29,6 +29,8 @@ __all__ = [
 ]
 
 _WIDTH = 100
+# A table may have as many parts that share nothing as rows.
+_SHOWN_PARTS = 20
 # Stands for a blank where a line must not break; no label can hold it.
 _GLUE = "\x1f"
 _REPLICATION: tuple[tuple[Factor, tuple[Factor, Factor]], ...] = (
@@ -348,11 +350,13 @@ def _component_lines(description: Description) -> list[str]:
         " levels of different parts",
         "cannot be compared",
     ]
-    for number, part in enumerate(parts, start=1):
+    for number, part in enumerate(parts[:_SHOWN_PARTS], start=1):
         lines.append(f"  part {number}: {counted(part.n_records, 'record')}")
         for factor in ("model", "language", "task"):
             labels = getattr(part, factor)
             lines += _wrapped(f"  {factor}", shorten(labels, limit=20))
+    if len(parts) > _SHOWN_PARTS:
+        lines.append(f"  and {counted(len(parts) - _SHOWN_PARTS, 'further part')}, not larger")
     return lines
 
 
