@@ -165,13 +165,21 @@ WRONG = {
     "no rows": (cells_of([]), "^cells: no rows"),
     "negative": (
         cells_of(ASKED[:2]).assign(se=[1.0, -1.0]),
-        "row 2, column 'se': se is -1; give 0",
+        "row 2, column 'se': se is -1; give a number from 0 to",
+    ),
+    "no finite square": (
+        cells_of(ASKED[:2]).assign(se=[1.0, 1e155]),
+        r"^cells, row 2, column 'se': se is 1e\+155; give a number from 0 to 1e\+100, or leave",
+    ),
+    "too many items": (
+        cells_of(ASKED[:2]).assign(n=[1, 1e300]),
+        r"^cells, row 2, column 'n': n is 1e\+300; give a whole number from 1 to 1e\+09, or leave",
     ),
     "words": (cells_of(ASKED[:1]).assign(n="many"), "row 1, column 'n': n 'many' is not a number"),
     "seeds": (cells_of(ASKED[:1]).assign(seeds=3), "column 'seeds': the table .* no replicates"),
     "half an item": (
         cells_of(ASKED[:2]).assign(n=[100, 1.5]),
-        r"^cells, row 2, column 'n': n is 1.5; give a whole number, 1 or more, or leave the cell",
+        r"^cells, row 2, column 'n': n is 1.5; give a whole number from 1 to 1e",
     ),
     "a folder": (".", r"^\.: this is a folder; the cells are a table with the columns"),
     "a number": (3, "^cells must be a path, got 3"),
@@ -185,6 +193,17 @@ def test_what_is_wrong_is_said_in_one_line(fit: Fit, case: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         fit.predict(cells)
     assert "\n" not in str(caught.value)
+
+
+def test_the_largest_numbers_have_finite_intervals(fit: Fit) -> None:
+    made = fit.predict(cells_of(ASKED[:2]).assign(se=1e100, n=1e9))
+    assert (made["measurement_upper"] > 1e100).all()
+    assert np.isfinite(made[["measurement_lower", "measurement_upper"]].to_numpy()).all()
+
+
+def test_a_covariate_for_a_model_without_one_is_refused(fit: Fit) -> None:
+    with pytest.raises(InputError, match=r"has no covariate, so none can be given; leave out cov"):
+        fit.predict(cells_of(ASKED[:1]), covariate="speakers.csv")
 
 
 def test_identical_rows_are_one_measurement_whatever_else_is_asked_for(fit: Fit) -> None:

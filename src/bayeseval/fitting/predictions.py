@@ -44,8 +44,9 @@ __all__ = ["CellSource", "Predictions", "covariate_at_cells", "prepare_predictio
 
 CellSource = pd.DataFrame | str | Path
 
-# Columns of a new measurement, with the least value of each.
-_NUMBERS: Final[Mapping[str, float]] = {"n": 1.0, "se": 0.0, "seeds": 1.0}
+# Columns of a new measurement, with the least and the greatest value of each: numbers of items
+# are drawn from, and the squares of standard errors are added.
+_NUMBERS: Final = {"n": (1.0, 1e9), "se": (0.0, 1e100), "seeds": (1.0, 1e9)}
 _COLUMNS: Final = "the cells are a table with the columns model, language and task"
 
 
@@ -241,6 +242,11 @@ def prepare_predictions(
     """
     check_posterior(str(run["engine"]), "predict")
     arrays, spec = read_arrays(data), load_spec(dict(run["spec"]))
+    if covariate is not None and not spec.covariates:
+        raise InputError(
+            f"the model {spec.name} has no covariate, so none can be given; leave out "
+            + wording("covariate", "--covariate")
+        )
     allowed = as_texts("new", new, of="factors")
     for factor in allowed:
         if factor not in names.FACTORS:
@@ -261,8 +267,8 @@ def prepare_predictions(
     named = run.get("language_names") or {}
     rows = {factor: _labels(table, factor, arrays, allowed, named, notes) for factor in _ORDER}
     numbers = {
-        name: _numbers(table, name, least)
-        for name, least in _NUMBERS.items()
+        name: _numbers(table, name, least, most)
+        for name, (least, most) in _NUMBERS.items()
         if name in table.columns
     }
     noise = read_measurement_noise(data, arrays)
@@ -375,16 +381,17 @@ def _datasets(arrays: PosteriorArrays, tasks: tuple[str, ...]) -> tuple[str, ...
     return tuple(known.get(task, task.rpartition(":")[0] or task) for task in tasks)
 
 
-def _numbers(table: RawTable, name: str, least: float) -> Floats:
+def _numbers(table: RawTable, name: str, least: float, most: float) -> Floats:
     values = parse_numbers(table.columns[name], table=table, column=name, name=name)
     whole = name != "se"
-    wrong = np.flatnonzero((values < least) | (whole & np.isfinite(values) & (values % 1.0 != 0.0)))
+    outside = (values < least) | (values > most)
+    wrong = np.flatnonzero(outside | (whole & np.isfinite(values) & (values % 1.0 != 0.0)))
     if len(wrong):
         row = int(wrong[0])
-        allowed = f"a whole number, {least:g}" if whole else f"{least:g}"
+        kind = "a whole number" if whole else "a number"
         raise InputError(
-            f"{table.at(row, name)}: {name} is {values[row]:g}; give {allowed} or more, or leave "
-            "the cell empty"
+            f"{table.at(row, name)}: {name} is {values[row]:g}; give {kind} from {least:g} to "
+            f"{most:g}, or leave the cell empty"
         )
     return np.asarray(values)
 
