@@ -106,6 +106,6 @@ CASES: list[BrokenCase] = [
     _case("negative_se.csv", "line 3, column 'stderr'", "se -1.4 is below 0"),
     # Cards.
     _case("folder_bad_card", "benchmark.yaml", "unknown key 'unit'", "did you mean 'units'?"),
-    _case("folder_wrong_file", "'record.csv' does not exist", "did you mean 'records.csv'?"),
+    _case("folder_wrong_file", "'record.csv' is not a file in", "did you mean 'records.csv'?"),
     _case("folder_wrong_task", "no task 'xnlii'", "did you mean 'xnli'?"),
 ]

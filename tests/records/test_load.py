@@ -622,3 +622,17 @@ def test_tasks_named_after_an_error_are_warned_of(
         f"warning: task {name!r} is named after a measure of errors, and higher scores count as "
         f"better here: if lower is better, {said}"
     ]
+
+
+@pytest.mark.parametrize("name", ["../t.csv", "/etc/passwd", "below/../../t.csv"])
+def test_a_card_names_files_of_its_folder_only(tmp_path: Path, name: str) -> None:
+    (tmp_path / "t.csv").write_text("model,language,task,score\na,en,x,1\nb,en,x,2\n")
+    card = tmp_path / "card" / "benchmark.yaml"
+    card.parent.mkdir()
+    card.write_text(f"name: n\ntitle: t\nfiles: ['{name}']\n")
+    with pytest.raises(InputError) as caught:
+        load(card.parent)
+    assert str(caught.value) == (
+        f"{card}: files: {name!r} is not in the folder of the card; put the file there, and give"
+        " its name"
+    )

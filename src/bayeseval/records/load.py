@@ -15,7 +15,7 @@ from bayeseval._calls import explained
 from bayeseval._progress import reporting
 from bayeseval._resources import find_resource, resource_names
 from bayeseval._special import refuse_special
-from bayeseval._text import Note, counted, one_line, shorten
+from bayeseval._text import Note, counted, one_line, shorten, show
 from bayeseval._typing import Progress
 from bayeseval._yaml import parse_config
 from bayeseval.errors import InputError, argument, did_you_mean
@@ -367,6 +367,19 @@ def _covariate_files(path: Path, card: BenchmarkCard | None) -> dict[str, Path]:
     return files
 
 
+def _file_of_card(folder: Path, name: str) -> Path:
+    """A file of the card's folder."""
+    where = f"{folder / _CARD}: files: {show(name)}"
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise InputError(
+            f"{where} is not in the folder of the card; put the file there, and give its name"
+        )
+    if not (folder / name).is_file():
+        near = did_you_mean(name, [p.name for p in folder.iterdir()])
+        raise InputError(f"{where} is not a file in the folder of the card{near}")
+    return folder / name
+
+
 def _files(path: Path, card: BenchmarkCard | None) -> tuple[Sequence[Path], int, list[str]]:
     """The tables to read, the number of other files, and what to report about the folder."""
     if not path.is_dir():
@@ -375,14 +388,7 @@ def _files(path: Path, card: BenchmarkCard | None) -> tuple[Sequence[Path], int,
         target, notes = fetch(card.remote, card.name)
         return [target], 0, notes
     if card is not None and card.files:
-        files = [path / name for name in card.files]
-        missing = [file.name for file in files if not file.is_file()]
-        if missing:
-            raise InputError(
-                f"{path / _CARD}: files: {missing[0]!r} does not exist"
-                f"{did_you_mean(missing[0], [p.name for p in path.iterdir()])}"
-            )
-        return files, 0, []
+        return [_file_of_card(path, name) for name in card.files], 0, []
     try:
         entries = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
     except OSError as problem:
