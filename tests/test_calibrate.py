@@ -644,7 +644,7 @@ def test_a_cell_that_no_calibration_writes_is_refused(
         Calibration.open(folder)
     assert str(caught.value) == (
         f"{path}, line 4, column {column!r}: {value!r} is not {allowed}; put the original back, or"
-        " calibrate into another folder"
+        " run bayeseval calibrate again with --force"
     )
 
 
@@ -680,6 +680,15 @@ def test_the_figure_marks_what_is_outside(calibration: Calibration) -> None:
 # The command.
 
 
+def test_advice_on_covariates_names_no_option_that_is_not_there() -> None:
+    with pytest.raises(InputError) as caught:
+        prepare_calibration("mexa", like=TINY)
+    assert "'mexa', of which the card of this table names no file" in str(caught.value)
+    assert "covariate=" not in str(caught.value)
+    # A card that names one.
+    assert prepare_calibration("mexa", like=be.load("mega")).like.design.slopes[0].name == "mexa"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -688,6 +697,10 @@ def test_the_figure_marks_what_is_outside(calibration: Calibration) -> None:
         (["--model", "additive", "--simulations", "0"], "--simulations must be at"),
         (["--model", "additive", "--priors", "wide"], "'wide' is not one of 'fixed', 'scaled'"),
         (["--model", "mexa"], "covariates"),
+        (
+            ["--model", "additive", "--format", "table", "--columns", "score=F1"],
+            "--columns is about the table of --like, which is left out; name a table with --like,",
+        ),
     ],
 )
 def test_wrong_calls_are_refused_in_one_line(
@@ -905,6 +918,82 @@ def test_fewer_simulations_than_there_are_need_force(
     assert call("--simulations", "2", out="b") == 2
     kept = other.kept_in(tmp_path / "b.unfinished")
     assert capsys.readouterr().err.startswith(f"error: {kept} holds 3 simulations of this")
+
+
+@pytest.mark.parametrize("damage", ["edited", "removed", "run.json"])
+def test_force_replaces_a_damaged_folder(
+    damage: str, call: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("--simulations", "2") == 0
+    capsys.readouterr()
+    table = tmp_path / "out" / "tables" / "simulations.csv"
+    if damage == "removed":
+        table.unlink()
+    elif damage == "edited":
+        table.write_text("simulation\n", encoding="utf-8")
+    else:
+        (tmp_path / "out" / "run.json").write_text("{", encoding="utf-8")
+    assert call("--simulations", "2") == 2
+    error = capsys.readouterr().err
+    said = (
+        "or overwrite it with" if damage == "run.json" else "or run bayeseval calibrate again with"
+    )
+    assert error.endswith(f"{said} --force\n")
+    assert error.count("\n") == 1
+    assert call("--simulations", "2", "--force") == 0
+    assert paths_of(tmp_path / "out") == ["seed 0"] * 2
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("{", "not JSON"),
+        ("{}", "not what a simulation found"),
+        ('{"simulation": 0, "status": "fitted", "reason": "", "path": "", "rows": {}}', "found"),
+        ('{"simulation": 1, "status": "not fitted", "reason": "", "path": "", "rows": {}}', "0"),
+    ],
+)
+def test_a_damaged_unfinished_simulation_is_made_again(
+    content: str,
+    problem: str,
+    call: Callable[..., int],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    like = be.load(str(tmp_path / "tiny.csv"))
+    own = prepare_calibration("additive", like=like, engine="marginal").kept_in(
+        tmp_path / "out.unfinished"
+    )
+    own.mkdir(parents=True)
+    (own / "000000.json").write_text(content, encoding="utf-8")
+    assert call("--simulations", "1") == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"{own / '000000.json'} is damaged: ")
+    assert problem in line
+    assert line.endswith("; simulation 0 is made again")
+    assert paths_of(tmp_path / "out") == ["seed 0"]
+
+
+@pytest.mark.parametrize(
+    ("n", "first"),
+    [
+        (1, "1 simulation cannot show a deviation: the ranks of so few keep inside their bands"),
+        (3, "3 simulations cannot show a deviation: the ranks of so few keep inside their bands"),
+        (12, "No deviation found"),
+    ],
+)
+def test_too_few_simulations_cannot_show_a_deviation(n: int, first: str) -> None:
+    rows = pd.DataFrame({"simulation": range(n), "quantity": "sd_task", "level": ""})
+    rows = rows.assign(rank=(np.arange(n) + 0.5) / n, in_50=1.0, in_90=1.0, in_95=1.0)
+    statuses = pd.DataFrame({"simulation": range(n), "status": "fitted"})
+    said = sentences(summarise(rows, statuses), statuses, {"priors_of_fits": "fixed"})
+    assert said[0].startswith(first)
+    assert ("12 simulations show gross errors only." in said) is (n == 12)
+    # The most extreme ranks: outside, or it is true that they cannot be.
+    extreme = sentences(
+        summarise(rows.assign(rank=0.0), statuses), statuses, {"priors_of_fits": "fixed"}
+    )
+    assert extreme[0].startswith("Outside its band" if n == 12 else first)
 
 
 @pytest.mark.parametrize("finished", [True, False])

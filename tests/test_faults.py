@@ -87,8 +87,8 @@ def test_an_output_that_takes_nothing_is_one_line(
     monkeypatch.setattr(sys, "stdout", full)
     assert main(["list", "benchmarks"]) == 2
     assert capsys.readouterr().err == (
-        "error: the output could not be used: No space left on device; free some space, or write "
-        "to another disk\n"
+        "error: the output could not be written: No space left on device; free some space, or "
+        "write to another disk\n"
     )
     # With an error that can be said nowhere, the exit code remains.
     monkeypatch.setattr(sys, "stderr", full)

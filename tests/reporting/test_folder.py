@@ -15,6 +15,7 @@ import pytest
 
 import bayeseval as be
 from bayeseval.errors import InputError
+from bayeseval.output._integrity import again
 from bayeseval.reporting import SavedResults, read_saved
 from bayeseval.reporting.page import write_page
 from bayeseval.reporting.summary import sampling_sentences
@@ -132,12 +133,60 @@ def test_a_folder_of_another_command(copy: Path) -> None:
     )
 
 
+def test_a_calibration_is_sent_to_what_reads_it(copy: Path) -> None:
+    edit_run(copy, command="calibrate")
+    assert refused(copy) == (
+        f"{copy} is a calibration, not a result of fit, compare or sensitivity; its results are in "
+        f"{copy / 'tables' / 'calibration.csv'}, and bayeseval.calibration.Calibration.open reads "
+        "the folder"
+    )
+
+
+def test_a_link_in_the_place_of_the_tables_is_named(copy: Path) -> None:
+    elsewhere = copy.parent / "elsewhere"
+    elsewhere.mkdir()
+    (copy / "tables").rename(copy.parent / "own")
+    (copy / "tables").symlink_to(elsewhere)
+    assert refused(copy) == (
+        f"{copy / 'tables'} is a link out of the result folder, to {elsewhere}; put a folder with "
+        "the files in its place"
+    )
+
+
+def test_a_listed_table_that_is_not_there_is_named(
+    copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    read_saved(copy)
+    assert capsys.readouterr().err == ""
+    path = copy / "tables" / "checks.csv"
+    path.unlink()
+    assert "checks" not in read_saved(copy).tables
+    assert capsys.readouterr().err == (
+        f"{path} is listed in run.json, but not there: it was removed, or the run was stopped "
+        "before it was written; to have it in the results, run bayeseval fit again\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("engine", "command"),
+    [
+        ("marginal", "run bayeseval fit again"),
+        ("compare", "run bayeseval compare again"),
+        ("mexa weighted mean", "run bayeseval mexa again"),
+        ("calibrate", "run bayeseval calibrate again with --force"),
+        ("", "run the command that wrote the folder again"),
+    ],
+)
+def test_the_command_that_wrote_a_folder_is_named(engine: str, command: str) -> None:
+    assert again({"engine": engine}) == command
+
+
 @pytest.mark.parametrize(
     ("files", "problem"),
     [
-        (None, "no list of files; run the command again"),
-        ("all", "files: expected a list, got 'all'; restore the file, or run the command again"),
-        ([1, 2], "files.0: expected text, got 1; restore the file, or run the command again"),
+        (None, "no list of files; run bayeseval fit again"),
+        ("all", "files: expected a list, got 'all'; restore the file, or run bayeseval fit again"),
+        ([1, 2], "files.0: expected text, got 1; restore the file, or run bayeseval fit again"),
     ],
 )
 def test_a_run_file_without_its_list_of_files(copy: Path, files: object, problem: str) -> None:
@@ -165,7 +214,7 @@ def test_a_run_file_that_lacks_a_part(copy: Path, key: str, value: object, probl
     edit_run(copy, **{key: value})
     said = refused(copy)
     assert problem in said
-    assert said.endswith("; restore the file, or run the command again")
+    assert said.endswith("; restore the file, or run bayeseval fit again")
 
 
 def test_a_gate_without_its_checks_is_read(copy: Path) -> None:
@@ -177,7 +226,7 @@ def test_a_run_file_that_is_not_json(copy: Path) -> None:
     (copy / "run.json").write_text("{", encoding="utf-8")
     said = refused(copy)
     assert "is damaged: not JSON" in said
-    assert said.endswith("; restore the file, or run the command again")
+    assert said.endswith("; restore the file, or run the command that wrote the folder again")
     # Python's parser ends such a text with its limit on recursion.
     (copy / "run.json").write_text("[" * 100_000, encoding="utf-8")
     assert "run.json is damaged: nested too deeply; " in refused(copy)
@@ -195,7 +244,7 @@ def test_a_table_of_every_fit_is_missing(copy: Path, name: str) -> None:
     path = copy / "tables" / f"{name}.csv"
     path.unlink()
     said = f"{path} is missing, or run.json does not list it; restore the file, or run the command"
-    assert refused(copy) == f"{said} again"
+    assert refused(copy) == f"{said} that wrote the folder again"
 
 
 def test_a_table_that_a_run_file_does_not_list_is_missing(copy: Path) -> None:
@@ -216,7 +265,7 @@ def test_a_table_that_is_damaged(copy: Path, content: bytes) -> None:
     (copy / "tables" / "model_language.csv").write_bytes(content)
     said = refused(copy)
     assert "model_language.csv is damaged: not a table" in said
-    assert said.endswith("; restore the file, or run the command again")
+    assert said.endswith("; restore the file, or run the command that wrote the folder again")
 
 
 @pytest.mark.parametrize(
@@ -275,10 +324,12 @@ def test_tables_that_do_not_go_together(copy: Path) -> None:
     ranking = (copy / "tables" / "model_ranking.csv").read_text(encoding="utf-8")
     first, second = (line.split(",")[0] for line in ranking.splitlines()[1:3])
     assert edit_table(copy, "model_ranking", f"\n{second},", f"\n{first},") == (
-        f"not a table (two rows for {first!r}); restore the file, or run the command again"
+        f"not a table (two rows for {first!r}); restore the file, or "
+        "run the command that wrote the folder again"
     )
     assert edit_table(copy, "model_disparity", f"\n{first},", "\nother,") == (
-        "model 'other' is not in model_ranking.csv; restore the file, or run the command again"
+        "model 'other' is not in model_ranking.csv; restore the file, or "
+        "run the command that wrote the folder again"
     )
     assert edit_table(copy, "model_language", ",l1,", ",l99,").startswith(
         "language 'l99' is not in language_potential.csv;"
@@ -345,7 +396,7 @@ def test_an_edited_table_is_refused_where_it_is_read(copy: Path, fit: be.Fit) ->
     path.write_bytes(original.replace(b"007", b"008"))
     assert refused(copy) == (
         f"{path} was edited or is damaged: its SHA-256 is not the one that run.json lists; put "
-        "the original back, or run the command again"
+        "the original back, or run bayeseval fit again"
     )
     # The posterior is another file, and what is read of it is as it was.
     assert be.Fit.open(copy).ranking().equals(fit.ranking())
@@ -400,7 +451,7 @@ def test_draws_that_are_no_numbers_are_refused(copy: Path, name: str, value: flo
         be.Fit.open(copy)
     assert str(caught.value) == (
         f"{path} is damaged: {name} has draws that are no finite numbers; restore the file, or "
-        "run the command again"
+        "run bayeseval fit again"
     )
     with h5py.File(path, "r+") as file:
         file["posterior"][name][0, -1] = 1.0

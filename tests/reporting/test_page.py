@@ -485,7 +485,7 @@ def test_a_damaged_posterior_is_named(
         (line,) = capsys.readouterr().err.splitlines()
         assert f"{copy}/posterior.nc is damaged (" in line
         assert line.endswith(
-            "); run the command again, or remove the file: the report is then made from the "
+            "); run bayeseval fit again, or remove the file: the report is then made from the "
             "tables alone"
         )
     with h5py.File(copy / "posterior.nc", "w"):

@@ -365,11 +365,26 @@ def prepare_calibration(
             )
         spec = load_spec(dict(spec) if isinstance(spec, Mapping) else spec)
         like = simulate(spec, **_SHAPE, observed_share=_OBSERVED).records
+    _check_covariates(spec, like)
     settings = replace(settings, seed=as_whole_number("seed", settings.seed, least=0))
     prepared = prepare(like, spec, engine=engine, settings=settings)
     check_posterior(prepared.engine.name, "calibrate")
     check_drawable(prepared.design, like)
     return PreparedCalibration(prepared, simulations, priors, settings.seed)
+
+
+def _check_covariates(spec: str | Path | ModelSpec | Mapping[str, Any], like: Records) -> None:
+    """Refuse a model with a covariate that the table's card does not name, as none is taken."""
+    if isinstance(spec, str) and spec == AUTO:
+        return
+    spec = load_spec(dict(spec) if isinstance(spec, Mapping) else spec)
+    lacking = [term.name for term in spec.covariates if term.name not in like.covariate_files]
+    if lacking:
+        raise InputError(
+            f"{like.name}: the model {spec.name} has the covariate {lacking[0]!r}, of which the "
+            "card of this table names no file, and calibrate takes no other; name the file in the "
+            "card (benchmark.yaml), or choose a model without it"
+        )
 
 
 @explained

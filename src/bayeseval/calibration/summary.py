@@ -173,7 +173,7 @@ def sentences(
         return ("No simulated table could be fitted.", *_left_out(statuses))
     rows = table[table["simulations"] == ALL]
     said = [_verdict(rows, n_fitted)]
-    if n_fitted < _FEW:
+    if n_fitted < _FEW and (_outside(rows) or _can_deviate(rows, n_fitted)):
         said.append(f"{counted(n_fitted, 'simulation')} show gross errors only.")
     discrete = [name for name in rows["quantity"] if str(name).endswith("_rank")]
     if discrete:
@@ -229,6 +229,11 @@ def _verdict(rows: pd.DataFrame, n_fitted: int) -> str:
     kinds = dict.fromkeys(_SET_KINDS.get(q, "rank sets") for q in rows.loc[sets, "quantity"])
     all_sets = any_of(kinds, "and") if kinds else ""
     held = f", and {all_sets} contain the true values as often as stated" if kinds else ""
+    if not outside and not _can_deviate(rows, n_fitted):
+        return (
+            f"{counted(n_fitted, 'simulation')} cannot show a deviation: the ranks of so few keep "
+            f"inside their bands whatever they are. Simulate {_FEW} tables or more."
+        )
     if not outside:
         return (
             f"No deviation found: the ranks of all {among} keep inside their bands{held} "
@@ -240,6 +245,12 @@ def _verdict(rows: pd.DataFrame, n_fitted: int) -> str:
         f"probability {100 * FALSE_ALARMS:.0f} %: repeat with another seed before you conclude. "
         f"Continuing with more simulations after looking raises the {100 * FALSE_ALARMS:.0f} %."
     )
+
+
+def _can_deviate(rows: pd.DataFrame, n_fitted: int) -> bool:
+    """Whether any ranks of so many simulations could leave their bands."""
+    most_extreme = uniformity(n_fitted).p_value(np.zeros(n_fitted))
+    return bool(most_extreme <= 1.0 - rows["band_prob"].max())
 
 
 def _outside(rows: pd.DataFrame) -> str:

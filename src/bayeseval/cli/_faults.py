@@ -61,11 +61,14 @@ def _text(error: BaseException) -> str | None:
             return f"not enough memory{f' ({detail[:200]})' if detail else ''}; {_MEMORY}"
         chain = chain.__cause__
     if isinstance(error, OSError):
-        place = error.filename if error.filename is not None else "the output"
+        if error.filename is None:
+            place, failed = "the output", "written"
+        else:
+            place, failed = error.filename, "used"
         if isinstance(place, bytes):
             place = os.fsdecode(place)
         reason = error.strerror or str(error)
-        return f"{place} could not be used: {reason}{_REMEDIES.get(error.errno or 0, '')}"
+        return f"{place} could not be {failed}: {reason}{_REMEDIES.get(error.errno or 0, '')}"
     return None
 
 

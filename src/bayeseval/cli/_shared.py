@@ -345,10 +345,19 @@ class Reading:
                 progress=progress,
             )
 
+    def refuse_without_table(self, option: str) -> None:
+        """Refuse options of reading a table where the option that names it is left out."""
+        given = self.options.split(" ", 1)[0]
+        if not self.benchmark and given:
+            raise InputError(
+                f"{given} is about the table of {option}, which is left out; name a table with "
+                f"{option}, or leave {given} out"
+            )
+
     @property
     def options(self) -> str:
         """The options except the first benchmark, quoted for a shell."""
-        words = [word for name in self.benchmark[1:] for word in ("--benchmark", name)]
+        words = [word for name in (self.benchmark or ())[1:] for word in ("--benchmark", name)]
         words += [word for text in self.columns or () for word in ("--columns", text)]
         words += [word for text in self.metric or () for word in ("--metric", text)]
         for option, value in (

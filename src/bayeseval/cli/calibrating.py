@@ -98,6 +98,7 @@ def calibrate(
     from bayeseval.output.store import check_target, unfinished
     from bayeseval.spec import AUTO, load_spec
 
+    reading.refuse_without_table("--like")
     # An invalid spec is refused before the table is read.
     spec = model if model == AUTO else load_spec(model)
     prepared = prepare_calibration(

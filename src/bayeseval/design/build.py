@@ -31,7 +31,7 @@ from bayeseval.design.share_errors import (
     share_errors,
 )
 from bayeseval.design.test_sets import add_test_sets
-from bayeseval.errors import DesignError, wording
+from bayeseval.errors import DesignError, by_option, wording
 from bayeseval.families import FAMILIES, extra_parameters, link, of_quantity, scale_names
 from bayeseval.records import (
     CellTable,
@@ -182,8 +182,7 @@ def _effects(
     """Terms of the spec, and notes on those left out because a factor has one level."""
     if spec.interactions == (AUTO,):
         raise DesignError(
-            f"{name}: the interactions auto depend on the table; name them, or choose the model "
-            "with choose_model, which prepare does"
+            f"{name}: the interactions auto depend on the table; name them, or call choose_model"
         )
     terms, notes = list[Term](), list[str]()
     for term in spec.terms:
@@ -193,7 +192,8 @@ def _effects(
             terms.append(build_term(spec, term, coords, factor_index, score_sd=score_sd))
         elif len(factors) > 1:
             raise DesignError(
-                f"{name}: {term} needs at least two levels of each factor, and {single} has one"
+                f"{name}: {term} needs at least two levels of each factor, and {single} has one; "
+                f"take the model additive or auto{by_option('--model')}"
             )
         else:
             notes.append(f"{term} has one level ({coords[term][0]}): no {term} term")

@@ -154,7 +154,7 @@ def refuse_infinite(tree: xr.DataTree, source: str) -> None:
         if variable.dtype.kind == "f" and not np.isfinite(variable.values).all():
             raise InputError(
                 f"{source} is damaged: {text} has draws that are no finite numbers; restore the "
-                "file, or run the command again"
+                "file, or run bayeseval fit again"
             )
 
 

@@ -14,6 +14,7 @@ from bayeseval.errors import InputError
 
 __all__ = [
     "HASHES",
+    "again",
     "check_files",
     "check_inside",
     "check_version",
@@ -24,7 +25,19 @@ __all__ = [
 #: The key of the run file under which the SHA-256 of every other file of ours stands.
 HASHES: Final = "sha256"
 _PACKAGE: Final = "bayeseval"
+# Their folders name them as the engine; those of fits name the engine of the fit.
+_COMMANDS: Final = ("compare", "sensitivity", "calibrate", "mexa")
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)")
+
+
+def again(run: Mapping[str, Any] | None = None) -> str:
+    """Which command to run again for whole files, as far as the run file of a folder says it."""
+    engine = str((run or {}).get("engine") or "")
+    if not engine:
+        return "run the command that wrote the folder again"
+    command = next((one for one in _COMMANDS if engine.startswith(one)), "fit")
+    # It reads what is in the folder to continue it.
+    return f"run bayeseval {command} again{' with --force' if command == 'calibrate' else ''}"
 
 
 def file_hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
@@ -80,7 +93,7 @@ def _check_unchanged(folder: Path, run: Mapping[str, Any], names: Iterable[str])
         if found != known[name]:
             raise InputError(
                 f"{folder / name} was edited or is damaged: its SHA-256 is not the one that "
-                "run.json lists; put the original back, or run the command again"
+                f"run.json lists; put the original back, or {again(run)}"
             )
 
 

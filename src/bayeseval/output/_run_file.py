@@ -10,6 +10,7 @@ from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, StrictFl
 from bayeseval._text import grouped, show
 from bayeseval._yaml import FrozenConfig, parse_config
 from bayeseval.errors import InputError
+from bayeseval.output._integrity import again
 
 __all__ = ["check_calibration_run", "check_fit_run", "check_run"]
 
@@ -184,4 +185,4 @@ def _check(schema: type[_Run], run: dict[str, Any], words: str) -> None:
     try:
         parse_config(schema, run, source=words)
     except InputError as error:
-        raise InputError(f"{error}; restore the file, or run the command again") from error
+        raise InputError(f"{error}; restore the file, or {again(run)}") from error

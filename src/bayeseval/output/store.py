@@ -41,6 +41,7 @@ from bayeseval.output._folders import (
 from bayeseval.output._hdf5 import refuse_unbounded
 from bayeseval.output._integrity import (
     HASHES,
+    again,
     check_files,
     check_inside,
     check_version,
@@ -272,8 +273,7 @@ def add_files(
             with locked(target.parent):
                 run = read_json(target / RUN_FILE)
                 ours = {str(name) for name in run.get("files") or ()}
-                # Listed first: a name without a file does no harm, a file of ours without
-                # its name would be taken for the user's.
+                # Listed first: a file of ours without its name would be taken for the user's.
                 stale = (ours & set(without)) - set(written)
                 listed = sorted((ours | set(written)) - stale)
                 kept = hashes_without(run, stale.union(written))
@@ -352,7 +352,7 @@ def read_run(folder: str | Path) -> dict[str, Any]:
         raise InputError(f"{folder}: no such result folder")
     if not (target / RUN_FILE).is_file():
         raise InputError(f"{folder} holds no {RUN_FILE}, so it is not a result folder")
-    run = read_json(target / RUN_FILE, remedy="; restore the file, or run the command again")
+    run = read_json(target / RUN_FILE, remedy=f"; restore the file, or {again()}")
     check_version(target, run)
     check_run(target / RUN_FILE, run)
     return run

@@ -12,10 +12,12 @@ from typing import Any, Final, Literal
 import numpy as np
 import pandas as pd
 
+from bayeseval._progress import notice
 from bayeseval._text import grouped, show
 from bayeseval.errors import InputError
 from bayeseval.fitting.provenance import sampling_path
 from bayeseval.output._files import refuse_unbounded_csv
+from bayeseval.output._integrity import again
 from bayeseval.output.store import RUN_FILE, check_files, check_inside, read_run
 
 __all__ = ["ResultKind", "SavedResults", "read_saved"]
@@ -228,16 +230,21 @@ def read_saved(folder: str | Path) -> SavedResults:
     """
     path = Path(folder)
     run = read_run(path)
+    if run.get("command") == "calibrate":
+        raise InputError(
+            f"{path} is a calibration, not a result of fit, compare or sensitivity; its results "
+            f"are in {path / _TABLES / 'calibration.csv'}, and "
+            "bayeseval.calibration.Calibration.open reads the folder"
+        )
     files = run.get("files")
     if not isinstance(files, list) or not all(isinstance(name, str) for name in files):
-        raise InputError(f"{path / RUN_FILE} is damaged: no list of files; run the command again")
+        raise InputError(f"{path / RUN_FILE} is damaged: no list of files; {again(run)}")
     listed = [PurePosixPath(name) for name in files]
     wanted = [
         one for one in listed if one.parent == PurePosixPath(_TABLES) and one.suffix == ".csv"
     ]
-    # A file that was being added when the process was killed is listed, but not there.
+    check_inside(path, [str(one) for one in wanted])
     there = [one for one in wanted if (path / one).is_file()]
-    check_inside(path, [str(one) for one in there])
     tables = {one.stem: _read_table(path / one) for one in there}
     # Later, because what a damaged table says itself is more exact.
     check_files(path, run, [str(one) for one in there])
@@ -258,6 +265,12 @@ def read_saved(folder: str | Path) -> SavedResults:
                 f"{path / _TABLES / name}.csv is missing, or {RUN_FILE} does not list it; {_REMEDY}"
             )
     _refuse_strangers(path, tables)
+    for one in wanted:
+        if one not in there:
+            notice(
+                f"{path / one} is listed in {RUN_FILE}, but not there: it was removed, or the run "
+                f"was stopped before it was written; to have it in the results, {again(run)}"
+            )
     return SavedResults(path, run, tables)
 
 
@@ -279,7 +292,7 @@ def _refuse_strangers(path: Path, tables: Mapping[str, pd.DataFrame]) -> None:
 
 
 # What to do about a damaged table.
-_REMEDY: Final = "restore the file, or run the command again"
+_REMEDY: Final = f"restore the file, or {again()}"
 
 
 def _read_table(path: Path) -> pd.DataFrame:
@@ -301,8 +314,8 @@ def _read_table(path: Path) -> pd.DataFrame:
         raise InputError(f"{path} is damaged: not a table ({reason}); {_REMEDY}") from error
     if lacking:
         raise InputError(
-            f"{path} has no column {lacking[0]}: it was edited or is of an earlier version; run "
-            "the command again"
+            f"{path} has no column {lacking[0]}: it was edited or is of an earlier version; "
+            f"{again()}"
         )
     return pd.DataFrame(
         {

@@ -80,8 +80,8 @@ def read_observed(folder: Path, run: Mapping[str, Any] | None = None) -> Observe
     except (OSError, KeyError, RuntimeError, ValueError, TypeError, AttributeError) as error:
         reason = " ".join(str(error).split()).strip("'\"")
         raise InputError(
-            f"{path} is damaged ({reason}); run the command again, or remove the file: the report "
-            "is then made from the tables alone"
+            f"{path} is damaged ({reason}); run bayeseval fit again, or remove the file: the "
+            "report is then made from the tables alone"
         ) from error
     check_files(folder, run or {}, [POSTERIOR_FILE])
     return observed

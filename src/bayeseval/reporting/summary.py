@@ -23,6 +23,7 @@ from bayeseval.fitting.report.sentences import (
     ranking_details,
 )
 from bayeseval.leaving_out.report import sensitivity_sentences
+from bayeseval.output._integrity import again
 from bayeseval.output.language_names import name_and_code
 from bayeseval.output.numbers import (
     in_units,
@@ -107,7 +108,7 @@ def _link(spec: Mapping[str, Any]) -> str:
         if name not in FAMILIES:
             raise InputError(
                 f"the run file names the unknown likelihood {show(name)} (known: "
-                f"{', '.join(FAMILIES)}); restore the file, or run the command again"
+                f"{', '.join(FAMILIES)}); restore the file, or {again()}"
             )
     return link(names_of)
 

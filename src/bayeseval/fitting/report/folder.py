@@ -181,7 +181,7 @@ def read_results(folder: Path) -> tuple[xr.DataTree, dict[str, Any]]:
     if lacking:
         raise InputError(
             f"{folder / RUN_FILE} is damaged, or not that of a fit: it has no {lacking[0]!r}; "
-            "give the folder of a fit, or run the command again"
+            "give the folder of a fit, or run bayeseval fit again"
         )
     check_fit_run(folder / RUN_FILE, run)
     check_files(folder, run, [POSTERIOR_FILE])
