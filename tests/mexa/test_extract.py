@@ -637,13 +637,25 @@ def test_a_normalizer_that_is_used(
     class Speaking:
         backend_tokenizer = None
 
-        def __call__(self, texts: list[str], **_: Any) -> dict[str, list[list[int]]]:
+        def __call__(
+            self, texts: list[str], *, verbose: bool, **_: Any
+        ) -> dict[str, list[list[int]]]:
+            # Else transformers says of sentences that are cut here that they are too long.
+            assert not verbose
             sys.stderr.write("said\n")
             os.write(2, b"by Rust\n")
             return {"input_ids": [[1] for _ in texts]}
 
     assert token_ids(Speaking(), ["a", "b"], None) == ([[1], [1]], 0)
     assert sorted(capfd.readouterr().err.split()) == ["Rust", "by", "said"]
+
+
+def test_a_tokenizer_needs_no_standard_error(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = load_encoder(str(folders["bert"]), device="cpu").tokenizer
+    monkeypatch.setattr(sys, "stderr", None)
+    assert token_ids(tokenizer, ["w1", "w1 w2 w3"], 4) == ([[0, 5, 2], [0, 5, 6, 2]], 1)
 
 
 @pytest.mark.parametrize(("length", "shown"), [(-5, "-5"), (0, "0"), ("9", "'9'"), (True, "True")])

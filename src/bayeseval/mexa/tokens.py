@@ -63,7 +63,8 @@ def token_ids(
     """
     with _faults_in_one_line():
         _refuse_growth(tokenizer, texts)
-        ids = tokenizer(list(texts), return_attention_mask=False)["input_ids"]
+        # Not verbose: it would say of the sentences that are cut here that they are too long.
+        ids = tokenizer(list(texts), return_attention_mask=False, verbose=False)["input_ids"]
         long = [i for i, one in enumerate(ids) if limit is not None and len(one) > limit]
         for i in long:
             short = tokenizer(texts[i], truncation=True, max_length=limit)
@@ -112,10 +113,12 @@ def _faults_in_one_line() -> Iterator[None]:
     for every sentence; what else is written there meanwhile is written when the sentences are done.
     """
     panicked = False
-    sys.stderr.flush()
-    terminal = os.dup(2)
+    # A program may have been started without standard error; there is nothing to hold back then.
+    terminal = None if sys.stderr is None else os.dup(2)
     with TemporaryFile() as said:
-        os.dup2(said.fileno(), 2)
+        if terminal is not None:
+            sys.stderr.flush()
+            os.dup2(said.fileno(), 2)
         try:
             yield
         except InputError:
@@ -129,9 +132,9 @@ def _faults_in_one_line() -> Iterator[None]:
                 "the model again, or choose another one"
             ) from error
         finally:
-            sys.stderr.flush()
-            os.dup2(terminal, 2)
-            os.close(terminal)
-            said.seek(0)
-            if not panicked:
-                os.write(2, said.read())
+            if terminal is not None:
+                sys.stderr.flush()
+                os.dup2(terminal, 2)
+                os.close(terminal)
+                said.seek(0)
+                os.write(2, b"" if panicked else said.read())
