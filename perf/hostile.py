@@ -3,11 +3,11 @@
     python perf/hostile.py [CLASS ...]
 
 Every file of tests/records/hostile.py is read in a process of its own, with limits of time and
-memory, in a folder of its own: tables by `validate`, models by `fit`, result folders by `report`,
-`cite`, `plan` and `forecast`, one after the other. Reported are tracebacks, files that took longer
-than 5 s of CPU time or more than 1 GiB, control characters that reached the terminal, and attempts
-to write elsewhere or to connect. The exit code is 1 if there is any. A run of all classes whole
-writes perf/results/hostile.csv.
+memory, in a folder of its own: tables by `validate`, models by `fit`, cells by `predict`, result
+folders by `report`, `cite`, `plan` and `forecast`, one after the other. Reported are tracebacks,
+files that took longer than 5 s of CPU time or more than 1 GiB, control characters that reached the
+terminal, and attempts to write elsewhere or to connect. The exit code is 1 if there is any. A run
+of all classes whole writes perf/results/hostile.csv.
 
 The peak of a process counts what it shares with the one that started it, about 0.2 GiB.
 """

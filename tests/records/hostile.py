@@ -19,6 +19,7 @@ import numpy as np
 
 from bayeseval._optional import require
 from tests.readers.good_files import GOOD, Good
+from tests.records.hostile_cells import cells
 from tests.records.hostile_packed import RESULTS, packed_tables, task_name_files, task_names
 from tests.records.hostile_results import (
     UNTESTED,
@@ -401,6 +402,7 @@ CLASSES: Final[Mapping[str, Callable[[float], Cases]]] = {
         posterior_sizes,
         run_files,
         result_tables,
+        cells,
     )
 }
 
@@ -416,6 +418,7 @@ _FIT: Final = (
 )
 # What is not written to a terminal keeps the names as they are.
 _OUT: Final = ("--out", "{folder}/out.txt")
+_NEW: Final = tuple(word for factor in ("model", "language", "task") for word in ("--new", factor))
 #: The commands that read the files of a class; `validate` reads those of all others.
 COMMANDS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "mappings": (("validate", _TABLE, "--mapping", "{path}"),),
@@ -434,6 +437,10 @@ COMMANDS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
         ("report", "{path}"),
         *(("report", "{path}", "--to", form, *_OUT) for form in ("csv", "latex")),
         ("report", "{path}", "--against", "{path}", *_OUT),
+    ),
+    "cells": (
+        ("predict", "{folder}/result", "{path}", "--quiet"),
+        ("predict", "{folder}/result", "{path}", *_NEW, *_OUT, "--quiet"),
     ),
 }
 
