@@ -406,3 +406,13 @@ def test_the_command_does_not_write_over_what_it_reads(
     assert (printed.out, printed.err.count("\n")) == ("", 1)
     assert said in printed.err
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_cells_that_link_to_themselves_are_no_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loop = tmp_path / "cells.csv"
+    loop.symlink_to("cells.csv")
+    call = ["predict", str(tmp_path / "none"), str(loop), "--out", str(tmp_path / "out.csv")]
+    assert main(call) == 2
+    assert "none: no such result folder" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -98,11 +99,16 @@ def predict(
 
 def _check_targets(folder: Path, cells: Path, targets: Sequence[Path]) -> None:
     """Refuse to write over what is read, or twice to one file."""
-    places = [path.resolve() for path in targets]
+    places = [_resolved(path) for path in targets]
     for path, place in zip(targets, places, strict=True):
-        if place == cells.resolve():
+        if place == _resolved(cells):
             raise InputError(f"{path}: the cells are read from this file; write to another one")
-        if place.exists() and place.is_relative_to(folder.resolve()):
+        if place.exists() and place.is_relative_to(_resolved(folder)):
             raise InputError(f"{path} is part of the results in {folder}; write to another file")
     if len(set(places)) < len(places):
         raise InputError(f"{targets[0]}: the table and the draws need a file each; name two")
+
+
+def _resolved(path: Path) -> Path:
+    # Path.resolve() raises RuntimeError for a link to itself, up to Python 3.12.
+    return Path(os.path.realpath(path))
