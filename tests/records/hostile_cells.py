@@ -36,20 +36,20 @@ def cells(scale: float) -> Cases:
                 f"{name} {label[:10]!a}",
                 _beside("cells.csv", f"{_HEADER}\n{','.join(asked)},,,\n"),
             )
-    for number in (100, int(3000 * scale)):
-        same = f"{_CELL},,,\n" * (30 * number)
-        new = "".join(f"m{i},l{i},t{i},,,\n" for i in range(number))
+    for size in (100, int(3000 * scale)):
+        same = f"{_CELL},,,\n" * (30 * size)
+        new = "".join(f"m{i},l{i},t{i},,,\n" for i in range(size))
         packed = gzip.compress(f"{_HEADER}\n{same}".encode())
-        yield f"the same {number}", _beside("cells.csv", f"{_HEADER}\n{same}")
-        yield f"packed {number}", _beside("cells.csv.gz", packed)
-        yield f"all new {number}", _beside("cells.csv", f"{_HEADER}\n{new}")
-        columns = ",".join(f"x{i}" for i in range(number))
-        yield f"columns {number}", _beside("cells.csv", f"{_HEADER},{columns}\n{_CELL}\n")
-        yield f"deep {number}", _beside("cells.json", "[" * number)
+        yield f"the same {size}", _beside("cells.csv", f"{_HEADER}\n{same}")
+        yield f"packed {size}", _beside("cells.csv.gz", packed)
+        yield f"all new {size}", _beside("cells.csv", f"{_HEADER}\n{new}")
+        columns = ",".join(f"x{i}" for i in range(size))
+        yield f"columns {size}", _beside("cells.csv", f"{_HEADER},{columns}\n{_CELL}\n")
+        yield f"deep {size}", _beside("cells.json", "[" * size)
     for i, value in enumerate(VALUES):
-        row = {"model": "a", "language": "en", "task": "qa"}
-        for name in (*row, "se"):
-            yield f"JSON {name} {i}", _beside("cells.json", json.dumps([row | {name: value}]))
+        record = {"model": "a", "language": "en", "task": "qa"}
+        for name in (*record, "se"):
+            yield f"JSON {name} {i}", _beside("cells.json", json.dumps([record | {name: value}]))
     for name, data in {
         "empty": b"",
         "header alone": f"{_HEADER}\n".encode(),
