@@ -566,16 +566,36 @@ def test_what_cannot_be_asked_is_refused(records: Records) -> None:
         ({"holdout": float("nan")}, "holdout is the share of .*; got nan"),
         ({"holdout": "0.3"}, "holdout must be a number, got '0.3'"),
         ({"holdout": 0.3, "repeats": 0}, "repeats must be at least 1, got 0"),
+        ({"holdout": 0.3, "repeats": 10**9}, "repeats must be at most 200, got 1000000000"),
         ({"repeats": 3}, "repeats are given, and no share to leave out; add holdout=0.3"),
         ({"holdout": 0.3, "fits": {}}, "fits are given, and with holdout every model is fitted to "
          "a part of the table; leave fits out"),
         ({"holdout": 0.3, "by": "recrod"}, "cannot leave out one 'recrod' at a time; did"),
         ({"holdout": 0.3, "by": "language", "specs": fixed}, "fixed has fixed language effects, "
-         "which do not predict a language that was left out; leave fixed out, or choose by="),
+         "which do not predict scores of a language that was left out; leave fixed out, or choose"),
         ({"holdout": 0.3, "engine": "ml", "specs": "paper"}, "engine ml gives a point estimate"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=f"^{message}"):
             be.compare(records, **{"specs": "additive", "jobs": 1} | more)  # type: ignore[call-overload]
+
+
+def test_related_languages_are_refused_before_any_fit(records: Records) -> None:
+    codes = dict(zip(records.coords["language"], ("de", "fr", "ru", "uk", "ar"), strict=True))
+    frame = records.table.assign(language=records.table["language"].astype(str).map(codes))
+    table = Records.from_frame(frame, name="scripts")
+    near = {"name": "near", "languages": {"script": True}}
+    with pytest.raises(InputError, match=r"^near has related languages, which do not predict sco"):
+        prepare_holdout(table, ["additive", near], holdout=0.3, repeats=2, by="language")
+    assert prepare_holdout(table, ["additive", near], holdout=0.3, repeats=2)
+
+
+def test_the_heading_counts_levels(records: Records) -> None:
+    found = be.compare(records, "additive", holdout=0.4, by="model", repeats=1, jobs=1)
+    assert isinstance(found, HeldOut)
+    # 0.4 of 4 models are not a whole number of them.
+    assert found.summary().splitlines()[0] == (
+        "Predictions of left-out scores, 2 models at a time, 1 repeat"
+    )
 
 
 # The command ------------------------------------------------------------------------------

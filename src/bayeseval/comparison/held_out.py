@@ -226,7 +226,11 @@ class HeldOut(Result):
 
     def _asked(self) -> str:
         times = counted(self.repeats, "repeat")
-        return f"{100 * self.share:.4g} % of the {self.what}s at a time, {times}"
+        if self.by == names.RECORD:
+            return f"{100 * self.share:.4g} % of the {self.what}s at a time, {times}"
+        # Of few levels, the share that was asked for cannot be met exactly.
+        left_out = self.predictions.groupby("repeat")["unit"].nunique().max()
+        return f"{counted(int(left_out), self.what)} at a time, {times}"
 
     def _title(self) -> str:
         return f"{self.run['benchmark']}, {counted(len(self.gates), 'model')}"

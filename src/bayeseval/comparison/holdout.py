@@ -53,6 +53,8 @@ __all__ = [
 
 #: Repeats that are done without being asked for.
 REPEATS: Final = 5
+# All splits and designs are made, and refused, before the first fit.
+_MOST_REPEATS: Final = 200
 
 
 class MeasuredCells(NamedTuple):
@@ -289,6 +291,8 @@ def prepare_holdout(
             f"than 1, as in 0.3; got {share:g}"
         )
     n = REPEATS if repeats is None else as_whole_number(argument("repeats"), repeats, least=1)
+    if n > _MOST_REPEATS:
+        raise InputError(f"{argument('repeats')} must be at most {_MOST_REPEATS}, got {n}")
     wholes = prepare_models(
         records, specs, engine=engine, seed=seed, covariate=covariate, pairs=pairs
     )
@@ -303,13 +307,20 @@ def prepare_holdout(
 
 
 def _check_population(fit: Prepared, by: names.LeftOut) -> None:
-    """Refuse levels that are left out of a model that has no population of them."""
-    if by != names.RECORD and names.sd_name(by) not in fit.design.priors:
-        raise InputError(
-            f"{model_name(fit)} has fixed {by} effects, which do not predict a {by} that was left "
-            f"out; leave {model_name(fit)} out, or "
-            + wording("choose by='record'", "choose --by record")
-        )
+    """Refuse levels that are left out of a model that cannot predict scores without them."""
+    if by == names.RECORD:
+        return
+    if names.sd_name(by) not in fit.design.priors:
+        why = f"fixed {by} effects"
+    elif any(term.relations is not None and term.factors == (by,) for term in fit.design.terms):
+        # Potentials of other languages can be forecast, which scores of models are not.
+        why = "related languages"
+    else:
+        return
+    raise InputError(
+        f"{model_name(fit)} has {why}, which do not predict scores of a {by} that was left out; "
+        f"leave {model_name(fit)} out, or " + wording("choose by='record'", "choose --by record")
+    )
 
 
 def _prepared(rest: Records, whole: Prepared, repeat: int) -> Prepared:
