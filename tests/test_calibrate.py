@@ -644,7 +644,7 @@ def test_a_cell_that_no_calibration_writes_is_refused(
         Calibration.open(folder)
     assert str(caught.value) == (
         f"{path}, line 4, column {column!r}: {value!r} is not {allowed}; put the original back, or"
-        " run bayeseval calibrate again with --force"
+        " run bayeseval calibrate again with force"
     )
 
 

@@ -173,7 +173,7 @@ def test_a_listed_table_that_is_not_there_is_named(
         ("marginal", "run bayeseval fit again"),
         ("compare", "run bayeseval compare again"),
         ("mexa weighted mean", "run bayeseval mexa again"),
-        ("calibrate", "run bayeseval calibrate again with --force"),
+        ("calibrate", "run bayeseval calibrate again with force"),
         ("", "run the command that wrote the folder again"),
     ],
 )

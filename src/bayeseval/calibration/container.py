@@ -14,11 +14,11 @@ import pandas as pd
 from bayeseval._arguments import as_path
 from bayeseval._text import counted
 from bayeseval.calibration.stored import (
-    ADVICE,
     FILES,
     NUMBERS,
     STATUS,
     TEXTS,
+    advice,
     read_simulations,
     read_statuses,
 )
@@ -180,7 +180,7 @@ class Calibration(Result):
         files = {name: place / file for name, file in FILES.items()}
         for file in files.values():
             if not file.is_file():
-                raise InputError(f"{file}: no such file; {ADVICE}")
+                raise InputError(f"{file}: no such file; {advice()}")
         check_files(place, run, [*FILES.values()])
         simulations = read_simulations(files["simulations"], run)
         statuses = read_statuses(files["statuses"], run)

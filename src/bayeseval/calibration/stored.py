@@ -20,7 +20,7 @@ from bayeseval.errors import InputError
 from bayeseval.output._files import refuse_unbounded_csv
 from bayeseval.output._integrity import again
 
-__all__ = ["ADVICE", "FILES", "NUMBERS", "STATUS", "TEXTS", "read_simulations", "read_statuses"]
+__all__ = ["FILES", "NUMBERS", "STATUS", "TEXTS", "advice", "read_simulations", "read_statuses"]
 
 TEXTS: Final = ("quantity", "level")
 NUMBERS: Final = ("truth", "mean", "sd", "z", "rank", "in_50", "in_90", "in_95")
@@ -32,7 +32,11 @@ _MAX_ROWS: Final = 10_000_000
 _STATUSES: Final = ("fitted", "gate failed", "not fitted")
 # int() takes digits of other scripts, too.
 _WHOLE: Final = re.compile("[0-9]{1,9}")
-ADVICE: Final = f"put the original back, or {again({'engine': 'calibrate'})}"
+
+
+def advice() -> str:
+    """What to do about a table that was edited, damaged or removed."""
+    return f"put the original back, or {again({'engine': 'calibrate'})}"
 
 
 def read_simulations(path: Path, run: Mapping[str, Any]) -> pd.DataFrame:
@@ -113,10 +117,10 @@ def _read_table(path: Path, columns: Collection[str]) -> pd.DataFrame:
         )
     except (OSError, ValueError) as error:
         problem = " ".join(str(error).split())
-        raise InputError(f"{path} is damaged ({problem}); {ADVICE}") from error
+        raise InputError(f"{path} is damaged ({problem}); {advice()}") from error
     lacking = [name for name in columns if name not in texts]
     if lacking:
-        raise InputError(f"{path} is damaged (no column {lacking[0]}); {ADVICE}")
+        raise InputError(f"{path} is damaged (no column {lacking[0]}); {advice()}")
     return texts
 
 
@@ -164,5 +168,5 @@ def _check(path: Path, texts: pd.Series[str], right: Bools, allowed: str) -> Non
         raise InputError(
             # The header is line 1.
             f"{path}, line {row + 2}, column {str(texts.name)!r}: {show(texts.iloc[row])} is not"
-            f" {allowed}; {ADVICE}"
+            f" {allowed}; {advice()}"
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bayeseval._optional import versions
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, argument
 
 __all__ = [
     "HASHES",
@@ -37,7 +37,8 @@ def again(run: Mapping[str, Any] | None = None) -> str:
         return "run the command that wrote the folder again"
     command = next((one for one in _COMMANDS if engine.startswith(one)), "fit")
     # It reads what is in the folder to continue it.
-    return f"run bayeseval {command} again{' with --force' if command == 'calibrate' else ''}"
+    force = f" with {argument('force')}" if command == "calibrate" else ""
+    return f"run bayeseval {command} again{force}"
 
 
 def file_hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
