@@ -227,8 +227,13 @@ def test_related_languages_round_trip_and_leave_other_hashes_alone() -> None:
     assert load_spec({"name": "x", "languages": {"place": 1000}}).languages.used == ("place",)  # type: ignore[union-attr]
     added = [name for name in spec.prior_table() if name not in plain.prior_table()]
     assert added == ["sd_place", "sd_family", "sd_script"]
+    several = load_spec(
+        {"name": "x", "languages": {"script": True, "files": {"b": "x.csv", "a": "y"}}}
+    )
+    assert several.languages is not None and several.languages.used == ("script", "a", "b")
+    assert load_spec(several.to_dict()) == several
     # No relation is the same as no entry, and specs without one have the hash that they had.
-    for none in ({}, {"script": False}, {"place": None}):
+    for none in ({}, {"script": False}, {"place": None}, {"files": {}}):
         assert load_spec({"name": "x", "languages": none}).content_hash == plain.content_hash
     assert "languages" not in plain.to_dict()
     assert spec.content_hash != plain.content_hash
@@ -242,6 +247,11 @@ def test_related_languages_round_trip_and_leave_other_hashes_alone() -> None:
         ({"languages": {"place": "far"}}, "expected a distance such as 1000 km, got 'far'"),
         ({"languages": {"place": "0 km"}}, "greater than or equal to 1"),
         ({"languages": {"family": "uriel"}}, "expected 'glottolog'"),
+        ({"languages": {"files": {"Syntax": "a.csv"}}}, "a letter first, got 'Syntax'"),
+        (
+            {"languages": {"files": {"task": "a.csv"}}},
+            "'task' is the name of another part of the model; rename it",
+        ),
         (
             {"languages": {"script": True}, "effects": {"language": "fixed"}},
             "fixed language effects cannot be related; make them pooled",

@@ -51,7 +51,6 @@ __all__ = [
     "WORST_LANGUAGE_PRR",
     "Factor",
     "Flavour",
-    "LanguageRelation",
     "LeftOut",
     "Likelihood",
     "Source",
@@ -88,7 +87,6 @@ Support = Literal["observed", "common"]
 LeftOut = Literal["record", "language", "task", "model"]
 Flavour = Literal["observed", "latent"]
 Source = Literal["seed", "boot", "seed_boot"]
-LanguageRelation = Literal["place", "family", "script"]
 Likelihood = Literal["normal", "student_t", "logit_normal", "beta", "binomial", "beta_binomial"]
 
 LANGUAGE: Final = "language"
@@ -147,7 +145,8 @@ SOURCES: Final[tuple[Source, ...]] = ("seed", "boot", "seed_boot")
 
 #: What makes the effects of languages alike: ``sd_place`` and ``language_place``, a matrix over
 #: the dimensions ``language`` and ``related_language``.
-RELATIONS: Final[tuple[LanguageRelation, ...]] = get_args(LanguageRelation)
+#: Those of a file have names that the user gives.
+RELATIONS: Final = ("place", "family", "script")
 RELATED_LANGUAGE: Final = "related_language"
 
 LANGUAGE_POTENTIAL: Final = "language_potential"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +14,7 @@ from bayeseval.design import build_design
 from bayeseval.engines._evidence import log_evidence
 from bayeseval.errors import DesignError, InputError
 from bayeseval.estimands import read_arrays
+from bayeseval.fitting.covariates import data_hash
 from bayeseval.forecasting.candidates import languages_of_the_map, related_languages
 from bayeseval.forecasting.check import _without_covariate
 from bayeseval.forecasting.words import idle_covariate, known_by
@@ -124,6 +127,27 @@ def test_what_does_not_know_relations_refuses_them(fitted: Fit) -> None:
         be.simulate(SPEC)  # type: ignore[arg-type]
     with pytest.raises(DesignError, match="'l0', 'l1'.*no known languages"):
         be.fit(be.simulate("additive", n_languages=2, seed=1).records, SPEC)
+
+
+def test_a_matrix_of_the_user_relates_languages(tmp_path: Path) -> None:
+    labels = [*CODES, "ca"]
+    matrix = pd.DataFrame(by_place(labels, km=3000).matrix, index=labels, columns=labels)
+    matrix.to_csv(tmp_path / "near.csv")
+    spec = {"name": "own", "languages": {"files": {"near": str(tmp_path / "near.csv")}}}
+    fit = be.fit(table(1), spec, draws=100, chains=1)
+    assert list(fit.components(detail=True)["component"][:2]) == ["language", "near"]
+    arrays = read_arrays(fit.data)
+    assert arrays.related is not None and arrays.related.used == ("near",)
+    levels = list(arrays.levels["language"])
+    np.testing.assert_allclose(arrays.related.matrices[0], matrix.loc[levels, levels], atol=1e-9)
+    known, matrices, _ = related_languages(arrays, fit.spec.languages, ["ca", "eu"])
+    assert known == ["ca"] and matrices is not None
+    # The same model on another matrix is another fit, although its spec is the same.
+    (0.5 * (matrix + np.eye(31))).to_csv(tmp_path / "near.csv")
+    records = Records.from_frame(table(1), name="table")
+    design = build_design(records, fit.spec)
+    assert fit.run["data_hash"] != data_hash(records, (), design)
+    assert known_by(fit.run["spec"]) == "related languages (near)"
 
 
 def test_words_say_what_forecasts_rest_on() -> None:

@@ -14,6 +14,7 @@ from scipy.linalg import helmert
 from bayeseval import names
 from bayeseval._typing import Floats
 from bayeseval.errors import DesignError, InputError
+from bayeseval.languages.relation_files import by_file
 from bayeseval.languages.relations import Related, by_family, by_place, by_script
 from bayeseval.spec import LanguageRelations
 
@@ -38,7 +39,7 @@ class Relations:
         The matrices K_k, with a diagonal of 1.
     """
 
-    used: tuple[names.LanguageRelation, ...]
+    used: tuple[str, ...]
     matrices: Floats
 
     @property
@@ -78,14 +79,17 @@ def relate(spec: LanguageRelations, labels: Sequence[str]) -> tuple[Relations, t
     Raises
     ------
     InputError
-        If a label is no known language, or its place or family is not known.
+        If a label is no known language, its place or family is not known, or a file lacks it.
     """
-    found: dict[names.LanguageRelation, Related] = {}
-    for name in spec.used:
-        if name == "place":
-            found[name] = by_place(labels, km=float(spec.place or 0.0))
-        else:
-            found[name] = by_family(labels) if name == "family" else by_script(labels)
+    found: dict[str, Related] = {}
+    if spec.place is not None:
+        found["place"] = by_place(labels, km=spec.place)
+    if spec.family is not None:
+        found["family"] = by_family(labels)
+    if spec.script is not None:
+        found["script"] = by_script(labels)
+    for name, path in sorted((spec.files or {}).items()):
+        found[name] = by_file(labels, path)
     notes = dict.fromkeys(note for one in found.values() for note in one.notes)
     return Relations(spec.used, np.stack([one.matrix for one in found.values()])), tuple(notes)
 

@@ -26,7 +26,7 @@ class RelatedDraws:
     Attributes
     ----------
     used : tuple of str
-        ``place``, ``family``, ``script`` or some of these.
+        ``place``, ``family``, ``script`` or some of these, then those of files.
     sd : ndarray, shape (n_samples, n_relations)
         Standard deviations, of effects with a variance of one on the diagonal of `matrices`.
     matrices : ndarray, shape (n_relations, n_languages, n_languages)
@@ -109,7 +109,14 @@ def read_related(posterior: xr.Dataset, constant: xr.Dataset) -> RelatedDraws | 
     InputError
         If the sd of a relation is missing.
     """
-    used = [name for name in names.RELATIONS if names.relation_matrix(name) in constant]
+    prefix, dims = names.relation_matrix(""), {names.LANGUAGE, names.RELATED_LANGUAGE}
+    stored = [
+        str(name).removeprefix(prefix)
+        for name, matrix in constant.data_vars.items()
+        if set(matrix.dims) == dims
+    ]
+    own = [name for name in names.RELATIONS if name in stored]
+    used = [*own, *sorted(set(stored) - set(own))]
     if not used:
         return None
     sds, matrices = [], []

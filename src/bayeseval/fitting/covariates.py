@@ -18,6 +18,8 @@ from bayeseval.spec import ModelSpec, covariate_name
 if TYPE_CHECKING:
     import xarray as xr
 
+    from bayeseval.design import Design
+
 __all__ = [
     "CovariateSource",
     "covariate_names",
@@ -207,9 +209,26 @@ def _load(path: Path, records: Records, name: str) -> Covariate:
     return load_covariate(path, records, name=name)
 
 
-def data_hash(records: Records, covariates: Sequence[Covariate] = ()) -> str:
-    """What data a fit is of: the hash of the records, and of its covariates if it has any."""
-    if not covariates:
-        return records.content_hash
+def data_hash(
+    records: Records, covariates: Sequence[Covariate] = (), design: Design | None = None
+) -> str:
+    """What data a fit is of: the hash of the records, of covariates and of files of relations.
+
+    Parameters
+    ----------
+    records : Records
+        The table.
+    covariates : sequence of Covariate
+        Those of the fit.
+    design : Design, optional
+        Of a model that may take relations of languages from files.
+    """
     parts = [records.content_hash, *(covariate.content_hash for covariate in covariates)]
+    relations = None if design is None else design.spec.languages
+    if design is not None and relations is not None and relations.files:
+        related = design.term(names.LANGUAGE).relations
+        matrices = b"" if related is None else related.matrices.round(9).tobytes()
+        parts.append(hashlib.sha256(matrices).hexdigest())
+    if len(parts) == 1:
+        return records.content_hash
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

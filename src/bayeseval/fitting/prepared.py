@@ -144,7 +144,7 @@ class Prepared:
         A result folder is only replaced by results of the same run.
         """
         values = (
-            data_hash(self.records, self.covariates),
+            data_hash(self.records, self.covariates, self.design),
             self.design.spec.content_hash,
             self.engine.name,
             self.settings.seed,

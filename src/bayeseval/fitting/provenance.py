@@ -80,7 +80,7 @@ def provenance(
         "benchmark": records.name,
         "source": _source(records),
         "citations": card_citations(report.sources),
-        "data_hash": data_hash(records, covariates),
+        "data_hash": data_hash(records, covariates, design),
         "scores_hash": records.content_hash,
         "spec_hash": design.spec.content_hash,
         "engine": engine,

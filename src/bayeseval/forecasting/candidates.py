@@ -86,6 +86,7 @@ def related_languages(
         raise InputError(
             "it is not known how any of the languages without records is related to others by "
             f"{', '.join(spec.used)}; name languages by ISO 639 codes or English names"
+            f"{', and add them to languages: files in the spec' if spec.files else ''}"
         )
     own = arrays.levels[names.LANGUAGE]
     matrices = relate(spec, [*own, *known])[0].matrices.copy()

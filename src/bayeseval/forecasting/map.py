@@ -239,11 +239,12 @@ def _caption(table: pd.DataFrame, nowhere: list[str], covariate: str, *, asked: 
         f" Hollow: extrapolations, whose {covariate} is outside the range of the languages with "
         "records."
     )
+    shown = "; the figure 'forecast' shows them all" if covariate else ""
     text = (
         "Each mark is a language at one point of where it is spoken; marks of one place stand side "
         f"by side.{hollow if covariate else ''} Median widths of "
         f"{100 * float(table['ci_prob'].iloc[0]):.4g} % intervals: "
-        f"{widths}; the figure 'forecast' shows them all. Places: WALS and Glottolog; land: "
+        f"{widths}{shown}. Places: WALS and Glottolog; land: "
         f"Natural Earth.{' Orange rings: the languages that were asked for.' if asked else ''}"
     )
     if len(table) - len(nowhere) > _FEW:

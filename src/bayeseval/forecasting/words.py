@@ -32,8 +32,13 @@ def known_by(spec: Mapping[str, Any]) -> str:
     """
     parts = [str(one["name"]) for one in spec.get("covariates") or ()]
     if spec.get("languages"):
-        parts.append(f"related languages ({', '.join(spec['languages'])})")
+        parts.append(f"related languages ({', '.join(_relations(spec['languages']))})")
     return " and ".join(parts)
+
+
+def _relations(languages: Mapping[str, Any]) -> list[str]:
+    own = [name for name in languages if name != "files"]
+    return [*own, *sorted(languages.get("files") or ())]
 
 
 def what_helps(spec: Mapping[str, Any]) -> str:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field
 
 from bayeseval import names
+from bayeseval._yaml import text_like
+from bayeseval.spec.parts import RESERVED_NAMES
 from bayeseval.spec.priors import Number, Prior, SpecConfig
 
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["AS_RELATIONS", "LanguageRelations", "check_relations", "relation_priors"]
 
 _DISTANCE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) *km")
+_NAME: Final = "[a-z][a-z0-9_]*"
+_NAME_WORDS: Final = "lower-case letters, digits and '_', a letter first"
 # Larger than half the Earth's circumference, all languages are the same place.
 _MOST_KM: Final = 20_000
 
@@ -30,6 +34,10 @@ def _as_km(value: Any) -> Any:
     if isinstance(value, bool):
         raise ValueError("expected a distance such as 1000 km")
     return value
+
+
+def _none_if_empty(value: Any) -> Any:
+    return value or None
 
 
 def _none_if_false(value: Any) -> Any:
@@ -50,16 +58,24 @@ class LanguageRelations(SpecConfig):
         The tree of language families.
     script : bool, optional
         Whether languages in the same script are related.
+    files : dict of str to str
+        Names of further relations to CSV files of similarities or distances between languages,
+        see :func:`bayeseval.languages.relation_files.by_file`.
     """
 
     place: Annotated[Number, BeforeValidator(_as_km), Field(ge=1, le=_MOST_KM)] | None = None
     family: Annotated[Literal["glottolog"] | None, BeforeValidator(_none_if_false)] = None
     script: Annotated[Literal[True] | None, BeforeValidator(_none_if_false)] = None
+    files: Annotated[
+        dict[Annotated[str, text_like(_NAME, _NAME_WORDS)], str] | None,
+        BeforeValidator(_none_if_empty),
+    ] = None
 
     @property
-    def used(self) -> tuple[names.LanguageRelation, ...]:
+    def used(self) -> tuple[str, ...]:
         """Names of the relations, in the order of every output."""
-        return tuple(name for name in names.RELATIONS if getattr(self, name) is not None)
+        own = (name for name in names.RELATIONS if getattr(self, name) is not None)
+        return (*own, *sorted(self.files or ()))
 
     def __str__(self) -> str:
         """Which relations there are, for the line of a spec."""
@@ -82,6 +98,12 @@ def check_relations(spec: ModelSpec) -> None:
         raise ValueError(
             "centring: the effects of related languages are sampled non_centred; remove language"
         )
+    reserved = {*RESERVED_NAMES, *names.RELATIONS, *map(names.term_dim, spec.terms)}
+    taken = sorted(reserved & set(spec.languages.files or ()))
+    if taken:
+        raise ValueError(
+            f"languages.files: {taken[0]!r} is the name of another part of the model; rename it"
+        )
     twice = [one.name for one in spec.covariates if one.name in spec.languages.used]
     if twice:
         raise ValueError(f"{twice[0]!r} is a covariate and in languages; rename the covariate")
@@ -91,8 +113,10 @@ def _as_relations(value: Any) -> Any:
     """No relations at all are the same as no entry."""
     if value == {} or (isinstance(value, LanguageRelations) and not value.used):
         return None
-    if isinstance(value, dict) and all(one is None or one is False for one in value.values()):
-        return None if set(value) <= set(names.RELATIONS) else value
+    if isinstance(value, dict) and all(
+        one is None or one is False or one == {} for one in value.values()
+    ):
+        return None if set(value) <= set(LanguageRelations.model_fields) else value
     return value
 
 
