@@ -152,17 +152,17 @@ def relation_parts(related: RelatedDraws, own: Floats, effect: Floats) -> Parts:
     n_parts = 1 + len(related.used)
     mean = np.empty((len(effect), n_parts, n + 1))
     square = np.empty((len(effect), n_parts))
+    matrices = [np.eye(n), *related.contrasts]
+    squares = [matrix @ matrix for matrix in matrices]
     for draws in related.blocks():
-        lower = np.linalg.cholesky(related.covariance(own, draws))
-        white = np.linalg.solve(lower, (effect[draws] @ basis)[..., None])
-        solved = np.linalg.solve(lower.transpose(0, 2, 1), white)[..., 0]
-        inverse = np.linalg.inv(lower)
+        inverse = np.linalg.inv(related.covariance(own, draws))
+        solved = (inverse @ (effect[draws] @ basis)[..., None])[..., 0]
         variances = [own[draws] ** 2, *(related.sd[draws].T ** 2)]
-        for part, variance in enumerate(variances):
-            matrix = np.eye(n) if part == 0 else related.contrasts[part - 1]
+        for part, (variance, matrix) in enumerate(zip(variances, matrices, strict=True)):
             contrast = variance[:, None] * (solved @ matrix)
             mean[draws, part] = contrast @ basis.T
-            lost = variance**2 * ((inverse @ matrix) ** 2).sum(axis=(1, 2))
+            # The trace of K S^-1 K, without a product of matrices at every draw.
+            lost = variance**2 * np.einsum("dij,ij->d", inverse, squares[part])
             left = np.maximum(variance * np.trace(matrix) - lost, 0.0)
             square[draws, part] = (contrast**2).sum(axis=1) + left
     return Parts((names.LANGUAGE, *related.used), mean, np.sqrt(square / n))
