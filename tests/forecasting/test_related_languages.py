@@ -119,10 +119,21 @@ def test_languages_whose_relations_are_not_known_are_left_out(fitted: Fit) -> No
     assert "Catalan" in of_map and not {"cat", "deu", "German"} & set(of_map)
 
 
+def test_scores_in_new_languages_are_predicted_from_their_neighbours(fitted: Fit) -> None:
+    near = pd.DataFrame({"language": ["be", "xh"], "task": "t0", "model": "m0"})
+    found = fitted.predict(near, new=["language"]).set_index("language")
+    own = pd.DataFrame({"language": ["uk", "zu"], "task": "t0", "model": "m0"})
+    known = fitted.predict(own).set_index("language")
+    # As Ukrainian and Zulu, whose scores differ, and less certain.
+    apart = float(known["expected_mean"]["uk"] - known["expected_mean"]["zu"])
+    assert apart > 10.0
+    assert found["expected_mean"]["be"] - found["expected_mean"]["xh"] > 5.0
+    assert found["expected_sd"]["be"] > 1.5 * known["expected_sd"]["uk"]
+    with pytest.raises(InputError, match="'ours': no known language"):
+        fitted.predict(near.replace("be", "ours"), new=["language"])
+
+
 def test_what_does_not_know_relations_refuses_them(fitted: Fit) -> None:
-    cells = pd.DataFrame({"language": ["ca"], "task": ["t0"], "model": ["m0"]})
-    with pytest.raises(InputError, match="the model relates languages by place.*be.forecast"):
-        fitted.predict(cells, new=["language"])
     with pytest.raises(InputError, match="does not support relations, and near has"):
         be.simulate(SPEC)  # type: ignore[arg-type]
     with pytest.raises(DesignError, match="'l0', 'l1'.*no known languages"):

@@ -34,6 +34,7 @@ from bayeseval.fitting.gate import Gate
 from bayeseval.fitting.predictions import covariate_at_cells
 from bayeseval.fitting.prepared import Prepared, prepare
 from bayeseval.fitting.provenance import provenance, sampling_path
+from bayeseval.fitting.relations import new_languages
 from bayeseval.records import PairSource, Records, reduce_replicates
 from bayeseval.spec import load_spec
 
@@ -416,5 +417,6 @@ def _blocks(task: _Task, fitted: Fit) -> Iterator[PredictedCells]:
         se=task.cells.se[rows],
         n_seeds=task.cells.n_seeds[rows],
         observed=task.cells.value[rows],
+        related=new_languages(arrays, spec.languages, labels[names.LANGUAGE]),
     )
     return predict_cells(arrays, asked, read_measurement_noise(data, arrays), seed=run["seed"])

@@ -13,11 +13,12 @@ import numpy as np
 from bayeseval import names
 from bayeseval._random import generator
 from bayeseval._typing import Bools, Floats, Index
-from bayeseval.errors import InputError, wording
+from bayeseval.errors import InputError
 from bayeseval.estimands.cell_noise import MeasurementNoise
 from bayeseval.estimands.completion import CompletedTerm, model_streams
 from bayeseval.estimands.container import Loadings, PosteriorArrays, draw_blocks
 from bayeseval.estimands.covariates import SlopeDraws
+from bayeseval.estimands.related import NewLanguages, new_effects
 from bayeseval.estimands.response import draw_scores, log_density, score_mean
 
 __all__ = ["AskedCells", "PredictedCells", "predict_cells"]
@@ -45,6 +46,8 @@ class AskedCells:
     observed : ndarray, shape (n_cells,), or None
         Measured values whose log density is asked for, as in
         :func:`bayeseval.estimands.response.log_density`.
+    related : NewLanguages or None
+        How related the languages without records are; needed where the fit relates languages.
     """
 
     labels: Mapping[str, tuple[str, ...]]
@@ -53,6 +56,7 @@ class AskedCells:
     se: Floats
     n_seeds: Floats
     observed: Floats | None = None
+    related: NewLanguages | None = None
 
     @property
     def n_cells(self) -> int:
@@ -68,6 +72,7 @@ class AskedCells:
             self.se[rows],
             self.n_seeds[rows],
             None if self.observed is None else self.observed[rows],
+            self.related,
         )
 
     def label(self, cell: int) -> str:
@@ -131,8 +136,12 @@ class _Levels:
 class _Draws:
     """Standard normal draws of everything that has a name; of each kind the last are kept."""
 
-    def __init__(self, n_samples: int, seed: int) -> None:
+    def __init__(
+        self, n_samples: int, seed: int, related: Mapping[str, Floats] | None = None
+    ) -> None:
         self.n_samples, self.seed = n_samples, seed
+        # Effects of new languages, which depend on each other.
+        self.related = related
         self._kept: dict[str, Callable[..., Floats]] = {}
 
     def __call__(self, kind: str, label: str, *inner: int) -> Floats:
@@ -157,7 +166,8 @@ def predict_cells(
     known up to ``sd / sqrt(L)``, which all new levels share; ``N(0, sd_model**2)`` for models
     that are a sample. So do cells of interactions, and loadings of low-rank interactions. Draws
     belong to labels: cells that share a new level or a cell of an interaction share its draws,
-    whatever else is asked for. Cells of known levels without a record have the draws of
+    whatever else is asked for; those of languages that a fit relates depend on which new
+    languages there are. Cells of known levels without a record have the draws of
     :func:`bayeseval.estimands.expected.expected_scores`. The noise of a measurement belongs to
     its cell with its items, standard error and seeds.
 
@@ -181,7 +191,7 @@ def predict_cells(
         whose bounds or likelihood are not those of all others.
     """
     known = {f: {one: i for i, one in enumerate(own)} for f, own in arrays.levels.items()}
-    draws = _Draws(arrays.n_samples, seed)
+    draws = _Draws(arrays.n_samples, seed, _related_effects(arrays, cells, seed))
     first = {
         f: (next((one for one in cells.labels[f] if one not in places), arrays.levels[f][0]),)
         for f, places in known.items()
@@ -389,6 +399,22 @@ def _with_new_levels(
     return _with_new_tasks(wide, levels.new[names.TASK])
 
 
+def _related_effects(
+    arrays: PosteriorArrays, cells: AskedCells, seed: int
+) -> dict[str, Floats] | None:
+    """Effects of languages without records by label, where the fit relates languages."""
+    if arrays.related is None or cells.related is None or not cells.related.labels:
+        return None
+    values = new_effects(
+        arrays.related,
+        arrays.main_sd[names.LANGUAGE],
+        arrays.main[names.LANGUAGE],
+        cells.related.matrices,
+        generator(seed, "predict: related languages"),
+    )
+    return dict(zip(cells.related.labels, values.T, strict=True))
+
+
 def _new_main(arrays: PosteriorArrays, factor: str, new: tuple[str, ...], draws: _Draws) -> Floats:
     """Effects of levels that the table does not have; shape (n_samples, n_new)."""
     values = np.empty((len(new), arrays.n_samples))
@@ -401,12 +427,8 @@ def _new_main(arrays: PosteriorArrays, factor: str, new: tuple[str, ...], draws:
             f"{factor} {new[0]!r} is not in the table, and cannot be predicted: {why}, so how much "
             f"{factor}s differ is not known"
         )
-    if factor == names.LANGUAGE and arrays.related is not None:
-        raise InputError(
-            f"language {new[0]!r} is not in the table, and the model relates languages by "
-            f"{', '.join(arrays.related.used)}: its scores cannot be predicted, but its potential "
-            f"can ({wording('be.forecast(fit)', 'bayeseval forecast')})"
-        )
+    if factor == names.LANGUAGE and draws.related is not None:
+        return np.stack([draws.related[label] for label in new], axis=1)
     sd = arrays.main_sd[factor]
     common = np.zeros(arrays.n_samples)
     if not (factor == names.MODEL and arrays.population == "models"):

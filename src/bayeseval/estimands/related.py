@@ -13,7 +13,7 @@ from bayeseval import names
 from bayeseval._typing import Floats
 from bayeseval.errors import InputError
 
-__all__ = ["Parts", "RelatedDraws", "new_effects", "read_related", "relation_parts"]
+__all__ = ["NewLanguages", "Parts", "RelatedDraws", "new_effects", "read_related", "relation_parts"]
 
 # Working arrays of a block of draws, bytes.
 _MAX_BYTES = 100_000_000
@@ -94,6 +94,21 @@ class Parts:
     labels: tuple[str, ...]
     mean: Floats
     finite_sd: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewLanguages:
+    """Languages without records, and how related all languages are.
+
+    Attributes
+    ----------
+    labels : tuple of str
+    matrices : ndarray, shape (n_relations, n_languages + n_new, n_languages + n_new)
+        Relations of the languages of the table, then of the new ones.
+    """
+
+    labels: tuple[str, ...]
+    matrices: Floats
 
 
 def read_related(posterior: xr.Dataset, constant: xr.Dataset) -> RelatedDraws | None:

@@ -26,6 +26,7 @@ from bayeseval.estimands.frames import summary_columns
 from bayeseval.fitting.covariates import CovariateSource, stored_covariate
 from bayeseval.fitting.fitted import check_posterior
 from bayeseval.fitting.gate import GATE_FAILED, Gate
+from bayeseval.fitting.relations import new_languages
 from bayeseval.fitting.views import labelled
 from bayeseval.languages.labels import one_label_each, same_language
 from bayeseval.languages.matching import match
@@ -292,6 +293,7 @@ def prepare_predictions(
         n_items=of_cell.get("n", unknown),
         se=of_cell.get("se", unknown),
         n_seeds=of_cell.get("seeds", unknown),
+        related=new_languages(arrays, spec.languages, labels[names.LANGUAGE]),
     )
     notes += _number_notes(arrays, asked, noise, table, first)
     return Predictions(arrays, asked, cell_of_row, noise, run, tuple(numbers), tuple(notes))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from bayeseval import names
 from bayeseval._typing import Floats
 from bayeseval.design import relate
 from bayeseval.errors import InputError
 from bayeseval.estimands.container import PosteriorArrays
+from bayeseval.fitting.relations import new_languages
 from bayeseval.forecasting.map import places
 from bayeseval.languages.matching import understand
 from bayeseval.spec import LanguageRelations
@@ -88,13 +86,8 @@ def related_languages(
             f"{', '.join(spec.used)}; name languages by ISO 639 codes or English names"
             f"{', and add them to languages: files in the spec' if spec.files else ''}"
         )
-    own = arrays.levels[names.LANGUAGE]
-    matrices = relate(spec, [*own, *known])[0].matrices.copy()
-    if not np.allclose(matrices[:, : len(own), : len(own)], arrays.related.matrices, atol=1e-6):
-        raise InputError(
-            "the relations of the table's languages have changed since the fit was made; fit again"
-        )
+    related = new_languages(arrays, spec, known)
     more = ", ..." if len(lost) > _SHOWN else ""
     listed = f"{', '.join(lost[:_SHOWN])}{more}"
     note = f"not forecast, because their relations to others are not known: {listed}"
-    return known, matrices, [note] if lost else []
+    return known, None if related is None else related.matrices, [note] if lost else []
