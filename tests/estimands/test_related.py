@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayeseval.estimands.related import RelatedDraws, new_effects, relation_parts
+from bayeseval.estimands.related import RelatedDraws, new_effects, part_draws, relation_parts
 from bayeseval.languages.relations import by_family, by_place, by_script
 from tests.helpers import assert_within_mcse
 
@@ -78,6 +78,19 @@ def test_parts_add_up_and_have_the_dense_means() -> None:
         np.testing.assert_allclose(parts.mean[0, part], mean, atol=1e-12)
         mean_square = (mean**2).sum() + np.trace(left)
         assert parts.finite_sd[0, part] == pytest.approx(np.sqrt(mean_square / (N - 1)))
+
+
+def test_draws_of_parts_add_up_and_have_these_means_and_spreads() -> None:
+    n = 20_000
+    own, effect = np.full(n, OWN), np.tile(EFFECT, (n, 1))
+    drawn = part_draws(draws(n), own, effect, np.random.default_rng(3))
+    assert list(drawn) == ["language", "place", "family", "script"]
+    np.testing.assert_allclose(sum(drawn.values()), effect, atol=1e-9)
+    exact = relation_parts(draws(1), own[:1], effect[:1])
+    for part, values in enumerate(drawn.values()):
+        for language in range(N):
+            assert_within_mcse(values[:, language], exact.mean[0, part, language])
+        assert_within_mcse((values**2).sum(axis=1) / (N - 1), exact.finite_sd[0, part] ** 2)
 
 
 def test_the_sd_of_a_relation_is_that_between_the_languages() -> None:

@@ -15,6 +15,7 @@ from bayeseval.engines._evidence import log_evidence
 from bayeseval.errors import DesignError, InputError
 from bayeseval.estimands import read_arrays
 from bayeseval.fitting.covariates import data_hash
+from bayeseval.fitting.report.tables import result_tables
 from bayeseval.forecasting.candidates import languages_of_the_map, related_languages
 from bayeseval.forecasting.check import _without_covariate
 from bayeseval.forecasting.words import idle_covariate, known_by
@@ -82,6 +83,20 @@ def test_variance_components_and_potentials(fitted: Fit) -> None:
     potentials = fitted.potential().set_index("language")["potential_mean"]
     assert (potentials - means.loc[potentials.index]).abs().max() < 3.0
     assert potentials.std() > 0.8 * means.std()
+
+
+def test_the_folder_has_the_parts_and_a_map_of_places(fitted: Fit) -> None:
+    tables = result_tables(fitted.data, gate_status="pass")
+    parts = tables["tables/language_parts.csv"]
+    assert set(parts["component"]) == {"language", "place"} and len(parts) == 2 * len(CODES)
+    mean = parts.groupby("language")["effect_mean"].sum()
+    effect = fitted.data["posterior"]["language_effect"].mean(("chain", "draw"))
+    np.testing.assert_allclose(mean.loc[effect["language"].to_numpy()], effect, atol=1e-9)
+    place = parts[parts["component"] == "place"].set_index("language")
+    assert (
+        place["effect_mean"].std()
+        > 2 * parts.loc[parts["component"] == "language", "effect_mean"].std()
+    )
 
 
 def test_forecasts_without_a_covariate_follow_the_neighbours(fitted: Fit) -> None:

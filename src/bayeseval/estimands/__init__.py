@@ -13,6 +13,7 @@ from bayeseval.estimands.covariates import covariates_table
 from bayeseval.estimands.derive import component_dataset, derive
 from bayeseval.estimands.expected import expected_scores
 from bayeseval.estimands.inference import infer
+from bayeseval.estimands.language_parts import language_parts_table
 from bayeseval.estimands.model_tables import (
     disparity_table,
     model_language_table,
@@ -62,6 +63,7 @@ __all__ = [
     "higher_is_better",
     "infer",
     "language_pairwise_table",
+    "language_parts_table",
     "may_be_best",
     "mean_residual",
     "model_components_table",

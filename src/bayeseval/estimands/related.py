@@ -13,7 +13,15 @@ from bayeseval import names
 from bayeseval._typing import Floats
 from bayeseval.errors import InputError
 
-__all__ = ["NewLanguages", "Parts", "RelatedDraws", "new_effects", "read_related", "relation_parts"]
+__all__ = [
+    "NewLanguages",
+    "Parts",
+    "RelatedDraws",
+    "new_effects",
+    "part_draws",
+    "read_related",
+    "relation_parts",
+]
 
 # Working arrays of a block of draws, bytes.
 _MAX_BYTES = 100_000_000
@@ -181,6 +189,43 @@ def relation_parts(related: RelatedDraws, own: Floats, effect: Floats) -> Parts:
             left = np.maximum(variance * np.trace(matrix) - lost, 0.0)
             square[draws, part] = (contrast**2).sum(axis=1) + left
     return Parts((names.LANGUAGE, *related.used), mean, np.sqrt(square / n))
+
+
+def part_draws(
+    related: RelatedDraws, own: Floats, effect: Floats, rng: np.random.Generator
+) -> dict[str, Floats]:
+    """Draw what the relations contribute to the effects of languages, given the effects.
+
+    By Matheron's rule: draws of all parts from the prior, each corrected by its share of what
+    their sum says wrongly of the effects.
+
+    Parameters
+    ----------
+    related, own, effect : object
+        See :func:`relation_parts`.
+    rng : numpy.random.Generator
+        Source of the draws.
+
+    Returns
+    -------
+    dict of str to ndarray, shape (n_samples, n_languages)
+        ``language``, what languages do not share, then the relations; they add up to the effects.
+    """
+    n = related.contrasts.shape[-1]
+    matrices = [np.eye(n), *related.contrasts]
+    sds = [own, *related.sd.T]
+    parts = []
+    for sd, matrix in zip(sds, matrices, strict=True):
+        values, vectors = np.linalg.eigh(matrix)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        parts.append(sd[:, None] * (rng.standard_normal((len(effect), n)) @ root.T))
+    wrong = effect @ related.basis - sum(parts)
+    for draws in related.blocks():
+        solved = np.linalg.solve(related.covariance(own, draws), wrong[draws][..., None])[..., 0]
+        for part, sd, matrix in zip(parts, sds, matrices, strict=True):
+            part[draws] += sd[draws, None] ** 2 * (solved @ matrix)
+    labels = (names.LANGUAGE, *related.used)
+    return {label: part @ related.basis.T for label, part in zip(labels, parts, strict=True)}
 
 
 def new_effects(

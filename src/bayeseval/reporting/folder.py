@@ -93,6 +93,10 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
         *("drop", "without", "status", "reason", "quantity", "largest_change_level", "moved"),
         *("spearman", "kendall", "n_rank_changes", "largest_change", "largest_change_sd"),
     ),
+    "language_parts": (
+        *("language", "language_name", "component"),
+        *(f"effect_{end}" for end in ("mean", "lower", "upper")),
+    ),
     "forecast": (
         *("language", "language_name", "observed", "potential_mean"),
         *("potential_lower", "potential_upper"),

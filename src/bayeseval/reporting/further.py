@@ -38,6 +38,11 @@ _TABLES: Final[Mapping[str, tuple[str, str]]] = {
         "Correlation over languages of the effects of two models: 1 if both are strong and weak in "
         "the same languages, compared with the other models and apart from their levels.",
     ),
+    "language_parts": (
+        "relations",
+        "Effects of languages: what each shares with related languages by each relation, and what "
+        "it does not share (language).",
+    ),
     "forecast": ("forecast", "Potentials forecast from what is known of languages."),
     "forecast_check": (
         "forecast",
@@ -62,6 +67,7 @@ _TABLES: Final[Mapping[str, tuple[str, str]]] = {
 _TITLES: Final[Mapping[str, str]] = {
     "covariates": "Covariates",
     "correlations": "Correlations of models over languages",
+    "relations": "Related languages",
     "forecast": "Forecast",
     "plan": "Plan",
     "replicates": "Replicates",
@@ -69,6 +75,7 @@ _TITLES: Final[Mapping[str, str]] = {
 }
 _CLOSED: Final[Mapping[str, str]] = {
     "forecast_check": "Forecasts of left-out languages",
+    "language_parts": "Effects of languages and their parts",
     "within_language": "Noise within languages, all rows",
 }
 

@@ -50,7 +50,8 @@ def languages_section(facts: Facts) -> Section:
     if average is not None and len(table) > 2:
         blocks.append(_baseline_chart(facts, table, shown, texts, average))
     chart = _map(facts, table, shown, texts)
-    blocks += [chart] if chart is not None else []
+    places = _place_map(facts)
+    blocks += [one for one in (chart, places) if one is not None]
     if facts.has("model_language"):
         blocks += _by_model(facts)
     return Section("languages", "Languages", blocks)
@@ -185,6 +186,37 @@ def _map(facts: Facts, table: pd.DataFrame, shown: list[str], texts: list[str]) 
             title=axis_label("potential", facts.unit),
             hollow=len(set(seen)) > 1,
         ),
+    )
+
+
+def _place_map(facts: Facts) -> Chart | None:
+    """What languages share with those that are spoken near them, where the model says it."""
+    parts = facts.tables.get("language_parts")
+    if parts is None or not (parts["component"] == "place").any():
+        return None
+    own = parts[parts["component"] == "place"].reset_index(drop=True)
+    where = place(list(own[names.LANGUAGE].astype(str)))
+    rows = pd.DataFrame(
+        {
+            "label": name_and_code(own[names.LANGUAGE], facts.language_names),
+            "text": interval_texts(own, "effect"),
+            "mean": own["effect_mean"].astype(float),
+            "longitude": where["longitude"],
+            "latitude": where["latitude"],
+            "seen": "with records",
+        }
+    )
+    known = rows[rows["longitude"].notna() & rows["mean"].notna()].copy()
+    if len(known) < 2:
+        return None
+    known.loc[known["longitude"] < -128.0, "longitude"] += 360.0
+    return Chart(
+        "map_place",
+        "Map of languages by the effect of their place",
+        "Each mark is a language; the brighter, the more its potential gains from being spoken "
+        "where it is: what languages near each other have in common, beside covariates and the "
+        "other relations of the model. Places: WALS and Glottolog; land: Natural Earth.",
+        language_map(known, land(), title=axis_label("effect", facts.unit), hollow=False),
     )
 
 

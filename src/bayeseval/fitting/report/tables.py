@@ -49,8 +49,9 @@ def result_tables(
         Columns of the contract first, in its order. A fit with replicates or standard
         errors adds ``within_language.csv``, ``aggregates.csv``, rows by model in
         ``variance_components.csv`` and the aggregates in ``pairwise_models.csv`` and
-        ``rank_probabilities.csv``; one with covariates ``covariates.csv``, and one with a
-        low-rank interaction of models and languages ``model_correlations.csv``. A fit of
+        ``rank_probabilities.csv``; one with covariates ``covariates.csv``, one with related
+        languages ``language_parts.csv``, and one with a low-rank interaction of models and
+        languages ``model_correlations.csv``. A fit of
         the engine ``ml`` adds ``published_potential``, the potential with the constant of
         the published table (the posterior's attribute ``published_shift``, score units).
 
@@ -91,6 +92,9 @@ def result_tables(
     correlations = estimands.model_correlations_table(tree, ci_prob=ci_prob)
     if len(correlations):
         tables["model_correlations"] = correlations
+    parts = estimands.language_parts_table(tree, ci_prob=ci_prob)
+    if len(parts):
+        tables["language_parts"] = parts
     covariates = estimands.covariates_table(tree, ci_prob=ci_prob)
     if len(covariates):
         tables["covariates"] = covariates
