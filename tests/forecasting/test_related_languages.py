@@ -20,6 +20,7 @@ from bayeseval.forecasting.candidates import languages_of_the_map, related_langu
 from bayeseval.forecasting.check import _without_covariate
 from bayeseval.forecasting.words import idle_covariate, known_by
 from bayeseval.languages.relations import by_place
+from bayeseval.records import Covariate
 from bayeseval.spec import load_spec
 
 CODES = (
@@ -115,7 +116,9 @@ def test_forecasts_without_a_covariate_follow_the_neighbours(fitted: Fit) -> Non
     text = forecast.summary()
     assert "Catalan" in text and "ranks among all these languages" in text
     assert "forecast from related languages (place)" in repr(forecast)
-    with pytest.raises(InputError, match=r"no covariate to draw potentials against; plot_map\(\)"):
+    with pytest.raises(
+        InputError, match=r"not exactly one covariate to draw potentials against; plot_map\(\)"
+    ):
         forecast.plot()
     with pytest.raises(InputError, match="has no covariate, so none can be given"):
         be.forecast(fitted, covariate="mexa", check=False)
@@ -153,6 +156,36 @@ def test_what_does_not_know_relations_refuses_them(fitted: Fit) -> None:
         be.simulate(SPEC)  # type: ignore[arg-type]
     with pytest.raises(DesignError, match="'l0', 'l1'.*no known languages"):
         be.fit(be.simulate("additive", n_languages=2, seed=1).records, SPEC)
+
+
+def test_several_covariates_are_added_up() -> None:
+    """Two sources write the languages in different ways, and one lacks Welsh."""
+    rng, frame = np.random.default_rng(5), table(1)
+    first = Covariate("one", "language", (*CODES, "ca", "cy"), (), rng.normal(size=32))
+    second = Covariate("two", "language", (*CODES, "cat_Latn"), (), rng.normal(size=31))
+    spec = {"name": "both", "covariates": ["one", "two"], "languages": {"script": True}}
+    fit = be.fit(frame, spec, covariate=[first, second], draws=500, chains=2)
+    found = be.forecast(fit, covariate=[first, second], check=False)
+    new = found.table[~found.table["observed"]]
+    assert list(new["language"]) == ["ca"]
+    assert float(new["one"].iloc[0]) == first.values[30]
+    assert float(new["two"].iloc[0]) == second.values[30]
+    own = found.table[found.table["observed"]]
+    outside = any(
+        not own[name].min() <= float(new[name].iloc[0]) <= own[name].max()
+        for name in ("one", "two")
+    )
+    assert bool(new["extrapolation"].iloc[0]) == outside
+    # The potential is that of the two slopes, with a wide distribution around it.
+    posterior = fit.data["posterior"]
+    x = {}
+    for name, one in (("one", first), ("two", second)):
+        values = one.at(sorted(CODES))[0]
+        x[name] = (float(new[name].iloc[0]) - values.mean()) / values.std(ddof=1)
+    line = posterior["intercept"] + sum(posterior[f"{name}_slope"] * x[name] for name in x)
+    assert abs(float(new["potential_mean"].iloc[0]) - float(line.mean())) < 6.0
+    assert found.covariate == "" and "forecast from one and two and related" in repr(found)
+    assert "Catalan (ca)" in found.summary() and found.line.empty
 
 
 def test_a_matrix_of_the_user_relates_languages(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ class Forecast(Result):
         ``covariate``, ``potential_{mean,lower,upper}``: the expected potential over the
         covariate's range, without a language's own effect; empty without a covariate.
     covariate : str
-        Its name; empty where languages are forecast from their relations alone.
+        Its name; empty where languages are forecast from several, or from their relations alone.
     notes : tuple of str
     fit : Fit
     languages : tuple of str
@@ -189,7 +189,7 @@ class Forecast(Result):
         Raises
         ------
         InputError
-            If the model has no covariate.
+            If the model has no covariate or several.
 
         Examples
         --------
@@ -199,8 +199,8 @@ class Forecast(Result):
 
         if not self.covariate:
             raise InputError(
-                f"the model {self.fit.spec.name} has no covariate to draw potentials against; "
-                "plot_map() draws them where languages are spoken"
+                f"the model {self.fit.spec.name} has not exactly one covariate to draw potentials "
+                "against; plot_map() draws them where languages are spoken"
             )
         line = in_units(self.line, self._exponent, [c for c in _POTENTIALS if c in self.line])
         return forecast_figure(self._shown(), line, **self._label(), ax=ax, figsize=figsize)
@@ -268,7 +268,7 @@ class Forecast(Result):
         ends = [f"potential_{end}" for end in ("mean", "lower", "upper")]
         ranks = [f"rank_{part}" for part in ("median", "lower", "upper")]
         shown = [names.LANGUAGE, "language_name"]
-        shown += [*([self.covariate] if self.covariate else []), *ends, *ranks]
+        shown += [*(term.name for term in self.fit.spec.covariates), *ends, *ranks]
         shown += ["p_lowest_quarter", "extrapolation", "gate"]
         return rows[[name for name in shown if name in rows]]
 

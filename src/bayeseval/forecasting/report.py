@@ -263,7 +263,8 @@ def script_figure(
         caption=(
             "A blue point is a language with records, an orange circle is a forecast. Vertical "
             "lines: mean potential of the languages of a script, whose number is in brackets. The "
-            f"labels in the source of {covariate} say which script a language is written in."
+            f"labels in the source of {covariate or 'the covariate'} say which script a language "
+            "is written in."
             f"{_FILLED if languages else ''}"
         ),
         gate_status=gate_status,
@@ -324,7 +325,9 @@ def format_forecast(
         rows = f"{len(shown)} of {len(table)} languages"
     heading = f"Forecast potential{unit_text(unit, before=', ')} ({rows})"
     if shown["extrapolation"].any():
-        heading += f"\n  *: {covariate} outside the range of the languages with records"
+        heading += (
+            f"\n  *: {covariate or 'a covariate'} outside the range of the languages with records"
+        )
     if shown["observed"].any():
         heading += "\n  +: with records"
     called = dict(zip(shown["source_label"], shown[LANGUAGE_NAME], strict=True))
@@ -353,7 +356,8 @@ def format_forecast(
     if int(new["extrapolation"].sum()):
         parts.append(
             f"{int(new['extrapolation'].sum())} of the {len(new)} forecasts are extrapolations: "
-            f"their {covariate} is outside the range of the languages with records."
+            f"their {covariate or 'covariates'} "
+            f"{'is' if covariate else 'are'} outside the range of the languages with records."
         )
     if len(check):
         parts.append(format_check(check, helps))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,7 +24,7 @@ from bayeseval.estimands import rank_draws, read_arrays
 from bayeseval.estimands.arrays import interval_summary
 from bayeseval.estimands.forecast import lowest_quarter, new_potential
 from bayeseval.estimands.frames import finish, rank_columns, summary_columns
-from bayeseval.fitting.covariates import CovariateSource, stored_covariate
+from bayeseval.fitting.covariates import CovariateSource, covariate_names, stored_covariate
 from bayeseval.fitting.fitted import Fit, check_fit
 from bayeseval.fitting.gate import GATE_FAILED, warn_of_gates
 from bayeseval.forecasting.candidates import languages_of_the_map, related_languages
@@ -61,9 +62,9 @@ def forecast(
     Parameters
     ----------
     fit : Fit
-        Of a model with one covariate, such as ``mexa``, or with ``languages: {...}``, which
-        relates languages, or both; identity link. Every language with a value of the covariate
-        is forecast; without a covariate, those of which the package knows a place and
+        Of a model with covariates, such as ``mexa``, or with ``languages: {...}``, which
+        relates languages, or both; identity link. Every language with a value of each
+        covariate is forecast; without a covariate, those of which the package knows a place and
         `languages`.
     covariate : Covariate, str or Path, optional
         Values of the languages to forecast; when left out, those that the fit was made with.
@@ -90,9 +91,8 @@ def forecast(
     Raises
     ------
     InputError
-        If the model has neither a covariate nor related languages, or several covariates, a logit
-        link or fixed language effects; if there is no language to forecast, or one that is not
-        known.
+        If the model has neither a covariate nor related languages, a logit link or fixed language
+        effects; if there is no language to forecast, or one that is not known.
 
     Warns
     -----
@@ -110,16 +110,16 @@ def forecast(
     """
     check_fit(fit)
     warn_of_gates({"the fit": fit.gate}, stacklevel=3)
-    term = _only_covariate(fit)
+    _refuse_unknown_languages(fit)
     # First, because it refuses a damaged posterior.
     arrays = read_arrays(fit.data)
     rng = generator(seed, "forecast")
     own = list(arrays.levels[names.LANGUAGE])
     asked = [languages] if isinstance(languages, str) else list(languages or ())
-    if term is None:
+    if not fit.spec.covariates:
         found = _without_covariate(fit, arrays, asked, covariate)
     else:
-        found = _from_covariate(fit, arrays, term, covariate, rng)
+        found = _from_covariates(fit, arrays, covariate, rng)
     new = new_potential(
         arrays, found.added, rng=rng, seed=int(fit.run["seed"]), relations=found.relations
     )
@@ -129,12 +129,13 @@ def forecast(
             names.LANGUAGE: labels,
             "source_label": [found.matched.get(label, label) for label in labels],
             "observed": np.arange(len(labels)) < len(own),
-            **({} if term is None else {term.name: found.values}),
+            **found.values,
         },
         _with_observed(fit, new),
         extrapolation=found.extrapolation,
         ci_prob=ci_prob,
     )
+    only = next(iter(found.values)) if len(found.values) == 1 else None
     # Refused before the check, which takes long.
     called = _names(fit, table)
     chosen, matched = _chosen(table, languages, called)
@@ -151,8 +152,8 @@ def forecast(
     return Forecast(
         table=named,
         check=checked,
-        line=pd.DataFrame() if term is None else _line(arrays, found.values, ci_prob),
-        covariate="" if term is None else term.name,
+        line=pd.DataFrame() if only is None else _line(arrays, found.values[only], ci_prob),
+        covariate=only or "",
         notes=tuple(notes),
         fit=fit,
         languages=chosen,
@@ -170,8 +171,8 @@ class _New:
         What the covariate adds to their potentials.
     relations : ndarray or None
         How related all languages are, see :func:`related_languages`.
-    values : ndarray, shape (n_languages + n_new,)
-        The covariate; empty without one.
+    values : dict of str to ndarray, shape (n_languages + n_new,)
+        The covariates.
     extrapolation : ndarray of bool, shape (n_languages + n_new,)
     matched : mapping of str to str
         Labels of the table to those of the covariate's source.
@@ -181,7 +182,7 @@ class _New:
     new: list[str]
     added: Floats
     relations: Floats | None
-    values: Floats
+    values: Mapping[str, Floats]
     extrapolation: Bools
     matched: Mapping[str, str]
     notes: list[str]
@@ -204,43 +205,61 @@ def _without_covariate(
         new=new,
         added=np.zeros((arrays.n_samples, len(new))),
         relations=relations,
-        values=np.zeros(0),
+        values={},
         extrapolation=np.zeros(n, dtype=np.bool_),
         matched={},
         notes=notes,
     )
 
 
-def _from_covariate(
-    fit: Fit,
-    arrays: PosteriorArrays,
-    term: CovariateTerm,
-    given: CovariateSource,
-    rng: np.random.Generator,
+def _from_covariates(
+    fit: Fit, arrays: PosteriorArrays, given: CovariateSource, rng: np.random.Generator
 ) -> _New:
-    """Languages that have a value of the covariate, and known relations where these are needed."""
-    values = stored_covariate(fit.data, fit.run, fit.spec, term.name, given)
-    (slope,) = arrays.slopes
+    """Languages that have a value of every covariate, and known relations where needed."""
     own, models = list(arrays.levels[names.LANGUAGE]), arrays.levels[names.MODEL]
-    known, notes = _languages(values, own, models)
+    own_given = () if given is None else covariate_names(given)
+    sources = {
+        term.name: stored_covariate(
+            fit.data,
+            fit.run,
+            fit.spec,
+            term.name,
+            # A file is for the only covariate, and refused where there are several.
+            given if isinstance(given, str | Path) or term.name in own_given else None,
+        )
+        for term in fit.spec.covariates
+    }
+    first, *others = sources.values()
+    known, notes = _languages(first, own, models)
+    # Sources may write the same language in different ways.
+    label_in = {first.name: {label: label for label in known}}
+    for other in others:
+        theirs, lacking = _languages(other, own, models)
+        found = match(known, theirs).mapping
+        label_in[other.name] = found
+        known = [label for label in known if label in found]
+        notes += lacking
+    if not known:
+        raise InputError(
+            f"no language beyond those of the table has values of {' and '.join(sources)}"
+        )
     known, relations, lost = related_languages(arrays, fit.spec.languages, known)
-    measured, se = values.at(known, models)
-    x = _true_values((measured - slope.mean) / slope.sd, se / slope.sd, term, arrays, rng)
-    observed = slope.mean + slope.sd * _over_models(slope.standardised.mean(axis=0))
-    everything = np.concatenate([observed, _over_models(measured)])
-    notes = [*values.notes, *notes, *lost]
-    if given is not None:
-        own_values = _over_models(values.at(own, models)[0])
-        notes += _scale_notes((own_values - observed) / slope.sd, term.name)
-    return _New(
-        new=known,
-        added=slope.slope[:, None] * x,
-        relations=relations,
-        values=everything,
-        extrapolation=(everything < observed.min()) | (everything > observed.max()),
-        matched=values.matched,
-        notes=notes,
-    )
+    notes = [*(note for one in sources.values() for note in one.notes), *notes, *lost]
+    values, added = {}, np.zeros((1, len(known)))
+    outside = np.zeros(len(own) + len(known), dtype=np.bool_)
+    for term in fit.spec.covariates:
+        source = sources[term.name]
+        slope = next(one for one in arrays.slopes if one.name == term.name)
+        measured, se = source.at([label_in[term.name][label] for label in known], models)
+        x = _true_values((measured - slope.mean) / slope.sd, se / slope.sd, term, arrays, rng)
+        observed = slope.mean + slope.sd * _over_models(slope.standardised.mean(axis=0))
+        everything = np.concatenate([observed, _over_models(measured)])
+        values[term.name], added = everything, added + slope.slope[:, None] * x
+        outside |= (everything < observed.min()) | (everything > observed.max())
+        if term.name in own_given or isinstance(given, str | Path):
+            own_values = _over_models(source.at(own, models)[0])
+            notes += _scale_notes((own_values - observed) / slope.sd, term.name)
+    return _New(known, added, relations, values, outside, first.matched, notes)
 
 
 def _failed_checks(fit: Fit) -> list[str]:
@@ -255,24 +274,15 @@ def _failed_checks(fit: Fit) -> list[str]:
     ]
 
 
-def _only_covariate(fit: Fit) -> CovariateTerm | None:
-    """The covariate of a fit; None where languages are related and there is none."""
-    several = [term.name for term in fit.spec.covariates]
-    if len(several) > 1:
-        raise InputError(
-            f"the model {fit.spec.name} has {len(several)} covariates, and a forecast takes "
-            f"one; fit a model with one of {', '.join(several)}"
-        )
-    if not several and fit.spec.languages is not None:
-        return None
-    if not several:
-        raise InputError(
-            f"the model {fit.spec.name} has no covariate and does not relate languages, and a "
-            "forecast needs one of these; "
-            f"{_fit_with_covariate(fit.run)}"
-        )
-    (term,) = fit.spec.covariates
-    return term
+def _refuse_unknown_languages(fit: Fit) -> None:
+    """Refuse a model that knows nothing of languages without records."""
+    if fit.spec.covariates or fit.spec.languages is not None:
+        return
+    raise InputError(
+        f"the model {fit.spec.name} has no covariate and does not relate languages, and a "
+        "forecast needs one of these; "
+        f"{_fit_with_covariate(fit.run)}"
+    )
 
 
 def _fit_with_covariate(run: Mapping[str, Any]) -> str:

@@ -54,9 +54,11 @@ def what_helps(spec: Mapping[str, Any]) -> str:
     >>> what_helps({"languages": {"script": True}})
     'relations'
     """
+    covariates = spec.get("covariates") or ()
+    known = "the covariates" if len(covariates) > 1 else "the covariate"
     if not spec.get("languages"):
-        return "the covariate"
-    return "the covariate and relations" if spec.get("covariates") else "relations"
+        return known
+    return f"{known} and relations" if covariates else "relations"
 
 
 def weak_check(check: pd.DataFrame) -> str:
@@ -99,9 +101,9 @@ def idle_covariate(check: pd.DataFrame, helps: str = "the covariate") -> str:
     squares = (check["error"] ** 2).groupby(check["with_covariate"].astype(bool)).mean()
     if len(squares) < 2 or squares[True] < squares[False]:
         return ""
-    pronoun = "them" if "relations" in helps else "it"
+    pronoun = "it" if helps == "the covariate" else "them"
     return (
-        f"{helps} {'do' if 'relations' in helps else 'does'} not help: forecasts of left-out "
+        f"{helps} {'does' if helps == 'the covariate' else 'do'} not help: forecasts of left-out "
         f"languages have an RMSE of {np.sqrt(squares[True]):.3g} with {pronoun} and "
         f"{np.sqrt(squares[False]):.3g} without {pronoun}"
     )
