@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayeseval.estimands.related import RelatedDraws, new_effects, part_draws, relation_parts
+from bayeseval.estimands.related import (
+    RelatedDraws,
+    independent_contrasts,
+    new_effects,
+    part_draws,
+    relation_parts,
+)
 from bayeseval.languages.relations import by_family, by_place, by_script
 from tests.helpers import assert_within_mcse
 
@@ -91,6 +97,20 @@ def test_draws_of_parts_add_up_and_have_these_means_and_spreads() -> None:
         for language in range(N):
             assert_within_mcse(values[:, language], exact.mean[0, part, language])
         assert_within_mcse((values**2).sum(axis=1) / (N - 1), exact.finite_sd[0, part] ** 2)
+
+
+def test_contrasts_are_independent_under_the_model() -> None:
+    n = 20_000
+    root = np.linalg.cholesky(everything()[:N, :N])
+    effect = np.random.default_rng(4).standard_normal((n, N)) @ root.T @ CENTRE
+    white = independent_contrasts(draws(n), np.full(n, OWN), effect)
+    assert white.shape == (n, N - 1)
+    for i in range(N - 1):
+        assert_within_mcse(white[:, i] ** 2, 1.0)
+        assert_within_mcse(white[:, i] * white[:, i - 1], 0.0)
+    # The effects themselves are not: German and Dutch are alike.
+    with pytest.raises(AssertionError):
+        assert_within_mcse(effect[:, 0] * effect[:, 1], -float(np.var(effect)) / (N - 1))
 
 
 def test_the_sd_of_a_relation_is_that_between_the_languages() -> None:

@@ -21,6 +21,7 @@ from bayeseval.checks.realised import levene, normal_scores
 from bayeseval.estimands import mean_residual
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.predict import replicate_scores
+from bayeseval.estimands.related import independent_contrasts
 
 __all__ = ["Realised", "effect_checks", "range_checks", "residual_checks"]
 
@@ -152,7 +153,8 @@ def effect_checks(realised: Realised) -> list[Check]:
     """Normality of language, task and model effects.
 
     The Shapiro-Wilk statistic W does not depend on location and scale, so zero-sum effects
-    have the same distribution of W as independent ones.
+    have the same distribution of W as independent ones. Effects of related languages are
+    turned into contrasts that are independent under the model.
     """
     checks = []
     for factor in names.FACTORS:
@@ -160,7 +162,11 @@ def effect_checks(realised: Realised) -> list[Check]:
         if effects.shape[1] < 4:
             checks.append(Check(name, "not applicable", sentence=f"Fewer than four {factor}s."))
             continue
-        drawn = effects[realised.draws]
+        related, drawn = realised.arrays.related, effects[realised.draws]
+        if factor == names.LANGUAGE and related is not None:
+            own = realised.arrays.main_sd[factor]
+            effects = independent_contrasts(related, own, effects)
+            drawn = effects[realised.draws]
         p = float(np.mean([stats.shapiro(row).pvalue for row in drawn]))
         classical = stats.shapiro(effects.mean(axis=0))
         alike = "look normal" if judge(p) == "pass" else "do not look normal"

@@ -17,6 +17,7 @@ __all__ = [
     "NewLanguages",
     "Parts",
     "RelatedDraws",
+    "independent_contrasts",
     "new_effects",
     "part_draws",
     "read_related",
@@ -189,6 +190,26 @@ def relation_parts(related: RelatedDraws, own: Floats, effect: Floats) -> Parts:
             left = np.maximum(variance * np.trace(matrix) - lost, 0.0)
             square[draws, part] = (contrast**2).sum(axis=1) + left
     return Parts((names.LANGUAGE, *related.used), mean, np.sqrt(square / n))
+
+
+def independent_contrasts(related: RelatedDraws, own: Floats, effect: Floats) -> Floats:
+    """Contrasts of the effects of languages that the model takes as independent N(0, 1).
+
+    Parameters
+    ----------
+    related, own, effect : object
+        See :func:`relation_parts`.
+
+    Returns
+    -------
+    ndarray, shape (n_samples, n_languages - 1)
+    """
+    contrasts = effect @ related.basis
+    white = np.empty_like(contrasts)
+    for draws in related.blocks():
+        lower = np.linalg.cholesky(related.covariance(own, draws))
+        white[draws] = np.linalg.solve(lower, contrasts[draws][..., None])[..., 0]
+    return white
 
 
 def part_draws(
