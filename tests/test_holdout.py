@@ -579,14 +579,15 @@ def test_what_cannot_be_asked_is_refused(records: Records) -> None:
             be.compare(records, **{"specs": "additive", "jobs": 1} | more)  # type: ignore[call-overload]
 
 
-def test_related_languages_are_refused_before_any_fit(records: Records) -> None:
+def test_related_languages_predict_those_that_are_left_out(records: Records) -> None:
     codes = dict(zip(records.coords["language"], ("de", "fr", "ru", "uk", "ar"), strict=True))
     frame = records.table.assign(language=records.table["language"].astype(str).map(codes))
     table = Records.from_frame(frame, name="scripts")
-    near = {"name": "near", "languages": {"script": True}}
-    with pytest.raises(InputError, match=r"^near has related languages, which do not predict sco"):
-        prepare_holdout(table, ["additive", near], holdout=0.3, repeats=2, by="language")
-    assert prepare_holdout(table, ["additive", near], holdout=0.3, repeats=2)
+    near = {"name": "near", "languages": {"place": 1000}}
+    found = be.compare(table, near, holdout=0.3, repeats=1, by="language", jobs=1)
+    assert isinstance(found, HeldOut)
+    own = found.predictions[found.predictions["spec"] == "near"]
+    assert len(own) and np.isfinite(own["log_score"]).all() and (own["lower"] < own["upper"]).all()
 
 
 def test_the_heading_counts_levels(records: Records) -> None:

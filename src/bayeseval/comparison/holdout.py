@@ -308,20 +308,13 @@ def prepare_holdout(
 
 
 def _check_population(fit: Prepared, by: names.LeftOut) -> None:
-    """Refuse levels that are left out of a model that cannot predict scores without them."""
-    if by == names.RECORD:
-        return
-    if names.sd_name(by) not in fit.design.priors:
-        why = f"fixed {by} effects"
-    elif any(term.relations is not None and term.factors == (by,) for term in fit.design.terms):
-        # Potentials of other languages can be forecast, which scores of models are not.
-        why = "related languages"
-    else:
-        return
-    raise InputError(
-        f"{model_name(fit)} has {why}, which do not predict scores of a {by} that was left out; "
-        f"leave {model_name(fit)} out, or " + wording("choose by='record'", "choose --by record")
-    )
+    """Refuse levels that are left out of a model that has no population of them."""
+    if by != names.RECORD and names.sd_name(by) not in fit.design.priors:
+        raise InputError(
+            f"{model_name(fit)} has fixed {by} effects, which do not predict scores of a {by} that "
+            f"was left out; leave {model_name(fit)} out, or "
+            + wording("choose by='record'", "choose --by record")
+        )
 
 
 def _prepared(rest: Records, whole: Prepared, repeat: int) -> Prepared:
