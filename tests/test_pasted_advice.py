@@ -384,7 +384,6 @@ OTHERS: dict[str, str] = {
     "design/build.py:_effects": _WITHOUT_VALUE,
     "engines/base.py:SamplerSettings.__post_init__": _OWN_VALUE,
     "estimands/arrays.py:interval_summaries": _OWN_VALUE,
-    "estimands/cell_scores.py:_new_main": "tests/forecasting/test_related_languages.py",
     "fitting/covariates.py:stored_covariate": _WITHOUT_VALUE,
     "fitting/predictions.py:_labels": "tests/test_predict.py",
     "fitting/predictions.py:prepare_predictions": _OWN_VALUE,
