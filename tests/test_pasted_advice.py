@@ -119,6 +119,15 @@ CASES: dict[str, _Case] = {
         },
         n=2,
     ),
+    "averages": _Case(
+        "these are the averages of 'mmlu', 'arc', which would not be read",
+        {
+            "t.csv": grid("qa")
+            .drop(columns="task")
+            .assign(mmlu=lambda f: f["score"] + f.index, arc=lambda f: f["score"] - f.index)
+            .rename(columns={"score": "Mean"})
+        },
+    ),
     "language": _Case(
         "no column for 'language'",
         {"t.csv": grid("qa").rename(columns={"language": "idiom"})},
@@ -322,6 +331,7 @@ PASTED: dict[str, tuple[str, ...]] = {
     "readers/scores.py:_requested_metric": ("no such metric",),
     "readers/scores.py:metric_argument": ("no such metric", "lower is better"),
     "readers/detect.py:_refuse_mixture": ("tool or table",),
+    "records/parts.py:_refuse_averages": ("averages",),
     "records/build.py:_check_scores": ("mixed",),
     "records/build.py:_refuse_many_metrics": ("metrics",),
     "records/build.py:_ways_out": ("half a seed",),

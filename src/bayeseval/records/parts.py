@@ -9,8 +9,9 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
-from bayeseval._text import counted, shorten, show
+from bayeseval._text import brief, counted, shorten, show
 from bayeseval.errors import InputError
 from bayeseval.readers.columns import (
     EXTRA_NUMBERS,
@@ -34,6 +35,10 @@ _AGGREGATES: Final = frozenset(
     ]
 )
 _AGGREGATE_REASON: Final = "aggregate rows, not a language"
+# Averages are told from scores by what they equal: in so many rows, up to rounding.
+_FEWEST_AVERAGES: Final = 3
+_MOST_AVERAGED: Final = 50
+_ROUNDED: Final = 1e-3
 _INTEGRAL: Final = re.compile(r"(-?[0-9]+)\.0+")
 
 
@@ -169,6 +174,8 @@ def read_part(table: RawTable, *, columns: Mapping[str, str | None]) -> Part:
         if reader.has(our) or (our.startswith("scale") and our in chosen.ours):
             numbers[our] = reader.numbers(our)
     used = set(reader.used.values())
+    if "score" not in chosen.explicit:
+        _refuse_averages(reader, numbers["score"], used)
     return Part(
         table=reader.table,
         labels=labels,
@@ -180,6 +187,30 @@ def read_part(table: RawTable, *, columns: Mapping[str, str | None]) -> Part:
         dropped=tuple(reader.dropped),
         notes=tuple(reader.notes),
     )
+
+
+def _refuse_averages(reader: _PartReader, score: npt.NDArray[np.float64], used: set[str]) -> None:
+    """Refuse scores that are the averages of columns that are not read."""
+    table = reader.table
+    if len(table) < _FEWEST_AVERAGES:
+        return
+    columns = {}
+    for name in [name for name in table.columns if name not in used][:_MOST_AVERAGED]:
+        # What is text or empty somewhere is no score of every row.
+        numbers = pd.to_numeric(pd.Series(table.columns[name], dtype=object), errors="coerce")
+        if numbers.notna().all() and numbers.nunique() > 1:
+            columns[name] = numbers.to_numpy(np.float64)
+    if len(columns) < 2:
+        return
+    apart = np.abs(np.mean([*columns.values()], axis=0) - score).max()
+    if apart <= _ROUNDED * np.abs(score).max():
+        theirs = reader.used["score"]
+        raise InputError(
+            f"{table.source}, column {brief(theirs)!r}: these are the averages of "
+            f"{shorten([repr(brief(name)) for name in columns], limit=4)}, which would not be "
+            "read; write one row per score, with a column that names the task, or read the "
+            f"averages with {columns_argument(('score', theirs))}"
+        )
 
 
 def _drop_empty_rows(reader: _PartReader) -> None:
