@@ -182,10 +182,13 @@ def test_a_workbook_with_a_row_per_score_and_one_with_two_sheets(tmp_path: Path)
     book = openpyxl.load_workbook(excel(tmp_path / "two.xlsx", "model,en,sw\nA,1,2\nB,3,4\n"))
     book.active.title = "XNLI"
     other = book.create_sheet("PAWS")
-    for row in (["model", "en", "zh"], ["A", 5, 6], ["B", 7, 8]):
+    # With a title above the header.
+    for row in (["Our results"], [], ["model", "en", "zh"], ["A", 5, 6], ["B", 7, 8]):
         other.append(row)
     book.save(tmp_path / "two.xlsx")
-    assert load(tmp_path / "two.xlsx").coords["task"] == ("PAWS", "XNLI")
+    records = load(tmp_path / "two.xlsx")
+    assert records.coords["task"] == ("PAWS", "XNLI")
+    assert list(records.table["score"]) == [5, 1, 2, 6, 7, 3, 4, 8]
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,9 @@ def _delimited(text: str, path: Path, *, whole: bool) -> list[Grid]:
 
 
 def _grid(name: str, place: str, rows: list[list[str]], numbers: list[int]) -> list[Grid]:
+    # Rows above the header of which only the first cell is filled are titles.
+    start = next((i for i, row in enumerate(rows) if any(row[1:])), 0)
+    rows, numbers = rows[start:], numbers[start:]
     if len(rows) < 2:
         return []
     width = max(map(len, rows))
