@@ -16,11 +16,12 @@ __all__ = [
     "any_of",
     "brief",
     "counted",
-    "date_hint",
     "for_terminal",
     "grouped",
+    "has_decimal_comma",
     "one_line",
     "plain",
+    "score_hint",
     "shorten",
     "show",
     "together",
@@ -52,6 +53,7 @@ _SHOWN_WIDTH = 60
 _UNIT: Final = re.compile(
     r"(?<=\d) (?=%|[a-z]|\[[-\d])|(?<=\d,) (?=-?[\d.]+(?:e[-+]?\d+)?\])|(?<=\]) (?=%)"
 )
+_DECIMAL_COMMA: Final = re.compile(r"[+-]?[0-9]+(?:\.[0-9]{3})*,[0-9]+")
 # Of what spreadsheets make of 12.5 and 5-12: 12. Mai, 5-Dec, Dec 5, 2025-12-05, 05/12/2025.
 _DATE: Final = re.compile(
     r"\d{1,2}[-./ ]{1,2}[^\W\d]{3,10}\.?(?:[-./ ]\d{2,4})?|[^\W\d]{3,10}\.?[-./ ]\d{1,4}"
@@ -73,17 +75,28 @@ _CHOSEN: Final = re.compile(
 _ENCLOSED: Final = re.compile(r"\([^()]*\)|'[^']*'")
 
 
-def date_hint(text: str) -> str:
-    """What to do about a score that is a date; "" for other texts.
+def score_hint(text: str) -> str:
+    """What to do about a score that is a date or has a decimal comma; "" for other texts.
 
     Examples
     --------
-    >>> date_hint("0.5"), date_hint("12. Mai")[:8]
+    >>> score_hint("0.5"), score_hint("12. Mai")[:8]
     ('', '; a date')
+    >>> score_hint("0,5")
+    '; it has a decimal comma, write a decimal point'
     """
-    if len(text) > _SHOWN_WIDTH or _DATE.fullmatch(text.strip()) is None:
+    if len(text) > _SHOWN_WIDTH:
+        return ""
+    if has_decimal_comma(text):
+        return "; it has a decimal comma, write a decimal point"
+    if _DATE.fullmatch(text.strip()) is None:
         return ""
     return "; a date: spreadsheets turn scores such as 12.5 into dates, so take it from the source"
+
+
+def has_decimal_comma(text: str) -> bool:
+    """Whether a text is a number with a decimal comma, as in ``1.234,5``."""
+    return len(text) <= _SHOWN_WIDTH and _DECIMAL_COMMA.fullmatch(text.strip()) is not None
 
 
 def show(value: object) -> str:

@@ -348,6 +348,13 @@ def test_a_score_that_a_spreadsheet_made_a_date_is_called_one(tmp_path: Path) ->
         load(path)
 
 
+def test_a_score_with_a_decimal_comma_is_called_one(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("Model;German;French\na;60,1;55,2\nb;40,3;31,2\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"line 2, column 2: '60,1' is not a score; it has a dec"):
+        load(path)
+
+
 def test_a_column_of_prompts_that_is_not_needed_is_called_that(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("model,prompt_id,de,sw\nA,p1,12,10\nB,p1,9,8\n")

@@ -9,6 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
+from bayeseval._text import has_decimal_comma
 from bayeseval.errors import InputError
 from bayeseval.languages.codes import is_code, understand
 from bayeseval.readers.columns import (
@@ -405,7 +406,9 @@ def _mostly_scores(cells: Sequence[str]) -> bool:
         try:
             parse_cell(cell)
         except ValueError:
-            continue
+            # Refused where it is read, as a score.
+            if not has_decimal_comma(cell):
+                continue
         scores += 1
     return bool(filled) and scores >= 0.5 * len(filled)
 

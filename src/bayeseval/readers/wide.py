@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bayeseval._text import counted, date_hint, shorten, show
+from bayeseval._text import counted, score_hint, shorten, show
 from bayeseval.errors import InputError, argument, wording
 from bayeseval.languages.matching import resolve
 from bayeseval.readers.base import Head, Options, Reader, Reading
@@ -216,7 +216,7 @@ def _wide_scores(grid: Grid, layout: Layout | None, notes: dict[str, None]) -> I
                 cell = parse_cell(row[place])
             except ValueError:
                 raise InputError(
-                    f"{where}: {show(row[place])} is not a score{date_hint(row[place])}"
+                    f"{where}: {show(row[place])} is not a score{score_hint(row[place])}"
                 ) from None
             if cell is None:
                 counts["missing"] += 1

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayeseval._text import counted, date_hint, grouped, show
+from bayeseval._text import counted, grouped, score_hint, show
 from bayeseval.errors import InputError
 from bayeseval.readers.raw import Column, Nested, RawTable, object_array
 from bayeseval.readers.typed import TypedCells
@@ -23,7 +23,6 @@ __all__ = ["CleanLabels", "clean_labels", "empty_cells", "parse_numbers"]
 # float() also takes "1_000", "nan" and digits of other scripts; a table should not.
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _MAX_LABEL: Final = 500
-_DECIMAL_COMMA: Final = re.compile(r"[+-]?[0-9]+(?:\.[0-9]{3})*,[0-9]+")
 _MISSING_WORDS: Final = frozenset(["na", "n/a", "nan", "none", "null", "-", "--", ".", "missing"])
 
 
@@ -198,8 +197,6 @@ def _explain(cell: Any) -> str:
         return f"{shown} is not a number; leave the cell empty if it is missing"
     if text.casefold().lstrip("+-") in {"inf", "infinity"}:
         return f"{shown} is not finite"
-    if _DECIMAL_COMMA.fullmatch(text):
-        return f"{shown} has a decimal comma; write a decimal point"
     if text.endswith("%"):
         return f"{shown} has a percent sign; write the number alone"
-    return f"{shown} is not a number{date_hint(text)}"
+    return f"{shown} is not a number{score_hint(text)}"
