@@ -236,6 +236,10 @@ def test_printed_numbers_are_read_as_they_are(value: float, error: float, sign: 
             "model,en,sw,de,Swahilli\nA,1,2,3,4\n",
             ["line 1: 'Swahilli' is not a known language", "'Swahili'? (all other headers are lan"],
         ),
+        (
+            "language,A,B\nen,1,2\nsw,3,4\nSwahilli,5,6\nde,7,8\n",
+            ["line 4: 'Swahilli' is not a known language", "'Swahili'? (all other rows are langua"],
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(

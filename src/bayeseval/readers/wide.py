@@ -242,9 +242,15 @@ def _readable(grid: Grid, layout: Layout | None) -> Layout:
             f" or rows; the header is {shorten(map(show, header), limit=8)}"
         )
     if layout.not_languages:
+        name = layout.not_languages[0]
+        where, others = grid.header, "headers"
+        if layout.transposed:
+            rows = zip(grid.numbers, grid.rows, strict=True)
+            line = next(number for number, row in rows if name in map(without_marks, row))
+            where, others = f"{grid.place} {line}", "rows"
         raise InputError(
-            f"{grid.header}: {_not_a_language(layout.not_languages[0])} (all other"
-            " headers are languages); rename it, or remove it from the table"
+            f"{where}: {_not_a_language(name)} (all other {others} are languages); rename it, or"
+            " remove it from the table"
         )
     if "model" not in layout.labels:
         choices = [("model", name) for name in layout.candidates[:_MAX_CHOICES]]
