@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayeseval.errors import InputError
+from bayeseval.readers.base import HEAD_BYTES
 from bayeseval.readers.printed import Cell, parse_cell
 from bayeseval.records import Records, load
 
@@ -350,6 +351,18 @@ def test_a_score_that_a_spreadsheet_made_a_date_is_called_one(tmp_path: Path) ->
     path.write_text("model,en,sw,de\nA,12. Mai,0.5,0.6\nB,0.5,0.4,0.3\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"line 2, column 2: '12\. Mai' is not a score; a date: "):
         load(path)
+
+
+def test_a_header_longer_than_what_detection_reads_first(tmp_path: Path) -> None:
+    names = [f"{'T' * 180}{i} ({language})" for i in range(100) for language in ("de", "sw")]
+    header = ",".join(["model", *names])
+    assert len(header) > HEAD_BYTES
+    rows = [",".join([model, *(str(30 + i % 40) for i in range(200))]) for model in "AB"]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join([header, *rows, ""]), encoding="utf-8")
+    records = load(path)
+    assert len(records.coords["task"]) == 100
+    assert records.coords["language"] == ("de", "sw")
 
 
 def test_a_score_with_a_decimal_comma_is_called_one(tmp_path: Path) -> None:

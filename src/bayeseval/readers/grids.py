@@ -18,7 +18,7 @@ from bayeseval._optional import require
 from bayeseval._text import grouped, plain
 from bayeseval.errors import InputError
 from bayeseval.readers.archives import refuse_zip_bomb
-from bayeseval.readers.base import decode, file_bytes
+from bayeseval.readers.base import Head, decode, file_bytes
 from bayeseval.readers.compressed import stem_of
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ _ENVIRONMENT: Final = re.compile(r"\\(begin|end)\{(tabular\*?|tabularx|longtable
 # Cells of a small file: what is not filled may be as much, or a number of times what is.
 _FEW_CELLS: Final = 500_000
 _MAX_SPARSE: Final = 50
+# A file of at most so many bytes whose beginning has fewer lines is looked at as a whole.
+_FEW_LINES: Final = 4
+_LONG_LINES: Final = 1 << 23
 # As many columns as a spreadsheet can have, and columns that one macro may span.
 _MAX_COLUMNS: Final = 16_384
 _MAX_SPAN: Final = 1000
@@ -145,8 +148,18 @@ def grids_of(path: Path) -> list[Grid]:
     return _grids_of_text(text, path)
 
 
-def first_rows(path: Path, text: str, *, whole: bool) -> list[list[str]]:
-    """The first rows of a text file, of which the end may be missing."""
+def first_rows(path: Path, head: Head) -> list[list[str]]:
+    """The first rows of a text file, of which the last may be cut.
+
+    Raises
+    ------
+    InputError
+        If the file is damaged or too large.
+    """
+    text, whole = head.text, head.is_whole
+    if not whole and text.count("\n") < _FEW_LINES and head.size <= _LONG_LINES:
+        # The header of a table with a thousand columns may be longer than a beginning.
+        text, whole = decode(file_bytes(path, limit=1 << 28), str(path), expected=_EXPECTED), True
     grids = _grids_of_text(text, path, whole=whole)
     return grids[0].rows if grids else []
 

@@ -61,7 +61,7 @@ def _sniff(path: Path, head: Head) -> bool:
     # A Markdown page holds tables between its paragraphs.
     printed |= suffix_of(path) == ".md" and "|" in text
     try:
-        rows = first_rows(path, text, whole=head.is_whole)
+        rows = first_rows(path, head)
     except InputError:
         # What is wrong is said when it is read.
         return printed
