@@ -365,6 +365,17 @@ def test_a_header_longer_than_what_detection_reads_first(tmp_path: Path) -> None
     assert records.coords["language"] == ("de", "sw")
 
 
+def test_links_in_markdown_are_their_texts(tmp_path: Path) -> None:
+    path = tmp_path / "t.md"
+    path.write_text(
+        "| Model | German | French |\n| --- | --- | --- |\n"
+        "| [GPT-4 (2024)](https://x.org/2) | 60 | [55](https://x.org/run) |\n| B [x] | 40 | 31 |\n"
+    )
+    records = load(path)
+    assert records.coords["model"] == ("B [x]", "GPT-4 (2024)")
+    assert sorted(records.table["score"]) == [31.0, 40.0, 55.0, 60.0]
+
+
 def test_a_score_with_a_decimal_comma_is_called_one(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("Model;German;French\na;60,1;55,2\nb;40,3;31,2\n", encoding="utf-8")

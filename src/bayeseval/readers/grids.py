@@ -40,6 +40,8 @@ _MAX_SPARSE: Final = 50
 # A file of at most so many bytes whose beginning has fewer lines is looked at as a whole.
 _FEW_LINES: Final = 4
 _LONG_LINES: Final = 1 << 23
+# A link in Markdown: its text is what is seen.
+_LINK: Final = re.compile(r"(?<!!)\[([^\[\]]{1,300})\]\([^()\s]{1,2000}\)")
 # As many columns as a spreadsheet can have, and columns that one macro may span.
 _MAX_COLUMNS: Final = 16_384
 _MAX_SPAN: Final = 1000
@@ -238,7 +240,7 @@ def _markdown(text: str, path: Path) -> Iterator[Grid]:
 
 
 def _plain_cell(cell: str) -> str:
-    return cell.replace(r"\|", "|").replace("<br>", " ").strip()
+    return _LINK.sub(r"\1", cell.replace(r"\|", "|").replace("<br>", " ")).strip()
 
 
 def _latex(text: str, path: Path) -> Iterator[Grid]:
