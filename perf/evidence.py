@@ -1,0 +1,118 @@
+"""Log evidence of models that need NUTS: a Gaussian proposal joined to the posterior by a bridge.
+
+Bridge sampling (Meng and Wong 1996) on the unconstrained parameters, as in the R package
+bridgesampling (Gronau and others 2020): one half of the draws gives the mean and the covariance
+of the proposal, the other half and as many draws of the proposal give the ratio of normalising
+constants. The error is how far the four chains disagree. Where the engine `marginal` integrates
+exactly, both agree (`tests/test_reference_posteriors.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import jax
+import numpy as np
+import numpy.typing as npt
+from jax.flatten_util import ravel_pytree
+from numpyro.infer import MCMC, NUTS
+from numpyro.infer.initialization import init_to_value
+from numpyro.infer.util import compute_log_probs, potential_energy, unconstrain_fn
+from scipy.linalg import cholesky, solve_triangular
+
+from bayeseval.comparison.bridge import bridge
+from bayeseval.design import Design
+from bayeseval.engines._density import sampled_variables, start_point
+from bayeseval.engines._numpyro_density import data_of, joint_density, log_density, structure_of
+
+Floats = npt.NDArray[np.float64]
+
+CHAINS: Final = 4
+_TUNE: Final = 1000
+_BATCH: Final = 500
+
+
+class Evidence(NamedTuple):
+    """Natural log of the marginal likelihood of the scores, in score units.
+
+    Attributes
+    ----------
+    value, mcse : float
+    overlap : float
+        Of posterior and proposal, from 0 to 1; a half where they are the same.
+    n_parameters : int
+    """
+
+    value: float
+    mcse: float
+    overlap: float
+    n_parameters: int
+
+
+def log_evidence(design: Design, *, draws: int, tune: int = _TUNE, seed: int) -> Evidence:
+    """Draw by NUTS in double precision, and bridge.
+
+    Parameters
+    ----------
+    design : Design
+    draws : int
+        Of each of four chains. The covariance of d parameters needs more than d / 2.
+    tune : int
+    seed : int
+    """
+    with jax.enable_x64(True):
+        arguments = (structure_of(design), data_of(design))
+        start = start_point(design, np.random.default_rng([seed, 0]))
+        kernel = NUTS(
+            joint_density, target_accept_prob=0.9, init_strategy=init_to_value(values=start)
+        )
+        chains = MCMC(
+            kernel,
+            num_warmup=tune,
+            num_samples=draws,
+            num_chains=CHAINS,
+            chain_method="sequential",
+            progress_bar=False,
+        )
+        chains.run(jax.random.PRNGKey(seed), *arguments)
+        drawn = chains.get_samples(group_by_chain=True)
+        points = {name: drawn[name] for name in sampled_variables(design)}
+        first = jax.tree.map(lambda values: values[0, 0], points)
+
+        def free(point: dict[str, jax.Array]) -> dict[str, jax.Array]:
+            found: dict[str, jax.Array] = unconstrain_fn(joint_density, arguments, {}, point)
+            return found
+
+        flat = np.asarray(jax.jit(jax.vmap(jax.vmap(lambda p: ravel_pytree(free(p))[0])))(points))
+        _, unflatten = ravel_pytree(free(first))
+        potential = jax.jit(
+            jax.vmap(lambda x: potential_energy(joint_density, arguments, {}, unflatten(x)))
+        )
+        parts, _ = compute_log_probs(joint_density, arguments, {}, first)
+        # The density is of standardised scores; `log_density` is in score units.
+        point = {name: np.asarray(values) for name, values in first.items()}
+        units = sum(log_density(design, point).values()) - float(sum(parts.values()))
+
+        def log_posterior(x: Floats) -> Floats:
+            batches = range(0, len(x), _BATCH)
+            return np.concatenate([-np.asarray(potential(x[i : i + _BATCH])) for i in batches])
+
+        return _bridged(flat, log_posterior, units, seed)
+
+
+def _bridged(flat: Floats, log_posterior, units: float, seed: int) -> Evidence:  # type: ignore[no-untyped-def]
+    half, d = flat.shape[1] // 2, flat.shape[2]
+    own = flat[:, :half].reshape(-1, d)
+    mean, root = own.mean(axis=0), cholesky(np.cov(own.T), lower=True)
+
+    def log_proposal(x: Floats) -> Floats:
+        z = solve_triangular(root, (x - mean).T, lower=True)
+        log_det = np.log(np.diag(root)).sum()
+        return np.asarray(-0.5 * (z**2).sum(axis=0) - log_det - 0.5 * d * np.log(2.0 * np.pi))
+
+    rest = flat[:, half : 2 * half].reshape(-1, d)
+    proposed = mean + np.random.default_rng([seed, 1]).normal(size=(CHAINS * half, d)) @ root.T
+    found = bridge(
+        *((log_posterior(x) - log_proposal(x)).reshape(CHAINS, half) for x in (rest, proposed))
+    )
+    return Evidence(found.value + units, found.error, found.overlap, d)
