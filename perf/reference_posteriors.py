@@ -1,6 +1,7 @@
 """Reference posteriors of the shipped models: long runs of two engines each, with their errors.
 
     python perf/reference_posteriors.py [--only mega/additive,replicates/crossed] [--again]
+    python perf/reference_posteriors.py --evidence [--only mega/bounded]
 
 For every table and every model that it admits, two engines draw from the same posterior. The
 first one is `marginal` where it applies, else NumPyro's NUTS; the second one is NumPyro's NUTS,
@@ -8,6 +9,9 @@ or nutpie on the PyMC model. The first engine's numbers become the reference
 (``perf/results/reference/TABLE/MODEL.csv``); the second engine's stand beside them, with the
 differences in Monte-Carlo standard errors. ``TABLE/MODEL.json`` holds the model in full, log
 evidence, elpd and how all was made. ``README.md`` there documents every column.
+
+Where the first engine is NUTS, ``--evidence`` adds the log evidence to the files that have none
+(`perf/evidence.py`).
 
 Posteriors whose two files exist are kept, so that an interrupted run continues; ``--again`` makes
 them anew. Nothing is written, and the exit code is 1, where a convergence gate fails or the
@@ -33,10 +37,12 @@ import pandas as pd
 import xarray as xr
 from arviz_stats import loo
 from arviz_stats.base import array_stats
+from evidence import log_evidence
 from measure import RESULTS, provenance
 
 from bayeseval import Fit, Records, load, simulate
 from bayeseval._optional import versions
+from bayeseval.comparison.refits import refit_units
 from bayeseval.comparison.scores import Scores, score
 from bayeseval.design import Design
 from bayeseval.engines import SamplerSettings
@@ -66,6 +72,10 @@ LEAST_ESS: Final = 1000.0
 ELPD_DRAWS: Final = 250
 # The marginal engine's draws are cheap.
 MARGINAL_DRAWS: Final = 4000
+# Of refits without one record, each a run of its own.
+REFIT_SEEDS: Final = (1, 2, 3, 4)
+# Half of them, of four chains, for the covariance of up to a thousand parameters.
+EVIDENCE_DRAWS: Final = 6000
 
 # Draws of each chain of NUTS, by posterior: in the order of their cost.
 POSTERIORS: Final[Mapping[str, int]] = {
@@ -254,35 +264,51 @@ def disputed(runs: tuple[Run, Run]) -> list[str]:
 def elpd(run: Run) -> dict[str, Any]:
     """Expected log predictive density of left-out records, with both errors.
 
-    The Monte-Carlo standard error is that of the mean of four chains, each by itself.
+    The Monte-Carlo standard error is that of the mean of four chains, each by itself. Records
+    whose k-hat is too large in all draws or in those of a chain are left out by refits; each
+    is repeated with another seed, and their error is that of the mean of the repeats.
     """
     design, fit = run.prepared.design, run.fit
     if why_not(design) is None:
         tree = fit.leave_one_out(draws=ELPD_DRAWS)
         values, k_hat = psis(tree)
         each = [psis(chain_of(tree, i))[0].sum() for i in range(CHAINS)]
-        method = "exact given the sds, PSIS over the sds"
+        error, method = (
+            np.std(each, ddof=1) / np.sqrt(CHAINS),
+            "exact given the sds, PSIS over the sds",
+        )
     else:
         scores = left_out(fit, design)
-        values, k_hat, method = scores.elpd, scores.k_hat, scores.method
-        lost = int(np.isnan(values).sum())
-        if lost:
-            return {
-                "value": None,
-                "reason": f"{lost} of {len(values)} left-out records have a Pareto k-hat above "
-                "0.7 and need refits, which were not made",
-            }
         chains = [replace(fit, data=chain_of(fit.data, i)) for i in range(CHAINS)]
-        each = [left_out(chain, design).elpd.sum() for chain in chains]
-    # A quarter of the draws may have k-hats above 0.7 where all of them have none.
-    known = bool(np.isfinite(each).all())
+        each = np.array([left_out(chain, design).elpd for chain in chains])
+        lost = np.isnan(scores.elpd) | np.isnan(each).any(axis=0)
+        values, k_hat, method = scores.elpd.copy(), scores.k_hat[~lost], scores.method
+        error = each[:, ~lost].sum(axis=1).std(ddof=1) / np.sqrt(CHAINS)
+        if lost.any():
+            values[lost], refitted = without_each(design, np.flatnonzero(lost))
+            error = np.hypot(error, refitted)
+            method += f"; {lost.sum()} of {len(values)} records by refits"
     return {
         "value": float(values.sum()),
         "se": float(np.sqrt(len(values) * values.var(ddof=1))),
-        "mcse": float(np.std(each, ddof=1) / np.sqrt(CHAINS)) if known else None,
+        "mcse": float(error),
         "worst_k_hat": float(np.nanmax(k_hat)),
         "method": method,
     }
+
+
+def without_each(design: Design, records: npt.NDArray[np.intp]) -> tuple[Floats, float]:
+    """Densities of records under refits without them, and the error of their sum."""
+    several = np.array(
+        [
+            refit_units(
+                design, "record", records.tolist(), seed=seed, jobs=1, progress=lambda *_: None
+            )[0]
+            for seed in REFIT_SEEDS
+        ]
+    )
+    variance = several.var(axis=0, ddof=1) / len(REFIT_SEEDS)
+    return np.log(np.exp(several).mean(axis=0)), float(np.sqrt(variance.sum()))
 
 
 def psis(tree: xr.DataTree) -> tuple[Floats, Floats]:
@@ -443,6 +469,26 @@ def reference(key: str, draws: int, said: Mapping[str, str]) -> bool:
     return True
 
 
+def add_evidence(key: str, said: Mapping[str, str]) -> None:
+    """Bridge the log evidence of a posterior whose file has none."""
+    path = FOLDER / f"{key}.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    if document["log_evidence"] is not None:
+        return
+    name, model = key.split("/")
+    design = prepare(table_of(name), model).design
+    found = log_evidence(design, draws=EVIDENCE_DRAWS, seed=SEEDS["first"])
+    document["log_evidence"] = {
+        "value": found.value,
+        "mcse": found.mcse,
+        "method": f"bridge sampling of {found.n_parameters} parameters",
+        **said,
+    }
+    print(f"{key}: {found}", flush=True)
+    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
 def write_missing(said: Mapping[str, str]) -> None:
     """List the posteriors that a table admits and that have not been made."""
     missing = [key for key in POSTERIORS if not (FOLDER / f"{key}.json").is_file()]
@@ -455,6 +501,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default=",".join(POSTERIORS))
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--evidence", action="store_true")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--missing", action="store_true")
     asked = parser.parse_args()
@@ -462,6 +509,10 @@ def main() -> int:
         write_replicates(REPLICATES)
         return 0
     said = provenance()
+    if asked.evidence:
+        for key in asked.only.split(","):
+            add_evidence(key, said)
+        return 0
     kept = True
     for key in [] if asked.missing else asked.only.split(","):
         if not asked.again and (FOLDER / f"{key}.json").is_file():
