@@ -19,7 +19,7 @@ from bayeseval._text import grouped, plain
 from bayeseval.errors import InputError
 from bayeseval.readers.archives import refuse_zip_bomb
 from bayeseval.readers.base import Head, decode, file_bytes
-from bayeseval.readers.compressed import stem_of
+from bayeseval.readers.compressed import stem_of, suffix_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -159,7 +159,8 @@ def first_rows(path: Path, head: Head) -> list[list[str]]:
         If the file is damaged or too large.
     """
     text, whole = head.text, head.is_whole
-    if not whole and text.count("\n") < _FEW_LINES and head.size <= _LONG_LINES:
+    is_short = text.count("\n") < _FEW_LINES and head.size <= _LONG_LINES
+    if not whole and is_short and suffix_of(path) in (".csv", ".tsv"):
         # The header of a table with a thousand columns may be longer than a beginning.
         text, whole = decode(file_bytes(path, limit=1 << 28), str(path), expected=_EXPECTED), True
     grids = _grids_of_text(text, path, whole=whole)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bayeseval._text import counted, score_hint, shorten, show
+from bayeseval._text import brief, counted, score_hint, shorten, show
 from bayeseval.errors import InputError, argument, wording
 from bayeseval.languages.matching import resolve
 from bayeseval.readers.base import Head, Options, Reader, Reading
@@ -177,11 +177,11 @@ def _tidy(grid: Grid) -> RawTable:
 
 def _not_a_language(name: str) -> str:
     try:
-        resolve(name)
+        resolve(brief(name))
     except InputError as problem:
         # What is allowed is known to who has written the other headers.
         return str(problem).partition(" (allowed: ")[0]
-    return f"{name!r} is not a language"
+    return f"{show(name)} is not a language"
 
 
 def _wide_scores(grid: Grid, layout: Layout | None, notes: dict[str, None]) -> Iterator[Score]:
