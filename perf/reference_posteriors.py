@@ -280,10 +280,10 @@ def elpd(run: Run) -> dict[str, Any]:
     else:
         scores = left_out(fit, design)
         chains = [replace(fit, data=chain_of(fit.data, i)) for i in range(CHAINS)]
-        each = np.array([left_out(chain, design).elpd for chain in chains])
-        lost = np.isnan(scores.elpd) | np.isnan(each).any(axis=0)
+        own = np.array([left_out(chain, design).elpd for chain in chains])
+        lost = np.isnan(scores.elpd) | np.isnan(own).any(axis=0)
         values, k_hat, method = scores.elpd.copy(), scores.k_hat[~lost], scores.method
-        error = each[:, ~lost].sum(axis=1).std(ddof=1) / np.sqrt(CHAINS)
+        error = own[:, ~lost].sum(axis=1).std(ddof=1) / np.sqrt(CHAINS)
         if lost.any():
             values[lost], refitted = without_each(design, np.flatnonzero(lost))
             error = np.hypot(error, refitted)
