@@ -1,7 +1,7 @@
 """Reference posteriors of the shipped models: long runs of two engines each, with their errors.
 
     python perf/reference_posteriors.py [--only mega/additive,replicates/crossed] [--again]
-    python perf/reference_posteriors.py --evidence [--only mega/bounded]
+    python perf/reference_posteriors.py --evidence [--only mega/bounded] [--again]
 
 For every table and every model that it admits, two engines draw from the same posterior. The
 first one is `marginal` where it applies, else NumPyro's NUTS; the second one is NumPyro's NUTS,
@@ -14,10 +14,10 @@ Where the first engine is NUTS, ``--evidence`` adds the log evidence to the file
 (`perf/evidence.py`).
 
 Posteriors whose two files exist are kept, so that an interrupted run continues; ``--again`` makes
-them anew. Nothing is written, and the exit code is 1, where a convergence gate fails or the
-engines differ by more than 5 standard errors. The table ``replicates`` is simulated: ``--table``
-writes it and ends. What is still missing is listed in ``not_made.csv``; ``--missing`` makes nothing
-else.
+them anew, except log evidence that was bridged. Nothing is written, and the exit code is 1, where
+a convergence gate fails or the engines differ by more than 5 standard errors. The table
+``replicates`` is simulated: ``--table`` writes it and ends. What is still missing is listed in
+``not_made.csv``; ``--missing`` makes nothing else.
 """
 
 from __future__ import annotations
@@ -450,7 +450,7 @@ def reference(key: str, draws: int, said: Mapping[str, str]) -> bool:
             "mcse": sampling["log_marginal_likelihood_se"],
         }
         if "log_marginal_likelihood" in sampling
-        else None,
+        else bridged_before(FOLDER / f"{key}.json", described(first)),
         "elpd_loo": predictive,
         "engines": {"first": first.about, "second": second.about},
         "agreement": {
@@ -469,11 +469,22 @@ def reference(key: str, draws: int, said: Mapping[str, str]) -> bool:
     return True
 
 
-def add_evidence(key: str, said: Mapping[str, str]) -> None:
-    """Bridge the log evidence of a posterior whose file has none."""
+def bridged_before(path: Path, model: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Log evidence in the file that is replaced, if that is of the same table and model."""
+    if not path.is_file():
+        return None
+    document = json.loads(path.read_text(encoding="utf-8"))
+    names = ("data_hash", "spec_hash", "priors")
+    same = all(document[name] == model[name] for name in names)
+    return document["log_evidence"] if same else None
+
+
+def add_evidence(key: str, said: Mapping[str, str], *, again: bool) -> None:
+    """Bridge the log evidence of a posterior whose file has none, or a bridged one."""
     path = FOLDER / f"{key}.json"
     document = json.loads(path.read_text(encoding="utf-8"))
-    if document["log_evidence"] is not None:
+    before = document["log_evidence"]
+    if before is not None and not (again and "method" in before):
         return
     name, model = key.split("/")
     design = prepare(table_of(name), model).design
@@ -511,7 +522,7 @@ def main() -> int:
     said = provenance()
     if asked.evidence:
         for key in asked.only.split(","):
-            add_evidence(key, said)
+            add_evidence(key, said, again=asked.again)
         return 0
     kept = True
     for key in [] if asked.missing else asked.only.split(","):

@@ -28,11 +28,11 @@ def script() -> Any:
     """`perf/reference_posteriors.py`, which imports `measure` from its own folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(PERF))
-        for name in ("measure", "reference_posteriors"):
+        for name in ("measure", "evidence", "reference_posteriors"):
             patch.delitem(sys.modules, name, raising=False)
         import reference_posteriors
 
-        for name in ("measure", "reference_posteriors"):
+        for name in ("measure", "evidence", "reference_posteriors"):
             patch.delitem(sys.modules, name)
         yield reference_posteriors
 
@@ -58,6 +58,23 @@ def test_the_simulated_table_is_the_one_that_its_seed_gives(
     np.testing.assert_allclose(stored["score"], again["score"], rtol=2e-5)
     with pytest.raises(AssertionError):
         np.testing.assert_allclose(stored["score"] * 1.0001, again["score"], rtol=2e-5)
+
+
+def test_a_bridge_finds_the_normalising_constant(script: ModuleType) -> None:
+    bridged = script.log_evidence.__globals__["bridged"]
+    # Logs of gamma variates with shape 3 are skewed, as logs of sds are.
+    drawn = np.log(np.random.default_rng(1).gamma(3.0, size=(4, 2000, 5)))
+
+    def log_posterior(x: np.ndarray) -> np.ndarray:
+        return (3.0 * x - np.exp(x)).sum(axis=1) - 7.0
+
+    found = bridged(drawn, log_posterior, units=2.0, seed=1)
+    exact = 5 * np.log(2.0) - 7.0 + 2.0
+    assert (found.n_parameters, found.mcse < 0.02) == (5, True)
+    assert abs(found.value - exact) < 5 * found.mcse
+    # Draws that are too narrow by a tenth do not give it.
+    narrow = bridged(0.9 * drawn, log_posterior, units=2.0, seed=1)
+    assert abs(narrow.value - exact) > 5 * narrow.mcse
 
 
 def test_what_is_missing_is_listed(script: ModuleType) -> None:
