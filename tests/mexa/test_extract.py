@@ -35,6 +35,7 @@ from bayeseval.mexa.parallel import read_parallel
 from bayeseval.mexa.run import Settings, align
 from bayeseval.mexa.tables import read_alignment
 from bayeseval.mexa.tokens import token_ids
+from bayeseval.output._locks import alone_in
 from tests.mexa.paraphrases import PARAPHRASES
 
 if TYPE_CHECKING:
@@ -249,15 +250,36 @@ def test_memory_that_runs_out_halves_the_batch(
         embed(encoder, TEXTS)
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RuntimeError("shape '[2]' is invalid\nfor input"), "shape '[2]' is invalid"),
+        (IndexError("index out of range in self"), "index out of range in self"),
+        (NotImplementedError(), "NotImplementedError"),
+    ],
+)
 def test_another_error_is_not_taken_for_memory(
-    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+    error: Exception, said: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any) -> Any:
-        raise RuntimeError("shape '[2]' is invalid")
+        raise error
 
     monkeypatch.setattr(extract, "_forward", broken)
-    with pytest.raises(RuntimeError, match="is invalid"):
+    line = f"llama: the model fails on cpu in float32 ({said}); check that its config.json belongs"
+    with pytest.raises(InputError, match=re.escape(line)):
         embed(load_encoder(str(folders["llama"]), device="cpu"), TEXTS)
+
+
+def test_a_padding_id_that_the_model_does_not_know(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    """A token for padding was added to the tokenizer, and the model has none for it."""
+    folder = variant(folders["gpt2"], tmp_path / "m")
+    settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps({**settings, "pad_token_id": 64}))
+    encoder, without = (load_encoder(str(one), device="cpu") for one in (folder, folders["gpt2"]))
+    assert (encoder.model.config.pad_token_id, without.model.config.pad_token_id) == (64, None)
+    np.testing.assert_array_equal(embed(encoder, TEXTS).vectors, embed(without, TEXTS).vectors)
 
 
 def test_real_weights_tell_paraphrases_from_other_sentences() -> None:
@@ -838,6 +860,22 @@ def test_other_weights_or_precision_do_not_replace_a_folder(
     assert main([*arguments, "--force"]) == 0
 
 
+def test_two_runs_at_once_do_not_share_a_folder(
+    folders: dict[str, Path], corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, work = tmp_path / "out", tmp_path / "out.unfinished"
+    arguments = ["mexa", "--model", str(folders["gpt2"]), "--parallel", str(corpus), "--quiet"]
+    arguments += ["--device", "cpu", "--no-figures", "--out", str(out)]
+    with alone_in(work):
+        (work / "scores").mkdir()
+        assert main(arguments) == 2
+        said = capsys.readouterr().err
+        assert f"works in {work}; wait until it has ended, or choose another folder (--out)" in said
+        assert (said.count("\n"), out.exists(), (work / "scores").exists()) == (1, False, True)
+    assert main(arguments) == 0
+    assert (out.exists(), work.exists()) == (True, False)
+
+
 def test_a_kept_language_without_its_embeddings_is_done_again(
     folders: dict[str, Path], corpus: Path, tmp_path: Path
 ) -> None:
@@ -888,4 +926,4 @@ def test_what_the_command_refuses(
     assert main(["mexa", *model, "--out", str(out), "--quiet", *change]) == 2
     shown = capsys.readouterr()
     assert line in shown.err
-    assert (shown.err.count("\n"), shown.out, out.exists()) == (1, "", False)
+    assert (shown.err.count("\n"), shown.out, [*tmp_path.iterdir()]) == (1, "", [])

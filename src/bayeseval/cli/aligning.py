@@ -128,6 +128,7 @@ def mexa(
         write_alignment,
     )
     from bayeseval.mexa.run import Settings, align
+    from bayeseval.output._locks import alone_in
     from bayeseval.output.store import check_target, discard, unfinished
 
     texts = read_parallel(parallel, pivot=pivot, sentences=sentences or None, keep_blank=keep_blank)
@@ -136,31 +137,33 @@ def mexa(
     check_target(folder, settings.identity(texts), force=force)
     work = unfinished(folder)
     preamble = alignment_preamble(len(texts.texts), texts.n, pivot=pivot, work=work)
-    try:
-        with progress_bar(preamble, quiet=quiet) as progress:
-            aligned = align(
-                model,
-                texts,
-                settings,
-                work=work,
-                folder=None if force else folder,
-                save_embeddings=save_embeddings,
-                bars=not quiet,
-                progress=progress,
-            )
-    except KeyboardInterrupt as error:
-        kept = f"finished work is kept in {work}; run the same command again to continue"
-        raise StoppedError(kept if work.is_dir() else "") from error
-    pooled = aligned.measured.pooled(pooling)
-    write_alignment(
-        folder,
-        aligned.measured.tidy(),
-        pooled,
-        run=aligned.run,
-        embeddings=aligned.embeddings,
-        figures=False if no_figures else figure_format,
-        force=force,
-    )
-    discard(work)
+    # Until its results are written: another run of this folder would remove the parts of this one.
+    with alone_in(work):
+        try:
+            with progress_bar(preamble, quiet=quiet) as progress:
+                aligned = align(
+                    model,
+                    texts,
+                    settings,
+                    work=work,
+                    folder=None if force else folder,
+                    save_embeddings=save_embeddings,
+                    bars=not quiet,
+                    progress=progress,
+                )
+        except KeyboardInterrupt as error:
+            kept = f"finished work is kept in {work}; run the same command again to continue"
+            raise StoppedError(kept if any(work.iterdir()) else "") from error
+        pooled = aligned.measured.pooled(pooling)
+        write_alignment(
+            folder,
+            aligned.measured.tidy(),
+            pooled,
+            run=aligned.run,
+            embeddings=aligned.embeddings,
+            figures=False if no_figures else figure_format,
+            force=force,
+        )
+        discard(work)
     echo(format_alignment(pooled, aligned.measured.notes, pivot=pivot))
     echo_place("\nResults", folder)

@@ -203,7 +203,8 @@ def embed(
     Raises
     ------
     InputError
-        If a single sentence does not fit into memory, or an argument is unknown.
+        If a single sentence does not fit into memory, the model fails on a batch, or an argument
+        is unknown.
 
     Notes
     -----
@@ -270,9 +271,14 @@ def _try_forward(
     """Embeddings of one batch, shape (layers, sentences, width); None when memory ran out."""
     try:
         return _forward(torch, encoder, ids, embedding)
-    except (RuntimeError, MemoryError) as error:
+    # The model's own code raises whatever its settings and its weights cause.
+    except Exception as error:
         if not _is_memory(torch, error):
-            raise
+            raise InputError(
+                f"{encoder.name}: the model fails on {encoder.device} in {encoder.dtype} "
+                f"({only_line(error)}); check that its config.json belongs to its weights, or "
+                "choose another dtype (--dtype) or device (--device)"
+            ) from error
     # After the handler, because the error's frames hold the batch.
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
@@ -313,10 +319,11 @@ def _forward(torch: Any, encoder: Encoder, ids: list[list[int]], embedding: Embe
 
 
 def _padding_id(encoder: Encoder) -> int:
-    """Any token will do where padding is masked; the model's own where it has one."""
+    """Any token will do where padding is masked; the model's own where it has one and knows it."""
+    known = encoder.model.get_input_embeddings().weight.shape[0]
     for holder in (encoder.model.config, encoder.tokenizer):
         padding = getattr(holder, "pad_token_id", None)
-        if isinstance(padding, int) and padding >= 0:
+        if isinstance(padding, int) and 0 <= padding < known:
             return padding
     return 0
 

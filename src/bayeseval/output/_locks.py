@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -95,6 +95,8 @@ def try_lock(path: Path) -> int | None:
 def alone_in(folder: Path) -> Iterator[None]:
     """Make a folder and let one process at a time work in it, for as long as that takes.
 
+    A folder in which nothing is left at the end is removed.
+
     Raises
     ------
     InputError
@@ -116,6 +118,8 @@ def alone_in(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        with suppress(OSError):
+            folder.rmdir()
         if lock is not None:
             os.close(lock)
 
