@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from bayeseval.errors import InputError
+from bayeseval.estimands import cell_scores
 from bayeseval.estimands.cell_noise import MeasurementNoise, read_measurement_noise
 from bayeseval.estimands.cell_scores import AskedCells, predict_cells
 from bayeseval.estimands.container import CommonPairs, PosteriorArrays
@@ -237,3 +238,35 @@ def test_what_has_no_population_is_refused() -> None:
     unlike = read_arrays(edit(tree, group="constant_data", **more))
     with pytest.raises(InputError, match="task 'sum' .* have different bounds"):
         predicted(unlike, [("de", "sum", "m1")])
+
+
+class Counted(np.ndarray):
+    """Likelihoods of tasks that count how many are looked at."""
+
+    looked_at = 0
+
+    def __getitem__(self, key):
+        found = super().__getitem__(key)
+        Counted.looked_at += np.size(found)
+        return found
+
+
+def test_each_prediction_looks_at_its_own_task_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of a table of new tasks grew with the square of their number."""
+    extended = cell_scores._with_new_tasks
+
+    def counting(*given):
+        arrays = extended(*given)
+        family = arrays.response.family.view(Counted)
+        return replace(arrays, response=replace(arrays.response, family=family))
+
+    monkeypatch.setattr(cell_scores, "_with_new_tasks", counting)
+    arrays = read_arrays(make_tree(COMPLETE, interactions=CROSSED))
+    language, _, model = COMPLETE[0]
+    looked_at = []
+    for n in (20, 40):
+        Counted.looked_at = 0
+        predicted(arrays, [(language, f"new {i}", model) for i in range(n)])
+        looked_at.append(Counted.looked_at)
+    assert looked_at[0] > 20
+    assert looked_at[1] <= 2 * looked_at[0]

@@ -119,8 +119,9 @@ class MeasurementNoise:
 
     def uses_items(self, arrays: PosteriorArrays, task: Index) -> Bools:
         """Of which tasks items give a standard error: elsewhere residuals contain its noise."""
-        known = np.isfinite(arrays.bounds).all(axis=0) & arrays.response.tasks_of("score")
-        return np.asarray(known[task] & bool({"boot", "se"} & self.sd.keys()))
+        known = np.isfinite(arrays.bounds[:, task]).all(axis=0)
+        of_scores = arrays.response.has_quantity(task, "score")
+        return np.asarray(known & of_scores & bool({"boot", "se"} & self.sd.keys()))
 
     def _sds(
         self, source: str, arrays: PosteriorArrays, place: Mapping[str, Index], seed: int

@@ -443,7 +443,7 @@ def _with_new_tasks(arrays: PosteriorArrays, new: tuple[str, ...]) -> PosteriorA
     if not new:
         return arrays
     response = arrays.response
-    if len(set(response.task_likelihoods)) > 1:
+    if len(response.families) > 1:
         raise _unlike_tasks(new[0], "likelihoods")
     parts = {"bounds": (response.lower, response.upper), "chance levels": (response.chance,)}
     for what, sides in parts.items():
@@ -455,7 +455,7 @@ def _with_new_tasks(arrays: PosteriorArrays, new: tuple[str, ...]) -> PosteriorA
 
     wide = replace(
         response,
-        task_likelihoods=response.task_likelihoods + response.task_likelihoods[:1] * len(new),
+        family=np.concatenate([response.family, np.zeros(len(new), dtype=np.int64)]),
         lower=longer(response.lower),
         upper=longer(response.upper),
         chance=None if response.chance is None else longer(response.chance),

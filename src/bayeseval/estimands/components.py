@@ -169,7 +169,7 @@ def _error_sd(arrays: PosteriorArrays) -> Floats:
 
 def has_residual(arrays: PosteriorArrays) -> bool:
     """Whether residuals are on the linear predictor's scale, beside the effects."""
-    plain_logit = arrays.response.tasks_of("logit").all() and arrays.response.chance is None
+    plain_logit = arrays.response.quantities == {"logit"} and arrays.response.chance is None
     return bool(arrays.response.link == "identity" or plain_logit)
 
 

@@ -152,8 +152,10 @@ class Response:
     Attributes
     ----------
     link : {"identity", "logit"}
-    task_likelihoods : tuple of str
-        Likelihood of each task.
+    families : tuple of str
+        Likelihoods of the tasks, each one once.
+    family : ndarray of int, shape (n_tasks,)
+        Which of them each task has.
     lower, upper : ndarray, shape (n_tasks,)
         Bounds of the scores; NaN under the identity link.
     chance : ndarray, shape (n_tasks,), or None
@@ -167,7 +169,8 @@ class Response:
     """
 
     link: Literal["identity", "logit"]
-    task_likelihoods: tuple[str, ...]
+    families: tuple[str, ...]
+    family: Index
     lower: Floats
     upper: Floats
     chance: Floats | None
@@ -175,13 +178,19 @@ class Response:
     n_items: Floats | None
     dispersion: Mapping[str, Floats]
 
-    def tasks_with(self, *likelihoods: str) -> Bools:
-        """Which tasks have one of these likelihoods, shape (n_tasks,)."""
-        return np.array([one in likelihoods for one in self.task_likelihoods], dtype=np.bool_)
+    @property
+    def quantities(self) -> set[Quantity]:
+        """What the likelihoods of the tasks are of."""
+        return {FAMILIES[family].quantity for family in self.families}
 
-    def tasks_of(self, *quantities: Quantity) -> Bools:
-        """Which tasks have a likelihood of one of these quantities, shape (n_tasks,)."""
-        return self.tasks_with(*of_quantity(*quantities))
+    def has_likelihood(self, task: Index, *likelihoods: str) -> Bools:
+        """Which of some tasks have one of these likelihoods; looks at no other tasks."""
+        own = np.array([family in likelihoods for family in self.families], dtype=np.bool_)
+        return np.asarray(own[self.family[task]])
+
+    def has_quantity(self, task: Index, *quantities: Quantity) -> Bools:
+        """Which of some tasks have a likelihood of one of these quantities."""
+        return self.has_likelihood(task, *of_quantity(*quantities))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -275,7 +284,7 @@ class PosteriorArrays:
     @property
     def residual_is_sd(self) -> bool:
         """Whether the residual scale of scores is their sd: all such likelihoods are normal."""
-        families = [FAMILIES[family] for family in self.response.task_likelihoods]
+        families = [FAMILIES[family] for family in self.response.families]
         return all(f.kernel == "normal" for f in families if f.quantity == "score")
 
     @property

@@ -64,7 +64,7 @@ def read_arrays(tree: xr.DataTree) -> PosteriorArrays:
         None,
     )
     response = _read_response(posterior, constant, len(levels[names.TASK]), by)
-    families = set(response.task_likelihoods)
+    families = set(response.families)
     pairs, bounds = _pairs(index, levels), _bounds(constant, len(levels[names.TASK]))
     score = _numbers(group(tree, "observed_data"), names.SCORE, names.RECORD)
     if {len(positions) for positions in index.values()} != {len(score)}:
@@ -218,22 +218,23 @@ def _read_response(
             f"{did_you_mean(unknown[0], FAMILIES)} (known: {', '.join(FAMILIES)})"
         )
     logit = link(task_likelihoods) == "logit"
+    families = tuple(dict.fromkeys(task_likelihoods))
+    place = {family: i for i, family in enumerate(families)}
     unknown_bounds = np.full(n_tasks, np.nan)
     return Response(
         link="logit" if logit else "identity",
-        task_likelihoods=task_likelihoods,
+        families=families,
+        family=np.array([place[family] for family in task_likelihoods], dtype=np.int64),
         lower=_vector(constant, "score_lower") if logit else unknown_bounds,
         upper=_vector(constant, "score_upper") if logit else unknown_bounds,
         chance=_vector(constant, "chance_share") if "chance_share" in constant else None,
         edge=_attribute(constant, "edge", 0.0),
-        n_items=_vector(constant, "n_items")
-        if set(task_likelihoods) & set(of_quantity("count"))
-        else None,
+        n_items=_vector(constant, "n_items") if set(families) & set(of_quantity("count")) else None,
         dispersion={
             family: _noise_scale(posterior, name, by)
             for family in of_quantity("share", "count")
             for name in scale_names([family])
-            if family in task_likelihoods
+            if family in families
         },
     )
 

@@ -146,7 +146,7 @@ def _models(arrays: PosteriorArrays, language: Index, draws: slice) -> Iterator[
     """Effects and levels to average over: one of no effect where models are integrated out."""
     n_models = len(arrays.levels[names.MODEL])
     fixed = names.MODEL not in arrays.main_sd and n_models > 1
-    noisy = arrays.response.tasks_of("logit").any()
+    noisy = "logit" in arrays.response.quantities
     by_model = arrays.residual_by == names.MODEL and noisy
     effects = arrays.main[names.MODEL][draws]
     # Covariates of models: those of the models at hand, which add up to nothing.
@@ -174,7 +174,7 @@ def _mean_share(
     """Expected share of the range, chance level included."""
     response = arrays.response
     chance = None if response.chance is None else response.chance[task]
-    own = response.tasks_of("logit")[task]
+    own = response.has_quantity(task, "logit")
     if not own.any():
         mean = logistic_normal_mean(eta, sd)
         return mean if chance is None else chance + (1.0 - chance) * mean
@@ -243,9 +243,9 @@ def standard_noise(
     standard = np.zeros((n_draws, len(task)))
     noise, normal = standard, np.ones(len(task), dtype=np.bool_)
     for family in of_quantity("score"):
-        if FAMILIES[family].kernel == "normal" or family not in arrays.response.task_likelihoods:
+        if FAMILIES[family].kernel == "normal" or family not in arrays.response.families:
             continue
-        own = arrays.response.tasks_with(family)[task]
+        own = arrays.response.has_likelihood(task, family)
         at = At(standard, 1.0, extra=_extra(arrays, family, draws))
         noise = np.where(own, FAMILIES[family].draw(rng, at), noise)
         normal &= ~own
@@ -298,7 +298,7 @@ def draw_scores(
     centre = eta
     if response.link == "logit" and response.chance is not None:
         centre = _with_floor(eta, response.chance[task])
-    smooth = response.tasks_of("score")[task]
+    smooth = response.has_quantity(task, "score")
     if smooth.any():
         columns = np.flatnonzero(smooth)
         mean = centre[:, columns]
@@ -310,7 +310,7 @@ def draw_scores(
         noise = standard_noise(arrays, task[columns], draws, rng, len(eta))
         values[:, columns] = mean + sd * noise
     for family in of_quantity("logit", "share", "count"):
-        columns = np.flatnonzero(response.tasks_with(family)[task])
+        columns = np.flatnonzero(response.has_likelihood(task, family))
         if not columns.size:
             continue
         here = {f: index[columns] for f, index in level.items()}
@@ -368,8 +368,8 @@ def log_density(
     centre = eta
     if response.link == "logit" and response.chance is not None:
         centre = _with_floor(eta, response.chance[task])
-    for family in dict.fromkeys(response.task_likelihoods):
-        columns = np.flatnonzero(response.tasks_with(family)[task])
+    for family in response.families:
+        columns = np.flatnonzero(response.has_likelihood(task, family))
         kind, mean = FAMILIES[family], centre[:, columns]
         here = {f: index[columns] for f, index in level.items()}
         scale = None

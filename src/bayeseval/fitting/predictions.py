@@ -414,8 +414,8 @@ def _number_notes(
     place = {label: i for i, label in enumerate(arrays.levels[names.TASK])}
     # A new task has the likelihood and the bounds of all others.
     task = np.array([place.get(label, 0) for label in cells.labels[names.TASK]], dtype=np.int64)
-    smooth = arrays.response.tasks_of("score")[task]
-    counts = arrays.response.tasks_of("count")[task]
+    smooth = arrays.response.has_quantity(task, "score")
+    counts = arrays.response.has_quantity(task, "count")
     wrong = np.flatnonzero(np.isfinite(cells.se) & ~smooth)
     if len(wrong):
         raise InputError(
