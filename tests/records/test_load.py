@@ -625,14 +625,21 @@ def test_tasks_named_after_an_error_are_warned_of(
 
 
 @pytest.mark.parametrize("name", ["../t.csv", "/etc/passwd", "below/../../t.csv"])
-def test_a_card_names_files_of_its_folder_only(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("keys", "key"),
+    [("files: [{}]", "files"), ("files: [own.csv]\ncovariates: {{size: {}}}", "covariates: size")],
+)
+def test_a_card_names_files_of_its_folder_only(
+    tmp_path: Path, name: str, keys: str, key: str
+) -> None:
     (tmp_path / "t.csv").write_text("model,language,task,score\na,en,x,1\nb,en,x,2\n")
     card = tmp_path / "card" / "benchmark.yaml"
     card.parent.mkdir()
-    card.write_text(f"name: n\ntitle: t\nfiles: ['{name}']\n")
+    (card.parent / "own.csv").write_text("model,language,task,score\na,en,x,1\nb,sw,x,2\n")
+    card.write_text("name: n\ntitle: t\n" + keys.format(repr(name)) + "\n")
     with pytest.raises(InputError) as caught:
         load(card.parent)
     assert str(caught.value) == (
-        f"{card}: files: {name!r} is not in the folder of the card; put the file there, and give"
+        f"{card}: {key}: {name!r} is not in the folder of the card; put the file there, and give"
         " its name"
     )

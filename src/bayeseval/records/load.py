@@ -360,16 +360,15 @@ def _is_card_folder(path: Path) -> bool:
 def _covariate_files(path: Path, card: BenchmarkCard | None) -> dict[str, Path]:
     if card is None:
         return {}
-    files = {name: path / file for name, file in card.covariates.items()}
-    for name, file in files.items():
-        if not file.is_file():
-            raise InputError(f"{path / _CARD}: covariates: {name}: {file} does not exist")
-    return files
+    return {
+        name: _file_of_card(path, f"covariates: {name}", file)
+        for name, file in card.covariates.items()
+    }
 
 
-def _file_of_card(folder: Path, name: str) -> Path:
+def _file_of_card(folder: Path, key: str, name: str) -> Path:
     """A file of the card's folder."""
-    where = f"{folder / _CARD}: files: {show(name)}"
+    where = f"{folder / _CARD}: {key}: {show(name)}"
     if Path(name).is_absolute() or ".." in Path(name).parts:
         raise InputError(
             f"{where} is not in the folder of the card; put the file there, and give its name"
@@ -388,7 +387,7 @@ def _files(path: Path, card: BenchmarkCard | None) -> tuple[Sequence[Path], int,
         target, notes = fetch(card.remote, card.name)
         return [target], 0, notes
     if card is not None and card.files:
-        return [_file_of_card(path, name) for name in card.files], 0, []
+        return [_file_of_card(path, "files", name) for name in card.files], 0, []
     try:
         entries = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
     except OSError as problem:
