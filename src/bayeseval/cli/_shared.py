@@ -288,7 +288,10 @@ Out = Annotated[
 Force = Annotated[
     bool,
     typer.Option(
-        "--force", help="Overwrite the results of a different run.", rich_help_panel=OUTPUT
+        "--force",
+        help="Replace what a run with other data, model or settings has written to the same "
+        "folder; without it the folder is refused.",
+        rich_help_panel=OUTPUT,
     ),
 ]
 NoFigures = Annotated[

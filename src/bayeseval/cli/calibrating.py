@@ -8,11 +8,11 @@ import typer
 
 from bayeseval.cli._shared import (
     DATA,
+    OUTPUT,
     Chains,
     Draws,
     Engine,
     FigureFormat,
-    Force,
     Jobs,
     NoFigures,
     Out,
@@ -85,7 +85,15 @@ def calibrate(
     seed: Seed = 0,
     jobs: Jobs = None,
     out: Out = None,
-    force: Force = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Replace any calibration in the folder and simulate again; without it the same "
+            "calibration is continued, and another one refused.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     no_figures: NoFigures = False,
     figure_format: FigureFormat = "png",
     quiet: Quiet = False,
