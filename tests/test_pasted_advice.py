@@ -403,6 +403,7 @@ OTHERS: dict[str, str] = {
     "fitting/report/model_tables.py:_no_margin": _WITHOUT_VALUE,
     "languages/labels.py:_names_argument": "tests/records/test_slips.py",
     "mexa/covariate.py:_raw": "tests/mexa/test_covariate.py",
+    "mexa/extract.py:_try_forward": _WITHOUT_VALUE,
     "mexa/run.py:_check_model": "tests/mexa/test_extract.py",
     "mexa/tables.py:_tidy": "tests/mexa/test_covariate.py",
     "output/_integrity.py:again": "tests/test_calibrate.py",
