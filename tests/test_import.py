@@ -148,6 +148,7 @@ MODULES = {
     "jinja2": "jinja2",
     "python-bidi": "bidi",
     "pyyaml": "yaml",
+    "scikit-learn": "sklearn",
     "vl-convert-python": "vl_convert",
 }
 
