@@ -13,6 +13,7 @@ import pytest
 from scipy import integrate, stats
 
 import bayeseval as be
+from bayeseval import estimands
 from bayeseval.cli import main
 from bayeseval.comparison import HeldOut, PreparedHoldout, prepare_holdout
 from bayeseval.comparison.held_out import main_table, sentences
@@ -353,6 +354,21 @@ def test_left_out_scores_do_not_reach_the_predictions(
         monkeypatch.setattr(Records, "subset", lambda own, keep, *, name: own)
         leaking = predicted(changed(records, held)).loc["additive", "mean"]
         assert (leaking != before.loc["additive", "mean"]).all()
+
+
+def test_refits_do_without_estimands(
+    held_out: HeldOut, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise AssertionError("estimands are not needed")
+
+    monkeypatch.setattr(estimands, "derive", refused)
+    with pytest.raises(AssertionError, match="not needed"):
+        prepare(records, "additive").run()
+    asked = prepare_holdout(records, "additive", holdout=held_out.share, repeats=1)
+    once = asked.run(jobs=1).predictions.query("spec == 'additive'")
+    before = held_out.predictions.query("spec == 'additive' and repeat == 1")
+    pd.testing.assert_frame_equal(once, before)
 
 
 def test_a_cell_is_predicted_with_the_noise_of_its_own_measurement(records: Records) -> None:

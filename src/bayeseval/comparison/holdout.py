@@ -374,7 +374,7 @@ def measured_cells(fit: Prepared) -> MeasuredCells:
 
 def _predict(task: _Task, beat: Progress | None) -> _Predicted:
     """Fit what is left, and score the predictions of what is not."""
-    fitted = task.training.run(beat)
+    fitted = task.training.run(beat, estimands=False)
     cells = task.cells
     scores = []
     places = []

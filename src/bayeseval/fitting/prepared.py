@@ -166,13 +166,16 @@ class Prepared:
             pairs=self.pairs.name,
         )
 
-    def run(self, progress: Progress | None = None) -> Fit:
+    def run(self, progress: Progress | None = None, *, estimands: bool = True) -> Fit:
         """Sample, once more with stricter settings if the gate fails, and derive all estimands.
 
         Parameters
         ----------
         progress : callable, optional
             Called as ``progress(stage, done, total, remark)``.
+        estimands : bool
+            Whether to derive them. Without them, the gate is of the parameters alone and the
+            fit is of use only to predict cells.
 
         Returns
         -------
@@ -185,7 +188,7 @@ class Prepared:
             If the engine refuses the design or a setting.
         """
         started = time.perf_counter()
-        tree, gate, used = self._attempt(self.settings, progress)
+        tree, gate, used = self._attempt(self.settings, progress, estimands)
         retried = gate.status == "fail"
         if retried:
             if progress is not None:
@@ -195,7 +198,7 @@ class Prepared:
                     1,
                     "the convergence gate failed; sampling again with stricter settings",
                 )
-            tree, gate, used = self._attempt(_stricter(used), progress)
+            tree, gate, used = self._attempt(_stricter(used), progress, estimands)
         _add_left_out(tree, self.design, self.leave_out, progress)
         notes = _add_predictive(tree, self.design, used, progress) if self.predictive else []
         seconds = time.perf_counter() - started
@@ -214,7 +217,7 @@ class Prepared:
         return Fit(data=tree, run=run)
 
     def _attempt(
-        self, settings: SamplerSettings, progress: Progress | None
+        self, settings: SamplerSettings, progress: Progress | None, estimands: bool
     ) -> tuple[xr.DataTree, Gate, SamplerSettings]:
         import xarray as xr
 
@@ -228,9 +231,10 @@ class Prepared:
         tree["constant_data"] = xr.DataTree(constant.merge(comparison).assign_attrs(attrs))
         if progress is not None:
             progress("computing results", 0, 1, "")
-        additions, estimands = derive(tree, seed=settings.seed)
-        tree["posterior"] = xr.DataTree(tree["posterior"].to_dataset().merge(additions))
-        tree["estimands"] = xr.DataTree(estimands)
+        if estimands:
+            additions, derived = derive(tree, seed=settings.seed)
+            tree["posterior"] = xr.DataTree(tree["posterior"].to_dataset().merge(additions))
+            tree["estimands"] = xr.DataTree(derived)
         gate = convergence_gate(tree)
         if progress is not None:
             progress("computing results", 1, 1, "")
