@@ -66,9 +66,9 @@ class Setting:
 
 SETTINGS: Final = (
     *(Setting("mega", "score", share, 5, _MEGA) for share in (0.1, 0.3)),
-    Setting("simulated", "score", 0.3, 2, _ONE_TASK),
+    # One share of these tables is two thousand scores.
+    *(Setting(table, "score", 0.3, 1, _ONE_TASK) for table in ("simulated", "taggers")),
     *(Setting("mega", "cell", share, 5, _MEGA) for share in (0.1, 0.3)),
-    Setting("taggers", "score", 0.3, 2, _ONE_TASK),
     *(Setting("mega", what, 0.5, 5, _MEGA) for what in ("score", "cell")),
 )
 
