@@ -313,6 +313,65 @@ def test_what_is_proposed_works_when_pasted(
             assert case.said not in after, (way, message)
 
 
+def _says(text: str) -> str:
+    (line,) = re.findall("Ready to fit: no, because (no column.*|.*: no column.*?)(?: Try|$)", text)
+    return str(line)
+
+
+@pytest.mark.parametrize(
+    ("names", "line"),
+    [
+        (
+            {"model": "who's", "language": "my idiom", "score": "points"},
+            "no column for 'model', 'language' and 'score' (columns: who's, my idiom, task,"
+            """ points); name them with --columns model='who'"'"'s' --columns language='my idiom'"""
+            " --columns score=points",
+        ),
+        (
+            {"model": "x", "language": "y"},
+            "no column for 'model' and 'language' (columns: x, y, task, score); name them with"
+            " --columns model=x --columns language=y",
+        ),
+    ],
+)
+def test_all_columns_that_are_missing_are_named_at_once(
+    names: dict[str, str], line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.csv"
+    grid("qa", "nli").rename(columns=names).to_csv(path, index=False)
+    said = _says(_run(capsys, str(path)))
+    assert said == f"{path}: {line}"
+    options = shlex.split(said.partition(" name them with ")[2])
+    assert "Ready to fit: yes" in _run(capsys, str(path), *options)
+
+
+def test_what_no_column_can_be_is_to_be_added(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Naming a column is no advice to a table all of whose columns are something else."""
+    path, names = tmp_path / "t.csv", tmp_path / "names.csv"
+    languages = {"qa": "de", "nli": "sw", "sum": "en", "ner": "fr"}
+    grid(*languages).drop_duplicates(["model", "task"]).drop(columns="language").to_csv(
+        path, index=False
+    )
+    said = _says(_run(capsys, str(path)))
+    assert said == (
+        f"{path}: no column for 'language' (columns: model, task, score); add the column"
+        " 'language', or name the language of every task in a CSV file with the columns"
+        " task,dataset,language, given as --task-names"
+    )
+    header = re.search(r"with the columns (\S+),", said)
+    assert header is not None
+    lines = [header[1], *(f"{task},quiz,{code}" for task, code in languages.items())]
+    names.write_text("\n".join(lines), encoding="utf-8")
+    assert "4 languages" in _run(capsys, str(path), "--task-names", str(names))
+    path.write_text("who,score\na,1\nb,2\n", encoding="utf-8")
+    assert _says(_run(capsys, str(path))) == (
+        f"{path}: no column for 'model' and 'language' (columns: who, score); name 'model' with"
+        " --columns model=who, and add the column 'language'"
+    )
+
+
 # No place without a test ----------------------------------------------------------------------
 
 #: Functions that put an option into a message, and the cases above that paste it.
@@ -322,7 +381,7 @@ PASTED: dict[str, tuple[str, ...]] = {
     "design/ranges.py:_declaration": ("ranges",),
     "readers/columns.py:_match_column": ("score",),
     "readers/columns.py:missing_columns": ("language",),
-    "readers/columns.py:columns_argument": ("score", "variant"),
+    "readers/columns.py:_columns_together": ("score", "variant"),
     "readers/detect.py:_format_argument": ("tool or table",),
     "readers/detect.py:read_results": ("details",),
     "readers/items.py:settle_items": ("lower is better, items",),

@@ -9,6 +9,7 @@ import pytest
 
 from bayeseval.errors import InputError
 from bayeseval.readers.columns import missing_columns, resolve_columns
+from bayeseval.readers.raw import object_array
 from bayeseval.records import Records, Units, load
 
 _SCORES = {("A", "German"): 51.0, ("A", "French"): 49.0, ("B", "German"): 41.5, ("B", "French"): 39}
@@ -162,12 +163,13 @@ def test_a_choice_of_the_tasks(tmp_path: Path) -> None:
 
 
 def test_missing_columns_are_returned_and_told_where_they_are_shown() -> None:
-    names = ["Model", "Sprache", "acc"]
-    found = resolve_columns(names, source="t.csv", explicit={})
+    cells = {"Model": ["a", "b"], "Sprache": ["de", "sw"], "acc": ["1", "2"]}
+    columns = {name: object_array(values) for name, values in cells.items()}
+    found = resolve_columns([*columns], source="t.csv", explicit={})
     assert (found.missing, found.ours) == (("language",), {"model": "Model", "score": "acc"})
-    assert missing_columns(found, names, source="t.csv") == (
+    assert missing_columns(found, columns, source="t.csv") == (
         "t.csv: no column for 'language' (columns: Model, Sprache, acc);"
-        " name it with columns={'language': 'NAME'}"
+        " name it with columns={'language': 'Sprache'}"
     )
 
 

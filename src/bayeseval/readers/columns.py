@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +11,10 @@ from functools import lru_cache
 from typing import Final
 
 from bayeseval._text import brief, plain, shorten
-from bayeseval.errors import InputError, did_you_mean, wording
+from bayeseval.errors import InputError, argument, did_you_mean, wording
+from bayeseval.languages.codes import understand
 from bayeseval.readers.proposals import propose
+from bayeseval.readers.raw import Column
 
 __all__ = [
     "EXTRA_NUMBERS",
@@ -107,6 +110,8 @@ _NEEDED: Final = ("model", "language", "score")
 # Columns that may be named after the score column: "bleu_seed_sd" beside "bleu_mean".
 _SPREADS: Final = ("se", "seed_sd", "boot_sd")
 
+# So many rows say what a column holds.
+_FIRST_ROWS: Final = 100
 # So many columns are searched for one that a message can propose: more only cost time.
 _MOST_SEARCHED: Final = 1000
 
@@ -284,35 +289,40 @@ def columns_argument(*choices: tuple[str, str | None]) -> str:
     *choices : (str, str or None)
         Our column and the file's; None leaves our column out.
     """
-    return " or ".join(
-        wording(f"columns={{{our!r}: {theirs!r}}}", f"--columns {our}={_quoted(theirs or '')}")
-        for our, theirs in choices
-    )
+    return " or ".join(_columns_together(choice) for choice in choices)
+
+
+def _columns_together(*choices: tuple[str, str | None]) -> str:
+    """One argument, or one line of options, for several of our columns."""
+    listed = ", ".join(f"{our!r}: {theirs!r}" for our, theirs in choices)
+    options = (f"--columns {our}={_quoted(theirs or '')}" for our, theirs in choices)
+    return wording(f"columns={{{listed}}}", " ".join(options))
 
 
 def _quoted(name: str) -> str:
-    return f"'{plain(name)}'" if re.search(r"\s", name) else plain(name)
+    return shlex.quote(plain(name)) if name else ""
 
 
-def missing_columns(columns: ColumnMap, names: Sequence[str], *, source: str) -> str:
-    """What a message says of the columns that a file lacks, and how to name them.
+def missing_columns(columns: ColumnMap, cells: Mapping[str, Column], *, source: str) -> str:
+    """What a message says of the columns that a file lacks, and what to do.
 
     Parameters
     ----------
     columns : ColumnMap
         With one missing column or more.
-    names : sequence of str
-        Column names of the file, in its order.
+    cells : mapping of str to array of object or TypedCells
+        Columns of the file, in its order.
     source : str
         The file.
     """
     missing = columns.missing
-    listed = " and ".join(repr(our) for our in missing)
+    *names, last = map(repr, missing)
+    listed = f"{', '.join(names)} and {last}" if names else last
     used = set(columns.ours.values())
-    free = [name for name in names if name not in used][:_MOST_SEARCHED]
-    if len(names) == 1:
+    free = [name for name in cells if name not in used][:_MOST_SEARCHED]
+    if len(cells) == 1:
         return (
-            f"{source}: no column for {listed}: the only column is {names[0]!r};"
+            f"{source}: no column for {listed}: the only column is {[*cells][0]!r};"
             " separate columns by commas, tabs or semicolons"
         )
     if {"language", "score"} <= set(missing):
@@ -323,13 +333,62 @@ def missing_columns(columns: ColumnMap, names: Sequence[str], *, source: str) ->
                 " hold the scores of a task in one language each; write one row per score, with"
                 " the columns model, task and score: languages are taken from the names of tasks"
             )
-    hint = ""
-    for our in missing:
-        options = {_fold(name): name for name in free}
-        near = did_you_mean(our, [*options.values()])
-        hint = hint or near
+    hint = next(filter(None, (did_you_mean(our, free) for our in missing)), "")
+    found = _candidates(missing, free, cells)
+    choices = [(our, names[0] if len(names) == 1 else "NAME") for our, names in found.items()]
+    absent = [our for our in missing if our not in found]
+    ways = []
+    if choices:
+        theirs = " and ".join(repr(our) for our, _ in choices)
+        it = theirs if absent else "them" if len(choices) > 1 else "it"
+        ways.append(f"name {it} with {_columns_together(*choices)}")
+    if absent:
+        plural = "s" if len(absent) > 1 else ""
+        ways.append(f"add the column{plural} {' and '.join(map(repr, absent))}")
+    if "language" in absent and {"task", "dataset"} & set(columns.ours):
+        ways[-1] += (
+            ", or name the language of every task in a CSV file with the columns"
+            f" task,dataset,language, given as {argument('task_names')}"
+        )
     return (
         f"{source}: no column for {listed}{hint}"
-        f" (columns: {shorten(map(brief, names), limit=12)});"
-        f" name it with {columns_argument((missing[0], 'NAME'))}"
+        f" (columns: {shorten(map(brief, cells), limit=12)}); {', and '.join(ways)}"
     )
+
+
+def _candidates(
+    missing: Sequence[str], free: Sequence[str], cells: Mapping[str, Column]
+) -> dict[str, list[str]]:
+    """Columns that may be the missing ones by what they hold; none that may not is listed."""
+    beginnings = {name: _beginning(cells[name]) for name in free}
+    numbers = [name for name, values in beginnings.items() if all(map(_is_number, values))]
+    texts = [name for name in free if name not in numbers]
+    of_languages = [
+        name for name in texts if all(understand(str(value)) for value in beginnings[name])
+    ]
+    found: dict[str, list[str]] = {}
+    if "score" in missing:
+        found["score"] = numbers
+    if "language" in missing:
+        # A table may have labels that no registry knows.
+        found["language"] = of_languages or texts
+    if "model" in missing:
+        # One column cannot be both.
+        found["model"] = [name for name in texts if [name] != of_languages]
+        if len(texts) == 1 and not of_languages:
+            found.pop("language", None)
+    return {our: found[our] for our in missing if found.get(our)}
+
+
+def _beginning(cells: Column) -> list[object]:
+    """The cells of the first rows that are filled."""
+    values = (cells[row] for row in range(min(len(cells), _FIRST_ROWS)))
+    return [value for value in values if value is not None and str(value).strip()]
+
+
+def _is_number(value: object) -> bool:
+    try:
+        float(str(value))
+    except ValueError:
+        return False
+    return True

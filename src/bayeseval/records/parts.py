@@ -156,7 +156,7 @@ def read_part(table: RawTable, *, columns: Mapping[str, str | None]) -> Part:
     names = list(table.columns)
     chosen = resolve_columns(names, source=table.source, explicit=columns)
     if chosen.missing:
-        raise InputError(missing_columns(chosen, names, source=table.source))
+        raise InputError(missing_columns(chosen, table.columns, source=table.source))
     reader = _PartReader(table, chosen)
     _drop_empty_rows(reader)
     labels = {"language": reader.labels("language")}
