@@ -91,6 +91,16 @@ SAME = {
     "Odia": "ory_Orya",
     "Bangla": "ben_Beng",
     "Kiswahili": "swh_Latn",
+    "🇩🇪 German": "deu_Latn",
+    "sw 🇹🇿": "swh_Latn",
+    "🏴\U000e0067\U000e0062\U000e0077\U000e006c\U000e0073\U000e007f Welsh": "cym_Latn",
+    "Portuguese (BR)": "por_Latn",
+    "Portuguese (pt-BR)": "por_Latn",
+    "Chinese (TW)": "zho_Hant",
+    "Chinese (zh_Hant)": "zho_Hant",
+    "Swahili (swh)": "swh_Latn",
+    "Bahasa Indonesia": "ind_Latn",
+    "Bahasa Melayu": "zsm_Latn",
 }
 
 
@@ -179,7 +189,10 @@ def test_the_user_knows_better() -> None:
 
 @pytest.mark.parametrize(
     "label",
-    ["", "Average", "mul", "und", "x-foo", "qqz", "1", "fr-Foo", "Hindi and English", "eng.txt"],
+    [
+        *("", "Average", "mul", "und", "x-foo", "qqz", "1", "fr-Foo", "Hindi and English"),
+        *("eng.txt", "🇩🇪", "German (ZZ)", "Spanish (ar)", "Indonesia", "F1 (BR)"),
+    ],
 )
 def test_no_language(label: str) -> None:
     with pytest.raises(InputError, match="is not a known language"):
@@ -207,9 +220,24 @@ def test_records_load_no_language_tables() -> None:
     assert done.stdout.split() == ["False", "True"], done.stderr
 
 
-@pytest.mark.parametrize("label", ["x\ud800", "hindi \udfff", "Hindi (\ud800)"])
-def test_half_of_a_surrogate_pair_is_no_language(label: str) -> None:
-    # The registry looks names up as UTF-8, which cannot hold it.
+def test_brackets_say_a_country_only_where_they_cannot_mean_the_language() -> None:
+    found = {label: resolve(f"Portuguese ({label})").territory for label in ("BR", "PT", "pt-PT")}
+    assert found == {"BR": "BR", "PT": None, "pt-PT": "PT"}
+    # El Salvador is not meant, nor is Sanskrit.
+    assert resolve("Swedish (SV)").territory is None
+    assert resolve("Arabic (SA)").territory == "SA"
+
+
+def test_flags_are_no_part_of_a_label_but_tell_two_of_them_apart() -> None:
+    (pair,) = match(["pt"], ["🇧🇷 Portuguese"]).pairs
+    assert (pair.b, pair.how) == ("🇧🇷 Portuguese", "")
+    apart = match(["🇵🇹 Portuguese"], ["🇧🇷 Portuguese"])
+    assert (apart.pairs, apart.ambiguous[0].candidates) == ((), ("🇧🇷 Portuguese",))
+
+
+@pytest.mark.parametrize("label", ["x\ud800", "hindi \udfff", "Hindi (\ud800)", "\0"])
+def test_what_the_registry_cannot_look_up_is_no_language(label: str) -> None:
+    # The registry looks names up as UTF-8, which cannot hold half of a pair, up to a null.
     assert understand(label) is None
     with pytest.raises(InputError, match="is not a known language"):
         resolve(label)

@@ -126,11 +126,76 @@ def test_tasks_in_the_header(tmp_path: Path) -> None:
     assert records.coords["task"] == ("t",)
 
 
-def test_units_in_a_header_are_no_languages(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("header", "units"),
+    [("German,French,Swahili", "Time (ms)"), ("de,fr", "Time (ms),Latency (ms)")],
+)
+def test_units_in_a_header_are_no_languages(tmp_path: Path, header: str, units: str) -> None:
     """kg is Kongo and ms Malay."""
-    text = "Model,German,French,Swahili,Time (ms)\nA,51,49,1,7\nB,41.5,39,2,8\n"
+    names = f"Model,{header},{units}"
+    cells = [",".join(f"{row}{i}" for i in range(names.count(","))) for row in (4, 7)]
     with pytest.raises(InputError, match=r"line 1: 'Time \(ms\)' is not a known language"):
-        _load(tmp_path, text)
+        _load(tmp_path, f"{names}\nA,{cells[0]}\nB,{cells[1]}\n")
+
+
+def test_malay_in_the_company_of_other_languages_is_no_unit(tmp_path: Path) -> None:
+    text = "Model,MMLU (de),MMLU (ms),ARC (ms),ARC (fr)\nA,51,49,1,7\nB,41.5,39,2,8\n"
+    assert _load(tmp_path, text).coords["language"] == ("de", "fr", "ms")
+
+
+@pytest.mark.parametrize(
+    ("rows", "languages"),
+    [
+        # Numbers of rows stand before the models, or are whole where hardly any score is.
+        (["id,Model,de,fr", "7,A,51,49", "3,B,41,39", "5,C,40,34"], ("de", "fr")),
+        (["Model,no,de,fr", "A,7,51.2,4.9", "B,3,41.5,3.9", "C,5,40.1,3.4"], ("de", "fr")),
+        (["Model,id,de,fr", "A,57,51,49", "B,43,41,39", "C,45,40,34"], ("de", "fr", "id")),
+        (["Model,id,de,fr", "A,57,51.2,4.9", "B,,41.5,3.9", "C,,40,3.4"], ("de", "fr", "id")),
+    ],
+)
+def test_numbers_of_rows_under_the_code_of_a_language(
+    tmp_path: Path, rows: list[str], languages: tuple[str, ...]
+) -> None:
+    records = _load(tmp_path, "\n".join(rows) + "\n")
+    assert (records.coords["model"], records.coords["language"]) == (("A", "B", "C"), languages)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["Model,F1 (de),EM (de),F1 (fr),EM (fr)", "A,51,1,49,2", "B,41.5,3,39,4"],
+        ["Model,F1,,EM,", ",de,fr,de,fr", "A,51,49,1,2", "B,41.5,39,3,4"],
+        ["Model,Task,F1 (de),EM (de),F1 (fr)", "A,t,51,1,49", "B,t,41.5,2,39"],
+    ],
+)
+def test_metrics_in_the_header_are_no_tasks(tmp_path: Path, rows: list[str]) -> None:
+    records = _load(tmp_path, "\n".join(rows) + "\n", metric="F1")
+    assert records.coords["task"] == ("t:F1",)
+    named = {"de": "German", "fr": "French"}
+    found = {(model, named[code]): score for (model, code), score in _scores(records).items()}
+    assert found == _SCORES
+    # One header that is no metric, and all are tests.
+    text = "Model,F1 (de),MMLU (de),F1 (fr),MMLU (fr)\nA,51,1,49,2\nB,41.5,3,39,5\n"
+    assert _load(tmp_path, text).coords["task"] == ("F1", "MMLU")
+
+
+def test_line_feeds_in_a_header(tmp_path: Path) -> None:
+    text = '"Model\nname","German","French\r\n(fr)"\n"A",51,49\n"B",41.5,39\n'
+    assert _scores(_load(tmp_path, text)) == _SCORES
+    rows = [("A", "German", 51), ("A", "French", 49), ("B", "German", 41.5), ("B", "French", 39)]
+    lines = [f"{model},{language},{score}" for model, language, score in rows]
+    plain = "\n".join(['"model\nid",language,"my\nscore"', *lines])
+    with pytest.raises(InputError, match=r"name it with columns={'score': 'my score'}"):
+        _load(tmp_path, plain)
+    assert _scores(_load(tmp_path, plain, columns={"score": "my score"})) == _SCORES
+
+
+def test_labels_of_languages_stay_as_they_are_written(tmp_path: Path) -> None:
+    labels = ["Bahasa Indonesia", "Portuguese (BR)", "Portuguese (PT)", "🇩🇪 German"]
+    wide = "Model," + ",".join(labels) + "\nA,1,2,3,4\nB,5,6,7,9\n"
+    down = "Language,A,B\n" + "".join(f"{label},{i},{i * i}\n" for i, label in enumerate(labels))
+    for text in (wide, down):
+        assert _load(tmp_path, text).coords["language"] == tuple(labels)
 
 
 @pytest.mark.parametrize("name", ["task", "Benchmark"])

@@ -135,6 +135,9 @@ _SCRIPT_WORDS: Mapping[str, str] = {
 }
 # Names that langcodes' English list lacks or spells otherwise.
 _NAMES: Mapping[str, str] = {
+    "bahasa indonesia": "id",
+    "bahasa malaysia": "ms",
+    "bahasa melayu": "ms",
     "farsi": "fa",
     "isixhosa": "xh",
     "isizulu": "zu",
@@ -190,21 +193,38 @@ class Language:
 
 
 _MAX_LABEL = 200
-_SURROGATE = re.compile("[\ud800-\udfff]")
+# Two regional indicators, or a black flag with the tags of a region; the codes say no language.
+_FLAG = "(?:[\U0001f1e6-\U0001f1ff]{2}|\U0001f3f4[\U000e0061-\U000e007a]{1,6}\U000e007f)"
+_FLAGS = re.compile(rf"^(?:{_FLAG}\s*)+|(?:\s*{_FLAG})+$")
+# Without those for private use; XK is Kosovo.
+_TERRITORY = re.compile("(?!AA|Q[M-Z]|X[A-JL-Z]|ZZ)[A-Z]{2}")
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 @lru_cache(maxsize=1 << 16)
 def understand(label: str) -> Language | None:
     """As :func:`resolve`, but None for what is not a language."""
-    text = " ".join(str(label).split())
+    text = _without_flags(label)
     # The registry's search of names takes time that grows with the square of a text, and it is
-    # of UTF-8, which has no half of a surrogate pair.
-    if len(text) > _MAX_LABEL or _SURROGATE.search(text):
+    # of UTF-8, which has no half of a surrogate pair; a null ends what it searches for.
+    if len(text) > _MAX_LABEL or _NO_TEXT.search(text):
         return None
     tag = _as_tag(text)
     if tag is None:
         tag = _as_name(text)
     return None if tag is None else _language(label, *tag)
+
+
+def flag_of(label: str) -> str:
+    """The emoji flag before or behind a label, and an empty string where it has none."""
+    text = " ".join(str(label).split())
+    return text.replace(_without_flags(label), "").strip()
+
+
+def _without_flags(label: str) -> str:
+    text = " ".join(str(label).split())
+    # The pattern looks at a long text of flags more than once.
+    return _FLAGS.sub("", text) if len(text) <= _MAX_LABEL else text
 
 
 def resolve(label: str) -> Language:
@@ -215,7 +235,9 @@ def resolve(label: str) -> Language:
     label : str
         ISO 639-1, -2 or -3 (``sw``, ``chi``, ``swh``), BCP-47 (``pt-BR``), FLORES or NLLB
         (``zho_Hans``), an English name (``Chinese (Simplified)``, ``Odia``) or one of the
-        frequent mistakes (``jp``). Case and ``_`` or ``-`` do not matter.
+        frequent mistakes (``jp``). Case and ``_`` or ``-`` do not matter; a code of a country or
+        of the language may stand in brackets behind its name (``Portuguese (BR)``), and an emoji
+        flag beside it says nothing.
 
     Returns
     -------
@@ -298,7 +320,7 @@ def _as_name(text: str) -> tuple[str, str | None, str | None] | None:
     parsed = _exact_name(name)
     if parsed is not None:
         return parsed
-    outside, _, inside = (part.strip(" )").casefold() for part in text.partition("("))
+    outside, _, inside = (part.strip(" )") for part in text.partition("("))
     if inside:
         return _name_with_brackets(outside, inside)
     scripts = [word for word in words if word in _SCRIPT_WORDS]
@@ -311,9 +333,16 @@ def _name_with_brackets(outside: str, inside: str) -> tuple[str, str | None, str
     """A name with a script, a territory or another name in brackets behind it."""
     import langcodes
 
-    parsed = _exact_name(outside)
+    parsed = _exact_name(outside.casefold())
     if parsed is None:
         return None
+    coded = _as_tag(inside)
+    if coded is not None and STANDARD.get(coded[0], coded[0]) == STANDARD.get(parsed[0], parsed[0]):
+        # "German (DE)" may mean the code of the language or that of the country.
+        return coded[0], coded[1] or parsed[1], coded[2] or parsed[2]
+    if _TERRITORY.fullmatch(inside) and langcodes.Language(territory=inside).is_valid():
+        return parsed[0], parsed[1], inside
+    inside = inside.casefold()
     for word in (inside, inside.removesuffix(" script")):
         if word in _SCRIPT_WORDS:
             return parsed[0], _SCRIPT_WORDS[word], parsed[2]
@@ -384,7 +413,7 @@ def _usual_script(code: str, territory: str | None) -> str:
 
 def is_code(label: str) -> bool:
     """Whether a label is a language's code, and not its English name."""
-    return _as_tag(" ".join(str(label).split())) is not None
+    return _as_tag(_without_flags(label)) is not None
 
 
 def variant_name(label: str) -> str:

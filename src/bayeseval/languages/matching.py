@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from bayeseval.errors import InputError, did_you_mean
-from bayeseval.languages.codes import STANDARD, Language, resolve, understand
+from bayeseval.languages.codes import STANDARD, Language, flag_of, resolve, understand
 
 __all__ = [
     "Ambiguous",
@@ -176,10 +176,13 @@ def _match_one(
 
 
 def _compatible(mine: Language, other: Language) -> bool:
-    """Whether what both labels say is the same."""
+    """Whether what both labels say is the same; a flag tells two varieties apart."""
     if mine.standard != other.standard:
         return False
     if mine.territory and other.territory and mine.territory != other.territory:
+        return False
+    flags = flag_of(mine.label), flag_of(other.label)
+    if all(flags) and flags[0] != flags[1]:
         return False
     return mine.script == other.script or not (mine.script and other.script)
 

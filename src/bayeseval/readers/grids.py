@@ -20,6 +20,7 @@ from bayeseval.errors import InputError
 from bayeseval.readers.archives import refuse_zip_bomb
 from bayeseval.readers.base import Head, decode, file_bytes
 from bayeseval.readers.compressed import stem_of, suffix_of
+from bayeseval.readers.tabular import header_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -178,13 +179,13 @@ def _grids_of_text(text: str, path: Path, *, whole: bool = True) -> list[Grid]:
 
 
 def _delimited(text: str, path: Path, *, whole: bool) -> list[Grid]:
-    lines = text.splitlines()
-    header = next((line for line in lines if line.strip()), "")
+    header = header_of(text)
     delimiter = max("\t,;", key=header.count)
     if not header.count(delimiter):
         return []
     # The last line of a beginning may be cut.
-    reader = csv.reader(io.StringIO(text, newline="") if whole else lines[:-1], delimiter=delimiter)
+    text = text if whole else text[: max(text.rfind("\n"), text.rfind("\r")) + 1]
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     rows, numbers, start = [], [], 1
     try:
         for row in reader:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -11,8 +11,9 @@ from typing import Final
 
 from bayeseval._text import has_decimal_comma
 from bayeseval.errors import InputError
-from bayeseval.languages.codes import is_code, understand
+from bayeseval.languages.codes import Language, is_code, understand
 from bayeseval.readers.columns import (
+    METRIC_NAMES,
     TABLE_COLUMNS,
     find_column,
     is_bound,
@@ -60,9 +61,18 @@ _LANGUAGE_FACTS: Final = frozenset(
         *("speakers", "region", "continent", "country", "group", "languagename"),
     ]
 )
+# Symbols of units and of errors that are codes of languages, too: "Latency (ms)".
+_UNITS: Final = frozenset(
+    [
+        *("ms", "min", "sec", "hr", "mo", "km", "in", "ha", "kg", "mg", "lb", "ml", "gal", "cal"),
+        *("kw", "sd", "std", "se", "pt", "tok"),
+    ]
+)
 _COUNT: Final = re.compile(r"\d{1,9}")
 # "MMLU (de)"
 _TASK_OF_LANGUAGE: Final = re.compile(r"([^()\[\]]*[^()\[\]\s])\s*[(\[]([^()\[\]]+)[)\]]")
+# Scores under the code of a language that are as unlikely to be whole numbers are none.
+_UNLIKELY: Final = 0.01
 # So many of the headers have to be languages before a table is taken for a wide one.
 _SHARE: Final = 0.6
 
@@ -85,6 +95,8 @@ class Layout:
     languages : mapping of int to str
     groups : mapping of int to str
         The dataset that the header names, empty where it names none; keys as `languages`.
+    metrics : mapping of int to str
+        The metric, where all that the header names beside the languages are metrics.
     header : int
         Lines of the header.
     averages, model_facts, not_languages : tuple of str
@@ -105,6 +117,7 @@ class Layout:
     labels: Mapping[str, int]
     languages: Mapping[int, str]
     groups: Mapping[int, str]
+    metrics: Mapping[int, str]
     header: int
     averages: tuple[str, ...]
     model_facts: tuple[str, ...]
@@ -211,7 +224,7 @@ def _index_columns(header: Sequence[str], body: Sequence[Sequence[str]]) -> list
     for place, name in enumerate(header):
         folded = _fold(name)
         is_first = place == len(found)
-        known = folded in _NUMBERS or (is_first and folded in _ALSO_LANGUAGES)
+        known = folded in _NUMBERS or folded in _ALSO_LANGUAGES
         if not known and (
             not is_first
             or folded in {*_MODEL, *_DATASET, *_METRIC}
@@ -224,11 +237,30 @@ def _index_columns(header: Sequence[str], body: Sequence[Sequence[str]]) -> list
         if not cells or not all(_COUNT.fullmatch(cell) for cell in cells):
             continue
         numbers = [int(cell) for cell in cells]
-        # A table that was sorted, or of which rows were left out, has the numbers in any order.
-        in_order = numbers in (list(range(len(cells))), list(range(1, len(cells) + 1)))
-        if in_order or (folded in _NUMBERS and len({*numbers}) == len(numbers)):
+        if numbers in (list(range(len(cells))), list(range(1, len(cells) + 1))) and is_first:
             found.append(place)
+        # A table that was sorted, or of which rows were left out, has the numbers in any order.
+        elif known and len({*numbers}) == len(numbers):
+            found += [place] if folded in _NUMBERS or _is_no_language(place, header, body) else []
     return found
+
+
+def _is_no_language(place: int, header: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
+    """Whether whole numbers under the code of a language number rows, and are no scores."""
+    if place + 1 < len(header) and _is_label_column([row[place + 1] for row in body]):
+        # Languages stand behind the models.
+        return not any(_is_label_column([row[before] for row in body]) for before in range(place))
+    others = [
+        cell.strip()
+        for other, name in enumerate(header)
+        if other != place and understand(name) is not None
+        for row in body
+        if (cell := row[other]).strip()
+    ]
+    whole = sum(_COUNT.fullmatch(cell) is not None for cell in others)
+    filled = sum(bool(row[place].strip()) for row in body)
+    # How likely as many scores are all whole.
+    return bool(others) and (whole / len(others)) ** filled < _UNLIKELY
 
 
 def _layout_of(rows: list[list[str]], given: _Given) -> Layout | None:
@@ -261,13 +293,17 @@ def _layout_below(rows: list[list[str]], depth: int, given: _Given) -> Layout | 
     languages, groups = found.languages, found.groups
     labels, candidates = _label_columns(titles, found, given)
     others = [place for place in found.others if place not in labels.values()]
-    if len(languages) < 2 or len(languages) < _SHARE * (len(languages) + len(others)):
+    # A unit in brackets is named when the table is read.
+    plain = sum(_task_and_language(titles[place]) is None for place in others)
+    if len(languages) < 2 or len(languages) < _SHARE * (len(languages) + plain):
         return None
     if len({(groups[p], name) for p, name in languages.items()}) < len(languages):
         # A language named again and again is a column of a table with a row per score.
         return None
     if not _mostly_scores([row[place] for row in body for place in languages]):
         return None
+    # "F1 (de)", "EM (de)"
+    of_metrics = "metric" not in labels and {_fold(one) for one in groups.values()} <= METRIC_NAMES
     facts = sorted({*found.facts, *found.texts} - {*labels.values()})
     return Layout(
         rows=rows,
@@ -275,7 +311,8 @@ def _layout_below(rows: list[list[str]], depth: int, given: _Given) -> Layout | 
         transposed=given.transposed,
         labels=labels,
         languages=languages,
-        groups=groups,
+        groups=dict.fromkeys(groups, "") if of_metrics else groups,
+        metrics=groups if of_metrics else {},
         header=depth,
         averages=tuple(dict.fromkeys(titles[place] for place in found.averages)),
         model_facts=tuple(dict.fromkeys(titles[place] for place in facts if titles[place])),
@@ -360,32 +397,46 @@ def _label_columns(
 def _tasks_and_languages(names: Sequence[str]) -> list[tuple[str, str] | None]:
     """What each header names; units such as ``CO2 (kg)`` look like a task in a language, too."""
     found = [_task_and_language(name) for name in names]
-    counts = Counter(
-        part for named in found if named and not is_average(named[1]) for part in named
-    )
+    languages: dict[str, set[str]] = defaultdict(set)
+    tasks: dict[str, set[str]] = defaultdict(set)
+    for task, language in (named for named in found if named and not is_average(named[1])):
+        languages[task].add(language)
+        tasks[language].add(task)
 
-    def is_alone(named: tuple[str, str]) -> bool:
+    def is_no_language(named: tuple[str, str]) -> bool:
+        """A single task of a single language; a unit of which no task is in a language."""
         task, language = named
-        return bool(task) and counts[task] == counts[language] == 1
+        if not task or is_average(language) or len(languages[task]) > 1:
+            return False
+        is_unit = language.casefold() in _UNITS
+        others = (languages[other] for other in tasks[language])
+        return len(tasks[language]) == 1 or (is_unit and all(len(one) == 1 for one in others))
 
-    return [None if named is not None and is_alone(named) else named for named in found]
+    return [None if named is not None and is_no_language(named) else named for named in found]
 
 
 def _task_and_language(name: str) -> tuple[str, str] | None:
     """The task, or nothing, and the language or average that a header names."""
-    if understand(name) is not None:
-        return "", name
+    whole = understand(name)
     match = _TASK_OF_LANGUAGE.fullmatch(name) if len(name) <= MAX_CELL else None
     if match is None or is_average(name):
-        return None
+        return None if whole is None else ("", name)
     task, language = match[1], match[2].strip()
     inner, outer = understand(language), understand(task)
+    if whole is not None:
+        # "German (de)" is German; "Chinese (zh_Hant)" and "Portuguese (PT)" say more than that.
+        same = inner and outer and _meaning(outer) == _meaning(whole) and not language.isupper()
+        return "", task if same else name
     if inner is None:
         return (task, language) if is_average(language) else None
     if outer is None or (is_code(task) and outer.standard != inner.standard):
         # Names of tests are codes of languages, too: ARC, NER.
         return task, language
     return ("", task) if outer.standard == inner.standard else None
+
+
+def _meaning(language: Language) -> tuple[str, str, str | None]:
+    return language.standard, language.script, language.territory
 
 
 def _are_repeats(cells: Sequence[str]) -> bool:

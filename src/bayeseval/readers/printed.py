@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from bayeseval.readers.raw import without_line_feeds
+
 __all__ = ["MAX_CELL", "Cell", "parse_cell", "without_marks"]
 
 MAX_CELL: Final = 400
@@ -69,6 +71,6 @@ def _number(text: str) -> float:
 
 
 def without_marks(cell: str) -> str:
-    """A label without daggers, stars and bold type."""
+    """A label without daggers, stars and bold type, on one line."""
     bare = cell.replace("**", "").strip(_MARKS + " ")
-    return re.sub(r"</?(?:b|i|u|sup|strong|em)>", "", bare).strip()
+    return without_line_feeds(re.sub(r"</?(?:b|i|u|sup|strong|em)>", "", bare)).strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +22,7 @@ __all__ = [
     "make_table",
     "object_array",
     "with_constants",
+    "without_line_feeds",
 ]
 
 Cells = npt.NDArray[np.object_]
@@ -118,6 +120,11 @@ def object_array(values: Any) -> Cells:
     return cells
 
 
+def without_line_feeds(name: str) -> str:
+    """A name that a spreadsheet has wrapped, on one line."""
+    return re.sub(r"[ \t]*[\r\n]+[ \t]*", " ", name)
+
+
 def make_table(
     source: str, place: str, numbers: Iterable[int], columns: Iterable[tuple[str, Any]]
 ) -> RawTable:
@@ -130,7 +137,7 @@ def make_table(
     """
     named: dict[str, Column] = {}
     for position, (raw_name, cells) in enumerate(columns, start=1):
-        name = raw_name.strip() or f"(unnamed column {position})"
+        name = without_line_feeds(raw_name.strip()) or f"(unnamed column {position})"
         if name in named:
             first = list(named).index(name) + 1
             raise InputError(

@@ -12,6 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from bayeseval.readers.compressed import suffix_of
 from bayeseval.readers.raw import Nested, RawTable, make_table
 from bayeseval.readers.typed import typed_cells
 
-__all__ = ["TABULAR_SUFFIXES", "EmptyTableError", "parquet_problem", "read_table"]
+__all__ = ["TABULAR_SUFFIXES", "EmptyTableError", "header_of", "parquet_problem", "read_table"]
 
 TABULAR_SUFFIXES: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".pq")
 
@@ -39,6 +40,8 @@ _MAX_SPARSE: Final = 50
 # A score is at least a bit, so that a Parquet file of more rows repeats the same ones.
 _FEW_ROWS: Final = 1_000_000
 _ROWS_PER_BYTE: Final = 8
+# Lines of a header whose cells are wrapped.
+_LONGEST_HEADER: Final = 100
 # Characters from which reading with pyarrow is worth its checks.
 _LARGE: Final = 1_000_000
 
@@ -100,10 +103,26 @@ def read_table(path: Path) -> RawTable:
     return _read_delimited(text, source, suffix)
 
 
+def header_of(text: str) -> str:
+    """The first record that is not blank, without what stands in quotes: that may hold line feeds.
+
+    Only separators are left of it that separate cells.
+    """
+    lines = (line for line in io.StringIO(text, newline="") if line.strip())
+    first = record = next(lines, "")
+    for line in islice(lines, _LONGEST_HEADER):
+        if record.count('"') % 2 == 0:
+            break
+        record += line
+    # A quote that is never closed is refused where the file is read.
+    record = first if record.count('"') % 2 else record
+    return re.sub('"[^"]*"', '""', record)
+
+
 def _read_delimited(text: str, source: str, suffix: str) -> RawTable:
     lines = io.StringIO(text, newline="")
     first = next(line for line in lines if line.strip())
-    delimiter = _delimiter(first, suffix)
+    delimiter = _delimiter(header_of(text), suffix)
     if len(text) > _LARGE:
         unquoted = _read_unquoted(text, first, source, delimiter)
         if unquoted is not None:

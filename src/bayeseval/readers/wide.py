@@ -224,6 +224,8 @@ def _wide_scores(grid: Grid, layout: Layout | None, notes: dict[str, None]) -> I
             counts["marked"] += cell.marked
             counts["se"] += cell.se is not None
             dataset = labels.get("dataset") or layout.groups[place] or grid.name
+            if place in layout.metrics:
+                labels["metric"] = layout.metrics[place]
             yield from _cell_scores(cell, labels, dataset, language, where, extra)
     for what, text in (
         ("missing", "without a score (empty, -)"),
