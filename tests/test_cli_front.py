@@ -26,6 +26,7 @@ COMMANDS = (
         "predict",
         "forecast",
         "plan",
+        "next",
         "report",
         "cite",
         "mexa",

@@ -90,6 +90,7 @@ def known() -> dict[str, object]:
         "sensitivity": be.sensitivity(records, "additive", drop="task", jobs=1),
         "calibration": be.calibrate("additive", like=records, simulations=2, jobs=1),
         "plan": be.plan(fit, languages=[3, 6]),
+        "chosen": be.next_cells(fit, budget=3),
         "checks": fit.checks(),
     }
 

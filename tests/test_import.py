@@ -30,6 +30,7 @@ PUBLIC = [
     "list_benchmarks",
     "list_models",
     "load",
+    "next_cells",
     "plan",
     "pymc_model",
     "sensitivity",

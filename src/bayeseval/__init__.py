@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bayeseval.fitting import Fit, fit, pymc_model
     from bayeseval.forecasting import forecast
     from bayeseval.leaving_out import sensitivity
-    from bayeseval.planning import Costs, plan
+    from bayeseval.planning import Costs, next_cells, plan
     from bayeseval.records import Covariate, Records, list_benchmarks, load
     from bayeseval.reporting import cite
     from bayeseval.simulation import simulate
@@ -43,6 +43,7 @@ __all__ = [
     "list_benchmarks",
     "list_models",
     "load",
+    "next_cells",
     "plan",
     "pymc_model",
     "sensitivity",
@@ -66,6 +67,7 @@ _HOME = {
     "list_benchmarks": "bayeseval.records",
     "list_models": "bayeseval.spec",
     "load": "bayeseval.records",
+    "next_cells": "bayeseval.planning",
     "plan": "bayeseval.planning",
     "pymc_model": "bayeseval.fitting",
     "sensitivity": "bayeseval.leaving_out",

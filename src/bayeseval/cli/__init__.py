@@ -35,6 +35,7 @@ from bayeseval.cli.fitting import fit
 from bayeseval.cli.forecasting import forecast
 from bayeseval.cli.leaving_out import sensitivity
 from bayeseval.cli.lookup import list_, validate
+from bayeseval.cli.measuring import next_
 from bayeseval.cli.planning import plan
 from bayeseval.cli.predicting import predict
 from bayeseval.cli.reporting import cite, report
@@ -55,7 +56,12 @@ _PANELS: Final[dict[str, dict[str, Callable[..., None]]]] = {
         "sensitivity": sensitivity,
         "calibrate": calibrate,
     },
-    "Predict and plan": {"predict": predict, "forecast": forecast, "plan": plan},
+    "Predict and plan": {
+        "predict": predict,
+        "forecast": forecast,
+        "plan": plan,
+        "next": next_,
+    },
     "Publish": {"report": report, "cite": cite},
     "Measure a covariate": {"mexa": mexa},
 }

@@ -21,7 +21,7 @@ from bayeseval.estimands.covariates import SlopeDraws
 from bayeseval.estimands.related import NewLanguages, new_effects
 from bayeseval.estimands.response import draw_scores, log_density, score_mean
 
-__all__ = ["AskedCells", "PredictedCells", "predict_cells"]
+__all__ = ["AskedCells", "PredictedCells", "predict_cells", "with_new_languages"]
 
 _EVERYTHING: Final = slice(None)
 _MAX_BYTES: Final = 300_000_000
@@ -221,6 +221,29 @@ def predict_cells(
             some = cells.take(rows)
             levels = _Levels(known, some.labels)
             yield _predict(arrays, rows, some, levels, terms, effects, noise, draws)
+
+
+def with_new_languages(
+    arrays: PosteriorArrays, cells: AskedCells, noise: MeasurementNoise, *, seed: int
+) -> PosteriorArrays:
+    """The posterior with languages that it lacks behind its own, as for :func:`predict_cells`.
+
+    `cells` are those of every model in every one of these languages, on one task.
+    """
+    known = {f: {one: i for i, one in enumerate(own)} for f, own in arrays.levels.items()}
+    draws = _Draws(arrays.n_samples, seed, _related_effects(arrays, cells, seed))
+    levels = _Levels(known, cells.labels)
+    wide = _with_new_levels(arrays, levels, noise, draws)
+    at = levels.codes[names.MODEL], levels.codes[names.LANGUAGE]
+    slopes = []
+    for slope in arrays.slopes:
+        old = np.broadcast_to(slope.standardised, (arrays.n_samples, *slope.standardised.shape[1:]))
+        width = len(wide.levels[names.LANGUAGE]) - old.shape[-1]
+        values = np.concatenate([old, np.empty((*old.shape[:-1], width))], axis=-1)
+        drawn = _covariate(slope, cells, levels, draws)
+        values[(slice(None), *(at if slope.by_model else at[1:]))] = drawn
+        slopes.append(replace(slope, standardised=values))
+    return replace(wide, slopes=tuple(slopes))
 
 
 def _predict(

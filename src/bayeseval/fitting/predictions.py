@@ -41,7 +41,13 @@ if TYPE_CHECKING:
 
     from bayeseval.estimands.container import PosteriorArrays
 
-__all__ = ["CellSource", "Predictions", "covariate_at_cells", "prepare_predictions"]
+__all__ = [
+    "CellSource",
+    "Predictions",
+    "covariate_at_cells",
+    "input_table",
+    "prepare_predictions",
+]
 
 CellSource = pd.DataFrame | str | Path
 
@@ -255,7 +261,7 @@ def prepare_predictions(
                 f"{wording('new', '--new')} is language, task or model, got {factor!r}"
                 f"{did_you_mean(factor, names.FACTORS)}"
             )
-    table = _table(cells)
+    table = input_table(cells, "cells", _COLUMNS)
     for factor in _ORDER:
         if factor not in table.columns and len(arrays.levels[factor]) > 1:
             raise InputError(
@@ -317,21 +323,28 @@ def _unused_columns(table: RawTable) -> list[str]:
     ]
 
 
-def _table(cells: CellSource) -> RawTable:
-    if isinstance(cells, pd.DataFrame):
-        given = cells.astype(object).where(cells.notna(), None)
-        columns = [(str(name), given[name].to_numpy()) for name in given.columns]
-        table = make_table("cells", "row", range(1, len(cells) + 1), columns)
+def input_table(given: CellSource, name: str, needs: str) -> RawTable:
+    """Read a table that is given beside a fit; `name` is the argument, `needs` what it must have.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it has no rows.
+    """
+    if isinstance(given, pd.DataFrame):
+        cells = given.astype(object).where(given.notna(), None)
+        columns = [(str(column), cells[column].to_numpy()) for column in cells.columns]
+        table = make_table(name, "row", range(1, len(cells) + 1), columns)
     else:
-        path = as_path("cells", cells)
+        path = as_path(name, given)
         refuse_special(path)
         if path.is_dir():
-            raise InputError(f"{path}: this is a folder; {_COLUMNS}, in one file")
+            raise InputError(f"{path}: this is a folder; {needs}, in one file")
         if not path.is_file():
-            raise InputError(f"{path}: no such file; {_COLUMNS}")
+            raise InputError(f"{path}: no such file; {needs}")
         table = read_table(path)
     if not len(table):
-        raise InputError(f"{table.source}: no rows; {_COLUMNS}, one row for each cell")
+        raise InputError(f"{table.source}: no rows; {needs}, one row for each cell")
     return table
 
 

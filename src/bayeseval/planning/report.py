@@ -49,8 +49,10 @@ def write_plan(
     tables: Mapping[str, pd.DataFrame],
     figures: Mapping[str, Figure],
     formats: Sequence[str],
+    *,
+    name: str = "plan",
 ) -> Path:
-    """Add the table and the figure of a plan to a result folder.
+    """Add the tables and the figure of a plan, or of cells to measure, to a result folder.
 
     Parameters
     ----------
@@ -58,11 +60,13 @@ def write_plan(
         A result folder; its other files stay as they are, but for the list of files in
         ``run.json``.
     tables : mapping of str to pandas.DataFrame
-        ``plan``.
+        By name of the file.
     figures : mapping of str to matplotlib.figure.Figure
-        ``plan``; empty deletes the figure of an earlier plan.
+        Figure `name`; empty deletes that of an earlier run.
     formats : sequence of str
         Formats of the figure.
+    name : str
+        Of the figure.
 
     Raises
     ------
@@ -70,11 +74,11 @@ def write_plan(
         If it is not a result folder or cannot be written.
     """
     writers: dict[str, Writer] = {
-        f"tables/{name}.csv": partial(write_csv, table) for name, table in tables.items()
+        f"tables/{file}.csv": partial(write_csv, table) for file, table in tables.items()
     }
-    for name, figure in figures.items():
-        writers |= figure_files(name, figure, formats)
-    return add_files(folder, writers, without=figure_names("plan"))
+    for own, figure in figures.items():
+        writers |= figure_files(own, figure, formats)
+    return add_files(folder, writers, without=figure_names(name))
 
 
 @styled

@@ -40,7 +40,7 @@ from bayeseval.planning.container import FACETS, SCORE_COLUMNS, Costs, Plan, sd_
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Costs", "Plan", "plan"]
+__all__ = ["Costs", "Plan", "number_between", "plan", "read_costs"]
 
 _MAX_STUDIES = 10_000
 # Around the present design; every number is a multiple of what there is.
@@ -127,15 +127,17 @@ def plan(
     """
     check_fit(fit)
     warn_of_gates({"the fit": fit.gate}, stacklevel=3)
-    target_sd = _number_between("target_sd", target_sd, above=0.0)
-    target_probability = _number_between(
+    target_sd = number_between("target_sd", target_sd, above=0.0)
+    target_probability = number_between(
         "target_probability", target_probability, above=0.5, below=1.0
     )
-    test_size = _number_between("test_size", test_size, above=0.0)
+    test_size = number_between("test_size", test_size, above=0.0)
     ci_prob = as_number(argument("ci_prob"), ci_prob)
-    _number_between("ci_prob", ci_prob, above=0.0, below=1.0)
+    number_between("ci_prob", ci_prob, above=0.0, below=1.0)
     fixed_facets = _facets(fixed)
-    costs = _costs(costs, seed=cost_seed, item=cost_item, language=cost_language, task=cost_task)
+    costs = read_costs(
+        costs, seed=cost_seed, item=cost_item, language=cost_language, task=cost_task
+    )
     variances = read_plan_variances(fit.data, fixed=fixed_facets, seed=int(fit.run["seed"]))
     present = present_study(fit.data, variances)
     asked = {"seeds": seeds, "items": items, "languages": languages, "tasks": tasks}
@@ -185,7 +187,14 @@ def plan(
     )
 
 
-def _costs(costs: Costs | None, **given: float | None) -> Costs:
+def read_costs(costs: Costs | None, **given: float | None) -> Costs:
+    """Costs given as one object or field by field; without any, an item costs 1.
+
+    Raises
+    ------
+    InputError
+        If both are given, or a cost is not a number of at least 0.
+    """
     if costs is not None:
         if any(value is not None for value in given.values()):
             raise InputError("give either costs or cost_seed, cost_item, ..., not both")
@@ -220,9 +229,10 @@ def _facets(fixed: str | Sequence[str]) -> tuple[Facet, ...]:
     return tuple(facet for facet in known if facet in fixed)
 
 
-def _number_between(
+def number_between(
     name: str, value: float | None, *, above: float, below: float = math.inf
 ) -> float | None:
+    """Return an optional number, refused unless it lies between two others."""
     if value is None:
         return None
     value = as_number(argument(name), value)

@@ -55,6 +55,16 @@ _TABLES: Final[Mapping[str, tuple[str, str]]] = {
         "difference between the mean scores of two models. p correct: probability that two models "
         "of the population are put in their true order. Items: size of the test sets, 1 as now.",
     ),
+    "next": (
+        "next",
+        "Cells to measure next, in order. gain: by how much the standard deviation of the target "
+        "is expected to fall; alone: if the cell were the only one; together: with the cells "
+        "above. sd target: the standard deviation that is left.",
+    ),
+    "next_comparison": (
+        "next",
+        "The standard deviation of the target by cost, for the chosen cells and other choices.",
+    ),
     "within_language": ("replicates", "Noise within languages, seeds and test sets apart."),
     "aggregates": ("replicates", "Models by other aggregates over languages."),
     "sensitivity": (
@@ -70,11 +80,13 @@ _TITLES: Final[Mapping[str, str]] = {
     "relations": "Related languages",
     "forecast": "Forecast",
     "plan": "Plan",
+    "next": "Next cells",
     "replicates": "Replicates",
     "sensitivity": "Sensitivity",
 }
 _CLOSED: Final[Mapping[str, str]] = {
     "forecast_check": "Forecasts of left-out languages",
+    "next_comparison": "Other choices of cells",
     "language_parts": "Effects of languages and their parts",
     "within_language": "Noise within languages, all rows",
 }
