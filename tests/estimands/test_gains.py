@@ -12,9 +12,11 @@ from bayeseval.estimands.asked import (
     asked_ranking,
     asked_table,
 )
+from bayeseval.estimands.cell_noise import read_measurement_noise
 from bayeseval.estimands.effects import Effects, read_effects
 from bayeseval.estimands.expected import expected_scores
 from bayeseval.estimands.gains import Gains, p_right_order
+from bayeseval.estimands.measurement import measurement_variance
 from bayeseval.estimands.read import read_arrays
 from tests.estimands.trees import COMPLETE, CROSSED, INCOMPLETE, edit, make_tree
 
@@ -179,3 +181,21 @@ def test_under_a_logit_link_effects_count_with_the_slope_of_the_score() -> None:
     variance = np.diag(rows.toarray() @ dense(effects) @ rows.toarray().T)
     # Effects that vary by a hundredth: tangents are off by squares of this.
     assert variance == pytest.approx(flat.var(axis=0, ddof=1), rel=0.02)
+
+
+def test_a_measurement_has_the_noise_of_its_likelihood() -> None:
+    """The residual; heavy tails as the inverse of the Fisher information."""
+    at = {"model": np.array([0, 2]), "language": np.array([1, 1]), "task": np.array([0, 1])}
+
+    def noise_of(**settings) -> np.ndarray:
+        tree = make_tree(COMPLETE, sd_residual=3.0, **settings)
+        arrays = read_arrays(tree)
+        noise = read_measurement_noise(tree, arrays)
+        return measurement_variance(read_effects(arrays, seed=0), noise, at, None)
+
+    assert noise_of() == pytest.approx([9.0, 9.0])
+    assert noise_of(residual_by="model") == pytest.approx([9.0, 81.0])
+    arrays = read_arrays(make_tree(COMPLETE, likelihood="student_t"))
+    nu = arrays.extra["nu"]
+    heavy = 9.0 * np.mean((nu + 3.0) / (nu + 1.0))
+    assert noise_of(likelihood="student_t") == pytest.approx([heavy, heavy])

@@ -88,8 +88,8 @@ def _of_scores(
     if arrays.residual_by is not None:
         sd = np.take(sd, here[arrays.residual_by], axis=1)
     total = np.broadcast_to(sd**2 + (0.0 if errors is None else errors**2), shape)
-    kernels = [FAMILIES[family].kernel for family in arrays.response.task_likelihoods]
-    heavy = np.array([kernel == "student_t" for kernel in kernels])[here[names.TASK]]
+    tailed = [f for f in arrays.response.families if FAMILIES[f].kernel == "student_t"]
+    heavy = arrays.response.has_likelihood(here[names.TASK], *tailed)
     if not heavy.any():
         return np.asarray(total.mean(axis=0))
     nu = arrays.extra[names.NU][:, None]
