@@ -21,7 +21,7 @@ from bayeseval.spec import load_spec
 @pytest.fixture(scope="module")
 def small() -> Fit:
     records = simulate("interaction", n_languages=6, n_tasks=4, n_models=5, seed=8).records
-    return fit(records, "interaction", engine="numpyro", seed=3)
+    return fit(records, "interaction", engine="numpyro", draws=250, tune=250, seed=3)
 
 
 def test_a_result_knows_how_it_was_made(small: Fit) -> None:
