@@ -142,6 +142,9 @@ def test_languages_whose_relations_are_not_known_are_left_out(fitted: Fit) -> No
     assert matrices is not None and matrices.shape == (1, 32, 32)
     np.testing.assert_array_equal(matrices[:, :30, :30], arrays.related.matrices)  # type: ignore[union-attr]
     assert notes == ["not forecast, because their relations to others are not known: ours"]
+    several = ["ca", *(f"ours {i}" for i in range(5))]
+    _, _, (note,) = related_languages(arrays, fitted.spec.languages, several)
+    assert note.endswith("not known: ours 0, ours 1, ours 2 and 2 more")
     with pytest.raises(InputError, match="name languages by ISO 639 codes"):
         related_languages(arrays, fitted.spec.languages, ["ours"])
     of_map = languages_of_the_map(CODES, ["Catalan", "German"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bayeseval._text import shorten
 from bayeseval._typing import Floats
 from bayeseval.design import relate
 from bayeseval.errors import InputError
@@ -87,7 +88,6 @@ def related_languages(
             f"{', and add them to languages: files in the spec' if spec.files else ''}"
         )
     related = new_languages(arrays, spec, known)
-    more = ", ..." if len(lost) > _SHOWN else ""
-    listed = f"{', '.join(lost[:_SHOWN])}{more}"
+    listed = shorten(lost, limit=_SHOWN)
     note = f"not forecast, because their relations to others are not known: {listed}"
     return known, None if related is None else related.matrices, [note] if lost else []
