@@ -21,6 +21,9 @@ from measure import print_table, provenance, write_csv
 import bayeseval as be
 
 Floats = npt.NDArray[np.float64]
+Index = npt.NDArray[np.int64]
+Order = Sequence[int] | Index
+Codes = dict[str, Index]
 FACTORS = ("model", "language", "task")
 PAIRS = (("language", "task"), ("model", "task"), ("model", "language"))
 RANDOM_ORDERS = 50
@@ -36,16 +39,16 @@ class Truth:
         self.sds = sds
         self.code = {f: {x: i for i, x in enumerate(self.levels[f])} for f in FACTORS}
 
-    def at(self, table: pd.DataFrame) -> dict[str, npt.NDArray[np.int64]]:
+    def at(self, table: pd.DataFrame) -> Codes:
         """Codes of cells."""
         return {f: table[f].map(self.code[f]).to_numpy() for f in FACTORS}
 
-    def grid(self) -> dict[str, npt.NDArray[np.int64]]:
+    def grid(self) -> Codes:
         """Codes of all cells."""
         index = np.indices(tuple(self.size[f] for f in FACTORS)).reshape(3, -1)
         return dict(zip(FACTORS, index, strict=True))
 
-    def covariance(self, one: dict, other: dict) -> Floats:
+    def covariance(self, one: Codes, other: Codes) -> Floats:
         """Prior covariance of the expected scores of cells; effects of factors sum to zero."""
         total = np.full((len(one["model"]), len(other["model"])), 100.0**2)
         same = {f: one[f][:, None] == other[f][None] for f in FACTORS}
@@ -73,7 +76,7 @@ class Truth:
 
 def errors(
     truth: Truth, expected: Floats, kept: pd.DataFrame, hidden: pd.DataFrame, pairs: Floats
-) -> tuple[Floats, dict[str, Floats]]:
+) -> tuple[Floats, dict[str, tuple[Floats, Floats]]]:
     """Posterior covariance of the hidden cells, and of the hidden cells with what is asked.
 
     Returns
@@ -118,19 +121,19 @@ def errors(
     return covariance + noise * np.eye(len(hidden)), asked
 
 
-def curve(covariance: Floats, asked: tuple[Floats, Floats], order: Sequence[int]) -> Floats:
+def curve(covariance: Floats, asked: tuple[Floats, Floats], order: Order) -> Floats:
     """Expected root mean squared error before any cell of an order, and after each."""
     variance, shared = asked
     at = np.asarray(order)
     root = np.linalg.cholesky(covariance[np.ix_(at, at)])
     fall = np.linalg.solve(root, shared[:, at].T) ** 2
     left = variance.mean() - np.concatenate([[0.0], np.cumsum(fall.mean(axis=1))])
-    return np.sqrt(left)
+    return np.asarray(np.sqrt(left))
 
 
 def largest_variance(covariance: Floats, noise: float, steps: int) -> list[int]:
     """Cells by the variance of their expected scores, given those before them."""
-    left, order = covariance.copy(), []
+    left, order = covariance.copy(), list[int]()
     for _ in range(steps):
         variance = np.diag(left) - noise
         variance[order] = -np.inf
@@ -161,7 +164,9 @@ def first(reached: npt.NDArray[np.bool_]) -> int | str:
     return int(np.argmax(reached)) if reached.any() else "more"
 
 
-def repeat(seed: int, share: float, sds: dict[str, float], records: pd.DataFrame) -> list[dict]:
+def repeat(
+    seed: int, share: float, sds: dict[str, float], records: pd.DataFrame
+) -> list[dict[str, object]]:
     """One simulated table: the cells that each choice needs."""
     rng = np.random.default_rng(seed)
     truth = Truth(records, sds)

@@ -73,7 +73,7 @@ STATED: dict[str, dict[str, str]] = {
         "limits of k-hat and of the gate": "0.7 1.01 0.3",
         "default draws, draws below which rank sets contain all ranks": "1,000 37",
     },
-    "next": {"cells that are listed": "20"},
+    "next": {"cells that are listed": "20", "hidden and random cells": "60 % 100 200"},
     "plan": {"the example's items": "300 600 1,190", "a section of Brennan (2001)": "4.1"},
     "predict": {"cells that are printed": "1,000"},
     "records": {
