@@ -186,12 +186,12 @@ def test_forecasts_beyond_the_scale_are_said_to_be(found: Forecast) -> None:
 def test_a_covariate_that_does_not_help_is_reported(found: Forecast) -> None:
     check = pd.DataFrame(
         {"with_covariate": [True, True, False, False], "error": [3.0, -4.0, 1.0, 2.0]}
-        | {"language": ["x", "y"] * 2, "crps": 0.1, "elpd": -1.0}
+        | {"language": ["x", "y"] * 2, "crps": [3.0, 1.5, 0.5, 1.0], "elpd": -1.0}
         | {"covered_90": True, "covered_95": True}
     )
     sentence = (
-        "the covariate does not help: forecasts of left-out languages have an RMSE of 3.54 with it "
-        "and 1.58 without it"
+        "the covariate does not help: forecasts of left-out languages have a CRPS of 2.25 with it "
+        "and 0.75 without it"
     )
     assert idle_covariate(check) == sentence
     better = check.assign(with_covariate=~check["with_covariate"])

@@ -87,7 +87,7 @@ def weak_check(check: pd.DataFrame) -> str:
 
 
 def idle_covariate(check: pd.DataFrame, helps: str = "the covariate") -> str:
-    """Say that forecasts of left-out languages are no closer with the covariate; else empty.
+    """Say that forecasts of left-out languages have no lower CRPS with the covariate; else empty.
 
     Parameters
     ----------
@@ -98,14 +98,14 @@ def idle_covariate(check: pd.DataFrame, helps: str = "the covariate") -> str:
     """
     if check.empty:
         return ""
-    squares = (check["error"] ** 2).groupby(check["with_covariate"].astype(bool)).mean()
-    if len(squares) < 2 or squares[True] < squares[False]:
+    crps = check["crps"].groupby(check["with_covariate"].astype(bool)).mean()
+    if len(crps) < 2 or crps[True] < crps[False]:
         return ""
     pronoun = "it" if helps == "the covariate" else "them"
     return (
         f"{helps} {'does' if helps == 'the covariate' else 'do'} not help: forecasts of left-out "
-        f"languages have an RMSE of {np.sqrt(squares[True]):.3g} with {pronoun} and "
-        f"{np.sqrt(squares[False]):.3g} without {pronoun}"
+        f"languages have a CRPS of {crps[True]:.2f} with {pronoun} and "
+        f"{crps[False]:.2f} without {pronoun}"
     )
 
 
