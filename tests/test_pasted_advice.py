@@ -171,7 +171,21 @@ CASES: dict[str, _Case] = {
         },
         fill={"NAME": "level"},
     ),
-    "prompt": _Case("tells them apart", {"t.csv": _twice("prompt", "p1", "p2")}),
+    "run": _Case("tells them apart", {"t.csv": _twice("run", "p1", "p2")}),
+    "prompt": _Case("whose effects models share", {"t.csv": _twice("prompt", "p1", "p2")}),
+    "prompts and judges": _Case(
+        "the noise of one of them is modelled at a time",
+        {
+            "t.csv": pd.concat(
+                [
+                    _twice("prompt", "p1", "p2").assign(judge="a"),
+                    _twice("prompt", "p1", "p2").assign(
+                        judge="b", score=lambda f: f["score"] + 1.0
+                    ),
+                ]
+            )
+        },
+    ),
     "variant": _Case(
         "tells them apart",
         {"t.csv": _twice("variant", "direct", "cot").query("task == 'qa'").assign(task="qa")},
@@ -395,7 +409,9 @@ PASTED: dict[str, tuple[str, ...]] = {
     "records/build.py:_refuse_many_metrics": ("metrics",),
     "records/build.py:_ways_out": ("half a seed",),
     "records/duplicates.py:_way_out": ("no task",),
-    "records/duplicates.py:_telling_apart": ("prompt", "variant"),
+    "records/duplicates.py:_telling_apart": ("run", "variant"),
+    "records/with_prompts.py:scores_by_prompt": ("prompts and judges",),
+    "records/duplicates.py:read_shared_columns": ("prompt",),
     "records/duplicates.py:unread_repeats": ("not needed",),
     "records/parts.py:_task_conflict": ("task or dataset",),
     "records/placeholders.py:_declaration": ("placeholder",),
@@ -406,7 +422,7 @@ PASTED: dict[str, tuple[str, ...]] = {
 }
 #: The same of ``test_pasted_commands.py``, by the name of its case or test.
 COMMANDS: dict[str, tuple[str, ...]] = {
-    "design/build.py:_check_errors": ("errors of items",),
+    "design/share_errors.py:check_errors": ("errors of items",),
     "design/covariates.py:_how_to_give": ("no covariate",),
     "calibration/run.py:prepare_calibration": ("calibration of auto",),
     "comparison/scores.py:_other_records": ("unreliable records",),

@@ -120,7 +120,7 @@ def test_replicates_have_the_variances_that_were_asked_for() -> None:
     cells = reduce_replicates(drawn.records)
     assert len(cells) == 600
     assert len(drawn.records) == 600 * 4 * 5
-    assert {len(drawn.truth[f"sd_{s}_cell"].shape) for s in names.SOURCES} == {3}
+    assert {len(drawn.truth[f"sd_{s}_cell"].shape) for s in names.RUN_SOURCES} == {3}
     for stratum, df, expected in (
         (cells.seed, 3, 2.0**2 + 1.5**2 * (1 + 1 / 5)),
         (cells.boot, 4, 3.0**2 + 1.5**2 / 4),

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from bayeseval.forecasting import forecast
     from bayeseval.leaving_out import sensitivity
     from bayeseval.planning import Costs, next_cells, plan
-    from bayeseval.records import Covariate, Records, list_benchmarks, load
+    from bayeseval.records import Covariate, Records, list_benchmarks
+    from bayeseval.records.load import load
     from bayeseval.reporting import cite
     from bayeseval.simulation import simulate
     from bayeseval.spec import ModelSpec, list_models

@@ -12,6 +12,7 @@ from typing import Final, Literal, get_args
 __all__ = [
     "CI_KIND",
     "CI_PROB",
+    "CONTRASTS",
     "CV_PRR_LANGUAGES",
     "DATASET",
     "DESCRIPTIONS",
@@ -38,9 +39,11 @@ __all__ = [
     "RELATED_LANGUAGE",
     "RELATIONS",
     "REPORTED",
+    "RUN_SOURCES",
     "SCORE",
     "SD_LOG_RESIDUAL",
     "SD_RESIDUAL",
+    "SHARED_SOURCES",
     "SOURCES",
     "SQUARES",
     "STANDARDISED_SCORE",
@@ -74,6 +77,7 @@ __all__ = [
     "rank_name",
     "relation_matrix",
     "sd_name",
+    "shared_by",
     "slope_name",
     "source_cell_dim",
     "source_cell_sd",
@@ -86,7 +90,7 @@ Factor = Literal["language", "task", "model"]
 Support = Literal["observed", "common"]
 LeftOut = Literal["record", "language", "task", "model"]
 Flavour = Literal["observed", "latent"]
-Source = Literal["seed", "boot", "seed_boot"]
+Source = Literal["seed", "boot", "seed_boot", "prompt", "judge"]
 Likelihood = Literal["normal", "student_t", "logit_normal", "beta", "binomial", "beta_binomial"]
 
 LANGUAGE: Final = "language"
@@ -99,6 +103,7 @@ SCORE: Final = "score"
 TEST_SET: Final = "test_set"
 SQUARES: Final = "sum_of_squares"
 UNBALANCED: Final = "unbalanced_replicates"
+CONTRASTS: Final = "contrasts_of_prompts"
 
 FACTORS: Final[tuple[Factor, ...]] = ("language", "task", "model")
 # What all metrics of one model's outputs in one dataset and language share. A table has one
@@ -141,7 +146,10 @@ MOST_POINTWISE: Final = 50_000_000
 
 # Where replicates of one cell differ: training or decoding seeds, test sets, and what
 # a seed does to one test set only.
-SOURCES: Final[tuple[Source, ...]] = ("seed", "boot", "seed_boot")
+RUN_SOURCES: Final[tuple[Source, ...]] = ("seed", "boot", "seed_boot")
+# Wordings of the question and judges of the answers: those of a task are the same for its cells.
+SHARED_SOURCES: Final[tuple[Source, ...]] = ("prompt", "judge")
+SOURCES: Final[tuple[Source, ...]] = (*RUN_SOURCES, *SHARED_SOURCES)
 
 #: What makes the effects of languages alike: ``sd_place`` and ``language_place``, a matrix over
 #: the dimensions ``language`` and ``related_language``.
@@ -257,6 +265,17 @@ def source_cell_dim(source: str) -> str:
 def source_log_sd(source: str) -> str:
     """How much the log sds differ between the cells of a model: ``sd_log_seed``."""
     return f"sd_log_{source}"
+
+
+def shared_by(source: str) -> tuple[str, ...]:
+    """Effects of a prompt (or judge) that cells share: of all cells of a task, and of some.
+
+    Examples
+    --------
+    >>> shared_by("prompt")
+    ('prompt:task', 'prompt:language:task', 'prompt:model:task')
+    """
+    return tuple(f"{source}:{part}" for part in ("task", "language:task", "model:task"))
 
 
 def slope_name(covariate: str) -> str:

@@ -10,7 +10,8 @@ import pytest
 from scipy.special import polygamma
 
 from bayeseval import names
-from bayeseval.design.replicates import Noise, build_noise
+from bayeseval.design.noise import Noise
+from bayeseval.design.replicates import build_noise
 from bayeseval.records import CellTable, Stratum, Unbalanced
 
 

@@ -339,6 +339,6 @@ def test_a_fit_with_unknown_sds_cannot_restore_its_design_and_promises_no_way() 
     with pytest.raises(DesignError) as caught:
         restore_design(xr.DataTree.from_dict(groups), design.spec)
     assert str(caught.value) == (
-        "not available for a model that estimates noise of replicates (seeds, bootstraps), "
-        "because a fit does not keep all data on them"
+        "not available for a model that estimates noise of replicates (seeds, bootstraps, "
+        "prompts), because a fit does not keep all data on them"
     )

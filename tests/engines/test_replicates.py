@@ -90,7 +90,7 @@ def dense_log_density(records: Records, design: Design, posterior: Point) -> flo
     for i in range(design.n_records):
         own = np.stack([design.factor_index[f][i] for f in names.FACTORS])
         rows = table[(codes == own[:, None]).all(axis=0)]
-        variance = dict.fromkeys(names.SOURCES, 0.0)
+        variance = dict.fromkeys(names.RUN_SOURCES, 0.0)
         for source in design.sources:
             if source.share[i] > 0.0:
                 cell = posterior[names.source_cell_sd(source.name)][source.of_record[i]]
@@ -172,9 +172,9 @@ def test_bootstraps_as_draws_from_the_population_are_seen() -> None:
 def test_the_noise_of_means_by_hand() -> None:
     design = tables.design("crossed")
     posterior = to_posterior(design, random_point(design, np.random.default_rng(2)))
-    sd = {s: posterior[names.source_cell_sd(s)] for s in names.SOURCES}
+    sd = {s: posterior[names.source_cell_sd(s)] for s in names.RUN_SOURCES}
     by_hand = (sd["seed"] ** 2 + 1.2 * sd["seed_boot"] ** 2) / 3 + 1.2 * sd["boot"] ** 2
-    assert [len(sd[s]) for s in names.SOURCES] == [design.n_records] * 3
+    assert [len(sd[s]) for s in names.RUN_SOURCES] == [design.n_records] * 3
     assert noise_variance(design, posterior) == pytest.approx(by_hand, rel=1e-14)
     averaged = sd["seed"] ** 2 / 3 + sd["boot"] ** 2 / 5 + sd["seed_boot"] ** 2 / 15
     assert not np.allclose(noise_variance(design, posterior), averaged, rtol=0.1)

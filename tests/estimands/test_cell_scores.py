@@ -19,7 +19,7 @@ from tests.estimands.trees import COMPLETE, CROSSED, INCOMPLETE, edit, make_tree
 from tests.helpers import assert_within_mcse
 
 FULL = (*CROSSED, "model:language:task")
-SILENT = MeasurementNoise(sd={}, typical={}, spread={}, scales={}, scale_spread=None)
+SILENT = MeasurementNoise(sd={}, typical={}, spread={}, shared={}, scales={}, scale_spread=None)
 N = 20_000
 
 

@@ -45,11 +45,17 @@ def test_a_file_per_seed_with_a_column_that_others_lack(tmp_path: Path) -> None:
     assert cells.mean.tolist() == [1.5, 3.0, 3.0, 5.0]
 
 
-def test_a_file_per_prompt_is_read_as_the_message_says(tmp_path: Path) -> None:
-    """What prompts are (repetitions, or tasks) is the user's choice."""
+def test_a_file_per_prompt_is_read_as_prompts(tmp_path: Path) -> None:
     folder(tmp_path, "prompt_1.csv", "prompt_2.csv")
-    with pytest.raises(InputError, match="column 'prompt' tells them apart"):
-        load(tmp_path)
+    records = load(tmp_path)
+    other_way = "columns={'seed': 'prompt'} reads it as repetitions that share nothing"
+    assert (
+        "column 'prompt' read as 2 prompts, whose effects models share; " + other_way
+    ) in records.report.notes
+    by_prompt = reduce_replicates(records).by_prompt
+    assert by_prompt is not None
+    assert (by_prompt.source, by_prompt.labels) == ("prompt", ("1", "2"))
+    assert by_prompt.cell.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
     cells = reduce_replicates(load(tmp_path, columns={"seed": "prompt"}))
     assert cells.n_seeds.tolist() == [2.0] * 4
     assert sorted(cells.mean) == [1.5, 2.0, 3.5, 5.5]

@@ -309,7 +309,7 @@ def _settings(path: Path, name: str, tasks: str) -> Path:
     ("name", "tasks", "advice"),
     [
         ("setting", "x", [("dataset", "reads its values as tasks"), ("seed", "as repetitions")]),
-        ("prompt", "x", [("seed", "as repetitions")]),
+        ("run", "x", [("seed", "as repetitions")]),
         # The task column would be left unread: both settings of x and y would be one cell.
         ("setting", "xy", [("seed", "as repetitions")]),
     ],

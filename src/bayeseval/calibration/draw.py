@@ -48,8 +48,8 @@ def check_drawable(design: Design, records: Records) -> None:
     Raises
     ------
     InputError
-        If a covariate has measurement errors, or sds of replicates are published in place of
-        the replicates.
+        If a covariate has measurement errors, the table has prompts or judges, or sds of
+        replicates are published in place of the replicates.
     """
     for slope in design.slopes:
         if len(slope.with_error):
@@ -58,6 +58,12 @@ def check_drawable(design: Design, records: Records) -> None:
                 f"{slope.name} has standard errors; use a model without it, or the covariate "
                 "without its standard errors"
             )
+    shared = [source.name for source in design.sources if source.by_cell is not None]
+    if shared:
+        raise InputError(
+            f"{records.name}: calibrate does not draw the scores of {shared[0]}s; average the "
+            f"scores over the {shared[0]}s of each cell"
+        )
     published = [name for name in _SUMMARIES if np.isfinite(records.numbers(name)).any()]
     if design.replicates is not None and published:
         raise InputError(

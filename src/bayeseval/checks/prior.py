@@ -142,6 +142,9 @@ def draw_prior(design: Design, rng: np.random.Generator, n: int) -> dict[str, Fl
         differ = draws[names.source_log_sd(source.name)][:, None]
         cells = rng.standard_normal((n, source.n_cells))
         draws[names.source_cell_sd(source.name)] = typical * np.exp(differ * cells)
+        for one in source.shared:
+            effect = rng.standard_normal((n, one.n_levels))
+            draws[one.effect] = draws[one.sd][:, None] * effect
     return draws
 
 

@@ -70,7 +70,8 @@ def _pit(arrays: PosteriorArrays, draw: slice, rng: np.random.Generator) -> Floa
     errors = arrays.error_variance(draw)
     if errors is not None:
         sd = np.sqrt(sd**2 + errors)
-    error = (arrays.score - expected_score(arrays, draw)) / sd
+    expected, shared = expected_score(arrays, draw), arrays.shared_error(draw)
+    error = (arrays.score - (expected if shared is None else expected + shared)) / sd
     extra = {p.name: arrays.extra[p.name][draw, None] for p in family.extra}
     return family.cdf(error, At(0.0, 1.0, extra))
 

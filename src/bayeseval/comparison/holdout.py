@@ -71,6 +71,7 @@ class MeasuredCells(NamedTuple):
     n_items: Floats
     se: Floats
     n_seeds: Floats
+    n_prompts: Floats
 
 
 class _Task(NamedTuple):
@@ -369,6 +370,7 @@ def measured_cells(fit: Prepared) -> MeasuredCells:
         # Standard errors that the model does not take are part of its residuals.
         se=design.known_sds.get("se", np.full(design.n_records, np.nan)),
         n_seeds=np.where(cells.n_seeds > 0, cells.n_seeds, np.nan),
+        n_prompts=cells.n_prompts,
     )
 
 
@@ -409,6 +411,7 @@ def _blocks(task: _Task, fitted: Fit) -> Iterator[PredictedCells]:
         n_items=task.cells.n_items[rows],
         se=task.cells.se[rows],
         n_seeds=task.cells.n_seeds[rows],
+        n_prompts=task.cells.n_prompts[rows],
         observed=task.cells.value[rows],
         related=new_languages(arrays, spec.languages, labels[names.LANGUAGE]),
     )

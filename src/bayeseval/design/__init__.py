@@ -8,18 +8,21 @@ from bayeseval.design.build import build_design
 from bayeseval.design.choose import Chosen, choose_model, identified_interactions
 from bayeseval.design.container import Design, Term
 from bayeseval.design.covariates import Slope
+from bayeseval.design.noise import Replicates, Source
+from bayeseval.design.prompts import ByCell, SharedEffect
 from bayeseval.design.readiness import Readiness, check_ready
 from bayeseval.design.relations import Relations, relate
-from bayeseval.design.replicates import Replicates, Source
 from bayeseval.design.rescore import rescore
 from bayeseval.design.restore import restore_design
 
 __all__ = [
+    "ByCell",
     "Chosen",
     "Design",
     "Readiness",
     "Relations",
     "Replicates",
+    "SharedEffect",
     "Slope",
     "Source",
     "Term",

@@ -14,6 +14,7 @@ from bayeseval.design.covariates import Slope, build_slopes
 from bayeseval.design.exact import check_residual
 from bayeseval.design.forms import choose_forms
 from bayeseval.design.identify import check_interactions, check_main_effects
+from bayeseval.design.noise import Noise
 from bayeseval.design.outcome import (
     Outcome,
     build_outcome,
@@ -21,12 +22,14 @@ from bayeseval.design.outcome import (
     largest_rounding,
     task_families,
 )
+from bayeseval.design.prompt_noise import add_prompts
 from bayeseval.design.ranges import check_ranges
 from bayeseval.design.relations import build_relations, with_relations
-from bayeseval.design.replicates import Noise, build_noise
+from bayeseval.design.replicates import build_noise
 from bayeseval.design.share_errors import (
     add_share_errors,
     all_errors_known,
+    check_errors,
     known_residual,
     share_errors,
 )
@@ -127,7 +130,9 @@ def _outcome_and_noise(
     records: Records, spec: ModelSpec, cells: CellTable
 ) -> tuple[Outcome, Noise]:
     """Scores of the cells as the likelihoods need them, and the noise of these scores."""
-    noise = build_noise(cells, records.coords, pool=spec.replicates.pool, name=records.name)
+    pool = spec.replicates.pool
+    noise = build_noise(cells, records.coords, pool=pool, name=records.name)
+    noise = add_prompts(noise, cells, records.coords, pool=pool)
     task_likelihoods = task_families(spec, records.coords[names.TASK], records.name)
     if noise.replicates is not None:
         _check_replicates(records, task_likelihoods)
@@ -143,7 +148,7 @@ def _outcome_and_noise(
     if outcome.link == "identity":
         noise = add_share_errors(noise, *share_errors(records, cells))
     _check_spread(records, score, outcome, spec)
-    _check_errors(records, cells, outcome, noise)
+    check_errors(records, cells, outcome, noise)
     if spec.residual_by is not None and not scale_names(outcome.families):
         raise DesignError(
             f"{records.name}: residual_by {spec.residual_by}: all tasks are "
@@ -283,7 +288,8 @@ def assemble(
         )
     for source in sources:
         parameters = (names.source_model_sd(source.name), names.source_log_sd(source.name))
-        priors |= {key: spec.replicate_priors()[key] for key in parameters}
+        shared = tuple(effect.sd for effect in source.shared)
+        priors |= {key: spec.replicate_priors()[key] for key in (*parameters, *shared)}
     return Design(
         spec=spec,
         score=score,
@@ -302,6 +308,7 @@ def assemble(
                 if term.rank
             },
             **{source.dim: source.labels for source in sources},
+            **{one.dim: one.labels for source in sources for one in source.shared},
             **{slope.dim: slope.labels for slope in slopes if slope.n_unknown},
         },
         factor_index=factor_index,
@@ -405,30 +412,6 @@ def _read_outcome(
         name=records.name,
         where=where,
     )
-
-
-def _check_errors(records: Records, cells: CellTable, outcome: Outcome, noise: Noise) -> None:
-    """Refuse known errors of scores whose likelihood does not take them."""
-    if noise.known_variance is None:
-        return
-    for family in outcome.families:
-        rows = outcome.rows(family)
-        known = rows[noise.known_variance[rows] > 0.0]
-        if FAMILIES[family].quantity == "score" or not known.size:
-            continue
-        others = any_of(of_quantity("score"))
-        task = records.coords[names.TASK][cells.codes[names.TASK][known[0]]]
-        why = (
-            "the noise of its test items would be counted twice; ignore the errors "
-            + wording("(columns={'se': None})", "(--columns se=)")
-            + f", or use {others}"
-            if FAMILIES[family].quantity == "count"
-            else f"{family} does not take errors in score units; use {others}"
-        )
-        raise DesignError(
-            f"{records.name}: task {task!r} has known standard errors and the likelihood {family}: "
-            f"{why}"
-        )
 
 
 def _unused_columns(records: Records, outcome: Outcome, noise: Noise) -> list[str]:

@@ -12,9 +12,9 @@ import xarray as xr
 from bayeseval import names
 from bayeseval._typing import Floats, Index
 from bayeseval.design.covariates import Slope
+from bayeseval.design.noise import Replicates, Source
 from bayeseval.design.outcome import Outcome
 from bayeseval.design.relations import Relations
-from bayeseval.design.replicates import Replicates, Source
 from bayeseval.families import scale_names
 from bayeseval.spec import ModelSpec, Prior
 
@@ -219,6 +219,7 @@ class Design:
         for source in self.sources:
             table[names.source_model_sd(source.name)] = (names.MODEL,)
             table[names.source_cell_sd(source.name)] = (source.dim,)
+            table |= {one.effect: (one.dim,) for one in source.shared}
         return table
 
     def observed_data(self) -> xr.Dataset:
@@ -238,7 +239,9 @@ class Design:
             dimension; known standard errors as ``se``; for replicate noise the record
             of every sd, ``<source>_cell_record``, its estimate from the cell's own
             replicates, ``<source>_cell_raw_sd``, the part of its variance in the record,
-            ``<source>_share``, and known sds, ``<source>_sd``; for every effect of shared
+            ``<source>_share``, and known sds, ``<source>_sd``; of prompts (and judges) on
+            ``prompt_row`` the position of the sd of each cell's prompts and their levels,
+            ``<effect>_prompt_row``; for every effect of shared
             test sets the level of each record, ``<term>_index``, and the sds, ``<term>_sd``;
             covariates as in :meth:`Slope.constant_data`, and how related languages are as in
             :meth:`Relations.constant_data`.
@@ -259,6 +262,12 @@ class Design:
             data[f"{source.dim}_record"] = (source.dim, source.record)
             data[f"{source.dim}_raw_sd"] = (source.dim, source.raw_sd)
             data[f"{source.name}_share"] = (names.RECORD, source.share)
+            if source.by_cell is not None:
+                cell, place = np.nonzero(source.by_cell.there)
+                rows = f"{source.name}_row"
+                data[f"{rows}_cell"] = (rows, cell)
+                for one in source.shared:
+                    data[f"{one.dim}_{rows}"] = (rows, one.level[cell, place])
         for name, sd in self.known_sds.items():
             data[f"{name}_sd"] = (names.RECORD, sd)
         data |= self.outcome.constant_data()

@@ -11,8 +11,8 @@ from bayeseval import names
 from bayeseval._typing import Bools, Floats, Index
 from bayeseval.design.container import Term
 from bayeseval.design.covariates import Slope
+from bayeseval.design.noise import Noise
 from bayeseval.design.outcome import Outcome
-from bayeseval.design.replicates import Noise
 from bayeseval.errors import DesignError, wording
 
 __all__ = ["ExactTableError", "check_residual", "is_reproduced", "residual_vanishes"]

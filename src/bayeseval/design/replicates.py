@@ -29,18 +29,19 @@ the noise is part of the residual: nothing measures it there, and it concerns al
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import polygamma
 
 from bayeseval import names
 from bayeseval._typing import Bools, Floats, Index
+from bayeseval.design.noise import Noise, Replicates, Source, mean_by_model
 from bayeseval.design.single_runs import notes_of_single_runs, single_runs
 from bayeseval.errors import DesignError
 from bayeseval.records import CellTable, Stratum, Unbalanced
 
-__all__ = ["Noise", "Replicates", "Source", "build_noise", "note_of_upper_bounds"]
+__all__ = ["LEAST_RATIO", "build_noise", "note_of_upper_bounds", "over_models"]
 
 
 # Samplers draw the cells' log sds directly where these differ clearly, and unit-scale
@@ -52,152 +53,10 @@ _CENTRED_F = 3.0
 
 # Replicates that are all equal (greedy decoding, a coarse metric) have no log sd. Their sd
 # counts as this share of the median one.
-_LEAST_RATIO = 0.01
+LEAST_RATIO = 0.01
 
 # Means of equal scores differ by rounding: an sd this small relative to the score is 0.
 _ROUNDING = 1e-9
-
-
-@dataclass(frozen=True, eq=False)
-class Source:
-    """One source of replicate noise, and the cells with an unknown sd of it.
-
-    Attributes
-    ----------
-    name : {"seed", "boot", "seed_boot"}
-    record : ndarray of int, shape (n_cells,)
-        Record (cell mean) of each sd.
-    model : ndarray of int, shape (n_cells,)
-        Model of each sd.
-    labels : tuple of str
-        ``language|task|model``, the coordinate of :attr:`dim`.
-    of_record : ndarray of int, shape (n_records,)
-        Position of each record's sd; 0 for records without one, whose `share` is 0.
-    share : ndarray of float, shape (n_records,)
-        Coefficient of this variance in the variance of the record's mean: 1/S for seeds, 1
-        for test sets and 1/S for the interaction, the last two times 1 + 1/B where the mean
-        is that of B bootstraps; 0 for a record without such an sd.
-    raw_sd : ndarray of float, shape (n_cells,)
-        Estimate from the cell's own replicates; NaN where some pairs of seed and test set
-        are missing, and for a single run.
-    log_sd : ndarray of float, shape (n_cells,)
-        Start values of samplers, from the cells' own replicates.
-    typical_df : float
-        Median degrees of freedom of an sd.
-    centred : bool
-        Whether samplers draw the log sds themselves or unit-scale offsets.
-    over_models : ndarray of float, shape (n_models, n_models), or None
-        Weights of the models' log typical sds (rows) in the centre of each model's cells
-        (columns): a model of single runs has the mean of those with replicates. None
-        where every model with such cells has replicates.
-    """
-
-    name: names.Source
-    record: Index
-    model: Index
-    labels: tuple[str, ...]
-    of_record: Index
-    share: Floats
-    raw_sd: Floats
-    log_sd: Floats
-    typical_df: float
-    centred: bool
-    over_models: Floats | None = None
-
-    @property
-    def dim(self) -> str:
-        """Dimension name, for example ``seed_cell``."""
-        return names.source_cell_dim(self.name)
-
-    @property
-    def drawn(self) -> str:
-        """Name of the variable that samplers draw: log sds or their offsets."""
-        return f"{names.source_cell_sd(self.name)}_{'log' if self.centred else 'offset'}"
-
-    @property
-    def n_cells(self) -> int:
-        """Number of sds."""
-        return len(self.record)
-
-    def typical_sd(self, drawn: Floats) -> Floats:
-        """Typical sds by model from those that samplers draw, shape (..., n_models)."""
-        if self.over_models is None:
-            return drawn
-        return np.asarray(np.exp(np.log(drawn) @ self.over_models))
-
-    def typical_log_sd(self, n_models: int) -> Floats:
-        """Log of the root mean square of the cells' own sds by model, shape (n_models,).
-
-        A model without such a cell has that of all cells.
-        """
-        mean = _mean_by_model(np.exp(2.0 * self.log_sd), self.model, n_models)
-        return np.asarray(0.5 * np.log(mean))
-
-
-@dataclass(frozen=True, eq=False)
-class Replicates:
-    """Sums of squares of replicates, and the sds in their expectations.
-
-    Attributes
-    ----------
-    sources : tuple of Source
-        Sources with unknown sds.
-    squares : ndarray of float, shape (n_squares,)
-        Sums of squares, score units squared.
-    df : ndarray of float, shape (n_squares,)
-        Their degrees of freedom.
-    cell : dict of str to ndarray of int, shape (n_squares,)
-        By source: position of the sd in the expected mean square.
-    weight : dict of str to ndarray of float, shape (n_squares,)
-        By source: coefficient of its variance in the expected mean square.
-    unbalanced : Unbalanced or None
-        Sums for cells in which some pairs of seed and test set are missing; their
-        density is that of all contrasts among the replicates (restricted likelihood).
-    unbalanced_cell : dict of str to ndarray of int, shape (n_unbalanced,)
-        By source: the sd of each such cell.
-    """
-
-    sources: tuple[Source, ...]
-    squares: Floats
-    df: Floats
-    cell: Mapping[str, Index]
-    weight: Mapping[str, Floats]
-    unbalanced: Unbalanced | None
-    unbalanced_cell: Mapping[str, Index]
-
-    def take(self, kept: Bools) -> Replicates:
-        """Keep the means of some records only, with all sds and sums of squares."""
-        sources = tuple(
-            replace(source, of_record=source.of_record[kept], share=source.share[kept])
-            for source in self.sources
-        )
-        return replace(self, sources=sources)
-
-
-@dataclass(frozen=True, eq=False)
-class Noise:
-    """Unknown and known noise of the cell means.
-
-    Attributes
-    ----------
-    replicates : Replicates or None
-        None when no sd is unknown.
-    known_variance : ndarray, shape (n_records,), or None
-        Variance of the means by known sds; None when there are none.
-    known_sds : dict of str to ndarray, shape (n_records,)
-        Known sds of one run by source, and given standard errors as ``se``; NaN where
-        there are none.
-    notes : tuple of str
-        Remarks for the user.
-    from_items : bool
-        Whether some known standard errors are computed from numbers of test items.
-    """
-
-    replicates: Replicates | None
-    known_variance: Floats | None
-    known_sds: Mapping[str, Floats]
-    notes: tuple[str, ...]
-    from_items: bool = False
 
 
 def build_noise(
@@ -326,7 +185,7 @@ def _replicates(
             share,
             notes,
         )
-        for source in names.SOURCES
+        for source in names.RUN_SOURCES
         if unknown[source].any()
     ]
     if not sources:
@@ -392,7 +251,7 @@ def _source(
     variance = np.maximum(own, least)
     n_models = len(coords[names.MODEL])
     if (df > 0).any():
-        typical = _mean_by_model(variance[df > 0], model[record][df > 0], n_models)
+        typical = mean_by_model(variance[df > 0], model[record][df > 0], n_models)
         variance = np.where(df > 0, variance, typical[model[record]])
     elif cells.unbalanced is not None:
         variance[:] = _spread(cells.unbalanced)
@@ -401,7 +260,7 @@ def _source(
     if tiny:
         notes.append(
             f"{source}: the replicates of {tiny} of {has_square.sum()} cells are equal or nearly "
-            f"equal; their sd is set to {_LEAST_RATIO:g} times the median one"
+            f"equal; their sd is set to {LEAST_RATIO:g} times the median one"
         )
     of_record = np.zeros(len(model), dtype=np.int64)
     of_record[record] = np.arange(len(record))
@@ -421,18 +280,11 @@ def _source(
         centred=_clearly_differ(
             mean_square[df > 0], own[df > 0], df[df > 0], model[record][df > 0]
         ),
-        over_models=_over_models(model[measured], model[unknown], n_models),
+        over_models=over_models(model[measured], model[unknown], n_models),
     )
 
 
-def _mean_by_model(values: Floats, model: Index, n_models: int) -> Floats:
-    """Mean of the values of each model; of all values for a model without any."""
-    count = np.bincount(model, minlength=n_models)
-    total = np.bincount(model, values, minlength=n_models)
-    return np.where(count > 0, total / np.maximum(count, 1), values.mean())
-
-
-def _over_models(measured: Index, unknown: Index, n_models: int) -> Floats | None:
+def over_models(measured: Index, unknown: Index, n_models: int) -> Floats | None:
     """Weights of :attr:`Source.over_models`."""
     own = np.isin(np.arange(n_models), measured)
     if own[unknown].all():
@@ -450,8 +302,8 @@ def _floor(stratum: Stratum, unbalanced: Unbalanced | None) -> float:
     """Least mean square that is used; 0 when no cell has one above zero."""
     positive = stratum.mean_square[(stratum.df > 0) & (stratum.mean_square > 0.0)]
     if len(positive):
-        return float(_LEAST_RATIO**2 * np.median(positive))
-    return 0.0 if unbalanced is None else _LEAST_RATIO**2 * _spread(unbalanced)
+        return float(LEAST_RATIO**2 * np.median(positive))
+    return 0.0 if unbalanced is None else LEAST_RATIO**2 * _spread(unbalanced)
 
 
 def _spread(unbalanced: Unbalanced) -> float:
@@ -468,12 +320,12 @@ def _with_least_squares(unbalanced: Unbalanced | None, notes: list[str]) -> Unba
     if not (variance > 0.0).any():
         notes.append(f"the replicates of all {len(unbalanced)} incomplete cells are equal")
         return None
-    least = _LEAST_RATIO**2 * float(np.median(variance[variance > 0.0]))
+    least = LEAST_RATIO**2 * float(np.median(variance[variance > 0.0]))
     tiny = int((variance < least).sum())
     if tiny:
         notes.append(
             f"the replicates of {tiny} of {len(unbalanced)} incomplete cells are equal or nearly "
-            f"equal; their sd is set to {_LEAST_RATIO:g} times the median one"
+            f"equal; their sd is set to {LEAST_RATIO:g} times the median one"
         )
     return replace(unbalanced, square=np.maximum(unbalanced.square, least * unbalanced.n_pairs))
 

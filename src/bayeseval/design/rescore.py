@@ -9,8 +9,8 @@ from bayeseval import names
 from bayeseval._typing import Floats
 from bayeseval.design.build import assemble
 from bayeseval.design.container import Design, Term
+from bayeseval.design.noise import Noise, Replicates
 from bayeseval.design.outcome import Outcome, build_outcome
-from bayeseval.design.replicates import Noise, Replicates
 from bayeseval.design.share_errors import all_errors_known, known_residual
 
 __all__ = ["rescore"]

@@ -11,9 +11,9 @@ from bayeseval._typing import Floats, Index
 from bayeseval.design.build import assemble, build_term
 from bayeseval.design.container import Design
 from bayeseval.design.covariates import restore_slopes
+from bayeseval.design.noise import Noise
 from bayeseval.design.outcome import Outcome, build_outcome, identity_outcome, task_families
 from bayeseval.design.relations import restore_relations, with_relations
-from bayeseval.design.replicates import Noise
 from bayeseval.design.share_errors import all_errors_known, known_residual
 from bayeseval.errors import DesignError
 from bayeseval.spec import ModelSpec
@@ -115,7 +115,7 @@ def _noise(constant: xr.Dataset) -> Noise:
         sources = [
             words
             for words, there in (
-                ("noise of replicates (seeds, bootstraps)", sampled),
+                ("noise of replicates (seeds, bootstraps, prompts)", sampled),
                 ("effects of test items that cells share", shared),
             )
             if there

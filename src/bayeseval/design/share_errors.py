@@ -25,15 +25,23 @@ from typing import Final
 import numpy as np
 
 from bayeseval import names
-from bayeseval._text import grouped, shorten
+from bayeseval._text import any_of, grouped, shorten
 from bayeseval._typing import Bools, Floats, Index
 from bayeseval.design.container import Term
-from bayeseval.design.outcome import half_unit
-from bayeseval.design.replicates import Noise, note_of_upper_bounds
+from bayeseval.design.noise import Noise
+from bayeseval.design.outcome import Outcome, half_unit
+from bayeseval.design.replicates import note_of_upper_bounds
 from bayeseval.errors import DesignError, wording
+from bayeseval.families import FAMILIES, of_quantity
 from bayeseval.records import CellTable, Records
 
-__all__ = ["add_share_errors", "all_errors_known", "known_residual", "share_errors"]
+__all__ = [
+    "add_share_errors",
+    "all_errors_known",
+    "check_errors",
+    "known_residual",
+    "share_errors",
+]
 
 
 # Metrics whose items are right or wrong. Where scores have too few digits to recognise whole
@@ -183,6 +191,30 @@ def add_share_errors(noise: Noise, se: Floats, notes: Sequence[str]) -> Noise:
         notes=(*noise.notes, *notes),
         from_items=True,
     )
+
+
+def check_errors(records: Records, cells: CellTable, outcome: Outcome, noise: Noise) -> None:
+    """Refuse known errors of scores whose likelihood does not take them."""
+    if noise.known_variance is None:
+        return
+    for family in outcome.families:
+        rows = outcome.rows(family)
+        known = rows[noise.known_variance[rows] > 0.0]
+        if FAMILIES[family].quantity == "score" or not known.size:
+            continue
+        others = any_of(of_quantity("score"))
+        task = records.coords[names.TASK][cells.codes[names.TASK][known[0]]]
+        why = (
+            "the noise of its test items would be counted twice; ignore the errors "
+            + wording("(columns={'se': None})", "(--columns se=)")
+            + f", or use {others}"
+            if FAMILIES[family].quantity == "count"
+            else f"{family} does not take errors in score units; use {others}"
+        )
+        raise DesignError(
+            f"{records.name}: task {task!r} has known standard errors and the likelihood {family}: "
+            f"{why}"
+        )
 
 
 def all_errors_known(noise: Noise, shared: Sequence[Term], n_records: int) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 from bayeseval import names
 from bayeseval._typing import Bools, Floats, Index
 from bayeseval.design.container import Term
-from bayeseval.design.replicates import Noise
+from bayeseval.design.noise import Noise
 from bayeseval.records import CellTable, ItemVariance
 
 __all__ = ["add_test_sets"]

@@ -130,6 +130,10 @@ def sampled_variables(design: Design) -> dict[str, Variable]:
         )
     for source in design.sources:
         variables.append(Variable(source.drawn, size=source.n_cells, zero_sum=False, low=None))
+        variables += [
+            Variable(one.drawn, size=one.n_levels, zero_sum=False, low=None)
+            for one in source.shared
+        ]
     return {variable.name: variable for variable in variables}
 
 
@@ -178,6 +182,10 @@ def to_posterior(design: Design, drawn: Mapping[str, Floats]) -> dict[str, Float
             typical = posterior[name][..., source.model]
             cells = np.log(typical) + posterior[names.source_log_sd(source.name)][..., None] * cells
         posterior[names.source_cell_sd(source.name)] = np.exp(cells)
+        for one in source.shared:
+            values = np.asarray(drawn[one.drawn], dtype=np.float64)
+            scale = 1.0 if one.centred else posterior[one.sd][..., None]
+            posterior[one.effect] = scale * values
     return posterior
 
 
@@ -353,6 +361,9 @@ def inverse_mass(design: Design) -> dict[str, float]:
         guess[offset] = 0.5
     for source in design.sources:
         guess[source.drawn] = 0.5 / source.typical_df if source.centred else 0.5
+        for one in source.shared:
+            guess[one.sd] = 0.5 / one.n_levels
+            guess[one.drawn] = noise**2 * one.n_levels / one.level.size if one.centred else 0.5
     return guess
 
 
@@ -416,4 +427,5 @@ def _score_sd(design: Design) -> float:
 
 
 def _is_effect(design: Design, variable: Variable) -> bool:
-    return variable.name in {term.effect for term in design.terms}
+    shared = (one.effect for source in design.sources for one in source.shared)
+    return variable.name in {*(term.effect for term in design.terms), *shared}

@@ -29,6 +29,7 @@ __all__ = [
     "pointwise_log_likelihood",
     "residual_sd",
     "score_site",
+    "shared_noise",
     "with_units",
 ]
 
@@ -162,6 +163,22 @@ def noise_variance(design: Design, posterior: Mapping[str, Floats]) -> Floats:
     return np.asarray(np.sum(parts, axis=0))
 
 
+def shared_noise(design: Design, posterior: Mapping[str, Floats]) -> Floats | None:
+    """What the prompts (or judges) of every record do that other records share.
+
+    Returns
+    -------
+    ndarray, shape (..., n_records), or None
+        Score units; None for a table without prompts.
+    """
+    for source in design.sources:
+        if source.by_cell is not None:
+            sums = source.by_cell.sums([posterior[one.effect] for one in source.shared])
+            means: Floats = source.by_cell.means(sums)[..., source.of_record]
+            return means * (source.share > 0.0)
+    return None
+
+
 def pointwise_log_likelihood(design: Design, posterior: Mapping[str, Floats]) -> Floats:
     """Log density of every record under every draw.
 
@@ -196,6 +213,9 @@ def _one_family(
             task = design.factor_index[names.TASK][rows]
             span = (outcome.upper - outcome.lower)[task]
             centre = outcome.lower[task] + span * expit(centre)
+        shift = shared_noise(design, posterior)
+        if shift is not None:
+            centre = centre + shift[..., rows]
     elif kind.scale is not None:
         scale = noise_scale(design, posterior, kind.scale.name, rows)
     at = At(

@@ -20,7 +20,7 @@ from numpyro.infer.util import compute_log_probs
 
 from bayeseval import names
 from bayeseval._typing import Floats
-from bayeseval.design import Design
+from bayeseval.design import ByCell, Design, SharedEffect
 from bayeseval.engines._density import log_tail, residual_offset
 from bayeseval.engines._likelihood import items, log_floor, observed, with_units
 from bayeseval.engines._related import covariance
@@ -67,13 +67,14 @@ class _LowRankShape:
 
 @dataclass(frozen=True)
 class _SourceShape:
-    """Static part of a source of replicate noise."""
+    """Static part of a source of replicate noise; of shared effects, what `shared` lists."""
 
     name: names.Source
     drawn: str
     n_models: int
     n_cells: int
     centred: bool
+    shared: tuple[tuple[str, str, int, bool], ...]
 
 
 @dataclass(frozen=True)
@@ -154,6 +155,7 @@ def structure_of(design: Design) -> Structure:
                 n_models=len(design.coords[names.MODEL]),
                 n_cells=s.n_cells,
                 centred=s.centred,
+                shared=tuple((e.drawn, e.sd, e.n_levels, e.centred) for e in s.shared),
             )
             for s in design.sources
         ),
@@ -200,10 +202,17 @@ def data_of(design: Design) -> Tree:
                 "model": s.model,
                 "of_record": s.of_record,
                 "share": s.share,
-                "cell": design.replicates.cell[s.name],
-                "weight": design.replicates.weight[s.name],
             }
+            | (
+                {
+                    "cell": design.replicates.cell[s.name],
+                    "weight": design.replicates.weight[s.name],
+                }
+                if s.by_cell is None
+                else {}
+            )
             | ({} if s.over_models is None else {"over_models": s.over_models})
+            | ({} if s.by_cell is None else {"by_cell": _data_by_cell(s.by_cell)})
             for s in design.sources
         ]
         unbalanced = design.replicates.unbalanced
@@ -211,6 +220,14 @@ def data_of(design: Design) -> Tree:
             data["unbalanced"] = dict(vars(unbalanced))
             data["unbalanced_cell"] = dict(design.replicates.unbalanced_cell)
     return data
+
+
+def _data_by_cell(by_cell: ByCell) -> Tree:
+    return {
+        "there": by_cell.there,
+        "deviation": by_cell.deviation,
+        "level": [one.level for one in by_cell.shared],
+    }
 
 
 def _family_data(design: Design, family: str) -> Tree:
@@ -316,13 +333,13 @@ def joint_density(structure: Structure, data: Tree) -> None:
     if structure.residual is not None:
         offset = numpyro.sample(structure.residual[0], _levels(1.0, structure.residual[1], False))
         spread = jnp.exp(value[names.SD_LOG_RESIDUAL] * offset)
-    added = _replicates(structure, data, value) if structure.sources else 0.0
+    added, shift = _replicates(structure, data, value) if structure.sources else (0.0, None)
     for family, arrays in zip(structure.families, data["families"], strict=True):
         single = len(structure.families) == 1
         centre = eta if single else eta[arrays["rows"]]
         if structure.chance:
             centre = jnp.logaddexp(centre, arrays["log_chance"]) - arrays["log_rest"]
-        score = _score(structure, family, arrays, value, spread, centre, added)
+        score = _score(structure, family, arrays, value, spread, centre, added, shift)
         site = names.SCORE if single else f"{names.SCORE}_{family}"
         numpyro.sample(site, score.to_event(1), obs=arrays["observed"])
 
@@ -350,6 +367,7 @@ def _score(
     spread: Any,
     centre: Any,
     added: Any,
+    shift: Any,
 ) -> Any:
     """Distribution of the observed values of one likelihood."""
 
@@ -363,6 +381,8 @@ def _score(
     if kind.quantity == "score":
         if structure.logit:
             centre = arrays["lower"] + arrays["span"] * jax.nn.sigmoid(centre)
+        if shift is not None:
+            centre = centre + shift[arrays["rows"]]
         if structure.known_se or structure.sources:
             known = arrays["se"] ** 2 if structure.known_se else 0.0
             sd = jnp.sqrt(sd**2 + (known + added))
@@ -383,8 +403,9 @@ def _covariate(slope: _SlopeShape, arrays: Mapping[str, Any]) -> Any:
 
 
 def _replicates(structure: Structure, data: Tree, value: Mapping[str, Any]) -> Any:
-    """Density of the mean squares; returns the noise variance of the records."""
+    """Density of replicates; returns the records' noise variance and what prompts share."""
     expected = noise = 0.0
+    shift = None
     variances = {}
     for source, arrays in zip(structure.sources, data["sources"], strict=True):
         typical = jnp.log(value[names.source_model_sd(source.name)])
@@ -399,19 +420,37 @@ def _replicates(structure: Structure, data: Tree, value: Mapping[str, Any]) -> A
                 source.drawn, _levels(1.0, source.n_cells, False)
             )
         variance = variances[source.name] = jnp.exp(2.0 * log_sd)
-        expected = expected + arrays["weight"] * variance[arrays["cell"]]
         noise = noise + arrays["share"] * variance[arrays["of_record"]]
-    squares = dist.Gamma(data["df"] / 2.0, 1.0 / (2.0 * expected)).to_event(1)
+        if "by_cell" in arrays:
+            shift = _prompts(source, arrays, value, variance)
+        else:
+            expected = expected + arrays["weight"] * variance[arrays["cell"]]
     if len(data["squares"]):
+        squares = dist.Gamma(data["df"] / 2.0, 1.0 / (2.0 * expected)).to_event(1)
         numpyro.sample(names.SQUARES, squares, obs=data["squares"])
     if structure.unbalanced:
         log_density = restricted_log_density(
             Unbalanced(**data["unbalanced"]),
-            *(variances[name][data["unbalanced_cell"][name]] for name in names.SOURCES),
+            *(variances[name][data["unbalanced_cell"][name]] for name in names.RUN_SOURCES),
             xp=jnp,
         )
         numpyro.factor(names.UNBALANCED, log_density.sum())
-    return noise
+    return noise, shift
+
+
+def _prompts(source: _SourceShape, arrays: Tree, value: Mapping[str, Any], variance: Any) -> Any:
+    """Density of the contrasts among prompts; returns the shared part of every record."""
+    effects, shared = [], []
+    for (drawn, sd, n_levels, centred), level in zip(
+        source.shared, arrays["by_cell"]["level"], strict=True
+    ):
+        effect = numpyro.sample(drawn, _levels(value[sd] if centred else 1.0, n_levels, False))
+        effects.append(effect if centred else value[sd] * effect)
+        shared.append(SharedEffect(name=drawn, labels=(), level=level, centred=centred))
+    by_cell = ByCell(tuple(shared), arrays["by_cell"]["there"], arrays["by_cell"]["deviation"])
+    sums = by_cell.sums(effects)
+    numpyro.factor(names.CONTRASTS, by_cell.log_density(sums, variance, xp=jnp).sum())
+    return by_cell.means(sums)[arrays["of_record"]] * (arrays["share"] > 0.0)
 
 
 def log_density(design: Design, point: Mapping[str, Floats]) -> dict[str, float]:
@@ -456,4 +495,5 @@ def free_shapes(structure: Structure) -> dict[str, tuple[int, ...]]:
         sizes[structure.residual[0]] = (structure.residual[1],)
     for source in structure.sources:
         sizes[source.drawn] = (source.n_cells,)
+        sizes |= {drawn: (n_levels,) for drawn, _, n_levels, _ in source.shared}
     return sizes

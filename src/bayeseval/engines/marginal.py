@@ -52,6 +52,8 @@ _NOISE: Final[Mapping[names.Source, str]] = {
     "seed": "seeds",
     "boot": "test sets",
     "seed_boot": "seeds by test sets",
+    "prompt": "prompts",
+    "judge": "judges",
 }
 
 

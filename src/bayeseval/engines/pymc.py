@@ -25,14 +25,14 @@ from bayeseval._optional import require
 from bayeseval._random import stream
 from bayeseval._text import grouped
 from bayeseval._typing import Floats, Progress
-from bayeseval.design import Design, Relations, Replicates, Slope, Term
+from bayeseval.design import Design, Relations, Slope, Term
 from bayeseval.engines._density import residual_offset, sampled_variables, to_posterior
 from bayeseval.engines._likelihood import items, log_floor, observed, score_site, with_units
+from bayeseval.engines._pymc_replicates import replicate_noise
 from bayeseval.engines._related import covariance
 from bayeseval.engines.base import Draws, SamplerSettings, resolve_settings
 from bayeseval.errors import EngineError, InputError, did_you_mean
 from bayeseval.families import FAMILIES, At
-from bayeseval.records import restricted_log_density
 from bayeseval.spec import Prior
 
 __all__ = ["NUTS_SAMPLERS", "build", "density_function", "log_density", "sample"]
@@ -115,9 +115,11 @@ def build(design: Design, *, extend: Callable[[Any], Any] | None = None) -> pm.M
         if extend is not None:
             eta = _extended(design, extend(eta))
         spread = _spread(design, value)
-        added = 0.0 if design.replicates is None else _replicates(design.replicates, value)
+        noise = (0.0, None)
+        if design.replicates is not None:
+            noise = replicate_noise(design.replicates, value)
         for family in design.outcome.families:
-            _observe(design, family, value, spread, eta, added)
+            _observe(design, family, value, spread, eta, noise)
     return model
 
 
@@ -172,9 +174,10 @@ def _spread(design: Design, value: Mapping[str, Any]) -> Any:
 
 
 def _observe(
-    design: Design, family: str, value: Mapping[str, Any], spread: Any, eta: Any, added: Any
+    design: Design, family: str, value: Mapping[str, Any], spread: Any, eta: Any, noise: Any
 ) -> None:
-    """Observed variable of the records of one likelihood."""
+    """Observed variable of the records of one likelihood; `noise` is from `replicate_noise`."""
+    added, shift = noise
     outcome, rows = design.outcome, design.outcome.rows(family)
     site, single = score_site(design, family), len(outcome.families) == 1
     task = design.factor_index[names.TASK][rows]
@@ -195,51 +198,14 @@ def _observe(
         if outcome.link == "logit":
             span = (outcome.upper - outcome.lower)[task]
             centre = outcome.lower[task] + span * pm.math.sigmoid(centre)
+        if shift is not None:
+            centre = centre + shift[rows]
         if design.se is not None or design.replicates is not None:
             known = 0.0 if design.se is None else design.se[rows] ** 2
             sd = pm.math.sqrt(sd**2 + (known + added))
     extra = {parameter.name: value[parameter.name] for parameter in kind.extra}
     at = At(centre, sd, extra=extra, items=items(design, family))
     kind.pymc(site, at, observed=observed(design, family), dims=dims)
-
-
-def _replicates(replicates: Replicates, value: Mapping[str, Any]) -> Any:
-    """Density of the mean squares; returns the noise variance of the records."""
-    expected = noise = 0.0
-    variances = {}
-    for source in replicates.sources:
-        typical = pm.math.log(value[names.source_model_sd(source.name)])
-        if source.over_models is not None:
-            typical = typical @ source.over_models
-        centre = typical[source.model]
-        within = value[names.source_log_sd(source.name)]
-        if source.centred:
-            log_sd = pm.Normal(source.drawn, mu=centre, sigma=within, dims=source.dim)
-        else:
-            log_sd = centre + within * pm.Normal(source.drawn, dims=source.dim)
-        sd = pm.Deterministic(
-            names.source_cell_sd(source.name), pm.math.exp(log_sd), dims=source.dim
-        )
-        variance = variances[source.name] = sd**2
-        expected = (
-            expected + replicates.weight[source.name] * variance[replicates.cell[source.name]]
-        )
-        noise = noise + source.share * variance[source.of_record]
-    if len(replicates.squares):
-        pm.Gamma(
-            names.SQUARES,
-            alpha=replicates.df / 2.0,
-            beta=1.0 / (2.0 * expected),
-            observed=replicates.squares,
-        )
-    if replicates.unbalanced is not None:
-        log_density = restricted_log_density(
-            replicates.unbalanced,
-            *(variances[name][replicates.unbalanced_cell[name]] for name in names.SOURCES),
-            xp=pt,
-        )
-        pm.Potential(names.UNBALANCED, log_density.sum())
-    return noise
 
 
 def _prior(name: str, prior: Prior, *, dims: str | None) -> Any:

@@ -13,7 +13,7 @@ from bayeseval._random import generator
 from bayeseval._typing import Bools, Floats, Index
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.noise import read_noise
-from bayeseval.estimands.read import shared_item_variances
+from bayeseval.estimands.read import shared_errors, shared_item_variances
 from bayeseval.families import scale_names
 
 __all__ = ["MeasurementNoise", "read_measurement_noise"]
@@ -26,12 +26,16 @@ class MeasurementNoise:
     Attributes
     ----------
     sd : dict of str to ndarray, shape (n_samples or 1, n_records)
-        By source of noise (``seed``, ``boot``, ``seed_boot``, ``se``): sds of one run; NaN
-        where the record has none. Effects of shared test sets count as ``se``.
+        By source of noise (``seed``, ``boot``, ``seed_boot``, ``prompt``, ``judge``, ``se``):
+        sds of one run; NaN where the record has none. Effects of shared test sets count as
+        ``se``, those of shared prompts as ``prompt``.
     typical : dict of str to ndarray, shape (n_samples, n_models)
         By source with pooled sds: typical sds of the models.
     spread : dict of str to ndarray, shape (n_samples,)
         By source with pooled sds: sd of the log sds of a model's cells.
+    shared : dict of str to ndarray, shape (n_samples,)
+        By source: variance of what the prompts of several cells share, in `sd` but not in
+        `typical`.
     scales : dict of str to ndarray, shape (n_samples,)
         Noise scales of likelihoods that differ by level: their typical value, by name.
     scale_spread : ndarray, shape (n_samples,), or None
@@ -41,6 +45,7 @@ class MeasurementNoise:
     sd: Mapping[str, Floats]
     typical: Mapping[str, Floats]
     spread: Mapping[str, Floats]
+    shared: Mapping[str, Floats]
     scales: Mapping[str, Floats]
     scale_spread: Floats | None
     _means: dict[tuple[str, str, int], Floats] = field(default_factory=dict, repr=False)
@@ -90,14 +95,16 @@ class MeasurementNoise:
         n_items: Floats,
         se: Floats,
         n_seeds: Floats,
+        n_prompts: Floats | None = None,
         seed: int,
     ) -> Floats | None:
         """Sds of the noise beside the residual, (n_samples, m); None where there is none.
 
         A mean of S seeds on one test set has the variance ``(sigma**2 + omega**2) / S +
-        tau**2``. A given standard error is that of the test set. Without one, n items give a
-        binomial one if the fit knows the noise of test sets and the task has bounds. Without
-        both, the test set is one like those of the cell's records, of its task or of the table.
+        tau**2``, and the noise of P prompts is that of one over P. A given standard error is
+        that of the test set. Without one, n items give a binomial one if the fit knows the
+        noise of test sets and the task has bounds. Without both, the test set is one like
+        those of the cell's records, of its task or of the table.
         """
         variance = np.zeros_like(expected)
         given = np.isfinite(se)
@@ -109,12 +116,16 @@ class MeasurementNoise:
             binomial = share * (1.0 - share) / n_items[by_items]
             variance[:, by_items] = (upper - lower) ** 2 * binomial
         seeds = np.where(np.isfinite(n_seeds), n_seeds, 1.0)
+        prompts = np.ones(len(seeds))
+        if n_prompts is not None:
+            prompts = np.where(np.isfinite(n_prompts), n_prompts, 1.0)
         for source in self.sd:
             of_test_set = source in ("boot", "se")
+            size = prompts if source in names.SHARED_SOURCES else seeds
             at = np.flatnonzero(~(given | by_items)) if of_test_set else np.arange(len(seeds))
             here = {factor: codes[at] for factor, codes in place.items()}
             for column, sd in zip(at, self._sds(source, arrays, here, seed), strict=True):
-                variance[:, column] += sd**2 / (1.0 if of_test_set else seeds[column])
+                variance[:, column] += sd**2 / (1.0 if of_test_set else size[column])
         return np.sqrt(variance) if variance.any() else None
 
     def uses_items(self, arrays: PosteriorArrays, task: Index) -> Bools:
@@ -155,7 +166,9 @@ class MeasurementNoise:
         # A new model has the sd of one of the models of the table.
         of_model = rng.integers(n_models, size=n_samples) if model >= n_models else model
         typical = self.typical[source][np.arange(n_samples), of_model]
-        return np.asarray(typical * np.exp(self.spread[source] * rng.standard_normal(n_samples)))
+        own = typical * np.exp(self.spread[source] * rng.standard_normal(n_samples))
+        shared = self.shared.get(source)
+        return np.asarray(own if shared is None else np.sqrt(own**2 + shared))
 
     def _root_mean_square(self, source: str, index: Index, factor: str, level: int) -> Floats:
         """Over the records of a level that have such a sd; over all where it has none."""
@@ -193,11 +206,19 @@ def read_measurement_noise(tree: xr.DataTree, arrays: PosteriorArrays) -> Measur
         own = np.nan_to_num(sd.get("se", np.zeros((1, len(shared))))) ** 2 + shared
         sd["se"] = np.where(own > 0.0, np.sqrt(own), np.nan)
     pooled = [source for source in names.SOURCES if names.source_cell_sd(source) in posterior]
+    by_source = {s: _shared_variance(posterior, constant, s) for s in pooled}
     by_level = arrays.residual_by is not None and names.SD_LOG_RESIDUAL in posterior
     return MeasurementNoise(
         sd={source: values for source, values in sd.items() if np.isfinite(values).any()},
         typical={s: samples(names.source_model_sd(s), names.MODEL) for s in pooled},
         spread={s: samples(names.source_log_sd(s)) for s in pooled},
+        shared={s: values for s, values in by_source.items() if values is not None},
         scales={n: samples(n) for n in scale_names() if n in posterior} if by_level else {},
         scale_spread=samples(names.SD_LOG_RESIDUAL) if by_level else None,
     )
+
+
+def _shared_variance(posterior: xr.Dataset, constant: xr.Dataset, source: str) -> Floats | None:
+    """Variance of what the prompts of several cells share, (n_samples,); None without any."""
+    parts = [one.sd**2 for one in shared_errors(posterior, constant, source)]
+    return np.asarray(np.sum(parts, axis=0)) if parts else None

@@ -46,6 +46,8 @@ class AskedCells:
     observed : ndarray, shape (n_cells,), or None
         Measured values whose log density is asked for, as in
         :func:`bayeseval.estimands.response.log_density`.
+    n_prompts : ndarray, shape (n_cells,), or None
+        Prompts (or judges) of a new measurement; 1 where it is not given.
     related : NewLanguages or None
         How related the languages without records are; needed where the fit relates languages.
     """
@@ -56,6 +58,7 @@ class AskedCells:
     se: Floats
     n_seeds: Floats
     observed: Floats | None = None
+    n_prompts: Floats | None = None
     related: NewLanguages | None = None
 
     @property
@@ -72,6 +75,7 @@ class AskedCells:
             self.se[rows],
             self.n_seeds[rows],
             None if self.observed is None else self.observed[rows],
+            None if self.n_prompts is None else self.n_prompts[rows],
             self.related,
         )
 
@@ -283,6 +287,7 @@ def _predict(
         n_items=cells.n_items,
         se=cells.se,
         n_seeds=cells.n_seeds,
+        n_prompts=cells.n_prompts,
         seed=draws.seed,
     )
     measured = np.empty_like(eta)

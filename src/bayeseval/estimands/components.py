@@ -35,8 +35,8 @@ class Components:
     ----------
     labels : tuple of str
         Main effects, relations of languages, covariates, interactions, then ``residual`` and,
-        with known standard errors, ``known_se``, or ``replicates`` when seeds and test sets
-        add to them, and ``shared_items`` when cells share test items.
+        with known standard errors, ``known_se``, or ``replicates`` when seeds, test sets or
+        prompts add to them, and ``shared_items`` when cells share test items.
     kind : tuple of str
         Definition of `sd`. ``pooled``: the super-population parameter. ``fixed``: the
         finite-population sd, as fixed effects have no parameter. ``related``: the sd of a
@@ -164,6 +164,8 @@ def _error_sd(arrays: PosteriorArrays) -> Floats:
     total = np.full(arrays.n_samples, known)
     for noise in arrays.replicates:
         total += noise.sd**2 @ noise.share
+        for shared in noise.shared:
+            total += shared.sd**2 * noise.share.sum()
     return np.asarray(np.sqrt(total / len(arrays.score)))
 
 

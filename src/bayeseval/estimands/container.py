@@ -123,8 +123,27 @@ class CommonPairs:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class SharedErrors:
+    """What the prompts (or judges) of several cells have in common.
+
+    Attributes
+    ----------
+    name : str
+        ``prompt:task``, ``prompt:language:task`` or ``prompt:model:task``.
+    sd : ndarray, shape (n_samples,)
+        Sd of one prompt, score units.
+    mean : ndarray, shape (n_samples, n_cells)
+        What the prompts of each cell add to its record.
+    """
+
+    name: str
+    sd: Floats
+    mean: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class SampledErrors:
-    """Errors of records due to replicates of one source (seeds or test sets).
+    """Errors of records due to replicates of one source (seeds, test sets or prompts).
 
     Attributes
     ----------
@@ -134,11 +153,14 @@ class SampledErrors:
         Coefficient of a replicate's variance in the variance of the record.
     sd : ndarray, shape (n_samples, n_cells)
         Sd of one replicate, score units.
+    shared : tuple of SharedErrors
+        What the replicates of several cells have in common: of prompts and judges.
     """
 
     record: Index
     share: Floats
     sd: Floats
+    shared: tuple[SharedErrors, ...] = ()
 
     def variance(self, draws: slice) -> Floats:
         """Error variance of the records of the cells, shape (n, n_cells)."""
@@ -305,6 +327,16 @@ class PosteriorArrays:
         total = np.zeros((len(parts[0]), len(self.score))) + (0.0 if known is None else known)
         for noise, part in zip(self.replicates, parts, strict=True):
             total[:, noise.record] += part
+        return total
+
+    def shared_error(self, draws: slice = _EVERYTHING) -> Floats | None:
+        """What prompts that cells share add to the records, (n, n_records), or None."""
+        shared = [(noise.record, one) for noise in self.replicates for one in noise.shared]
+        if not shared:
+            return None
+        total = np.zeros((len(shared[0][1].sd[draws]), len(self.score)))
+        for record, one in shared:
+            total[:, record] += one.mean[draws]
         return total
 
     def language_part(self, draws: slice = _EVERYTHING) -> Floats:

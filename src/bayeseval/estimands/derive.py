@@ -61,6 +61,8 @@ _COMPONENT_TEXT = {
     "seed_sd": "sd between seeds, root mean square over the model's cells",
     "boot_sd": "sd between test sets, root mean square over the model's cells",
     "seed_boot_sd": "sd of what a seed does to one test set only, root mean square over cells",
+    "prompt_sd": "sd between prompts, root mean square over the model's cells",
+    "judge_sd": "sd between judges, root mean square over the model's cells",
     "se_sd": "given standard error, root mean square over the model's cells",
     "within_sd": "sd of one run about its cell's mean, root mean square over cells",
 }
@@ -213,7 +215,7 @@ def _replicate_variables(
     means = cell_means(arrays, noise, rng=rng("cell means"))
     # Not pooled, a run is resampled around the observed score, as the paper does.
     centre = means if noise.pooled else arrays.score
-    one_run = centre + np.sqrt(noise.run_variance) * rng("runs").standard_normal(means.shape)
+    one_run = noise.one_run(np.broadcast_to(centre, means.shape), rng("runs"))
     scores = {
         # Not pooled, the published resampling takes all terms of the score.
         "expected": language_scores(arrays, means, seed=seed, expected=noise.pooled),

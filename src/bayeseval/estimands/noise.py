@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
 
 from bayeseval import names
-from bayeseval._typing import Bools, Floats
+from bayeseval._typing import Bools, Floats, Index
 from bayeseval.estimands.container import PosteriorArrays, draw_blocks
 from bayeseval.estimands.predictor import expected_score
-from bayeseval.estimands.read import group, shared_item_variances
+from bayeseval.estimands.read import group, shared_errors, shared_item_variances
 
 __all__ = ["CellNoise", "cell_means", "model_components", "read_noise"]
 
@@ -24,20 +24,25 @@ class CellNoise:
     Attributes
     ----------
     sd : dict of str to ndarray, shape (n_samples or 1, n_records)
-        By source of noise, ``seed``, ``boot``, ``seed_boot`` or ``se`` (standard errors
-        given with the scores): its sd for one run; NaN where the record has none. One
-        row when known.
+        By source of noise, ``seed``, ``boot``, ``seed_boot``, ``prompt``, ``judge`` or ``se``
+        (standard errors given with the scores): its sd for one run, including what cells
+        share; NaN where the record has none. One row when known.
     raw_sd : dict of str to ndarray, shape (n_records,)
         By source: what the cell's own replicates say; NaN where they do not.
     run_variance : ndarray, shape (n_samples or 1, n_records)
-        Variance of one run, that is one seed on one test set: sigma^2 + tau^2 + omega^2.
+        Variance of one run, that is one seed on one test set (with one prompt): sigma^2 +
+        tau^2 + omega^2.
     mean_variance : ndarray, shape (n_samples or 1, n_records)
         Variance of the observed scores, which are means of S seeds on one test set:
         (sigma^2 + omega^2) / S + tau^2, and what their bootstraps add.
     pooled : bool
         False: cell means are not drawn towards what the other cells suggest.
     shared : ndarray, shape (n_samples, n_records), or None
-        What the test sets that cells share do to the observed means.
+        What the test sets and prompts that cells share do to the observed means.
+    shared_of_run : tuple of (ndarray, ndarray)
+        Of prompts: the variance of what several cells share, (n_samples,), which
+        `run_variance` contains, and the group of each record that shares it, (n_records,);
+        -1 for a record without prompts.
     """
 
     sd: Mapping[str, Floats]
@@ -46,6 +51,22 @@ class CellNoise:
     mean_variance: Floats
     pooled: bool
     shared: Floats | None = None
+    shared_of_run: tuple[tuple[Floats, Index], ...] = ()
+
+    def one_run(self, centre: Floats, rng: np.random.Generator) -> Floats:
+        """Scores of one run about `centre`: cells that share a prompt have it in common."""
+        own = np.broadcast_to(self.run_variance, centre.shape)
+        scores = centre.copy()
+        for variance, group_of in self.shared_of_run:
+            has = group_of >= 0
+            drawn = np.sqrt(variance)[:, None] * rng.standard_normal(
+                (len(centre), int(group_of.max()) + 1)
+            )
+            scores[:, has] += drawn[:, group_of[has]]
+            own = own - np.where(has, variance[:, None], 0.0)
+        return np.asarray(
+            scores + np.sqrt(np.maximum(own, 0.0)) * rng.standard_normal(centre.shape)
+        )
 
     @property
     def is_upper_bound(self) -> Bools:
@@ -91,7 +112,20 @@ def read_noise(tree: xr.DataTree) -> CellNoise | None:
         run_variance = run_variance + part
     pooled = str(constant.attrs.get("pool_replicates", "true")) == "true"
     shared = _shared(posterior, constant)
-    return CellNoise(sd, raw, run_variance, _mean_variance(posterior, constant), pooled, shared)
+    mean_variance = _mean_variance(posterior, constant)
+    of_run = tuple(_shared_of_run(posterior, constant))
+    return CellNoise(sd, raw, run_variance, mean_variance, pooled, shared, of_run)
+
+
+def _shared_of_run(posterior: xr.Dataset, constant: xr.Dataset) -> Iterator[tuple[Floats, Index]]:
+    """Variances of what the prompts of several cells share, and which records share it."""
+    for source in names.SHARED_SOURCES:
+        for one in shared_errors(posterior, constant, source):
+            factors = one.name.split(":")[1:]
+            codes = np.stack([constant[f"{factor}_index"].to_numpy() for factor in factors])
+            _, group = np.unique(codes, axis=1, return_inverse=True)
+            has = constant[f"{source}_share"].to_numpy() > 0.0
+            yield one.sd**2, np.where(has, group.reshape(-1), -1)
 
 
 def _mean_variance(posterior: xr.Dataset, constant: xr.Dataset) -> Floats:
@@ -109,7 +143,7 @@ def _mean_variance(posterior: xr.Dataset, constant: xr.Dataset) -> Floats:
 
 
 def _shared(posterior: xr.Dataset, constant: xr.Dataset) -> Floats | None:
-    """Sum of the effects of shared test sets on the records; shape (n_samples, n_records)."""
+    """Sum of the effects of shared test sets and prompts on the records."""
     total: Floats | None = None
     for name in posterior.data_vars:
         dim = str(name).removesuffix("_effect")
@@ -118,15 +152,23 @@ def _shared(posterior: xr.Dataset, constant: xr.Dataset) -> Floats | None:
         drawn = posterior[name].transpose("chain", "draw", dim).to_numpy()
         values = drawn.reshape(-1, drawn.shape[-1])[:, constant[f"{dim}_index"].to_numpy()]
         total = values if total is None else total + values
+    for source in names.SHARED_SOURCES:
+        for one in shared_errors(posterior, constant, source):
+            values = np.zeros((len(one.sd), constant.sizes[names.RECORD]))
+            record = constant[f"{names.source_cell_dim(source)}_record"].to_numpy()
+            values[:, record] = one.mean
+            total = values if total is None else total + values
     return total
 
 
 def _by_record(posterior: xr.Dataset, constant: xr.Dataset, source: str) -> Floats:
-    """Sampled sds of a source on the records; shape (n_samples, n_records)."""
+    """Sampled sds of a source on the records, with what cells share; (n_samples, n_records)."""
     dim = names.source_cell_dim(source)
     drawn = posterior[names.source_cell_sd(source)].transpose("chain", "draw", dim).to_numpy()
     flat = drawn.reshape(-1, drawn.shape[-1])
     values = np.full((len(flat), constant.sizes[names.RECORD]), np.nan)
+    for one in shared_errors(posterior, constant, source):
+        flat = np.sqrt(flat**2 + one.sd[:, None] ** 2)
     values[:, constant[f"{dim}_record"].to_numpy()] = flat
     return values
 

@@ -142,6 +142,12 @@ def read_plan_variances(
     shared = {part: float(values.mean()) for part, values in by_record.items()}
     total = np.sum(list(by_record.values()), axis=0) if by_record else np.zeros(len(arrays.score))
     by_source = {} if noise is None else _by_model(arrays, noise, total)
+    refused = [source for source in names.SHARED_SOURCES if source in by_source]
+    if refused:
+        raise InputError(
+            f"planning does not have numbers of {refused[0]}s, and the table of the fit has "
+            f"{refused[0]}s; plan from a fit to the scores averaged over them"
+        )
     residual = _residual(arrays, variance["residual"])
     nothing = np.zeros_like(residual)
     three_way, unexplained = nothing, residual

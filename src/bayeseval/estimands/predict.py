@@ -33,14 +33,15 @@ def replicate_scores(
     -------
     ndarray, shape (n_draws, n_records)
         Score units, under the likelihood of each record's task. Known standard
-        errors, and what replicates add to the error of a record, are part of its noise.
+        errors, and what replicates add to the error of a record, are part of its noise;
+        prompts that cells share are the same as in the table.
 
     References
     ----------
     Gelman et al. (2013), Bayesian Data Analysis, section 6.3.
     """
-    errors = arrays.error_variance(draws)
-    return draw_scores(
+    errors, shared = arrays.error_variance(draws), arrays.shared_error(draws)
+    scores = draw_scores(
         arrays,
         linear_predictor(arrays, draws),
         rng,
@@ -51,3 +52,4 @@ def replicate_scores(
         se=None if errors is None else np.sqrt(errors),
         draws=draws,
     )
+    return scores if shared is None else scores + shared

@@ -71,10 +71,15 @@ def expected_score(arrays: PosteriorArrays, draws: slice = _EVERYTHING) -> Float
 
 
 def mean_residual(arrays: PosteriorArrays) -> Floats:
-    """Observed score less posterior mean of the expected one, shape (n_records,)."""
+    """Observed score less posterior mean of the expected one, shape (n_records,).
+
+    What prompts that cells share did to it is subtracted, too.
+    """
     expected = np.zeros(len(arrays.score))
     for draws in draw_blocks(arrays.n_samples, 4 * len(arrays.score)):
         expected += expected_score(arrays, draws).sum(axis=0)
+        shared = arrays.shared_error(draws)
+        expected += 0.0 if shared is None else shared.sum(axis=0)
     return np.asarray(arrays.score - expected / arrays.n_samples)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping
 
 import numpy as np
 import xarray as xr
+from scipy import sparse
 
 from bayeseval import names
 from bayeseval._text import show
@@ -19,6 +20,7 @@ from bayeseval.estimands.container import (
     PosteriorArrays,
     Response,
     SampledErrors,
+    SharedErrors,
 )
 from bayeseval.estimands.covariates import read_slopes
 from bayeseval.estimands.related import read_related
@@ -295,7 +297,36 @@ def _replicates(posterior: xr.Dataset, constant: xr.Dataset) -> Iterator[Sampled
                 record=record,
                 share=_vector(constant, f"{source}_share")[record],
                 sd=_samples(posterior, names.source_cell_sd(source), dim),
+                shared=tuple(shared_errors(posterior, constant, source)),
             )
+
+
+def shared_errors(
+    posterior: xr.Dataset, constant: xr.Dataset, source: str
+) -> Iterator[SharedErrors]:
+    """What the prompts, or the judges, of several cells have in common.
+
+    Parameters
+    ----------
+    posterior, constant : xarray.Dataset
+        Groups ``posterior`` and ``constant_data``.
+    source : str
+        Any source of noise; seeds and test sets have none.
+    """
+    for name in names.shared_by(source):
+        effect, rows = names.effect_name(name), f"{source}_row"
+        if effect not in posterior:
+            continue
+        drawn = _samples(posterior, effect, names.term_dim(name))
+        n_cells = constant.sizes[names.source_cell_dim(source)]
+        cell = _positions(constant, f"{rows}_cell", n_cells)
+        level = _positions(constant, f"{names.term_dim(name)}_{rows}", drawn.shape[1])
+        average = sparse.csr_array(
+            (1.0 / np.bincount(cell)[cell], (cell, np.arange(len(cell)))),
+            shape=(n_cells, len(cell)),
+        )
+        mean = np.asarray((average @ drawn[:, level].T).T)
+        yield SharedErrors(name, _samples(posterior, names.sd_name(name)), mean)
 
 
 def _standard_errors(
@@ -305,7 +336,8 @@ def _standard_errors(
         return known
     squared = np.zeros(n_records) if known is None else known**2
     for noise in replicates:
-        squared[noise.record] += noise.share * np.mean(noise.sd**2, axis=0)
+        shared = sum(float(np.mean(one.sd**2)) for one in noise.shared)
+        squared[noise.record] += noise.share * (np.mean(noise.sd**2, axis=0) + shared)
     return np.sqrt(squared)
 
 

@@ -40,6 +40,8 @@ _COMPONENTS: Final[Mapping[str, str]] = {
     "seed": "seed_sd",
     "boot": "boot_sd",
     "seed_boot": "seed_boot_sd",
+    "prompt": "prompt_sd",
+    "judge": "judge_sd",
     "given_se": "se_sd",
     "within": "within_sd",
 }
@@ -69,7 +71,8 @@ def model_components_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB)
     -------
     pandas.DataFrame
         ``component`` (``between``, over the languages at hand; ``between_population``, of
-        the population they come from; ``seed``, ``boot``, ``seed_boot``, ``given_se``;
+        the population they come from; ``seed``, ``boot``, ``seed_boot``, ``prompt``,
+        ``judge``, ``given_se``;
         ``within``, of one run), ``sd_{mean,sd,lower,upper}`` (score units),
         ``share_{mean,lower,upper}`` of the variance of one run over the languages at
         hand (between^2 + within^2), ``kind`` (``realised`` of the languages at hand, ``known``

@@ -23,6 +23,7 @@ __all__ = [
     "OUR_COLUMNS",
     "REPEATED",
     "REPLICATES",
+    "SHARED",
     "TABLE_COLUMNS",
     "ColumnMap",
     "columns_argument",
@@ -31,11 +32,13 @@ __all__ = [
     "is_repeated",
     "is_split",
     "missing_columns",
+    "named_like",
     "resolve_columns",
 ]
 
 LABELS: Final = ("model", "language", "task")
-REPLICATES: Final = ("seed", "boot", "item")
+SHARED: Final = ("prompt", "judge")
+REPLICATES: Final = ("seed", "boot", "item", *SHARED)
 EXTRA_NUMBERS: Final = (
     "n",
     "k",
@@ -61,6 +64,8 @@ TABLE_COLUMNS: Final = (
     "n_seeds",
     "n_boot",
     "item",
+    "prompt",
+    "judge",
     "chance",
 )
 """Columns of the tidy table, in their order. Bounds live in ``Records.units``."""
@@ -99,6 +104,13 @@ _SYNONYMS: Final[Mapping[str, frozenset[str]]] = {
     "n_seeds": frozenset(["numseeds"]),
     "n_boot": frozenset(["nboots", "numboot", "numboots", "nbootstrap", "numbootstrap"]),
     "item": frozenset(["itemid", "docid"]),
+    "prompt": frozenset(
+        [
+            *("promptid", "promptidx", "promptindex", "promptname", "prompttemplate"),
+            *("template", "templateid", "templateidx", "templateindex", "templatename"),
+        ]
+    ),
+    "judge": frozenset(["judgeid", "judgeidx", "judgeindex", "judgename", "judgemodel"]),
     "split": frozenset(["splitname", "datasetsplit", "evalsplit"]),
     "scale_min": frozenset(["minscore"]),
     "scale_max": frozenset(["maxscore"]),
@@ -118,7 +130,7 @@ _MOST_SEARCHED: Final = 1000
 
 REPEATED: Final = (
     *("seed", "run", "prompt", "template", "trial", "repetition", "repeat", "replicate", "boot"),
-    *("fold",),
+    *("fold", "judge"),
 )
 """Words in the names of columns that tell repeated measurements apart, the likeliest first."""
 
@@ -184,7 +196,8 @@ def resolve_columns(
     used = set(chosen.values())
     free = [name for name in names if name not in used]
     for our in OUR_COLUMNS:
-        if our not in explicit:
+        # A column of prompts may hold whole texts: it is read where it tells scores apart.
+        if our not in explicit and our not in SHARED:
             match = _match_column(our, free, source)
             if match is not None:
                 chosen[our] = match
@@ -269,6 +282,12 @@ def _match_column(our: str, names: Sequence[str], source: str) -> str | None:
 def is_repeated(name: str) -> bool:
     """Whether a column's name says that it tells repeated measurements apart."""
     return _REPEATED.fullmatch(_fold(name)) is not None
+
+
+def named_like(our: str, names: Sequence[str]) -> str | None:
+    """The first name that is ours, else the first that is a synonym of it; None without one."""
+    same = [name for name in names if _fold(name) == _fold(our)]
+    return next(iter(same or [name for name in names if _fold(name) in _SYNONYMS[our]]), None)
 
 
 def is_split(name: str) -> bool:

@@ -28,10 +28,12 @@ from bayeseval.records.unbalanced import (
     unbalanced_quadratics,
 )
 from bayeseval.records.validate import Description, describe, format_description, format_refused
+from bayeseval.records.with_prompts import ByPrompt
 
 __all__ = [
     "BenchmarkCard",
     "BenchmarkSummary",
+    "ByPrompt",
     "CellTable",
     "Component",
     "Covariate",

@@ -18,7 +18,11 @@ from bayeseval.readers.columns import LABELS, REPLICATES, TABLE_COLUMNS, columns
 from bayeseval.readers.raw import Dropped, RawTable
 from bayeseval.records.coded import Coded, combined_key
 from bayeseval.records.doubts import doubtful_scores, errors_as_scores, same_models
-from bayeseval.records.duplicates import refuse_duplicates, unread_repeats
+from bayeseval.records.duplicates import (
+    read_shared_columns,
+    refuse_duplicates,
+    unread_repeats,
+)
 from bayeseval.records.language_names import tasks_of_languages
 from bayeseval.records.left_out import leave_out
 from bayeseval.records.look_alikes import look_alikes, look_alikes_text
@@ -136,6 +140,7 @@ def assemble(
             named_languages=named_languages,
             allow_single=allow_single,
             already_checked=already_checked,
+            chosen=columns,
         )
     except InputError as problem:
         report = _report(stack, [*notes, *_part_notes(parts)], (), ())
@@ -154,6 +159,7 @@ def _checked(
     named_languages: Collection[str],
     allow_single: bool,
     already_checked: bool,
+    chosen: Collection[str],
 ) -> Assembled:
     """The checks of :func:`assemble` that need all rows; `all_notes` gets their notes."""
     if not already_checked:
@@ -164,6 +170,7 @@ def _checked(
     all_notes += left_notes
     all_notes += _refuse_too_few_levels(stack, left_out, allow_single=allow_single)
     all_notes += _tidy_setups(stack)
+    all_notes += read_shared_columns(stack, chosen, tell=not already_checked)
     labels, codes = encode(stack)
     all_notes += _refuse_half_replicates(stack, codes, labels["task"])
     refuse_duplicates(stack, codes)

@@ -1,22 +1,32 @@
-"""Refuse two scores of one cell, and name the column that tells them apart."""
+"""Refuse two scores of one cell, and name or read the column that tells them apart."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayeseval._text import plain
+from bayeseval._text import counted, plain
 from bayeseval.errors import InputError
-from bayeseval.readers.columns import REPEATED, REPLICATES, columns_argument, is_repeated
+from bayeseval.readers.columns import (
+    LABELS,
+    REPEATED,
+    REPLICATES,
+    SHARED,
+    columns_argument,
+    is_repeated,
+    named_like,
+)
 from bayeseval.readers.typed import TypedCells
-from bayeseval.records.coded import combined_key
+from bayeseval.records.coded import Coded, combined_key
+from bayeseval.records.parts import replicate_labels
 from bayeseval.records.stack import Stack
 
-__all__ = ["refuse_duplicates", "unread_repeats"]
+__all__ = ["read_shared_columns", "refuse_duplicates", "unread_repeats"]
 
 Codes = npt.NDArray[np.int64]
 
@@ -24,6 +34,58 @@ Codes = npt.NDArray[np.int64]
 _TESTED: Final = ("dataset", "task", "setting", "variant", "test_set", "testset", "subset", "split")
 # More rows than these are not compared.
 _MOST_ROWS: Final = 20_000
+
+
+def read_shared_columns(stack: Stack, chosen: Collection[str], *, tell: bool) -> list[str]:
+    """Add the labels of prompts and judges to `stack` where they tell scores of a cell apart.
+
+    A column of that name which tells none apart may hold whole texts, one for each item: it
+    stays unread.
+
+    Parameters
+    ----------
+    stack : Stack
+    chosen : collection of str
+        Those of our columns that the user has named or left out.
+    tell : bool
+        Whether to say what was read.
+
+    Returns
+    -------
+    list of str
+        What was read, and how to read it in another way.
+    """
+    notes = []
+    for our in SHARED:
+        theirs = named_like(our, _unused(stack))
+        if our in chosen or our in stack.labels or theirs is None:
+            continue
+        codes = [stack.labels[n].codes for n in (*LABELS, *REPLICATES) if n in stack.labels]
+        n_without = len(np.unique(combined_key(codes)))
+        if n_without == len(stack):
+            continue
+        labels = Coded.concat([replicate_labels(p.table, theirs, our) for p in stack.parts])
+        starts = np.cumsum([0, *(len(part.table) for part in stack.parts)])
+        labels = labels.take(starts[stack.file] + stack.row)
+        if len(np.unique(combined_key([*codes, labels.codes]))) == n_without:
+            continue
+        stack.labels[our] = labels
+        stack.parts = [
+            replace(
+                part,
+                columns={**part.columns, our: theirs},
+                ignored=tuple(name for name in part.ignored if name != theirs),
+            )
+            for part in stack.parts
+        ]
+        if not tell:
+            continue
+        number = counted(len([label for label in labels.present() if label]), our)
+        notes.append(
+            f"column {plain(theirs)!r} read as {number}, whose effects models share;"
+            f" {columns_argument(('seed', theirs))} reads it as repetitions that share nothing"
+        )
+    return notes
 
 
 def refuse_duplicates(stack: Stack, codes: Mapping[str, Codes]) -> None:

@@ -25,7 +25,7 @@ from bayeseval.readers.raw import Dropped, RawTable
 from bayeseval.records.cells import clean_labels, empty_cells, parse_numbers
 from bayeseval.records.coded import Coded, combined_key
 
-__all__ = ["Part", "read_part", "same_partition"]
+__all__ = ["Part", "read_part", "replicate_labels", "same_partition"]
 
 # Names of summary rows in the place of a language; compared without case.
 _AGGREGATES: Final = frozenset(
@@ -259,9 +259,19 @@ def _replicate(reader: _PartReader, our: str) -> Coded:
 
     Whether it may have none is decided over all files: a task has replicates or not.
     """
-    theirs = reader.columns.ours[our]
-    filled = ~empty_cells(reader.table.columns[theirs])
-    labels = reader.labels(our, rows=filled)
+    filled = ~empty_cells(reader.table.columns[reader.columns.ours[our]])
+    return _with_empty(reader.labels(our, rows=filled), filled, our)
+
+
+def replicate_labels(table: RawTable, column: str, our: str) -> Coded:
+    """Labels of a column that was not read as one of ours, empty where a record has none."""
+    filled = ~empty_cells(table.columns[column])
+    some = table.take(filled)
+    clean = clean_labels(some.columns[column], table=some, column=column, name=our)
+    return _with_empty(clean.values, filled, our)
+
+
+def _with_empty(labels: Coded, filled: npt.NDArray[np.bool_], our: str) -> Coded:
     codes = np.full(len(filled), len(labels.levels), dtype=np.int64)
     codes[filled] = labels.codes
     levels = labels.levels

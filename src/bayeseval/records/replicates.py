@@ -16,6 +16,7 @@ from bayeseval.names import FACTORS, Factor
 from bayeseval.records.coded import combined_key
 from bayeseval.records.table import Records
 from bayeseval.records.unbalanced import Unbalanced, collect_unbalanced, sums
+from bayeseval.records.with_prompts import ByPrompt, scores_by_prompt
 
 __all__ = ["CellTable", "Stratum", "reduce_replicates"]
 
@@ -97,6 +98,8 @@ class CellTable:
     notes : tuple of str
         Where one of two statements of the same thing was used, and where a standard
         deviation was taken as exact.
+    by_prompt : ByPrompt or None
+        Scores by prompt or judge, over which the mean and the strata are averages.
     """
 
     codes: Mapping[Factor, Ints]
@@ -114,15 +117,24 @@ class CellTable:
     cross: Stratum
     unbalanced: Unbalanced | None
     notes: tuple[str, ...]
+    by_prompt: ByPrompt | None = None
 
     def __len__(self) -> int:
         return len(self.mean)
 
     @property
+    def n_prompts(self) -> Floats:
+        """Prompts (or judges) that the mean of each cell averages; NaN where it has none."""
+        if self.by_prompt is None:
+            return np.full(len(self), np.nan)
+        count = np.bincount(self.by_prompt.cell, minlength=len(self))
+        return np.where(count > 0, count, np.nan)
+
+    @property
     def has_replicates(self) -> bool:
         """Whether anything is known about seeds or test sets, beyond a known ``se``."""
         known = any(bool((s.df > 0).any()) for s in (self.seed, self.boot, self.cross))
-        return known or self.unbalanced is not None
+        return known or self.unbalanced is not None or self.by_prompt is not None
 
 
 def reduce_replicates(records: Records) -> CellTable:
@@ -226,13 +238,14 @@ def reduce_replicates(records: Records) -> CellTable:
         unbalanced=collect_unbalanced(
             np.flatnonzero(~complete), cells, seeds.position, boots.of_row, rows.score, mean
         ),
+        by_prompt=scores_by_prompt(records, rows.cell_of_record),
         notes=tuple(notes),
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """One row per cell, seed and boot (items averaged out), in canonical order."""
+    """One row per cell, seed and boot (prompts, then items averaged out), in canonical order."""
 
     cells: Ints
     seed: Ints
@@ -246,32 +259,28 @@ class _Rows:
 
     @classmethod
     def of(cls, records: Records) -> _Rows:
-        """Records are sorted by cell, seed, boot and item, so groups are runs of rows."""
+        """Records are sorted by cell, seed, boot, item and prompt, so groups are runs of rows."""
         keys = [records.codes(factor) for factor in FACTORS]
         starts = _starts(keys)
-        cell = np.cumsum(starts) - 1
+        cell_of_record = np.cumsum(starts) - 1
         first = np.flatnonzero(starts).astype(np.int64)
-        replicate = [records.replicate_codes(name) for name in ("seed", "boot")]
+        labels = [records.replicate_codes(name) for name in ("seed", "boot", "item")]
+        cell, score, (seed, boot, item) = _averaged([cell_of_record, *labels], records.scores)
         n_items, items = np.zeros(len(first)), None
         if "item" in records.replicate_columns:
-            item = records.replicate_codes("item")
             n_items = _Groups.of(cell, item, len(first)).count.astype(np.float64)
-            runs = _starts([cell, *replicate])
-            group = np.cumsum(runs) - 1
-            score = np.bincount(group, records.scores) / np.bincount(group)
-            picked = np.flatnonzero(runs)
-            items = _Items(item, group, records.scores)
-        else:
-            score, picked = records.scores, np.arange(len(records))
+            row = np.cumsum(_starts([cell, seed, boot])) - 1
+            items = _Items(cell, item, row, score)
+            cell, score, (seed, boot) = _averaged([cell, seed, boot], score)
         return cls(
-            cells=cell[picked],
-            seed=replicate[0][picked],
-            boot=replicate[1][picked],
+            cells=cell,
+            seed=seed,
+            boot=boot,
             score=score,
             first=first,
             n_rows=np.diff(first, append=len(records)).astype(np.int64),
             n_items=n_items,
-            cell_of_record=cell,
+            cell_of_record=cell_of_record,
             items=items,
         )
 
@@ -282,11 +291,12 @@ class _Rows:
         n = len(self.first)
         complete = np.flatnonzero((seeds.count > 1) & (boots.count == 0) & (self.n_items > 1))
         size = seeds.count * self.n_items
-        complete = complete[self.n_rows[complete] == size[complete]]
+        n_rows = np.bincount(self.items.cell, minlength=n)
+        complete = complete[n_rows[complete] == size[complete]]
         chosen = np.zeros(n, dtype=np.bool_)
         chosen[complete] = True
-        at = np.flatnonzero(chosen[self.cell_of_record] & (self.items.item >= 0))
-        cell, row = self.cell_of_record[at], self.items.row[at]
+        at = np.flatnonzero(chosen[self.items.cell] & (self.items.item >= 0))
+        cell, row = self.items.cell[at], self.items.row[at]
         # Off the seed's mean first: what is left of an item is its mean over seeds.
         value = self.items.score[at] - self.score[row]
         _, item = np.unique(combined_key([cell, self.items.item[at]]), return_inverse=True)
@@ -298,11 +308,22 @@ class _Rows:
 
 @dataclass(frozen=True, eq=False)
 class _Items:
-    """Test items of the records: their code, and the row that each is averaged into."""
+    """Outcomes of test items: their cell and item, and the row that each is averaged into."""
 
+    cell: Ints
     item: Ints
     row: Ints
     score: Floats
+
+
+def _averaged(keys: list[Ints], score: Floats) -> tuple[Ints, Floats, list[Ints]]:
+    """Mean of each run of equal keys; the first key of each run, the means, the other keys."""
+    starts = _starts(keys)
+    if starts.all():
+        return keys[0], score, keys[1:]
+    run, picked = np.cumsum(starts) - 1, np.flatnonzero(starts)
+    cell, *others = (key[picked] for key in keys)
+    return cell, np.bincount(run, score) / np.bincount(run), others
 
 
 def _starts(keys: list[Ints]) -> npt.NDArray[np.bool_]:

@@ -177,12 +177,13 @@ def describe(records: Records) -> Description:
 
 
 def _replicated(cells: CellTable) -> tuple[str, ...]:
-    """Numbers of seeds, boots and items over the cells that have any."""
+    """Numbers of seeds, boots, items and prompts over the cells that have any."""
     lines = []
     for what, numbers in (
         ("seeds", cells.n_seeds),
         ("bootstrap test sets", cells.n_boot),
         ("items", cells.n_items),
+        (f"{cells.by_prompt.source}s" if cells.by_prompt else "prompts", cells.n_prompts),
     ):
         known = numbers[numbers > 0]
         if known.size:

@@ -43,6 +43,8 @@ _OF_MODELS: Final[Mapping[str, str]] = {
     "seed": "seeds",
     "boot": "test sets",
     "seed_boot": "seed x test set",
+    "prompt": "prompts",
+    "judge": "judges",
     "given_se": "given standard errors",
     "within": "within, one run",
 }

@@ -325,13 +325,16 @@ class ModelSpec(SpecConfig):
         return table
 
     def _replicate_priors(self) -> dict[str, Prior]:
-        """Default priors of seed and test-set noise, used where a table has replicates."""
+        """Default priors of the noise of replicates, used where a table has these."""
         if not self.replicates.pool:
             return {}
         table = {}
         for source in names.SOURCES:
             table[names.source_model_sd(source)] = Prior(dist="half_normal", scale=0.5)
             table[names.source_log_sd(source)] = _LOG_SD
+        for source in names.SHARED_SOURCES:
+            for shared in names.shared_by(source):
+                table[names.sd_name(shared)] = Prior(dist="half_normal", scale=0.5)
         return table
 
     def prior_table(self) -> dict[str, Prior]:
@@ -340,10 +343,12 @@ class ModelSpec(SpecConfig):
         return defaults | {k: prior for k, prior in self.priors.items() if k in defaults}
 
     def replicate_priors(self) -> dict[str, Prior]:
-        """Priors of the sds of seeds and test sets, for tables that have replicates.
+        """Priors of the sds of seeds, test sets, prompts and judges, for tables that have them.
 
         ``sd_<source>_model``, the same for every model, and ``sd_log_<source>``, the sd of
-        the log sds of a model's cells. Empty without pooling.
+        the log sds of a model's cells; for prompts and judges also ``sd_prompt_task``,
+        ``sd_prompt_language_task`` and ``sd_prompt_model_task``, of what cells share. Empty
+        without pooling.
         """
         defaults = self._replicate_priors()
         return defaults | {k: prior for k, prior in self.priors.items() if k in defaults}
@@ -394,6 +399,9 @@ class ModelSpec(SpecConfig):
         content["priors"] = {
             key: prior.model_dump(mode="json", exclude_none=True)
             for key, prior in (self.prior_table() | self.replicate_priors()).items()
+            # Hashes of models that were written before prompts had priors stay the same.
+            if key in self.priors
+            or not key.removeprefix("sd_").removeprefix("log_").startswith(names.SHARED_SOURCES)
         }
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

@@ -73,6 +73,8 @@ _COMPONENTS: Final[Mapping[str, tuple[str, str, bool]]] = {
     "seed": ("seeds", ACCENT, False),
     "boot": ("test sets", GREEN, False),
     "seed_boot": ("seed x test set", PURPLE, False),
+    "prompt": ("prompts", PURPLE, True),
+    "judge": ("judges", GREEN, True),
     "given_se": ("given standard errors", GREY, False),
     "within": ("within languages: one run", "black", True),
 }
@@ -80,6 +82,8 @@ _SOURCES: Final[Mapping[str, str]] = {
     "seed": "seed",
     "boot": "test-set",
     "seed_boot": "seed x test-set",
+    "prompt": "prompt",
+    "judge": "judge",
 }
 
 
@@ -220,7 +224,7 @@ def cell_sds_figure(
     ----------
     table : pandas.DataFrame
         ``within_language.csv``.
-    source : {"seed", "boot", "seed_boot"}
+    source : {"seed", "boot", "seed_boot", "prompt", "judge"}
     subtitle, gate_status, data, unit : str
         See :func:`replicate_figures`.
     """

@@ -53,6 +53,8 @@ _WITHIN: Final[Mapping[str, str]] = {
     "seed": "seeds",
     "boot": "test sets",
     "seed_boot": "seed x test set",
+    "prompt": "prompts",
+    "judge": "judges",
     "given_se": "given",
     "within": "one run",
 }

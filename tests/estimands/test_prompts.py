@@ -1,0 +1,152 @@
+"""What a fit to scores by prompt says: noise of cells, of one run and of new measurements."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import bayeseval as be
+from bayeseval.checks.prior import prior_tree
+from bayeseval.comparison.holdout import measured_cells
+from bayeseval.design import restore_design
+from bayeseval.engines._likelihood import shared_noise
+from bayeseval.estimands import components_table, read_arrays
+from bayeseval.estimands.cell_noise import read_measurement_noise
+from bayeseval.estimands.noise import cell_means, read_noise
+from bayeseval.estimands.plan_variances import read_plan_variances
+from bayeseval.estimands.predict import replicate_scores
+from bayeseval.estimands.predictor import expected_score, mean_residual
+from tests import prompt_tables as tables
+
+DESIGN = tables.design()
+SOURCE = tables.source(DESIGN)
+
+
+@pytest.fixture(scope="module")
+def tree() -> xr.DataTree:
+    """Made-up draws of every variable of the posterior."""
+    return prior_tree(DESIGN, np.random.default_rng(4), 4000)
+
+
+def _sds(tree: xr.DataTree) -> np.ndarray:
+    """Variance of what cells share, (n_samples,)."""
+    posterior = tree["posterior"]
+    return sum(posterior[one.sd].to_numpy().reshape(-1) ** 2 for one in SOURCE.shared)
+
+
+def _own(tree: xr.DataTree) -> np.ndarray:
+    drawn = tree["posterior"]["sd_prompt_cell"].to_numpy()
+    return drawn.reshape(-1, drawn.shape[-1])[:, SOURCE.of_record]
+
+
+def test_the_sd_between_prompts_contains_what_cells_share(tree: xr.DataTree) -> None:
+    noise = read_noise(tree)
+    assert noise is not None
+    total = _own(tree) ** 2 + _sds(tree)[:, None]
+    np.testing.assert_allclose(noise.sd["prompt"] ** 2, total, rtol=1e-12)
+    np.testing.assert_allclose(noise.run_variance, total, rtol=1e-12)
+    np.testing.assert_allclose(noise.mean_variance, SOURCE.share * total, rtol=1e-12)
+
+
+def test_shared_effects_are_taken_off_the_records(tree: xr.DataTree) -> None:
+    arrays, noise = read_arrays(tree), read_noise(tree)
+    assert noise is not None
+    posterior = {
+        one.effect: tree["posterior"][one.effect].to_numpy().reshape(4000, -1)
+        for one in SOURCE.shared
+    }
+    shift = shared_noise(DESIGN, posterior)
+    np.testing.assert_allclose(arrays.shared_error(), shift, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(noise.shared, shift, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(arrays.error_variance(), SOURCE.share * _own(tree) ** 2)
+    expected = expected_score(arrays)
+    np.testing.assert_allclose(
+        mean_residual(arrays), arrays.score - (expected + shift).mean(axis=0), rtol=1e-9
+    )
+    # Drawn anew, the same prompts are asked.
+    errors = replicate_scores(arrays, np.random.default_rng(1)) - expected - shift
+    variance = (arrays.residual_sd**2 + arrays.error_variance()).mean(axis=0)
+    assert (errors**2).mean(axis=0) == pytest.approx(variance, rel=0.2)
+    # A cell without a residual is where its score and the effects of its prompts put it.
+    still = replace(arrays, residual_sd=1e6 * arrays.residual_sd)
+    quiet = tuple(replace(one, sd=1e-9 * one.sd) for one in still.replicates)
+    means = cell_means(replace(still, replicates=quiet), noise, rng=np.random.default_rng(2))
+    np.testing.assert_allclose(means, arrays.score - shift, atol=1e-6)
+
+
+def test_cells_of_one_run_share_its_prompt(tree: xr.DataTree) -> None:
+    noise = read_noise(tree)
+    assert noise is not None
+    centre = np.zeros(noise.run_variance.shape)
+    run = noise.one_run(centre, np.random.default_rng(3))
+    assert (run**2).mean() == pytest.approx(noise.run_variance.mean(), rel=0.05)
+    index = DESIGN.factor_index
+    same_task = index["task"][:, None] == index["task"]
+    same_model = index["model"][:, None] == index["model"]
+    same_language = index["language"][:, None] == index["language"]
+    products = run.T @ run / len(run)
+    by_effect = {
+        one.name: float((tree["posterior"][one.sd].to_numpy() ** 2).mean()) for one in SOURCE.shared
+    }
+    task, language, model = by_effect.values()
+    apart = same_task & ~same_model & ~same_language
+    assert products[apart].mean() == pytest.approx(task, rel=0.1)
+    pairs = same_task & same_model & ~same_language
+    assert products[pairs].mean() == pytest.approx(task + model, rel=0.1)
+    pairs = same_task & ~same_model & same_language
+    assert products[pairs].mean() == pytest.approx(task + language, rel=0.1)
+    assert abs(products[~same_task].mean()) < 0.1 * task
+
+
+def test_a_new_measurement_has_the_noise_of_its_prompts(tree: xr.DataTree) -> None:
+    arrays = read_arrays(tree)
+    noise = read_measurement_noise(tree, arrays)
+    # A cell of the table, and one of a new language, whose own sd is drawn.
+    place = {f: np.array([values[0], values[0]]) for f, values in arrays.index.items()}
+    place["language"] = np.array([arrays.index["language"][0], 3])
+    arrays = replace(arrays, levels=arrays.levels | {"language": ("de", "en", "sw", "xx")})
+
+    def variance(prompts: np.ndarray | None) -> np.ndarray:
+        error = noise.standard_error(
+            arrays,
+            place,
+            np.zeros((4000, 2)),
+            n_items=np.full(2, np.nan),
+            se=np.full(2, np.nan),
+            n_seeds=np.full(2, 8.0),
+            n_prompts=prompts,
+            seed=1,
+        )
+        assert error is not None
+        return error**2
+
+    one = variance(None)
+    np.testing.assert_allclose(one[:, 0], _own(tree)[:, 0] ** 2 + _sds(tree), rtol=1e-12)
+    assert (one[:, 1] > _sds(tree)).all()
+    np.testing.assert_allclose(variance(np.array([4.0, np.nan])), one / [4.0, 1.0], rtol=1e-12)
+
+
+def test_components_count_the_noise_of_the_records(tree: xr.DataTree) -> None:
+    table = components_table(tree).set_index("component")
+    error = SOURCE.share * (_own(tree) ** 2 + _sds(tree)[:, None])
+    wanted = np.sqrt(error.mean(axis=1)).mean()
+    assert table.loc["replicates", "sd_mean"] == pytest.approx(wanted, rel=1e-9)
+
+
+def test_what_does_not_know_prompts_says_so(tree: xr.DataTree) -> None:
+    with pytest.raises(be.BayesevalError, match="planning does not have numbers of prompts"):
+        read_plan_variances(tree, fixed=(), seed=1)
+    with pytest.raises(be.BayesevalError, match="noise of replicates .seeds, bootstraps, prompts."):
+        restore_design(tree, DESIGN.spec)
+
+
+def test_held_out_means_have_as_many_prompts_as_the_table() -> None:
+    fit = SimpleNamespace(design=DESIGN, records=tables.records())
+    assert SOURCE.by_cell is not None
+    measured = measured_cells(fit)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(measured.n_prompts, SOURCE.by_cell.count)
+    assert np.isnan(measured.n_seeds).all()
