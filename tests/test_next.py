@@ -152,13 +152,12 @@ def test_gains_add_up_and_no_cell_is_listed_twice(small: Fit) -> None:
     assert not measured & set(cells_of(chosen))
     assert table["gain"].cumsum().to_numpy() == pytest.approx(table["gain_together"])
     assert table["sd_target"].to_numpy() == pytest.approx(chosen.sd_now - table["gain_together"])
-    assert (table["gain"] <= table["gain_alone"] + 1e-9).all()
     assert table["gain"].iloc[0] == pytest.approx(table["gain_alone"].iloc[0])
     assert "p_correct" not in table
     curves = dict(iter(chosen.comparison.groupby("choice")["sd_target"]))
     assert set(curves) == {"chosen", "random", "largest variance"}
     assert curves["chosen"].iloc[-1] < curves["random"].iloc[-1]
-    assert {curve.iloc[0] for curve in curves.values()} == {chosen.sd_now}
+    assert [curve.iloc[0] for curve in curves.values()] == pytest.approx([chosen.sd_now] * 3)
 
 
 def test_a_difference_of_two_models_needs_cells_of_these(small: Fit) -> None:
