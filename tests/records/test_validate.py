@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -230,6 +231,25 @@ def test_a_shipped_name_wins_over_a_folder_of_that_name(
     monkeypatch.chdir(folder.parent)
     assert len(load("mega")) == 1364
     assert len(load("./mega")) == 2
+
+
+def test_of_very_many_tasks_the_first_ones_are_listed() -> None:
+    rows = [
+        (m, lang, f"t{i:03}", i + 2 * (m == "b") + (lang == "de"))
+        for m in "ab"
+        for lang in ("de", "sw")
+        for i in range(302)
+    ]
+    frame = pd.DataFrame(rows, columns=["model", "language", "task", "score"])
+    text = format_description(describe(load(frame)))
+    levels, _, scores = text.partition("Scores, in each task's own units")
+    assert re.findall(r"t\d{3} 4", levels)[-1] == "t299 4"
+    assert "and 2 more" in levels
+    lines = scores.split("\n")
+    assert (lines[-2].split()[0], lines[-1]) == ("t099", "  and 202 further tasks")
+    few = format_description(describe(load(frame[frame["task"] < "t100"])))
+    assert "further" not in few
+    assert few.split("\n")[-1].split()[0] == "t099"
 
 
 def test_line_feeds_in_names_of_files_are_escaped(

@@ -31,6 +31,9 @@ __all__ = [
 _WIDTH = 100
 # A table may have as many parts that share nothing as rows.
 _SHOWN_PARTS = 20
+# More than there are languages in any collection of parallel texts.
+_SHOWN_LEVELS = 300
+_SHOWN_TASKS = 100
 # Stands for a blank where a line must not break; no label can hold it.
 _GLUE = "\x1f"
 _REPLICATION: tuple[tuple[Factor, tuple[Factor, Factor]], ...] = (
@@ -311,9 +314,11 @@ def _level_lines(
         names = language_names if factor == "language" else {}
         labels = (
             f"{label} ({names[label]}) {count}" if label in names else f"{label} {count}"
-            for label, count in levels[factor]
+            for label, count in levels[factor][:_SHOWN_LEVELS]
         )
-        lines += _wrapped(counted(len(levels[factor]), factor), _listed(labels))
+        further = len(levels[factor]) - _SHOWN_LEVELS
+        more = f", and {grouped(further)} more" if further > 0 else ""
+        lines += _wrapped(counted(len(levels[factor]), factor), _listed(labels) + more)
     return lines
 
 
@@ -362,7 +367,8 @@ def _component_lines(description: Description) -> list[str]:
 
 
 def _task_lines(description: Description) -> list[str]:
-    width = max(len("task"), *(len(entry.task) for entry in description.tasks))
+    shown, further = description.tasks[:_SHOWN_TASKS], len(description.tasks) - _SHOWN_TASKS
+    width = max(len("task"), *(len(entry.task) for entry in shown))
     lines = [
         "Scores, in each task's own units; higher must be better (an error: upper bound - error)",
         f"  {'task':<{width}}  {'records':>8}  {'lowest':>9}  {'median':>9}  {'highest':>9}  units",
@@ -370,9 +376,9 @@ def _task_lines(description: Description) -> list[str]:
     lines += [
         f"  {entry.task:<{width}}  {entry.n_records:>8,}  {entry.lowest:>9.4g}"
         f"  {entry.median:>9.4g}  {entry.highest:>9.4g}  {entry.units}"
-        for entry in description.tasks
+        for entry in shown
     ]
-    return lines
+    return [*lines, f"  and {counted(further, 'further task')}"] if further > 0 else lines
 
 
 def _listed(items: Iterable[str]) -> str:
