@@ -198,6 +198,40 @@ def test_more_points_are_drawn_when_too_few_are_effective() -> None:
     assert points_used(1e9, tries=2) == 512
 
 
+def test_effective_points_of_a_tail_by_hand() -> None:
+    points = np.random.default_rng(0).permutation(200.0 * np.eye(1) + np.arange(200)[:, None])
+    assert _importance._tail_ess(points, np.full(200, 1 / 200)) == pytest.approx(200.0, rel=1e-9)
+    # The uppermost point alone is the tail of 6 %; with the others there are many points.
+    weights = np.where(points[:, 0] == points.max(), 0.06, 0.94 / 199)
+    squares = 0.06**2 * 0.94**2 + 199 * (0.94 / 199) ** 2 * 0.06**2
+    assert _importance._tail_ess(points, weights) == pytest.approx(0.06 * 0.94 / squares)
+    assert _importance._tail_ess(points, weights) < 25.0
+    assert 1.0 / np.sum(weights**2) > 120.0
+
+
+def test_more_points_are_drawn_when_too_few_make_up_a_tail() -> None:
+    """A wide proposal has enough points, and after a refit few of them in the tails."""
+    first = fit_proposal(normal, np.zeros((1, 3)), variances=np.full(3, 0.1), df=8.0)
+
+    def found(least_tail_ess: float) -> list[int]:
+        sizes: list[int] = []
+
+        def evaluate(points, _):
+            sizes.append(len(points))
+            return normal(points), None
+
+        last = sample_adaptively(
+            evaluate, first, n_points=128, chains=2, seed=np.random.SeedSequence(4),
+            least_ess=100.0, least_tail_ess=least_tail_ess,
+        )  # fmt: skip
+        assert last.weighted.tail_ess >= least_tail_ess
+        return sizes
+
+    assert found(100.0) == [256]
+    # Doubled first, and then as often as the weights say.
+    assert found(1500.0) == [256, 512, 2048]
+
+
 def test_points_without_density_get_no_weight() -> None:
     points = np.random.default_rng(0).normal(size=(400, 1))
     log_ratio = np.where(points[:, 0] > 0.0, -0.1 * points[:, 0], -np.inf)

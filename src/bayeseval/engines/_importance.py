@@ -43,6 +43,10 @@ T = TypeVar("T")
 # tables simulated without three of seven terms k-hat fell from 0.60-0.80 to 0.15-0.41
 # and the efficiency rose from 0.20-0.33 to 0.45-0.49.
 _K_HAT_GOOD: Final = 0.5
+# Share of a tail, as in the tail ESS of the convergence gate.
+_TAIL: Final = 0.05
+# How many times as many points a try may have as the one before.
+_MOST_AT_ONCE: Final = 8.0
 
 # Most proposals that are tried. On 120 tables simulated with up to three of seven terms
 # absent the first one was not good enough on a third; one table needed more than two.
@@ -218,6 +222,9 @@ class Weighted:
         Pareto shape of the tail of the raw weights.
     ess : float
         Effective number of points, (sum w)^2 / sum w^2 of the smoothed weights.
+    tail_ess : float
+        Effective number of points of the share of either tail of 5 %, of the coordinate where
+        it is smallest: few points with large weights may make up a tail.
     log_evidence, log_evidence_se : float
         Log of the integral of the density, from the raw weights, and its standard
         error as if the points were independent (quasi-random ones do better).
@@ -227,6 +234,7 @@ class Weighted:
     log_weights: Floats
     k_hat: float
     ess: float
+    tail_ess: float
     log_evidence: float
     log_evidence_se: float
 
@@ -298,9 +306,24 @@ def weigh(points: Floats, log_ratio: Floats, *, chains: int) -> Weighted:
         log_weights=smooth.reshape(chains, -1),
         k_hat=float(k_hat),
         ess=float(1.0 / np.sum(np.exp(2.0 * smooth))),
+        tail_ess=_tail_ess(points, np.exp(smooth)),
         log_evidence=float(log_ratio.max() + np.log(ratio.mean())),
         log_evidence_se=float(ratio.std(ddof=1) / ratio.mean() / math.sqrt(len(ratio))),
     )
+
+
+def _tail_ess(points: Floats, weights: Floats) -> float:
+    """P (1 - P) / sum w^2 (I - P)^2 of the indicator I of a tail of share P."""
+    order = np.argsort(points, axis=0)
+    sorted_weights = weights[order]
+    below = np.cumsum(sorted_weights, axis=0)
+    found = []
+    for inside in (below <= _TAIL, below > 1.0 - _TAIL):
+        share = (sorted_weights * inside).sum(axis=0)
+        squares = (sorted_weights**2 * (inside - share) ** 2).sum(axis=0)
+        # One point with all the weight leaves nothing for a tail.
+        found.append(share * (1.0 - share) / np.where(squares > 0.0, squares, np.inf))
+    return float(np.min(found))
 
 
 def refit_proposal(proposal: Proposal, weighted: Weighted) -> Proposal:
@@ -357,6 +380,7 @@ def sample_adaptively(
     chains: int,
     seed: np.random.SeedSequence,
     least_ess: float,
+    least_tail_ess: float = 0.0,
     tries: int = TRIES,
 ) -> Adapted[T]:
     """Draw weighted points, refitting the proposal until the weights are reliable.
@@ -374,26 +398,30 @@ def sample_adaptively(
     seed : SeedSequence
         Seed. Every try draws new points, so that fitting a proposal to the points of the
         previous try does not bias the weights.
-    least_ess : float
-        Required number of effective points; after a try with fewer, the number of points
-        is doubled.
+    least_ess, least_tail_ess : float
+        Required numbers of effective points, of all and of the tails. After a try with fewer,
+        the number of points is doubled, or multiplied as the weights of a refitted proposal say.
     tries : int
         Most tries; the best one is returned, even if its weights are unreliable.
     """
     best: Adapted[T] | None = None
-    for child in seed.spawn(tries):
+    for turn, child in enumerate(seed.spawn(tries)):
         for_points, for_values = child.spawn(2)
         uniform = quasi_random(n_points, len(proposal.mode), for_points.spawn(chains))
         points, log_proposal = proposal.points(uniform)
         values, kept = evaluate(points, for_values)
         last = Adapted(weigh(points, values - log_proposal, chains=chains), kept, proposal)
-        enough = last.weighted.ess >= least_ess
-        if enough and last.weighted.k_hat <= _K_HAT_GOOD:
+        weighted = last.weighted
+        wanted = max(least_ess / weighted.ess, least_tail_ess / max(weighted.tail_ess, 1.0))
+        enough, good = wanted <= 1.0, weighted.k_hat <= _K_HAT_GOOD
+        if enough and good:
             return last
         if best is None or _merit(last.weighted) > _merit(best.weighted):
             best = last
         proposal = refit_proposal(proposal, last.weighted)
-        n_points *= 1 if enough else 2
+        if not enough:
+            # The weights of the first proposal say little about those of the next one.
+            n_points *= _power_of_two(min(wanted, _MOST_AT_ONCE)) if turn and good else 2
     if best is None:
         raise ValueError(f"tries must be at least 1, got {tries}")
     return best
@@ -403,6 +431,11 @@ def _merit(weighted: Weighted) -> tuple[bool, float]:
     """Sort key of tries: reliable weights first, then effective points, or the lower k-hat."""
     reliable = weighted.k_hat <= K_HAT_MAX
     return reliable, weighted.ess if reliable else -weighted.k_hat
+
+
+def _power_of_two(factor: float) -> int:
+    """Smallest power of two that is at least `factor`."""
+    return int(1 << math.ceil(math.log2(factor)))
 
 
 def resample(log_weights: Floats, n_draws: int, rng: np.random.Generator) -> tuple[Index, Index]:

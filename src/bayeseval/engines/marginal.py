@@ -192,13 +192,16 @@ class _Run:
         self.report("finding the mode", 1, 1, "")
         for_points, for_resampling, _ = self._seeds("importance")
         n_points = self.n_points()
+        least_ess = self.chains * min(_ESS_PER_CHAIN, 0.5 * n_points)
         adapted = _importance.sample_adaptively(
             self._evaluate,
             proposal,
             n_points=n_points,
             chains=self.chains,
             seed=for_points,
-            least_ess=self.chains * min(_ESS_PER_CHAIN, 0.5 * n_points),
+            least_ess=least_ess,
+            # Draws of an sd are its points, so that the gate counts these.
+            least_tail_ess=least_ess,
         )
         weighted = adapted.weighted
         attrs: dict[str, str | float] = {
