@@ -53,6 +53,21 @@ def test_every_row_of_results_names_script_commit_and_date(path: Path) -> None:
         assert datetime.date.fromisoformat(row["date"])
 
 
+def test_every_commit_that_results_name_is_in_the_history() -> None:
+    if not (PERF.parent / ".git").exists():
+        return
+    history = set(git(PERF, "rev-list", "HEAD").split())
+    # Archives, shallow clones and copies with a history of their own cannot tell.
+    if len(history) < 500:
+        return
+    texts = [path.read_text(encoding="utf-8") for path in (PERF / "results").rglob("*.*")]
+    named = set(re.findall(r"\b[0-9a-f]{40}\b", "\n".join(texts)))
+    assert len(named) > 20
+    assert named <= history
+    # The control: a commit of nobody.
+    assert not {"0" * 40} <= history
+
+
 def test_the_commit_is_marked_where_the_code_differs_from_it(
     measure: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -218,6 +218,14 @@ def test_yaml_of_a_spec_is_plain() -> None:
     assert ModelSpec.model_validate(values) == load_spec("robust")
 
 
+def test_a_gamma_prior_round_trips() -> None:
+    given = {"name": "mine", "priors": {"sd_language": {"dist": "gamma", "shape": 2, "rate": 0.1}}}
+    spec = load_spec(given)
+    again = load_spec(spec.to_dict())
+    assert (again, again.content_hash) == (spec, spec.content_hash)
+    assert again.priors["sd_language"].rate == 0.1
+
+
 def test_related_languages_round_trip_and_leave_other_hashes_alone() -> None:
     given = {"place": "1000 km", "family": "glottolog", "script": True}
     spec = load_spec({"name": "x", "languages": given})

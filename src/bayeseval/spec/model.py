@@ -385,6 +385,10 @@ class ModelSpec(SpecConfig):
     def to_dict(self) -> dict[str, Any]:
         """Plain mapping that :func:`load_spec` reads back to an equal spec."""
         values = self.model_dump(mode="json", exclude_none=True)
+        for prior in values["priors"].values():
+            if prior["dist"] == "gamma":
+                # Always in absolute units: a spec that says otherwise is refused.
+                del prior["relative"]
         # Hashes of models that were written before it existed stay the same.
         return values if self.low_rank else {k: v for k, v in values.items() if k != "low_rank"}
 
