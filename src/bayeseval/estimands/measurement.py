@@ -88,7 +88,11 @@ def _of_scores(
     if arrays.residual_by is not None:
         sd = np.take(sd, here[arrays.residual_by], axis=1)
     total = np.broadcast_to(sd**2 + (0.0 if errors is None else errors**2), shape)
-    tailed = [f for f in arrays.response.families if FAMILIES[f].kernel == "student_t"]
+    tailed = [
+        family
+        for family in arrays.response.families
+        if any(parameter.name == names.NU for parameter in FAMILIES[family].extra)
+    ]
     heavy = arrays.response.has_likelihood(here[names.TASK], *tailed)
     if not heavy.any():
         return np.asarray(total.mean(axis=0))

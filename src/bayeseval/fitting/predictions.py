@@ -29,7 +29,8 @@ from bayeseval.fitting.gate import GATE_FAILED, Gate
 from bayeseval.fitting.relations import new_languages
 from bayeseval.fitting.views import labelled
 from bayeseval.languages.labels import one_label_each, same_language
-from bayeseval.languages.matching import match
+from bayeseval.languages.matching import match, with_names
+from bayeseval.output.language_names import add_language_names
 from bayeseval.readers.raw import RawTable, make_table
 from bayeseval.readers.tabular import read_table
 from bayeseval.records.cells import clean_labels, parse_numbers
@@ -135,8 +136,9 @@ class Predictions:
             | {"n_records": self._n_records(), "new": self._new()}
             | columns
         )
+        known = with_names(self.run.get("language_names") or {}, labels[names.LANGUAGE])
+        table = add_language_names(table, known, after=names.LANGUAGE)
         table = labelled(table.take(self.cell_of_row).reset_index(drop=True), self.run, ci_prob)
-        table.insert(2, "language_name", table.pop("language_name"))
         table.attrs["notes"] = (*self.notes, *_narrow_notes(int(narrow[self.cell_of_row].sum())))
         return table
 

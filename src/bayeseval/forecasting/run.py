@@ -30,7 +30,7 @@ from bayeseval.fitting.gate import GATE_FAILED, warn_of_gates
 from bayeseval.forecasting.candidates import languages_of_the_map, related_languages
 from bayeseval.forecasting.check import check_forecasts
 from bayeseval.forecasting.container import Forecast
-from bayeseval.languages.matching import match, understand
+from bayeseval.languages.matching import match, with_names
 from bayeseval.output.language_names import add_language_names
 from bayeseval.records import Covariate
 from bayeseval.spec import CovariateTerm
@@ -137,7 +137,7 @@ def forecast(
     )
     only = next(iter(found.values)) if len(found.values) == 1 else None
     # Refused before the check, which takes long.
-    called = _names(fit, table)
+    called = with_names(fit.run["language_names"], table[names.LANGUAGE])
     chosen, matched = _chosen(table, languages, called)
     failed = [GATE_FAILED] if fit.gate.status == "fail" else []
     checked, notes = pd.DataFrame(), [*failed, *matched, *notes]
@@ -331,16 +331,6 @@ def _table(
     }
     table = pd.DataFrame(columns)
     return table.sort_values("potential_mean", ascending=False, kind="stable")
-
-
-def _names(fit: Fit, table: pd.DataFrame) -> dict[str, str]:
-    """Names of the fit's languages, and of those that only the covariate has."""
-    known = dict(fit.run["language_names"])
-    for label in table[names.LANGUAGE]:
-        language = None if label in known else understand(str(label))
-        if language is not None:
-            known[str(label)] = language.name
-    return known
 
 
 def _languages(

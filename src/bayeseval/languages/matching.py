@@ -24,6 +24,7 @@ __all__ = [
     "match",
     "resolve",
     "understand",
+    "with_names",
 ]
 
 # Enough to say what is meant; more would be a table, not a message.
@@ -216,3 +217,16 @@ def _listed(languages: Iterable[Language]) -> str:
     labels = [repr(one.label) for one in languages]
     more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
     return ", ".join(labels[:_SHOWN]) + more
+
+
+def with_names(known: Mapping[str, str], labels: Iterable[object]) -> dict[str, str]:
+    """Add the English names of labels that have none yet, where it is clear what they mean.
+
+    Examples
+    --------
+    >>> with_names({"sw": "Kiswahili"}, ["sw", "deu_Latn", "xx"])
+    {'sw': 'Kiswahili', 'deu_Latn': 'German'}
+    """
+    new = dict.fromkeys(label for one in labels if (label := str(one)) not in known)
+    meant = {label: understand(label) for label in new}
+    return dict(known) | {label: one.name for label, one in meant.items() if one is not None}

@@ -25,7 +25,7 @@ from bayeseval.fitting.covariates import CovariateSource
 from bayeseval.fitting.fitted import Fit, check_fit, check_posterior
 from bayeseval.fitting.gate import GATE_FAILED, warn_of_gates
 from bayeseval.fitting.predictions import CellSource
-from bayeseval.languages.matching import understand
+from bayeseval.languages.matching import with_names
 from bayeseval.output.language_names import add_language_names
 from bayeseval.planning.candidates import Candidates, read_candidates
 from bayeseval.planning.choosing import LISTED, MOST, Chosen, Limits, choose
@@ -257,11 +257,7 @@ def _table(fit: Fit, candidates: Candidates, chosen: Chosen, limits: Limits) -> 
         columns["p_correct"] = p[1:]
     columns["reaches_target"] = limits.reached(sd[1:], p[1:])
     table = pd.DataFrame(columns)
-    known = dict(fit.run.get("language_names") or {})
-    for label in set(table[names.LANGUAGE]) - known.keys():
-        meant = understand(str(label))
-        if meant is not None:
-            known[str(label)] = meant.name
+    known = with_names(fit.run.get("language_names") or {}, table[names.LANGUAGE])
     table = add_language_names(table, known, after=names.LANGUAGE)
     if fit.gate.status == "fail":
         table["gate"] = fit.gate.status

@@ -314,8 +314,8 @@ def columns_argument(*choices: tuple[str, str | None]) -> str:
 def _columns_together(*choices: tuple[str, str | None]) -> str:
     """One argument, or one line of options, for several of our columns."""
     listed = ", ".join(f"{our!r}: {theirs!r}" for our, theirs in choices)
-    options = (f"--columns {our}={_quoted(theirs or '')}" for our, theirs in choices)
-    return wording(f"columns={{{listed}}}", " ".join(options))
+    pairs = (f"{our}={_quoted(theirs or '')}" for our, theirs in choices)
+    return wording(f"columns={{{listed}}}", " ".join(f"--columns {pair}" for pair in pairs))
 
 
 def _quoted(name: str) -> str:
