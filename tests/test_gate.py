@@ -64,6 +64,10 @@ def test_advice_names_the_draws_that_would_be_enough() -> None:
         stuck = Check("ess_tail", value, 400.0, "sd_task", passed=False)
         assert _advice("numpyro", (stuck,)) == ("What to do: fit again with engine='marginal'.")
     assert _advice("numpyro", (tail,), "beta").endswith(", or with a simpler model.")
+    # The noise of prompts and seeds is sampled, which `marginal` does not do.
+    noisy = {"engine": "numpyro", "spec": {"likelihood": "normal"}}
+    noisy["priors"] = {"sd_language": "", "sd_log_prompt": ""}
+    assert gate_advice(Gate("fail", (stuck,), 9), noisy).endswith(" with a simpler model.")
 
 
 def test_advice_on_divergences_is_not_more_draws() -> None:

@@ -17,6 +17,7 @@ from bayeseval.cli import main
 from bayeseval.errors import InputError
 from bayeseval.fitting.run import Fit
 from bayeseval.planning import NextCells, next_cells
+from bayeseval.planning.next_report import answer
 from bayeseval.reporting import read_saved
 from bayeseval.reporting.page import render_page
 
@@ -174,6 +175,28 @@ def test_a_difference_of_two_models_needs_cells_of_these(small: Fit) -> None:
     assert "sd of the difference m1 > m3" in text
 
 
+def test_the_sentence_says_what_other_choices_reach_later() -> None:
+    def curve(choice: str, *sds: float) -> pd.DataFrame:
+        return pd.DataFrame({"choice": choice, "cost": [0.0, 1.0, 2.0, 3.0], "sd_target": sds})
+
+    chosen = curve("chosen", 9.0, 6.0, 5.0, 4.0)
+    table = pd.DataFrame({"cost_together": [1.0, 2.0, 3.0], "sd_target": [6.0, 5.0, 4.0]})
+
+    def sentence(*others: pd.DataFrame) -> str:
+        return answer(
+            table, pd.concat([chosen, *others]), target="table", sd_now=9.0, p_now=np.nan,
+            target_sd=None, target_probability=None, unit="",
+        )  # fmt: skip
+
+    assert sentence(curve("random", 9, 8, 7, 6), curve("largest variance", 9, 8, 7, 5)).endswith(
+        "(cost 3). At cost 1 they reach what a random choice reaches at 3 and at cost 2 they "
+        "reach what the cells of largest variance reach at 3."
+    )
+    assert sentence(curve("random", 9, 8, 7, 4), curve("largest variance", 9, 8, 7, 4)).endswith(
+        "reach about as much at this cost."
+    )
+
+
 def test_the_list_ends_where_a_target_is_reached(small: Fit) -> None:
     whole = next_cells(small, budget=100.0).table
     middle = float(whole["sd_target"].iloc[4])
@@ -250,6 +273,12 @@ def test_languages_without_records_are_candidates_and_asked_for(small: Fit) -> N
         budget=20.0,
     )
     assert "sw" not in set(setup.table["language"])
+    # A cell costs 1 where only the language has a cost.
+    plain = next_cells(
+        fit, target="potential", languages="sw", covariate=covariate, cost_language=1000.0,
+        budget=20.0,
+    )  # fmt: skip
+    assert plain.table["cost"].tolist() == setup.table["cost"].tolist()
 
 
 @pytest.mark.parametrize(
@@ -263,7 +292,7 @@ def test_languages_without_records_are_candidates_and_asked_for(small: Fit) -> N
         ({"target_probability": 0.4}, ("target_probability must lie between 0.5 and 1",)),
         ({"budget": 0.5}, ("budget is 0.5, and the cheapest cell costs 1",)),
         ({"budget": -1}, ("budget must lie above 0",)),
-        ({"cost_language": 3.0}, ("every cell must cost something", "cost_item")),
+        ({"cost_item": 0.0}, ("every cell must cost something", "cost_item")),
         ({"cost": pd.DataFrame({"task": ["t0"], "cost": [1.0]})}, ("no cost of task 't1'",)),
         ({"cost": pd.DataFrame({"tusk": ["t0"], "cost": [1.0]})}, ("no column model,",)),
         ({"cost": pd.DataFrame({"task": ["t0", "t2"], "cost": [1.0, 1.0]})},

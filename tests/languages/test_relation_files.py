@@ -64,6 +64,8 @@ def test_rounded_similarities_stay_positive_semidefinite(tmp_path: Path) -> None
         ),
         (np.where(np.eye(4) == 1, 1, -0.9), "not positive semidefinite .smallest eigenvalue -1.7"),
         (np.where(np.eye(4) == 1, 1, np.nan), "the row 'deu' must have 4 finite numbers"),
+        (np.where(np.eye(4) == 1, 0, 1e308), r"the row 'deu' has a number beyond 1e\+12"),
+        (np.eye(4)[:, ::-1] * [1, 0, 0, 1], "half of the distances between languages or more"),
     ],
 )
 def test_no_kernels_are_refused(values: np.ndarray, line: str, tmp_path: Path) -> None:

@@ -361,7 +361,11 @@ def _other_engine(run: Mapping[str, Any]) -> str:
     if run.get("engine") == "marginal":
         return wording("engine='numpyro'", "--engine numpyro")
     spec = run.get("spec") or {}
-    if spec.get("likelihood") == "normal" and names.LOW_RANK not in spec:
+    # Log sds of residuals or of the noise of replicates have to be sampled.
+    sampled = names.LOW_RANK in spec or any(
+        str(name).startswith("sd_log_") for name in run.get("priors") or {}
+    )
+    if spec.get("likelihood") == "normal" and not sampled:
         return wording("engine='marginal'", "--engine marginal")
     return f"a simpler model{by_option('--model')}"
 

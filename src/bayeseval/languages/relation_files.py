@@ -22,6 +22,8 @@ __all__ = ["by_file"]
 _ROUNDING: Final = 1e-3
 # Smallest eigenvalue that counts as rounding, relative to the largest.
 _NEGATIVE: Final = -1e-3
+# Larger numbers are no distances; those of metres around the earth are below 1e8.
+_MOST: Final = 1e12
 # Most labels that a message lists.
 _SHOWN: Final = 8
 
@@ -112,6 +114,9 @@ def _similarities(path: str, labels: tuple[str, ...], values: Floats) -> Floats:
     if not np.isfinite(values).all():
         row = labels[int(np.argwhere(~np.isfinite(values))[0][0])]
         raise InputError(f"{path}: the row {row!r} must have {len(labels)} finite numbers")
+    if np.abs(values).max() > _MOST:
+        row = labels[int(np.argwhere(np.abs(values) > _MOST)[0][0])]
+        raise InputError(f"{path}: the row {row!r} has a number beyond {_MOST:g}")
     skew = np.abs(values - values.T)
     if skew.max() > _ROUNDING * np.abs(values).max():
         i, j = (int(k) for k in np.unravel_index(skew.argmax(), skew.shape))
@@ -122,7 +127,13 @@ def _similarities(path: str, labels: tuple[str, ...], values: Floats) -> Floats:
     values = 0.5 * (values + values.T)
     diagonal = np.diag(values)
     if (diagonal == 0.0).all() and (values >= 0.0).all() and values.any():
-        values = np.exp(-values / np.median(values[np.triu_indices(len(values), 1)]))
+        unit = float(np.median(values[np.triu_indices(len(values), 1)]))
+        if not unit:
+            raise InputError(
+                f"{path}: half of the distances between languages or more are 0, and the median "
+                "distance is their unit; give similarities, such as exp(-distance / unit)"
+            )
+        values = np.exp(-values / unit)
     elif np.abs(diagonal - 1.0).max() > _ROUNDING or np.abs(values).max() > 1.0 + _ROUNDING:
         raise InputError(
             f"{path}: expected similarities up to 1 with ones on the diagonal, or distances with "

@@ -93,18 +93,20 @@ def answer(
 
 def _others(comparison: pd.DataFrame) -> str:
     """At which cost the chosen cells reach what others reach with all of it."""
+    total = float(comparison.loc[comparison["choice"] == CHOSEN, "cost"].iloc[-1])
     curves = dict(iter(comparison.groupby("choice")))
     chosen = curves[CHOSEN]
     parts = []
     for name, word in ((RANDOM, "a random choice"), (VARIANCE, "the cells of largest variance")):
         end = float(curves[name]["sd_target"].iloc[-1])
         reached = chosen["cost"][chosen["sd_target"] <= end]
-        if len(reached):
-            parts.append(f"what {word} would reach at cost {reached.iloc[0]:g}")
+        if len(reached) and reached.iloc[0] < total:
+            verb = "reaches" if name == RANDOM else "reach"
+            parts.append(f"at cost {reached.iloc[0]:g} they reach what {word} {verb} at {total:g}")
     if not parts:
-        return "Other choices reach as much for this cost."
-    total = float(chosen["cost"].iloc[-1])
-    return f"These cells reach {' and '.join(parts)}, of {total:g}."
+        return "A random choice and the cells of largest variance reach about as much at this cost."
+    text = " and ".join(parts)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def format_next(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -147,8 +148,9 @@ def next_cells(
             f"none; use {argument('target_sd')}"
         )
     given = read_costs(costs, seed=cost_seed, item=cost_item, language=cost_language)
-    if cost is not None and costs is None and cost_item is None:
-        given = Costs(seed=given.seed, language=given.language)
+    if costs is None and cost_item is None:
+        # A cell costs 1 where nothing says otherwise.
+        given = replace(given, item=1.0 if cost is None else 0.0)
     _check_costs(cost, given)
     candidates = read_candidates(
         fit,
@@ -180,7 +182,8 @@ def next_cells(
 
 def _target(target: object, fit: Fit) -> tuple[str, str] | None:
     """Check the target; the two models of a difference, None for other targets."""
-    text = as_text(argument("target"), target)
+    name = wording("target", "--for")
+    text = as_text(name, target)
     models = [str(label) for label in fit.data["posterior"].coords[names.MODEL].to_numpy()]
     if text in TARGETS:
         if text == "ranking" and len(models) < 2:
@@ -193,7 +196,6 @@ def _target(target: object, fit: Fit) -> tuple[str, str] | None:
     known = [split for split in splits if split[0] in models and split[1] in models]
     if known and known[0][0] != known[0][1]:
         return known[0]
-    name = wording("target", "--for")
     if len(splits) == 1:
         unknown = next((label for label in splits[0] if label not in models), None)
         if unknown is not None:

@@ -206,6 +206,7 @@ def _counts(records: Records, design: Design) -> str:
             ("seeds", cells.n_seeds),
             ("bootstrap test sets", cells.n_boot),
             ("items", cells.n_items),
+            *([] if cells.by_prompt is None else [(f"{cells.by_prompt.source}s", cells.n_prompts)]),
         )
         if (known := numbers[numbers > 0]).size
     ]
