@@ -19,6 +19,7 @@ import typer
 
 import bayeseval
 from bayeseval.cli import app, main
+from bayeseval.cli._shared import StoppedError, renew_report
 from bayeseval.errors import EngineError, InputError
 from tests.records.broken_cases import CASES, BrokenCase
 
@@ -615,3 +616,15 @@ def test_ctrl_c_is_exit_code_130_and_leaves_nothing(how: signal.Signals, small: 
     assert "Traceback" not in rest
     assert not Path("never").exists()
     assert [p.name for p in small.parent.iterdir()] == ["small.csv"]
+
+
+def test_an_interrupt_of_the_report_says_that_the_tables_are_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / "report.html").touch()
+    monkeypatch.setattr("bayeseval.reporting.read_saved", stop)
+    with pytest.raises(StoppedError, match=r"results are saved in .*, without the report; bayes"):
+        renew_report(tmp_path)

@@ -38,7 +38,7 @@ def test_validate_shows_the_guess_and_saves_the_table(
     ("options", "phrase"),
     [
         (["--metric", "accc"], "did you mean 'acc'?"),
-        (["--metric", "acc", "--metric", "acc_norm"], "--metric is given twice for '*'"),
+        (["--metric", "acc", "--metric", "acc_norm"], "--metric is given twice for all datasets"),
         (["--metric", "xnli="], "--metric takes METRIC or DATASET=METRIC"),
         (["--format", "lm_eval"], "did you mean 'lm-eval'?"),
         (["--format", "mteb"], "the folder holds no MTEB results"),

@@ -419,7 +419,8 @@ def parse_metrics(texts: Sequence[str]) -> dict[str, str]:
         if not (dataset and metric):
             raise InputError(f"--metric takes METRIC or DATASET=METRIC, got {text!r}")
         if dataset in metrics:
-            raise InputError(f"--metric is given twice for {dataset!r}")
+            what = "all datasets" if dataset == "*" else repr(dataset)
+            raise InputError(f"--metric is given twice for {what}, and only one metric is read")
         metrics[dataset] = metric
     return metrics
 
@@ -491,4 +492,9 @@ def renew_report(folder: Path) -> None:
     from bayeseval.reporting.page import REPORT_FILE
 
     if (folder / REPORT_FILE).is_file():
-        echo_place("Report", write_report(folder))
+        try:
+            page = write_report(folder)
+        except KeyboardInterrupt as problem:
+            # Its note says that the tables are saved; Typer would drop it.
+            raise StoppedError("; ".join(getattr(problem, "__notes__", ()))) from problem
+        echo_place("Report", page)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayeseval import names
-from bayeseval._typing import Floats
+from bayeseval._typing import Bools, Floats
 from bayeseval.errors import DesignError, wording
 from bayeseval.records import Records, Units
 
@@ -40,13 +40,19 @@ def check_ranges(records: Records) -> None:
         return
     codes, scores = records.codes(names.TASK), records.scores
     units = records.units
-    spans = [_span(units[task], scores[codes == i]) for i, task in enumerate(tasks)]
+    of_task = np.split(
+        scores[np.argsort(codes, kind="stable")],
+        np.cumsum(np.bincount(codes, minlength=len(tasks)))[:-1],
+    )
+    spans = [_span(units[task], own) for task, own in zip(tasks, of_task, strict=True)]
     least, most = np.array([span[:2] for span in spans]).T
     is_open = np.array([span[2] for span in spans])
-    ratio = least[:, None] / np.maximum(most, np.finfo(np.float64).tiny)[None, :]
-    ratio[np.ix_(is_open, is_open)] = 0.0
-    high, low = np.unravel_index(int(ratio.argmax()), ratio.shape)
-    if ratio[high, low] <= _MAX_RATIO:
+    ratio, high, low = max(
+        _farthest(least, most, ~is_open, np.ones_like(is_open)),
+        _farthest(least, most, np.ones_like(is_open), ~is_open),
+        key=lambda found: found[0],
+    )
+    if ratio <= _MAX_RATIO:
         return
     small, large = tasks[int(low)], tasks[int(high)]
     pair = np.isin(codes, (low, high))
@@ -63,6 +69,16 @@ def check_ranges(records: Records) -> None:
         " declare it with"
         f" {_declaration(lowest, highest)}"
     )
+
+
+def _farthest(least: Floats, most: Floats, high: Bools, low: Bools) -> tuple[float, int, int]:
+    """Largest ratio of ranges of a task of `high` to one of `low`, and the two."""
+    if not (high.any() and low.any()):
+        return 0.0, 0, 0
+    highs, lows = np.flatnonzero(high), np.flatnonzero(low)
+    larger, smaller = int(highs[least[highs].argmax()]), int(lows[most[lows].argmin()])
+    tiny = float(np.finfo(np.float64).tiny)
+    return float(least[larger] / max(most[smaller], tiny)), larger, smaller
 
 
 def _declaration(lowest: float, highest: float) -> str:
