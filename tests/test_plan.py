@@ -267,7 +267,7 @@ def test_without_costs_a_test_set_costs_one(known: Fit) -> None:
         ({"languages": [2.5]}, ("whole numbers", "2.5")),
         ({"tasks": []}, ("tasks: no number given",)),
         ({"target_sd": -1.0}, ("target_sd must lie above 0", "-1")),
-        ({"target_probability": 95.0}, ("between 0.5 and 1", "95")),
+        ({"target_probability": 95.0}, ("above 0.5 and below 1", "95")),
         ({"cost_item": float("nan")}, ("cost_item", "nan")),
         ({"fixed": ["langauge"]}, ("did you mean 'language'?",)),
         ({"fixed": "languages"}, ("got 'languages'; did you mean 'language'?",)),

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["Candidates", "read_candidates"]
 
 _ORDER: Final = (names.MODEL, names.LANGUAGE, names.TASK)
+# Sums and ratios of costs beyond are no numbers.
+_LEAST_COST: Final = 1e-12
+_MOST_COST: Final = 1e12
 _COSTS: Final = "costs are a table with the column cost and one or more of model, language and task"
 
 
@@ -240,10 +243,12 @@ def _given_costs(
         hint = did_you_mean(missing, table.columns) if missing == "cost" else ""
         raise InputError(f"{table.source}: no column {missing}{hint}; {_COSTS}")
     values = parse_numbers(table.columns["cost"], table=table, column="cost", name="cost")
-    wrong = np.flatnonzero(~(values > 0.0))
+    wrong = np.flatnonzero(~((values >= _LEAST_COST) & (values <= _MOST_COST)))
     if len(wrong):
         row = int(wrong[0])
-        raise InputError(f"{table.at(row, 'cost')}: a cost is a number above 0")
+        raise InputError(
+            f"{table.at(row, 'cost')}: a cost is a number from {_LEAST_COST:g} to {_MOST_COST:g}"
+        )
     known: dict[tuple[int, ...], float] = {}
     columns = []
     for factor in factors:

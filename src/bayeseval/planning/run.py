@@ -238,7 +238,7 @@ def number_between(
     value = as_number(argument(name), value)
     if above < value < below:
         return value
-    limits = f"above {above:g}" if below == math.inf else f"between {above:g} and {below:g}"
+    limits = f"above {above:g} and " + ("be finite" if below == math.inf else f"below {below:g}")
     raise InputError(f"{argument(name)} must lie {limits}, got {value:g}")
 
 
