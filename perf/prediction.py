@@ -91,7 +91,7 @@ def main() -> None:
         # What is finished is written, because the whole takes an hour.
         write_csv("prediction", rows, said, digits=6)
         write_csv("prediction_limits", limits, said, digits=4)
-    print_table(limits)
+    print_table([row | {"se": row.get("se")} for row in limits])
 
 
 def _records(table: str, work: Path) -> Records:

@@ -100,7 +100,7 @@ POSTERIORS: Final[Mapping[str, int]] = {
     "mega/robust": 2500,
     "mega/by_task": 9000,
     "mega/related": 2500,
-    "mega/factors": 2500,
+    "mega/factors": 4000,
     "replicates/factors": 5000,
 }
 
