@@ -189,7 +189,7 @@ def test_the_sentence_says_what_other_choices_reach_later() -> None:
         )  # fmt: skip
 
     assert sentence(curve("random", 9, 8, 7, 6), curve("largest variance", 9, 8, 7, 5)).endswith(
-        "(cost 3). At cost 1 they reach what a random choice reaches at 3 and at cost 2 they "
+        "(cost 3). At cost 1 they reach what a random choice reaches at 3, and at cost 2 they "
         "reach what the cells of largest variance reach at 3."
     )
     assert sentence(curve("random", 9, 8, 7, 4), curve("largest variance", 9, 8, 7, 4)).endswith(
@@ -273,6 +273,11 @@ def test_languages_without_records_are_candidates_and_asked_for(small: Fit) -> N
         budget=20.0,
     )
     assert "sw" not in set(setup.table["language"])
+    again = next_cells(
+        fit, target="potential", languages=[LANGUAGES[0], "sw"], covariate=covariate, budget=4.0
+    )
+    assert f"{LANGUAGES[0]} has records and is a candidate without being named" in again.notes
+    assert not [note for note in chosen.notes if "without being named" in note]
     # A cell costs 1 where only the language has a cost.
     plain = next_cells(
         fit, target="potential", languages="sw", covariate=covariate, cost_language=1000.0,

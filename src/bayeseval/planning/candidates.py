@@ -11,7 +11,7 @@ import pandas as pd
 
 from bayeseval import names
 from bayeseval._arguments import as_texts
-from bayeseval._text import counted
+from bayeseval._text import counted, shorten
 from bayeseval._typing import Floats, Index
 from bayeseval.errors import InputError, argument, did_you_mean, wording
 from bayeseval.estimands import read_arrays
@@ -180,6 +180,10 @@ def _with_languages(
     ready = prepare_predictions(fit.data, fit.run, grid, new=names.LANGUAGE, covariate=covariate)
     notes += ready.notes
     own, labels = set(arrays.levels[names.LANGUAGE]), ready.cells.labels[names.LANGUAGE]
+    known = [label for label in dict.fromkeys(labels) if label in own]
+    if known:
+        has, is_ = ("has", "is a candidate") if len(known) == 1 else ("have", "are candidates")
+        notes.append(f"{shorten(known)} {has} records and {is_} without being named")
     rows = np.flatnonzero(np.array([label not in own for label in labels]))
     if not len(rows):
         return arrays

@@ -36,6 +36,7 @@ _WHAT: Final = {
     "potential": "a language's potential",
     "table": "an expected score",
 }
+_A_RANDOM: Final = "a random choice"
 _STYLES: Final = {CHOSEN: (MAIN, "-"), VARIANCE: (GREEN, "--"), RANDOM: (GREY, ":")}
 
 
@@ -96,16 +97,19 @@ def _others(comparison: pd.DataFrame) -> str:
     total = float(comparison.loc[comparison["choice"] == CHOSEN, "cost"].iloc[-1])
     curves = dict(iter(comparison.groupby("choice")))
     chosen = curves[CHOSEN]
-    parts = []
-    for name, word in ((RANDOM, "a random choice"), (VARIANCE, "the cells of largest variance")):
+    parts: dict[float, list[str]] = {}
+    for name, word in ((RANDOM, _A_RANDOM), (VARIANCE, "the cells of largest variance")):
         end = float(curves[name]["sd_target"].iloc[-1])
         reached = chosen["cost"][chosen["sd_target"] <= end]
         if len(reached) and reached.iloc[0] < total:
-            verb = "reaches" if name == RANDOM else "reach"
-            parts.append(f"at cost {reached.iloc[0]:g} they reach what {word} {verb} at {total:g}")
+            parts.setdefault(float(reached.iloc[0]), []).append(word)
     if not parts:
         return "A random choice and the cells of largest variance reach about as much at this cost."
-    text = " and ".join(parts)
+    text = ", and ".join(
+        f"at cost {cost:g} they reach what {' and '.join(words)} "
+        f"{'reaches' if words == [_A_RANDOM] else 'reach'} at {total:g}"
+        for cost, words in parts.items()
+    )
     return f"{text[0].upper()}{text[1:]}."
 
 
@@ -239,10 +243,12 @@ def _draw(
     curves = dict(iter(comparison.groupby("choice")))
     for name, (colour, line) in _STYLES.items():
         curve = curves[name]
-        axes.plot(curve["cost"], curve["sd_target"], line, color=colour, label=name, linewidth=1.8)
+        axes.step(
+            curve["cost"], curve["sd_target"], line, where="post", color=colour, label=name,
+            linewidth=1.8,
+        )  # fmt: skip
     if target_sd is not None:
         axes.axhline(target_sd, color=ACCENT, linewidth=1.2, label=f"target {target_sd:g}")
-    axes.set_ylim(bottom=0.0)
     axes.set_xlabel("Cost")
     axes.set_ylabel(axis_label(f"Sd of {_sd_of(target)}", unit))
     axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4)
