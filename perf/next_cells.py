@@ -6,6 +6,7 @@ hidden cells are measured in the order of `next_cells`, of the largest variance,
 After every cell the expected error (root mean square) of what is asked is computed from the true
 standard deviations, by dense linear algebra that shares no code with the package: of the PRR of the
 models, of the potentials of all languages (some lose all records) and of the scores in the table.
+For potentials, sets of cells that no exchange of one cell improves show how few would do at best.
 """
 
 from __future__ import annotations
@@ -159,6 +160,41 @@ def known_sds(covariance: Floats, shared: Floats, steps: int) -> list[int]:
     return order
 
 
+def exchanged(covariance: Floats, asked: tuple[Floats, Floats], order: list[int]) -> float:
+    """Expected error after a set of cells that no exchange of one cell improves."""
+    variance, shared = asked
+    at, left = list(order), float(curve(covariance, asked, order)[-1])
+    improved = True
+    while improved:
+        improved = False
+        for i in range(len(at)):
+            rest = at[:i] + at[i + 1 :]
+            root = np.linalg.cholesky(covariance[np.ix_(rest, rest)])
+            to_all = np.linalg.solve(root, covariance[rest])
+            to_asked = np.linalg.solve(root, shared[:, rest].T)
+            open_cells = np.setdiff1d(np.arange(len(covariance)), rest)
+            further = (shared - to_asked.T @ to_all)[:, open_cells]
+            alone = np.diag(covariance)[open_cells] - (to_all[:, open_cells] ** 2).sum(axis=0)
+            fall = (further**2).mean(axis=0) / alone
+            best = int(np.argmax(fall))
+            error = np.sqrt(variance.mean() - (to_asked**2).sum() / len(variance) - fall[best])
+            if error < left * (1.0 - 1e-9):
+                at, left, improved = [*rest, int(open_cells[best])], float(error), True
+    return left
+
+
+def fewest(
+    covariance: Floats, asked: tuple[Floats, Floats], order: list[int], error: float
+) -> int | str:
+    """Cells with which a greedy order, and exchanges of its cells, reach an error."""
+    count = first(curve(covariance, asked, order) <= error)
+    while isinstance(count, int) and count > 1:
+        if exchanged(covariance, asked, order[: count - 1]) > error:
+            break
+        count -= 1
+    return count
+
+
 def first(reached: npt.NDArray[np.bool_]) -> int | str:
     """Cells after which an error is reached."""
     return int(np.argmax(reached)) if reached.any() else "more"
@@ -199,7 +235,7 @@ def repeat(
         ]
         ours = curve(covariance, of, order)
         variance = curve(covariance, of, by_variance)
-        known = curve(covariance, of, known_sds(covariance, of[1], STEPS))
+        known = known_sds(covariance, of[1], STEPS)
         random = np.mean([curve(covariance, of, one) for one in orders], axis=0)
         rows += [
             {
@@ -211,7 +247,11 @@ def repeat(
                 "error now": ours[0],
                 "error": random[k],
                 "next": first(ours <= random[k]),
-                "known sds": first(known <= random[k]),
+                "known sds": first(curve(covariance, of, known) <= random[k]),
+                # A hundred cells and more take long to exchange.
+                "exchanged": fewest(covariance, of, known, random[k])
+                if target == "potential"
+                else None,
                 "largest variance": first(variance <= random[k]),
             }
             for k in (100, 200)
