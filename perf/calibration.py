@@ -6,7 +6,8 @@
 
 Tables have the cells of a simulated one: 8 languages, 4 tasks and 6 models, 80 % observed; those of
 `dataset` two metrics of each of 2 datasets, those of `mexa` one covariate of languages, those of
-`replicates` 3 seeds and 3 bootstrapped test sets. A path names a model that is not shipped, such as
+`related` the same and eight languages of the world, those of `replicates` 3 seeds and 3
+bootstrapped test sets. A path names a model that is not shipped, such as
 `perf/logit_narrow.yaml`, whose scores stay away from the bounds. Results are written after every
 model, in the place of earlier rows of the same model and priors: to
 ``perf/results/calibration.csv`` one row per quantity, with the seconds that the simulations took
@@ -43,6 +44,8 @@ FIGURE: Final = ROOT / "docs" / "images" / "calibration.png"
 _NEARLY_ALL: Final = 0.95
 _SIZES: Final[Mapping[str, Any]] = {"n_languages": 8, "n_tasks": 4, "n_models": 6}
 _REPLICATES: Final[Mapping[str, Any]] = {"n_seeds": 3, "n_boot": 3}
+# Of six places and five scripts.
+_LANGUAGES: Final = ("de", "nl", "fr", "ru", "hi", "ta", "sw", "ja")
 _CARD: Final = """\
 name: simulated-mexa
 title: A simulated table with a covariate
@@ -61,13 +64,15 @@ def table(spec: str, folder: Path) -> Records | None:
         return simulate(spec, **_SIZES, observed_share=0.8, n_metrics=2).records
     if spec == "replicates":
         return simulate("additive", **_SIZES, observed_share=0.8, **_REPLICATES).records
-    if spec != "mexa":
+    if spec not in ("mexa", "related"):
         return None
     records = simulate("additive", **_SIZES, observed_share=0.8).records
-    values = np.random.default_rng(0).normal(size=_SIZES["n_languages"])
-    values = {"language": records.coords["language"], "mexa": values}
-    pd.DataFrame(values).to_csv(folder / "mexa.csv", index=False)
-    records.table.to_csv(folder / "records.csv", index=False)
+    labels = records.coords["language"]
+    of = dict(zip(labels, _LANGUAGES if spec == "related" else labels, strict=True))
+    values = np.random.default_rng(0).normal(size=len(labels))
+    pd.DataFrame({"language": of.values(), "mexa": values}).to_csv(folder / "mexa.csv", index=False)
+    frame = records.table.assign(language=records.table["language"].map(of))
+    frame.to_csv(folder / "records.csv", index=False)
     (folder / "benchmark.yaml").write_text(_CARD, encoding="utf-8")
     return load(folder)
 
