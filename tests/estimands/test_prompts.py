@@ -14,12 +14,21 @@ from bayeseval.checks.prior import prior_tree
 from bayeseval.comparison.holdout import measured_cells
 from bayeseval.design import restore_design
 from bayeseval.engines._likelihood import shared_noise
-from bayeseval.estimands import components_table, read_arrays
+from bayeseval.estimands import (
+    components_table,
+    derive,
+    model_components_table,
+    noise_sources,
+    read_arrays,
+    run_text,
+    sources_text,
+)
 from bayeseval.estimands.cell_noise import read_measurement_noise
-from bayeseval.estimands.noise import cell_means, read_noise
+from bayeseval.estimands.noise import cell_means, model_components, read_noise
 from bayeseval.estimands.plan_variances import read_plan_variances
 from bayeseval.estimands.predict import replicate_scores
 from bayeseval.estimands.predictor import expected_score, mean_residual
+from bayeseval.fitting.report.sentences import residual_sentence
 from tests import prompt_tables as tables
 
 DESIGN = tables.design()
@@ -135,6 +144,46 @@ def test_components_count_the_noise_of_the_records(tree: xr.DataTree) -> None:
     error = SOURCE.share * (_own(tree) ** 2 + _sds(tree)[:, None])
     wanted = np.sqrt(error.mean(axis=1)).mean()
     assert table.loc["replicates", "sd_mean"] == pytest.approx(wanted, rel=1e-9)
+
+
+def test_components_of_models_tell_what_they_share(tree: xr.DataTree) -> None:
+    """What models share of a prompt cancels in their differences, the rest does not."""
+    arrays, noise = read_arrays(tree), read_noise(tree)
+    assert noise is not None
+    scores = np.random.default_rng(1).normal(size=(4000, 4, 3))
+    parts = model_components(arrays, noise, scores, rng=np.random.default_rng(2))
+    task, language, model = (
+        tree["posterior"][one.sd].to_numpy().reshape(-1, 1) ** 2 for one in SOURCE.shared
+    )
+    np.testing.assert_allclose(parts["prompt_shared_sd"] ** 2, np.tile(task + language, 4))
+    own = [_own(tree)[:, arrays.index["model"] == m] for m in range(4)]
+    cells = np.stack([(values**2).mean(axis=1) for values in own], axis=1)
+    np.testing.assert_allclose(parts["prompt_own_sd"] ** 2, cells + model, rtol=1e-9)
+    np.testing.assert_allclose(parts["within_sd"], parts["prompt_sd"], rtol=1e-12)
+    replaced = replace(noise, shared_of_run=noise.shared_of_run[2:])
+    alone = model_components(arrays, replaced, scores, rng=np.random.default_rng(2))
+    assert "prompt_shared_sd" not in alone
+
+
+def test_words_say_what_a_run_is(tree: xr.DataTree) -> None:
+    assert run_text(["boot"]) == "one seed on one test set"
+    assert run_text(["seed", "judge"]) == "one seed on one test set, scored by one judge"
+    assert sources_text(["seed", "seed_boot", "prompt", "se"]) == "seeds, test sets and prompts"
+    additions, estimands = derive(tree.copy(), seed=1)
+    definition = additions["median_run"].attrs["definition"]
+    assert definition.endswith("one run: one seed on one test set with one prompt")
+    said = estimands["cell_mean"].attrs["definition"]
+    assert said == "score of the cell without the noise of prompts"
+    merged = xr.DataTree.from_dict({"posterior": tree["posterior"].to_dataset().merge(additions)})
+    assert noise_sources(merged) == ("prompt", "prompt_own", "prompt_shared")
+    table = model_components_table(merged).set_index(["model", "component"])
+    whole = table.loc[("m", "prompt"), "share_mean"]
+    halves = table.loc[[("m", "prompt_own"), ("m", "prompt_shared")], "share_mean"]
+    assert halves.sum() == pytest.approx(whole, rel=1e-9)
+    assert 0.0 < halves.min() < whole < 1.0
+    assert residual_sentence(components_table(tree), noise_sources(merged)).startswith(
+        "residual: its sd leaves out the noise of prompts, which"
+    )
 
 
 def test_what_does_not_know_prompts_says_so(tree: xr.DataTree) -> None:

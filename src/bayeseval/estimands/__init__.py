@@ -20,6 +20,7 @@ from bayeseval.estimands.model_tables import (
     ranking_probabilities,
     ranking_table,
 )
+from bayeseval.estimands.noise import run_text, sources_text
 from bayeseval.estimands.predictor import expected_score, mean_residual
 from bayeseval.estimands.prr import disparity_summaries, pairs_left_out, record_prr
 from bayeseval.estimands.ranks import (
@@ -45,6 +46,7 @@ from bayeseval.estimands.within import (
     has_replicates,
     language_pairwise_table,
     model_components_table,
+    noise_sources,
     within_language_table,
 )
 
@@ -69,6 +71,7 @@ __all__ = [
     "model_components_table",
     "model_correlations_table",
     "model_language_table",
+    "noise_sources",
     "p_top_k",
     "pairs_left_out",
     "pairwise_differences",
@@ -83,6 +86,8 @@ __all__ = [
     "ranking_table",
     "read_arrays",
     "record_prr",
+    "run_text",
+    "sources_text",
     "tie_groups",
     "variance_components",
     "within_language_table",

@@ -19,7 +19,14 @@ from bayeseval.estimands.components import variance_components
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.expected import ExpectedScores, expected_scores
 from bayeseval.estimands.inference import Inference, infer, why_no_geometric_mean
-from bayeseval.estimands.noise import CellNoise, cell_means, model_components, read_noise
+from bayeseval.estimands.noise import (
+    CellNoise,
+    cell_means,
+    model_components,
+    read_noise,
+    run_text,
+    sources_text,
+)
 from bayeseval.estimands.prr import disparity_summaries, pairs_left_out, record_prr
 from bayeseval.estimands.ranks import higher_is_better, rank_draws
 from bayeseval.estimands.read import group, read_arrays
@@ -54,7 +61,6 @@ _INFERENCE_TEXT = {
         "mean expected score over language potential in the measured language of the lowest gap",
     ),
 }
-_OF_TEXT = {"expected": "the cells' means", "run": "one run: one seed on one test set"}
 _COMPONENT_TEXT = {
     "between_sd": "sd (ddof 1) of the model's means over the languages at hand",
     "between_sd_population": "sd of the population that the languages come from",
@@ -62,7 +68,11 @@ _COMPONENT_TEXT = {
     "boot_sd": "sd between test sets, root mean square over the model's cells",
     "seed_boot_sd": "sd of what a seed does to one test set only, root mean square over cells",
     "prompt_sd": "sd between prompts, root mean square over the model's cells",
+    "prompt_own_sd": "sd between prompts without what models share of it",
+    "prompt_shared_sd": "sd between prompts that models share",
     "judge_sd": "sd between judges, root mean square over the model's cells",
+    "judge_own_sd": "sd between judges without what models share of it",
+    "judge_shared_sd": "sd between judges that models share",
     "se_sd": "given standard error, root mean square over the model's cells",
     "within_sd": "sd of one run about its cell's mean, root mean square over cells",
 }
@@ -226,6 +236,7 @@ def _replicate_variables(
         name: by_model(values, _COMPONENT_TEXT[name]) for name, values in components.items()
     }
     no_geometric_mean = why_no_geometric_mean(arrays)
+    of_text = {"expected": "the cells' means", "run": f"one run: {run_text(noise.sd)}"}
     for name, kind, population, of in aggregate_variants():
         # The same languages for all three aggregates, so that they can be compared.
         chosen = choose_languages(scores[of], population, rng=rng(f"{population} languages"))
@@ -236,7 +247,7 @@ def _replicate_variables(
         if reason:
             guarded = np.full_like(guarded, np.nan)
         variables[name] = by_model(
-            guarded, f"{kind.replace('_', ' ')} over languages ({population}) of {_OF_TEXT[of]}"
+            guarded, f"{kind.replace('_', ' ')} over languages ({population}) of {of_text[of]}"
         )
         variables[name].attrs["excluded_draws"] = _json_counts(arrays.levels[names.MODEL], excluded)
         variables[name].attrs["note"] = reason
@@ -250,7 +261,7 @@ def _replicate_variables(
             means,
             names.RECORD,
             units=units,
-            definition="score of the cell without seed and test-set noise",
+            definition=f"score of the cell without the noise of {sources_text(noise.sd)}",
             source="arXiv:2509.22612, section 3",
             population=arrays.population,
         ),

@@ -2,19 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from bayeseval import names
+from bayeseval._text import any_of
 from bayeseval._typing import Bools, Floats, Index
 from bayeseval.estimands.container import PosteriorArrays, draw_blocks
 from bayeseval.estimands.predictor import expected_score
 from bayeseval.estimands.read import group, shared_errors, shared_item_variances
 
-__all__ = ["CellNoise", "cell_means", "model_components", "read_noise"]
+__all__ = [
+    "CellNoise",
+    "SharedNoise",
+    "cell_means",
+    "model_components",
+    "read_noise",
+    "run_text",
+    "sources_text",
+]
+
+_RUN = "one seed on one test set"
+
+
+class SharedNoise(NamedTuple):
+    """Noise that one prompt (or judge) brings to several cells.
+
+    Attributes
+    ----------
+    name : str
+        ``prompt:task``, ``prompt:language:task`` or ``prompt:model:task``.
+    variance : ndarray, shape (n_samples,)
+        Of one prompt.
+    group_of : ndarray of int, shape (n_records,)
+        The cells that share it; -1 for a record without prompts.
+    """
+
+    name: str
+    variance: Floats
+    group_of: Index
+
+    def of(self, source: str) -> bool:
+        """Whether prompts bring it, or judges."""
+        return self.name.split(":")[0] == source
+
+    @property
+    def between_models(self) -> bool:
+        """Whether models share it, so that it cancels in their differences."""
+        return names.MODEL not in self.name.split(":")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,10 +78,8 @@ class CellNoise:
         False: cell means are not drawn towards what the other cells suggest.
     shared : ndarray, shape (n_samples, n_records), or None
         What the test sets and prompts that cells share do to the observed means.
-    shared_of_run : tuple of (ndarray, ndarray)
-        Of prompts: the variance of what several cells share, (n_samples,), which
-        `run_variance` contains, and the group of each record that shares it, (n_records,);
-        -1 for a record without prompts.
+    shared_of_run : tuple of SharedNoise
+        Of prompts: what several cells share, which `run_variance` contains.
     """
 
     sd: Mapping[str, Floats]
@@ -51,13 +88,13 @@ class CellNoise:
     mean_variance: Floats
     pooled: bool
     shared: Floats | None = None
-    shared_of_run: tuple[tuple[Floats, Index], ...] = ()
+    shared_of_run: tuple[SharedNoise, ...] = ()
 
     def one_run(self, centre: Floats, rng: np.random.Generator) -> Floats:
         """Scores of one run about `centre`: cells that share a prompt have it in common."""
         own = np.broadcast_to(self.run_variance, centre.shape)
         scores = centre.copy()
-        for variance, group_of in self.shared_of_run:
+        for _, variance, group_of in self.shared_of_run:
             has = group_of >= 0
             drawn = np.sqrt(variance)[:, None] * rng.standard_normal(
                 (len(centre), int(group_of.max()) + 1)
@@ -78,6 +115,36 @@ class CellNoise:
         no = np.zeros(self.run_variance.shape[1], dtype=np.bool_)
         of_test_set = there.get("boot", no) | there.get("se", no)
         return np.asarray(there.get("seed", no) & of_test_set & ~there.get("seed_boot", no))
+
+
+def run_text(sources: Container[str]) -> str:
+    """What one run is where these sources of noise are known.
+
+    Examples
+    --------
+    >>> run_text(["seed", "prompt"])
+    'one seed on one test set with one prompt'
+    """
+    if "prompt" in sources:
+        return f"{_RUN} with one prompt"
+    return f"{_RUN}, scored by one judge" if "judge" in sources else _RUN
+
+
+def sources_text(sources: Container[str]) -> str:
+    """Sources of noise in words, those of tables without prompts and judges always as these.
+
+    Examples
+    --------
+    >>> sources_text(["seed", "judge"])
+    'seeds and judges'
+    >>> sources_text(["seed"])
+    'seeds and test sets'
+    """
+    if not any(source in sources for source in names.SHARED_SOURCES):
+        return "seeds and test sets"
+    of_test_sets = any(source in sources for source in ("boot", "se", "given_se"))
+    there = ["seeds"] * ("seed" in sources) + ["test sets"] * of_test_sets
+    return any_of([*there, *(f"{s}s" for s in names.SHARED_SOURCES if s in sources)], "and")
 
 
 def read_noise(tree: xr.DataTree) -> CellNoise | None:
@@ -117,15 +184,15 @@ def read_noise(tree: xr.DataTree) -> CellNoise | None:
     return CellNoise(sd, raw, run_variance, mean_variance, pooled, shared, of_run)
 
 
-def _shared_of_run(posterior: xr.Dataset, constant: xr.Dataset) -> Iterator[tuple[Floats, Index]]:
-    """Variances of what the prompts of several cells share, and which records share it."""
+def _shared_of_run(posterior: xr.Dataset, constant: xr.Dataset) -> Iterator[SharedNoise]:
+    """What the prompts of several cells share."""
     for source in names.SHARED_SOURCES:
         for one in shared_errors(posterior, constant, source):
             factors = one.name.split(":")[1:]
             codes = np.stack([constant[f"{factor}_index"].to_numpy() for factor in factors])
             _, group = np.unique(codes, axis=1, return_inverse=True)
             has = constant[f"{source}_share"].to_numpy() > 0.0
-            yield one.sd**2, np.where(has, group.reshape(-1), -1)
+            yield SharedNoise(one.name, one.sd**2, np.where(has, group.reshape(-1), -1))
 
 
 def _mean_variance(posterior: xr.Dataset, constant: xr.Dataset) -> Floats:
@@ -240,8 +307,10 @@ def model_components(
         ``between_sd``: standard deviation (ddof 1) over the languages at hand.
         ``between_sd_population``: that of the population they come from, a draw of
         s sqrt((L - 1) / chi2(L - 1)). ``seed_sd``, ``boot_sd``, ``seed_boot_sd``,
-        ``se_sd``: root mean square over the model's cells that have one; NaN
-        without any. ``within_sd``: root of the sum of their squares.
+        ``prompt_sd``, ``judge_sd``, ``se_sd``: root mean square over the model's cells that
+        have one; NaN without any. ``within_sd``: root of the sum of their squares.
+        ``prompt_shared_sd`` and ``prompt_own_sd`` (or of judges), where models share prompts:
+        the parts of ``prompt_sd`` that models have in common and that they do not.
     """
     n_languages = language_score.shape[2]
     between = language_score.std(axis=2, ddof=1)
@@ -259,4 +328,10 @@ def model_components(
                 variance[:, model] = (sd[:, own] ** 2).mean(axis=1)
         variances[f"{source}_sd"] = np.sqrt(variance)
         within += np.nan_to_num(variance)
+        common = [s for s in noise.shared_of_run if s.between_models and s.of(source)]
+        if common:
+            total = np.sum([s.variance for s in common], axis=0)[:, None]
+            shared = np.where(np.isnan(variance), np.nan, total)
+            variances[f"{source}_shared_sd"] = np.sqrt(shared)
+            variances[f"{source}_own_sd"] = np.sqrt(np.maximum(variance - shared, 0.0))
     return variances | {"within_sd": np.sqrt(within)}

@@ -30,6 +30,7 @@ __all__ = [
     "has_replicates",
     "language_pairwise_table",
     "model_components_table",
+    "noise_sources",
     "within_language_table",
 ]
 
@@ -41,7 +42,11 @@ _COMPONENTS: Final[Mapping[str, str]] = {
     "boot": "boot_sd",
     "seed_boot": "seed_boot_sd",
     "prompt": "prompt_sd",
+    "prompt_own": "prompt_own_sd",
+    "prompt_shared": "prompt_shared_sd",
     "judge": "judge_sd",
+    "judge_own": "judge_own_sd",
+    "judge_shared": "judge_shared_sd",
     "given_se": "se_sd",
     "within": "within_sd",
 }
@@ -50,6 +55,13 @@ _UPPER_BOUND: Final = (
     "run_sd and score_se are upper bounds: the sds of seeds and of test sets both hold their "
     "interaction"
 )
+
+
+def noise_sources(tree: xr.DataTree) -> tuple[str, ...]:
+    """Components of a fit's models that are noise within cells; none without replicates."""
+    posterior = group(tree, "posterior")
+    no_source = ("between", "between_population", "within")
+    return tuple(c for c, name in _COMPONENTS.items() if name in posterior and c not in no_source)
 
 
 def has_replicates(tree: xr.DataTree) -> bool:
@@ -72,7 +84,8 @@ def model_components_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB)
     pandas.DataFrame
         ``component`` (``between``, over the languages at hand; ``between_population``, of
         the population they come from; ``seed``, ``boot``, ``seed_boot``, ``prompt``,
-        ``judge``, ``given_se``;
+        ``judge``, ``given_se``; ``prompt_shared`` and ``prompt_own``, or of judges, the parts
+        of ``prompt`` that models share and that they do not;
         ``within``, of one run), ``sd_{mean,sd,lower,upper}`` (score units),
         ``share_{mean,lower,upper}`` of the variance of one run over the languages at
         hand (between^2 + within^2), ``kind`` (``realised`` of the languages at hand, ``known``

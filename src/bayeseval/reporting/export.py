@@ -44,7 +44,11 @@ _OF_MODELS: Final[Mapping[str, str]] = {
     "boot": "test sets",
     "seed_boot": "seed x test set",
     "prompt": "prompts",
+    "prompt_own": "prompts, own part",
+    "prompt_shared": "prompts, shared by models",
     "judge": "judges",
+    "judge_own": "judges, own part",
+    "judge_shared": "judges, shared by models",
     "given_se": "given standard errors",
     "within": "within, one run",
 }

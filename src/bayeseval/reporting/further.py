@@ -8,7 +8,7 @@ from typing import Any, Final
 import pandas as pd
 
 from bayeseval.fitting.report.sentences import (
-    AGGREGATES_OR_RANKING,
+    aggregates_or_ranking,
     geometric_mean_sentence,
     residual_sentence,
 )
@@ -65,7 +65,7 @@ _TABLES: Final[Mapping[str, tuple[str, str]]] = {
         "next",
         "The standard deviation of the target by cost, for the chosen cells and other choices.",
     ),
-    "within_language": ("replicates", "Noise within languages, seeds and test sets apart."),
+    "within_language": ("replicates", "Noise within languages, its sources apart."),
     "aggregates": ("replicates", "Models by other aggregates over languages."),
     "sensitivity": (
         "sensitivity",
@@ -157,7 +157,13 @@ def _aggregates(facts: Facts, caption: str) -> list[Grid | Text]:
     table = facts.tables["aggregates"]
     grid = _grid(facts, "aggregates", caption, known=table["value_mean"].notna())
     missing = geometric_mean_sentence(table)
-    return [Text([one for one in (AGGREGATES_OR_RANKING, missing) if one]), grid]
+    why = aggregates_or_ranking(_sources(facts))
+    return [Text([one for one in (why, missing) if one]), grid]
+
+
+def _sources(facts: Facts) -> set[str]:
+    """Components of the models, which name the sources of noise within cells."""
+    return set(facts.tables["variance_components"]["component"])
 
 
 def _components(facts: Facts) -> Section | None:
@@ -199,7 +205,7 @@ def _components(facts: Facts) -> Section | None:
         csv="tables/variance_components.csv",
     )
     blocks: list[Chart | Grid | Text] = [chart, grid] if len(shares) > 1 else [grid]
-    sentence = residual_sentence(table)
+    sentence = residual_sentence(table, _sources(facts))
     if sentence:
         blocks.append(Text([sentence]))
     return Section("components", "Variance components", blocks)

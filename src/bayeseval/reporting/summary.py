@@ -11,6 +11,7 @@ import pandas as pd
 from bayeseval import names
 from bayeseval._text import grouped, show
 from bayeseval.errors import InputError
+from bayeseval.estimands import sources_text
 from bayeseval.families import FAMILIES, link
 from bayeseval.fitting.gate import Gate, format_gate, gate_advice
 from bayeseval.fitting.report.sentences import (
@@ -53,7 +54,7 @@ _PLURALS: Final[Mapping[str, str]] = {
     "task": "differences between tasks",
     "model": "differences between models",
     "residual": "the residual",
-    "replicates": "the noise of seeds and test sets",
+    "replicates": "the noise of {}",
 }
 # Failing checks whose meaning stands at the top of the page; the rest is counted.
 _MOST_MEANINGS: Final = 4
@@ -238,7 +239,10 @@ def _components(facts: Facts) -> str:
     if len(known) < 2:
         return ""
     texts = interval_texts(known, "share", digits=0, scale=100.0)
-    parts = [_PLURALS.get(str(one), f"the term {one}") for one in known["component"]]
+    sources = sources_text(set(table["component"]))
+    parts = [
+        _PLURALS.get(str(one), f"the term {one}").format(sources) for one in known["component"]
+    ]
     first = parts[0][0].upper() + parts[0][1:]
     verb = "accounts" if parts[0].startswith("the") else "account"
     # Two left would be as long as the words that stand for them.

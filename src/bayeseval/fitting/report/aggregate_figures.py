@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -10,6 +10,7 @@ import pandas as pd
 
 from bayeseval import estimands, names
 from bayeseval._typing import Floats
+from bayeseval.estimands import run_text, sources_text
 from bayeseval.fitting.report.sentences import geometric_mean_sentence
 from bayeseval.output._parts import (
     FEW_RANKS,
@@ -64,7 +65,13 @@ _POPULATIONS: Final[Mapping[str, tuple[str, str]]] = {
 
 @styled
 def aggregates_figure(
-    table: pd.DataFrame, *, subtitle: str, gate_status: str, data: str = "", unit: str = ""
+    table: pd.DataFrame,
+    *,
+    subtitle: str,
+    gate_status: str,
+    data: str = "",
+    unit: str = "",
+    sources: Collection[str] = (),
 ) -> Figure:
     """Aggregates over languages of every model, in all populations.
 
@@ -74,6 +81,8 @@ def aggregates_figure(
         ``aggregates.csv``.
     subtitle, gate_status, data, unit : str
         See :func:`bayeseval.fitting.report.replicate_figures.replicate_figures`.
+    sources : collection of str
+        Sources of noise within cells.
     """
     models, kinds = by_value(table), _kinds(table)
     variants = [(population, of) for population in _POPULATIONS for of in ("expected", "run")]
@@ -88,10 +97,12 @@ def aggregates_figure(
         subtitle=subtitle,
         data=data,
         caption=(
-            f"{interval_text(table, 'value')} Filled: expected scores, free of seed and test-set "
-            "noise; hollow: scores of one run, that is one seed on one test set. New languages are "
-            "drawn with replacement from those at hand, half of the languages without. Models are "
-            "in the order of the first column." + missing_text(missing) + _left_out(table)
+            f"{interval_text(table, 'value')} Filled: expected scores, free of the noise of "
+            f"{sources_text(sources)}; hollow: scores of one run, that is {run_text(sources)}. New "
+            "languages are drawn with replacement from those at hand, half of the languages "
+            "without. Models are in the order of the first column."
+            + missing_text(missing)
+            + _left_out(table)
         ),
         gate_status=gate_status,
         labels=models,
@@ -142,6 +153,7 @@ def aggregate_ranks_figure(
     subtitle: str,
     gate_status: str,
     data: str = "",
+    sources: Collection[str] = (),
 ) -> Figure:
     """Rank probabilities of the models: aggregates across, populations down.
 
@@ -153,6 +165,8 @@ def aggregate_ranks_figure(
         ``aggregates.csv``, for the mean ranks.
     subtitle, gate_status, data : str
         See :func:`bayeseval.fitting.report.replicate_figures.replicate_figures`.
+    sources : collection of str
+        Sources of noise within cells.
     """
     models, kinds = list(aggregates[names.MODEL].unique()), _kinds(aggregates)
     n = len(models)
@@ -169,9 +183,9 @@ def aggregate_ranks_figure(
         data=data,
         caption=(
             f"{rank_cells_text(n)} Orange points: mean ranks. Top: expected scores on the "
-            "languages at hand; middle: scores of one run, that is one seed on one test set; "
-            "bottom: expected scores on new languages, drawn with replacement from those at hand. "
-            "Each panel has its own order of models."
+            "languages at hand; middle: scores of one run, that is "
+            f"{run_text(sources)}; bottom: expected scores on new languages, drawn with "
+            "replacement from those at hand. Each panel has its own order of models."
             + (
                 " Point estimates: there are no probabilities."
                 if aggregates["value_lower"].isna().all()
@@ -215,6 +229,7 @@ def pairwise_figure(
     subtitle: str,
     gate_status: str,
     data: str = "",
+    sources: Collection[str] = (),
 ) -> Figure:
     """Probability that one model is better than another, by aggregates over languages.
 
@@ -226,6 +241,8 @@ def pairwise_figure(
         ``aggregates.csv``, for the order of the models.
     subtitle, gate_status, data : str
         See :func:`bayeseval.fitting.report.replicate_figures.replicate_figures`.
+    sources : collection of str
+        Sources of noise within cells.
     """
     models, kinds = by_value(aggregates), _kinds(aggregates)
     n = len(models)
@@ -239,7 +256,8 @@ def pairwise_figure(
         data=data,
         caption=(
             "A cell is the probability that the model of its row has a higher aggregate than the "
-            "model of its column, from expected scores, free of seed and test-set noise"
+            "model of its column, from expected scores, free of the noise of "
+            f"{sources_text(sources)}"
             + ("; numbers: percent" if n <= FEW_RANKS else "; the colour bar holds for all panels")
             + ". Models are in the order of the arithmetic mean, and columns carry the numbers of "
             "the rows. Grey: the diagonal, and what is not reported. Probabilities for single "

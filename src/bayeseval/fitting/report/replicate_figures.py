@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
+from bayeseval.estimands import run_text, sources_text
 from bayeseval.fitting.report.aggregate_figures import (
     aggregate_ranks_figure,
     aggregates_figure,
@@ -74,7 +75,9 @@ _COMPONENTS: Final[Mapping[str, tuple[str, str, bool]]] = {
     "boot": ("test sets", GREEN, False),
     "seed_boot": ("seed x test set", PURPLE, False),
     "prompt": ("prompts", PURPLE, True),
+    "prompt_own": ("prompts, without what models share", ACCENT, True),
     "judge": ("judges", GREEN, True),
+    "judge_own": ("judges, without what models share", ACCENT, True),
     "given_se": ("given standard errors", GREY, False),
     "within": ("within languages: one run", "black", True),
 }
@@ -119,12 +122,15 @@ def replicate_figures(
         ).strip()
     drawn = {name: _rows_of(tables[name], models[:_MOST]) for name in _TABLES}
     components, probabilities, aggregates, pairs, cells = drawn.values()
+    sources = set(components["component"])
     common = {"subtitle": subtitle, "data": data, "gate_status": gate_status}
     figures: dict[str, Callable[[], Figure]] = {
         "within": partial(within_figure, components, unit=unit, **common),
-        "aggregates": partial(aggregates_figure, aggregates, unit=unit, **common),
-        "aggregate_ranks": partial(aggregate_ranks_figure, probabilities, aggregates, **common),
-        "pairwise": partial(pairwise_figure, pairs, aggregates, **common),
+        "aggregates": partial(aggregates_figure, aggregates, unit=unit, sources=sources, **common),
+        "aggregate_ranks": partial(
+            aggregate_ranks_figure, probabilities, aggregates, sources=sources, **common
+        ),
+        "pairwise": partial(pairwise_figure, pairs, aggregates, sources=sources, **common),
     }
     for source in _SOURCES:
         # A known sd is its own raw value: there is nothing to compare.
@@ -165,6 +171,7 @@ def within_figure(
         f"{component} of {model}"
         for component, model in table.loc[~positive, ["component", names.MODEL]].to_numpy()
     ]
+    noise = sources_text(set(table["component"]))
     few = len(models) <= _FEW_MODELS
     row = 0.11 * len(kinds) + 0.08 if few else 0.06 * len(kinds) + 0.06
     figure = new_figure(
@@ -174,9 +181,9 @@ def within_figure(
         subtitle=subtitle,
         data=data,
         caption=(
-            f"{interval_text(shown, 'sd')}{without} The scale is logarithmic. Seeds and test sets: "
-            "root mean square over the model's cells. One run is one seed on one test set."
-            + missing_text(zero)
+            f"{interval_text(shown, 'sd')}{without} The scale is logarithmic. {noise[0].upper()}"
+            f"{noise[1:]}: root mean square over the model's cells. One run is "
+            f"{run_text(set(table['component']))}.{missing_text(zero)}"
         ),
         gate_status=gate_status,
         labels=models,

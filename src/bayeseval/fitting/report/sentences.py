@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import numpy as np
@@ -10,12 +10,13 @@ import pandas as pd
 
 from bayeseval import names
 from bayeseval._text import counted, grouped
+from bayeseval.estimands import sources_text
 from bayeseval.output.numbers import number_text, percent_text, probability_text, unit_text
 
 __all__ = [
-    "AGGREGATES_OR_RANKING",
     "CALLED",
     "NO_EVENNESS",
+    "aggregates_or_ranking",
     "evenness_sentences",
     "geometric_mean_sentence",
     "known_order_sentence",
@@ -34,13 +35,6 @@ CALLED: Final = 0.975
 #: What a model without interactions of models and languages says of evenness.
 NO_EVENNESS: Final = (
     "Evenness over languages is not estimated by this model, which has no model:language term"
-)
-#: Why the order of two models can differ between the aggregates and the ranking.
-AGGREGATES_OR_RANKING: Final = (
-    "Aggregates and the ranking average different scores: aggregates the measured ones without "
-    "the noise of seeds and test sets, first within each language and then over languages; the "
-    "ranking the expected ones, which are also without residuals, over all common language-task "
-    "pairs alike. Close models can therefore be in a different order."
 )
 _SET: Final = 0.95
 # Names that a sentence lists before it counts.
@@ -426,26 +420,38 @@ def geometric_mean_sentence(aggregates: pd.DataFrame) -> str:
 # Rows of the variance components with errors that the residual leaves out.
 _ERRORS: Final = {
     "known_se": "known standard errors",
-    "replicates": "noise of seeds and test sets",
+    "replicates": "noise of {}",
     "shared_items": "noise of test items that cells share",
 }
 
 
-def residual_sentence(components: pd.DataFrame) -> str:
+def aggregates_or_ranking(sources: Collection[str]) -> str:
+    """Why aggregates and the ranking can order models differently, given the sources of noise."""
+    return (
+        "Aggregates and the ranking average different scores: aggregates the measured ones "
+        f"without the noise of {sources_text(sources)}, first within each language and then over "
+        "languages; the ranking the expected ones, which are also without residuals, over all "
+        "common language-task pairs alike. Close models can therefore be in a different order."
+    )
+
+
+def residual_sentence(components: pd.DataFrame, sources: Collection[str]) -> str:
     """Say what both sds of the residual contain, where errors of the scores are known.
 
     Parameters
     ----------
     components : pandas.DataFrame
         ``variance_components.csv``.
+    sources : collection of str
+        Sources of noise within cells.
 
     Returns
     -------
     str
         Empty where no errors are known, and where the residual contains them.
     """
-    there = set(components["component"])
-    errors = {row: what for row, what in _ERRORS.items() if row in there}
+    there, noise = set(components["component"]), sources_text(sources)
+    errors = {row: what.format(noise) for row, what in _ERRORS.items() if row in there}
     if not errors:
         return ""
     return (

@@ -16,7 +16,7 @@ from bayeseval.fitting.gate import Gate, format_gate, gate_advice
 from bayeseval.fitting.report import run_title
 from bayeseval.fitting.report.model_tables import models_text, shown_exponent
 from bayeseval.fitting.report.sentences import (
-    AGGREGATES_OR_RANKING,
+    aggregates_or_ranking,
     geometric_mean_sentence,
     residual_sentence,
 )
@@ -54,18 +54,22 @@ _WITHIN: Final[Mapping[str, str]] = {
     "boot": "test sets",
     "seed_boot": "seed x test set",
     "prompt": "prompts",
+    "prompt_own": "own prompts",
     "judge": "judges",
+    "judge_own": "own judges",
     "given_se": "given",
     "within": "one run",
 }
 _WITHIN_WORDS: Final[Mapping[str, str]] = {
     "between": "between: sd over languages of a model's expected scores",
     "seeds": "seeds, test sets: noise about the mean of a language",
+    "own prompts": "own prompts: the part of prompts that models do not share",
+    "own judges": "own judges: the part of judges that models do not share",
     "given": "given: the standard errors of the table",
-    "one run": "one run: one seed on one test set, all noise together",
+    "one run": "one run: {}, all noise together",
 }
 # Shown without intervals, which are in the CSV table.
-_ALONE: Final = ("seed_boot", "given_se", "within")
+_ALONE: Final = ("seed_boot", "prompt_own", "judge_own", "given_se", "within")
 _AGGREGATES: Final[Mapping[str, str]] = {
     "arithmetic_mean": "arithmetic mean",
     "geometric_mean": "geometric mean",
@@ -131,7 +135,7 @@ def format_results(
             unit,
             exponent,
         ),
-        _components(components, unit),
+        _components(components, estimands.noise_sources(tree), unit),
     ]
     slopes = in_units(estimands.covariates_table(tree, ci_prob=ci_prob), exponent)
     parts += _covariates(slopes, unit)
@@ -337,7 +341,7 @@ def _potential(
     return text_table(f"{heading}\n{wrapped(order)}", columns)
 
 
-def _components(table: pd.DataFrame, unit: str) -> str:
+def _components(table: pd.DataFrame, sources: Sequence[str], unit: str) -> str:
     logit = "scale" in table and (table["scale"] == "logit").any()
     where = " on the logit scale" if logit else unit_text(unit, before=" in ")
     # The same digits for both kinds of sd.
@@ -351,7 +355,7 @@ def _components(table: pd.DataFrame, unit: str) -> str:
             "share of variance, %": interval_texts(table, "share", digits=0, scale=100.0),
         },
     )
-    sentence = residual_sentence(table)
+    sentence = residual_sentence(table, sources)
     return f"{text}\n{wrapped(sentence)}" if sentence else text
 
 
@@ -369,7 +373,8 @@ def _within(tree: xr.DataTree, run: Mapping[str, Any], ci_prob: float, exponent:
                 rows = rows.assign(sd_lower=np.nan, sd_upper=np.nan)
             columns[heading] = interval_texts(rows, "sd", digits=digits)
     unit = unit_text(score_unit(run.get("bounds"), exponent), before=" in ")
-    legend = [words for heading, words in _WITHIN_WORDS.items() if heading in columns]
+    run_words = estimands.run_text(estimands.noise_sources(tree))
+    legend = [w.format(run_words) for heading, w in _WITHIN_WORDS.items() if heading in columns]
     return text_table(
         f"Within and between languages, sd{unit}\n{wrapped('; '.join(legend))}",
         columns,
@@ -382,7 +387,8 @@ def _aggregates(tree: xr.DataTree, ci_prob: float) -> list[str]:
     if not lines:
         return []
     missing = geometric_mean_sentence(estimands.aggregates_table(tree, ci_prob=ci_prob))
-    lines += [line for line in (missing, AGGREGATES_OR_RANKING) if line]
+    why = aggregates_or_ranking(estimands.noise_sources(tree))
+    lines += [line for line in (missing, why) if line]
     heading = "Aggregates over languages (all in tables/aggregates.csv)"
     return ["\n".join([heading, *(wrapped(line) for line in lines)])]
 
