@@ -216,7 +216,7 @@ def test_the_variance_of_a_covariate_by_facet_is_that_of_a_two_way_table() -> No
     """By hand, with values far from zero: their mean adds the same to every score."""
     of_models = np.array([[[3.0, 4.0, 8.0], [1.0, 4.0, 6.0]]]) + 100.0
     slope = np.array([2.0, -1.0])
-    found = variance_by_facet(SlopeDraws("x", slope, of_models, mean=0.0, sd=1.0))
+    found = variance_by_facet(SlopeDraws("x", slope, of_models, 0.0, 1.0, "model:language"))
     expected = {"language": 38 / 9, "model": 4 / 9, "model:language": 2 / 9}
     assert set(found) == set(expected)
     for facet, variance in expected.items():

@@ -430,8 +430,8 @@ def test_a_fit_whose_data_are_not_all_kept_forecasts_without_a_check(
 def test_what_is_refused() -> None:
     plain = be.fit("mega", "additive", draws=20, chains=1)
     refused = (
-        "the model additive has no covariate and does not relate languages, and a forecast needs "
-        "one of these; fit one with "
+        "the model additive has no covariate of languages and does not relate them, and a "
+        "forecast needs one of these; fit one with "
     )
     with pytest.raises(InputError, match=rf"^{refused}be.fit\(records, 'mexa'\)$"):
         forecast(plain)

@@ -47,20 +47,34 @@ def pair_covariate() -> Covariate:
     return Covariate("mexa", "model:language", LANGUAGES, MODELS, values)
 
 
+def model_covariate(**changes: Any) -> Covariate:
+    # One model without records, and not in the order of the table.
+    given: dict[str, Any] = {"models": ("xx", *MODELS), "values": [40.0, 33.0, 30.1, 36.5, 31.0]}
+    return Covariate("mexa", "model", (), **(given | changes))
+
+
 def design_of(kind: str) -> Design:
-    covariate = pair_covariate() if kind == "model:language" else language_covariate()
+    covariate = {"model:language": pair_covariate, "model": model_covariate}.get(
+        kind, language_covariate
+    )()
     options: dict[str, Any] = {}
     if "missing" in kind:
         covariate = language_covariate(values=np.array([0.99, np.nan, *RAW[1:]]))
         options["missing"] = "model"
     if "error" in kind:
         options["measurement_error"] = True
+    if kind == "missing model":
+        covariate = model_covariate(values=[40.0, 33.0, np.nan, 36.5, 31.0])
     spec = {"interactions": ["model:language"], "covariates": [{"name": "mexa", **options}]}
     return build_design(RECORDS, load_spec({"name": "x", **spec}), [covariate])
 
 
 @pytest.mark.parametrize(
-    "kind", ["language", "model:language", "missing", "error", "missing error"]
+    "kind",
+    [
+        *("language", "model:language", "model"),
+        *("missing", "error", "missing error", "missing model"),
+    ],
 )
 def test_backends_agree_and_say_what_was_written_down(kind: str) -> None:
     design = design_of(kind)
@@ -69,7 +83,8 @@ def test_backends_agree_and_say_what_was_written_down(kind: str) -> None:
     point = random_point(design, rng)
     ours = pymc_engine.log_density(design, point)
     theirs = numpyro_engine.log_density(design, point)
-    unknown = {"missing": 1, "error": 5, "missing error": 6}.get(kind, 0)
+    unknown = {"missing": 1, "error": 5, "missing error": 6, "missing model": 1}.get(kind, 0)
+    levels = MODELS if slope.by == "model" else LANGUAGES
     assert slope.n_unknown == unknown
     parts = {*sampled_variables(design), "score"} | (
         {"mexa_measured"} if "error" in kind else set()
@@ -84,14 +99,15 @@ def test_backends_agree_and_say_what_was_written_down(kind: str) -> None:
     # The linear predictor by labels, without the library's arrays.
     values = (slope.raw - slope.mean) / slope.sd
     if unknown:
-        values[np.isin(LANGUAGES, slope.labels)] = point["mexa_unknown"]
+        values[np.isin(levels, slope.labels)] = point["mexa_unknown"]
         assert ours["mexa_unknown"] == pytest.approx(
             stats.norm.logpdf(point["mexa_unknown"]).sum(), rel=REL
         )
     rows = RECORDS.table
     for i in range(0, len(rows), 5):
         language, model = LANGUAGES.index(rows.language[i]), MODELS.index(rows.model[i])
-        x = values[model, language] if values.ndim == 2 else values[language]
+        place = {"language": (language,), "model": (model,), "model:language": (model, language)}
+        x = values[place[slope.by]]
         expected = posterior["intercept"] + point["mexa_slope"] * x
         for term in design.terms:
             expected += posterior[term.effect][term.index[i]]
@@ -114,7 +130,7 @@ def test_the_covariate_is_standardised_over_the_languages_of_the_table() -> None
     assert str(design.priors["mexa_slope"]) == f"normal(loc=0, scale={sd:.4g})"
 
 
-@pytest.mark.parametrize("kind", ["language", "model:language"])
+@pytest.mark.parametrize("kind", ["language", "model:language", "model"])
 def test_marginal_density_and_left_out_scores_are_exact(kind: str) -> None:
     design = design_of(kind)
     assert choose_engine("auto", design).name == "marginal"
@@ -125,7 +141,7 @@ def test_marginal_density_and_left_out_scores_are_exact(kind: str) -> None:
         found = marginal.log_likelihood(phi)[0]
         assert found == pytest.approx(dense.log_marginal(sds), rel=1e-10)
         posterior = {name: np.array([value]) for name, value in sds.items()}
-        for by in ("record", "language"):
+        for by in ("record", "language", "model"):
             left_out = leave_out_log_density(design, posterior, by=by)[0]
             index = np.arange(design.n_records) if by == "record" else design.factor_index[by]
             for level in range(0, len(left_out), 3):
@@ -158,13 +174,14 @@ def test_what_the_marginal_engine_and_maximum_likelihood_leave_to_others() -> No
 
 
 def test_restored_from_a_result_it_is_the_same() -> None:
-    for kind in ("language", "model:language"):
+    for kind in ("language", "model:language", "model"):
         design = design_of(kind)
         tree = to_tree(
             design, sample(design, SamplerSettings(draws=8, chains=1)), engine="marginal"
         )
         restored = restore_design(tree, design.spec)
         (ours,), (theirs,) = design.slopes, restored.slopes
+        assert theirs.by == ours.by == kind
         np.testing.assert_allclose(theirs.known, ours.known, rtol=1e-12)
         np.testing.assert_array_equal(theirs.index, ours.index)
         sds = random_sds(design, np.random.default_rng(0))
@@ -188,6 +205,17 @@ def test_restored_from_a_result_it_is_the_same() -> None:
             r"no value for 2 of 6 languages \(l0, l5\).*missing: model",
         ),
         ({}, language_covariate(values=np.array([0.9, *[0.5] * 6])), "does not vary over the 6"),
+        (
+            {"effects": {"model": "fixed"}},
+            model_covariate(),
+            "one value per model and is confounded with fixed model effects",
+        ),
+        (
+            {},
+            model_covariate(models=("xx", "m0x", *MODELS[1:]), source="f.csv"),
+            r"no value for 1 of 4 models \(m0\) in f.csv; did you mean 'm0x'\?; add them, or",
+        ),
+        ({}, model_covariate(values=[40.0, *[3.0] * 4]), "does not vary over the 4 models"),
         (
             {"effects": {"language": "fixed"}},
             language_covariate(),

@@ -23,7 +23,8 @@ DRAWN = np.array([[1.0, 2.0, -3.0], [1.0, 2.0, 5.0]])
 
 
 def slope(values: np.ndarray) -> SlopeDraws:
-    return SlopeDraws("x", SLOPE, values, mean=0.0, sd=1.0)
+    by = "language" if values.ndim == 2 else "model:language"
+    return SlopeDraws("x", SLOPE, values, mean=0.0, sd=1.0, by=by)
 
 
 def test_the_sd_of_a_covariate_is_the_root_mean_square_of_what_it_adds() -> None:

@@ -205,7 +205,7 @@ CovariateFile = Annotated[
     typer.Option(
         "--covariate",
         metavar="FILE|NAME",
-        help="Covariate of languages, for models that have one and for auto: a file, or mexa.",
+        help="Covariates of languages or models, for specs with some and auto: a file, or mexa.",
         show_default="the benchmark's own",
         rich_help_panel=MODEL,
     ),

@@ -40,7 +40,7 @@ def predict(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Covariate of new languages.",
+            help="Covariates of new languages and models.",
             show_default="that of the fit",
             rich_help_panel=DATA,
         ),

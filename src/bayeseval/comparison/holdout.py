@@ -28,10 +28,9 @@ from bayeseval.errors import BayesevalError, InputError, argument, wording
 from bayeseval.estimands import read_arrays
 from bayeseval.estimands.cell_noise import read_measurement_noise
 from bayeseval.estimands.cell_scores import AskedCells, PredictedCells, predict_cells
-from bayeseval.fitting.covariates import CovariateSource
+from bayeseval.fitting.covariates import CovariateSource, covariate_at_cells
 from bayeseval.fitting.fitted import Fit
 from bayeseval.fitting.gate import Gate
-from bayeseval.fitting.predictions import covariate_at_cells
 from bayeseval.fitting.prepared import Prepared, prepare
 from bayeseval.fitting.provenance import provenance, sampling_path
 from bayeseval.fitting.relations import new_languages

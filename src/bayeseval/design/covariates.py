@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import xarray as xr
@@ -21,12 +22,19 @@ __all__ = ["Slope", "build_slopes", "restore_slopes"]
 # A covariate whose sd is this small relative to its values counts as constant.
 _CONSTANT = 1e-9
 
+# What has a value, in messages.
+_LEVELS: Final[Mapping[CovariateLevel, str]] = {
+    "language": "languages",
+    "model": "models",
+    "model:language": "pairs of model and language",
+}
+
 
 @dataclass(frozen=True, eq=False)
 class Slope:
-    """One covariate: x_l theta, or x_ml theta.
+    """One covariate: x_l theta, x_ml theta or x_m theta.
 
-    Values are standardised over the languages, or models x languages, of the benchmark that
+    Values are standardised over the languages, models x languages or models of the benchmark that
     have one, so that theta is in score units per standard deviation and the intercept stays
     the mean of the benchmark.
 
@@ -34,9 +42,9 @@ class Slope:
     ----------
     name : str
         Name in the spec.
-    by : {"language", "model:language"}
-        Whether each language, or each pair of model and language, has a value.
-    raw, raw_se : ndarray, shape (n_languages,) or (n_models, n_languages)
+    by : {"language", "model:language", "model"}
+        Whether each language, each pair of model and language, or each model has a value.
+    raw, raw_se : ndarray, shape (n_languages,), (n_models, n_languages) or (n_models,)
         Values and standard errors in the covariate's own units; NaN where missing.
     mean, sd : float
         Mean and standard deviation (ddof 1) that the raw values are standardised with.
@@ -131,12 +139,12 @@ class Slope:
         Returns
         -------
         dict of str to xarray.Variable
-            ``<name>_standardised`` on (model,) language, NaN where missing; its
+            ``<name>_standardised`` on model, language or both, NaN where missing; its
             attributes ``mean`` and ``sd`` convert it to raw units: raw = mean + sd x.
             ``<name>_se`` in raw units where there are errors; ``<name>_cell_index``, the
             flattened position of each unknown value.
         """
-        dims = (names.MODEL, names.LANGUAGE) if self.raw.ndim == 2 else (names.LANGUAGE,)
+        dims = names.factors_of(self.by)
         data = {
             names.covariate_standardised(self.name): xr.Variable(
                 dims,
@@ -212,27 +220,30 @@ def _slope(
     *,
     name: str,
 ) -> Slope:
-    if covariate.by == "language" and spec.effects.language == "fixed":
+    by = covariate.by
+    if by in names.FACTORS and getattr(spec.effects, by) == "fixed":
         raise DesignError(
-            f"{name}: {term.name} has one value per language and is confounded with fixed language "
-            "effects; make language effects pooled"
+            f"{name}: {term.name} has one value per {by} and is confounded with fixed {by} "
+            f"effects; make {by} effects pooled"
         )
-    languages, models = coords[names.LANGUAGE], coords[names.MODEL]
-    raw, se = covariate.at(languages, models)
+    levels = [coords[factor] for factor in names.factors_of(by)]
+    raw, se = covariate.at(coords[names.LANGUAGE], coords[names.MODEL])
     missing = np.argwhere(np.isnan(raw))
-    labels = [_label(cell, languages, models) for cell in missing]
+    labels = [_label(cell, levels) for cell in missing]
     if len(missing) and term.missing == "refuse":
         shown = ", ".join(labels[:8]) + (f" and {len(labels) - 8} more" if len(labels) > 8 else "")
-        what = "languages" if raw.ndim == 1 else "pairs of model and language"
+        where = f" in {covariate.source}" if by == "model" and covariate.source else ""
+        nearest = did_you_mean(labels[0], covariate.models) if by == "model" else ""
         raise DesignError(
-            f"{name}: {term.name} has no value for {len(labels)} of {raw.size} {what} ({shown}); "
-            f"add them, or set covariates: [{{name: {term.name}, missing: model}}] in the spec"
+            f"{name}: {term.name} has no value for {len(labels)} of {raw.size} {_LEVELS[by]} "
+            f"({shown}){where}{nearest}; add them, or set covariates: [{{name: {term.name}, "
+            "missing: model}] in the spec"
         )
     present = raw[np.isfinite(raw)]
     spread = float(present.std(ddof=1)) if len(present) > 1 else 0.0
     if spread <= _CONSTANT * max(1.0, float(np.abs(present).max(initial=0.0))):
         raise DesignError(
-            f"{name}: {term.name} does not vary over the {len(languages)} languages "
+            f"{name}: {term.name} does not vary over the {raw.size} {_LEVELS[by]} "
             f"({len(present)} with a value), so its slope cannot be estimated; remove it from the "
             "spec"
         )
@@ -254,28 +265,27 @@ def _slope(
     unknown_cells = np.argwhere(unknown)
     return Slope(
         name=term.name,
-        by=covariate.by,
+        by=by,
         raw=raw,
         raw_se=se,
         mean=float(present.mean()),
         sd=spread,
-        index=_record_index(covariate.by, factor_index, len(languages)),
+        index=_record_index(by, factor_index, len(coords[names.LANGUAGE])),
         unknown=np.flatnonzero(unknown).astype(np.int64),
-        labels=tuple(_label(cell, languages, models) for cell in unknown_cells),
+        labels=tuple(_label(cell, levels) for cell in unknown_cells),
         notes=tuple(notes),
     )
 
 
-def _label(cell: Index, languages: Sequence[str], models: Sequence[str]) -> str:
-    language: str = languages[int(cell[-1])]
-    return language if len(cell) == 1 else names.cell_label(models[int(cell[0])], language)
+def _label(cell: Index, levels: Sequence[Sequence[str]]) -> str:
+    own = [labels[int(i)] for labels, i in zip(levels, cell, strict=True)]
+    return own[0] if len(own) == 1 else names.cell_label(*own)
 
 
-def _record_index(by: str, factor_index: Mapping[str, Index], n_languages: int) -> Index:
-    language = factor_index[names.LANGUAGE]
-    if by == "language":
-        return language
-    return factor_index[names.MODEL] * n_languages + language
+def _record_index(by: CovariateLevel, factor_index: Mapping[str, Index], n_languages: int) -> Index:
+    if by in names.FACTORS:
+        return factor_index[by]
+    return factor_index[names.MODEL] * n_languages + factor_index[names.LANGUAGE]
 
 
 def restore_slopes(
@@ -299,7 +309,13 @@ def restore_slopes(
     for term in spec.covariates:
         values = constant[names.covariate_standardised(term.name)]
         mean, sd = float(values.attrs["mean"]), float(values.attrs["sd"])
-        by: CovariateLevel = "model:language" if values.ndim == 2 else "language"
+        by: CovariateLevel = (
+            "model:language"
+            if values.ndim == 2
+            else "model"
+            if names.MODEL in values.dims
+            else "language"
+        )
         raw = mean + sd * values.to_numpy().astype(np.float64)
         dim = names.covariate_cell_dim(term.name)
         unknown = np.zeros(0, dtype=np.int64)

@@ -239,11 +239,14 @@ def with_new_languages(
     levels = _Levels(known, cells.labels)
     wide = _with_new_levels(arrays, levels, noise, draws)
     at = levels.codes[names.MODEL], levels.codes[names.LANGUAGE]
-    slopes = []
+    slopes, n = [], len(wide.levels[names.LANGUAGE])
     for slope in arrays.slopes:
+        if slope.by == names.MODEL:
+            # The same in every language.
+            slopes.append(replace(slope, standardised=slope.standardised[..., :1].repeat(n, -1)))
+            continue
         old = np.broadcast_to(slope.standardised, (arrays.n_samples, *slope.standardised.shape[1:]))
-        width = len(wide.levels[names.LANGUAGE]) - old.shape[-1]
-        values = np.concatenate([old, np.empty((*old.shape[:-1], width))], axis=-1)
+        values = np.concatenate([old, np.empty((*old.shape[:-1], n - old.shape[-1]))], axis=-1)
         drawn = _covariate(slope, cells, levels, draws)
         values[(slice(None), *(at if slope.by_model else at[1:]))] = drawn
         slopes.append(replace(slope, standardised=values))
@@ -390,15 +393,11 @@ def _low_rank(term: str, loadings: Loadings, levels: _Levels, draws: _Draws) -> 
 
 def _covariate(slope: SlopeDraws, cells: AskedCells, levels: _Levels, draws: _Draws) -> Floats:
     """Standardised values, (n_samples, m): those of the fit, or given ones of new levels."""
-    factors = (names.MODEL, names.LANGUAGE) if slope.by_model else (names.LANGUAGE,)
+    factors = names.factors_of(slope.by)
     known = levels.are_known(factors)
     values = np.empty((len(known), len(slope.slope)))
-    at = [levels.codes[factor][known] for factor in factors]
-    values[known] = (
-        slope.standardised[:, at[0], at[1]]
-        if slope.by_model
-        else np.take(slope.standardised, at[0], axis=1)
-    ).T
+    at = tuple(levels.codes[factor][known] for factor in factors)
+    values[known] = slope.of_cells[:, *at].T
     x, se = cells.covariates.get(slope.name, (np.full(cells.n_cells, np.nan),) * 2)
     for cell in np.flatnonzero(~known):
         # Of a value that is not known at all the standard error is infinite.

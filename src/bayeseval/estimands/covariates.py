@@ -35,9 +35,12 @@ class SlopeDraws:
     slope : ndarray, shape (n_samples,)
         Score units per standard deviation of the covariate.
     standardised : ndarray, shape (1 or n_samples, n_languages) or (..., n_models, n_languages)
-        Values; they differ by draw where some are unknown.
+        Values; they differ by draw where some are unknown. Those of a covariate by model are the
+        same in every language.
     mean, sd : float
         Raw value = mean + sd * standardised value.
+    by : {"language", "model:language", "model"}
+        What has a value of its own.
     """
 
     name: str
@@ -45,11 +48,17 @@ class SlopeDraws:
     standardised: Floats
     mean: float
     sd: float
+    by: str = names.LANGUAGE
 
     @property
     def by_model(self) -> bool:
         """Whether models have values of their own."""
-        return self.standardised.ndim == 3
+        return self.by != names.LANGUAGE
+
+    @property
+    def of_cells(self) -> Floats:
+        """Values of what has one: languages, models, or models and languages."""
+        return self.standardised[..., 0] if self.by == names.MODEL else self.standardised
 
     def _values(self, draws: slice) -> Floats:
         return self.standardised if len(self.standardised) == 1 else self.standardised[draws]
@@ -65,19 +74,27 @@ class SlopeDraws:
         values = self._values(draws)
         return np.asarray(self.slope[draws, None] * (values[:, model] - values.mean(axis=1)))
 
+    def contribution(self) -> Floats:
+        """What it adds to models beyond their mean, if by model; else what to languages."""
+        if self.by == names.MODEL:
+            x = self.of_cells
+            return np.asarray(self.slope[:, None] * (x - x.mean(axis=1, keepdims=True)))
+        return self.of_languages()
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explained:
-    """Share of the variance between languages that a covariate explains, by draw.
+    """Share of the variance between languages, or models, that a covariate explains, by draw.
 
     Attributes
     ----------
     population : ndarray, shape (n_samples,)
         V / (V + sd_language**2) with V the variance of ``x * theta`` over the languages
         (ddof 1): for the languages that these ones are a sample of. The variances of relations
-        of languages are added to that of the languages.
+        of languages are added to that of the languages. For a covariate by model the same of
+        models.
     finite : ndarray, shape (n_samples,)
-        V / (V + var(a)) with the variance of the effects of the languages at hand.
+        V / (V + var(a)) with the variance of the effects of the languages, or models, at hand.
     """
 
     population: Floats
@@ -118,6 +135,10 @@ def read_slopes(posterior: xr.Dataset, constant: xr.Dataset) -> tuple[SlopeDraws
             unknown_positions = constant[f"{dim}_index"].to_numpy()
             flat[:, unknown_positions] = drawn.to_numpy().reshape(len(slope), -1)
             values = flat.reshape(len(slope), *values.shape[1:])
+        by = ":".join(map(str, known.dims))
+        if by == names.MODEL:
+            shape = (*values.shape, constant.sizes[names.LANGUAGE])
+            values = np.broadcast_to(values[..., None], shape)
         slopes.append(
             SlopeDraws(
                 name=name,
@@ -125,21 +146,22 @@ def read_slopes(posterior: xr.Dataset, constant: xr.Dataset) -> tuple[SlopeDraws
                 standardised=values,
                 mean=float(known.attrs["mean"]),
                 sd=float(known.attrs["sd"]),
+                by=by,
             )
         )
     return tuple(slopes)
 
 
-def explained(by_covariate: Floats, effect: Floats, sd_language: Floats) -> Explained:
-    """Share of the languages' variance that a covariate explains.
+def explained(by_covariate: Floats, effect: Floats, sd: Floats) -> Explained:
+    """Share of the languages', or models', variance that a covariate explains.
 
     Parameters
     ----------
-    by_covariate : ndarray, shape (n_samples, n_languages)
+    by_covariate : ndarray, shape (n_samples, n_levels)
         ``x * theta``, score units.
-    effect : ndarray, shape (n_samples, n_languages)
-        Language effects beside it.
-    sd_language : ndarray, shape (n_samples,)
+    effect : ndarray, shape (n_samples, n_levels)
+        Effects of the languages, or models, beside it.
+    sd : ndarray, shape (n_samples,)
         Their standard deviation.
 
     References
@@ -149,7 +171,7 @@ def explained(by_covariate: Floats, effect: Floats, sd_language: Floats) -> Expl
     """
     spread = by_covariate.var(axis=1, ddof=1)
     return Explained(
-        population=spread / (spread + sd_language**2),
+        population=spread / (spread + sd**2),
         finite=spread / (spread + effect.var(axis=1, ddof=1)),
     )
 
@@ -171,18 +193,15 @@ def covariates_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd
         units per standard deviation), ``raw_slope_{mean,sd,lower,upper}`` (per unit),
         ``p_positive``, ``sd_{mean,sd,lower,upper}`` (of ``x * theta`` over its cells),
         ``explained_{mean,lower,upper}`` and ``explained_finite_{mean,lower,upper}`` (see
-        :class:`Explained`; NaN with fixed language effects), ``covariate_mean``,
+        :class:`Explained`; of the variance between models for a covariate by model; NaN with
+        fixed effects), ``covariate_mean``,
         ``covariate_sd``, ``ci_kind``, ``ci_prob``. Empty without covariates.
     """
     posterior, constant = tree["posterior"].to_dataset(), tree["constant_data"].to_dataset()
     related = read_related(posterior, constant)
     rows = []
     for slope in read_slopes(posterior, constant):
-        by_language = slope.of_languages()
-        row: dict[str, object] = {
-            "covariate": slope.name,
-            "by": "model:language" if slope.by_model else "language",
-        }
+        row: dict[str, object] = {"covariate": slope.name, "by": slope.by}
         row |= summary_columns("slope", interval_summary(slope.slope, ci_prob=ci_prob))
         row |= summary_columns(
             "raw_slope", interval_summary(slope.slope / slope.sd, ci_prob=ci_prob)
@@ -190,15 +209,14 @@ def covariates_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd
         row["p_positive"] = float(np.mean(slope.slope > 0.0))
         spread = interval_summary(component_sd(slope), ci_prob=ci_prob)
         row |= summary_columns("sd", spread)
-        if names.sd_name(names.LANGUAGE) in posterior:
-            effect = posterior[names.effect_name(names.LANGUAGE)].transpose(
-                "chain", "draw", names.LANGUAGE
-            )
-            variance = posterior[names.sd_name(names.LANGUAGE)].to_numpy().reshape(-1) ** 2
-            if related is not None:
+        factor = names.MODEL if slope.by == names.MODEL else names.LANGUAGE
+        if names.sd_name(factor) in posterior:
+            effect = posterior[names.effect_name(factor)].transpose("chain", "draw", factor)
+            variance = posterior[names.sd_name(factor)].to_numpy().reshape(-1) ** 2
+            if related is not None and factor == names.LANGUAGE:
                 variance = variance + (related.population_sd() ** 2).sum(axis=1)
             share = explained(
-                by_language,
+                slope.contribution(),
                 effect.to_numpy().reshape(len(slope.slope), -1),
                 np.sqrt(variance),
             )
@@ -218,16 +236,15 @@ def variance_by_facet(slope: SlopeDraws) -> dict[str, Floats]:
     Returns
     -------
     dict of str to ndarray, shape (n_samples,)
-        ``language`` (models averaged); for values of models also ``model`` (languages
-        averaged) and ``model:language`` (the rest): a two-way analysis of variance of a
-        balanced table. Means of all values are taken off.
+        ``language`` (models averaged) or, for one value per model, ``model``; for values of
+        both ``language``, ``model`` (languages averaged) and ``model:language`` (the rest): a
+        two-way analysis of variance of a balanced table. Means of all values are taken off.
     """
-    values = slope.standardised - slope.standardised.reshape(len(slope.standardised), -1).mean(
-        axis=1
-    ).reshape(-1, *[1] * (slope.standardised.ndim - 1))
+    values = slope.of_cells
+    values = values - values.mean(axis=tuple(range(1, values.ndim)), keepdims=True)
     squared = slope.slope**2
-    if not slope.by_model:
-        return {names.LANGUAGE: squared * np.mean(values**2, axis=1)}
+    if slope.by in names.FACTORS:
+        return {slope.by: squared * np.mean(values**2, axis=1)}
     language, model = values.mean(axis=1, keepdims=True), values.mean(axis=2, keepdims=True)
     parts = {
         names.LANGUAGE: language,
@@ -239,5 +256,5 @@ def variance_by_facet(slope: SlopeDraws) -> dict[str, Floats]:
 
 def component_sd(slope: SlopeDraws) -> Floats:
     """Root mean square of ``x * theta`` over its cells; shape (n_samples,)."""
-    flat = slope.standardised.reshape(len(slope.standardised), -1)
+    flat = slope.of_cells.reshape(len(slope.standardised), -1)
     return np.asarray(np.abs(slope.slope) * root_mean_square(flat))

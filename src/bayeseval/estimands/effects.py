@@ -253,13 +253,12 @@ def read_effects(arrays: PosteriorArrays, *, seed: int) -> Effects:
     made = _Builder(arrays)
     made.add(names.LANGUAGE, arrays.language_part())
     made.add(names.TASK, arrays.main[names.TASK] + arrays.intercept[:, None])
-    made.add(names.MODEL, arrays.main[names.MODEL])
+    of_models = [slope.contribution() for slope in arrays.slopes if slope.by == names.MODEL]
+    made.add(names.MODEL, arrays.main[names.MODEL] + sum(of_models))
     n_models = len(arrays.levels[names.MODEL])
-    if any(slope.by_model for slope in arrays.slopes):
-        parts = [
-            sum(slope.of_model(m) for slope in arrays.slopes if slope.by_model)
-            for m in range(n_models)
-        ]
+    of_pairs = [slope for slope in arrays.slopes if slope.by == "model:language"]
+    if of_pairs:
+        parts = [sum(slope.of_model(m) for slope in of_pairs) for m in range(n_models)]
         made.add("model:language", np.concatenate(parts, axis=1))
     for cells in arrays.cells:
         if cells.loadings is not None:

@@ -213,7 +213,7 @@ def infer(expected: ExpectedScores) -> Inference:
 def gap_is_estimated(arrays: PosteriorArrays) -> bool:
     """Whether the model has terms by which the gap of a model differs between languages."""
     terms = {cells.term for cells in arrays.cells} & set(_GAP_TERMS)
-    return bool(terms) or any(slope.by_model for slope in arrays.slopes)
+    return bool(terms) or any(slope.by == "model:language" for slope in arrays.slopes)
 
 
 def _by_language(

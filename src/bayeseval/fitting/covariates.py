@@ -7,21 +7,28 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from bayeseval import names
 from bayeseval._resources import resource_names, shipped_covariates
-from bayeseval.errors import InputError, argument, did_you_mean
-from bayeseval.records import Covariate, Records
-from bayeseval.spec import ModelSpec, covariate_name
+from bayeseval._text import shorten
+from bayeseval._typing import Floats
+from bayeseval.errors import InputError, argument, did_you_mean, wording
+from bayeseval.languages.matching import match
+from bayeseval.records import Covariate, Records, fact_names, facts_table, match_models
+from bayeseval.spec import CovariateTerm, ModelSpec, covariate_name
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from bayeseval.design import Design
+    from bayeseval.estimands.container import PosteriorArrays
+    from bayeseval.estimands.covariates import SlopeDraws
 
 __all__ = [
     "CovariateSource",
+    "covariate_at_cells",
     "covariate_names",
     "data_hash",
     "find_covariates",
@@ -33,7 +40,9 @@ CovariateSource = Covariate | str | Path | Sequence[Covariate] | None
 
 
 def covariate_names(given: CovariateSource) -> tuple[str, ...]:
-    """Names of covariates that are given, for the model ``auto`` to take; a file has its own.
+    """Names of covariates that are given, for the model ``auto`` to take.
+
+    A file has its own name; of a table of models they are those of its columns.
 
     Parameters
     ----------
@@ -43,7 +52,8 @@ def covariate_names(given: CovariateSource) -> tuple[str, ...]:
     if given is None:
         return ()
     if isinstance(given, str | Path):
-        return (covariate_name(Path(given)),)
+        facts = facts_table(Path(given))
+        return (covariate_name(Path(given)),) if facts is None else fact_names(facts)
     several: object = [given] if isinstance(given, Covariate) else given
     if not isinstance(several, Sequence) or not all(isinstance(c, Covariate) for c in several):
         raise InputError(
@@ -64,7 +74,8 @@ def find_covariates(
     spec : ModelSpec
         The model; its ``covariates`` say which are wanted.
     given : Covariate, sequence of Covariate, str or Path, optional
-        Wins over the card. A file is read for the model's one covariate.
+        Wins over the card. A file is read for the model's one covariate; a table of models for
+        every covariate that it has a column of.
 
     Returns
     -------
@@ -84,7 +95,12 @@ def find_covariates(
             "or add covariates: [NAME] to the spec"
         )
     by_name: dict[str, Covariate] = {}
-    if isinstance(given, str | Path):
+    facts = facts_table(Path(given)) if isinstance(given, str | Path) else None
+    if facts is not None:
+        known = [name for name in wanted if name in facts.columns]
+        # None of them is refused where the first is read.
+        by_name |= {name: _load(Path(str(given)), records, name) for name in known or wanted[:1]}
+    elif isinstance(given, str | Path):
         if len(wanted) > 1:
             raise InputError(
                 f"the model {spec.name} has {len(wanted)} covariates ({', '.join(wanted)}), and "
@@ -107,7 +123,7 @@ def find_covariates(
 
 
 def given_covariate(run: Mapping[str, Any]) -> str:
-    """What ``covariate`` has to be for another fit with the one covariate of a run.
+    """What ``covariate`` has to be for another fit with the covariates of a run.
 
     Parameters
     ----------
@@ -117,16 +133,17 @@ def given_covariate(run: Mapping[str, Any]) -> str:
     Returns
     -------
     str
-        A file, or the name of a shipped covariate; empty for a run with none, with several, or
-        with values that came from no file.
+        A file, or the name of a shipped covariate; empty for a run with none, with those of
+        several files, or with values that came from no file.
     """
-    sources = [str(one.get("source", "")) for one in (run.get("covariates") or {}).values()]
+    sources = {str(one.get("source", "")) for one in (run.get("covariates") or {}).values()}
     if len(sources) != 1:
         return ""
+    (source,) = sources
     benchmark = str(run["benchmark"])
     own = shipped_covariates(benchmark) if benchmark in resource_names("benchmarks") else {}
     shipped = {str(path): name for name, path in (shipped_covariates() | own).items()}
-    return shipped.get(sources[0], sources[0])
+    return shipped.get(source, source)
 
 
 def stored_covariate(
@@ -136,7 +153,7 @@ def stored_covariate(
     name: str,
     given: CovariateSource = None,
 ) -> Covariate:
-    """Values of a fit's covariate, which may know more languages than the table.
+    """Values of a fit's covariate, which may know more languages and models than the table.
 
     Parameters
     ----------
@@ -155,8 +172,9 @@ def stored_covariate(
     if isinstance(given, Covariate) and given.name == name:
         return given
     records = _fitted_records(data, run)
-    if given is not None:
-        return next(c for c in find_covariates(records, spec, given) if c.name == name)
+    for one in () if given is None else find_covariates(records, spec, given):
+        if one.name == name:
+            return one
     stored = {"source": "", "hash": "", **(run.get("covariates") or {}).get(name, {})}
     if stored["source"] and Path(stored["source"]).exists():
         covariate = _load(Path(stored["source"]), records, name)
@@ -175,6 +193,108 @@ def stored_covariate(
         f"the values of {name} that the fit was made with are not at "
         f"{stored['source'] or 'any file'}; give them with {argument('covariate')}"
     )
+
+
+def covariate_at_cells(
+    data: xr.DataTree,
+    run: Mapping[str, Any],
+    spec: ModelSpec,
+    name: str,
+    given: CovariateSource,
+    arrays: PosteriorArrays,
+    labels: Mapping[str, tuple[str, ...]],
+    notes: list[str],
+) -> tuple[Floats, Floats] | None:
+    """Standardised values and standard errors by cell; None if the fit has all of them.
+
+    Raises
+    ------
+    InputError
+        If a new model has no value, and the spec does not say ``missing: model``.
+    """
+    slope = next(one for one in arrays.slopes if one.name == name)
+    factors = names.factors_of(slope.by)
+    if all(set(labels[f]) <= set(arrays.levels[f]) for f in factors):
+        return None
+    source = stored_covariate(data, run, spec, name, given)
+    term = next(one for one in spec.covariates if one.name == name)
+    levels = {f: list(dict.fromkeys(labels[f])) for f in factors}
+    called = dict(levels)
+    if names.LANGUAGE in levels:
+        strange = [label for label in levels[names.LANGUAGE] if label not in source.labels]
+        matches = match(strange, source.labels)
+        notes += [
+            f"{name}: language {p.a!r} is read as {p.b!r}" for p in matches.pairs if p.a != p.b
+        ]
+        called[names.LANGUAGE] = [matches.mapping.get(one, one) for one in levels[names.LANGUAGE]]
+    if names.MODEL in levels:
+        called[names.MODEL] = _models_of(source, levels[names.MODEL], labels, arrays, term, notes)
+    values, se = source.at(called.get(names.LANGUAGE, ()), called.get(names.MODEL, ()))
+    se = se if term.measurement_error else np.where(np.isnan(values), np.nan, 0.0)
+    at = tuple(_places(labels[f], levels[f]) for f in factors)
+    x, error = (values[at] - slope.mean) / slope.sd, se[at] / slope.sd
+    notes += _lacking_notes(slope, x, labels, arrays)
+    return x, error
+
+
+def _models_of(
+    source: Covariate,
+    models: Sequence[str],
+    labels: Mapping[str, tuple[str, ...]],
+    arrays: PosteriorArrays,
+    term: CovariateTerm,
+    notes: list[str],
+) -> list[str]:
+    """What the source calls models; one of a table of models that has no value is refused."""
+    strange = [label for label in models if label not in source.models]
+    found = match_models(strange, source.models, source.source or source.name)
+    read = {label: source.models[i] for label, i in found.items()}
+    notes += [f"{source.name}: model {ours!r} is read as {own!r}" for ours, own in read.items()]
+    called = [read.get(label, label) for label in models]
+    # Alignment of a new model may be unknown; what is known of models is a row of a file.
+    if term.missing == "refuse" and (source.by == "model" or not np.isnan(source.elsewhere)):
+        values = source.at(source.labels, called)[0].reshape(len(called), -1)
+        # Known models have values of the fit, but in its languages only.
+        new_languages = bool(set(labels[names.LANGUAGE]) - set(arrays.levels[names.LANGUAGE]))
+        new_languages &= source.by == "model:language"
+        for label, own in zip(models, values, strict=True):
+            needed = label not in arrays.levels[names.MODEL] or new_languages
+            if needed and np.isnan(own).any():
+                where = f" in {source.source}" if source.source else ""
+                give = wording("covariate='FILE'", "--covariate FILE")
+                raise InputError(
+                    f"{source.name} has no value for the model {label!r}{where}"
+                    f"{did_you_mean(label, source.models)}; add its row and give the table with "
+                    f"{give}, or fit with covariates: [{{name: {source.name}, missing: model}}], "
+                    "which predicts without"
+                )
+    return called
+
+
+def _lacking_notes(
+    slope: SlopeDraws, x: Floats, labels: Mapping[str, tuple[str, ...]], arrays: PosteriorArrays
+) -> list[str]:
+    """How levels that have no value are predicted."""
+    factor = names.MODEL if slope.by == names.MODEL else names.LANGUAGE
+    own = set(arrays.levels[factor])
+    lacking = dict.fromkeys(
+        label
+        for label, value in zip(labels[factor], x, strict=True)
+        if np.isnan(value) and (label not in own or slope.by == "model:language")
+    )
+    if not lacking:
+        return []
+    drawn = (
+        "drawn for each pair of a model and a language on its own"
+        if slope.by == "model:language"
+        else f"predicted for a {factor} drawn from those of the table"
+    )
+    return [f"{slope.name} has no value for {shorten(lacking)}: {drawn}"]
+
+
+def _places(labels: Sequence[str], levels: Sequence[str]) -> list[int]:
+    place = {label: i for i, label in enumerate(levels)}
+    return [place[label] for label in labels]
 
 
 def _shipped(benchmark: str, source: str) -> Path | None:

@@ -23,19 +23,19 @@ from bayeseval.estimands.arrays import interval_summaries
 from bayeseval.estimands.cell_noise import MeasurementNoise, read_measurement_noise
 from bayeseval.estimands.cell_scores import AskedCells, predict_cells
 from bayeseval.estimands.frames import summary_columns
-from bayeseval.fitting.covariates import CovariateSource, stored_covariate
+from bayeseval.fitting.covariates import CovariateSource, covariate_at_cells
 from bayeseval.fitting.fitted import check_posterior
 from bayeseval.fitting.gate import GATE_FAILED, Gate
 from bayeseval.fitting.relations import new_languages
 from bayeseval.fitting.views import labelled
 from bayeseval.languages.labels import one_label_each, same_language
-from bayeseval.languages.matching import match, with_names
+from bayeseval.languages.matching import with_names
 from bayeseval.output.language_names import add_language_names
 from bayeseval.readers.raw import RawTable, make_table
 from bayeseval.readers.tabular import read_table
 from bayeseval.records.cells import clean_labels, parse_numbers
 from bayeseval.records.coded import Coded
-from bayeseval.spec import ModelSpec, load_spec
+from bayeseval.spec import load_spec
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 __all__ = [
     "CellSource",
     "Predictions",
-    "covariate_at_cells",
     "input_table",
     "prepare_predictions",
 ]
@@ -242,7 +241,7 @@ def prepare_predictions(
     new : str or sequence of str
         Factors whose labels need not be in the table.
     covariate : Covariate, sequence of Covariate, str or Path, optional
-        Values of languages without records; when left out, those of the fit.
+        Values of languages and models without records; when left out, those of the fit.
 
     Raises
     ------
@@ -446,52 +445,3 @@ def _number_notes(
         f"n is not used for {counted(idle, 'cell')}: the residuals of the fit contain the noise of "
         "test items, or the scale of the scores is not known; se is used"
     ]
-
-
-def covariate_at_cells(
-    data: xr.DataTree,
-    run: Mapping[str, Any],
-    spec: ModelSpec,
-    name: str,
-    given: CovariateSource,
-    arrays: PosteriorArrays,
-    labels: Mapping[str, tuple[str, ...]],
-    notes: list[str],
-) -> tuple[Floats, Floats] | None:
-    """Standardised values and standard errors by cell; None if the fit has all of them."""
-    slope = next(one for one in arrays.slopes if one.name == name)
-    factors = (names.LANGUAGE, names.MODEL) if slope.by_model else (names.LANGUAGE,)
-    if all(set(labels[f]) <= set(arrays.levels[f]) for f in factors):
-        return None
-    source = stored_covariate(data, run, spec, name, given)
-    languages = list(dict.fromkeys(labels[names.LANGUAGE]))
-    models = list(dict.fromkeys(labels[names.MODEL]))
-    strange = [label for label in languages if label not in source.labels]
-    matches = match(strange, source.labels)
-    notes += [f"{name}: language {p.a!r} is read as {p.b!r}" for p in matches.pairs if p.a != p.b]
-    values, se = source.at([matches.mapping.get(label, label) for label in languages], models)
-    term = next(one for one in spec.covariates if one.name == name)
-    se = se if term.measurement_error else np.where(np.isnan(values), np.nan, 0.0)
-    at_language = _places(labels[names.LANGUAGE], languages)
-    at_model = _places(labels[names.MODEL], models)
-    at = (at_model, at_language) if slope.by_model else (at_language,)
-    x, error = (values[at] - slope.mean) / slope.sd, se[at] / slope.sd
-    own = set(arrays.levels[names.LANGUAGE])
-    lacking = dict.fromkeys(
-        label
-        for label, value in zip(labels[names.LANGUAGE], x, strict=True)
-        if np.isnan(value) and (label not in own or slope.by_model)
-    )
-    if lacking:
-        drawn = (
-            "drawn for each pair of a model and a language on its own"
-            if slope.by_model
-            else "predicted for a language drawn from those of the table"
-        )
-        notes.append(f"{name} has no value for {shorten(lacking)}: {drawn}")
-    return x, error
-
-
-def _places(labels: Sequence[str], levels: Sequence[str]) -> list[int]:
-    place = {label: i for i, label in enumerate(levels)}
-    return [place[label] for label in labels]

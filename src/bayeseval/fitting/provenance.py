@@ -100,6 +100,7 @@ def provenance(
                 "hash": covariate.content_hash,
                 "by": covariate.by,
                 "n_languages": len(covariate.labels),
+                "n_models": len(covariate.models),
                 "matched": dict(covariate.matched),
             }
             for covariate in covariates

@@ -257,7 +257,7 @@ class Views:
         )
 
     def covariates(self, *, detail: bool = False, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
-        """Slopes of covariates, and the share of the languages' variance they explain.
+        """Slopes of covariates, and the share of variance (of languages or models) they explain.
 
         Parameters
         ----------
@@ -393,7 +393,7 @@ class Views:
             Factors (``language``, ``task``, ``model``) whose labels need not be in the table of
             the fit; others are refused, as a label that is not there may be misspelled.
         covariate : Covariate, sequence of Covariate, str or Path, optional
-            Values of new languages; when left out, the source of the fit's own.
+            Values of new languages and models; when left out, the source of the fit's own.
         draws : bool
             Return all draws instead of the table.
         ci_prob : float

@@ -110,13 +110,13 @@ def forecast(
     """
     check_fit(fit)
     warn_of_gates({"the fit": fit.gate}, stacklevel=3)
-    _refuse_unknown_languages(fit)
     # First, because it refuses a damaged posterior.
     arrays = read_arrays(fit.data)
+    _refuse_unknown_languages(fit, arrays)
     rng = generator(seed, "forecast")
     own = list(arrays.levels[names.LANGUAGE])
     asked = [languages] if isinstance(languages, str) else list(languages or ())
-    if not fit.spec.covariates:
+    if not _of_languages(fit, arrays):
         found = _without_covariate(fit, arrays, asked, covariate)
     else:
         found = _from_covariates(fit, arrays, covariate, rng)
@@ -152,7 +152,7 @@ def forecast(
     return Forecast(
         table=named,
         check=checked,
-        line=pd.DataFrame() if only is None else _line(arrays, found.values[only], ci_prob),
+        line=pd.DataFrame() if only is None else _line(arrays, only, found.values[only], ci_prob),
         covariate=only or "",
         notes=tuple(notes),
         fit=fit,
@@ -218,6 +218,7 @@ def _from_covariates(
     """Languages that have a value of every covariate, and known relations where needed."""
     own, models = list(arrays.levels[names.LANGUAGE]), arrays.levels[names.MODEL]
     own_given = () if given is None else covariate_names(given)
+    terms = _of_languages(fit, arrays)
     sources = {
         term.name: stored_covariate(
             fit.data,
@@ -227,7 +228,7 @@ def _from_covariates(
             # A file is for the only covariate, and refused where there are several.
             given if isinstance(given, str | Path) or term.name in own_given else None,
         )
-        for term in fit.spec.covariates
+        for term in terms
     }
     first, *others = sources.values()
     known, notes = _languages(first, own, models)
@@ -247,7 +248,7 @@ def _from_covariates(
     notes = [*(note for one in sources.values() for note in one.notes), *notes, *lost]
     values, added = {}, np.zeros((1, len(known)))
     outside = np.zeros(len(own) + len(known), dtype=np.bool_)
-    for term in fit.spec.covariates:
+    for term in terms:
         source = sources[term.name]
         slope = next(one for one in arrays.slopes if one.name == term.name)
         measured, se = source.at([label_in[term.name][label] for label in known], models)
@@ -274,12 +275,18 @@ def _failed_checks(fit: Fit) -> list[str]:
     ]
 
 
-def _refuse_unknown_languages(fit: Fit) -> None:
+def _of_languages(fit: Fit, arrays: PosteriorArrays) -> tuple[CovariateTerm, ...]:
+    """Covariates that differ between languages; those of models add nothing to a potential."""
+    by = {slope.name: slope.by for slope in arrays.slopes}
+    return tuple(term for term in fit.spec.covariates if by[term.name] != names.MODEL)
+
+
+def _refuse_unknown_languages(fit: Fit, arrays: PosteriorArrays) -> None:
     """Refuse a model that knows nothing of languages without records."""
-    if fit.spec.covariates or fit.spec.languages is not None:
+    if _of_languages(fit, arrays) or fit.spec.languages is not None:
         return
     raise InputError(
-        f"the model {fit.spec.name} has no covariate and does not relate languages, and a "
+        f"the model {fit.spec.name} has no covariate of languages and does not relate them, and a "
         "forecast needs one of these; "
         f"{_fit_with_covariate(fit.run)}"
     )
@@ -438,8 +445,8 @@ def _chosen(
     return chosen, [f"languages: {'; '.join(read)}"] if read else []
 
 
-def _line(arrays: PosteriorArrays, values: Floats, ci_prob: float) -> pd.DataFrame:
-    (slope,) = arrays.slopes
+def _line(arrays: PosteriorArrays, name: str, values: Floats, ci_prob: float) -> pd.DataFrame:
+    slope = next(one for one in arrays.slopes if one.name == name)
     grid = np.linspace(values.min(), values.max(), 60)
     common = arrays.intercept + arrays.main[names.TASK].mean(axis=1)
     draws = common[:, None] + slope.slope[:, None] * (grid - slope.mean) / slope.sd

@@ -17,7 +17,7 @@ from bayeseval.errors import InputError, did_you_mean, wording
 from bayeseval.languages.matching import Matches, Pair, match, understand
 from bayeseval.mexa.alignment import Pooling
 from bayeseval.mexa.tables import AlignmentTable, read_alignment
-from bayeseval.records import Covariate, Records
+from bayeseval.records import Covariate, Records, facts_table, match_models, model_covariate
 
 __all__ = ["load_covariate"]
 
@@ -39,13 +39,16 @@ def load_covariate(
     sentences: int | None = None,
     aliases: Mapping[str, str] | None = None,
 ) -> Covariate:
-    r"""Read alignment, or any number by language, for the languages of a benchmark.
+    r"""Read alignment, or any number by language or model, for a benchmark.
 
     Parameters
     ----------
     source : str or Path
-        A file or a folder as :func:`bayeseval.mexa.tables.read_alignment` takes it, or
-        the name of a shipped covariate (``mexa``, shipped with `mega`).
+        A file or a folder as :func:`bayeseval.mexa.tables.read_alignment` takes it,
+        the name of a shipped covariate (``mexa``, shipped with `mega`), or a table of models:
+        a file with a column ``model``, none of languages, and one called `name`. Of such a
+        table ``parameters`` (``7B``) becomes its log2, ``released`` (a date or a year) years,
+        and ``trained_on`` (codes of languages) 1 or 0 for each model and language.
     records : Records
         Whose languages and models are looked for.
     name : str
@@ -88,6 +91,9 @@ def load_covariate(
     that of the best layer, as if that had been chosen beforehand.
     """
     path = _find(source, records.name)
+    facts = facts_table(path) if by == "auto" else None
+    if facts is not None:
+        return model_covariate(facts, records, name)
     table = read_alignment(path, column=column, pooling=pooling, embedding=embedding)
     table = _raw(table, pivot)
     matches = _match(records, table.labels, aliases)
@@ -218,7 +224,13 @@ def _level(
     table: AlignmentTable, models: Sequence[str], by: str
 ) -> tuple[dict[str, int], Literal["language", "model:language"], list[str]]:
     """Which of the benchmark's models the source has, and what is a value's level."""
-    chosen = {} if by == "language" else _models(table, models)
+    chosen = (
+        {}
+        if by == "language"
+        else match_models(
+            models, table.models, table.source, otherwise=", or average with by=language"
+        )
+    )
     if by == "auto":
         by = "model:language" if len(chosen) == len(models) else "language"
         some = bool(chosen) and len(chosen) < len(models)
@@ -235,27 +247,6 @@ def _level(
         names = ", ".join(table.models) or "none named"
         raise InputError(f"{table.source}: none of its models is in the records ({names})")
     return chosen, "model:language", notes
-
-
-def _models(table: AlignmentTable, models: Sequence[str]) -> dict[str, int]:
-    """Position of each model in the table, by its name or by that without ORG/."""
-    positions: dict[str, list[int]] = {}
-    for i, model in enumerate(table.models):
-        for name in {model.casefold(), model.casefold().rpartition("/")[2]} - {""}:
-            positions.setdefault(name, []).append(i)
-    chosen = {}
-    for model in models:
-        candidates = positions.get(model.casefold(), [])
-        exact = [i for i in candidates if table.models[i].casefold() == model.casefold()]
-        if len(exact or candidates) > 1:
-            both = " and ".join(repr(table.models[i]) for i in (exact or candidates)[:2])
-            raise InputError(
-                f"{table.source}: {both} could both be the model {model!r} of the records; take "
-                "one of them out, name it as the records do, or average with by=language"
-            )
-        if candidates:
-            chosen[model] = (exact or candidates)[0]
-    return chosen
 
 
 def _average(values: Floats) -> tuple[Floats, list[str]]:

@@ -17,6 +17,7 @@ from bayeseval.mexa.alignment import Pooling, pool
 from bayeseval.readers.base import as_number, read_json
 from bayeseval.readers.raw import RawTable
 from bayeseval.readers.tabular import read_table
+from bayeseval.records import LANGUAGE_COLUMNS
 from bayeseval.records.cells import clean_labels, empty_cells, parse_numbers
 
 __all__ = ["AlignmentTable", "read_alignment"]
@@ -25,7 +26,6 @@ __all__ = ["AlignmentTable", "read_alignment"]
 #: The tidy table in a folder that `bayeseval mexa` wrote.
 TIDY: Final = "alignment.csv"
 
-_LANGUAGE: Final = ("language", "lang", "language_code", "lang_code", "locale", "iso", "code")
 _VALUES: Final = ("alignment", "mexa", "score", "value")
 _AVERAGES: Final = ("avg", "average", "mean")
 # Columns of tidy tables that are no values.
@@ -122,7 +122,7 @@ def _texts(table: RawTable, column: str, what: str) -> list[str]:
 
 
 def _language_column(table: RawTable, names: Mapping[str, str]) -> str:
-    for name in _LANGUAGE:
+    for name in LANGUAGE_COLUMNS:
         if name in names:
             return names[name]
     text = [name for name in table.columns if not _numeric(table, name)]

@@ -9,6 +9,13 @@ from bayeseval.records.covariates import Covariate, CovariateLevel
 from bayeseval.records.items import ItemVariance, item_variance
 from bayeseval.records.language_names import without_language
 from bayeseval.records.load import TableSource, load
+from bayeseval.records.model_facts import (
+    LANGUAGE_COLUMNS,
+    fact_names,
+    facts_table,
+    match_models,
+    model_covariate,
+)
 from bayeseval.records.pairs import (
     PairChoice,
     PairSource,
@@ -31,6 +38,7 @@ from bayeseval.records.validate import Description, describe, format_description
 from bayeseval.records.with_prompts import ByPrompt
 
 __all__ = [
+    "LANGUAGE_COLUMNS",
     "BenchmarkCard",
     "BenchmarkSummary",
     "ByPrompt",
@@ -55,11 +63,15 @@ __all__ = [
     "choose_pairs",
     "connected_components",
     "describe",
+    "fact_names",
+    "facts_table",
     "format_description",
     "format_refused",
     "item_variance",
     "list_benchmarks",
     "load",
+    "match_models",
+    "model_covariate",
     "pairs_hash",
     "reduce_replicates",
     "restricted_log_density",

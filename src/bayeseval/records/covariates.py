@@ -1,4 +1,4 @@
-"""What is known of languages besides their scores: covariates, with labels and errors."""
+"""What is known of languages and models besides their scores: covariates, labels and errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bayeseval.errors import InputError, did_you_mean
 
 __all__ = ["Covariate", "CovariateLevel"]
 
-CovariateLevel = Literal["language", "model:language"]
+CovariateLevel = Literal["language", "model:language", "model"]
 
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
@@ -31,39 +31,42 @@ _HASH_VERSION: Final = b"bayeseval-covariate-1"
 @explained_class
 @dataclass(frozen=True, eq=False)
 class Covariate:
-    """One number per language, or per model and language, in its own units.
+    """One number per language, per model, or per model and language, in its own units.
 
-    It may have values for more languages than the benchmark; those without records can be
-    forecast.
+    It may have values for more languages and models than the benchmark; those without records
+    can be forecast and predicted.
 
     Attributes
     ----------
     name : str
         Lower case, for example ``mexa``; its slope is the variable ``mexa_slope``.
-    by : {"language", "model:language"}
-        Whether there is one value per language, or one per model and language.
+    by : {"language", "model:language", "model"}
+        Whether there is one value per language, one per model and language, or one per model.
     labels : tuple of str
         All languages of the source: the benchmark's own label where one was matched,
-        else the source's.
+        else the source's; empty for a covariate by model.
     models : tuple of str
         Models with values, as the benchmark writes them; empty unless `by` has them.
-    values : ndarray, shape (n_labels,) or (n_models, n_labels)
+    values : ndarray, shape (n_labels,), (n_models, n_labels) or (n_models,)
         Raw units, NaN where missing. Read-only.
     se : ndarray, same shape, or None
         Standard errors of measurement, raw units. Read-only.
     source : str
         Where the values come from: a file, a table of a paper.
     matched : mapping of str to str
-        Language of the benchmark to the source's label.
+        Language of the benchmark to the source's label; for a covariate by model its models.
     notes : tuple of str
-        Notes on the match of languages, a sentence each.
+        Notes on how the source was read, a sentence each.
+    elsewhere : float
+        Value of every language that is not among the labels, for the models that have values:
+        0 for lists of languages, which leave out the others. NaN where it is not known.
 
     Raises
     ------
     InputError
         If labels repeat, shapes differ from the labels, a number is infinite, a
         standard error is negative or missing where there is a value, or there are fewer than two
-        values.
+        values (for models, none).
 
     Examples
     --------
@@ -84,6 +87,7 @@ class Covariate:
     source: str = ""
     matched: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    elsewhere: float = np.nan
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -100,7 +104,10 @@ class Covariate:
         object.__setattr__(self, "matched", MappingProxyType(dict(self.matched)))
         self._check_labels()
         object.__setattr__(self, "values", self._array(self.values, "values"))
-        if np.isfinite(self.values).sum() < 2:
+        n_values = int(np.isfinite(self.values).sum())
+        if self.by == "model" and not n_values:
+            raise self._invalid("no model has a value")
+        if self.by != "model" and n_values < 2:
             raise self._invalid("fewer than two values; a slope needs at least two languages")
         if self.se is not None:
             object.__setattr__(self, "se", self._checked_se(self.se))
@@ -113,33 +120,40 @@ class Covariate:
         languages : sequence of str
             Labels of the benchmark or of the source.
         models : sequence of str
-            For a covariate by model and language.
+            For a covariate that has values of models.
 
         Returns
         -------
-        values : ndarray, shape (n_languages,) or (n_models, n_languages)
+        values : ndarray, shape (n_languages,), (n_models, n_languages) or (n_models,)
             Raw units, NaN where the source has none.
         se : ndarray, same shape
             Zero where the covariate counts as exact, NaN where there is no value.
         """
         rows = self._places(languages, self.labels)
-        if self.by == "model:language":
-            columns = self._places(models, self.models)
-            grid = np.pad(self.values, ((0, 1), (0, 1)), constant_values=np.nan)
-            values = grid[np.ix_(columns, rows)]
-        else:
-            values = np.append(self.values, np.nan)[rows]
+        columns = self._places(models, self.models)
+        at = {
+            "language": (rows,),
+            "model": (columns,),
+            "model:language": np.ix_(columns, rows),
+        }[self.by]
+        values = self._padded(self.values, self.elsewhere)[at]
         if self.se is None:
             return values, np.where(np.isnan(values), np.nan, 0.0)
+        return values, self._padded(self.se, np.nan)[at]
+
+    def _padded(self, array: Floats, elsewhere: float) -> Floats:
+        """The array with one place more on every axis, for labels that it does not have."""
+        wide = np.pad(array, [(0, 1)] * array.ndim, constant_values=np.nan)
         if self.by == "model:language":
-            return values, np.pad(self.se, ((0, 1), (0, 1)), constant_values=np.nan)[
-                np.ix_(columns, rows)
-            ]
-        return values, np.append(self.se, np.nan)[rows]
+            there = np.isfinite(array).any(axis=1)
+            wide[:-1, -1] = np.where(there, elsewhere, np.nan)
+        return wide
 
     def missing(self, languages: Sequence[str]) -> tuple[str, ...]:
-        """Of the given languages, those for which the source has no value."""
+        """Of the given languages, those for which the source has no value; none by model."""
         known = np.asarray(np.isfinite(np.atleast_2d(self.values)).any(axis=0))
+        if self.by == "model":
+            return ()
         with_value = {self.labels[i] for i in np.flatnonzero(known)}
         return tuple(language for language in languages if language not in with_value)
 
@@ -159,14 +173,16 @@ class Covariate:
         for array in (self.values, self.se):
             digest.update(b"\x00" if array is None else b"\x01")
             if array is not None:
-                ordered = array[..., languages]
+                ordered = array if self.by == "model" else array[..., languages]
                 ordered = ordered[models] if self.models else ordered
                 digest.update((np.where(np.isnan(ordered), np.nan, ordered) + 0.0).tobytes())
+        if not np.isnan(self.elsewhere):
+            digest.update(np.float64(self.elsewhere).tobytes())
         return digest.hexdigest()
 
     def __repr__(self) -> str:
-        shape = f"{len(self.labels)} languages"
-        shape = f"{len(self.models)} models, {shape}" if self.models else shape
+        counts = {"models": len(self.models), "languages": len(self.labels)}
+        shape = ", ".join(f"{n} {what}" for what, n in counts.items() if n)
         return f"<Covariate {self.name!r} by {self.by}: {shape}, {len(self.matched)} matched>"
 
     def _invalid(self, problem: str) -> InputError:
@@ -184,17 +200,25 @@ class Covariate:
             )
         if self.by == "model:language" and not self.models:
             raise self._invalid("a covariate by model and language needs models")
-        unknown = [language for language in self.matched if language not in self.labels]
+        if self.by == "model" and self.labels:
+            raise self._invalid(
+                "a covariate by model has no languages; leave them out, or give by='model:language'"
+            )
+        own, what = (self.models, "models") if self.by == "model" else (self.labels, "languages")
+        unknown = [label for label in self.matched if label not in own]
         if unknown:
             raise self._invalid(
-                f"{unknown[0]!r} is matched, but is not one of its languages"
-                f"{did_you_mean(unknown[0], self.labels)}"
+                f"{unknown[0]!r} is matched, but is not one of its {what}"
+                f"{did_you_mean(unknown[0], own)}"
             )
 
     def _array(self, values: Any, content: str) -> Floats:
         array = np.array(values, dtype=np.float64)
-        by_model = (len(self.models),) if self.by == "model:language" else ()
-        shape = (*by_model, len(self.labels))
+        shape = {
+            "language": (len(self.labels),),
+            "model": (len(self.models),),
+            "model:language": (len(self.models), len(self.labels)),
+        }[self.by]
         if array.shape != shape:
             raise self._invalid(
                 f"{content} have the shape {array.shape}, expected {shape} by the labels"

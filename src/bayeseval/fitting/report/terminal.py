@@ -150,7 +150,7 @@ def format_results(
 
 
 def _covariates(table: pd.DataFrame, unit: str) -> list[str]:
-    """Slopes per standard deviation and shares of the languages' variance, a line each."""
+    """Slopes per standard deviation and shares of variance explained, a line each."""
     if not len(table):
         return []
     slopes, shares = interval_texts(table, "slope"), ["-"] * len(table)
@@ -163,7 +163,10 @@ def _covariates(table: pd.DataFrame, unit: str) -> list[str]:
                 "covariate": list(table["covariate"]),
                 "slope": slopes,
                 "P(positive)": [probability_text(p) for p in table["p_positive"]],
-                "variance of languages explained, %": shares,
+                "explained, %": shares,
+                "of the variance of": [
+                    "models" if by == names.MODEL else "languages" for by in table["by"]
+                ],
             },
         )
     ]
