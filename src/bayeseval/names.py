@@ -32,6 +32,7 @@ __all__ = [
     "LOW_RANK_TERMS",
     "MODEL",
     "MOST_POINTWISE",
+    "NAMED_SOURCES",
     "NU",
     "PRR",
     "RECORD",
@@ -150,6 +151,8 @@ RUN_SOURCES: Final[tuple[Source, ...]] = ("seed", "boot", "seed_boot")
 # Wordings of the question and judges of the answers: those of a task are the same for its cells.
 SHARED_SOURCES: Final[tuple[Source, ...]] = ("prompt", "judge")
 SOURCES: Final[tuple[Source, ...]] = (*RUN_SOURCES, *SHARED_SOURCES)
+# Those with a column of their own, which a spec can name.
+NAMED_SOURCES: Final[tuple[Source, ...]] = ("seed", "boot", *SHARED_SOURCES)
 
 #: What makes the effects of languages alike: ``sd_place`` and ``language_place``, a matrix over
 #: the dimensions ``language`` and ``related_language``.

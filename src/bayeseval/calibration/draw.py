@@ -16,7 +16,7 @@ from bayeseval.errors import DesignError, InputError
 from bayeseval.estimands import read_arrays
 from bayeseval.estimands.predict import replicate_scores
 from bayeseval.estimands.predictor import linear_predictor
-from bayeseval.records import Records, reduce_replicates
+from bayeseval.records import Records, average_over_others, reduce_replicates
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -58,11 +58,13 @@ def check_drawable(design: Design, records: Records) -> None:
                 f"{slope.name} has standard errors; use a model without it, or the covariate "
                 "without its standard errors"
             )
+    records, _ = average_over_others(records, design.spec.sources)
     shared = [source.name for source in design.sources if source.by_cell is not None]
     if shared:
         raise InputError(
             f"{records.name}: calibrate does not draw the scores of {shared[0]}s; average the "
-            f"scores over the {shared[0]}s of each cell"
+            f"scores over the {shared[0]}s of each cell, with a spec whose sources leave out "
+            f"{shared[0]}"
         )
     published = [name for name in _SUMMARIES if np.isfinite(records.numbers(name)).any()]
     if design.replicates is not None and published:
@@ -137,6 +139,7 @@ def _draw_replicates(
     A run of seed s has the score mean + e_s + t + w_s on the test set at hand, which is one
     draw itself; bootstrap b of it adds t_b + w_sb of the same variances.
     """
+    records, _ = average_over_others(records, design.spec.sources)
     arrays = read_arrays(truth)
     eta = linear_predictor(arrays)[0] + _shared_noise(truth, design)
     residual = arrays.residual_sd[0]

@@ -34,7 +34,7 @@ from bayeseval.fitting.gate import Gate
 from bayeseval.fitting.prepared import Prepared, prepare
 from bayeseval.fitting.provenance import provenance, sampling_path
 from bayeseval.fitting.relations import new_languages
-from bayeseval.records import PairSource, Records, reduce_replicates
+from bayeseval.records import PairSource, Records, average_over_others, reduce_replicates
 from bayeseval.spec import load_spec
 
 if TYPE_CHECKING:
@@ -360,7 +360,8 @@ def measured_cells(fit: Prepared) -> MeasuredCells:
     fit : Prepared
         Of the whole table.
     """
-    design, cells = fit.design, reduce_replicates(fit.records)
+    design = fit.design
+    cells = reduce_replicates(average_over_others(fit.records, design.spec.sources)[0])
     return MeasuredCells(
         score=design.score,
         value=measured_values(design),

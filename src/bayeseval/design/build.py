@@ -40,6 +40,7 @@ from bayeseval.records import (
     CellTable,
     Covariate,
     Records,
+    average_over_others,
     item_variance,
     reduce_replicates,
 )
@@ -66,15 +67,17 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
         If a covariate of the spec is missing, lacks values or does not vary; if languages that
         the spec relates are not known; if the table cannot identify the model: a disconnected or
         confounded design, an interaction without replication, scores that do not vary, that the
-        terms reproduce exactly or that mix scales; if replicates are incompatible with the
-        likelihood or with ``replicates: {pool: false}``; or if a likelihood lacks bounds, numbers
+        terms reproduce exactly or that mix scales; if the table lacks a source of noise that the
+        spec names; if replicates are incompatible with the likelihood or with
+        ``replicates: {pool: false}``; or if a likelihood lacks bounds, numbers
         of items or chance levels.
     """
     _refuse_one_level(records)
     spec = _with_card_likelihoods(records, spec)
+    records, averaged = average_over_others(records, spec.sources)
     cells = reduce_replicates(records)
     outcome, noise = _outcome_and_noise(records, spec, cells)
-    notes = [*_unused_columns(records, outcome, noise), *noise.notes, *outcome.notes]
+    notes = [*averaged, *_unused_columns(records, outcome, noise), *noise.notes, *outcome.notes]
     coords, factor_index = _levels(records, spec, cells)
     effects, omitted = _effects(
         records.name, spec, coords, factor_index, score_sd=float(outcome.linear.std(ddof=1))

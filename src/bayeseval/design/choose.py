@@ -24,7 +24,7 @@ from bayeseval.design.container import Design
 from bayeseval.design.exact import ExactTableError
 from bayeseval.design.levels import LevelTable, atoms_of
 from bayeseval.errors import DesignError
-from bayeseval.records import Records, reduce_replicates
+from bayeseval.records import Records, average_over_others, reduce_replicates
 from bayeseval.spec import AUTO, CovariateTerm, ModelSpec, load_spec
 
 __all__ = ["LEAST_DF", "MOST_OPERATIONS", "Chosen", "choose_model", "identified_interactions"]
@@ -153,7 +153,8 @@ def _with_interactions(spec: ModelSpec, records: Records) -> ModelSpec:
     if spec.interactions != (AUTO,):
         return spec
     names_of_slopes = [covariate.name for covariate in spec.covariates]
-    default = choose_model(AUTO, records, covariates=names_of_slopes).spec
+    averaged, _ = average_over_others(records, spec.sources)
+    default = choose_model(AUTO, averaged, covariates=names_of_slopes).spec
     return load_spec({**spec.to_dict(), "interactions": list(default.interactions)})
 
 

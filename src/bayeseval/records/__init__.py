@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bayeseval.readers.raw import Dropped
+from bayeseval.records.averages import average_over_others, sources_of
 from bayeseval.records.benchmarks import BenchmarkSummary, card_citations, list_benchmarks
 from bayeseval.records.connectivity import Component, connected_components
 from bayeseval.records.covariates import Covariate, CovariateLevel
@@ -59,6 +60,7 @@ __all__ = [
     "TableSource",
     "Unbalanced",
     "Units",
+    "average_over_others",
     "card_citations",
     "choose_pairs",
     "connected_components",
@@ -76,6 +78,7 @@ __all__ = [
     "reduce_replicates",
     "restricted_log_density",
     "sole_pairs",
+    "sources_of",
     "unbalanced_quadratics",
     "warn_of_sole_pairs",
     "without_language",

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import statistics
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from bayeseval._text import Caution, Note, counted, grouped, one_line, shorten
-from bayeseval.names import FACTORS, Factor
+from bayeseval.names import FACTORS, SHARED_SOURCES, Factor
+from bayeseval.records.averages import average_over_others, sources_of
 from bayeseval.records.coded import by_level
 from bayeseval.records.connectivity import Component, connected_components
 from bayeseval.records.replicates import CellTable, reduce_replicates
@@ -174,9 +175,21 @@ def describe(records: Records) -> Description:
         components=connected_components(records),
         tasks=_task_scores(records),
         replicates=records.replicate_columns,
-        replicated=_replicated(reduce_replicates(records)),
+        replicated=tuple(dict.fromkeys(_replicated_by_source(records))),
         report=records.report,
     )
+
+
+def _replicated_by_source(records: Records) -> Iterator[str]:
+    """Lines of :func:`_replicated`; of prompts and of judges apart, as models take one of them."""
+    there = sources_of(records)
+    shared = [source for source in there if source in SHARED_SOURCES]
+    if len(shared) < 2:
+        yield from _replicated(reduce_replicates(records))
+        return
+    for one in shared:
+        kept = [source for source in there if source == one or source not in shared]
+        yield from _replicated(reduce_replicates(average_over_others(records, kept)[0]))
 
 
 def _replicated(cells: CellTable) -> tuple[str, ...]:

@@ -65,9 +65,12 @@ def scores_by_prompt(records: Records, cell: Ints) -> ByPrompt | None:
     if not there:
         return None
     if len(there) > 1:
+        others = [source for source in names.NAMED_SOURCES if source not in there]
+        named = [*(one for one in others if one in records.replicate_columns), there[0]]
         raise InputError(
             f"{records.name}: {' and '.join(there)} columns: the noise of one of them is modelled"
-            " at a time; average the scores over the other, or read the judges as repetitions with "
+            f" at a time; name it in the spec, as sources: [{', '.join(named)}], which averages"
+            " the scores over the other, or read the judges as repetitions with "
             + wording("columns={'seed': 'judge'}", "--columns seed=judge")
         )
     (source,) = there
@@ -106,5 +109,6 @@ def _refuse_incomplete(
     kinds = [c for c in ("seed", "boot", "item") if c in records.replicate_columns]
     raise InputError(
         f"{records.name}: {where}: its {source}s have not the same {any_of(kinds)} labels; give"
-        f" every {source} of a cell the same ones, or average the scores of each {source}"
+        f" every {source} of a cell the same ones, or average over them with a spec of"
+        f" sources: [{source}]"
     )

@@ -11,7 +11,7 @@ from bayeseval import names
 from bayeseval._typing import Floats
 from bayeseval.errors import InputError
 from bayeseval.families import FAMILIES
-from bayeseval.spec import ModelSpec
+from bayeseval.spec import ModelSpec, separated
 
 __all__ = ["draw_replicates", "draw_source_sds", "sources_of"]
 
@@ -31,6 +31,12 @@ def sources_of(
         "seed_boot": n_seeds > 0 and n_boot > 0,
     }
     sources = tuple(source for source, is_present in present.items() if is_present)
+    left_out = [source for source in sources if source not in separated(model.sources)]
+    if left_out:
+        raise InputError(
+            f"n_{left_out[0]}{'s' * (left_out[0] == 'seed')}: the sources of {model.name} leave "
+            f"out {left_out[0]}; add it to them"
+        )
     if drop_share > 0.0 and not sources:
         raise InputError("drop_share needs replicates; set n_seeds or n_boot")
     family = FAMILIES[model.families[0]]

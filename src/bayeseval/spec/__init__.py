@@ -7,7 +7,13 @@ from bayeseval.spec.model import (
     list_models,
     load_spec,
 )
-from bayeseval.spec.parts import CovariateTerm, Effects, ReplicateNoise, covariate_name
+from bayeseval.spec.parts import (
+    CovariateTerm,
+    Effects,
+    ReplicateNoise,
+    covariate_name,
+    separated,
+)
 from bayeseval.spec.priors import Prior
 from bayeseval.spec.relations import LanguageRelations
 
@@ -23,4 +29,5 @@ __all__ = [
     "covariate_name",
     "list_models",
     "load_spec",
+    "separated",
 ]

@@ -38,7 +38,14 @@ from bayeseval.families import (
     scale_parameters,
 )
 from bayeseval.spec import relations
-from bayeseval.spec.parts import RESERVED_NAMES, CovariateTerm, Effects, ReplicateNoise
+from bayeseval.spec.parts import (
+    RESERVED_NAMES,
+    CovariateTerm,
+    Effects,
+    ReplicateNoise,
+    as_sources,
+    separated,
+)
 from bayeseval.spec.priors import Number, Prior, SpecConfig
 
 __all__ = [
@@ -158,6 +165,10 @@ class ModelSpec(SpecConfig):
         Standard deviation of fixed effects, in units of sd(score).
     replicates : ReplicateNoise
         How seeds and bootstrapped test sets are treated, where a table has them.
+    sources : tuple of str, optional
+        Sources of noise that the model separates, of ``seed``, ``boot``, ``prompt`` and
+        ``judge``: by default all that the table has. Scores are averaged over the others, whose
+        noise stays in the residual.
     priors : dict
         Parameter name to :class:`Prior`, in place of the default.
 
@@ -192,6 +203,7 @@ class ModelSpec(SpecConfig):
     centring: dict[str, Literal["centred", "non_centred"]] = {}
     fixed_scale: Number = Field(default=10.0, gt=0)
     replicates: ReplicateNoise = ReplicateNoise()
+    sources: Annotated[tuple[names.Source, ...] | None, BeforeValidator(as_sources)] = None
     priors: dict[str, Prior] = {}
 
     @field_validator("interactions")
@@ -329,10 +341,11 @@ class ModelSpec(SpecConfig):
         if not self.replicates.pool:
             return {}
         table = {}
-        for source in names.SOURCES:
+        used = separated(self.sources)
+        for source in used:
             table[names.source_model_sd(source)] = Prior(dist="half_normal", scale=0.5)
             table[names.source_log_sd(source)] = _LOG_SD
-        for source in names.SHARED_SOURCES:
+        for source in (source for source in names.SHARED_SOURCES if source in used):
             for shared in names.shared_by(source):
                 table[names.sd_name(shared)] = Prior(dist="half_normal", scale=0.5)
         return table
@@ -353,11 +366,18 @@ class ModelSpec(SpecConfig):
         defaults = self._replicate_priors()
         return defaults | {k: prior for k, prior in self.priors.items() if k in defaults}
 
+    @property
+    def sources_text(self) -> str:
+        """Which sources of noise the model separates: ``sources seed and prompt``."""
+        used = names.NAMED_SOURCES if self.sources is None else self.sources
+        return f"sources {any_of(used or ['none'], 'and')}"
+
     def __repr__(self) -> str:
         """Name, likelihood and terms in one line; :meth:`to_yaml` has everything."""
         likelihood = self.likelihood if isinstance(self.likelihood, str) else "by task"
         slopes = [f"{covariate.name} (covariate)" for covariate in self.covariates]
         slopes += [] if self.languages is None else [str(self.languages)]
+        slopes += [] if self.sources is None else [self.sources_text]
         return f"<ModelSpec {self.name!r}: {likelihood}; {', '.join([*self.terms, *slopes])}>"
 
     __str__ = __repr__

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from bayeseval import names
 from bayeseval._yaml import text_like
+from bayeseval.errors import did_you_mean
 from bayeseval.spec.priors import SpecConfig
 
-__all__ = ["RESERVED_NAMES", "CovariateTerm", "Effects", "ReplicateNoise", "covariate_name"]
+__all__ = [
+    "RESERVED_NAMES",
+    "CovariateTerm",
+    "Effects",
+    "ReplicateNoise",
+    "as_sources",
+    "covariate_name",
+    "separated",
+]
 
 #: Names that tables of variance components and dimensions use for something else.
 RESERVED_NAMES = {
@@ -69,6 +78,50 @@ class ReplicateNoise(SpecConfig):
     """
 
     pool: bool = True
+
+
+def as_sources(value: Any) -> Any:
+    """Sources of noise in the order of every output; refuse unknown ones, and prompts with judges.
+
+    Parameters
+    ----------
+    value : object
+        A name, a list of names, or None.
+    """
+    value = (value,) if isinstance(value, str) else value
+    if not isinstance(value, list | tuple):
+        return value
+    allowed = names.NAMED_SOURCES
+    for one in value:
+        if one not in allowed:
+            raise ValueError(
+                f"unknown source {one!r}{did_you_mean(str(one), allowed)} "
+                f"(allowed: {', '.join(allowed)})"
+            )
+    if len(set(value)) < len(value):
+        raise ValueError("a source is named twice")
+    if set(names.SHARED_SOURCES) <= set(value):
+        raise ValueError(
+            f"the noise of one of {' and '.join(names.SHARED_SOURCES)} is modelled at a time; "
+            "remove one of them"
+        )
+    return tuple(source for source in allowed if source in value)
+
+
+def separated(sources: tuple[names.Source, ...] | None) -> tuple[names.Source, ...]:
+    """Sources whose noise a model separates where a table has them, with their interaction.
+
+    Examples
+    --------
+    >>> separated(("seed", "boot"))
+    ('seed', 'boot', 'seed_boot')
+    """
+    if sources is None:
+        return names.SOURCES
+    both = {"seed", "boot"} <= set(sources)
+    return tuple(
+        source for source in names.SOURCES if source in sources or (source == "seed_boot" and both)
+    )
 
 
 def covariate_name(path: Path) -> str:

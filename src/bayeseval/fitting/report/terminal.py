@@ -32,10 +32,10 @@ from bayeseval.output.numbers import (
     unit_text,
 )
 from bayeseval.output.text import INDENT, text_table, without_empty, wrapped
-from bayeseval.records import reduce_replicates
+from bayeseval.records import average_over_others, reduce_replicates
 
 if TYPE_CHECKING:
-    from bayeseval.design import Design
+    from bayeseval.design import Design, Term
     from bayeseval.records import Records
     from bayeseval.records.benchmarks import BenchmarkSummary
 
@@ -205,7 +205,8 @@ def _counts(records: Records, design: Design) -> str:
     """Number of records; of rows that are replicates, also how many make one."""
     if len(records) == design.n_records:
         return f"{grouped(design.n_records)} records"
-    cells = reduce_replicates(records)
+    averaged, _ = average_over_others(records, design.spec.sources)
+    cells = reduce_replicates(averaged)
     each = [
         " to ".join(dict.fromkeys(grouped(round(n)) for n in (known.min(), known.max())))
         + f" {what}"
@@ -259,11 +260,12 @@ def format_preamble(
     if spec.residual_by is not None:
         what = "residual sd" if names.SD_RESIDUAL in design.priors else "dispersion"
         noise += f", {what} by {spec.residual_by}"
-    predictor = ["intercept", *(s.name for s in design.slopes), *(t.name for t in design.terms)]
+    predictor = ["intercept", *(s.name for s in design.slopes), *map(_formula_term, design.terms)]
+    sources = "" if spec.sources is None else f"; {spec.sources_text}"
     lines = [
         f"{records.name}: {_counts(records, design)}, {sizes}",
         f"model {spec.name}: score ~ {' + '.join(predictor)}; "
-        f"{noise}; population {spec.population}; engine {engine}",
+        f"{noise}{sources}; population {spec.population}; engine {engine}",
     ]
     priors = [f"{name} ~ {prior}" for name, prior in design.priors.items()]
     priors += [
@@ -284,6 +286,13 @@ def format_preamble(
     # Last, where they are still on the screen when sampling begins.
     lines += [*records.report.warnings, *map(str, warnings)]
     return "\n".join(lines)
+
+
+def _formula_term(term: Term) -> str:
+    """A term of the formula, with what relates its levels: ``language (by place, script)``."""
+    if term.relations is None:
+        return term.name
+    return f"{term.name} (by {', '.join(term.relations.used)})"
 
 
 def _bounds(records: Records) -> dict[str, tuple[float | None, float | None]]:
