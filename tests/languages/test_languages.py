@@ -11,7 +11,7 @@ import pytest
 
 from bayeseval._resources import find_resource
 from bayeseval.errors import InputError
-from bayeseval.languages.labels import one_label_each, same_language
+from bayeseval.languages.labels import names_of, one_label_each, same_language
 from bayeseval.languages.matching import Ambiguous, Unmatched, match, resolve, understand
 from bayeseval.records.registry import read_card
 
@@ -233,6 +233,18 @@ def test_flags_are_no_part_of_a_label_but_tell_two_of_them_apart() -> None:
     assert (pair.b, pair.how) == ("🇧🇷 Portuguese", "")
     apart = match(["🇵🇹 Portuguese"], ["🇧🇷 Portuguese"])
     assert (apart.pairs, apart.ambiguous[0].candidates) == ((), ("🇧🇷 Portuguese",))
+
+
+def test_labels_with_flags_have_names_without_them() -> None:
+    names = names_of(
+        ["🇩🇪 German", "sw 🇰🇪", "French", "🇧🇷 pt", "🇵🇹 Portuguese", "🏴\U000e0067 x"], {}
+    )
+    assert names == {
+        "🇩🇪 German": "German",
+        "sw 🇰🇪": "Swahili",
+        "🇧🇷 pt": "Portuguese (Brazil)",
+        "🇵🇹 Portuguese": "Portuguese (Portugal)",
+    }
 
 
 @pytest.mark.parametrize("label", ["x\ud800", "hindi \udfff", "Hindi (\ud800)", "\0"])

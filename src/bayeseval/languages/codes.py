@@ -196,6 +196,7 @@ _MAX_LABEL = 200
 # Two regional indicators, or a black flag with the tags of a region; the codes say no language.
 _FLAG = "(?:[\U0001f1e6-\U0001f1ff]{2}|\U0001f3f4[\U000e0061-\U000e007a]{1,6}\U000e007f)"
 _FLAGS = re.compile(rf"^(?:{_FLAG}\s*)+|(?:\s*{_FLAG})+$")
+_FIRST_INDICATOR = 0x1F1E6
 # Without those for private use; XK is Kosovo.
 _TERRITORY = re.compile("(?!AA|Q[M-Z]|X[A-JL-Z]|ZZ)[A-Z]{2}")
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
@@ -219,6 +220,13 @@ def flag_of(label: str) -> str:
     """The emoji flag before or behind a label, and an empty string where it has none."""
     text = " ".join(str(label).split())
     return text.replace(_without_flags(label), "").strip()
+
+
+def _territory_of_flag(label: str) -> str | None:
+    """The country whose flag stands beside a label; regions have other flags."""
+    letters = [chr(ord(mark) - _FIRST_INDICATOR + ord("A")) for mark in flag_of(label)[:2]]
+    code = "".join(letter for letter in letters if "A" <= letter <= "Z")
+    return code if _TERRITORY.fullmatch(code) else None
 
 
 def _without_flags(label: str) -> str:
@@ -423,8 +431,9 @@ def variant_name(label: str) -> str:
 
     language = resolve(label)
     short = {three: two for two, three in LANGUAGE_ALPHA3.items()}.get(language.code, language.code)
-    script = language.script if language.script_given and not language.territory else None
-    full = langcodes.Language.make(language=short, script=script, territory=language.territory)
+    territory = language.territory or _territory_of_flag(label)
+    script = language.script if language.script_given and not territory else None
+    full = langcodes.Language.make(language=short, script=script, territory=territory)
     return full.display_name("en").removesuffix(_INDIVIDUAL)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from bayeseval._text import Caution, Note, shorten, show
 from bayeseval.errors import wording
-from bayeseval.languages.codes import is_code, nearest_name, understand, variant_name
+from bayeseval.languages.codes import flag_of, is_code, nearest_name, understand, variant_name
 
 __all__ = ["names_of", "one_label_each", "same_language", "unknown_labels"]
 
@@ -34,7 +34,11 @@ def names_of(labels: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
     """
     names: dict[str, str] = {}
     for label in labels:
-        parts = [understand(part) if is_code(part) else None for part in label.split("+")]
+        # Few fonts have flags, so that a figure needs the name without one.
+        parts = [
+            understand(part) if is_code(part) or flag_of(part) else None
+            for part in label.split("+")
+        ]
         if all(part is not None for part in parts):
             names[label] = " + ".join(part.name for part in parts if part is not None)
     for same in _with_shared_name(names):
