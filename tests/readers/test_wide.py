@@ -241,6 +241,14 @@ def test_printed_numbers_are_read_as_they_are(value: float, error: float, sign: 
             "language,A,B\nen,1,2\nsw,3,4\nSwahilli,5,6\nde,7,8\n",
             ["line 4: 'Swahilli' is not a known language", "'Swahili'? (all other rows are langua"],
         ),
+        (
+            "model,en,sw,de,Swahilli,fr,es,Xyzzq\nA,1,2,3,4,5,6,7\n",
+            [
+                "line 1: 'Swahilli' is not a known language; did you mean 'Swahili'?, 'Xyzzq' is"
+                " not a known language (all other headers are languages); rename them, or remove"
+                " them from the table"
+            ],
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(

@@ -47,6 +47,7 @@ __all__ = ["WIDE", "read_wide_frame"]
 
 _NO_METRIC: Final = "score"
 _MAX_CHOICES: Final = 4
+_MAX_NAMED: Final = 8
 
 
 def _sniff(path: Path, head: Head) -> bool:
@@ -244,15 +245,17 @@ def _readable(grid: Grid, layout: Layout | None) -> Layout:
             f" or rows; the header is {shorten(map(show, header), limit=8)}"
         )
     if layout.not_languages:
-        name = layout.not_languages[0]
+        first, *further = layout.not_languages
         where, others = grid.header, "headers"
         if layout.transposed:
             rows = zip(grid.numbers, grid.rows, strict=True)
-            line = next(number for number, row in rows if name in map(without_marks, row))
+            line = next(number for number, row in rows if first in map(without_marks, row))
             where, others = f"{grid.place} {line}", "rows"
+        listed = shorten([_not_a_language(name) for name in layout.not_languages], limit=_MAX_NAMED)
+        it = "them" if further else "it"
         raise InputError(
-            f"{where}: {_not_a_language(name)} (all other {others} are languages); rename it, or"
-            " remove it from the table"
+            f"{where}: {listed} (all other {others} are languages); rename {it}, or remove {it}"
+            " from the table"
         )
     if "model" not in layout.labels:
         choices = [("model", name) for name in layout.candidates[:_MAX_CHOICES]]
