@@ -627,7 +627,11 @@ def test_tasks_named_after_an_error_are_warned_of(
 @pytest.mark.parametrize("name", ["../t.csv", "/etc/passwd", "below/../../t.csv"])
 @pytest.mark.parametrize(
     ("keys", "key"),
-    [("files: [{}]", "files"), ("files: [own.csv]\ncovariates: {{size: {}}}", "covariates: size")],
+    [
+        ("files: [{}]", "files"),
+        ("files: [own.csv]\ncovariates: {{size: {}}}", "covariates: size"),
+        ("files: [own.csv]\ntask_names: {}", "task_names"),
+    ],
 )
 def test_a_card_names_files_of_its_folder_only(
     tmp_path: Path, name: str, keys: str, key: str

@@ -10,12 +10,10 @@ from bayeseval._calls import explained
 from bayeseval._resources import resource_names
 from bayeseval._text import counted
 from bayeseval.records.load import load
-from bayeseval.records.registry import read_card
+from bayeseval.records.registry import CARD, read_card
 from bayeseval.records.remote import cached_path
 
 __all__ = ["BenchmarkSummary", "card_citations", "list_benchmarks"]
-
-_CARD = "benchmark.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +70,7 @@ def card_citations(sources: Iterable[str]) -> list[str]:
         file = Path(source)
         if not file.is_file():
             continue
-        own = file.parent / _CARD
+        own = file.parent / CARD
         downloaded = file.parent.parent.name == "benchmarks" and file.parent.name in shipped
         if own.is_file():
             cards.append(own)

@@ -15,7 +15,7 @@ from bayeseval._calls import explained
 from bayeseval._progress import reporting
 from bayeseval._resources import find_resource, resource_names
 from bayeseval._special import refuse_special
-from bayeseval._text import Note, counted, one_line, shorten, show
+from bayeseval._text import Note, counted, one_line, shorten
 from bayeseval._typing import Progress
 from bayeseval._yaml import parse_config
 from bayeseval.errors import InputError, argument, did_you_mean
@@ -34,7 +34,14 @@ from bayeseval.readers.numbered import with_file_numbers
 from bayeseval.readers.raw import RawTable, with_constants
 from bayeseval.records.build import DivergedRuns, MixedScales, assemble
 from bayeseval.records.merge import merge
-from bayeseval.records.registry import BenchmarkCard, find_mapping, read_card, read_mapping
+from bayeseval.records.registry import (
+    CARD,
+    BenchmarkCard,
+    file_of_card,
+    find_mapping,
+    read_card,
+    read_mapping,
+)
 from bayeseval.records.remote import fetch
 from bayeseval.records.scales import UnitsLike
 from bayeseval.records.settings import TableMapping, UnitsConfig
@@ -44,8 +51,6 @@ __all__ = ["TableSource", "load"]
 
 #: One table: a name, a path or a data frame.
 TableSource = str | os.PathLike[str] | pd.DataFrame
-
-_CARD = "benchmark.yaml"
 
 
 @explained
@@ -209,7 +214,7 @@ def _load(
     if isinstance(source, pd.DataFrame):
         return _load_frame(source, arguments, mapping_file, FRAME_NAME if name is None else name)
     path = _resolve_path(Path(source), text=os.fspath(source))
-    card = read_card(path / _CARD) if _is_card_folder(path) else None
+    card = read_card(path / CARD) if _is_card_folder(path) else None
     file_settings, notes = _file_settings(path, card, mapping_file)
     settings = file_settings.merged(arguments).without_dropped_tasks()
     options = Options(settings.metrics, settings.task_names, settings.columns, progress)
@@ -350,33 +355,20 @@ def _resolve_path(path: Path, *, text: str) -> Path:
         siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         raise InputError(f"{text}: no such file or folder{did_you_mean(path.name, siblings)}")
     refuse_special(path)
-    return path.parent if path.name == _CARD else path
+    return path.parent if path.name == CARD else path
 
 
 def _is_card_folder(path: Path) -> bool:
-    return path.is_dir() and (path / _CARD).is_file()
+    return path.is_dir() and (path / CARD).is_file()
 
 
 def _covariate_files(path: Path, card: BenchmarkCard | None) -> dict[str, Path]:
     if card is None:
         return {}
     return {
-        name: _file_of_card(path, f"covariates: {name}", file)
+        name: file_of_card(path, f"covariates: {name}", file)
         for name, file in card.covariates.items()
     }
-
-
-def _file_of_card(folder: Path, key: str, name: str) -> Path:
-    """A file of the card's folder."""
-    where = f"{folder / _CARD}: {key}: {show(name)}"
-    if Path(name).is_absolute() or ".." in Path(name).parts:
-        raise InputError(
-            f"{where} is not in the folder of the card; put the file there, and give its name"
-        )
-    if not (folder / name).is_file():
-        near = did_you_mean(name, [p.name for p in folder.iterdir()])
-        raise InputError(f"{where} is not a file in the folder of the card{near}")
-    return folder / name
 
 
 def _files(path: Path, card: BenchmarkCard | None) -> tuple[Sequence[Path], int, list[str]]:
@@ -387,7 +379,7 @@ def _files(path: Path, card: BenchmarkCard | None) -> tuple[Sequence[Path], int,
         target, notes = fetch(card.remote, card.name)
         return [target], 0, notes
     if card is not None and card.files:
-        return [_file_of_card(path, "files", name) for name in card.files], 0, []
+        return [file_of_card(path, "files", name) for name in card.files], 0, []
     try:
         entries = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
     except OSError as problem:
@@ -400,6 +392,6 @@ def _files(path: Path, card: BenchmarkCard | None) -> tuple[Sequence[Path], int,
         entries = below if tables else entries
     if not tables:
         raise InputError(f"{path}: the folder holds no table ({', '.join(TABULAR_SUFFIXES)})")
-    others = [p.name for p in entries if p not in tables and p.name != _CARD]
+    others = [p.name for p in entries if p not in tables and p.name != CARD]
     notes = [f"{counted(len(others), 'other file')} in the folder not read: {shorten(others)}"]
     return tables, len(others), notes if others else []

@@ -7,13 +7,16 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from bayeseval._text import shorten
+from bayeseval._text import shorten, show
 from bayeseval._yaml import parse_config, read_yaml
 from bayeseval.errors import InputError, did_you_mean, wording
 from bayeseval.records.remote import Remote
 from bayeseval.records.settings import TableMapping
 
-__all__ = ["BenchmarkCard", "find_mapping", "read_card", "read_mapping"]
+__all__ = ["CARD", "BenchmarkCard", "file_of_card", "find_mapping", "read_card", "read_mapping"]
+
+CARD: Final = "benchmark.yaml"
+"""Name of the file in a benchmark's folder that says what it is."""
 
 
 # reuben's keys for columns, and ours.
@@ -80,7 +83,29 @@ def read_card(path: Path) -> BenchmarkCard:
         The key and what is allowed, in one line.
     """
     card = parse_config(BenchmarkCard, read_yaml(path), source=str(path))
-    return card.in_folder(path.parent)
+    if card.task_names is None:
+        return card
+    names = file_of_card(path.parent, "task_names", str(card.task_names))
+    return card.model_copy(update={"task_names": names})
+
+
+def file_of_card(folder: Path, key: str, name: str) -> Path:
+    """A file of the card's folder that one of its keys names.
+
+    Raises
+    ------
+    InputError
+        If it is outside the folder, or is not there.
+    """
+    where = f"{folder / CARD}: {key}: {show(name)}"
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise InputError(
+            f"{where} is not in the folder of the card; put the file there, and give its name"
+        )
+    if not (folder / name).is_file():
+        near = did_you_mean(name, [p.name for p in folder.iterdir()])
+        raise InputError(f"{where} is not a file in the folder of the card{near}")
+    return folder / name
 
 
 def read_mapping(path: Path) -> TableMapping:
