@@ -372,7 +372,8 @@ def test_what_no_column_can_be_is_to_be_added(
     assert said == (
         f"{path}: no column for 'language' (columns: model, task, score); add the column"
         " 'language', or name the language of every task in a CSV file with the columns"
-        " task,dataset,language, given as --task-names"
+        " task,dataset,language, given as --task-names; 'bayeseval validate ..."
+        " --propose-task-names FILE' writes one to edit"
     )
     header = re.search(r"with the columns (\S+),", said)
     assert header is not None

@@ -46,6 +46,33 @@ def test_languages_of_known_task_names_are_read() -> None:
     assert dict(records.report.columns)["task"] == "task"
 
 
+def test_a_table_is_proposed_even_where_no_name_has_a_language(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, names = tmp_path / "t.csv", tmp_path / "names.csv"
+    tests = {"de": "nli", "en": "qa", "sw": "sum"}
+    table = frame("quiz").assign(task=lambda f: f["language"].map(tests)).drop(columns="language")
+    table.to_csv(path, index=False)
+    options = ["validate", str(path), "--propose-task-names", str(names)]
+    assert main(options) == 2
+    out = capsys.readouterr().out
+    assert "3 lines. No name of 3 tasks contains a language; write it into each line." in out
+    assert out.splitlines()[-1].endswith(f"check the file, and pass --task-names {names}")
+    header, *lines = names.read_text(encoding="utf-8").splitlines()
+    assert (header, sorted(lines)) == ("task,dataset,language", ["nli,,", "qa,,", "sum,,"])
+    filled = [f"{task},quiz,{language}" for language, task in tests.items()]
+    names.write_text("\n".join([header, *filled]), encoding="utf-8")
+    assert main([*options[:2], "--task-names", str(names)]) == 0
+    records = load(path, task_names=names)
+    assert (records.coords["task"], records.coords["language"]) == (("quiz",), ("de", "en", "sw"))
+    # A table whose languages are known needs none.
+    path.write_text("model,language,task,score\nA,de,t,1\nA,en,t,3\nB,de,t,2\nB,en,t,5\n")
+    capsys.readouterr()
+    main([*options[:-1], f"{names}2"])
+    assert f"{names}2 not written: every task has a language" in capsys.readouterr().out
+    assert not names.with_name("names.csv2").exists()
+
+
 def test_a_table_of_task_names_is_proposed_and_works(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

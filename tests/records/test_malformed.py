@@ -102,7 +102,7 @@ def test_the_command_line_says_it_in_one_line(
     path = good.write(tmp_path, good.data[: len(good.data) // 2])
     assert main(["validate", str(path)]) == 2
     said = capsys.readouterr()
-    assert not said.out
+    assert said.out == "Ready to fit: no, because the table cannot be read\n"
     assert len(said.err.splitlines()) == 1
     assert path.name in said.err
 

@@ -20,7 +20,9 @@ from bayeseval.cli._shared import (
 )
 
 if TYPE_CHECKING:
-    from bayeseval.readers import UnknownTasksError
+    from collections.abc import Sequence
+
+    from bayeseval.readers import Proposal
 
 __all__ = ["list_", "validate"]
 
@@ -60,31 +62,41 @@ def validate(
     The last line is "Ready to fit: yes" (exit code 0) or "no, because ..." (exit code 2).
     """
     from bayeseval.design import Readiness, check_ready
-    from bayeseval.readers import UnknownTasksError
+    from bayeseval.errors import InputError
+    from bayeseval.readers import UnknownTasksError, propose
     from bayeseval.records import TableError, describe, format_description, format_refused
     from bayeseval.spec import AUTO
 
     try:
         records = reading.load()
-    except UnknownTasksError as unknown:
-        if propose_task_names is None:
-            raise
-        echo(_propose(unknown, propose_task_names, own=reading.task_names))
-        raise typer.Exit(EXIT_BAD_INPUT) from unknown
-    except TableError as refused:
-        echo(f"{format_refused(refused)}\n\n{one_line(Readiness(AUTO, str(refused)))}")
-        raise typer.Exit(EXIT_BAD_INPUT) from refused
+    except InputError as refused:
+        proposals: Sequence[Proposal] = ()
+        if isinstance(refused, UnknownTasksError):
+            proposals = refused.proposals
+        elif isinstance(refused, TableError):
+            proposals = propose(refused.tasks)
+        if propose_task_names is not None and proposals:
+            echo(_propose(proposals, propose_task_names, own=reading.task_names))
+            raise typer.Exit(EXIT_BAD_INPUT) from refused
+        if isinstance(refused, TableError):
+            echo(f"{format_refused(refused)}\n\n{one_line(Readiness(AUTO, str(refused)))}")
+            raise typer.Exit(EXIT_BAD_INPUT) from refused
+        # The reason is an error message, as for every command.
+        echo(one_line(Readiness(AUTO, "the table cannot be read")))
+        raise
     ready = check_ready(records)
     echo(format_description(describe(records), ready.warnings))
     if save_records is not None:
         records.save_table(save_records)
         echo_place("\nTable", save_records)
+    if propose_task_names is not None:
+        echo(f"\n{one_line(propose_task_names)} not written: every task has a language")
     echo(f"\n{one_line(ready)}")
     if not ready.is_ready:
         raise typer.Exit(EXIT_BAD_INPUT)
 
 
-def _propose(unknown: UnknownTasksError, path: Path, *, own: Path | None) -> str:
+def _propose(proposals: Sequence[Proposal], path: Path, *, own: Path | None) -> str:
     """Write the proposed table, behind the user's own lines, and say what to check."""
     from functools import partial
 
@@ -98,20 +110,19 @@ def _propose(unknown: UnknownTasksError, path: Path, *, own: Path | None) -> str
             f"{path}: the file exists, and may hold lines that you have edited; give another name"
             " for --propose-task-names, or remove it"
         )
-    replace_file(partial(write_text, proposed_table(unknown.proposals, own)), path)
-    lost = [line for line in unknown.proposals if line.leaves_out]
-    named = sum(len(line.tasks) for line in unknown.proposals if not line.leaves_out)
-    n_lost = sum(len(line.tasks) for line in lost)
-    return (
-        f"Proposed: {path}, {counted(len(unknown.proposals), 'line')}. They give"
-        f" {counted(named, 'task')} a language"
-        + (
+    replace_file(partial(write_text, proposed_table(proposals, own)), path)
+    named = sum(len(line.tasks) for line in proposals if not line.leaves_out)
+    n_lost = sum(len(line.tasks) for line in proposals if line.leaves_out)
+    words = f"They give {counted(named, 'task')} a language"
+    if not named:
+        words = f"No name of {counted(n_lost, 'task')} contains a language; write it into each line"
+    elif n_lost:
+        words += (
             f" and leave out {counted(n_lost, 'task')} without one in the name; give those a"
-            " language where they have one."
-            if n_lost
-            else "."
+            " language where they have one"
         )
-        + "\n\n"
+    return (
+        f"Proposed: {path}, {counted(len(proposals), 'line')}. {words}.\n\n"
         "Ready to fit: no, because task names have no known language; check the file, and pass"
         f" --task-names {path}"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bayeseval.readers.base import Options, Reading
 from bayeseval.readers.detect import READERS, TABLE, detect, files_below, read_results, read_tables
+from bayeseval.readers.proposals import Proposal, propose
 from bayeseval.readers.tabular import TABULAR_SUFFIXES
 from bayeseval.readers.task_columns import with_task_names
 from bayeseval.readers.task_names import UnknownTasksError, proposed_table
@@ -14,10 +15,12 @@ __all__ = [
     "TABLE",
     "TABULAR_SUFFIXES",
     "Options",
+    "Proposal",
     "Reading",
     "UnknownTasksError",
     "detect",
     "files_below",
+    "propose",
     "proposed_table",
     "read_results",
     "read_tables",

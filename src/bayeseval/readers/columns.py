@@ -368,6 +368,7 @@ def missing_columns(columns: ColumnMap, cells: Mapping[str, Column], *, source: 
         ways[-1] += (
             ", or name the language of every task in a CSV file with the columns"
             f" task,dataset,language, given as {argument('task_names')}"
+            + wording("", "; 'bayeseval validate ... --propose-task-names FILE' writes one to edit")
         )
     return (
         f"{source}: no column for {listed}{hint}"

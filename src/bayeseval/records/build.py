@@ -28,7 +28,7 @@ from bayeseval.records.left_out import leave_out
 from bayeseval.records.look_alikes import look_alikes, look_alikes_text
 from bayeseval.records.merge_labels import merge_labels
 from bayeseval.records.number_columns import check_numbers, units_against_counts, units_in_table
-from bayeseval.records.parts import Part, read_part, same_partition
+from bayeseval.records.parts import Part, read_part, same_partition, tasks_without_language
 from bayeseval.records.placeholders import refuse_placeholders
 from bayeseval.records.report import LoadReport, TableError, Units
 from bayeseval.records.scales import (
@@ -125,7 +125,7 @@ def assemble(
         n_rows = sum(len(table) for table in tables)
         files = tuple(table.source for table in tables)
         report = LoadReport(files, n_rows, n_rows, (), (), (), tuple(dict.fromkeys(notes)))
-        raise TableError(str(problem), report) from problem
+        raise TableError(str(problem), report, tasks=tasks_without_language(problem)) from problem
     stack = Stack(parts)
     all_notes: list[Note] = [*notes, *_part_notes(parts)]
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,11 +21,19 @@ from bayeseval.readers.columns import (
     missing_columns,
     resolve_columns,
 )
-from bayeseval.readers.raw import Dropped, RawTable
+from bayeseval.readers.raw import Column, Dropped, RawTable
+from bayeseval.readers.typed import TypedCells
 from bayeseval.records.cells import clean_labels, empty_cells, parse_numbers
 from bayeseval.records.coded import Coded, combined_key
 
-__all__ = ["Part", "read_part", "replicate_labels", "same_partition"]
+__all__ = [
+    "NoLanguageError",
+    "Part",
+    "read_part",
+    "replicate_labels",
+    "same_partition",
+    "tasks_without_language",
+]
 
 # Names of summary rows in the place of a language; compared without case.
 _AGGREGATES: Final = frozenset(
@@ -40,6 +48,33 @@ _FEWEST_AVERAGES: Final = 3
 _MOST_AVERAGED: Final = 50
 _ROUNDED: Final = 1e-3
 _INTEGRAL: Final = re.compile(r"(-?[0-9]+)\.0+")
+
+
+class NoLanguageError(InputError):
+    """A table has all columns that it needs but that of languages.
+
+    Parameters
+    ----------
+    message : str
+    tasks : sequence of str
+        Names of its tasks, whose languages a table of task names could say.
+    """
+
+    def __init__(self, message: str, tasks: Sequence[str]) -> None:
+        super().__init__(message)
+        self.tasks = tuple(tasks)
+
+
+def tasks_without_language(problem: InputError) -> tuple[str, ...]:
+    """Tasks of a table that was refused because it has no column of languages."""
+    return problem.tasks if isinstance(problem, NoLanguageError) else ()
+
+
+def _texts(cells: Column) -> list[str]:
+    """The different texts of a column."""
+    values = cells.objects() if isinstance(cells, TypedCells) else cells
+    texts = (str(value).strip() for value in values if value is not None)
+    return list(dict.fromkeys(text for text in texts if text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +191,11 @@ def read_part(table: RawTable, *, columns: Mapping[str, str | None]) -> Part:
     names = list(table.columns)
     chosen = resolve_columns(names, source=table.source, explicit=columns)
     if chosen.missing:
-        raise InputError(missing_columns(chosen, table.columns, source=table.source))
+        problem = missing_columns(chosen, table.columns, source=table.source)
+        theirs = chosen.ours.get("task") or chosen.ours.get("dataset")
+        if theirs is not None and chosen.missing == ("language",):
+            raise NoLanguageError(problem, _texts(table.columns[theirs]))
+        raise InputError(problem)
     reader = _PartReader(table, chosen)
     _drop_empty_rows(reader)
     labels = {"language": reader.labels("language")}

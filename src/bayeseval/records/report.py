@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 
@@ -127,6 +127,8 @@ class TableError(InputError):
         Of all rows, before the check that refused them.
     levels : mapping of str to tuple of (str, int)
         Levels of each factor and their numbers of rows; empty where columns were not read.
+    tasks : sequence of str
+        Names of the tasks of a table that lacks their languages only.
     """
 
     def __init__(
@@ -134,7 +136,9 @@ class TableError(InputError):
         message: str,
         report: LoadReport | None = None,
         levels: Mapping[str, tuple[tuple[str, int], ...]] | None = None,
+        tasks: Sequence[str] = (),
     ) -> None:
         super().__init__(message)
+        self.tasks = tuple(tasks)
         self.report = report
         self.levels = dict(levels or {})
