@@ -75,8 +75,9 @@ def test_a_broken_file_is_one_clear_line_and_exit_code_2(
     assert main(["validate", str(BROKEN / case.file)]) == 2
     captured = capsys.readouterr()
     # Rows that were read have a report; whatever cannot be read has a plain error.
-    message = refused_line(captured.out) if captured.out else one_line(captured.err)
-    assert not (captured.out and captured.err)
+    message = one_line(captured.err) if captured.err else refused_line(captured.out)
+    if captured.err:
+        assert captured.out == "Ready to fit: no, because the table cannot be read\n"
     for phrase in case.phrases:
         assert phrase in message
     # A fit refuses it in the same words.

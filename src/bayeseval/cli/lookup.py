@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayeseval._text import one_line
+from bayeseval.cli._faults import drop_unwritable
 from bayeseval.cli._shared import (
     EXIT_BAD_INPUT,
     OUTPUT,
@@ -81,8 +82,11 @@ def validate(
         if isinstance(refused, TableError):
             echo(f"{format_refused(refused)}\n\n{one_line(Readiness(AUTO, str(refused)))}")
             raise typer.Exit(EXIT_BAD_INPUT) from refused
-        # The reason is an error message, as for every command.
-        echo(one_line(Readiness(AUTO, "the table cannot be read")))
+        try:
+            echo(one_line(Readiness(AUTO, "the table cannot be read")))
+        except BrokenPipeError:
+            # Nobody reads stdout, but the reason goes to stderr, as of every command.
+            drop_unwritable()
         raise
     ready = check_ready(records)
     echo(format_description(describe(records), ready.warnings))
