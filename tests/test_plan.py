@@ -246,7 +246,9 @@ def test_an_unreachable_target_is_said_with_what_is_missing(known: Fit) -> None:
     assert f"{sd - 0.01:.3g} above the target sd" in found.sentence
     assert "No design of the grid" in found.sentence
     assert "unlimited seeds and items would leave an sd of" in found.sentence
-    assert found.sentence.endswith("extend the grid (seeds, items, languages, tasks).")
+    assert found.sentence.endswith(
+        "More languages, tasks, seeds or items extend the grid (languages, tasks, seeds, items)."
+    )
 
 
 def test_without_costs_a_test_set_costs_one(known: Fit) -> None:

@@ -40,7 +40,8 @@ def test_every_variance_is_that_of_its_term() -> None:
     assert found.shared_items == {}
     assert found.models == ("m1", "m2", "m3")
     assert found.fixed == frozenset()
-    assert present_study(tree, found)[2:] == (3.0, 2.0)
+    assert present_study(tree, found)[2:4] == (3.0, 2.0)
+    assert np.isnan(present_study(tree, found).prompts)
     assert np.isnan(present_study(tree, found)[:2]).all()
     # Terms that a fit lacks are zero.
     plain = read_plan_variances(make_tree(COMPLETE))

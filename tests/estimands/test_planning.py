@@ -289,7 +289,7 @@ def test_intervals_are_those_of_the_draws() -> None:
     studies = [Study(1.0, 1.0, *map(float, pair)) for pair in product((1, 2), (1, 4))]
     table = study_table(v, studies, ci_prob=0.9)
     assert list(table["tasks"]) == [1.0, 4.0, 1.0, 4.0]
-    for row, (_, _, _, tasks) in zip(table.itertuples(), studies, strict=True):
+    for row, (_, _, _, tasks, _) in zip(table.itertuples(), studies, strict=True):
         sds = np.sqrt(2.0 * draws / tasks)
         assert row.sd_difference_mean == pytest.approx(sds.mean())
         assert row.sd_difference_sd == pytest.approx(sds.std(ddof=1))

@@ -25,11 +25,14 @@ from bayeseval.estimands import (
 )
 from bayeseval.estimands.cell_noise import read_measurement_noise
 from bayeseval.estimands.noise import cell_means, model_components, read_noise
-from bayeseval.estimands.plan_variances import read_plan_variances
+from bayeseval.estimands.plan_variances import Study, present_study, read_plan_variances
+from bayeseval.estimands.planning import absolute_variance, error_variance
 from bayeseval.estimands.predict import replicate_scores
 from bayeseval.estimands.predictor import expected_score, mean_residual
 from bayeseval.fitting.report.sentences import residual_sentence
+from bayeseval.records import Records
 from tests import prompt_tables as tables
+from tests.helpers import assert_within_mcse
 
 DESIGN = tables.design()
 SOURCE = tables.source(DESIGN)
@@ -186,9 +189,105 @@ def test_words_say_what_a_run_is(tree: xr.DataTree) -> None:
     )
 
 
+def _covariance(variances: dict[str, float], own: tuple[float, float], shape: Study) -> np.ndarray:
+    """Dense covariance of what prompts do to every score of two models in a study."""
+    sizes = (2, int(shape.languages), int(shape.tasks), int(shape.prompts))
+    model, language, task, prompt = np.indices(sizes).reshape(4, -1)
+    parts = {
+        "task": (task, prompt),
+        "language_task": (language, task, prompt),
+        "model_task": (model, task, prompt),
+    }
+    total = np.diag(np.array(own)[model])
+    for name, codes in parts.items():
+        of = np.ravel_multi_index(codes, [int(code.max()) + 1 for code in codes])
+        total = total + variances[name] * (of[:, None] == of)
+    return total
+
+
+@pytest.mark.parametrize("numbers", [(3.0, 2.0, 3.0), (6.0, 2.0, 1.0), (3.0, 5.0, 4.0)])
+def test_plans_add_up_what_prompts_do(tree: xr.DataTree, numbers: tuple[float, ...]) -> None:
+    """Errors of a study are those of the dense covariance of all of its scores."""
+    v = read_plan_variances(tree, fixed=(), seed=1)
+    study = Study(np.nan, np.nan, *numbers)
+    none = replace(v, prompt=None, shared_prompts={})
+    assert v.prompt is not None
+    relative = error_variance(v, study) - error_variance(none, study)
+    absolute = absolute_variance(v, study) - absolute_variance(none, study)
+    n = int(np.prod(numbers))
+    for i in (0, 17, 3999):
+        shared = {name: float(values[i]) for name, values in v.shared_prompts.items()}
+        own = (float(v.prompt[i, 0]), float(v.prompt[i, 3]))
+        dense = _covariance(shared, own, study)
+        difference = np.repeat([1.0, -1.0], n) / n
+        wanted = float(difference @ dense @ difference)
+        assert relative[i, [0, 3]].sum() == pytest.approx(wanted, rel=1e-9)
+        # Prompts that are read as seeds: all of their noise is that of single cells.
+        as_seeds = (sum(own) + 2.0 * sum(shared.values())) / n
+        assert as_seeds != pytest.approx(wanted, rel=0.01)
+        level = np.repeat([1.0, 0.0], n) / n
+        of_others = float(v.prompt[i].mean() - own[0]) / n
+        assert absolute[i] == pytest.approx(float(level @ dense @ level) + of_others, rel=1e-9)
+
+
+def test_plan_variances_of_prompts_are_those_of_the_fit(tree: xr.DataTree) -> None:
+    v = read_plan_variances(tree, fixed=(), seed=1)
+    for part, one in zip(("task", "language_task", "model_task"), SOURCE.shared, strict=True):
+        drawn = tree["posterior"][one.sd].to_numpy().reshape(-1)
+        np.testing.assert_allclose(v.shared_prompts[part], drawn**2, rtol=1e-12)
+    model = read_arrays(tree).index["model"]
+    own = np.stack([(_own(tree)[:, model == m] ** 2).mean(axis=1) for m in range(4)], axis=1)
+    np.testing.assert_allclose(v.prompt, own, rtol=1e-9, atol=1e-12)
+    assert present_study(tree, v)[2:] == (3.0, 2.0, 3.0)
+    assert not [note for note in v.notes if note.startswith("prompts")]
+
+
+def test_prompts_of_single_models_do_not_cancel() -> None:
+    """Where no two models have a prompt in common, nothing tells what they would share."""
+    frame = tables.frame(complete=True)
+    design = tables.design(
+        Records.from_frame(frame.assign(prompt=frame["model"] + frame["prompt"]))
+    )
+    drawn = prior_tree(design, np.random.default_rng(4), 100)
+    v = read_plan_variances(drawn, fixed=(), seed=1)
+    sd = drawn["posterior"]["sd_prompt_task"].to_numpy().reshape(-1)
+    assert set(v.shared_prompts) == {"model_task"}
+    np.testing.assert_allclose(v.shared_prompts["model_task"], sd**2, rtol=1e-12)
+    assert any("no two models have a prompt in common" in note for note in v.notes)
+    noise = read_noise(drawn)
+    assert noise is not None
+    run = noise.one_run(np.zeros(noise.run_variance.shape), np.random.default_rng(1))
+    # What a run's prompt does to one model tells nothing of another.
+    code = read_arrays(drawn).index
+    cells = [np.flatnonzero((code["model"] == m) & (code["task"] == 0))[0] for m in (0, 1)]
+    assert_within_mcse(run[:, cells[0]] * run[:, cells[1]], 0.0, min_ess=100.0)
+
+
+def test_more_prompts_are_planned_and_paid(tree: xr.DataTree) -> None:
+    records = be.Records.from_frame(tables.frame(complete=True).query("prompt == 'p0'"))
+    fit = replace(be.fit(records, "paper", engine="ml"), data=tree)
+    found = be.plan(fit, prompts=[1, 2, 50], languages=[3], tasks=[2], cost_item=1, cost_prompt=10)
+    table = found.table.set_index("prompts")
+    assert table.loc[3.0, "present"]
+    assert table.loc[[1.0, 2.0, 50.0], "cost"].tolist() == [26.0, 52.0, 1300.0]
+    assert table.loc[[1.0, 2.0, 3.0, 50.0], "sd_difference_mean"].is_monotonic_decreasing
+    assert "2 tasks, 3 prompts; sd" in found.sentence
+    assert "unlimited prompts would leave an sd of" in found.sentence
+    assert "more prompts" in str(found)
+    with pytest.raises(be.BayesevalError, match="no information on several prompts or judges"):
+        be.plan(replace(fit, data=_without_prompts()), prompts=[2])
+
+
+def _without_prompts() -> xr.DataTree:
+    frame = tables.frame(complete=True).groupby(["model", "language", "task"], as_index=False)
+    averaged = frame["score"].mean()
+    return prior_tree(tables.design(Records.from_frame(averaged)), np.random.default_rng(1), 50)
+
+
 def test_what_does_not_know_prompts_says_so(tree: xr.DataTree) -> None:
-    with pytest.raises(be.BayesevalError, match="planning does not have numbers of prompts"):
-        read_plan_variances(tree, fixed=(), seed=1)
+    not_pooled = prior_tree(tables.design(replicates={"pool": False}), np.random.default_rng(1), 10)
+    with pytest.raises(be.BayesevalError, match="how many prompts the cells have.* pool: true"):
+        read_plan_variances(not_pooled, fixed=(), seed=1)
     with pytest.raises(be.BayesevalError, match="noise of replicates .seeds, bootstraps, prompts."):
         restore_design(tree, DESIGN.spec)
 

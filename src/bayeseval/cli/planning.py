@@ -57,6 +57,7 @@ def plan(
     ] = None,
     languages: Grid = None,
     tasks: Grid = None,
+    prompts: Grid = None,
     test_size: Annotated[
         float | None,
         typer.Option(
@@ -96,11 +97,15 @@ def plan(
         float | None,
         typer.Option(metavar="COST", help="Cost of adding one task.", rich_help_panel=COSTS),
     ] = None,
+    cost_prompt: Annotated[
+        float | None,
+        typer.Option(metavar="COST", help="Cost of one prompt of one task.", rich_help_panel=COSTS),
+    ] = None,
     ci_prob: CiProb = names.CI_PROB,
     no_figures: NoFigures = False,
     figure_format: FigureFormat = "png",
 ) -> None:
-    """Plan the next evaluation: the gain from more seeds, items, languages or tasks."""
+    """Plan the next evaluation: more seeds, items, languages, tasks or prompts."""
     from bayeseval.fitting.run import Fit
     from bayeseval.output.store import check_additions
     from bayeseval.planning.run import plan as make_plan
@@ -115,12 +120,14 @@ def plan(
         items=parse_numbers("--items", items),
         languages=parse_whole_numbers("--languages", languages),
         tasks=parse_whole_numbers("--tasks", tasks),
+        prompts=parse_whole_numbers("--prompts", prompts),
         test_size=test_size,
         fixed=fixed or (),
         cost_seed=cost_seed,
         cost_item=cost_item,
         cost_language=cost_language,
         cost_task=cost_task,
+        cost_prompt=cost_prompt,
         ci_prob=ci_prob,
     )
     study.save(folder, figures=False if no_figures else figure_format)

@@ -35,7 +35,8 @@ class SharedNoise(NamedTuple):
     Attributes
     ----------
     name : str
-        ``prompt:task``, ``prompt:language:task`` or ``prompt:model:task``.
+        ``prompt:task``, ``prompt:language:task`` or ``prompt:model:task``, which an effect of
+        ``prompt:task`` counts as where no two models have a prompt in common.
     variance : ndarray, shape (n_samples,)
         Of one prompt.
     group_of : ndarray of int, shape (n_records,)
@@ -188,11 +189,19 @@ def _shared_of_run(posterior: xr.Dataset, constant: xr.Dataset) -> Iterator[Shar
     """What the prompts of several cells share."""
     for source in names.SHARED_SOURCES:
         for one in shared_errors(posterior, constant, source):
-            factors = one.name.split(":")[1:]
+            level = constant[f"{names.term_dim(one.name)}_{source}_row"].to_numpy()
+            cell = constant[f"{source}_row_cell"].to_numpy()
+            record = constant[f"{names.source_cell_dim(source)}_record"].to_numpy()
+            model = constant[f"{names.MODEL}_index"].to_numpy()[record][cell]
+            n_levels = len(np.unique(level))
+            name = one.name
+            if len(np.unique(np.stack([level, model]), axis=1).T) == n_levels:
+                name = names.shared_by(source)[-1]
+            factors = name.split(":")[1:]
             codes = np.stack([constant[f"{factor}_index"].to_numpy() for factor in factors])
             _, group = np.unique(codes, axis=1, return_inverse=True)
             has = constant[f"{source}_share"].to_numpy() > 0.0
-            yield SharedNoise(one.name, one.sd**2, np.where(has, group.reshape(-1), -1))
+            yield SharedNoise(name, one.sd**2, np.where(has, group.reshape(-1), -1))
 
 
 def _mean_variance(posterior: xr.Dataset, constant: xr.Dataset) -> Floats:

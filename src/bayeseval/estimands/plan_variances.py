@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -48,12 +48,16 @@ class Study(NamedTuple):
         nothing of test sets.
     languages, tasks : float
         Every task is run in every language. Infinity is allowed.
+    prompts : float
+        Prompts (or judges) of every task, the same ones for all models and languages; NaN when
+        the fit knows nothing of prompts.
     """
 
     seeds: float
     items: float
     languages: float
     tasks: float
+    prompts: float = np.nan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,6 +89,11 @@ class PlanVariances:
     models : tuple of str
     notes : tuple of str
         What the fit cannot tell.
+    prompt : ndarray, shape (n_samples, n_models), or None
+        What a prompt (or judge) does to one cell only; None without prompts.
+    shared_prompts : dict of str to ndarray, shape (n_samples,)
+        What a prompt does to all cells of a task (``task``), to those of a language and task
+        (``language_task``) and of a model and task (``model_task``).
     """
 
     model: Floats
@@ -103,6 +112,8 @@ class PlanVariances:
     fixed: frozenset[Facet]
     models: tuple[str, ...]
     notes: tuple[str, ...]
+    prompt: Floats | None = None
+    shared_prompts: Mapping[str, Floats] = field(default_factory=dict)
 
 
 def read_plan_variances(
@@ -142,12 +153,7 @@ def read_plan_variances(
     shared = {part: float(values.mean()) for part, values in by_record.items()}
     total = np.sum(list(by_record.values()), axis=0) if by_record else np.zeros(len(arrays.score))
     by_source = {} if noise is None else _by_model(arrays, noise, total)
-    refused = [source for source in names.SHARED_SOURCES if source in by_source]
-    if refused:
-        raise InputError(
-            f"planning does not have numbers of {refused[0]}s, and the table of the fit has "
-            f"{refused[0]}s; plan from a fit to the scores averaged over them"
-        )
+    own_prompts, of_prompts = _of_prompts(tree, noise, by_source)
     residual = _residual(arrays, variance["residual"])
     nothing = np.zeros_like(residual)
     three_way, unexplained = nothing, residual
@@ -189,8 +195,52 @@ def read_plan_variances(
         notes=(
             *_notes(arrays, by_source, all_fixed - single, paired=bool(shared)),
             *([] if noise is None or not noise.is_upper_bound.any() else [_UPPER_BOUND]),
+            *_notes_of_prompts(by_source, of_prompts),
         ),
+        prompt=own_prompts,
+        shared_prompts=of_prompts,
     )
+
+
+def _of_prompts(
+    tree: xr.DataTree, noise: CellNoise | None, by_source: Mapping[str, Floats]
+) -> tuple[Floats | None, dict[str, Floats]]:
+    """Variance of the cells' own part of a prompt, by model, and of what cells share."""
+    source = next((one for one in names.SHARED_SOURCES if one in by_source), None)
+    if noise is None or source is None:
+        return None, {}
+    if f"{source}_share" not in group(tree, "constant_data"):
+        raise InputError(
+            f"planning does not know how many {source}s the cells have, because replicates are "
+            "not pooled (pool: false); plan from a fit to the same table with pool: true"
+        )
+    shared: dict[str, Floats] = {}
+    for one in noise.shared_of_run:
+        part = "_".join(one.name.split(":")[1:])
+        shared[part] = shared.get(part, 0.0) + one.variance
+    total = np.sum(list(shared.values()), axis=0)[:, None] if shared else 0.0
+    return np.maximum(by_source[source] - total, 0.0), shared
+
+
+def _notes_of_prompts(by_source: Mapping[str, Floats], shared: Mapping[str, Floats]) -> list[str]:
+    notes = []
+    for source in names.SHARED_SOURCES:
+        if source not in by_source:
+            continue
+        if source != "prompt":
+            notes.append(f"prompts: the {source}s of the table, of which they are the number")
+        if "task" not in shared:
+            notes.append(
+                f"prompts: no two models have a {source} in common, so what all models share of "
+                f"one is not told apart and errors are upper limits; with the same {source}s for "
+                "all models a part of them cancels in differences"
+            )
+        if "seed" in by_source:
+            notes.append(
+                f"prompts and seeds: what a seed does to one {source} counts in both, so the "
+                "errors are upper limits"
+            )
+    return notes
 
 
 def _residual(arrays: PosteriorArrays, pooled: Floats) -> Floats:
@@ -312,8 +362,8 @@ def _is_residual(arrays: PosteriorArrays, facet: str) -> bool:
 def present_study(tree: xr.DataTree, variances: PlanVariances) -> Study:
     """The design of the table at hand, as if it were complete.
 
-    Seeds are the median over the cells that have any; cells with standard deviations
-    given beside the score tell by how much smaller the error of their mean is.
+    Seeds, and prompts, are the median over the cells that have any; cells with standard
+    deviations given beside the score tell by how much smaller the error of their mean is.
     """
     arrays = read_arrays(tree)
     seeds = np.nan if variances.seed is None else _typical_seeds(group(tree, "constant_data"))
@@ -322,7 +372,15 @@ def present_study(tree: xr.DataTree, variances: PlanVariances) -> Study:
         items=np.nan if variances.test_set is None else 1.0,
         languages=float(len(arrays.levels[names.LANGUAGE])),
         tasks=float(len(arrays.levels[names.TASK])),
+        prompts=np.nan if variances.prompt is None else _typical_prompts(tree),
     )
+
+
+def _typical_prompts(tree: xr.DataTree) -> float:
+    constant = group(tree, "constant_data")
+    shares = [constant.get(f"{source}_share") for source in names.SHARED_SOURCES]
+    share = next(one.to_numpy() for one in shares if one is not None)
+    return float(np.rint(np.median(1.0 / share[share > 0.0])))
 
 
 def _typical_seeds(constant: xr.Dataset) -> float:

@@ -1,21 +1,23 @@
 """Decision study: how far two models' means would be apart by chance in another design.
 
-A model's score in a study is its mean over L languages, T tasks and S seeds, on test
-sets of r times the present size, in every cell. Of two models on the same languages and
+A model's score in a study is its mean over L languages, T tasks, P prompts and S seeds, on
+test sets of r times the present size, in every cell. Of two models on the same languages and
 tasks, the difference of these means has the error variance
 
-    V = 2 [ ml/L + mt/T + mlt/(LT) + (e + seed/S + test/r + cross/(S r)) / (LT) + mi/(T r) ]
+    V = 2 [ ml/L + mt/T + mlt/(LT) + (e + seed/S + test/r + cross/(S r) + prompt/P) / (LT)
+            + mi/(T r) + mp/(T P) ]
 
 with the variances of the interactions model:language (ml), model:task (mt) and
 model:language:task (mlt), of unexplained noise (e), of seeds, of test sets of the
 present size and of what a seed does to one test set only (cross). Where languages share
 their test items (translations), mi is the variance of how the items of a task suit a
 model, which more languages do not average out; what all models share of a test set
-cancels. It is the relative error of generalisability theory, doubled. Languages or tasks
-that are fixed are the very ones that the conclusion is about: an interaction with fixed
-facets only is then no error but a part of what the models truly differ by. Levels of the
-languages and tasks themselves cancel in differences and count only for a model's
-absolute level.
+cancels. So it is with prompts, which are the same for all models: prompt is what one does
+to a single cell, mp what it does to a model in all languages. It is the relative error of
+generalisability theory, doubled. Languages or tasks that are fixed are the very ones that
+the conclusion is about: an interaction with fixed facets only is then no error but a part
+of what the models truly differ by. Levels of the languages and tasks themselves cancel in
+differences and count only for a model's absolute level.
 
 References
 ----------
@@ -77,6 +79,11 @@ def error_variance(variances: PlanVariances, study: Study) -> Floats:
     if v.seed_test_set is not None:
         total = total + v.seed_test_set / (seeds * items * cells)
     total = total + v.shared_items.get("model_task", 0.0) / (items * study.tasks)
+    if v.prompt is not None:
+        prompts = 1.0 if np.isnan(study.prompts) else study.prompts
+        of_model = np.asarray(v.shared_prompts.get("model_task", 0.0))
+        total = total + v.prompt / (prompts * cells)
+        total = total + of_model[..., None] / (prompts * study.tasks)
     return np.asarray(total)
 
 
@@ -118,6 +125,10 @@ def absolute_variance(variances: PlanVariances, study: Study) -> Floats:
     items = 1.0 if np.isnan(study.items) else study.items
     common = v.shared_items.get("language_task", 0.0) / study.languages
     common += v.shared_items.get("task", 0.0)
+    prompts = 1.0 if np.isnan(study.prompts) else study.prompts
+    of_prompts = v.shared_prompts.get("language_task", 0.0) / study.languages
+    of_prompts = of_prompts + v.shared_prompts.get("task", 0.0)
+    total = total + of_prompts / (prompts * study.tasks)
     return np.asarray(total + common / (items * study.tasks))
 
 
@@ -178,7 +189,7 @@ def study_table(
     Returns
     -------
     pandas.DataFrame
-        ``seeds``, ``items``, ``languages``, ``tasks``;
+        ``seeds``, ``items``, ``languages``, ``tasks``, ``prompts``;
         ``sd_difference_{mean,sd,lower,upper}``, score units, of two typical models;
         ``p_correct_{mean,lower,upper}`` for two models of the population,
         ``p_correct_pairs_{mean,lower,upper}`` over the pairs at hand (of up to a few

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["FACETS", "SCORE_COLUMNS", "Costs", "Plan", "sd_digits"]
 
 #: What a design has a number of.
-FACETS: Final = ("seeds", "items", "languages", "tasks")
+FACETS: Final = ("seeds", "items", "languages", "tasks", "prompts")
 #: Columns of a plan's table in score units.
 SCORE_COLUMNS: Final = tuple(f"sd_difference_{end}" for end in ("mean", "lower", "upper"))
 # Rows that the terminal shows besides the present design.
@@ -46,10 +46,12 @@ class Costs:
     seed : float
         One seed on one task: a training run, which serves all languages.
     item : float
-        One answer: one item, in one language, by one seed. Without a test size an item
-        is a whole test set of the present size.
+        One answer: one item, in one language, by one seed, with one prompt. Without a test
+        size an item is a whole test set of the present size.
     language, task : float
         Setting up a language, or a task, once.
+    prompt : float
+        One prompt of one task, once.
 
     Raises
     ------
@@ -68,6 +70,7 @@ class Costs:
     item: float = 0.0
     language: float = 0.0
     task: float = 0.0
+    prompt: float = 0.0
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -80,8 +83,8 @@ class Costs:
     def of(self, study: Study, *, test_size: float | None = None) -> float:
         """Cost of a design.
 
-        It is languages * language + tasks * task + tasks * seeds * seed
-        + languages * tasks * seeds * items * item.
+        It is languages * language + tasks * task + tasks * prompts * prompt
+        + tasks * seeds * seed + languages * tasks * prompts * seeds * items * item.
 
         Parameters
         ----------
@@ -99,11 +102,12 @@ class Costs:
         90.0
         """
         seeds = 1.0 if math.isnan(study.seeds) else study.seeds
+        prompts = 1.0 if math.isnan(study.prompts) else study.prompts
         items = (1.0 if math.isnan(study.items) else study.items) * (test_size or 1.0)
         return (
             study.languages * self.language
-            + study.tasks * (self.task + seeds * self.seed)
-            + study.languages * study.tasks * seeds * items * self.item
+            + study.tasks * (self.task + prompts * self.prompt + seeds * self.seed)
+            + study.languages * study.tasks * prompts * seeds * items * self.item
         )
 
 
@@ -115,7 +119,7 @@ class Plan(Result):
     ----------
     table : pandas.DataFrame
         One row per design, the present one first: ``seeds``, ``items`` (relative to the
-        present test sets), ``languages``, ``tasks``, empty where the fit cannot tell;
+        present test sets), ``languages``, ``tasks``, ``prompts``, empty where the fit cannot tell;
         ``n_items`` with a test size; ``cost``; ``sd_difference_*`` (score units),
         ``p_correct_*``, ``p_correct_pairs_*``, ``generalisability_*``,
         ``dependability_*``; ``present``, ``in_grid``, ``reaches_target``, ``best``;

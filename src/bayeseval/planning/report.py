@@ -38,6 +38,7 @@ _FACETS: Final[Mapping[str, str]] = {
     "seeds": "Seeds per cell",
     "items": "Size of the test sets",
     "tasks": "Tasks",
+    "prompts": "Prompts of a task",
 }
 _LEVELS = 9
 _WIDTH = 7.0
@@ -293,7 +294,7 @@ def format_plan(
     """
     part = table.loc[list(rows)].reset_index(drop=True)
     columns = {"design": _row_names(part, targeted=targeted)}
-    for facet in ("languages", "tasks", "seeds", "items"):
+    for facet in ("languages", "tasks", "prompts", "seeds", "items"):
         if part[facet].isna().any():
             continue
         size = test_size if facet == "items" else 1.0

@@ -17,6 +17,7 @@ import numpy as np
 from bayeseval import names
 from bayeseval._arguments import as_list, as_number, as_texts
 from bayeseval._calls import explained
+from bayeseval._text import any_of
 from bayeseval.errors import InputError, argument, did_you_mean
 from bayeseval.estimands.plan_variances import (
     Facet,
@@ -46,6 +47,14 @@ _MAX_STUDIES = 10_000
 # Around the present design; every number is a multiple of what there is.
 _STEPS = (0.25, 0.5, 1.0, 2.0, 4.0)
 _SEEDS = (1, 2, 3, 5, 10, 20)
+_PROMPTS = (1, 2, 5, 10, 20)
+# In the order of sentences.
+_WORDS = ("languages", "tasks", "prompts", "seeds", "items")
+_UNKNOWN = {
+    "seeds": "replicates by seed",
+    "items": "test-set noise",
+    "prompts": "several prompts or judges of a cell",
+}
 
 
 @explained
@@ -58,6 +67,7 @@ def plan(
     items: Sequence[float] | None = None,
     languages: Sequence[int] | None = None,
     tasks: Sequence[int] | None = None,
+    prompts: Sequence[int] | None = None,
     test_size: float | None = None,
     fixed: str | Sequence[str] = (),
     costs: Costs | None = None,
@@ -65,6 +75,7 @@ def plan(
     cost_item: float | None = None,
     cost_language: float | None = None,
     cost_task: float | None = None,
+    cost_prompt: float | None = None,
     ci_prob: float = names.CI_PROB,
 ) -> Plan:
     """Compute how precise other designs would be, and the cheapest that is precise enough.
@@ -87,6 +98,8 @@ def plan(
         when `test_size` is given.
     languages, tasks : sequence of int, optional
         Numbers to try.
+    prompts : sequence of int, optional
+        Numbers of prompts (or judges) of every task to try.
     test_size : float, optional
         Items in one of the present test sets.
     fixed : str or sequence of str
@@ -94,7 +107,7 @@ def plan(
         about these levels only.
     costs : Costs, optional
         What evaluating one model costs. Without any cost an answer costs 1.
-    cost_seed, cost_item, cost_language, cost_task : float, optional
+    cost_seed, cost_item, cost_language, cost_task, cost_prompt : float, optional
         The fields of `costs` one by one, in its place; 0 when left out.
     ci_prob : float
         Probability inside the equal-tailed intervals.
@@ -136,15 +149,20 @@ def plan(
     number_between("ci_prob", ci_prob, above=0.0, below=1.0)
     fixed_facets = _facets(fixed)
     costs = read_costs(
-        costs, seed=cost_seed, item=cost_item, language=cost_language, task=cost_task
+        costs,
+        seed=cost_seed,
+        item=cost_item,
+        language=cost_language,
+        task=cost_task,
+        prompt=cost_prompt,
     )
     variances = read_plan_variances(fit.data, fixed=fixed_facets, seed=int(fit.run["seed"]))
     present = present_study(fit.data, variances)
-    asked = {"seeds": seeds, "items": items, "languages": languages, "tasks": tasks}
+    asked = dict(zip(FACETS, (seeds, items, languages, tasks, prompts), strict=True))
     grid = _grid(asked, present, variances, test_size=test_size)
     studies = [present, *(study for study in grid if not _same(study, present))]
     table = study_table(variances, studies, ci_prob=ci_prob)
-    place = list(table.columns).index("tasks") + 1
+    place = list(table.columns).index(FACETS[-1]) + 1
     if test_size is not None:
         table.insert(place, "n_items", table["items"] * test_size)
         place += 1
@@ -273,9 +291,9 @@ def _grid(
         if facet == "items" and test_size is not None:
             levels[facet] = [value / test_size for value in levels[facet]]
         if math.isnan(here):
-            what = "replicates by seed" if facet == "seeds" else "test-set noise"
             raise InputError(
-                f"{facet} cannot be planned: the table of this fit has no information on {what}"
+                f"{facet} cannot be planned: the table of this fit has no information on "
+                f"{_UNKNOWN[facet]}"
             )
         if facet in ("languages", "tasks") and here == 1.0 and levels[facet] != [1.0]:
             raise InputError(
@@ -300,6 +318,8 @@ def _around(
         return sorted({max(1.0, np.ceil(step * test_size)) / test_size for step in _STEPS})
     if facet == "seeds":
         return sorted({*map(float, _SEEDS), here})
+    if facet == "prompts":
+        return sorted({*map(float, _PROMPTS), here})
     # The present levels of a fixed facet are the ones that matter.
     if here == 1.0 or facet[:-1] in variances.fixed:
         return [here]
@@ -308,7 +328,7 @@ def _around(
 
 def _design(row: pd.Series, test_size: float | None) -> str:
     texts = []
-    for facet in ("languages", "tasks", "seeds"):
+    for facet in _WORDS[:-1]:
         if not math.isnan(row[facet]):
             texts.append(f"{row[facet]:g} {facet if row[facet] != 1 else facet[:-1]}")
     if not math.isnan(row["items"]):
@@ -359,6 +379,7 @@ def _sentence(
         )
     grid = table[table["in_grid"]]
     row = grid.iloc[int(np.argmin(grid["sd_difference_mean"]))]
+    known = [facet for facet in _WORDS if not math.isnan(row[facet])]
     short = []
     if target_sd is not None and row["sd_difference_mean"] > target_sd:
         short.append(f"{row['sd_difference_mean'] - target_sd:.3g} above the target sd")
@@ -368,24 +389,28 @@ def _sentence(
     return (
         f"No design of the grid reaches {goal}. The most precise one is {_design(row, test_size)}; "
         f"{_precision(row, unit, digits)}: {' and '.join(short)}.{limit} More "
-        f"languages, tasks, seeds or items extend the grid ({', '.join(map(argument, FACETS))})."
+        f"{any_of(known)} extend the grid ({', '.join(map(argument, known))})."
     )
 
 
 def _limit(table: pd.DataFrame, variances: PlanVariances, exponent: int) -> str:
-    """The sd of a difference that unlimited seeds and items would leave."""
+    """The sd of a difference that unlimited seeds, items and prompts would leave."""
     known = [
         word
-        for word, values in (("seeds", variances.seed), ("items", variances.test_set))
+        for word, values in (
+            ("seeds", variances.seed),
+            ("items", variances.test_set),
+            ("prompts", variances.prompt),
+        )
         if values is not None
     ]
     if not known:
         return ""
     languages, tasks = (float(table[facet].iloc[0]) for facet in ("languages", "tasks"))
-    endless = Study(math.inf, math.inf, languages, tasks)
+    endless = Study(math.inf, math.inf, languages, tasks, math.inf)
     left = np.sqrt(2.0 * error_variance(variances, endless).mean(axis=1)).mean()
     return (
         f" With the present numbers of languages and tasks, unlimited "
-        f"{' and '.join(known)} would leave an sd of "
+        f"{any_of(known, 'and')} would leave an sd of "
         f"{in_unit(left, exponent):.3g}{unit_text(score_unit(None, exponent), before=' ')}."
     )
