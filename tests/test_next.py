@@ -15,11 +15,13 @@ from scipy.stats import spearmanr
 import bayeseval as be
 from bayeseval.cli import main
 from bayeseval.errors import InputError
+from bayeseval.estimands import asked
 from bayeseval.fitting.run import Fit
 from bayeseval.planning import NextCells, next_cells
 from bayeseval.planning.next_report import answer
 from bayeseval.reporting import read_saved
 from bayeseval.reporting.page import render_page
+from tests import prompt_tables
 
 MODELS, LANGUAGES, TASKS = ("m0", "m1", "m2", "m3"), ("l0", "l1", "l2", "l3", "l4"), ("t0", "t1")
 
@@ -291,6 +293,7 @@ def test_languages_without_records_are_candidates_and_asked_for(small: Fit) -> N
     [
         ({"target": "rankin"}, ("target must be ranking, potential, table or 'A > B'",
                                 "did you mean 'ranking'?")),
+        ({"target": ""}, ("target must be ranking, potential, table or 'A > B'", "got ''")),
         ({"target": "m1 > m33"}, ("model 'm33' is not in the table", "did you mean 'm3'?")),
         ({"target": "m1 > m1"}, ("two models of the table",)),
         ({"target": "table", "target_probability": 0.9}, ("target_probability", "order of models")),
@@ -355,3 +358,72 @@ def test_the_figure_shows_three_choices_and_the_target(small: Fit) -> None:
     labels = [line.get_label() for line in axes.get_lines()]
     assert labels == ["chosen", "largest variance", "random", "target 1.5"]
     assert axes.get_ylabel().startswith("Sd of a difference between two models")
+
+
+def test_each_step_is_taken_in_once(small: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The probability of the right order of the cells before it is not computed again."""
+    sizes, real = [], asked.p_right_order
+
+    def counted(difference: np.ndarray, variance: np.ndarray, explained: np.ndarray) -> np.ndarray:
+        sizes.append(len(explained))
+        return real(difference, variance, explained)
+
+    monkeypatch.setattr(asked, "p_right_order", counted)
+    whole = next_cells(small, budget=100.0).table
+    sizes.clear()
+    likely = next_cells(small, target_probability=float(whole["p_correct"].iloc[9]) - 1e-9).table
+    assert likely["p_correct"].tolist() == pytest.approx(whole["p_correct"].tolist()[:10])
+    # Ten steps and the beginning: one at a time for the end of the list, once more for the table.
+    assert sizes == [1] * 11 + [11]
+
+
+def test_languages_in_one_text_are_separated_by_commas(small: Fit) -> None:
+    together = next_cells(small, target="potential", languages="sw, yo", budget=1.0)
+    apart = next_cells(small, target="potential", languages=["sw", "yo"], budget=1.0)
+    assert together.n_cells == apart.n_cells == 17 + 2 * 4 * 2
+
+
+def test_labels_of_languages_are_checked(
+    small: Fit, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(InputError, match=r"^languages: a language 's\\x07w' holds the control"):
+        next_cells(small, languages=["yo", "s\x07w"])
+    with pytest.raises(InputError, match="^languages: a language is empty$"):
+        next_cells(small, languages=["yo", " "])
+    assert main(["next", str(folder), "--languages", "s\x07w"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: --languages: a language 's\\x07w' holds the control character")
+
+
+def test_an_edited_list_is_written_again(
+    small: Fit, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    next_cells(small, budget=2.0).save(folder, figures=False)
+    listed = folder / "tables" / "next.csv"
+    whole = listed.read_text(encoding="utf-8")
+    listed.write_text(whole.replace("m3", "m0"), encoding="utf-8")
+    # A process that was killed between the two tables leaves the second one out.
+    (folder / "tables" / "next_comparison.csv").unlink()
+    with pytest.raises(InputError, match="next.csv was edited .* or run bayeseval next again$"):
+        read_saved(folder)
+    assert main(["next", str(folder), "--budget", "2", "--no-figures"]) == 0
+    assert listed.read_text(encoding="utf-8") == whole
+    assert set(read_saved(folder).tables) >= {"next", "next_comparison"}
+    (folder / "tables" / "next_comparison.csv").unlink()
+    capsys.readouterr()
+    read_saved(folder)
+    assert capsys.readouterr().err.endswith("in the results, run bayeseval next again\n")
+
+
+def test_a_note_says_that_prompts_count_as_independent(small: Fit) -> None:
+    frame = prompt_tables.frame(complete=True).query("model != 'p' or language != 'de'")
+    spec = {"name": "x", "replicates": {"pool": False}}
+    records = be.Records.from_frame(frame, name="t", units=(0.0, 100.0))
+    fit = be.fit(records, spec, engine="marginal", draws=100, chains=4)
+    found = [note for note in next_cells(fit, budget=1.0).notes if "prompt" in note]
+    assert found == [
+        "every measurement counts as one with a prompt of its own; with the same prompts, "
+        "differences between models gain more than listed, as part of this noise cancels in them, "
+        "and potentials and expected scores less, as it does not average out"
+    ]
+    assert not [note for note in next_cells(small, budget=1.0).notes if "prompt" in note]

@@ -17,11 +17,13 @@ __all__ = [
     "as_builtin",
     "as_list",
     "as_mapping",
+    "as_names",
     "as_number",
     "as_path",
     "as_text",
     "as_texts",
     "as_whole_number",
+    "split_names",
 ]
 
 Problem = type[BayesevalError]
@@ -121,6 +123,16 @@ def as_texts(name: str, value: object, *, of: str) -> tuple[str, ...]:
         if not isinstance(text, str):
             raise InputError(f"{name} must be a list of {of}, got {_got(text)} in it")
     return tuple(str(text) for text in texts)
+
+
+def split_names(text: str | None) -> list[str]:
+    """Names separated by commas, without surrounding blanks; empty for None."""
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
+def as_names(name: str, value: object, *, of: str) -> tuple[str, ...]:
+    """Texts in a list, or names in one text, separated by commas as on the command line."""
+    return as_texts(name, split_names(value) if isinstance(value, str) else value, of=of)
 
 
 def _got(value: object) -> str:

@@ -306,6 +306,23 @@ def test_additions_to_an_edited_folder_are_refused(tmp_path: Path) -> None:
         check_additions(target)
 
 
+def test_a_command_may_write_its_own_edited_files_again(tmp_path: Path) -> None:
+    target = write(tmp_path / "run")
+    added = ("tables/next.csv", "tables/next_comparison.csv", "tables/plan.csv", "report.html")
+    store.add_files(target, {name: says("ours") for name in added})
+    for name in ("tables/next.csv", "tables/next_comparison.csv", "report.html"):
+        (target / name).write_text("edited")
+    check_additions(target, "next")
+    # What another command has written is not written again, and its command is named.
+    with pytest.raises(InputError, match=r"next\.csv was edited .* or run bayeseval next again$"):
+        check_additions(target, "plan")
+    with pytest.raises(InputError, match=r"report\.html was edited .* run bayeseval report again$"):
+        check_additions(target)
+    (target / "tables" / "a.csv").write_text("edited")
+    with pytest.raises(InputError, match=r"a\.csv was edited .* or run bayeseval fit again$"):
+        check_additions(target, "next")
+
+
 def test_damaged_run_file(tmp_path: Path) -> None:
     target = tmp_path / "run"
     write(target)

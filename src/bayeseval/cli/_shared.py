@@ -54,7 +54,6 @@ __all__ = [
     "echo_place",
     "parse_columns",
     "parse_metrics",
-    "parse_names",
     "parse_numbers",
     "parse_whole_numbers",
     "renew_report",
@@ -448,11 +447,6 @@ def parse_numbers(option: str, text: str | None) -> list[float] | None:
         raise InputError(
             f"{option} takes numbers separated by commas, as in 0.5,1,2; got {text!r}"
         ) from error
-
-
-def parse_names(text: str | None) -> list[str]:
-    """Names separated by commas, without surrounding blanks; empty for None."""
-    return [part.strip() for part in (text or "").split(",") if part.strip()]
 
 
 def parse_whole_numbers(option: str, text: str | None) -> list[int] | None:

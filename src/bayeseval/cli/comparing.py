@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bayeseval._arguments import split_names
 from bayeseval.cli._shared import (
     COMPARISON,
     EXIT_GATE_FAILED,
@@ -26,7 +27,6 @@ from bayeseval.cli._shared import (
     complete_models,
     echo,
     echo_place,
-    parse_names,
     with_reading,
 )
 
@@ -107,7 +107,7 @@ def compare(
     records = reading.load(quiet=quiet)
     asked: dict[str, Any] = {"by": by, "engine": engine, "seed": seed}
     asked |= {"pairs": pairs, "covariate": covariate}
-    wanted = parse_names(models)
+    wanted = split_names(models)
     prepared = (
         prepare_comparison(records, wanted, refits=refits, **asked)
         if holdout is None

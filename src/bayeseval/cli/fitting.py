@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayeseval import names
+from bayeseval._arguments import split_names
 from bayeseval.cli._shared import (
     COMPARISON,
     EXIT_GATE_FAILED,
@@ -33,7 +34,6 @@ from bayeseval.cli._shared import (
     Tune,
     echo,
     echo_place,
-    parse_names,
     with_reading,
     write_report,
 )
@@ -137,7 +137,7 @@ def fit(
         spec,
         engine=engine,
         settings=settings,
-        leave_out=parse_names(leave_out),
+        leave_out=split_names(leave_out),
         predictive=predictive,
         covariate=covariate,
         pairs=pairs,

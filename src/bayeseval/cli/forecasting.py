@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from bayeseval import names
+from bayeseval._arguments import split_names
 from bayeseval.cli._shared import (
     DATA,
     EXIT_GATE_FAILED,
@@ -19,7 +20,6 @@ from bayeseval.cli._shared import (
     Seed,
     echo,
     echo_place,
-    parse_names,
     renew_report,
 )
 
@@ -67,12 +67,12 @@ def forecast(
     from bayeseval.output.store import check_additions
 
     fitted = Fit.open(folder)
-    check_additions(folder)
+    check_additions(folder, "forecast")
     with progress_bar(f"Forecasts of {folder}", quiet=quiet) as progress:
         forecasts = make_forecast(
             fitted,
             covariate=covariate,
-            languages=parse_names(languages) or None,
+            languages=split_names(languages) or None,
             check=not no_check,
             seed=seed,
             ci_prob=ci_prob,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bayeseval._arguments import split_names
 from bayeseval.cli._shared import (
     EXIT_GATE_FAILED,
     CommonPairs,
@@ -23,7 +24,6 @@ from bayeseval.cli._shared import (
     Seed,
     echo,
     echo_place,
-    parse_names,
     with_reading,
 )
 from bayeseval.errors import InputError
@@ -108,5 +108,5 @@ def _groups(texts: Sequence[str]) -> dict[str, list[str]]:
             )
         if name in groups:
             raise InputError(f"--drop-group names {name!r} twice")
-        groups[name] = parse_names(levels)
+        groups[name] = split_names(levels)
     return groups

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bayeseval._arguments import split_names
 from bayeseval.cli._shared import (
     DATA,
     EXIT_GATE_FAILED,
@@ -14,7 +15,6 @@ from bayeseval.cli._shared import (
     NoFigures,
     echo,
     echo_place,
-    parse_names,
     renew_report,
 )
 from bayeseval.cli.planning import COSTS, TARGETS
@@ -127,12 +127,12 @@ def next_(
     from bayeseval.planning import next_cells
 
     fitted = Fit.open(folder)
-    check_additions(folder)
+    check_additions(folder, "next")
     chosen = next_cells(
         fitted,
         target=target,
         cells=cells,
-        languages=parse_names(languages) or None,
+        languages=split_names(languages) or None,
         covariate=covariate,
         budget=budget,
         target_sd=target_sd,

@@ -111,7 +111,7 @@ def plan(
     from bayeseval.planning.run import plan as make_plan
 
     fitted = Fit.open(folder)
-    check_additions(folder)
+    check_additions(folder, "plan")
     study = make_plan(
         fitted,
         target_sd=target_sd,

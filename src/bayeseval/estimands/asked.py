@@ -58,18 +58,39 @@ class Asked:
         """
         if not len(self.pairs):
             return np.full(len(fallen) + 1, np.nan)
+        explained = np.vstack([np.zeros(len(self.pairs)), self.explained(fallen)])
+        return self.p_given(self.pair_variances(effects), np.cumsum(explained, axis=0))
+
+    def pair_variances(self, effects: Effects) -> Floats:
+        """Present variance of the difference of each pair, shape (n_pairs,)."""
         first, second = self.pairs.T
         rows = self.rows[first]
-        steps = fallen[:, first]
         if (second >= 0).all():
-            rows, steps = sparse.csr_array(rows - self.rows[second]), steps - fallen[:, second]
+            rows = sparse.csr_array(rows - self.rows[second])
         n = effects.n_drawn
         variance = (effects.draws_of(rows) ** 2).sum(axis=1)
-        variance += rows[:, n:].multiply(rows[:, n:]) @ effects.prior
-        explained = np.cumsum(np.vstack([np.zeros(len(first)), steps**2]), axis=0)
+        return np.asarray(variance + rows[:, n:].multiply(rows[:, n:]) @ effects.prior)
+
+    def explained(self, fallen: Floats) -> Floats:
+        """By how much each measurement reduces these variances, shape (n, n_pairs)."""
+        first, second = self.pairs.T
+        other = fallen[:, second] if (second >= 0).all() else 0.0
+        return np.asarray((fallen[:, first] - other) ** 2)
+
+    def p_given(self, variance: Floats, explained: Floats) -> Floats:
+        """Mean over the pairs of the probability of the right order, shape (n,).
+
+        Parameters
+        ----------
+        variance : ndarray, shape (n_pairs,)
+            From :meth:`pair_variances`.
+        explained : ndarray, shape (n, n_pairs)
+            By how much measurements together reduce it.
+        """
         scale = self.scale**2
-        p = p_right_order(self.difference, scale * variance, scale * explained)
-        return np.asarray(p.mean(axis=1))
+        return np.asarray(
+            p_right_order(self.difference, scale * variance, scale * explained).mean(axis=1)
+        )
 
 
 def asked_ranking(effects: Effects, score: Floats) -> Asked:

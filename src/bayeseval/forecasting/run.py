@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
+from bayeseval._arguments import as_names
 from bayeseval._calls import explained
 from bayeseval._progress import reporting
 from bayeseval._random import generator
@@ -70,7 +71,8 @@ def forecast(
         Values of the languages to forecast; when left out, those that the fit was made with.
     languages : str or sequence of str, optional
         Which to print and to mark in the figures: labels, language codes or English names, such
-        as ``sw``, ``swh_Latn`` or ``Swahili``; the table has all.
+        as ``sw``, ``swh_Latn`` or ``Swahili``; in one text, separated by commas. The table has
+        all.
     check : bool
         Whether to leave out each language with records and forecast it: two refits per
         language, half a minute on MEGA. The notes say whether too few of them lie inside their
@@ -115,7 +117,7 @@ def forecast(
     _refuse_unknown_languages(fit, arrays)
     rng = generator(seed, "forecast")
     own = list(arrays.levels[names.LANGUAGE])
-    asked = [languages] if isinstance(languages, str) else list(languages or ())
+    asked = list(as_names("languages", languages or (), of="languages"))
     if not _of_languages(fit, arrays):
         found = _without_covariate(fit, arrays, asked, covariate)
     else:
@@ -138,7 +140,7 @@ def forecast(
     only = next(iter(found.values)) if len(found.values) == 1 else None
     # Refused before the check, which takes long.
     called = with_names(fit.run["language_names"], table[names.LANGUAGE])
-    chosen, matched = _chosen(table, languages, called)
+    chosen, matched = _chosen(table, asked, called)
     failed = [GATE_FAILED] if fit.gate.status == "fail" else []
     checked, notes = pd.DataFrame(), [*failed, *matched, *notes]
     if check:
@@ -413,16 +415,15 @@ def _true_values(
 
 
 def _chosen(
-    table: pd.DataFrame, languages: str | Sequence[str] | None, called: Mapping[str, str]
+    table: pd.DataFrame, asked: Sequence[str], called: Mapping[str, str]
 ) -> tuple[tuple[str, ...], list[str]]:
     """Languages that are asked for, in the order of the table, and what was read into them.
 
     A label of the benchmark or of the covariate's source is taken as it is; others are matched
     to the source's labels, as the benchmark's own were.
     """
-    if languages is None:
+    if not asked:
         return (), []
-    asked = [languages] if isinstance(languages, str) else list(languages)
     own, theirs = list(table[names.LANGUAGE]), list(table["source_label"])
     matches = match([label for label in asked if label not in own], theirs)
     for one in matches.ambiguous:

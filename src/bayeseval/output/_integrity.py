@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from bayeseval._optional import versions
@@ -19,6 +19,7 @@ __all__ = [
     "check_inside",
     "check_version",
     "file_hashes",
+    "files_of_others",
     "hashes_without",
 ]
 
@@ -27,11 +28,35 @@ HASHES: Final = "sha256"
 _PACKAGE: Final = "bayeseval"
 # Their folders name them as the engine; those of fits name the engine of the fit.
 _COMMANDS: Final = ("compare", "sensitivity", "calibrate", "mexa")
+# Their files begin with their names.
+_ADDING: Final = ("forecast", "plan", "next", "report")
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)")
 
 
-def again(run: Mapping[str, Any] | None = None) -> str:
-    """Which command to run again for whole files, as far as the run file of a folder says it."""
+def _command_of(name: str) -> str:
+    """The command that adds a file of this name to the folder of a fit; empty for other files."""
+    first = PurePosixPath(name).stem.partition("_")[0]
+    return first if first in _ADDING else ""
+
+
+def files_of_others(run: Mapping[str, Any], command: str) -> list[str]:
+    """Files of a run file that a command which adds to the folder does not write again."""
+    written = (command, "report") if command else ()
+    return [str(name) for name in run.get("files") or () if _command_of(str(name)) not in written]
+
+
+def again(run: Mapping[str, Any] | None = None, name: str = "") -> str:
+    """Which command to run again for whole files, as far as the run file of a folder says it.
+
+    Parameters
+    ----------
+    run : mapping, optional
+        Contents of the run file.
+    name : str
+        Of the file that is not whole; files of the fit without one.
+    """
+    if _command_of(name):
+        return f"run bayeseval {_command_of(name)} again"
     engine = str((run or {}).get("engine") or "")
     if not engine:
         return "run the command that wrote the folder again"
@@ -94,7 +119,7 @@ def _check_unchanged(folder: Path, run: Mapping[str, Any], names: Iterable[str])
         if found != known[name]:
             raise InputError(
                 f"{folder / name} was edited or is damaged: its SHA-256 is not the one that "
-                f"run.json lists; put the original back, or {again(run)}"
+                f"run.json lists; put the original back, or {again(run, name)}"
             )
 
 

@@ -46,6 +46,7 @@ from bayeseval.output._integrity import (
     check_inside,
     check_version,
     file_hashes,
+    files_of_others,
     hashes_without,
 )
 from bayeseval.output._locks import locked, try_lock
@@ -122,18 +123,19 @@ def check_target(folder: str | Path, run: Mapping[str, Any], *, force: bool = Fa
         check_writable(folder, target, longest=_sibling(target, "tmp").name)
 
 
-def check_additions(folder: str | Path) -> None:
-    """Refuse a folder that :func:`add_files` cannot add to; call it before long work.
+def check_additions(folder: str | Path, command: str = "") -> None:
+    """Refuse a folder that a command cannot add to; call it before long work.
 
     Raises
     ------
     InputError
-        If it is not a result folder, a file of it was edited, or it cannot be written.
+        If it is not a result folder or cannot be written, or a file was edited that the command
+        does not write again.
     """
     run = read_run(folder)
     target = _resolve(folder)
     with as_input_errors(folder):
-        check_files(target, run, run.get("files") or ())
+        check_files(target, run, files_of_others(run, command))
         check_permission(folder, target, replaced=False)
         check_writable(folder, target, longest=_sibling(target, "tmp").name, replaced=False)
 
@@ -178,8 +180,7 @@ def write_folder(
     Parameters
     ----------
     folder : str or Path
-        Made with its parents when it does not exist; replaced when
-        :func:`check_target` allows it.
+        Made with its parents if need be; replaced when :func:`check_target` allows it.
     writers : mapping of str to callable
         Path inside the folder (``"tables/x.csv"``) to the function that writes it.
     run : mapping
@@ -259,8 +260,7 @@ def add_files(
 
     Notes
     -----
-    The files are listed in the run file, so that they go with the results they were
-    made from. A user's file of the same name stays with ``.orig`` added.
+    The files are listed in the run file. A user's file of the same name stays with ``.orig`` added.
     """
     read_run(folder)
     target = _resolve(folder)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
-from bayeseval._arguments import as_texts
+from bayeseval._arguments import as_names
 from bayeseval._text import counted, shorten
 from bayeseval._typing import Floats, Index
 from bayeseval.errors import InputError, argument, did_you_mean, wording
@@ -23,7 +23,7 @@ from bayeseval.estimands.measurement import measurement_variance
 from bayeseval.fitting.covariates import CovariateSource
 from bayeseval.fitting.predictions import CellSource, input_table, prepare_predictions
 from bayeseval.planning.container import Costs
-from bayeseval.records.cells import clean_labels, parse_numbers
+from bayeseval.records.cells import clean_labels, parse_numbers, read_label
 
 if TYPE_CHECKING:
     from bayeseval.fitting.fitted import Fit
@@ -110,7 +110,7 @@ def read_candidates(
         By default the cells without records whose language and task some model was tested on,
         and all cells of `languages`.
     languages : str or sequence of str, optional
-        Languages without records.
+        Languages without records; in one text, separated by commas.
     covariate : Covariate, sequence of Covariate, str or Path, optional
         Their values.
     cost : DataFrame, str or Path, optional
@@ -144,6 +144,7 @@ def read_candidates(
         )
     place = {factor: codes[new] for factor, codes in place.items()}
     given = None if given is None else given.take(np.flatnonzero(new))
+    notes += [_note_of_shared(source) for source in names.SHARED_SOURCES if source in noise.sd]
     effects = read_effects(wide, seed=int(fit.run["seed"]))
     each = _given_costs(wide, place, cost)
     return Candidates(
@@ -156,6 +157,14 @@ def read_candidates(
     )
 
 
+def _note_of_shared(source: str) -> str:
+    return (
+        f"every measurement counts as one with a {source} of its own; with the same {source}s, "
+        "differences between models gain more than listed, as part of this noise cancels in them, "
+        "and potentials and expected scores less, as it does not average out"
+    )
+
+
 def _with_languages(
     fit: Fit,
     arrays: PosteriorArrays,
@@ -165,7 +174,9 @@ def _with_languages(
     notes: list[str],
 ) -> PosteriorArrays:
     """The posterior with languages that the table lacks."""
-    asked = as_texts(argument("languages"), languages or (), of="languages")
+    asked = as_names(argument("languages"), languages or (), of="languages")
+    for problem in filter(None, (read_label(one)[1] for one in asked)):
+        raise InputError(f"{argument('languages')}: a language {problem}")
     if not asked:
         if covariate is not None:
             raise InputError(

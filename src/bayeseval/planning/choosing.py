@@ -14,6 +14,7 @@ from bayeseval._random import generator
 from bayeseval._typing import Bools, Floats, Index
 from bayeseval.errors import InputError, argument
 from bayeseval.estimands.asked import Asked
+from bayeseval.estimands.effects import Effects
 from bayeseval.estimands.gains import Gains
 from bayeseval.planning.candidates import Candidates
 
@@ -99,16 +100,11 @@ def choose(candidates: Candidates, asked: Asked, limits: Limits) -> Chosen:
     start = Gains(candidates.effects, rows, candidates.noise, asked.rows)
     first, gains = start.reductions(), start.copy()
 
-    def done(fallen: Floats) -> bool:
-        p = np.nan
-        if limits.probability is not None:
-            p = asked.p_right_order(candidates.effects, fallen)[-1]
-        return bool(limits.reached(_sds(start.total, fallen)[-1], p))
-
+    end = _End(limits, asked, candidates.effects, start.total)
     order, fallen = _greedy(
-        candidates, gains, gains.reductions, budget=limits.budget, most=limits.most, done=done
+        candidates, gains, gains.reductions, budget=limits.budget, most=limits.most, end=end
     )
-    if not len(order) and not done(fallen):
+    if not len(order) and not end.reached:
         cheapest = float(candidates.costs(order).min())
         raise InputError(
             f"{argument('budget')} is {limits.budget:g}, and the cheapest cell costs {cheapest:g}"
@@ -130,6 +126,29 @@ def _sds(total: float, fallen: Floats) -> Floats:
     return np.asarray(np.sqrt(np.maximum(total - fall, 0.0)))
 
 
+class _End:
+    """Whether the targets are reached after the cells so far; each cell is added once."""
+
+    def __init__(self, limits: Limits, asked: Asked, effects: Effects, total: float) -> None:
+        self._limits, self._asked, self._total = limits, asked, np.array([total])
+        self._by_order = limits.probability is not None
+        if self._by_order:
+            self._variance = asked.pair_variances(effects)
+            self._explained = np.zeros((1, len(asked.pairs)))
+
+    def add(self, fallen: Floats) -> None:
+        """Take in what the measurement of a cell explains, shape (n_asked,)."""
+        self._total = self._total - (fallen**2).sum()
+        if self._by_order:
+            self._explained = self._explained + self._asked.explained(fallen[None])
+
+    @property
+    def reached(self) -> bool:
+        """Whether the list ends here."""
+        p = self._asked.p_given(self._variance, self._explained) if self._by_order else np.nan
+        return bool(np.all(self._limits.reached(np.sqrt(np.maximum(self._total, 0.0)), p)))
+
+
 def _greedy(
     candidates: Candidates,
     gains: Gains,
@@ -137,14 +156,14 @@ def _greedy(
     *,
     budget: float | None,
     most: int,
-    done: Callable[[Floats], bool],
+    end: _End | None = None,
 ) -> tuple[Index, Floats]:
     """Take the affordable cell of the greatest worth per cost until the list ends."""
     order: list[int] = []
-    fallen = np.empty((0, gains.asked.shape[0]))
+    fallen: list[Floats] = []
     left = np.ones(candidates.n, dtype=np.bool_)
     spent = 0.0
-    while len(order) < min(most, candidates.n) and not done(fallen):
+    while len(order) < min(most, candidates.n) and not (end is not None and end.reached):
         costs = candidates.costs(order)
         allowed = left.copy()
         if budget is not None:
@@ -155,8 +174,10 @@ def _greedy(
         order.append(best)
         left[best] = False
         spent += float(costs[best])
-        fallen = np.vstack([fallen, gains.measure(best)])
-    return np.array(order, dtype=np.int64), fallen
+        fallen.append(gains.measure(best))
+        if end is not None:
+            end.add(fallen[-1])
+    return np.array(order, dtype=np.int64), np.reshape(fallen, (-1, gains.asked.shape[0]))
 
 
 def _comparison(candidates: Candidates, start: Gains, cost: Floats, sd: Floats) -> pd.DataFrame:
@@ -170,7 +191,6 @@ def _comparison(candidates: Candidates, start: Gains, cost: Floats, sd: Floats) 
         lambda: gains.cell_variance,
         budget=budget,
         most=MOST,
-        done=lambda fallen: False,
     )
     rng = generator(0, "next: random choice")
     runs = []

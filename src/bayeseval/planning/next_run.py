@@ -74,7 +74,8 @@ def next_cells(
         Cells that can be measured, as :meth:`Fit.predict` takes them. By default every cell without
         a record whose language and task some model was tested on.
     languages : str or sequence of str, optional
-        Languages without records that can be measured too, on every task.
+        Languages without records that can be measured too, on every task; in one text, separated
+        by commas.
     covariate : Covariate, sequence of Covariate, str or Path, optional
         Values of these languages; when left out, those that the fit was made with.
     budget : float, optional
@@ -183,7 +184,8 @@ def next_cells(
 def _target(target: object, fit: Fit) -> tuple[str, str] | None:
     """Check the target; the two models of a difference, None for other targets."""
     name = wording("target", "--for")
-    text = as_text(name, target)
+    # What is allowed says more than that a text is empty.
+    text = target if isinstance(target, str) else as_text(name, target)
     models = [str(label) for label in fit.data["posterior"].coords[names.MODEL].to_numpy()]
     if text in TARGETS:
         if text == "ranking" and len(models) < 2:

@@ -18,7 +18,7 @@ from bayeseval.readers.raw import Column, Nested, RawTable, object_array
 from bayeseval.readers.typed import TypedCells
 from bayeseval.records.coded import Coded
 
-__all__ = ["CleanLabels", "clean_labels", "empty_cells", "parse_numbers"]
+__all__ = ["CleanLabels", "clean_labels", "empty_cells", "parse_numbers", "read_label"]
 
 # float() also takes "1_000", "nan" and digits of other scripts; a table should not.
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -71,7 +71,7 @@ def clean_labels(cells: Column, *, table: RawTable, column: str, name: str) -> C
     stripped: list[str] = []
     normalised: list[str] = []
     for position, value in enumerate(uniques):
-        text, problem = _label(value)
+        text, problem = read_label(value)
         if problem:
             rows = np.flatnonzero(codes == position)
             raise InputError(f"{table.at(int(rows[0]), column)}: {name} {problem}")
@@ -104,7 +104,7 @@ def _factorise(cells: Column) -> tuple[npt.NDArray[np.intp], list[Any]]:
     return places, distinct
 
 
-def _label(value: Any) -> tuple[str, str]:
+def read_label(value: Any) -> tuple[str, str]:
     """The label as text, and the problem with it (or an empty string)."""
     if value is None:
         return "", "is missing"

@@ -273,7 +273,8 @@ def read_saved(folder: str | Path) -> SavedResults:
         if one not in there:
             notice(
                 f"{path / one} is listed in {RUN_FILE}, but not there: it was removed, or the run "
-                f"was stopped before it was written; to have it in the results, {again(run)}"
+                "was stopped before it was written; to have it in the results, "
+                + again(run, one.name)
             )
     return SavedResults(path, run, tables)
 
