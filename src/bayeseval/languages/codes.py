@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from unicodedata import combining, normalize
 
 from bayeseval.errors import InputError
 
@@ -369,10 +370,15 @@ def _exact_name(name: str) -> tuple[str, str | None, str | None] | None:
 
     if name in _NAMES:
         return _as_tag(_NAMES[name])
+    # The registry has names of one letter, too, but in tables these are other labels.
+    if len(name) < 2:
+        return None
     try:
         tag = langcodes.find(name, "en")
     except LookupError:
-        return None
+        # "Yorùbá" is listed as Yoruba.
+        bare = "".join(c for c in normalize("NFD", name) if not combining(c))
+        return None if bare == name else _exact_name(bare)
     # `find` also takes the first word of a name ("Hindi and English" would be Hindi);
     # the table that it has looked in by now says whether the whole name is there.
     whole = normalize_name(name) in TRIES["en/name_to_language"]
