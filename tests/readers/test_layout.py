@@ -78,6 +78,18 @@ def test_a_place_in_a_message_is_that_of_the_file(tmp_path: Path) -> None:
         _load(tmp_path, down)
 
 
+@pytest.mark.parametrize("date", ["12. Mai", "2024-05-12 00:00:00", "May-12"])
+def test_dates_among_scores_are_no_names(tmp_path: Path, date: str) -> None:
+    """The column was left out with a note, and the rest of the table fitted."""
+    said = "spreadsheets turn scores such as 12.5 into dates"
+    text = f"Model,de,fr,sv\nA,{date},4,3\nB,{date},5,4\nC,12,6,4.5\n"
+    with pytest.raises(InputError, match=f"line 2, column 2: '{date}' is not a score.*{said}"):
+        _load(tmp_path, text)
+    # Indonesian, but models.
+    records = _load(tmp_path, "id,de,fr,sv\nGPT-4,5,4,3\nLlama-2,5,7,4\n")
+    assert records.coords["model"] == ("GPT-4", "Llama-2")
+
+
 def test_numbers_that_are_no_ranks(tmp_path: Path) -> None:
     """Models, seeds and scores may be 1, 2, 3 as well; ``no`` is Norwegian."""
     records = _load(tmp_path, "Model,no,sv\n1,1,5\n2,2,6\n3,3,7\n")

@@ -9,7 +9,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
-from bayeseval._text import has_decimal_comma
 from bayeseval.errors import InputError
 from bayeseval.languages.codes import Language, is_code, understand
 from bayeseval.readers.columns import (
@@ -21,7 +20,7 @@ from bayeseval.readers.columns import (
     is_split,
     resolve_columns,
 )
-from bayeseval.readers.printed import MAX_CELL, parse_cell, without_marks
+from bayeseval.readers.printed import MAX_CELL, mostly_scores, without_marks
 
 __all__ = ["Layout", "find_layout", "has_our_columns", "is_about_languages", "is_average"]
 
@@ -300,7 +299,7 @@ def _layout_below(rows: list[list[str]], depth: int, given: _Given) -> Layout | 
     if len({(groups[p], name) for p, name in languages.items()}) < len(languages):
         # A language named again and again is a column of a table with a row per score.
         return None
-    if not _mostly_scores([row[place] for row in body for place in languages]):
+    if not mostly_scores([row[place] for row in body for place in languages], of_language=True):
         return None
     # "F1 (de)", "EM (de)"
     of_metrics = "metric" not in labels and {_fold(one) for one in groups.values()} <= METRIC_NAMES
@@ -341,7 +340,8 @@ def _sorted_columns(
             continue
         named = all_named[place]
         if title in given.columns.values() or (
-            (leads or named is None) and _is_label_column([row[place] for row in body])
+            (leads or named is None)
+            and _is_label_column([row[place] for row in body], of_language=named is not None)
         ):
             found.texts.append(place)
             continue
@@ -444,24 +444,10 @@ def _are_repeats(cells: Sequence[str]) -> bool:
     return all(_COUNT.fullmatch(cell.strip()) for cell in cells) or _is_label_column(cells)
 
 
-def _is_label_column(cells: Sequence[str]) -> bool:
+def _is_label_column(cells: Sequence[str], *, of_language: bool = False) -> bool:
     """Whether a column holds names rather than scores."""
-    return any(cell.strip() for cell in cells) and not _mostly_scores(cells)
-
-
-def _mostly_scores(cells: Sequence[str]) -> bool:
-    """Whether half of the cells that are filled hold numbers, or say that there is none."""
-    filled = [cell for cell in cells if cell.strip()]
-    scores = 0
-    for cell in filled:
-        try:
-            parse_cell(cell)
-        except ValueError:
-            # Refused where it is read, as a score.
-            if not has_decimal_comma(cell):
-                continue
-        scores += 1
-    return bool(filled) and scores >= 0.5 * len(filled)
+    filled = any(cell.strip() for cell in cells)
+    return filled and not mostly_scores(cells, of_language=of_language)
 
 
 def is_average(name: str) -> bool:

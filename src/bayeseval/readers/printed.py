@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from bayeseval._text import has_decimal_comma, score_hint
 from bayeseval.readers.raw import without_line_feeds
 
-__all__ = ["MAX_CELL", "Cell", "parse_cell", "without_marks"]
+__all__ = ["MAX_CELL", "Cell", "mostly_scores", "parse_cell", "without_marks"]
 
 MAX_CELL: Final = 400
 """Characters of a cell that is looked at."""
@@ -61,6 +63,36 @@ def parse_cell(text: str) -> Cell | None:
     values = tuple(_number(value) for value in match["values"].split("/"))
     error = match["se"] or match["in"]
     return Cell(values, None if error is None else _number(error), marked=bare != text.strip())
+
+
+def mostly_scores(cells: Sequence[str], *, of_language: bool = False) -> bool:
+    """Whether half of the cells that are filled hold numbers, or say that there is none.
+
+    Numbers with a decimal comma count, which are refused where they are read; so do the dates
+    that a spreadsheet made of numbers, below the name of a language.
+
+    Parameters
+    ----------
+    cells : sequence of str
+    of_language : bool
+        Whether the header of the column is a language.
+    """
+    filled = [cell for cell in cells if cell.strip()]
+    scores, dates = 0, 0
+    for cell in filled:
+        try:
+            parse_cell(cell)
+        except ValueError:
+            if not score_hint(cell):
+                continue
+            if not has_decimal_comma(cell):
+                dates += 1
+                continue
+        scores += 1
+    # Names of models such as GPT-4 look like dates, but then there is no number among them.
+    if of_language and (scores or all(cell.strip()[0].isdigit() for cell in filled)):
+        scores += dates
+    return bool(filled) and scores >= 0.5 * len(filled)
 
 
 def _number(text: str) -> float:
