@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 from collections.abc import Callable
 from pathlib import Path
 
@@ -94,6 +96,20 @@ def test_a_small_file_that_holds_much_is_refused(
     assert unpack(tmp_path / "t.csv.gz", pack(bytes(10)), limit=10) == bytes(10)
     with pytest.raises(InputError, match="larger than 0 MB"):
         unpack(tmp_path / "t.csv.gz", pack(bytes(11)), limit=10)
+
+
+def test_what_cannot_be_unpacked_says_what_to_do(tmp_path: Path) -> None:
+    for name, data, said in (
+        ("t.csv.xz", lzma.compress(b"a"), "this is xz-compressed (unpack it); expected CSV"),
+        ("t.csv.bz2", bz2.compress(b"a"), "this is bzip2-compressed (unpack it); expected CSV"),
+        ("t.xlsx", b"<html>", "a web page, not an Excel workbook; open it in a spreadsheet and"),
+        ("u.xlsx", b"a,b", "a text file, not an Excel workbook; rename it to .csv or .tsv"),
+    ):
+        path = tmp_path / name
+        path.write_bytes(data)
+        with pytest.raises(InputError) as caught:
+            load(path)
+        assert str(caught.value).startswith(f"{path}: {said}")
 
 
 def test_names_of_packed_files() -> None:

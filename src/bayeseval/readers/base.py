@@ -57,15 +57,15 @@ _START_BYTES: Final = 1 << 10
 _MANY_FILES: Final = 100
 _OTHER_FORMATS: Final = {
     b"PK\x05\x06": "an empty ZIP archive",
-    b"PK\x03\x04": "a ZIP archive or an Excel workbook",
+    b"PK\x03\x04": "a ZIP archive (unpack it) or an Excel workbook",
     b"\x1f\x8b": "gzip-compressed",
     b"\x28\xb5\x2f\xfd": "zstd-compressed",
-    b"BZh": "bzip2-compressed",
-    b"\xfd7zXZ": "xz-compressed",
+    b"BZh": "bzip2-compressed (unpack it)",
+    b"\xfd7zXZ": "xz-compressed (unpack it)",
     b"\x89HDF": "an HDF5 or netCDF file",
     b"%PDF": "a PDF document",
     b"SQLite format 3": "an SQLite database",
-    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook (save it as .xlsx or CSV)",
 }
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 _Content = TypeVar("_Content")

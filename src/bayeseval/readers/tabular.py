@@ -87,9 +87,14 @@ def read_table(path: Path) -> RawTable:
             f"{source}: not {_ARCHIVES[suffix]}, or a damaged one; check that the copy is complete"
         )
     text = decode(data, source, expected=_EXPECTED)
+    stripped = text.lstrip()
+    if suffix == ".xlsx" and stripped[:1] == "<":
+        raise InputError(
+            f"{source}: a web page, not an Excel workbook; open it in a spreadsheet and save it as"
+            " a workbook or CSV"
+        )
     if suffix == ".xlsx":
         raise InputError(f"{source}: a text file, not an Excel workbook; rename it to .csv or .tsv")
-    stripped = text.lstrip()
     if not stripped:
         raise EmptyTableError(f"{source}: the file holds nothing but blanks; {_EXPECTED}")
     if stripped[0] in "[{":
