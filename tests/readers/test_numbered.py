@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from bayeseval.errors import InputError
@@ -75,3 +76,46 @@ def test_other_names_add_nothing(tmp_path: Path, first: str, second: str, more: 
     with pytest.raises(InputError) as refusal:
         load(folder(tmp_path, first, second, more=more))
     assert "tells them apart" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json"])
+def test_folders_name_the_models_of_tables_without_any(tmp_path: Path, suffix: str) -> None:
+    """A column of scores was taken for a model, and a JSON file was refused."""
+    frame = pd.DataFrame(
+        [(lang, task, 0.0) for lang in ("de", "en") for task in ("qa", "nli")],
+        columns=["language", "task", "score"],
+    )
+    for i, name in enumerate(("org__a", "b")):
+        path = tmp_path / "runs" / name / f"scores.{suffix}"
+        path.parent.mkdir(parents=True)
+        own = frame.assign(score=[10.0 * i + j for j in range(4)])
+        path.write_text(
+            own.to_csv(index=False) if suffix == "csv" else own.to_json(orient="records")
+        )
+    records = load(tmp_path / "runs")
+    assert records.coords["model"] == ("b", "org/a")
+    assert records.table.query("model == 'b'")["score"].tolist() == [11.0, 10.0, 13.0, 12.0]
+    assert any(
+        note.startswith("models named after 2 folders (b, ") for note in records.report.notes
+    )
+    # One file, and a folder with its tables, do not say whose they are.
+    for where in (path, path.parent):
+        with pytest.raises(InputError, match="no column for 'model'"):
+            load(where)
+    mapping = tmp_path / "m.yaml"
+    mapping.write_text("constants: {model: c}")
+    with pytest.raises(InputError, match="only one model ..c..;"):
+        load(tmp_path / "runs", mapping_file=mapping)
+
+
+def test_tables_of_folders_below_are_named_where_they_are_not_read(tmp_path: Path) -> None:
+    rows = "model,language,task,score\na,de,x,1\na,en,x,3\nb,de,x,2\nb,en,x,7\n"
+    (tmp_path / "more").mkdir()
+    for name in ("top.csv", "more/t.csv"):
+        (tmp_path / name).write_text(rows)
+    records = load(tmp_path)
+    assert len(records) == 4
+    assert (
+        "1 table in folders below not read (more/t.csv), because this folder has tables itself;"
+        " give their folder to read them"
+    ) in records.report.notes

@@ -30,7 +30,7 @@ from bayeseval.readers import (
     with_task_names,
 )
 from bayeseval.readers.compressed import stem_of, suffix_of
-from bayeseval.readers.numbered import with_file_numbers
+from bayeseval.readers.numbered import with_file_numbers, with_models_of_folders
 from bayeseval.readers.raw import RawTable, with_constants
 from bayeseval.records.build import DivergedRuns, MixedScales, assemble
 from bayeseval.records.merge import merge
@@ -218,7 +218,7 @@ def _load(
     file_settings, notes = _file_settings(path, card, mapping_file)
     settings = file_settings.merged(arguments).without_dropped_tasks()
     options = Options(settings.metrics, settings.task_names, settings.columns, progress)
-    tables, table_notes, from_tool = _tables(path, card, settings.format, options)
+    tables, table_notes, from_tool = _tables(path, card, settings, options)
     return _records(
         [with_constants(table, settings.constants) for table in tables],
         settings,
@@ -322,10 +322,11 @@ def _name_of(path: Path, card: BenchmarkCard | None) -> str:
 
 
 def _tables(
-    path: Path, card: BenchmarkCard | None, kind: str | None, options: Options
+    path: Path, card: BenchmarkCard | None, settings: TableMapping, options: Options
 ) -> tuple[Sequence[RawTable], Sequence[Note], bool]:
     """The tables of a path, what to report, and whether a tool wrote them."""
     # The files of a card are tables unless it names the format of a tool.
+    kind = settings.format
     detected = detect(path, format=kind) if card is None or kind is not None else None
     if detected is not None:
         reading = read_results(detected, options)
@@ -337,7 +338,9 @@ def _tables(
     if card is not None:
         return [*read.values()], notes, False
     tables, added = with_file_numbers([*read.values()], [*read])
-    return tables, [*warnings, *notes, *added], False
+    chosen = {**dict.fromkeys(settings.constants), **settings.columns}
+    tables, named = with_models_of_folders(tables, [*read], folder=folder, columns=chosen)
+    return tables, [*warnings, *notes, *added, *named], False
 
 
 def _resolve_path(path: Path, *, text: str) -> Path:
@@ -385,13 +388,23 @@ def _files(path: Path, card: BenchmarkCard | None) -> tuple[Sequence[Path], int,
     except OSError as problem:
         raise InputError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
     tables = [file for file in entries if suffix_of(file) in TABULAR_SUFFIXES]
+    everything = sorted(files_below(path)) if card is None or not tables else entries
+    below = [f for f in everything if suffix_of(f) in TABULAR_SUFFIXES and f not in tables]
+    notes = []
+    if tables and below:
+        names = shorten([file.relative_to(path).as_posix() for file in below])
+        notes.append(
+            f"{counted(len(below), 'table')} in folders below not read ({names}), because this"
+            " folder has tables itself; give their folder to read them"
+        )
     if not tables:
         # As results of tools are read, whose folders have one for each model.
-        below = sorted(files_below(path))
-        tables = [file for file in below if suffix_of(file) in TABULAR_SUFFIXES]
-        entries = below if tables else entries
+        tables, entries = below, everything
     if not tables:
         raise InputError(f"{path}: the folder holds no table ({', '.join(TABULAR_SUFFIXES)})")
     others = [p.name for p in entries if p not in tables and p.name != CARD]
-    notes = [f"{counted(len(others), 'other file')} in the folder not read: {shorten(others)}"]
-    return tables, len(others), notes if others else []
+    if others:
+        notes.append(
+            f"{counted(len(others), 'other file')} in the folder not read: {shorten(others)}"
+        )
+    return tables, len(others), notes
