@@ -139,6 +139,30 @@ def test_tasks_in_the_header(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("header", "tasks"),
+    [
+        # ARC and acc are codes of languages, too.
+        ("Model,German,,,French,,\n,XNLI,ARC,Avg,XNLI,ARC,Avg", "XNLI ARC - XNLI ARC -"),
+        ("Model,XNLI,,ARC,,Avg,\n,German,French,German,French,German,French", "XNLI XNLI ARC ARC"),
+        (",German,German,French,French\n,acc,f1,acc,f1", "t:acc - t:acc -"),
+    ],
+)
+def test_languages_stand_in_either_line_of_a_header(
+    tmp_path: Path, header: str, tasks: str
+) -> None:
+    n = header.count(",") // 2
+    rows = [",".join([m, *(str(9 * i + j + 0.5) for j in range(n))]) for i, m in enumerate("AB")]
+    table = _load(tmp_path, "\n".join([header, *rows])).table.query("model == 'A'")
+    found = dict(
+        zip(table["score"], zip(table["task"], table["language"], strict=True), strict=True)
+    )
+    blocks = ["German"] * (n // 2) + ["French"] * (n // 2)
+    languages = ["German", "French"] * 3 if "XNLI,," in header else blocks
+    expected = zip(tasks.split(), languages, strict=False)
+    assert found == {j + 0.5: cell for j, cell in enumerate(expected) if cell[0] != "-"}
+
+
+@pytest.mark.parametrize(
     ("header", "units"),
     [("German,French,Swahili", "Time (ms)"), ("de,fr", "Time (ms),Latency (ms)")],
 )

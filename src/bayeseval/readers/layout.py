@@ -167,6 +167,19 @@ def has_our_columns(header: Sequence[str], columns: Mapping[str, str | None]) ->
         return False
 
 
+def _lacks_models_only(header: Sequence[str], columns: Mapping[str, str | None]) -> bool:
+    """Whether a table has a row per score, without the model, as in a folder per model.
+
+    A column called ``score`` is no model, but one called ``mean`` may stand beside models.
+    """
+    names = [name or f"({i})" for i, name in enumerate(header)]
+    try:
+        found = resolve_columns(names, source="", explicit=columns)
+    except InputError:
+        return False
+    return found.missing == ("model",) and _fold(found.ours["score"]) == "score"
+
+
 def find_layout(
     rows: list[list[str]], columns: Mapping[str, str | None], *, source: str = ""
 ) -> Layout | None:
@@ -186,7 +199,7 @@ def find_layout(
     InputError
         If the user chose a column that does not exist.
     """
-    if has_our_columns(rows[0], columns):
+    if has_our_columns(rows[0], columns) or _lacks_models_only(rows[0], columns):
         return None
     header = [without_marks(cell) for cell in rows[0]]
     chosen = {
@@ -263,12 +276,23 @@ def _is_no_language(place: int, header: Sequence[str], body: Sequence[Sequence[s
 
 
 def _layout_of(rows: list[list[str]], given: _Given) -> Layout | None:
-    for depth in (1, 2):
+    for depth in (2, 1) if _has_languages_above(rows) else (1, 2):
         if len(rows) > depth:
             layout = _layout_below(rows, depth, given)
             if layout is not None:
                 return layout
     return None
+
+
+def _has_languages_above(rows: list[list[str]]) -> bool:
+    """Whether the header has two lines, of which the upper one has the languages."""
+    if len(rows) < 3 or rows[1][0].strip() or not _is_label_column(rows[1][1:]):
+        return False
+    upper, lower = (
+        len({cell for cell in row[1:] if understand(without_marks(cell)) is not None})
+        for row in rows[:2]
+    )
+    return upper >= 2 and upper > lower
 
 
 def _layout_below(rows: list[list[str]], depth: int, given: _Given) -> Layout | None:
@@ -280,6 +304,8 @@ def _layout_below(rows: list[list[str]], depth: int, given: _Given) -> Layout | 
     # A group's name stands above its first column only; the others are blank.
     for place in range(1, len(upper)):
         upper[place] = upper[place] or upper[place - 1]
+    if depth == 2 and _has_languages_above(rows):
+        names, upper = upper, names
     body = [row for row in rows[depth:] if not is_about_languages(without_marks(row[0]))]
     repeats = {
         name: place
@@ -350,7 +376,9 @@ def _sorted_columns(
             found.averages.append(place)
         elif named is None and (not names[place] or _is_about_models(title)):
             found.facts.append(place)
-        elif named is not None and is_average(named[1]):
+        elif named is not None and (
+            is_average(named[1]) or (upper[place] and is_average(upper[place]))
+        ):
             found.averages.append(place)
         elif named is not None:
             found.groups[place], found.languages[place] = named[0] or upper[place], named[1]
