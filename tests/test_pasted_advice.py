@@ -191,6 +191,17 @@ CASES: dict[str, _Case] = {
         {"t.csv": _twice("variant", "direct", "cot").query("task == 'qa'").assign(task="qa")},
         n=2,
     ),
+    "setting": _Case("tells them apart", {"t.csv": _twice("setting", "0-shot", "5-shot")}, n=2),
+    "settings of a wide table": _Case(
+        "tells them apart",
+        {
+            "t.csv": _twice("setting", "0-shot", "5-shot")
+            .query("task == 'qa'")
+            .pivot(index=["model", "setting"], columns="language", values="score")
+            .reset_index()
+        },
+        n=2,
+    ),
     "split": _Case("are kept apart as tasks", {"t.csv": _twice("split", "dev", "test")}),
     "mixed": _Case(
         "mixes scales",
@@ -410,7 +421,7 @@ PASTED: dict[str, tuple[str, ...]] = {
     "records/build.py:_refuse_many_metrics": ("metrics",),
     "records/build.py:_ways_out": ("half a seed",),
     "records/duplicates.py:_way_out": ("no task",),
-    "records/duplicates.py:_telling_apart": ("run", "variant"),
+    "records/duplicates.py:_telling_apart": ("run", "variant", "setting"),
     "records/with_prompts.py:scores_by_prompt": ("prompts and judges",),
     "records/duplicates.py:read_shared_columns": ("prompt",),
     "records/duplicates.py:unread_repeats": ("not needed",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -36,6 +37,15 @@ def test_a_file_per_seed(tmp_path: Path, names: tuple[str, str]) -> None:
         ("b", "sw", "2"): 6.0,
     }
     assert any("column 'seed' taken from the names of 2 files" in n for n in records.report.notes)
+
+
+def test_files_with_the_same_cells_are_to_be_numbered(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="name them prompt_1.csv, prompt_2.csv") as caught:
+        load(folder(tmp_path, "direct.csv", "cot.csv"))
+    names = re.findall(r"prompt_\d\.csv", str(caught.value))
+    for name, old in zip(names, ("direct", "cot"), strict=True):
+        (tmp_path / f"{old}.csv").rename(tmp_path / name)
+    assert "column 'prompt' read as 2 prompts" in " ".join(load(tmp_path).report.notes)
 
 
 def test_a_file_per_seed_with_a_column_that_others_lack(tmp_path: Path) -> None:

@@ -337,6 +337,7 @@ def test_only_choices_that_work_are_proposed_for_tasks_of_two_columns() -> None:
         read(finer)
     assert len(read(finer, columns={"dataset": "dataset"}).coords["task"]) == 4
     with pytest.raises(
-        InputError, match=r"'dataset' tells them apart: columns={'seed': 'dataset'}"
+        InputError, match=r"'dataset' tells them apart: columns={'split': 'dataset'} makes tasks"
     ):
         read(finer, columns={"task": "task"})
+    assert len(read(finer, columns={"task": "task", "split": "dataset"}).coords["task"]) == 4

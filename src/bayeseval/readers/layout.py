@@ -20,7 +20,15 @@ from bayeseval.readers.columns import (
     is_split,
     resolve_columns,
 )
-from bayeseval.readers.printed import MAX_CELL, mostly_scores, without_marks
+from bayeseval.readers.printed import (
+    COUNT,
+    MAX_CELL,
+    are_repeated,
+    are_repeats,
+    is_label_column,
+    mostly_scores,
+    without_marks,
+)
 
 __all__ = ["Layout", "find_layout", "has_our_columns", "is_about_languages", "is_average"]
 
@@ -67,7 +75,6 @@ _UNITS: Final = frozenset(
         *("kw", "sd", "std", "se", "pt", "tok"),
     ]
 )
-_COUNT: Final = re.compile(r"\d{1,9}")
 # "MMLU (de)"
 _TASK_OF_LANGUAGE: Final = re.compile(r"([^()\[\]]*[^()\[\]\s])\s*[(\[]([^()\[\]]+)[)\]]")
 # Scores under the code of a language that are as unlikely to be whole numbers are none.
@@ -168,10 +175,7 @@ def has_our_columns(header: Sequence[str], columns: Mapping[str, str | None]) ->
 
 
 def _lacks_models_only(header: Sequence[str], columns: Mapping[str, str | None]) -> bool:
-    """Whether a table has a row per score, without the model, as in a folder per model.
-
-    A column called ``score`` is no model, but one called ``mean`` may stand beside models.
-    """
+    """Whether a table has a row per score, but no model; ``score`` is none, ``mean`` may be."""
     names = [name or f"({i})" for i, name in enumerate(header)]
     try:
         found = resolve_columns(names, source="", explicit=columns)
@@ -246,7 +250,7 @@ def _index_columns(header: Sequence[str], body: Sequence[Sequence[str]]) -> list
         ):
             continue
         cells = [cell.strip() for row in body if (cell := row[place]).strip()]
-        if not cells or not all(_COUNT.fullmatch(cell) for cell in cells):
+        if not cells or not all(COUNT.fullmatch(cell) for cell in cells):
             continue
         numbers = [int(cell) for cell in cells]
         if numbers in (list(range(len(cells))), list(range(1, len(cells) + 1))) and is_first:
@@ -259,9 +263,9 @@ def _index_columns(header: Sequence[str], body: Sequence[Sequence[str]]) -> list
 
 def _is_no_language(place: int, header: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
     """Whether whole numbers under the code of a language number rows, and are no scores."""
-    if place + 1 < len(header) and _is_label_column([row[place + 1] for row in body]):
+    if place + 1 < len(header) and is_label_column([row[place + 1] for row in body]):
         # Languages stand behind the models.
-        return not any(_is_label_column([row[before] for row in body]) for before in range(place))
+        return not any(is_label_column([row[before] for row in body]) for before in range(place))
     others = [
         cell.strip()
         for other, name in enumerate(header)
@@ -269,7 +273,7 @@ def _is_no_language(place: int, header: Sequence[str], body: Sequence[Sequence[s
         for row in body
         if (cell := row[other]).strip()
     ]
-    whole = sum(_COUNT.fullmatch(cell) is not None for cell in others)
+    whole = sum(COUNT.fullmatch(cell) is not None for cell in others)
     filled = sum(bool(row[place].strip()) for row in body)
     # How likely as many scores are all whole.
     return bool(others) and (whole / len(others)) ** filled < _UNLIKELY
@@ -286,7 +290,7 @@ def _layout_of(rows: list[list[str]], given: _Given) -> Layout | None:
 
 def _has_languages_above(rows: list[list[str]]) -> bool:
     """Whether the header has two lines, of which the upper one has the languages."""
-    if len(rows) < 3 or rows[1][0].strip() or not _is_label_column(rows[1][1:]):
+    if len(rows) < 3 or rows[1][0].strip() or not is_label_column(rows[1][1:]):
         return False
     upper, lower = (
         len({cell for cell in row[1:] if understand(without_marks(cell)) is not None})
@@ -312,7 +316,7 @@ def _layout_below(rows: list[list[str]], depth: int, given: _Given) -> Layout | 
         for place, name in enumerate(names)
         if is_bound(name)
         or (is_repeated(name) or is_split(name))
-        and _are_repeats([row[place] for row in body])
+        and are_repeats([row[place] for row in body])
     }
     found = _sorted_columns(names, upper, titles, body, {*repeats.values()}, given)
     languages, groups = found.languages, found.groups
@@ -330,6 +334,11 @@ def _layout_below(rows: list[list[str]], depth: int, given: _Given) -> Layout | 
     # "F1 (de)", "EM (de)"
     of_metrics = "metric" not in labels and {_fold(one) for one in groups.values()} <= METRIC_NAMES
     facts = sorted({*found.facts, *found.texts} - {*labels.values()})
+    if are_repeated([row for row in body if any(row[p].strip() for p in languages)], labels):
+        # One of them may tell the rows of a model apart, which is said where they are refused.
+        told = [p for p in facts if titles[p] and are_repeats([row[p] for row in body])]
+        facts = [place for place in facts if place not in told]
+        repeats |= {titles[place]: place for place in told}
     return Layout(
         rows=rows,
         places=given.places,
@@ -367,7 +376,7 @@ def _sorted_columns(
         named = all_named[place]
         if title in given.columns.values() or (
             (leads or named is None)
-            and _is_label_column([row[place] for row in body], of_language=named is not None)
+            and is_label_column([row[place] for row in body], of_language=named is not None)
         ):
             found.texts.append(place)
             continue
@@ -465,17 +474,6 @@ def _task_and_language(name: str) -> tuple[str, str] | None:
 
 def _meaning(language: Language) -> tuple[str, str, str | None]:
     return language.standard, language.script, language.territory
-
-
-def _are_repeats(cells: Sequence[str]) -> bool:
-    """Whether a column holds counts or names, not scores: Rundi's code is ``run``."""
-    return all(_COUNT.fullmatch(cell.strip()) for cell in cells) or _is_label_column(cells)
-
-
-def _is_label_column(cells: Sequence[str], *, of_language: bool = False) -> bool:
-    """Whether a column holds names rather than scores."""
-    filled = any(cell.strip() for cell in cells)
-    return filled and not mostly_scores(cells, of_language=of_language)
 
 
 def is_average(name: str) -> bool:

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from bayeseval._text import has_decimal_comma, score_hint
 from bayeseval.readers.raw import without_line_feeds
 
-__all__ = ["MAX_CELL", "Cell", "mostly_scores", "parse_cell", "without_marks"]
+__all__ = [
+    "COUNT",
+    "MAX_CELL",
+    "Cell",
+    "are_repeated",
+    "are_repeats",
+    "is_label_column",
+    "mostly_scores",
+    "parse_cell",
+    "without_marks",
+]
 
 MAX_CELL: Final = 400
 """Characters of a cell that is looked at."""
+COUNT: Final = re.compile(r"\d{1,9}")
+"""A whole number: a rank, a seed, a number of examples."""
 
 _MARKS: Final = "*†‡§¶♣♠♦♥◦•↑↓▲▼†ªº¹²³⁴⁵⁶⁷⁸⁹✓`"
 _NUMBER: Final = r"[-+−]?\d+(?:\.\d*)?|[-+−]?\.\d+"
@@ -93,6 +105,27 @@ def mostly_scores(cells: Sequence[str], *, of_language: bool = False) -> bool:
     if of_language and (scores or all(cell.strip()[0].isdigit() for cell in filled)):
         scores += dates
     return bool(filled) and scores >= 0.5 * len(filled)
+
+
+def is_label_column(cells: Sequence[str], *, of_language: bool = False) -> bool:
+    """Whether a column holds names rather than scores."""
+    filled = any(cell.strip() for cell in cells)
+    return filled and not mostly_scores(cells, of_language=of_language)
+
+
+def are_repeats(cells: Sequence[str]) -> bool:
+    """Whether a column holds counts or names, not scores: Rundi's code is ``run``."""
+    return all(COUNT.fullmatch(cell.strip()) for cell in cells) or is_label_column(cells)
+
+
+def are_repeated(body: Sequence[Sequence[str]], labels: Mapping[str, int]) -> bool:
+    """Whether two rows have the same labels; a blank repeats the one above it."""
+    above: dict[int, str] = {}
+    keys = []
+    for row in body:
+        above |= {place: row[place] for place in labels.values() if row[place].strip()}
+        keys.append(tuple(above.get(place, "") for place in labels.values()))
+    return len(set(keys)) < len(keys)
 
 
 def _number(text: str) -> float:

@@ -147,6 +147,11 @@ def _way_out(stack: Stack, codes: Mapping[str, Codes], key: Codes, first: int, s
             "the table has no task column: if one of its columns says what was tested, name it "
             f"with {columns_argument(('task', 'NAME'))}; else {keep}"
         )
+    if stack.file[first] != stack.file[second] and not any(p.table.where for p in stack.parts):
+        keep += (
+            "; if each file is of one prompt, seed or run, name them prompt_1.csv, prompt_2.csv"
+            " (or seed_1.csv, run_1.csv) and so on"
+        )
     return keep
 
 
@@ -211,6 +216,8 @@ def _telling_apart(stack: Stack, codes: Mapping[str, Codes], key: Codes) -> str:
     if is_task and len(np.unique(np.stack([*others, values]), axis=1).T) == len(rows):
         ours = "task" if _has_no_task(stack) else "dataset"
         choices.append(f"{columns_argument((ours, name))} reads its values as tasks")
+    elif not _may_be_repeated(name) and not any("split" in p.columns for p in stack.parts):
+        choices.append(f"{columns_argument(('split', name))} makes tasks of its values")
     if "seed" not in codes:
         choices.append(f"{columns_argument(('seed', name))} as repetitions")
     if not choices:
