@@ -1,13 +1,14 @@
 """Simulation-based calibration of the shipped models: `bayeseval calibrate` for each of them.
 
     python perf/calibration.py [--simulations 100] [--specs additive,crossed]
-                               [--priors fixed,scaled] [--draws 500] [--tune 500]
+                               [--priors fixed,scaled] [--draws 500] [--tune 500] [--chains 4]
                                [--jobs 2] [--work FOLDER] [--out calibration]
 
 Tables have the cells of a simulated one: 8 languages, 4 tasks and 6 models, 80 % observed; those of
 `dataset` two metrics of each of 2 datasets, those of `mexa` one covariate of languages, those of
 `related` the same and eight languages of the world, those of `replicates` 3 seeds and 3
-bootstrapped test sets. A path names a model that is not shipped, such as
+bootstrapped test sets. `prompts` is `additive` on 6 languages, 2 tasks and 5 models with 4
+prompts, a tenth of which are missing. A path names a model that is not shipped, such as
 `perf/logit_narrow.yaml`, whose scores stay away from the bounds. Results are written after every
 model, in the place of earlier rows of the same model and priors: to
 ``perf/results/calibration.csv`` one row per quantity, with the seconds that the simulations took
@@ -43,6 +44,10 @@ RANKS: Final = RESULTS / "calibration_ranks.csv"
 FIGURE: Final = ROOT / "docs" / "images" / "calibration.png"
 _NEARLY_ALL: Final = 0.95
 _SIZES: Final[Mapping[str, Any]] = {"n_languages": 8, "n_tasks": 4, "n_models": 6}
+_PROMPTS: Final[Mapping[str, Any]] = {
+    **{"n_languages": 6, "n_tasks": 2, "n_models": 5},
+    **{"n_prompts": 4, "drop_share": 0.1, "observed_share": 0.9},
+}
 _REPLICATES: Final[Mapping[str, Any]] = {"n_seeds": 3, "n_boot": 3}
 # Of six places and five scripts.
 _LANGUAGES: Final = ("de", "nl", "fr", "ru", "hi", "ta", "sw", "ja")
@@ -64,6 +69,8 @@ def table(spec: str, folder: Path) -> Records | None:
         return simulate(spec, **_SIZES, observed_share=0.8, n_metrics=2).records
     if spec == "replicates":
         return simulate("additive", **_SIZES, observed_share=0.8, **_REPLICATES).records
+    if spec == "prompts":
+        return simulate("additive", **_PROMPTS).records
     if spec not in ("mexa", "related"):
         return None
     records = simulate("additive", **_SIZES, observed_share=0.8).records
@@ -150,6 +157,7 @@ def main() -> None:
     parser.add_argument("--priors", default="fixed,scaled")
     parser.add_argument("--draws", type=int, default=None)
     parser.add_argument("--tune", type=int, default=None)
+    parser.add_argument("--chains", type=int, default=None)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=None)
     parser.add_argument("--work", type=Path, default=None)
@@ -165,12 +173,13 @@ def main() -> None:
             begun = time.perf_counter()
             with tempfile.TemporaryDirectory() as folder:
                 result = calibrate(
-                    spec,
+                    "additive" if spec == "prompts" else spec,
                     like=table(spec, Path(folder)),
                     simulations=asked.simulations,
                     priors=priors,
                     draws=asked.draws,
                     tune=asked.tune,
+                    chains=asked.chains,
                     seed=asked.seed,
                     jobs=asked.jobs,
                     work=asked.work,

@@ -43,6 +43,7 @@ from bayeseval.fitting.gate import ESS_PER_CHAIN, Gate
 from bayeseval.output._locks import alone_in
 from bayeseval.simulation import simulate
 from bayeseval.spec import Prior, load_spec
+from tests.helpers import assert_within_mcse
 
 N = 16
 TINY = simulate(
@@ -263,6 +264,55 @@ def test_drawn_replicates_have_the_mean_squares_of_the_truth() -> None:
         assert abs(np.mean(values) - 1.0) < 5.0 * error < 0.45, name
 
 
+def test_drawn_prompts_are_those_of_the_truth() -> None:
+    """Contrasts and means of cells have the variances of the likelihood, given the truth."""
+    records = simulate(
+        "additive",
+        n_languages=4,
+        n_tasks=2,
+        n_models=3,
+        n_prompts=4,
+        observed_share=0.9,
+        drop_share=0.3,
+    ).records
+    design = build_design(records, load_spec("additive"))
+    contrasts, means, naive = [], [], []
+    for seed in range(25):
+        drawn = draw_table(design, records, np.random.default_rng(seed))
+        posterior = drawn.truth["posterior"].to_dataset().isel(chain=0, draw=0)
+        (source,) = drawn.design.sources
+        assert source.by_cell is not None
+        by_cell = source.by_cell
+        sums = by_cell.sums([posterior[one.effect].to_numpy() for one in source.shared])
+        variance = posterior["sd_prompt_cell"].to_numpy() ** 2
+        shift = by_cell.means(sums)
+        rest = (by_cell.deviation - sums + shift[:, None]) * by_cell.there
+        several = by_cell.count > 1
+        df = (by_cell.count - 1)[several]
+        contrasts.append(float(np.mean((rest**2).sum(1)[several] / variance[several] / df)))
+        naive.append(
+            float(np.mean((by_cell.deviation**2).sum(1)[several] / variance[several] / df))
+        )
+        eta = float(posterior["intercept"]) + sum(
+            posterior[names.effect_name(f)].to_numpy()[design.factor_index[f]]
+            for f in names.FACTORS
+        )
+        total = float(posterior["sd_residual"]) ** 2 + variance / by_cell.count
+        means.append(float(np.mean((drawn.design.score - eta - shift) ** 2 / total)))
+        assert drawn.design.priors == design.priors
+    assert_within_mcse(contrasts, 1.0, min_ess=25.0)
+    assert_within_mcse(means, 1.0, min_ess=25.0)
+    # Were the shared effects not drawn, or those of other rows, their contrasts would be wrong.
+    assert np.median(naive) > 1.5
+
+
+def test_prompts_that_are_not_pooled_are_refused() -> None:
+    records = simulate("additive", n_languages=3, n_tasks=2, n_models=3, n_prompts=3).records
+    given = load_spec("additive").model_dump() | {"name": "x", "replicates": {"pool": False}}
+    with pytest.raises(InputError, match="does not draw sds between prompts that are not pooled"):
+        check_drawable(build_design(records, load_spec(given)), records)
+
+
 def test_published_sds_of_replicates_are_refused() -> None:
     frame = TINY.table.assign(seed_sd=1.0, n_seeds=3)
     records = be.Records.from_frame(frame, name="published", mixed_scales="allow")
@@ -463,22 +513,25 @@ RANKED = {
     "bounded": {"dispersion_beta", "language_potential", "prr", "standardised_score_rank"},
     "counts": {"dispersion_beta_binomial", "language_potential", "prr"},
     "replicates": {"sd_seed_model", "seed_sd", "boot_sd", "seed_boot_sd", "within_sd"},
+    "prompts": {"sd_prompt_model", "sd_log_prompt", "sd_prompt_model_task", "prompt_sd"},
 }
 
 
 @pytest.mark.parametrize("spec", RANKED)
 def test_what_other_models_report_is_ranked(spec: str, tmp_path: Path) -> None:
     """Draws from the prior in the place of a fit, so that no sampler is needed."""
-    drawn_from = "additive" if spec == "replicates" else spec
+    of = {"replicates": REPLICATED, "prompts": {"n_prompts": 3, "drop_share": 0.2}}.get(spec, {})
+    spec_used = "additive" if spec == "prompts" else spec
+    drawn_from = "additive" if of else spec
     records = simulate(
         drawn_from,
         n_languages=3,
         n_tasks=2,
         n_models=3,
         observed_share=1.0,
-        **(REPLICATED if spec == "replicates" else {}),
+        **of,
     ).records
-    design = build_design(records, load_spec(spec))
+    design = build_design(records, load_spec(spec_used))
     rows = []
     for number in range(2):
         rng = np.random.default_rng(number)

@@ -13,6 +13,7 @@ from bayeseval.errors import InputError
 from bayeseval.records import reduce_replicates
 from bayeseval.simulation import Simulation, simulate
 from bayeseval.spec import load_spec
+from tests.helpers import assert_within_mcse
 
 
 @pytest.mark.parametrize("spec", ["additive", "interaction", "crossed", "robust", "paper"])
@@ -177,7 +178,7 @@ def test_dropped_replicates_make_incomplete_cells() -> None:
     [
         ({"n_seeds": -1}, "n_seeds must be zero or more, got -1"),
         ({"n_boot": 3, "drop_share": 1.0}, "drop_share must lie in"),
-        ({"drop_share": 0.2}, "set n_seeds or n_boot"),
+        ({"drop_share": 0.2}, "set n_seeds, n_boot or n_prompts"),
         ({"spec": "mexa"}, "simulation does not support covariates, and mexa has mexa"),
         ({"spec": "robust", "n_seeds": 3}, "need the likelihood normal; robust has student_t"),
         ({"n_seeds": 3, "sds": {"sd_boot_model": 1.0}}, "has no parameter 'sd_boot_model'"),
@@ -244,3 +245,55 @@ def test_what_cannot_be_drawn_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=message):
         simulate(load_spec({"name": "x", **spec}), **more)
+
+
+PROMPTS = {"n_languages": 5, "n_tasks": 3, "n_models": 4, "n_prompts": 6, "seed": 3}
+
+
+def _codes(simulation: Simulation) -> tuple[np.ndarray, ...]:
+    """Language, task, model and prompt of every row."""
+    table, coords = simulation.records.table, simulation.records.coords
+    factors = [table[f].map(list(coords[f]).index).to_numpy() for f in names.FACTORS]
+    return (*factors, table["prompt"].str[1:].astype(int).to_numpy())
+
+
+def _of_prompts(simulation: Simulation) -> np.ndarray:
+    """What the truth says that the prompt of every row does to several cells."""
+    language, task, model, prompt = _codes(simulation)
+    truth = simulation.truth
+    return np.asarray(
+        truth["prompt_task_effect"][prompt, task]
+        + truth["prompt_language_task_effect"][prompt, language, task]
+        + truth["prompt_model_task_effect"][prompt, task, model]
+    )
+
+
+def test_prompts_are_those_of_the_truth() -> None:
+    """Rows are the cell, what its prompt does to several cells, and its own part."""
+    still = simulate("additive", **PROMPTS, sds={"sd_prompt_model": 0.0})
+    language, task, model, _ = _codes(still)
+    cell = still.truth["cell_mean"][language, task, model]
+    np.testing.assert_allclose(still.records.scores, cell + _of_prompts(still), rtol=0.0, atol=1e-9)
+    assert {f"sd_prompt_{part}" for part in ("task", "language_task", "model_task")} < set(
+        still.truth
+    )
+    noisy = simulate("additive", **PROMPTS, sds={"sd_prompt_task": 30.0})
+    own = noisy.records.scores - cell - _of_prompts(noisy)
+    sd = noisy.truth["sd_prompt_cell"][language, task, model]
+    assert_within_mcse((own / sd) ** 2, 1.0, min_ess=200.0)
+    # The effects of all cells of a task are no part of it.
+    with pytest.raises(AssertionError, match="MCSE away"):
+        assert_within_mcse(((noisy.records.scores - cell) / sd) ** 2, 1.0, min_ess=200.0)
+
+
+def test_prompts_are_the_same_for_all_runs_of_a_cell() -> None:
+    """The table is one that a fit takes: every prompt of a cell has the same seeds."""
+    simulation = simulate("additive", **PROMPTS, n_seeds=2, drop_share=0.4)
+    table = simulation.records.table
+    runs = table.groupby([*names.FACTORS, "prompt"]).size()
+    assert set(runs) == {2}
+    per_cell = runs.groupby(list(names.FACTORS)).size()
+    assert per_cell.min() >= 2 and 2 < per_cell.mean() < 6
+    design = build_design(simulation.records, load_spec("additive"))
+    assert [source.name for source in design.sources] == ["seed", "prompt"]
+    assert len(simulation.records) == 2 * len(runs)

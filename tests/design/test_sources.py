@@ -261,8 +261,11 @@ def test_calibration_draws_the_averaged_table() -> None:
     drawn = draw_table(design, records, np.random.default_rng(1)).design
     assert [source.name for source in drawn.sources] == ["seed"]
     assert len(drawn.score) == 24
-    with pytest.raises(InputError, match="with a spec whose sources leave out prompt"):
-        check_drawable(build_design(records, _spec("prompt")), records)
+    of_prompts = build_design(records, _spec("prompt"))
+    check_drawable(of_prompts, records)
+    drawn = draw_table(of_prompts, records, np.random.default_rng(1)).design
+    assert [source.name for source in drawn.sources] == ["prompt"]
+    assert drawn.sources[0].by_cell is not None
 
 
 def test_measured_cells_of_a_holdout_are_averages() -> None:

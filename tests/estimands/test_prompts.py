@@ -81,8 +81,10 @@ def test_shared_effects_are_taken_off_the_records(tree: xr.DataTree) -> None:
     )
     # Drawn anew, the same prompts are asked.
     errors = replicate_scores(arrays, np.random.default_rng(1)) - expected - shift
-    variance = (arrays.residual_sd**2 + arrays.error_variance()).mean(axis=0)
-    assert (errors**2).mean(axis=0) == pytest.approx(variance, rel=0.2)
+    variance = arrays.residual_sd**2 + arrays.error_variance()
+    assert_within_mcse((errors**2 - variance).mean(axis=1), 0.0)
+    with pytest.raises(AssertionError, match="MCSE away"):
+        assert_within_mcse(((errors + shift) ** 2 - variance).mean(axis=1), 0.0)
     # A cell without a residual is where its score and the effects of its prompts put it.
     still = replace(arrays, residual_sd=1e6 * arrays.residual_sd)
     quiet = tuple(replace(one, sd=1e-9 * one.sd) for one in still.replicates)
@@ -95,23 +97,25 @@ def test_cells_of_one_run_share_its_prompt(tree: xr.DataTree) -> None:
     assert noise is not None
     centre = np.zeros(noise.run_variance.shape)
     run = noise.one_run(centre, np.random.default_rng(3))
-    assert (run**2).mean() == pytest.approx(noise.run_variance.mean(), rel=0.05)
     index = DESIGN.factor_index
-    same_task = index["task"][:, None] == index["task"]
-    same_model = index["model"][:, None] == index["model"]
-    same_language = index["language"][:, None] == index["language"]
-    products = run.T @ run / len(run)
-    by_effect = {
-        one.name: float((tree["posterior"][one.sd].to_numpy() ** 2).mean()) for one in SOURCE.shared
-    }
-    task, language, model = by_effect.values()
-    apart = same_task & ~same_model & ~same_language
-    assert products[apart].mean() == pytest.approx(task, rel=0.1)
-    pairs = same_task & same_model & ~same_language
-    assert products[pairs].mean() == pytest.approx(task + model, rel=0.1)
-    pairs = same_task & ~same_model & same_language
-    assert products[pairs].mean() == pytest.approx(task + language, rel=0.1)
-    assert abs(products[~same_task].mean()) < 0.1 * task
+    same = {f: index[f][:, None] == index[f] for f in ("task", "model", "language")}
+    task, language, model = (
+        tree["posterior"][one.sd].to_numpy().reshape(-1) ** 2 for one in SOURCE.shared
+    )
+
+    def assert_covariance(pairs: np.ndarray, wanted: np.ndarray | float) -> None:
+        """The mean product of two cells less its expectation, draw by draw."""
+        one, other = np.nonzero(pairs)
+        assert_within_mcse((run[:, one] * run[:, other]).mean(axis=1) - wanted, 0.0)
+
+    assert_within_mcse((run**2 - noise.run_variance).mean(axis=1), 0.0)
+    assert_covariance(same["task"] & ~same["model"] & ~same["language"], task)
+    of_model = same["task"] & same["model"] & ~same["language"]
+    assert_covariance(of_model, task + model)
+    assert_covariance(same["task"] & ~same["model"] & same["language"], task + language)
+    assert_covariance(~same["task"], 0.0)
+    with pytest.raises(AssertionError, match="MCSE away"):
+        assert_covariance(of_model, task)
 
 
 def test_a_new_measurement_has_the_noise_of_its_prompts(tree: xr.DataTree) -> None:

@@ -11,6 +11,8 @@ from bayeseval import names
 from bayeseval._typing import Floats, Index
 from bayeseval.checks.prior import prior_tree
 from bayeseval.design import Design, Replicates, rescore
+from bayeseval.design.noise import Source
+from bayeseval.design.prompt_noise import add_prompts
 from bayeseval.design.replicates import build_noise
 from bayeseval.errors import DesignError, InputError
 from bayeseval.estimands import read_arrays
@@ -48,8 +50,8 @@ def check_drawable(design: Design, records: Records) -> None:
     Raises
     ------
     InputError
-        If a covariate has measurement errors, the table has prompts or judges, or sds of
-        replicates are published in place of the replicates.
+        If a covariate has measurement errors, the sds between prompts are taken as known, or
+        sds of replicates are published in place of the replicates.
     """
     for slope in design.slopes:
         if len(slope.with_error):
@@ -59,12 +61,11 @@ def check_drawable(design: Design, records: Records) -> None:
                 "without its standard errors"
             )
     records, _ = average_over_others(records, design.spec.sources)
-    shared = [source.name for source in design.sources if source.by_cell is not None]
-    if shared:
+    known = [source for source in names.SHARED_SOURCES if source in design.known_sds]
+    if known:
         raise InputError(
-            f"{records.name}: calibrate does not draw the scores of {shared[0]}s; average the "
-            f"scores over the {shared[0]}s of each cell, with a spec whose sources leave out "
-            f"{shared[0]}"
+            f"{records.name}: calibrate does not draw sds between {known[0]}s that are not pooled; "
+            f"set pool: true, or average the scores over the {known[0]}s of each cell"
         )
     published = [name for name in _SUMMARIES if np.isfinite(records.numbers(name)).any()]
     if design.replicates is not None and published:
@@ -137,7 +138,8 @@ def _draw_replicates(
     """Draw every row of the table; return the means of its cells, and their noise.
 
     A run of seed s has the score mean + e_s + t + w_s on the test set at hand, which is one
-    draw itself; bootstrap b of it adds t_b + w_sb of the same variances.
+    draw itself; bootstrap b of it adds t_b + w_sb of the same variances. Each prompt adds its
+    effects, the same ones for all runs of a cell.
     """
     records, _ = average_over_others(records, design.spec.sources)
     arrays = read_arrays(truth)
@@ -150,13 +152,14 @@ def _draw_replicates(
     sds = {source.name: np.zeros(design.n_records) for source in design.sources}
     for source in design.sources:
         sds[source.name][source.record] = _values(truth, names.source_cell_sd(source.name))
-    cell, seed, boot = _places(records)
+    cell, labels = _places(records)
+    seed, boot = labels["seed"], labels["boot"]
 
-    def noise(source: names.Source, *labels: Index) -> Floats:
+    def noise(source: names.Source, *of: Index) -> Floats:
         """One draw for each combination of labels within a cell."""
         if source not in sds:
             return np.zeros(len(cell))
-        _, level = np.unique(np.stack([cell, *labels]), axis=1, return_inverse=True)
+        _, level = np.unique(np.stack([cell, *of]), axis=1, return_inverse=True)
         level = level.reshape(-1)
         return np.asarray(sds[source][cell] * rng.standard_normal(level.max() + 1)[level])
 
@@ -165,6 +168,9 @@ def _draw_replicates(
     bootstrapped = boot >= 0
     score = score + np.where(bootstrapped, noise("boot", boot), 0.0)
     score = score + np.where(bootstrapped, noise("seed_boot", seed, boot), 0.0)
+    for shared in (one for one in design.sources if one.name in names.SHARED_SOURCES):
+        score = score + noise(shared.name, labels[shared.name])
+        score = score + _shared_by_prompts(truth, shared, cell, labels[shared.name])
     drawn = Records.from_frame(
         records.table.assign(**{names.SCORE: score}),
         name=records.name,
@@ -174,26 +180,34 @@ def _draw_replicates(
     cells = reduce_replicates(drawn)
     pool = design.spec.replicates.pool
     built = build_noise(cells, drawn.coords, pool=pool, name=records.name)
+    built = add_prompts(built, cells, drawn.coords, pool=pool)
     return np.asarray(cells.mean), built.replicates
 
 
-def _places(records: Records) -> tuple[Index, Index, Index]:
-    """Cell, seed and bootstrapped test set of every row; -1 where it has none."""
+def _shared_by_prompts(truth: xr.DataTree, source: Source, cell: Index, prompt: Index) -> Floats:
+    """What the prompt of every row does to several cells; 0 for a row without a prompt."""
+    if source.by_cell is None:
+        return np.zeros(len(cell))
+    sums = source.by_cell.sums([_values(truth, one.effect) for one in source.shared])
+    has = np.isin(cell, source.record) & (prompt >= 0)
+    # The prompts of a cell are in the order of their codes, as in the design.
+    pairs, level = np.unique(np.stack([cell[has], prompt[has]]), axis=1, return_inverse=True)
+    place = level.reshape(-1) - np.searchsorted(pairs[0], cell[has])
+    total = np.zeros(len(cell))
+    total[has] = sums[np.searchsorted(source.record, cell[has]), place]
+    return total
+
+
+def _places(records: Records) -> tuple[Index, dict[str, Index]]:
+    """Cell of every row, and its seed, bootstrapped test set, prompt and judge; -1 without."""
     cells = reduce_replicates(records)
     shape = tuple(len(records.coords[factor]) for factor in names.FACTORS)
     code = np.ravel_multi_index(tuple(records.codes(f) for f in names.FACTORS), shape)
     of_cell = np.ravel_multi_index(tuple(cells.codes[f] for f in names.FACTORS), shape)
     order = np.argsort(of_cell)
     place = order[np.searchsorted(of_cell[order], code)]
-    labels = []
-    for column in ("seed", "boot"):
-        table = records.table
-        if column not in table:
-            labels.append(np.full(len(table), -1))
-            continue
-        _, codes = np.unique(table[column].astype(str).to_numpy(), return_inverse=True)
-        labels.append(np.where(table[column].isna(), -1, codes.reshape(-1)))
-    return place, labels[0], labels[1]
+    columns = ("seed", "boot", *names.SHARED_SOURCES)
+    return place, {column: records.replicate_codes(column) for column in columns}
 
 
 def _values(truth: xr.DataTree, name: str) -> Floats:

@@ -42,6 +42,8 @@ WORDS: Final[Mapping[str, str]] = {
     "seed_sd": "sd between seeds",
     "boot_sd": "sd between test sets",
     "seed_boot_sd": "sd of seed x test set",
+    "prompt_sd": "sd between prompts",
+    "judge_sd": "sd between judges",
     "within_sd": "sd of one run",
     "between_sd": "sd between languages",
 }

@@ -19,7 +19,12 @@ from bayeseval.errors import InputError, did_you_mean
 from bayeseval.families import FAMILIES, At, Family, extra_parameters, link, scale_parameters
 from bayeseval.records import Records
 from bayeseval.simulation.pattern import observed_cells
-from bayeseval.simulation.replicates import draw_replicates, draw_source_sds, sources_of
+from bayeseval.simulation.replicates import (
+    draw_replicates,
+    draw_shared,
+    draw_source_sds,
+    sources_of,
+)
 from bayeseval.spec import ModelSpec, load_spec
 
 __all__ = ["Simulation", "simulate"]
@@ -44,6 +49,11 @@ _DEFAULT_SDS = {
     "sd_log_seed": 0.3,
     "sd_log_boot": 0.3,
     "sd_log_seed_boot": 0.3,
+    "sd_prompt_model": 1.0,
+    "sd_log_prompt": 0.3,
+    "sd_prompt_task": 2.0,
+    "sd_prompt_language_task": 1.0,
+    "sd_prompt_model_task": 1.0,
 }
 # The same on the logit scale.
 _LOGIT_SDS = {
@@ -76,8 +86,9 @@ class Simulation:
         ``intercept``, every standard deviation, and for each term its effects:
         main effects in the order of ``records.coords``; interaction effects as a
         full grid over the crossed factors, in the order of the term's factors. With
-        replicates also ``cell_mean``, the score of every cell without seed and
-        test-set noise, and ``sd_<source>_cell``, both of the shape of `expected`.
+        replicates also ``cell_mean``, the score of every cell without the noise of seeds,
+        test sets and prompts, and ``sd_<source>_cell``, both of the shape of `expected`; with
+        prompts also what they do to several cells, prompts first (``prompt_task_effect``, ...).
     potential : ndarray, shape (n_languages, n_tasks)
         True PP_lt (arXiv:2508.17162, Eq. 2), score units.
     expected : ndarray, shape (n_languages, n_tasks, n_models)
@@ -109,6 +120,7 @@ def simulate(
     pattern_seed: int | None = None,
     n_seeds: int = 0,
     n_boot: int = 0,
+    n_prompts: int = 0,
     drop_share: float = 0.0,
     n_metrics: int = 1,
     n_items: int = 100,
@@ -132,7 +144,8 @@ def simulate(
         those not given have a size that is typical of real benchmarks. Fixed effects are
         drawn with these sds too, not with the wide sd of their prior. With replicates also
         ``sd_<source>_model``, the typical sd of a source of noise (``seed``, ``boot``,
-        ``seed_boot``), and ``sd_log_<source>``, the sd of its log between cells.
+        ``seed_boot``, ``prompt``), and ``sd_log_<source>``, the sd of its log between cells; with
+        prompts ``sd_prompt_task``, ``sd_prompt_language_task`` and ``sd_prompt_model_task``.
     seed : int
         Seed of effects and noise.
     pattern_seed : int, optional
@@ -143,9 +156,13 @@ def simulate(
         bootstrapped test sets scatter around the original test set, which is itself one
         draw: the mean of a cell's replicates has the variance
         (sigma^2 + omega^2 (1 + 1/B)) / S + tau^2 (1 + 1/B) around the cell's mean.
+    n_prompts : int
+        Number of prompts of every task, which its cells share; 0 for none. With seeds or
+        bootstrapped test sets, these are the same for all prompts of a cell.
     drop_share : float
         Probability that a replicate is missing; every cell keeps its first two seeds and
-        its first two test sets.
+        its first two test sets. With prompts, these are missing as a whole, and every cell
+        keeps the first two.
     n_metrics : int
         Number of metrics of each dataset: so many consecutive tasks are called
         ``dataset:metric``.
@@ -183,6 +200,7 @@ def simulate(
     n_models = as_whole_number("n_models", n_models)
     n_seeds = as_whole_number("n_seeds", n_seeds)
     n_boot = as_whole_number("n_boot", n_boot)
+    n_prompts = as_whole_number("n_prompts", n_prompts)
     n_metrics = as_whole_number("n_metrics", n_metrics)
     n_items = as_whole_number("n_items", n_items)
     seed = as_whole_number("seed", seed, least=0)
@@ -203,7 +221,9 @@ def simulate(
         )
     logit = _has_logit_link(model, intercept, chance)
     shape = {names.LANGUAGE: n_languages, names.TASK: n_tasks, names.MODEL: n_models}
-    sources = sources_of(model, n_seeds=n_seeds, n_boot=n_boot, drop_share=drop_share)
+    sources = sources_of(
+        model, n_seeds=n_seeds, n_boot=n_boot, n_prompts=n_prompts, drop_share=drop_share
+    )
     scale = _scales(model, sds, sources)
     labels = _labels(shape, n_metrics)
     observed = observed_cells(
@@ -240,8 +260,13 @@ def simulate(
         cell_sds = {
             source: np.asarray(truth[names.source_cell_sd(source)])[observed] for source in sources
         }
+        of_prompts = None
+        if n_prompts:
+            effects, sums = draw_shared("prompt", scale, shape, n_prompts, noise_rng)
+            truth, of_prompts = truth | effects, sums[observed]
+        numbers = max(n_seeds, 1), max(n_boot, 1)
         frame = draw_replicates(
-            frame, cell_sds, max(n_seeds, 1), max(n_boot, 1), drop_share, noise_rng
+            frame, cell_sds, *numbers, drop_share, noise_rng, prompts=of_prompts
         ).drop(columns=[c for c, n in (("seed", n_seeds), ("boot", n_boot)) if n == 0])
     return Simulation(
         # All scores of a simulated task may lie between 0 and 1 by chance.
@@ -426,6 +451,8 @@ def _scales(
     known += [parameter.name for parameter in extra]
     for source in sources:
         known += [names.source_model_sd(source), names.source_log_sd(source)]
+        if source in names.SHARED_SOURCES:
+            known += map(names.sd_name, names.shared_by(source))
     for name, value in given.items():
         if name not in known:
             raise InputError(

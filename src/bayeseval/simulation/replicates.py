@@ -1,4 +1,4 @@
-"""Draw replicates of simulated cells: seeds and bootstrapped test sets."""
+"""Draw replicates of simulated cells: seeds, bootstrapped test sets and prompts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from bayeseval.errors import InputError
 from bayeseval.families import FAMILIES
 from bayeseval.spec import ModelSpec, separated
 
-__all__ = ["draw_replicates", "draw_source_sds", "sources_of"]
+__all__ = ["draw_replicates", "draw_shared", "draw_source_sds", "sources_of"]
 
 
 def sources_of(
-    model: ModelSpec, *, n_seeds: int, n_boot: int, drop_share: float
+    model: ModelSpec, *, n_seeds: int, n_boot: int, n_prompts: int, drop_share: float
 ) -> tuple[names.Source, ...]:
     """Sources of noise that the replicates have."""
-    for argument, number in (("n_seeds", n_seeds), ("n_boot", n_boot)):
+    given = {"n_seeds": n_seeds, "n_boot": n_boot, "n_prompts": n_prompts}
+    for argument, number in given.items():
         if number < 0:
             raise InputError(f"{argument} must be zero or more, got {number}")
     if not 0.0 <= drop_share < 1.0:
@@ -29,6 +30,7 @@ def sources_of(
         "seed": n_seeds > 0,
         "boot": n_boot > 0,
         "seed_boot": n_seeds > 0 and n_boot > 0,
+        "prompt": n_prompts > 0,
     }
     sources = tuple(source for source, is_present in present.items() if is_present)
     left_out = [source for source in sources if source not in separated(model.sources)]
@@ -38,11 +40,11 @@ def sources_of(
             f"out {left_out[0]}; add it to them"
         )
     if drop_share > 0.0 and not sources:
-        raise InputError("drop_share needs replicates; set n_seeds or n_boot")
+        raise InputError("drop_share needs replicates; set n_seeds, n_boot or n_prompts")
     family = FAMILIES[model.families[0]]
     if sources and not (family.quantity == "score" and family.kernel == "normal"):
         raise InputError(
-            f"replicates (n_seeds, n_boot) need the likelihood normal; {model.name} has "
+            f"replicates (n_seeds, n_boot, n_prompts) need the likelihood normal; {model.name} has "
             f"{family.name}"
         )
     return sources
@@ -65,6 +67,30 @@ def draw_source_sds(
     return sds
 
 
+def draw_shared(
+    source: names.Source,
+    scale: Mapping[str, float],
+    sizes: Mapping[str, int],
+    n_prompts: int,
+    rng: np.random.Generator,
+) -> tuple[dict[str, Floats | float], Floats]:
+    """What prompts do to several cells: its sds and effects, and the sums of the effects.
+
+    The sums have the shape (n_languages, n_tasks, n_models, n_prompts), the effects of
+    ``prompt:model:task`` (n_prompts, n_tasks, n_models), and so on.
+    """
+    truth: dict[str, Floats | float] = {}
+    total = np.zeros((*(sizes[f] for f in names.FACTORS), n_prompts))
+    for name in names.shared_by(source):
+        sd = truth[names.sd_name(name)] = scale[names.sd_name(name)]
+        own = [f for f in names.FACTORS if f in name.split(":")]
+        shape = [sizes[f] if f in own else 1 for f in names.FACTORS]
+        effects = rng.normal(0.0, sd, size=(n_prompts, *shape))
+        truth[names.effect_name(name)] = effects.reshape(n_prompts, *(sizes[f] for f in own))
+        total = total + np.moveaxis(effects, 0, -1)
+    return truth, total
+
+
 def draw_replicates(
     cells: pd.DataFrame,
     sds: Mapping[names.Source, Floats],
@@ -72,18 +98,34 @@ def draw_replicates(
     n_boot: int,
     drop_share: float,
     rng: np.random.Generator,
+    *,
+    prompts: Floats | None = None,
 ) -> pd.DataFrame:
-    """One row per cell, seed and test set, in the place of one row per cell."""
+    """One row per cell, seed, test set and prompt, in the place of one row per cell.
+
+    `prompts`, of shape (n_cells, n_prompts), is what every prompt does to several cells.
+    """
     n = len(cells)
 
     def draw(source: names.Source, *shape: int) -> Floats:
-        sd = sds.get(source, np.zeros(n)).reshape(-1, 1, 1)
+        sd = sds.get(source, np.zeros(n)).reshape(-1, *(1 for _ in shape))
         return np.asarray(sd * rng.standard_normal((n, *shape)))
 
     # The test set is one draw; its bootstraps scatter around it with the same variance.
     x = cells[names.SCORE].to_numpy()[:, None, None] + draw("seed", n_seeds, 1)
     x = x + draw("boot", 1, 1) + draw("boot", 1, n_boot)
     x = x + draw("seed_boot", n_seeds, 1) + draw("seed_boot", n_seeds, n_boot)
+    if prompts is not None:
+        x = x[..., None] + prompts[:, None, None] + draw("prompt", 1, 1, prompts.shape[1])
+        # A prompt that is missing in a cell is so for all of its runs.
+        kept = np.broadcast_to(
+            rng.random((n, 1, 1, prompts.shape[1])) >= drop_share, x.shape
+        ).copy()
+        kept[..., :2] = True
+        cell, seed, boot, prompt = np.nonzero(kept)
+        frame = cells.iloc[cell].reset_index(drop=True)
+        labels = [f"p{i}" for i in prompt]
+        return frame.assign(seed=seed, boot=boot, prompt=labels, **{names.SCORE: x[kept]})
     kept = rng.random(x.shape) >= drop_share
     kept[:, :2, :2] = True
     cell, seed, boot = np.nonzero(kept)
