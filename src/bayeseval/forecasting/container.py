@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pandas as pd
 
 from bayeseval import names
-from bayeseval._arguments import as_path
 from bayeseval._text import counted
-from bayeseval._typing import Figures
 from bayeseval.errors import InputError
+from bayeseval.fitting.addition import Addition
 from bayeseval.fitting.fitted import Fit
 from bayeseval.fitting.report import run_data, run_title
-from bayeseval.fitting.report.model_tables import shown_exponent
 from bayeseval.forecasting.words import known_by, what_helps
-from bayeseval.output._style import figure_formats
 from bayeseval.output.numbers import in_units, potential_bounds, score_unit
-from bayeseval.output.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +28,7 @@ _CHECKED: Final = ("error", "crps")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Forecast(Result):
+class Forecast(Addition):
     """Potentials of languages with records and of those that are forecast.
 
     Attributes
@@ -68,6 +63,8 @@ class Forecast(Result):
     notes: tuple[str, ...]
     fit: Fit
     languages: tuple[str, ...] = ()
+    _table_names: ClassVar = ("forecast", "forecast_check")
+    _figure_names: ClassVar = ("forecast", "forecast_by_script", "forecast_map")
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
@@ -105,51 +102,10 @@ class Forecast(Result):
             scale=self._scale,
         )
 
-    def save(self, folder: str | Path, *, figures: Figures = True) -> Path:
-        """Add the tables and figures to the result folder of the fit.
-
-        The folder's page, ``report.html``, is not written again: run ``bayeseval report DIR``
-        afterwards. The command ``bayeseval forecast`` does both.
-
-        Parameters
-        ----------
-        folder : str or Path
-            The result folder; its other files stay as they are.
-        figures : bool, str or sequence of str
-            Whether to draw the figures, or in which formats ("pdf", "png,svg").
-
-        Returns
-        -------
-        Path
-            The folder.
-
-        Raises
-        ------
-        InputError
-            If it is not a result folder or cannot be written.
-
-        Examples
-        --------
-        >>> folder = forecast.save(forecast.fit.save("results/new", figures=False), figures=False)
-        >>> (folder / "tables" / "forecast.csv").is_file()
-        True
-        """
-        from bayeseval.forecasting.report import write_forecast
-
-        formats = figure_formats(figures)
-        return write_forecast(
-            as_path("folder", folder), self.tables, self.figures() if formats else {}, formats
-        )
-
     @property
     def known_by(self) -> str:
         """What is known of the languages, in words."""
         return known_by(self.fit.run.get("spec", {}))
-
-    @property
-    def _exponent(self) -> int:
-        """Power of ten that scores are shown in, that of the fit."""
-        return shown_exponent(self.fit.data)
 
     @property
     def _scale(self) -> tuple[float, float] | None:
@@ -249,9 +205,6 @@ class Forecast(Result):
         }
         return {name: figure for name, figure in made.items() if figure is not None}
 
-    def _title(self) -> str:
-        return run_title(self.fit.run)
-
     def _main_result(self) -> str:
         from bayeseval.forecasting.report import main_result
 
@@ -271,6 +224,3 @@ class Forecast(Result):
         shown += [*(term.name for term in self.fit.spec.covariates), *ends, *ranks]
         shown += ["p_lowest_quarter", "extrapolation", "gate"]
         return rows[[name for name in shown if name in rows]]
-
-    def _failed(self) -> bool:
-        return self.fit.gate.status == "fail"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
-from functools import partial
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -22,8 +20,6 @@ from bayeseval.output._style import (
     FAINT,
     GREY,
     MAIN,
-    figure_files,
-    figure_names,
     figure_text,
     mark_gate,
     new_figure,
@@ -38,7 +34,6 @@ from bayeseval.output.numbers import (
     unit_text,
     value_texts,
 )
-from bayeseval.output.store import Writer, add_files, write_csv
 from bayeseval.output.text import text_table
 
 if TYPE_CHECKING:
@@ -51,49 +46,14 @@ __all__ = [
     "format_forecast",
     "main_result",
     "script_figure",
-    "write_forecast",
 ]
 
-_CHECK: Final = "tables/forecast_check.csv"
-_FIGURES: Final = ("forecast", "forecast_by_script", "forecast_map")
 _ENDS: Final = 8
 _NAMED: Final = 50  # names in one figure; more hide the points
 _WIDTH: Final = 7.0
 _WIDE: Final = 9.5  # names beside the points need room
 _COLUMNS: Final = 100
 _FILLED: Final = " Orange and filled: the languages that were asked for."
-
-
-def write_forecast(
-    folder: str | Path,
-    tables: Mapping[str, pd.DataFrame],
-    figures: Mapping[str, Figure],
-    formats: Sequence[str],
-) -> Path:
-    """Add the tables and figures of a forecast to a result folder.
-
-    Parameters
-    ----------
-    folder : str or Path
-        A result folder; its other files stay as they are.
-    tables : mapping of str to pandas.DataFrame
-        ``forecast`` and, where forecasts were checked, ``forecast_check``.
-    figures : mapping of str to matplotlib.figure.Figure
-        By name; those of an earlier forecast that are missing here are deleted.
-    formats : sequence of str
-        Formats of the figures.
-
-    Raises
-    ------
-    InputError
-        If it is not a result folder or cannot be written.
-    """
-    writers: dict[str, Writer] = {
-        f"tables/{name}.csv": partial(write_csv, table) for name, table in tables.items()
-    }
-    for name, figure in figures.items():
-        writers |= figure_files(name, figure, formats)
-    return add_files(folder, writers, without=(*figure_names(*_FIGURES), _CHECK))
 
 
 @styled

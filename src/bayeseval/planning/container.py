@@ -5,27 +5,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from numbers import Real
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from bayeseval._arguments import as_path
 from bayeseval.errors import InputError
 from bayeseval.estimands.plan_variances import Study
+from bayeseval.fitting.addition import Addition
 from bayeseval.fitting.fitted import Fit
 from bayeseval.fitting.report import run_data, run_title
-from bayeseval.fitting.report.model_tables import shown_exponent
-from bayeseval.output._style import figure_formats
 from bayeseval.output.numbers import column_digits, in_unit, in_units, score_unit
-from bayeseval.output.result import Result
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from bayeseval._typing import Figures
 
 __all__ = ["FACETS", "SCORE_COLUMNS", "Costs", "Plan", "sd_digits"]
 
@@ -112,7 +107,7 @@ class Costs:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Plan(Result):
+class Plan(Addition):
     """A decision study.
 
     Attributes
@@ -144,6 +139,8 @@ class Plan(Result):
     target_probability: float | None
     test_size: float | None
     fit: Fit
+    _table_names: ClassVar = ("plan",)
+    _figure_names: ClassVar = ("plan",)
 
     @property
     def _best_row(self) -> int | None:
@@ -154,47 +151,6 @@ class Plan(Result):
     def _target(self) -> float | None:
         """The target sd in the unit that scores are shown in."""
         return None if self.target_sd is None else in_unit(self.target_sd, self._exponent)
-
-    @property
-    def _exponent(self) -> int:
-        """Power of ten that scores are shown in, that of the fit."""
-        return shown_exponent(self.fit.data)
-
-    def save(self, folder: str | Path, *, figures: Figures = True) -> Path:
-        """Add ``tables/plan.csv`` and ``figures/plan.png`` to the fit's result folder.
-
-        The folder's page, ``report.html``, is not written again: run ``bayeseval report DIR``
-        afterwards. The command ``bayeseval plan`` does both.
-
-        Parameters
-        ----------
-        folder : str or Path
-            The result folder; its other files stay as they are.
-        figures : bool, str or sequence of str
-            Whether to draw the figure, or in which formats ("pdf", "png,svg").
-
-        Returns
-        -------
-        Path
-            The folder.
-
-        Raises
-        ------
-        InputError
-            If it is not a result folder or cannot be written.
-
-        Examples
-        --------
-        >>> folder = plan.save(fit.save("results/planned", figures=False), figures=False)
-        >>> (folder / "tables" / "plan.csv").is_file()
-        True
-        """
-        from bayeseval.planning.report import write_plan
-
-        formats = figure_formats(figures)
-        return write_plan(
-            as_path("folder", folder), self.tables, self.figures() if formats else {}, formats
-        )
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
@@ -249,9 +205,6 @@ class Plan(Result):
         """
         return {"plan": self.plot()}
 
-    def _title(self) -> str:
-        return run_title(self.fit.run)
-
     def _main_result(self) -> str:
         return self.sentence.rstrip(".")
 
@@ -261,9 +214,6 @@ class Plan(Result):
         ends = [f"sd_difference_{end}" for end in ("mean", "lower", "upper")]
         shown = [*known, "cost", *ends, "p_correct_mean", "best", "gate"]
         return rows[[name for name in shown if name in rows]]
-
-    def _failed(self) -> bool:
-        return self.fit.gate.status == "fail"
 
     def summary(self) -> str:
         """The present design, the designs that answer the question, and the answer.

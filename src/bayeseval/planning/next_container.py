@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from bayeseval import names
-from bayeseval._arguments import as_path
+from bayeseval.fitting.addition import Addition
 from bayeseval.fitting.fitted import Fit
 from bayeseval.fitting.report import run_data, run_title
-from bayeseval.fitting.report.model_tables import shown_exponent
-from bayeseval.output._style import figure_formats
 from bayeseval.output.numbers import in_unit, in_units, score_unit
-from bayeseval.output.result import Result
 from bayeseval.planning.choosing import CHOSEN, RANDOM
 
 if TYPE_CHECKING:
@@ -21,7 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from bayeseval._typing import Figures
 
 __all__ = ["NextCells"]
 
@@ -32,7 +27,7 @@ _SHOWN: Final = 20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NextCells(Result):
+class NextCells(Addition):
     """Cells to measure, the first one first.
 
     Attributes
@@ -70,6 +65,8 @@ class NextCells(Result):
     target_probability: float | None
     budget: float | None
     fit: Fit
+    _table_names: ClassVar = ("next", "next_comparison")
+    _figure_names: ClassVar = ("next",)
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
@@ -96,55 +93,11 @@ class NextCells(Result):
             unit=score_unit(None, self._exponent),
         )
 
-    @property
-    def _exponent(self) -> int:
-        return shown_exponent(self.fit.data)
-
     def _shown(self) -> pd.DataFrame:
         return in_units(self.table, self._exponent, _SCORES)
 
     def _comparison(self) -> pd.DataFrame:
         return in_units(self.comparison, self._exponent, ["sd_target"])
-
-    def save(self, folder: str | Path, *, figures: Figures = True) -> Path:
-        """Add ``tables/next.csv``, ``tables/next_comparison.csv`` and ``figures/next.png``.
-
-        The folder's page, ``report.html``, is not written again: run ``bayeseval report DIR``
-        afterwards. The command ``bayeseval next`` does both.
-
-        Parameters
-        ----------
-        folder : str or Path
-            The fit's result folder; its other files stay as they are.
-        figures : bool, str or sequence of str
-            Whether to draw the figure, or in which formats ("pdf", "png,svg").
-
-        Returns
-        -------
-        Path
-            The folder.
-
-        Raises
-        ------
-        InputError
-            If it is not a result folder or cannot be written.
-
-        Examples
-        --------
-        >>> folder = chosen.save(fit.save("results/next", figures=False), figures=False)
-        >>> (folder / "tables" / "next.csv").is_file()
-        True
-        """
-        from bayeseval.planning.report import write_plan
-
-        formats = figure_formats(figures)
-        return write_plan(
-            as_path("folder", folder),
-            self.tables,
-            self.figures() if formats else {},
-            formats,
-            name="next",
-        )
 
     def plot(self, *, ax: Axes | None = None, figsize: tuple[float, float] | None = None) -> Figure:
         """Draw the sd of the target against the cost, for these cells and for other choices.
@@ -194,9 +147,6 @@ class NextCells(Result):
         """
         return {"next": self.plot()}
 
-    def _title(self) -> str:
-        return run_title(self.fit.run)
-
     def _main_result(self) -> str:
         return self.sentence.rstrip(".")
 
@@ -204,9 +154,6 @@ class NextCells(Result):
         shown = ["order", names.MODEL, names.LANGUAGE, names.TASK, "cost", "gain", "sd_target"]
         shown += ["p_correct", "gate"]
         return self.table[[name for name in shown if name in self.table]].head(_SHOWN)
-
-    def _failed(self) -> bool:
-        return self.fit.gate.status == "fail"
 
     def summary(self) -> str:
         """The first cells and the answer.

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,22 +13,19 @@ from bayeseval.output._style import (
     FAINT,
     GREY,
     MAIN,
-    figure_files,
-    figure_names,
     mark_gate,
     new_figure,
     styled,
     whole_figure,
 )
 from bayeseval.output.numbers import axis_label, interval_texts, unit_text, value_texts
-from bayeseval.output.store import Writer, add_files, write_csv
 from bayeseval.output.text import text_table, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["format_plan", "plan_figure", "write_plan"]
+__all__ = ["format_plan", "plan_figure"]
 
 
 _FACETS: Final[Mapping[str, str]] = {
@@ -43,43 +38,6 @@ _FACETS: Final[Mapping[str, str]] = {
 _LEVELS = 9
 _WIDTH = 7.0
 _ORDINALS: Final = ("", "1st", "2nd", "3rd", "4th", "5th", "6th", "7th")
-
-
-def write_plan(
-    folder: str | Path,
-    tables: Mapping[str, pd.DataFrame],
-    figures: Mapping[str, Figure],
-    formats: Sequence[str],
-    *,
-    name: str = "plan",
-) -> Path:
-    """Add the tables and the figure of a plan, or of cells to measure, to a result folder.
-
-    Parameters
-    ----------
-    folder : str or Path
-        A result folder; its other files stay as they are, but for the list of files in
-        ``run.json``.
-    tables : mapping of str to pandas.DataFrame
-        By name of the file.
-    figures : mapping of str to matplotlib.figure.Figure
-        Figure `name`; empty deletes that of an earlier run.
-    formats : sequence of str
-        Formats of the figure.
-    name : str
-        Of the figure.
-
-    Raises
-    ------
-    InputError
-        If it is not a result folder or cannot be written.
-    """
-    writers: dict[str, Writer] = {
-        f"tables/{file}.csv": partial(write_csv, table) for file, table in tables.items()
-    }
-    for own, figure in figures.items():
-        writers |= figure_files(own, figure, formats)
-    return add_files(folder, writers, without=figure_names(name))
 
 
 @styled
