@@ -267,6 +267,8 @@ def test_json_logs_have_any_name(
     monkeypatch.setattr(inspect, "evals_df", evals)
     text = '{"version": 2, "status": "success", "eval": {}}'
     (tmp_path / name).write_text(text, encoding="utf-8")
+    # Inspect writes it beside them; it is no table.
+    (tmp_path / "logs.json").write_text('{"a.json": {"version": 2}}')
     detected = detect(tmp_path)
     assert detected is not None
     assert read_results(detected, Options()).tables[0].where[0].startswith(f"{name}, ")

@@ -434,7 +434,9 @@ def _scorers(names: Iterable[str]) -> list[str]:
     ]
 
 
-INSPECT: Final = Reader("inspect", "Inspect logs", _sniff, _read)
+# Lists of logs that Inspect writes beside them.
+_LISTS: Final = ("logs.json", "listing.json", "eval-set.json")
+INSPECT: Final = Reader("inspect", "Inspect logs", _sniff, _read, auxiliary_files=_LISTS)
 INSPECT_SAMPLES: Final = Reader(
     "inspect-samples", "samples of Inspect logs", _never, _read_samples, same_files_as="inspect"
 )
