@@ -294,3 +294,16 @@ def test_the_scale_that_a_table_states_overrules_the_guess() -> None:
     assert records.units == {"score": Units(0.0, 100.0)}
     (note,) = (note for note in records.report.notes if "mixes scales" in note)
     assert note.endswith("they are kept, because the table states the scale 0 to 100")
+
+
+def test_a_column_for_each_task_is_told_to_be_made_rows(tmp_path: Path) -> None:
+    """Naming one of them left the others out."""
+    text = "Model,Language,ARC,MMLU\nA,de,20.5,31\nA,ar,33,44\nB,de,35,47\nB,ar,26,38\n"
+    with pytest.raises(InputError) as caught:
+        _load(tmp_path, text)
+    assert str(caught.value).endswith(
+        "name it with columns={'score': 'NAME'}; if several are tasks, write one row per score,"
+        " with a column 'task'"
+    )
+    rows = pd.read_csv(tmp_path / "t.csv").melt(["Model", "Language"], var_name="task")
+    assert load(rows).coords["task"] == ("ARC", "MMLU")

@@ -370,9 +370,11 @@ def missing_columns(columns: ColumnMap, cells: Mapping[str, Column], *, source: 
             f" task,dataset,language, given as {argument('task_names')}"
             + wording("", "; 'bayeseval validate ... --propose-task-names FILE' writes one to edit")
         )
+    several = len(found.get("score", ())) > 1 and not {"task", "dataset"} & set(columns.ours)
     return (
         f"{source}: no column for {listed}{hint}"
         f" (columns: {shorten(map(brief, cells), limit=12)}); {', and '.join(ways)}"
+        + ("; if several are tasks, write one row per score, with a column 'task'" * several)
     )
 
 
