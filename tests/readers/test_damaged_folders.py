@@ -9,6 +9,7 @@ import pytest
 
 from bayeseval.cli import main
 from bayeseval.errors import InputError
+from bayeseval.readers import detect
 from bayeseval.readers.base import Head
 from bayeseval.records import load
 from tests.readers.good_files import FIXTURES
@@ -130,3 +131,19 @@ def test_empty_tables_of_a_folder_are_left_out(tmp_path: Path) -> None:
         load(tmp_path)
     with pytest.raises(InputError, match=r"b.csv: the file has a header line and no data$"):
         load(tmp_path / "b.csv")
+
+
+@pytest.mark.parametrize("data", ['{"a": {"b": 1', '  [\n{"a": [1, 2'])
+def test_json_of_an_unknown_tool_that_ends_too_early_says_where(tmp_path: Path, data: str) -> None:
+    path = tmp_path / "t.json"
+    path.write_text(data)
+    said = f"line {1 + data.count(chr(10))}, character {len(data.splitlines()[-1]) + 1}:"
+    with pytest.raises(InputError) as caught:
+        load(path)
+    assert str(caught.value) == f"{path}, {said} the JSON ends too early: expecting ',' delimiter"
+    (tmp_path / "m.json").write_text(
+        '{"task_name": "t", "mteb_version": "1.12.0", "dataset_revision": "1", "scores": {}}'
+    )
+    found = detect(tmp_path)
+    assert found is not None
+    assert [str(one) for one in found.unreadable.values()] == [str(caught.value)]

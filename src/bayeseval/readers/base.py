@@ -39,6 +39,7 @@ __all__ = [
     "decode",
     "file_bytes",
     "joined_languages",
+    "json_fault",
     "json_lines",
     "json_problem",
     "read_json",
@@ -308,7 +309,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def json_problem(problem: Exception) -> str:
     """What is wrong with a JSON text, in words."""
     if isinstance(problem, json.JSONDecodeError):
-        # The place stands before it.
         message = problem.msg.removesuffix(" starting at").removesuffix(" at")
         return f"{message[0].lower()}{message[1:]}"
     if isinstance(problem, RecursionError):
@@ -317,6 +317,17 @@ def json_problem(problem: Exception) -> str:
         return str(problem)
     # The only other ValueError of the json module: Python's limit on digits of a number.
     return "a number has too many digits"
+
+
+def json_fault(text: str, problem: Exception, where: str) -> InputError:
+    """What is wrong with the JSON of a file, and where."""
+    if not isinstance(problem, json.JSONDecodeError):
+        return InputError(f"{where}: not valid JSON: {json_problem(problem)}")
+    # No text goes over a line's end, so an open one ends with the file.
+    is_cut = problem.pos >= len(text.rstrip()) or problem.msg.startswith("Unterminated")
+    fault = "the JSON ends too early" if is_cut else "not valid JSON"
+    place = f"{where}, line {problem.lineno}, character {problem.colno}"
+    return InputError(f"{place}: {fault}: {json_problem(problem)}")
 
 
 def read_json(path: Path) -> Any:
@@ -330,16 +341,8 @@ def read_json(path: Path) -> Any:
     text = decode(file_bytes(path), str(path), expected="expected JSON")
     try:
         return json.loads(text, object_pairs_hook=_unique)
-    except json.JSONDecodeError as problem:
-        # No text goes over a line's end, so an open one ends with the file.
-        is_cut = problem.pos >= len(text.rstrip()) or problem.msg.startswith("Unterminated")
-        fault = "the JSON ends too early" if is_cut else "not valid JSON"
-        raise InputError(
-            f"{path}, line {problem.lineno}, character {problem.colno}: {fault}:"
-            f" {json_problem(problem)}"
-        ) from problem
     except (ValueError, RecursionError) as problem:
-        raise InputError(f"{path}: not valid JSON: {json_problem(problem)}") from problem
+        raise json_fault(text, problem, str(path)) from problem
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:

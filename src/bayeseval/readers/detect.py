@@ -21,7 +21,7 @@ from bayeseval.readers.base import (
     Reader,
     Reading,
     decode,
-    json_problem,
+    json_fault,
     unpacked,
 )
 from bayeseval.readers.compressed import PACKED_SUFFIXES, suffix_of
@@ -386,19 +386,21 @@ def _first_object(path: Path) -> Head | None:
     data = unpacked(path, limit=_MAX_STRUCTURE)
     if data is None:
         return None
-    text = decode(data, str(path), expected="expected JSON").lstrip()
+    text = decode(data, str(path), expected="expected JSON")
+    start = len(text) - len(text.lstrip())
     # Of a list, the first object is enough.
-    start = len(text) - len(text[1:].lstrip()) if text[:1] == "[" else 0
+    if text[start : start + 1] == "[":
+        start = len(text) - len(text[start + 1 :].lstrip())
     try:
         first, _ = json.JSONDecoder().raw_decode(text, start)
     except (ValueError, RecursionError) as problem:
         if text[start : start + 1] == "]":
             return None
-        raise InputError(f"{path}: not valid JSON: {json_problem(problem)}") from problem
+        raise json_fault(text, problem, str(path)) from problem
     if not isinstance(first, dict):
         return None
     values = [f"{json.dumps(key)}: {json.dumps(one)}" for key, one in first.items()]
-    beginning = text[:start] + "{" + ", ".join(sorted(values, key=len))
+    beginning = text[:start].lstrip() + "{" + ", ".join(sorted(values, key=len))
     return Head(beginning.encode()[:HEAD_BYTES], len(data))
 
 

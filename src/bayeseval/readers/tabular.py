@@ -20,7 +20,7 @@ import numpy as np
 
 from bayeseval._text import counted, grouped, plain, show
 from bayeseval.errors import InputError
-from bayeseval.readers.base import decode, file_bytes, json_problem
+from bayeseval.readers.base import decode, file_bytes, json_fault, json_problem
 from bayeseval.readers.compressed import suffix_of
 from bayeseval.readers.raw import Nested, RawTable, make_table
 from bayeseval.readers.typed import typed_cells
@@ -224,18 +224,10 @@ def _parse_json(text: str) -> Any:
 def _read_json(text: str, source: str) -> RawTable:
     try:
         document = _parse_json(text)
-    except json.JSONDecodeError as problem:
+    except (ValueError, RecursionError) as problem:
         if text.lstrip().startswith("{") and _is_json_lines(text, problem):
             return _read_json_lines(text, source)
-        if text.lstrip().startswith("[") and problem.pos >= len(text.rstrip()):
-            message = f"the JSON ends too early ({json_problem(problem)})"
-        else:
-            message = f"not valid JSON: {json_problem(problem)}"
-        raise InputError(
-            f"{source}, line {problem.lineno}, character {problem.colno}: {message}"
-        ) from problem
-    except (ValueError, RecursionError) as problem:
-        raise InputError(f"{source}: not valid JSON: {json_problem(problem)}") from problem
+        raise json_fault(text, problem, source) from problem
     if isinstance(document, list):
         return _from_records(document, range(1, len(document) + 1), source, "record")
     if isinstance(document, dict) and any(isinstance(v, list | dict) for v in document.values()):
@@ -247,8 +239,10 @@ def _read_json(text: str, source: str) -> RawTable:
     return _from_records([document], [1], source, "line")
 
 
-def _is_json_lines(text: str, problem: json.JSONDecodeError) -> bool:
+def _is_json_lines(text: str, problem: Exception) -> bool:
     """One object per line, rather than one broken object over several lines."""
+    if not isinstance(problem, json.JSONDecodeError):
+        return False
     if problem.msg.startswith("Extra data"):
         return True
     first = next(line for line in text.split("\n") if line.strip())
