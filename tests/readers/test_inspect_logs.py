@@ -13,6 +13,7 @@ from types import ModuleType
 import pandas as pd
 import pytest
 
+from bayeseval.cli import main
 from bayeseval.errors import InputError, MissingDependencyError
 from bayeseval.readers import Options, detect, read_results
 from bayeseval.records import load
@@ -145,10 +146,14 @@ def test_logs_of_a_cell_with_other_arguments_are_no_older_runs(
     assert load(logs).coords["task"] == ("xnli:accuracy,match",)
 
 
-def test_without_inspect_the_extra_is_named(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_inspect_the_extra_is_named(
+    logs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setitem(sys.modules, "inspect_ai", None)
     with pytest.raises(MissingDependencyError, match=r"bayeseval\[inspect\]"):
         load(logs)
+    assert main(["validate", str(logs)]) == 2
+    assert capsys.readouterr().out == "Ready to fit: no, because the table cannot be read\n"
 
 
 def test_what_inspect_cannot_read_is_one_line(

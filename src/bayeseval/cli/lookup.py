@@ -63,14 +63,14 @@ def validate(
     The last line is "Ready to fit: yes" (exit code 0) or "no, because ..." (exit code 2).
     """
     from bayeseval.design import Readiness, check_ready
-    from bayeseval.errors import InputError
+    from bayeseval.errors import BayesevalError
     from bayeseval.readers import UnknownTasksError, propose
     from bayeseval.records import TableError, describe, format_description, format_refused
     from bayeseval.spec import AUTO
 
     try:
         records = reading.load()
-    except InputError as refused:
+    except BayesevalError as refused:
         proposals: Sequence[Proposal] = ()
         if isinstance(refused, UnknownTasksError):
             proposals = refused.proposals
