@@ -113,7 +113,7 @@ def test_the_sds_of_the_additive_model_are_the_exact_ones(records: Records, addi
 
 
 def test_the_paper_model_lands_on_the_maximum_likelihood_potentials(
-    paper: Fit, published: Fit
+    paper: Fit, published: Fit, additive: Fit
 ) -> None:
     assert paper.gate.status == "pass"
     draws = paper.data["posterior"]["language_potential"]
@@ -128,6 +128,9 @@ def test_the_paper_model_lands_on_the_maximum_likelihood_potentials(
     distance = np.abs(values.mean(axis=(1, 2)) - exact.to_numpy())
     assert (distance < 5.0 * mcse + 0.1).all(), distance.max()
     # Negative control: pooled potentials do not, Wolof is pulled towards the rest.
+    wolof = additive.data["posterior"]["language_potential"].sel(language="wo").to_numpy()
+    away = abs(float(wolof.mean()) - float(exact.sel(language="wo")))
+    assert away > 5.0 * float(mcse.max()) + 0.1
 
 
 def test_nuts_gives_the_reference_posteriors(additive: Fit, paper: Fit) -> None:

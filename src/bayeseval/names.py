@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final, Literal, get_args
 
 __all__ = [
+    "CENTRED_F",
     "CI_KIND",
     "CI_PROB",
     "CONTRASTS",
@@ -174,6 +175,10 @@ DESCRIPTIONS: Final[tuple[tuple[Support, Flavour], ...]] = (
 CI_KIND: Final = "eti"
 CI_PROB: Final = 0.95
 
+# Samplers draw effects, and log sds, themselves where the variance of their estimates is at least
+# this many times that of the errors, and unit-scale offsets elsewhere; `design/forms.py` has the
+# measurements.
+CENTRED_F: Final = 3.0
 # Pareto k-hat of importance weights: above it they have no reliable mean, and the smoothed
 # estimates are biased (Vehtari et al. 2024, arXiv:1507.02646).
 K_HAT_MAX: Final = 0.7

@@ -17,7 +17,14 @@ from bayeseval.cli._shared import (
     echo_place,
     renew_report,
 )
-from bayeseval.cli.planning import COSTS, TARGETS
+from bayeseval.cli.planning import (
+    COSTS,
+    TARGETS,
+    CostItem,
+    CostLanguage,
+    CostSeed,
+    TestSize,
+)
 
 __all__ = ["next_"]
 
@@ -93,31 +100,10 @@ def next_(
             rich_help_panel=COSTS,
         ),
     ] = None,
-    test_size: Annotated[
-        float | None,
-        typer.Option(metavar="N", help="Items in a test set.", rich_help_panel=COSTS),
-    ] = None,
-    cost_item: Annotated[
-        float | None,
-        typer.Option(
-            metavar="COST",
-            help="Cost of one item, answered once; without --test-size, of a whole test set.",
-            show_default="1 if no cost is given",
-            rich_help_panel=COSTS,
-        ),
-    ] = None,
-    cost_seed: Annotated[
-        float | None,
-        typer.Option(
-            metavar="COST",
-            help="Cost of one model's first cell on a task, for all languages.",
-            rich_help_panel=COSTS,
-        ),
-    ] = None,
-    cost_language: Annotated[
-        float | None,
-        typer.Option(metavar="COST", help="Cost of adding one language.", rich_help_panel=COSTS),
-    ] = None,
+    test_size: TestSize = None,
+    cost_item: CostItem = None,
+    cost_seed: CostSeed = None,
+    cost_language: CostLanguage = None,
     no_figures: NoFigures = False,
     figure_format: FigureFormat = "png",
 ) -> None:

@@ -21,11 +21,37 @@ from bayeseval.cli._shared import (
     renew_report,
 )
 
-__all__ = ["plan"]
+__all__ = ["COSTS", "TARGETS", "CostItem", "CostLanguage", "CostSeed", "TestSize", "plan"]
 
 TARGETS = "Targets"
 DESIGNS = "Designs"
 COSTS = "Costs"
+
+TestSize = Annotated[
+    float | None,
+    typer.Option(metavar="N", help="Items in one of the present test sets.", rich_help_panel=COSTS),
+]
+CostSeed = Annotated[
+    float | None,
+    typer.Option(
+        metavar="COST",
+        help="Cost of one run of a model on one task, for all languages.",
+        rich_help_panel=COSTS,
+    ),
+]
+CostItem = Annotated[
+    float | None,
+    typer.Option(
+        metavar="COST",
+        help="Cost of one item, answered once; without --test-size, of a whole test set.",
+        show_default="1 if no cost is given",
+        rich_help_panel=COSTS,
+    ),
+]
+CostLanguage = Annotated[
+    float | None,
+    typer.Option(metavar="COST", help="Cost of adding one language.", rich_help_panel=COSTS),
+]
 
 
 def plan(
@@ -58,12 +84,7 @@ def plan(
     languages: Grid = None,
     tasks: Grid = None,
     prompts: Grid = None,
-    test_size: Annotated[
-        float | None,
-        typer.Option(
-            metavar="N", help="Items in one of the present test sets.", rich_help_panel=DESIGNS
-        ),
-    ] = None,
+    test_size: TestSize = None,
     fixed: Annotated[
         list[str] | None,
         typer.Option(
@@ -72,27 +93,9 @@ def plan(
             rich_help_panel=DESIGNS,
         ),
     ] = None,
-    cost_seed: Annotated[
-        float | None,
-        typer.Option(
-            metavar="COST",
-            help="Cost of one seed on one task, for all languages.",
-            rich_help_panel=COSTS,
-        ),
-    ] = None,
-    cost_item: Annotated[
-        float | None,
-        typer.Option(
-            metavar="COST",
-            help="Cost of one item, answered once; without --test-size, of a whole test set.",
-            show_default="1 if no cost is given",
-            rich_help_panel=COSTS,
-        ),
-    ] = None,
-    cost_language: Annotated[
-        float | None,
-        typer.Option(metavar="COST", help="Cost of adding one language.", rich_help_panel=COSTS),
-    ] = None,
+    cost_seed: CostSeed = None,
+    cost_item: CostItem = None,
+    cost_language: CostLanguage = None,
     cost_task: Annotated[
         float | None,
         typer.Option(metavar="COST", help="Cost of adding one task.", rich_help_panel=COSTS),

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from bayeseval import names
 from bayeseval._typing import Floats, Index
 from bayeseval.design.container import Term
 from bayeseval.spec import ModelSpec
@@ -19,7 +20,6 @@ __all__ = ["choose_forms"]
 # centred against non-centred: MEGA additive (F 12 to 150) 2,064 against 464; MEGA
 # crossed language:task (F 2.3) 1,116 against 1,111; simulated interactions near zero
 # (F 1) 8 against 386. A weak effect of five tasks (F 1.5): 43 divergences against 6.
-_CENTRED_F = 3.0
 _CENTRED_LOG_RATIO = 10.0
 
 # Sweeps of alternating means: main effects of a connected table converge in a few.
@@ -32,7 +32,7 @@ def choose_forms(terms: list[Term], spec: ModelSpec, score: Floats) -> list[Term
     for name, (f_ratio, log_ratio) in _spread(terms, score).items():
         requested = spec.centring.get(name)
         forms[name] = (
-            f_ratio >= _CENTRED_F and log_ratio >= _CENTRED_LOG_RATIO
+            f_ratio >= names.CENTRED_F and log_ratio >= _CENTRED_LOG_RATIO
             if requested is None
             else requested == "centred"
         )

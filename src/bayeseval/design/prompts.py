@@ -29,10 +29,6 @@ from bayeseval._typing import Bools, Floats, Index
 
 __all__ = ["ByCell", "SharedEffect", "prompts_by_cell"]
 
-# Effects are sampled themselves where their levels differ clearly more than their errors do,
-# as those of cells (:mod:`bayeseval.design.replicates`).
-_CENTRED_F = 3.0
-
 
 @dataclass(frozen=True, eq=False)
 class SharedEffect:
@@ -212,7 +208,7 @@ def prompts_by_cell(
                     for one in members.T.tolist()
                 ),
                 level=of_cell,
-                centred=ratio >= _CENTRED_F,
+                centred=ratio >= names.CENTRED_F,
             )
         )
     # Each effect takes degrees of freedom from the contrasts.

@@ -44,13 +44,6 @@ from bayeseval.records import CellTable, Stratum, Unbalanced
 __all__ = ["LEAST_RATIO", "build_noise", "note_of_upper_bounds", "over_models"]
 
 
-# Samplers draw the cells' log sds directly where these differ clearly, and unit-scale
-# offsets otherwise. The criterion is the variance of the logs of mean squares within models
-# over that of their errors, as for effects (:mod:`bayeseval.design.forms`). Estimates of a
-# component from a difference of mean squares do not serve: near zero their logs differ,
-# whether or not the sds do.
-_CENTRED_F = 3.0
-
 # Replicates that are all equal (greedy decoding, a coarse metric) have no log sd. Their sd
 # counts as this share of the median one.
 LEAST_RATIO = 0.01
@@ -333,8 +326,10 @@ def _with_least_squares(unbalanced: Unbalanced | None, notes: list[str]) -> Unba
 def _clearly_differ(mean_square: Floats, own: Floats, df: Floats, model: Index) -> bool:
     """Whether a component's log sds differ within models by more than their errors.
 
-    With a share r of the component in the expected mean squares, the log of a mean square
-    moves by r times that of the component.
+    The criterion is the variance of the logs of mean squares within models over that of their
+    errors. Estimates of a component from a difference of mean squares do not serve: near zero
+    their logs differ, whether or not the sds do. With a share r of the component in the expected
+    mean squares, the log of a mean square moves by r times that of the component.
     """
     counts = np.bincount(model)
     free = len(model) - int((counts > 0).sum())
@@ -346,4 +341,4 @@ def _clearly_differ(mean_square: Floats, own: Floats, df: Floats, model: Index) 
     # Variance of half the log of a chi-square variable.
     error = float((polygamma(1, df / 2.0) / 4.0).mean())
     share = min(float((df * own).sum() / (df * mean_square).sum()), 1.0)
-    return share**2 * (variance - error) >= (_CENTRED_F - 1.0) * error
+    return share**2 * (variance - error) >= (names.CENTRED_F - 1.0) * error
