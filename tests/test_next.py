@@ -84,7 +84,9 @@ def test_the_order_is_that_of_refits(small: Fit) -> None:
     assert sorted(refitted, reverse=True) == refitted
     gains = [alone[cell] for cell in some]
     assert sorted(gains, reverse=True) == gains
-    # Refits also lower the residual sd a little, by the same for all cells.
+    # Refits also lower the residual sd a little, by the same for all cells. The differences are 0.1
+    # to 0.7 points; with six seeds they deviate by at most 0.105, the error of 4,000 draws and that
+    # of the changed residual sd.
     assert np.diff(gains) == pytest.approx(np.diff(refitted), abs=0.15)
 
 
@@ -128,14 +130,17 @@ def test_with_known_sds_gains_and_order_are_those_of_refits() -> None:
     fit = be.fit(records, {"name": "known", "priors": priors}, engine="marginal", draws=1000)
     chosen, refits = next_cells(fit, budget=100.0), Refits()
     cells = cells_of(chosen)
+    # The relative error of a variance of 4,000 draws is 2.2 %, of the mean over pairs less.
     assert chosen.sd_now**2 == pytest.approx(refits.left([]), rel=0.05)
     exact = np.array([refits.left([]) - refits.left([cell]) for cell in cells])
     alone = chosen.table["gain_alone"].to_numpy()
     found = chosen.sd_now**2 - (chosen.sd_now - alone) ** 2
-    # Covariances of 4,000 draws have relative errors of about 1.6 %, and gains their squares.
-    assert found == pytest.approx(exact, rel=0.15)
+    # Covariances of 4,000 draws have errors of 1.6 % of the sds, which are more of a small
+    # covariance, and gains are their squares: the largest of 17 deviates by 8 to 17 % over six
+    # seeds, and the rank correlation is 0.978 to 0.993.
+    assert found == pytest.approx(exact, rel=0.2)
     assert spearmanr(found, exact).statistic > 0.95
-    # The negative control: cells that are best for another target.
+    # The negative control: cells that are best for another target, 0.37 to 0.61 over six seeds.
     other = next_cells(fit, target="potential", budget=100.0).table
     other = other.set_index(["model", "language", "task"])["gain_alone"].loc[cells]
     assert spearmanr(other, exact).statistic < 0.8
@@ -143,6 +148,7 @@ def test_with_known_sds_gains_and_order_are_those_of_refits() -> None:
     for step in range(6):
         best.append(min(sorted(left), key=lambda cell: refits.left([*best, cell])))
         left.remove(best[-1])
+        # Cells whose gains differ by less than their Monte-Carlo error may change places.
         assert refits.left(cells[: step + 1]) < 1.02 * refits.left(best)
 
 
@@ -170,6 +176,7 @@ def test_a_difference_of_two_models_needs_cells_of_these(small: Fit) -> None:
     score = small.data["posterior"]["standardised_score"].to_numpy().reshape(-1, 4)
     difference = score[:, 1] - score[:, 3]
     assert chosen.sd_now == pytest.approx(difference.std(ddof=1))
+    # The share of 4,000 draws has a standard error of 0.008 at most, and p_now is that of a normal.
     assert chosen.p_now == pytest.approx(max((difference > 0).mean(), (difference < 0).mean()),
                                          abs=0.02)  # fmt: skip
     assert (np.diff([chosen.p_now, *chosen.table["p_correct"]]) > 0).all()

@@ -61,6 +61,15 @@ def test_left_out_scores_do_not_reach_peers(peers: ModuleType, name: str) -> Non
     assert (moved["mean"] != before["mean"]).any()
 
 
+def error_of_main_effects(rank: int) -> float:
+    """RMSE of least squares of models and languages on what is left."""
+    codes, score, out = table(rank)
+    rows = np.hstack([np.eye(12)[codes["model"]], np.eye(15)[codes["language"]]])
+    kept = np.setdiff1d(np.arange(180), out)
+    effects = np.linalg.lstsq(rows[kept], score[kept], rcond=None)[0]
+    return float(np.sqrt(np.mean((rows[out] @ effects - score[out]) ** 2)))
+
+
 def test_matrix_completions_find_what_two_ways_leave(peers: ModuleType) -> None:
     _, score, out = table(1)
     rmse, inside = {}, {}
@@ -70,10 +79,12 @@ def test_matrix_completions_find_what_two_ways_leave(peers: ModuleType) -> None:
         inside[name] = float(
             ((found["lower"] <= score[out]) & (score[out] <= found["upper"])).mean()
         )
-    assert max(rmse["soft-impute"], rmse["rank-2 completion"]) < 0.6 * rmse[TWO_WAY]
+    # 0.31 to 0.49 over five seeds of what the completions draw.
+    assert max(rmse["soft-impute"], rmse["rank-2 completion"]) < 0.6 * error_of_main_effects(1)
+    # Of 36 intervals of 95 %, 27 or fewer hold their score with a probability of 5e-05.
     assert min(inside.values()) > 0.75
-    # Negative control: of a table without an interaction, they find none.
+    # Negative control: of a table without an interaction, nothing is better than main effects.
     _, plain, _ = table(0)
-    error = [predicted(peers, name, plain, rank=0)["mean"] - plain[out] for name in NAMES]
-    two_way, soft, _ = (float(np.sqrt(np.mean(one**2))) for one in error)
-    assert soft > 0.6 * two_way
+    for name in NAMES:
+        error = predicted(peers, name, plain, rank=0)["mean"] - plain[out]
+        assert float(np.sqrt(np.mean(error**2))) > error_of_main_effects(0)

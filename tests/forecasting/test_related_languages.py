@@ -19,6 +19,7 @@ from bayeseval.errors import DesignError, InputError
 from bayeseval.estimands import read_arrays
 from bayeseval.fitting.covariates import data_hash
 from bayeseval.fitting.report.tables import result_tables
+from bayeseval.forecasting import candidates
 from bayeseval.forecasting.candidates import languages_of_the_map, related_languages
 from bayeseval.forecasting.check import _without_covariate
 from bayeseval.forecasting.words import idle_covariate, known_by
@@ -139,10 +140,21 @@ def test_forecasts_without_a_covariate_follow_the_neighbours(fitted: Fit) -> Non
         be.forecast(fitted, covariate="mexa", check=False)
 
 
-def test_languages_whose_relations_are_not_known_are_left_out(fitted: Fit) -> None:
+def test_languages_whose_relations_are_not_known_are_left_out(
+    fitted: Fit, monkeypatch: pytest.MonkeyPatch
+) -> None:
     arrays = read_arrays(fitted.data)
+    # One by one only where some are not known.
+    asked: list[str] = []
+    real = candidates.relate
+    monkeypatch.setattr(
+        candidates, "relate", lambda spec, labels: asked.extend(labels) or real(spec, labels)
+    )
+    assert related_languages(arrays, fitted.spec.languages, ["ca", "eu"])[0] == ["ca", "eu"]
+    assert asked == []
     known, matrices, notes = related_languages(arrays, fitted.spec.languages, ["ca", "ours", "eu"])
     assert known == ["ca", "eu"]
+    assert asked == ["ca", "ours", "eu"]
     assert matrices is not None and matrices.shape == (1, 32, 32)
     np.testing.assert_array_equal(matrices[:, :30, :30], arrays.related.matrices)  # type: ignore[union-attr]
     assert notes == ["not forecast, because their relations to others are not known: ours"]

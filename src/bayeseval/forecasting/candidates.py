@@ -73,21 +73,30 @@ def related_languages(
     """
     if spec is None or arrays.related is None:
         return list(new), None, []
-    known, lost = [], []
-    for label in new:
-        try:
-            relate(spec, [label])
-        except InputError:
-            lost.append(label)
-        else:
-            known.append(label)
+    try:
+        related = new_languages(arrays, spec, new)
+    except InputError:
+        # One by one only where some are not known.
+        known = [label for label in new if _is_related(spec, label)]
+        related = new_languages(arrays, spec, known) if known else None
+    else:
+        known = list(new)
     if not known:
         raise InputError(
             "it is not known how any of the languages without records is related to others by "
             f"{', '.join(spec.used)}; name languages by ISO 639 codes or English names"
             f"{', and add them to languages: files in the spec' if spec.files else ''}"
         )
-    related = new_languages(arrays, spec, known)
+    lost = [label for label in new if label not in known]
     listed = shorten(lost, limit=_SHOWN)
     note = f"not forecast, because their relations to others are not known: {listed}"
     return known, None if related is None else related.matrices, [note] if lost else []
+
+
+def _is_related(spec: LanguageRelations, label: str) -> bool:
+    """Whether it is known how a language is related to others."""
+    try:
+        relate(spec, [label])
+    except InputError:
+        return False
+    return True
