@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,12 @@ from measure import RESULTS, provenance
 import bayeseval as be
 from bayeseval.estimands.frames import draws_of
 
-SHAPE: Final = {"n_languages": 12, "n_tasks": 2, "n_models": 5, "observed_share": 1.0}
+SHAPE: Final[Mapping[str, Any]] = {
+    "n_languages": 12,
+    "n_tasks": 2,
+    "n_models": 5,
+    "observed_share": 1.0,
+}
 PROMPTS: Final = 4
 SDS: Final = {"sd_residual": 1.0, "sd_model": 5.0, "sd_prompt_language_task": 0.5}
 KINDS: Final[Mapping[str, Mapping[str, float]]] = {
@@ -42,7 +47,7 @@ def one_table(kind: str, seed: int) -> tuple[float, float]:
         drawn.records.table, columns={"seed": "prompt"}, mixed_scales="allow"
     )
     fit = be.fit(records, SPEC, engine="marginal", draws=500, chains=2, seed=seed)
-    scores = draws_of(fit.data["posterior"]["standardised_score"])
+    scores = draws_of(fit.data["posterior"].to_dataset()["standardised_score"])
     truth = drawn.expected.mean(axis=(0, 1))
     a, b = np.triu_indices(len(truth), k=1)
     lower, upper = np.quantile(scores[:, a] - scores[:, b], [0.025, 0.975], axis=0)

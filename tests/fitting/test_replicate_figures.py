@@ -82,6 +82,16 @@ def test_components_of_single_models_stand_in_a_figure_of_their_own(
     assert "seed x test set" not in text
 
 
+def test_captions_name_prompts_where_the_table_has_them(tables: dict[str, pd.DataFrame]) -> None:
+    components = tables[COMPONENTS].replace({"component": {"boot": "judge"}})
+    text = said(within_figure(components, **STYLE))
+    assert "Seeds and judges: root mean square over the model's cells." in text
+    assert "One run is one seed on one test set, scored by one judge." in text
+    given = tables | {COMPONENTS: tables[COMPONENTS].replace({"component": {"seed": "prompt"}})}
+    text = said(replicate_figures(given, **STYLE)["aggregate_ranks"]())
+    assert "scores of one run, that is one seed on one test set with one prompt; bottom" in text
+
+
 def test_an_sd_of_zero_is_named_not_drawn(tables: dict[str, pd.DataFrame]) -> None:
     table = tables[COMPONENTS].copy()
     table.loc[(table["component"] == "boot") & (table["model"] == "model-2"), "sd_mean"] = 0.0

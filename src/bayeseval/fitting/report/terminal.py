@@ -63,8 +63,10 @@ _WITHIN: Final[Mapping[str, str]] = {
 _WITHIN_WORDS: Final[Mapping[str, str]] = {
     "between": "between: sd over languages of a model's expected scores",
     "seeds": "seeds, test sets: noise about the mean of a language",
-    "own prompts": "own prompts: the part of prompts that models do not share",
-    "own judges": "own judges: the part of judges that models do not share",
+    "prompts": "prompts: noise of one prompt about the mean of a language",
+    "own prompts": "own prompts: the part of it that models do not share",
+    "judges": "judges: noise of one judge about the mean of a language",
+    "own judges": "own judges: the part of it that models do not share",
     "given": "given: the standard errors of the table",
     "one run": "one run: {}, all noise together",
 }
