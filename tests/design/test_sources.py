@@ -273,3 +273,10 @@ def test_measured_cells_of_a_holdout_are_averages() -> None:
     cells = measured_cells(fit)
     assert set(cells.n_prompts) == {2.0}
     np.testing.assert_array_equal(cells.score, fit.design.score)
+
+
+def test_the_formula_names_what_relates_languages() -> None:
+    single = prompt_tables.frame(complete=True).query("prompt == 'p1'").drop(columns="prompt")
+    spec = _spec(None, languages={"place": "1000 km"})
+    text = str(prepare(_table(single), spec, engine="marginal"))
+    assert "score ~ intercept + language (by place) + task + model; normal" in text
