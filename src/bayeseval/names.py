@@ -19,6 +19,7 @@ __all__ = [
     "DESCRIPTIONS",
     "DISPARITY",
     "FACTORS",
+    "FAMILY",
     "FLAVOURS",
     "GAP_SD",
     "INFERENCE",
@@ -32,13 +33,13 @@ __all__ = [
     "LOW_RANK",
     "LOW_RANK_TERMS",
     "MODEL",
+    "MODEL_FAMILY",
     "MOST_POINTWISE",
     "NAMED_SOURCES",
     "NU",
     "PRR",
     "RECORD",
     "RECORD_PRR",
-    "RELATED_LANGUAGE",
     "RELATIONS",
     "REPORTED",
     "RUN_SOURCES",
@@ -77,6 +78,7 @@ __all__ = [
     "offset_name",
     "rank_dim",
     "rank_name",
+    "related_dim",
     "relation_matrix",
     "sd_name",
     "shared_by",
@@ -159,7 +161,10 @@ NAMED_SOURCES: Final[tuple[Source, ...]] = ("seed", "boot", *SHARED_SOURCES)
 #: the dimensions ``language`` and ``related_language``.
 #: Those of a file have names that the user gives.
 RELATIONS: Final = ("place", "family", "script")
-RELATED_LANGUAGE: Final = "related_language"
+#: The same of models: ``sd_model_family``, and ``model_family`` over ``model``, ``related_model``.
+MODEL_FAMILY: Final = "model_family"
+#: The column of a table of models that has their families.
+FAMILY: Final = "family"
 
 LANGUAGE_POTENTIAL: Final = "language_potential"
 DISPARITY: Final = ("mean_prr", "std_prr", "cv_prr")
@@ -245,9 +250,14 @@ def sd_name(term: str) -> str:
     return f"sd_{term_dim(term)}"
 
 
-def relation_matrix(relation: str) -> str:
-    """Matrix of how related languages are: ``language_place``."""
-    return f"language_{relation}"
+def relation_matrix(relation: str, factor: str) -> str:
+    """Matrix of how related levels are: ``language_place``, ``model_family``."""
+    return f"{factor}_{relation.removeprefix(f'{MODEL}_')}"
+
+
+def related_dim(factor: str) -> str:
+    """Second dimension of such a matrix: ``related_language``."""
+    return f"related_{factor}"
 
 
 def level_name(noise: str, factor: str) -> str:

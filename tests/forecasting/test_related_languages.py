@@ -156,7 +156,7 @@ def test_languages_whose_relations_are_not_known_are_left_out(
     assert known == ["ca", "eu"]
     assert asked == ["ca", "ours", "eu"]
     assert matrices is not None and matrices.shape == (1, 32, 32)
-    np.testing.assert_array_equal(matrices[:, :30, :30], arrays.related.matrices)  # type: ignore[union-attr]
+    np.testing.assert_array_equal(matrices[:, :30, :30], arrays.related["language"].matrices)
     assert notes == ["not forecast, because their relations to others are not known: ours"]
     several = ["ca", *(f"ours {i}" for i in range(5))]
     _, _, (note,) = related_languages(arrays, fitted.spec.languages, several)
@@ -226,9 +226,11 @@ def test_a_matrix_of_the_user_relates_languages(tmp_path: Path) -> None:
     fit = be.fit(table(1), spec, draws=100, chains=1)
     assert list(fit.components(detail=True)["component"][:2]) == ["language", "near"]
     arrays = read_arrays(fit.data)
-    assert arrays.related is not None and arrays.related.used == ("near",)
+    assert arrays.related["language"].used == ("near",)
     levels = list(arrays.levels["language"])
-    np.testing.assert_allclose(arrays.related.matrices[0], matrix.loc[levels, levels], atol=1e-9)
+    np.testing.assert_allclose(
+        arrays.related["language"].matrices[0], matrix.loc[levels, levels], atol=1e-9
+    )
     known, matrices, _ = related_languages(arrays, fit.spec.languages, ["ca", "eu"])
     assert known == ["ca"] and matrices is not None
     # The same model on another matrix is another fit, although its spec is the same.

@@ -88,7 +88,6 @@ def test_lists_of_languages_cover_every_language_of_the_table(tmp_path: Path) ->
         ("trained_on", ["en Englisch"], r"line 2, column 'trained_on': .*Englisch"),
         ("trained_on", ["en zho_Hent"], r"'zho_Hent' is not a known language; did you mean 'zho_H"),
         ("layers", ["12", "many"], r"line 3, column 'layers': layers 'many' is not a number"),
-        ("family", ["gpt", "llama"], "a family is text.*remove family from the covariates"),
         ("parameters", ["", ""], "no model has a value"),
     ],
 )

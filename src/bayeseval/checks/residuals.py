@@ -153,7 +153,7 @@ def effect_checks(realised: Realised) -> list[Check]:
     """Normality of language, task and model effects.
 
     The Shapiro-Wilk statistic W does not depend on location and scale, so zero-sum effects
-    have the same distribution of W as independent ones. Effects of related languages are
+    have the same distribution of W as independent ones. Effects of related levels are
     turned into contrasts that are independent under the model.
     """
     checks = []
@@ -162,8 +162,8 @@ def effect_checks(realised: Realised) -> list[Check]:
         if effects.shape[1] < 4:
             checks.append(Check(name, "not applicable", sentence=f"Fewer than four {factor}s."))
             continue
-        related, drawn = realised.arrays.related, effects[realised.draws]
-        if factor == names.LANGUAGE and related is not None:
+        related, drawn = realised.arrays.related.get(factor), effects[realised.draws]
+        if related is not None:
             own = realised.arrays.main_sd[factor]
             effects = independent_contrasts(related, own, effects)
             drawn = effects[realised.draws]

@@ -33,7 +33,7 @@ from bayeseval.fitting.fitted import Fit
 from bayeseval.fitting.gate import Gate
 from bayeseval.fitting.prepared import Prepared, prepare
 from bayeseval.fitting.provenance import provenance, sampling_path
-from bayeseval.fitting.relations import new_languages
+from bayeseval.fitting.relations import new_levels
 from bayeseval.records import PairSource, Records, average_over_others, reduce_replicates
 from bayeseval.spec import load_spec
 
@@ -413,6 +413,6 @@ def _blocks(task: _Task, fitted: Fit) -> Iterator[PredictedCells]:
         n_seeds=task.cells.n_seeds[rows],
         n_prompts=task.cells.n_prompts[rows],
         observed=task.cells.value[rows],
-        related=new_languages(arrays, spec.languages, labels[names.LANGUAGE]),
+        related=new_levels(data, run, spec, task.training.covariates, arrays, labels, []),
     )
     return predict_cells(arrays, asked, read_measurement_noise(data, arrays), seed=run["seed"])

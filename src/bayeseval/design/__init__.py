@@ -11,7 +11,7 @@ from bayeseval.design.covariates import Slope
 from bayeseval.design.noise import Replicates, Source
 from bayeseval.design.prompts import ByCell, SharedEffect
 from bayeseval.design.readiness import Readiness, check_ready
-from bayeseval.design.relations import Relations, relate
+from bayeseval.design.relations import Relations, relate, same_family
 from bayeseval.design.rescore import rescore
 from bayeseval.design.restore import restore_design
 
@@ -33,4 +33,5 @@ __all__ = [
     "relate",
     "rescore",
     "restore_design",
+    "same_family",
 ]

@@ -82,7 +82,7 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
     effects, omitted = _effects(
         records.name, spec, coords, factor_index, score_sd=float(outcome.linear.std(ddof=1))
     )
-    relations, read = build_relations(spec.languages, coords[names.LANGUAGE], name=records.name)
+    relations, read = build_relations(spec, coords, covariates, name=records.name)
     effects = with_relations(effects, relations)
     notes += [*omitted, *read]
     noise, shared = _shared_test_sets(records, spec, cells, outcome, noise)

@@ -48,7 +48,7 @@ class Term:
         Number of products that a low-rank interaction is the sum of; 0 for other terms, whose
         effects are independent of each other given their sd.
     relations : Relations or None
-        What makes the effects of languages alike; their covariance is then not diagonal.
+        What makes the effects of languages or models alike; their covariance is then not diagonal.
     """
 
     name: str

@@ -226,6 +226,11 @@ def _slope(
             f"{name}: {term.name} has one value per {by} and is confounded with fixed {by} "
             f"effects; make {by} effects pooled"
         )
+    if covariate.categories:
+        raise DesignError(
+            f"{name}: {term.name} is text, not a number, so it has no slope; remove it from the "
+            "covariates of the spec, or relate models by it with models: {family: true}"
+        )
     levels = [coords[factor] for factor in names.factors_of(by)]
     raw, se = covariate.at(coords[names.LANGUAGE], coords[names.MODEL])
     missing = np.argwhere(np.isnan(raw))

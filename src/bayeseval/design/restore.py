@@ -58,7 +58,7 @@ def restore_design(tree: xr.DataTree, spec: ModelSpec) -> Design:
         for name in spec.terms
         if all(len(coords[factor]) > 1 for factor in names.factors_of(name))
     ]
-    terms = with_relations(terms, restore_relations(constant, spec.languages))
+    terms = with_relations(terms, restore_relations(constant, spec))
     noise, n = _noise(constant), len(score)
     known = outcome.has_normal_scores and all_errors_known(noise, (), n)
     return assemble(

@@ -317,4 +317,4 @@ def _prior(marginal: Marginal, posterior: Mapping[str, Floats], i: int) -> dict[
         return np.asarray(posterior[name])[i : i + 1]
 
     kept, eliminated = statistics.prior_sds(1, of)
-    return {"kept_sd": kept, "eliminated_sd": eliminated, "root": statistics.prior_roots(of)}
+    return {"kept_sd": kept, "eliminated_sd": eliminated, "roots": statistics.prior_roots(of)}

@@ -102,9 +102,9 @@ class Factor:
     precision : ndarray, shape (b, n_classes)
         Residual precision of every noise class.
     kept_sd : ndarray, shape (b, p)
-        Prior sd of the kept coefficients; 1 for related languages.
-    root : ndarray, shape (b, n_languages, n_languages), or None
-        Roots of the prior covariance of related languages.
+        Prior sd of the kept coefficients; 1 for related levels.
+    roots : dict of str to ndarray, shape (b, n_levels, n_levels)
+        Roots of the prior covariance of related levels, by term.
     eliminated_sd : ndarray, shape (b,)
         Prior sd of the eliminated coefficients.
     ratio : ndarray, shape (b,)
@@ -116,7 +116,7 @@ class Factor:
     lower: Floats
     precision: Floats
     kept_sd: Floats
-    root: Floats | None
+    roots: Mapping[str, Floats]
     eliminated_sd: Floats
     ratio: Floats
     diagonal: Floats
@@ -243,7 +243,7 @@ class Marginal:
         return self.factor_at(
             *self.statistics.prior_sds(len(phi), of),
             precision,
-            root=self.statistics.prior_roots(of),
+            roots=self.statistics.prior_roots(of),
             reuse_memory=reuse_memory,
         )
 
@@ -253,7 +253,7 @@ class Marginal:
         eliminated_sd: Floats,
         precision: Floats,
         *,
-        root: Floats | None = None,
+        roots: Mapping[str, Floats],
         reuse_memory: bool = False,
     ) -> Factor:
         """:meth:`factor` at given sds and precisions.
@@ -266,8 +266,8 @@ class Marginal:
             Prior sd of the eliminated coefficients.
         precision : ndarray, shape (b, n_classes)
             Residual precision of every noise class.
-        root : ndarray, shape (b, n_languages, n_languages), optional
-            Root of the prior covariance of related languages.
+        roots : dict of str to ndarray, shape (b, n_levels, n_levels)
+            Roots of the prior covariance of related levels, by term.
         reuse_memory : bool
             Overwrite the factors that this thread got from the last such call.
         """
@@ -283,7 +283,8 @@ class Marginal:
             ratio = eliminated_sd**2
         diagonal = self.schur.reduce(ratio, precision, out=bordered)
         for block in statistics.kept:
-            if root is not None and block.relations is not None:
+            root = roots.get(block.name)
+            if root is not None:
                 rows, columns = bordered[:, block.columns], bordered[:, :, block.columns]
                 rows[:] = root.transpose(0, 2, 1) @ rows
                 columns[:] = columns @ root
@@ -300,7 +301,7 @@ class Marginal:
             lower=bordered,
             precision=precision,
             kept_sd=kept_sd,
-            root=root,
+            roots=roots,
             eliminated_sd=eliminated_sd,
             ratio=ratio,
             diagonal=diagonal,
@@ -325,8 +326,9 @@ class Marginal:
         result = factor.kept_sd[point] * kept
         for block in self.statistics.kept:
             values = result[:, block.columns]
-            if factor.root is not None and block.relations is not None:
-                root = factor.root.transpose(0, 2, 1) if transposed else factor.root
+            root = factor.roots.get(block.name)
+            if root is not None:
+                root = root.transpose(0, 2, 1) if transposed else root
                 result[:, block.columns] = (root[point] @ values[..., None])[..., 0]
             elif block.zero_sum:
                 values -= values.mean(axis=1, keepdims=True)

@@ -112,7 +112,7 @@ class Block:
         Known standard deviations; NaN when they are a parameter. Those of the eliminated
         term are equal.
     relations : Relations or None
-        What makes the coefficients of related languages alike. Their prior covariance has the
+        What makes the coefficients of related levels alike. Their prior covariance has the
         root of :func:`bayeseval.engines._related.roots`; their `prior_sds` are 1.
     """
 
@@ -195,24 +195,20 @@ class Statistics:
         kept = np.concatenate([of(block) for block in self.kept], axis=1)
         return kept, of(self.eliminated)[:, 0]
 
-    @property
-    def related(self) -> Block | None:
-        """The kept coefficients of related languages, if there are any."""
-        return next((block for block in self.kept if block.relations is not None), None)
-
-    def prior_roots(self, sd_of: Callable[[str], Floats]) -> Floats | None:
-        """Roots of the prior covariance of related languages, shape (n, n_levels, n_levels).
+    def prior_roots(self, sd_of: Callable[[str], Floats]) -> dict[str, Floats]:
+        """Roots of the prior covariance of related levels, (n, n_levels, n_levels), by term.
 
         Parameters
         ----------
         sd_of : callable
             Name of a standard-deviation parameter to its values, shape (n,).
         """
-        block = self.related
-        if block is None or block.relations is None or block.sd is None:
-            return None
-        sds = np.stack([sd_of(name) for name in block.relations.sds], axis=-1)
-        return roots(block.relations, sd_of(block.sd), sds)
+        found = {}
+        for block in self.kept:
+            if block.relations is not None and block.sd is not None:
+                sds = np.stack([sd_of(name) for name in block.relations.sds], axis=-1)
+                found[block.name] = roots(block.relations, sd_of(block.sd), sds)
+        return found
 
     @property
     def n_classes(self) -> int:

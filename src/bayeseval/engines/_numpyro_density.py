@@ -181,9 +181,11 @@ def data_of(design: Design) -> Tree:
             for term in design.terms
             if term.rank
         ]
-    related = next((t.relations for t in design.terms if t.relations is not None), None)
-    if related is not None:
-        data["related"] = {"basis": related.basis, "contrasts": related.contrasts}
+    data["related"] = {
+        t.effect: {"basis": t.relations.basis, "contrasts": t.relations.contrasts}
+        for t in design.terms
+        if t.relations is not None
+    }
     if design.slopes:
         data["slopes"] = [
             {
@@ -319,8 +321,7 @@ def joint_density(structure: Structure, data: Tree) -> None:
         else:
             offset = numpyro.sample(term.offset, _levels(1.0, term.n_levels, term.zero_sum))
             if term.relations:
-                shared = [value[name] for name in term.relations]
-                effect = _related(data["related"], sd, shared) @ offset
+                effect = _related(data["related"][term.effect], sd, term.relations, value) @ offset
             else:
                 effect = sd * offset
         eta = eta + effect[index]
@@ -353,9 +354,9 @@ def _low_rank(shape: _LowRankShape, sd: Any, model: Any, other: Any) -> Any:
     return (sd[:, None] * of_model[:, model] * of_other[:, other]).sum(axis=0)
 
 
-def _related(arrays: Mapping[str, Any], own: Any, shared: Sequence[Any]) -> Any:
-    """Root of the covariance of related languages' effects."""
-    contrasts = covariance(arrays["contrasts"], own, shared, xp=jnp)
+def _related(arrays: Tree, own: Any, shared: Sequence[str], value: Mapping[str, Any]) -> Any:
+    """Root of the covariance of related levels' effects."""
+    contrasts = covariance(arrays["contrasts"], own, [value[name] for name in shared], xp=jnp)
     return arrays["basis"] @ jnp.linalg.cholesky(contrasts) @ arrays["basis"].T
 
 

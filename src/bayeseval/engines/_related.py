@@ -1,4 +1,4 @@
-"""Roots of the prior covariance of related languages' effects, and effects from them."""
+"""Roots of the prior covariance of related levels' effects, and effects from them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["covariance", "effects_of", "roots"]
 
 
 def covariance(contrasts: Any, own: Any, sds: Sequence[Any], *, xp: Any = np) -> Any:
-    """Prior covariance of the contrasts of related languages' effects.
+    """Prior covariance of the contrasts of related levels' effects.
 
     Parameters
     ----------
-    contrasts : array, shape (n_relations, n_languages - 1, n_languages - 1)
+    contrasts : array, shape (n_relations, n_levels - 1, n_levels - 1)
         Those of :class:`bayeseval.design.Relations`.
     own : array, shape (..., 1, 1)
-        Standard deviation of what languages do not share.
+        Standard deviation of what levels do not share.
     sds : sequence of array, shape (..., 1, 1)
         Those of the relations.
     xp : module
@@ -32,7 +32,7 @@ def covariance(contrasts: Any, own: Any, sds: Sequence[Any], *, xp: Any = np) ->
 
     Returns
     -------
-    array, shape (..., n_languages - 1, n_languages - 1)
+    array, shape (..., n_levels - 1, n_levels - 1)
     """
     total = own**2 * xp.eye(contrasts.shape[-1])
     for sd, matrix in zip(sds, contrasts, strict=True):
@@ -46,15 +46,15 @@ def roots(relations: Relations, own: Floats, sds: Floats) -> Floats:
     Parameters
     ----------
     relations : Relations
-        Of the languages.
+        Of the levels.
     own : ndarray, shape (b,)
-        Standard deviations of what languages do not share.
+        Standard deviations of what levels do not share.
     sds : ndarray, shape (b, n_relations)
         Those of the relations.
 
     Returns
     -------
-    ndarray, shape (b, n_languages, n_languages)
+    ndarray, shape (b, n_levels, n_levels)
         Their columns and their rows sum to zero.
     """
     matrices = np.ascontiguousarray(

@@ -114,8 +114,13 @@ def why_not_at_once(design: Design) -> str | None:
         term.rank * term.n_members(names.MODEL) if term.rank else term.n_levels
         for term in design.terms
     )
-    largest = max(term.n_levels for term in design.terms if can_be_eliminated(term))
-    if n_effects - largest > MOST_KEPT:
+    independent = [term.n_levels for term in design.terms if can_be_eliminated(term)]
+    if not independent:
+        return (
+            "languages and models are related and the table has one task, so no effects are "
+            "independent"
+        )
+    if n_effects - max(independent) > MOST_KEPT:
         return f"{n_effects} effects are too many to integrate out at once"
     return None
 

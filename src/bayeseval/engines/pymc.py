@@ -124,7 +124,7 @@ def build(design: Design, *, extend: Callable[[Any], Any] | None = None) -> pm.M
 
 
 def _related_root(relations: Relations, own: Any, value: Mapping[str, Any]) -> Any:
-    """Root of the covariance of related languages' effects."""
+    """Root of the covariance of related levels' effects."""
     contrasts = covariance(relations.contrasts, own, [value[name] for name in relations.sds], xp=pt)
     return relations.basis @ pt.linalg.cholesky(contrasts) @ relations.basis.T
 

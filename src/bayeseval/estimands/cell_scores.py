@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Final
 
@@ -18,7 +18,7 @@ from bayeseval.estimands.cell_noise import MeasurementNoise
 from bayeseval.estimands.completion import CompletedTerm, model_streams
 from bayeseval.estimands.container import Loadings, PosteriorArrays, draw_blocks
 from bayeseval.estimands.covariates import SlopeDraws
-from bayeseval.estimands.related import NewLanguages, new_effects
+from bayeseval.estimands.related import NewLevels, new_effects
 from bayeseval.estimands.response import draw_scores, log_density, score_mean
 
 __all__ = ["AskedCells", "PredictedCells", "predict_cells", "with_new_languages"]
@@ -48,8 +48,8 @@ class AskedCells:
         :func:`bayeseval.estimands.response.log_density`.
     n_prompts : ndarray, shape (n_cells,), or None
         Prompts (or judges) of a new measurement; 1 where it is not given.
-    related : NewLanguages or None
-        How related the languages without records are; needed where the fit relates languages.
+    related : dict of str to NewLevels
+        How related levels without records are, by factor; needed where the fit relates them.
     """
 
     labels: Mapping[str, tuple[str, ...]]
@@ -59,7 +59,7 @@ class AskedCells:
     n_seeds: Floats
     observed: Floats | None = None
     n_prompts: Floats | None = None
-    related: NewLanguages | None = None
+    related: Mapping[str, NewLevels] = field(default_factory=dict)
 
     @property
     def n_cells(self) -> int:
@@ -141,10 +141,10 @@ class _Draws:
     """Standard normal draws of everything that has a name; of each kind the last are kept."""
 
     def __init__(
-        self, n_samples: int, seed: int, related: Mapping[str, Floats] | None = None
+        self, n_samples: int, seed: int, related: Mapping[str, Mapping[str, Floats]]
     ) -> None:
         self.n_samples, self.seed = n_samples, seed
-        # Effects of new languages, which depend on each other.
+        # Effects of new levels by factor, which depend on each other.
         self.related = related
         self._kept: dict[str, Callable[..., Floats]] = {}
 
@@ -170,8 +170,8 @@ def predict_cells(
     known up to ``sd / sqrt(L)``, which all new levels share; ``N(0, sd_model**2)`` for models
     that are a sample. So do cells of interactions, and loadings of low-rank interactions. Draws
     belong to labels: cells that share a new level or a cell of an interaction share its draws,
-    whatever else is asked for; those of languages that a fit relates depend on which new
-    languages there are. Cells of known levels without a record have the draws of
+    whatever else is asked for; those of levels that a fit relates depend on which new
+    levels there are. Cells of known levels without a record have the draws of
     :func:`bayeseval.estimands.expected.expected_scores`. The noise of a measurement belongs to
     its cell with its items, standard error and seeds.
 
@@ -396,8 +396,8 @@ def _covariate(slope: SlopeDraws, cells: AskedCells, levels: _Levels, draws: _Dr
     factors = names.factors_of(slope.by)
     known = levels.are_known(factors)
     values = np.empty((len(known), len(slope.slope)))
-    at = tuple(levels.codes[factor][known] for factor in factors)
-    values[known] = slope.of_cells[:, *at].T
+    at: tuple[slice | Index, ...] = (_EVERYTHING, *(levels.codes[f][known] for f in factors))
+    values[known] = slope.of_cells[at].T
     x, se = cells.covariates.get(slope.name, (np.full(cells.n_cells, np.nan),) * 2)
     for cell in np.flatnonzero(~known):
         # Of a value that is not known at all the standard error is infinite.
@@ -428,18 +428,19 @@ def _with_new_levels(
 
 def _related_effects(
     arrays: PosteriorArrays, cells: AskedCells, seed: int
-) -> dict[str, Floats] | None:
-    """Effects of languages without records by label, where the fit relates languages."""
-    if arrays.related is None or cells.related is None or not cells.related.labels:
-        return None
-    values = new_effects(
-        arrays.related,
-        arrays.main_sd[names.LANGUAGE],
-        arrays.main[names.LANGUAGE],
-        cells.related.matrices,
-        generator(seed, "predict: related languages"),
-    )
-    return dict(zip(cells.related.labels, values.T, strict=True))
+) -> dict[str, dict[str, Floats]]:
+    """Effects of levels without records, by factor and label, where the fit relates levels."""
+    found = {}
+    for factor, new in cells.related.items():
+        values = new_effects(
+            arrays.related[factor],
+            arrays.main_sd[factor],
+            arrays.main[factor],
+            new.matrices,
+            generator(seed, f"predict: related {factor}s"),
+        )
+        found[factor] = dict(zip(new.labels, values.T, strict=True))
+    return found
 
 
 def _new_main(arrays: PosteriorArrays, factor: str, new: tuple[str, ...], draws: _Draws) -> Floats:
@@ -454,8 +455,8 @@ def _new_main(arrays: PosteriorArrays, factor: str, new: tuple[str, ...], draws:
             f"{factor} {new[0]!r} is not in the table, and cannot be predicted: {why}, so how much "
             f"{factor}s differ is not known"
         )
-    if factor == names.LANGUAGE and draws.related is not None:
-        return np.stack([draws.related[label] for label in new], axis=1)
+    if factor in draws.related:
+        return np.stack([draws.related[factor][label] for label in new], axis=1)
     sd = arrays.main_sd[factor]
     common = np.zeros(arrays.n_samples)
     if not (factor == names.MODEL and arrays.population == "models"):

@@ -40,8 +40,8 @@ class Components:
     kind : tuple of str
         Definition of `sd`. ``pooled``: the super-population parameter. ``fixed``: the
         finite-population sd, as fixed effects have no parameter. ``related``: the sd of a
-        relation of languages times the root of the mean variance of a contrast, which is below 1
-        where languages are alike. ``covariate``: root mean
+        relation times the root of the mean variance of a contrast, which is below 1
+        where levels are alike. ``covariate``: root mean
         square of x theta over the languages, or models and languages. ``realised``:
         the root mean square of the residuals of the records. ``known``: given
         with the data.
@@ -79,7 +79,7 @@ def variance_components(arrays: PosteriorArrays) -> Components:
     as there are free directions, so that it estimates the same as the parameter: K - 1 for
     the levels of a factor, about their mean (:func:`finite_sd`); all observed cells of an
     interaction, whose effects no constraint ties together, and all records for the residual,
-    about zero (:func:`root_mean_square`). The effects of related languages are split into what
+    about zero (:func:`root_mean_square`). The effects of related levels are split into what
     each relation contributes, given the effects (:func:`relation_parts`). That of the residual
     is of scores less predictions, and so contains known errors, which the residual's own sd
     leaves out.
@@ -126,11 +126,12 @@ def variance_components(arrays: PosteriorArrays) -> Components:
             realised if pooled is None else pooled,
             realised,
         )
-        if factor == names.LANGUAGE and arrays.related is not None and pooled is not None:
-            parts = relation_parts(arrays.related, pooled, arrays.main[factor])
+        related = arrays.related.get(factor)
+        if related is not None and pooled is not None:
+            parts = relation_parts(related, pooled, arrays.main[factor])
             finite[-1] = parts.finite_sd[:, 0]
-            scales = arrays.related.population_sd()
-            for i, name in enumerate(arrays.related.used):
+            scales = related.population_sd()
+            for i, name in enumerate(related.used):
                 add(name, "related", scales[:, i], parts.finite_sd[:, i + 1])
     for slope in arrays.slopes:
         add(slope.name, "covariate", component_sd(slope), component_sd(slope))

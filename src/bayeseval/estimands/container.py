@@ -247,9 +247,9 @@ class PosteriorArrays:
         Interactions in canonical order.
     slopes : tuple of SlopeDraws
         Covariates.
-    related : RelatedDraws or None
-        What makes the effects of languages alike; they are contained in `main`, and the sd of
-        languages in `main_sd` is that of what languages do not share.
+    related : dict of str to RelatedDraws
+        What makes the effects of languages, or of models, alike; they are contained in `main`, and
+        the sd in `main_sd` is that of what levels do not share.
     pairs : Pairs
     residual_sd : ndarray, shape (n_samples, 1) or (n_samples, n_levels)
         Residual scale, common or by the levels of `residual_by`: score units, of
@@ -286,7 +286,7 @@ class PosteriorArrays:
     main_sd: Mapping[str, Floats]
     cells: tuple[Cells, ...]
     slopes: tuple[SlopeDraws, ...]
-    related: RelatedDraws | None
+    related: Mapping[str, RelatedDraws]
     pairs: Pairs
     residual_sd: Floats
     residual_by: str | None

@@ -213,8 +213,8 @@ def covariates_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd
         if names.sd_name(factor) in posterior:
             effect = posterior[names.effect_name(factor)].transpose("chain", "draw", factor)
             variance = posterior[names.sd_name(factor)].to_numpy().reshape(-1) ** 2
-            if related is not None and factor == names.LANGUAGE:
-                variance = variance + (related.population_sd() ** 2).sum(axis=1)
+            if factor in related:
+                variance = variance + (related[factor].population_sd() ** 2).sum(axis=1)
             share = explained(
                 slope.contribution(),
                 effect.to_numpy().reshape(len(slope.slope), -1),

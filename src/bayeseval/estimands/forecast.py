@@ -70,9 +70,10 @@ def new_potential(
     n_languages, n_tasks = (len(arrays.levels[f]) for f in (names.LANGUAGE, names.TASK))
     sd, effects = arrays.main_sd[names.LANGUAGE], np.zeros_like(by_covariate)
     variance = sd**2 * (1.0 + 1.0 / n_languages)
-    if arrays.related is not None and relations is not None:
+    related = arrays.related.get(names.LANGUAGE)
+    if related is not None and relations is not None:
         variance = np.zeros_like(sd)
-        effects = new_effects(arrays.related, sd, arrays.main[names.LANGUAGE], relations, rng)
+        effects = new_effects(related, sd, arrays.main[names.LANGUAGE], relations, rng)
     cells = arrays.term("language:task")
     if cells is not None:
         variance = variance + cells.sd**2 / n_tasks

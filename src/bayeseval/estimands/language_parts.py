@@ -34,12 +34,13 @@ def language_parts_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -
         ``ci_prob``. Without relations there are no rows.
     """
     arrays = read_arrays(tree)
-    if arrays.related is None:
+    related = arrays.related.get(names.LANGUAGE)
+    if related is None:
         return pd.DataFrame()
     languages = np.array(arrays.levels[names.LANGUAGE], dtype=object)
     seed = int(group(tree, "estimands").attrs["seed"])
     draws = part_draws(
-        arrays.related,
+        related,
         arrays.main_sd[names.LANGUAGE],
         arrays.main[names.LANGUAGE],
         generator(seed, "language parts"),

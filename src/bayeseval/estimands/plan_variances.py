@@ -174,8 +174,9 @@ def read_plan_variances(
     for slope in arrays.slopes:
         for label, part in variance_by_facet(slope).items():
             variance[label] = variance.get(label, zero) + part
-    for label in () if arrays.related is None else arrays.related.used:
-        variance[names.LANGUAGE] = variance[names.LANGUAGE] + variance[label]
+    for factor, related in arrays.related.items():
+        for label in related.used:
+            variance[factor] = variance[factor] + variance[label]
     return PlanVariances(
         model=variance[names.MODEL],
         language=variance.get(names.LANGUAGE, zero),

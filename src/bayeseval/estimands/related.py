@@ -1,4 +1,4 @@
-"""Effects of related languages: the parts that each relation has, and those of new languages."""
+"""Effects of related languages or models: the parts of each relation, and those of new levels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bayeseval._typing import Floats
 from bayeseval.errors import InputError
 
 __all__ = [
-    "NewLanguages",
+    "NewLevels",
     "Parts",
     "RelatedDraws",
     "independent_contrasts",
@@ -30,7 +30,7 @@ _MAX_BYTES = 100_000_000
 
 @dataclass(frozen=True, eq=False)
 class RelatedDraws:
-    """Relations of the languages of a fit, with draws of their standard deviations.
+    """Relations of the languages, or models, of a fit, with draws of their standard deviations.
 
     Attributes
     ----------
@@ -38,21 +38,24 @@ class RelatedDraws:
         ``place``, ``family``, ``script`` or some of these, then those of files.
     sd : ndarray, shape (n_samples, n_relations)
         Standard deviations, of effects with a variance of one on the diagonal of `matrices`.
-    matrices : ndarray, shape (n_relations, n_languages, n_languages)
+    matrices : ndarray, shape (n_relations, n_levels, n_levels)
+    factor : str
+        ``language`` or ``model``.
     """
 
     used: tuple[str, ...]
     sd: Floats
     matrices: Floats
+    factor: str = names.LANGUAGE
 
     @cached_property
     def basis(self) -> Floats:
-        """Orthonormal contrasts, shape (n_languages, n_languages - 1)."""
+        """Orthonormal contrasts, shape (n_levels, n_levels - 1)."""
         return np.asarray(helmert(self.matrices.shape[-1]).T)
 
     @cached_property
     def contrasts(self) -> Floats:
-        """Matrices of the contrasts, shape (n_relations, n_languages - 1, n_languages - 1)."""
+        """Matrices of the contrasts, shape (n_relations, n_levels - 1, n_levels - 1)."""
         return np.asarray(self.basis.T @ self.matrices @ self.basis)
 
     @cached_property
@@ -61,7 +64,7 @@ class RelatedDraws:
         return np.asarray(np.trace(self.contrasts, axis1=1, axis2=2) / self.contrasts.shape[-1])
 
     def population_sd(self) -> Floats:
-        """Sd of the effects of languages about their mean, shape (n_samples, n_relations)."""
+        """Sd of the effects about their mean, shape (n_samples, n_relations)."""
         return np.asarray(self.sd * np.sqrt(self.typical_variance))
 
     def covariance(self, own: Floats, draws: slice) -> Floats:
@@ -70,7 +73,7 @@ class RelatedDraws:
         Parameters
         ----------
         own : ndarray, shape (n_samples,)
-            Sd of what languages do not share.
+            Sd of what levels do not share.
         draws : slice
             Which draws.
         """
@@ -88,16 +91,16 @@ class RelatedDraws:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """What the relations contribute to the effects of languages, given the effects.
+    """What the relations contribute to the effects of related levels, given the effects.
 
     Attributes
     ----------
     labels : tuple of str
-        ``language``, what languages do not share, then the relations.
-    mean : ndarray, shape (n_samples, n_parts, n_languages)
+        ``language`` or ``model``, what levels do not share, then the relations.
+    mean : ndarray, shape (n_samples, n_parts, n_levels)
         Conditional means; they add up to the effects.
     finite_sd : ndarray, shape (n_samples, n_parts)
-        Root of the conditional mean square over the languages, ddof 1.
+        Root of the conditional mean square over the levels, ddof 1.
     """
 
     labels: tuple[str, ...]
@@ -106,22 +109,22 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NewLanguages:
-    """Languages without records, and how related all languages are.
+class NewLevels:
+    """Levels without records, and how related all levels of their factor are.
 
     Attributes
     ----------
     labels : tuple of str
-    matrices : ndarray, shape (n_relations, n_languages + n_new, n_languages + n_new)
-        Relations of the languages of the table, then of the new ones.
+    matrices : ndarray, shape (n_relations, n_levels + n_new, n_levels + n_new)
+        Relations of the levels of the table, then of the new ones.
     """
 
     labels: tuple[str, ...]
     matrices: Floats
 
 
-def read_related(posterior: xr.Dataset, constant: xr.Dataset) -> RelatedDraws | None:
-    """Relations of a fit, None without any.
+def read_related(posterior: xr.Dataset, constant: xr.Dataset) -> dict[str, RelatedDraws]:
+    """Relations of a fit, by factor.
 
     Parameters
     ----------
@@ -133,11 +136,20 @@ def read_related(posterior: xr.Dataset, constant: xr.Dataset) -> RelatedDraws | 
     InputError
         If the sd of a relation is missing.
     """
-    prefix, dims = names.relation_matrix(""), {names.LANGUAGE, names.RELATED_LANGUAGE}
+    found = {
+        factor: _read_related(posterior, constant, factor)
+        for factor in (names.LANGUAGE, names.MODEL)
+    }
+    return {factor: one for factor, one in found.items() if one is not None}
+
+
+def _read_related(posterior: xr.Dataset, constant: xr.Dataset, factor: str) -> RelatedDraws | None:
+    dims = (factor, names.related_dim(factor))
+    # Names of relations of languages are those of matrices without the factor.
     stored = [
-        str(name).removeprefix(prefix)
+        str(name) if factor == names.MODEL else str(name).removeprefix(f"{factor}_")
         for name, matrix in constant.data_vars.items()
-        if set(matrix.dims) == dims
+        if set(matrix.dims) == set(dims)
     ]
     own = [name for name in names.RELATIONS if name in stored]
     used = [*own, *sorted(set(stored) - set(own))]
@@ -145,20 +157,19 @@ def read_related(posterior: xr.Dataset, constant: xr.Dataset) -> RelatedDraws | 
         return None
     sds, matrices = [], []
     for name in used:
+        matrix = names.relation_matrix(name, factor)
         if names.sd_name(name) not in posterior:
             raise InputError(
-                f"the fit is damaged: it has {names.relation_matrix(name)!r}, but not "
-                f"{names.sd_name(name)!r}; fit again"
+                f"the fit is damaged: it has {matrix!r}, but not {names.sd_name(name)!r}; fit again"
             )
         drawn = posterior[names.sd_name(name)].transpose("chain", "draw")
         sds.append(drawn.to_numpy().astype(np.float64).reshape(-1))
-        matrix = constant[names.relation_matrix(name)]
-        matrices.append(matrix.transpose(names.LANGUAGE, names.RELATED_LANGUAGE).to_numpy())
-    return RelatedDraws(tuple(used), np.stack(sds, axis=1), np.stack(matrices).astype(np.float64))
+        matrices.append(constant[matrix].transpose(*dims).to_numpy().astype(np.float64))
+    return RelatedDraws(tuple(used), np.stack(sds, axis=1), np.stack(matrices), factor)
 
 
 def relation_parts(related: RelatedDraws, own: Floats, effect: Floats) -> Parts:
-    """Split the effects of languages into what they share and what they do not.
+    """Split the effects of related levels into what they share and what they do not.
 
     Given effects a = sum of parts a_k ~ N(0, S_k), a part is N(S_k S^-1 a, S_k - S_k S^-1 S_k)
     with S the sum of the S_k, on contrasts.
@@ -168,9 +179,9 @@ def relation_parts(related: RelatedDraws, own: Floats, effect: Floats) -> Parts:
     related : RelatedDraws
         Relations of the fit.
     own : ndarray, shape (n_samples,)
-        Sd of what languages do not share.
-    effect : ndarray, shape (n_samples, n_languages)
-        Effects of the languages, which sum to zero.
+        Sd of what levels do not share.
+    effect : ndarray, shape (n_samples, n_levels)
+        Effects of the levels, which sum to zero.
     """
     basis, n = related.basis, related.contrasts.shape[-1]
     n_parts = 1 + len(related.used)
@@ -189,11 +200,11 @@ def relation_parts(related: RelatedDraws, own: Floats, effect: Floats) -> Parts:
             lost = variance**2 * np.einsum("dij,ij->d", inverse, squares[part])
             left = np.maximum(variance * np.trace(matrix) - lost, 0.0)
             square[draws, part] = (contrast**2).sum(axis=1) + left
-    return Parts((names.LANGUAGE, *related.used), mean, np.sqrt(square / n))
+    return Parts((related.factor, *related.used), mean, np.sqrt(square / n))
 
 
 def independent_contrasts(related: RelatedDraws, own: Floats, effect: Floats) -> Floats:
-    """Contrasts of the effects of languages that the model takes as independent N(0, 1).
+    """Contrasts of the effects of related levels that the model takes as independent N(0, 1).
 
     Parameters
     ----------
@@ -202,7 +213,7 @@ def independent_contrasts(related: RelatedDraws, own: Floats, effect: Floats) ->
 
     Returns
     -------
-    ndarray, shape (n_samples, n_languages - 1)
+    ndarray, shape (n_samples, n_levels - 1)
     """
     contrasts = effect @ related.basis
     white = np.empty_like(contrasts)
@@ -215,7 +226,7 @@ def independent_contrasts(related: RelatedDraws, own: Floats, effect: Floats) ->
 def part_draws(
     related: RelatedDraws, own: Floats, effect: Floats, rng: np.random.Generator
 ) -> dict[str, Floats]:
-    """Draw what the relations contribute to the effects of languages, given the effects.
+    """Draw what the relations contribute to the effects of related levels, given the effects.
 
     By Matheron's rule: draws of all parts from the prior, each corrected by its share of what
     their sum says wrongly of the effects.
@@ -229,8 +240,9 @@ def part_draws(
 
     Returns
     -------
-    dict of str to ndarray, shape (n_samples, n_languages)
-        ``language``, what languages do not share, then the relations; they add up to the effects.
+    dict of str to ndarray, shape (n_samples, n_levels)
+        ``language`` or ``model``, what levels do not share, then the relations; they add up to the
+        effects.
     """
     n = related.contrasts.shape[-1]
     matrices = [np.eye(n), *related.contrasts]
@@ -245,7 +257,7 @@ def part_draws(
         solved = np.linalg.solve(related.covariance(own, draws), wrong[draws][..., None])[..., 0]
         for part, sd, matrix in zip(parts, sds, matrices, strict=True):
             part[draws] += sd[draws, None] ** 2 * (solved @ matrix)
-    labels = (names.LANGUAGE, *related.used)
+    labels = (related.factor, *related.used)
     return {label: part @ related.basis.T for label, part in zip(labels, parts, strict=True)}
 
 
@@ -256,22 +268,22 @@ def new_effects(
     matrices: Floats,
     rng: np.random.Generator,
 ) -> Floats:
-    """Effects of new languages, relative to the mean of the languages of the table.
+    """Effects of new levels, relative to the mean of the levels of the table.
 
-    Draws from their joint normal distribution given the effects of the table's languages, by
-    Matheron's rule: a draw of all languages from the prior, corrected by what it says wrongly
-    of the languages of the table.
+    Draws from their joint normal distribution given the effects of the table's levels, by
+    Matheron's rule: a draw of all levels from the prior, corrected by what it says wrongly
+    of the levels of the table.
 
     Parameters
     ----------
     related : RelatedDraws
         Relations of the fit.
     own : ndarray, shape (n_samples,)
-        Sd of what languages do not share.
-    effect : ndarray, shape (n_samples, n_languages)
-        Effects of the table's languages, which sum to zero.
-    matrices : ndarray, shape (n_relations, n_languages + n_new, n_languages + n_new)
-        Relations of all languages, those of the table first.
+        Sd of what levels do not share.
+    effect : ndarray, shape (n_samples, n_levels)
+        Effects of the table's levels, which sum to zero.
+    matrices : ndarray, shape (n_relations, n_levels + n_new, n_levels + n_new)
+        Relations of all levels, those of the table first.
     rng : numpy.random.Generator
         Source of the draws.
 
@@ -287,7 +299,7 @@ def new_effects(
         prior += sd[:, None] * (rng.standard_normal((len(effect), n_all)) @ root.T)
     prior -= prior[:, :n_known].mean(axis=1, keepdims=True)
     wrong = (effect - prior[:, :n_known]) @ related.basis
-    # Covariance of a new language, less the mean of the others, with the contrasts of these.
+    # Covariance of a new level, less the mean of the others, with the contrasts of these.
     between = matrices[:, n_known:, :n_known] - matrices[:, :n_known, :n_known].mean(
         axis=1, keepdims=True
     )

@@ -28,12 +28,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CovariateSource",
+    "called_models",
     "covariate_at_cells",
     "covariate_names",
     "data_hash",
     "find_covariates",
     "given_covariate",
     "stored_covariate",
+    "wanted_covariates",
 ]
 
 CovariateSource = Covariate | str | Path | Sequence[Covariate] | None
@@ -59,7 +61,13 @@ def covariate_names(given: CovariateSource) -> tuple[str, ...]:
         raise InputError(
             f"a covariate is a file, a Covariate or a list of these; got {type(given).__name__}"
         )
-    return tuple(one.name for one in several)
+    return tuple(one.name for one in several if not one.categories)
+
+
+def wanted_covariates(spec: ModelSpec) -> tuple[str, ...]:
+    """Names of what a model takes from tables beside the scores: covariates, then families."""
+    families = () if spec.models is None else (names.FAMILY,)
+    return (*(term.name for term in spec.covariates), *families)
 
 
 def find_covariates(
@@ -72,7 +80,7 @@ def find_covariates(
     records : Records
         The table; its benchmark's card may name files (``covariates: {mexa: FILE}``).
     spec : ModelSpec
-        The model; its ``covariates`` say which are wanted.
+        The model; its ``covariates`` and ``models`` say which are wanted.
     given : Covariate, sequence of Covariate, str or Path, optional
         Wins over the card. A file is read for the model's one covariate; a table of models for
         every covariate that it has a column of.
@@ -88,7 +96,7 @@ def find_covariates(
     InputError
         If something is given to a model without covariates, or cannot be read.
     """
-    wanted = [term.name for term in spec.covariates]
+    wanted = wanted_covariates(spec)
     if given is not None and not wanted:
         raise InputError(
             f"the model {spec.name} has no covariate, so none can be given; take the model mexa, "
@@ -246,11 +254,7 @@ def _models_of(
     notes: list[str],
 ) -> list[str]:
     """What the source calls models; one of a table of models that has no value is refused."""
-    strange = [label for label in models if label not in source.models]
-    found = match_models(strange, source.models, source.source or source.name)
-    read = {label: source.models[i] for label, i in found.items()}
-    notes += [f"{source.name}: model {ours!r} is read as {own!r}" for ours, own in read.items()]
-    called = [read.get(label, label) for label in models]
+    called = called_models(source, models, notes)
     # Alignment of a new model may be unknown; what is known of models is a row of a file.
     if term.missing == "refuse" and (source.by == "model" or not np.isnan(source.elsewhere)):
         values = source.at(source.labels, called)[0].reshape(len(called), -1)
@@ -269,6 +273,25 @@ def _models_of(
                     "which predicts without"
                 )
     return called
+
+
+def called_models(source: Covariate, models: Sequence[str], notes: list[str]) -> list[str]:
+    """What a source calls models: their labels, or those with or without ORG/.
+
+    Parameters
+    ----------
+    source : Covariate
+        With values of models.
+    models : sequence of str
+        Labels to look for.
+    notes : list of str
+        Gets a note on every label that is read as another.
+    """
+    strange = [label for label in models if label not in source.models]
+    found = match_models(strange, source.models, source.source or source.name)
+    read = {label: source.models[i] for label, i in found.items()}
+    notes += [f"{source.name}: model {ours!r} is read as {own!r}" for ours, own in read.items()]
+    return [read.get(label, label) for label in models]
 
 
 def _lacking_notes(

@@ -23,10 +23,10 @@ from bayeseval.estimands.arrays import interval_summaries
 from bayeseval.estimands.cell_noise import MeasurementNoise, read_measurement_noise
 from bayeseval.estimands.cell_scores import AskedCells, predict_cells
 from bayeseval.estimands.frames import summary_columns
-from bayeseval.fitting.covariates import CovariateSource, covariate_at_cells
+from bayeseval.fitting.covariates import CovariateSource, covariate_at_cells, wanted_covariates
 from bayeseval.fitting.fitted import check_posterior
 from bayeseval.fitting.gate import GATE_FAILED, Gate
-from bayeseval.fitting.relations import new_languages
+from bayeseval.fitting.relations import new_levels
 from bayeseval.fitting.views import labelled
 from bayeseval.languages.labels import one_label_each, same_language
 from bayeseval.languages.matching import with_names
@@ -250,7 +250,7 @@ def prepare_predictions(
     """
     check_posterior(str(run["engine"]), "predict")
     arrays, spec = read_arrays(data), load_spec(dict(run["spec"]))
-    if covariate is not None and not spec.covariates:
+    if covariate is not None and not wanted_covariates(spec):
         raise InputError(
             f"the model {spec.name} has no covariate, so none can be given; leave out "
             + wording("covariate", "--covariate")
@@ -300,7 +300,7 @@ def prepare_predictions(
         n_items=of_cell.get("n", unknown),
         se=of_cell.get("se", unknown),
         n_seeds=of_cell.get("seeds", unknown),
-        related=new_languages(arrays, spec.languages, labels[names.LANGUAGE]),
+        related=new_levels(data, run, spec, covariate, arrays, labels, notes),
     )
     notes += _number_notes(arrays, asked, noise, table, first)
     return Predictions(arrays, asked, cell_of_row, noise, run, tuple(numbers), tuple(notes))

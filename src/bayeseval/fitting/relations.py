@@ -1,50 +1,101 @@
-"""How related languages without records are to those of a fit."""
+"""How related levels without records are to those of a fit."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayeseval import names
-from bayeseval.design import relate
+from bayeseval._text import shorten
+from bayeseval._typing import Floats
+from bayeseval.design import relate, same_family
 from bayeseval.errors import InputError
-from bayeseval.estimands.related import NewLanguages
-from bayeseval.spec import LanguageRelations
+from bayeseval.estimands.related import NewLevels
+from bayeseval.fitting.covariates import CovariateSource, called_models, stored_covariate
+from bayeseval.spec import ModelSpec
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from bayeseval.estimands.container import PosteriorArrays
 
-__all__ = ["new_languages"]
+__all__ = ["new_levels", "related_matrices"]
 
 
-def new_languages(
-    arrays: PosteriorArrays, spec: LanguageRelations | None, labels: Sequence[str]
-) -> NewLanguages | None:
-    """Relations of languages without records; None where the fit does not relate languages.
+def new_levels(
+    data: xr.DataTree,
+    run: Mapping[str, Any],
+    spec: ModelSpec,
+    given: CovariateSource,
+    arrays: PosteriorArrays,
+    labels: Mapping[str, tuple[str, ...]],
+    notes: list[str],
+) -> dict[str, NewLevels]:
+    """Relations of levels without records, by factor; of the factors that the fit relates.
 
     Parameters
     ----------
+    data, run, spec : DataTree, mapping, ModelSpec
+        Those of the fit.
+    given : Covariate, sequence of Covariate, str or Path, optional
+        Families of models; when left out, those that the fit was made with.
     arrays : PosteriorArrays
-        The fit.
-    spec : LanguageRelations or None
-        Of its model.
-    labels : sequence of str
-        Languages, those of the fit among them or not.
+        The posterior of the fit.
+    labels : mapping of str to tuple of str
+        Levels by factor, those of the fit among them or not.
+    notes : list of str
+        Gets notes on models without a family.
 
     Raises
     ------
     InputError
         If a language is not known, or the relations have changed since the fit.
     """
-    if spec is None or arrays.related is None:
-        return None
-    own = arrays.levels[names.LANGUAGE]
-    new = tuple(dict.fromkeys(label for label in labels if label not in own))
-    matrices = relate(spec, [*own, *new])[0].matrices.copy()
-    if not np.allclose(matrices[:, : len(own), : len(own)], arrays.related.matrices, atol=1e-6):
+    found = {}
+    for factor in arrays.related:
+        own = arrays.levels[factor]
+        new = tuple(dict.fromkeys(label for label in labels[factor] if label not in own))
+        if not new:
+            continue
+        if factor == names.LANGUAGE and spec.languages is not None:
+            matrices = relate(spec.languages, [*own, *new])[0].matrices
+        else:
+            source = stored_covariate(data, run, spec, names.FAMILY, given)
+            called = called_models(source, new, notes)
+            # A table of new models alone says nothing of those of the fit.
+            whole = set(own) <= set(source.models)
+            fitted = source if whole else stored_covariate(data, run, spec, names.FAMILY)
+            families = [*fitted.category_of(own), *source.category_of(called)]
+            alone = [label for label, one in zip(new, families[len(own) :], strict=True) if not one]
+            if alone:
+                notes.append(f"family: none is given for {shorten(alone)}, like no other model")
+            matrices = same_family(families)[None]
+        found[factor] = NewLevels(new, related_matrices(arrays, factor, matrices))
+    return found
+
+
+def related_matrices(arrays: PosteriorArrays, factor: str, matrices: Floats) -> Floats:
+    """Matrices of a fit's levels and new ones, if those of its own are as they were.
+
+    Parameters
+    ----------
+    arrays : PosteriorArrays
+        The posterior of the fit.
+    factor : str
+        ``language`` or ``model``.
+    matrices : ndarray, shape (n_relations, n_levels + n_new, n_levels + n_new)
+        As they are now.
+
+    Raises
+    ------
+    InputError
+        If relations of the fit's levels have changed.
+    """
+    n = len(arrays.levels[factor])
+    if not np.allclose(matrices[:, :n, :n], arrays.related[factor].matrices, atol=1e-6):
         raise InputError(
-            "the relations of the table's languages have changed since the fit was made; fit again"
+            f"the relations of the table's {factor}s have changed since the fit was made; fit again"
         )
-    return NewLanguages(new, matrices)
+    return matrices

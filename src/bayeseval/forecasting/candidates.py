@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bayeseval import names
 from bayeseval._text import shorten
 from bayeseval._typing import Floats
 from bayeseval.design import relate
 from bayeseval.errors import InputError
 from bayeseval.estimands.container import PosteriorArrays
-from bayeseval.fitting.relations import new_languages
+from bayeseval.fitting.relations import related_matrices
 from bayeseval.forecasting.map import places
 from bayeseval.languages.matching import understand
 from bayeseval.spec import LanguageRelations
@@ -71,16 +72,15 @@ def related_languages(
     InputError
         If no relation of a new language is known.
     """
-    if spec is None or arrays.related is None:
+    if spec is None or names.LANGUAGE not in arrays.related:
         return list(new), None, []
+    own = arrays.levels[names.LANGUAGE]
     try:
-        related = new_languages(arrays, spec, new)
+        found, known = relate(spec, [*own, *new])[0], list(new)
     except InputError:
         # One by one only where some are not known.
         known = [label for label in new if _is_related(spec, label)]
-        related = new_languages(arrays, spec, known) if known else None
-    else:
-        known = list(new)
+        found = relate(spec, [*own, *known])[0]
     if not known:
         raise InputError(
             "it is not known how any of the languages without records is related to others by "
@@ -90,7 +90,8 @@ def related_languages(
     lost = [label for label in new if label not in known]
     listed = shorten(lost, limit=_SHOWN)
     note = f"not forecast, because their relations to others are not known: {listed}"
-    return known, None if related is None else related.matrices, [note] if lost else []
+    matrices = related_matrices(arrays, names.LANGUAGE, found.matrices)
+    return known, matrices, [note] if lost else []
 
 
 def _is_related(spec: LanguageRelations, label: str) -> bool:

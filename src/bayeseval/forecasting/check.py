@@ -102,7 +102,7 @@ def _without_covariate(design: Design) -> Design:
     known = {slope.slope for slope in design.slopes}
     known |= {sd for term in design.terms for sd in term.sds if sd != term.sd}
     priors = {k: prior for k, prior in design.priors.items() if k not in known}
-    spec = design.spec.model_copy(update={"covariates": (), "languages": None})
+    spec = design.spec.model_copy(update={"covariates": (), "languages": None, "models": None})
     terms = tuple(replace(term, relations=None) for term in design.terms)
     return replace(design, spec=spec, terms=terms, slopes=(), priors=priors)
 

@@ -60,6 +60,8 @@ class Covariate:
     elsewhere : float
         Value of every language that is not among the labels, for the models that have values:
         0 for lists of languages, which leave out the others. NaN where it is not known.
+    categories : tuple of str
+        What the values are positions in, for models of which no number is known but a family.
 
     Raises
     ------
@@ -88,6 +90,7 @@ class Covariate:
     matched: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     elsewhere: float = np.nan
+    categories: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -99,11 +102,16 @@ class Covariate:
             raise self._invalid(
                 f"by must be one of {', '.join(get_args(CovariateLevel))}, got {self.by!r}"
             )
-        for texts in ("labels", "models", "notes"):
+        for texts in ("labels", "models", "notes", "categories"):
             object.__setattr__(self, texts, tuple(str(text) for text in getattr(self, texts)))
         object.__setattr__(self, "matched", MappingProxyType(dict(self.matched)))
         self._check_labels()
         object.__setattr__(self, "values", self._array(self.values, "values"))
+        at = self.values[np.isfinite(self.values)]
+        if self.categories and not np.isin(at, np.arange(len(self.categories))).all():
+            raise self._invalid(
+                f"values of categories are whole numbers from 0 to {len(self.categories) - 1}"
+            )
         n_values = int(np.isfinite(self.values).sum())
         if self.by == "model" and not n_values:
             raise self._invalid("no model has a value")
@@ -149,6 +157,11 @@ class Covariate:
             wide[:-1, -1] = np.where(there, elsewhere, np.nan)
         return wide
 
+    def category_of(self, models: Sequence[str]) -> tuple[str | None, ...]:
+        """Category of each model, None where the source has none; for values by model."""
+        values = self.at((), models)[0]
+        return tuple(None if np.isnan(one) else self.categories[int(one)] for one in values)
+
     def missing(self, languages: Sequence[str]) -> tuple[str, ...]:
         """Of the given languages, those for which the source has no value; none by model."""
         known = np.asarray(np.isfinite(np.atleast_2d(self.values)).any(axis=0))
@@ -176,6 +189,8 @@ class Covariate:
                 ordered = array if self.by == "model" else array[..., languages]
                 ordered = ordered[models] if self.models else ordered
                 digest.update((np.where(np.isnan(ordered), np.nan, ordered) + 0.0).tobytes())
+        for text in self.categories:
+            digest.update(text.encode("utf-8") + b"\x00")
         if not np.isnan(self.elsewhere):
             digest.update(np.float64(self.elsewhere).tobytes())
         return digest.hexdigest()

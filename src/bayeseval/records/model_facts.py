@@ -7,6 +7,7 @@ import datetime as dt
 import math
 import os
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -41,7 +42,6 @@ LANGUAGE_COLUMNS: Final = (
 _PARAMETERS: Final = "parameters"
 _RELEASED: Final = "released"
 _TRAINED_ON: Final = "trained_on"
-_FAMILY: Final = "family"
 _NUMBER: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?) *([KMBT]?)", re.IGNORECASE)
 _UNITS: Final = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 # Fewer are a number of billions without its unit.
@@ -73,7 +73,7 @@ def facts_table(path: Path) -> RawTable | None:
 
 def fact_names(table: RawTable) -> tuple[str, ...]:
     """Columns of a table of models that are covariates: all but ``model`` and ``family``."""
-    aside = (names.MODEL, _FAMILY)
+    aside = (names.MODEL, names.FAMILY)
     return tuple(name for name in table.columns if name.casefold() not in aside)
 
 
@@ -89,7 +89,8 @@ def model_covariate(table: RawTable, records: Records, name: str) -> Covariate:
     name : str
         The column. ``parameters``, such as ``7B``, becomes its log2, ``released``, a date or a
         year, becomes years, and ``trained_on``, codes of languages, becomes one value for each
-        model and language; other columns hold numbers.
+        model and language; ``family`` is text, of which the values are positions in the
+        categories; other columns hold numbers.
 
     Raises
     ------
@@ -110,11 +111,8 @@ def model_covariate(table: RawTable, records: Records, name: str) -> Covariate:
     read = _READERS.get(name)
     if read is not None:
         values = _each(table, name, read)
-    elif name == _FAMILY:
-        raise InputError(
-            f"{table.at(0, name)}: a family is text, not a number, so it has no slope; remove "
-            "family from the covariates of the spec"
-        )
+    elif name == names.FAMILY:
+        values, common["categories"] = _families(table)
     else:
         values = parse_numbers(cells, table=table, column=name, name=name)
     return Covariate(by="model", labels=(), values=values, matched=matched, notes=notes, **common)
@@ -191,6 +189,18 @@ def _each(table: RawTable, column: str, read: Callable[[str], float | None]) -> 
             )
         values[row] = value
     return values
+
+
+def _families(table: RawTable) -> tuple[Floats, tuple[str, ...]]:
+    """Position of each family among all of them, in the order of their names."""
+    cells = table.columns[names.FAMILY]
+    filled = np.flatnonzero(~empty_cells(cells))
+    found = {int(row): unicodedata.normalize("NFC", str(cells[row]).strip()) for row in filled}
+    categories = tuple(sorted(set(found.values())))
+    values = np.full(len(table), np.nan)
+    for row, label in found.items():
+        values[row] = categories.index(label)
+    return values, categories
 
 
 def _log_parameters(text: str) -> float | None:

@@ -213,7 +213,7 @@ def simulate(
     sds = {} if sds is None else as_mapping("sds", sds, of="names of parameters to numbers")
     model = load_spec(spec)
     unknown = [one.name for one in model.covariates]
-    unknown += [] if model.languages is None else [str(model.languages)]
+    unknown += [str(one) for one in (model.languages, model.models) if one is not None]
     if unknown:
         raise InputError(
             f"simulation does not support {'covariates' if model.covariates else 'relations'}, and "

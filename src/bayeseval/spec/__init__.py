@@ -15,7 +15,7 @@ from bayeseval.spec.parts import (
     separated,
 )
 from bayeseval.spec.priors import Prior
-from bayeseval.spec.relations import LanguageRelations
+from bayeseval.spec.relations import LanguageRelations, ModelRelations
 
 __all__ = [
     "AUTO",
@@ -23,6 +23,7 @@ __all__ = [
     "CovariateTerm",
     "Effects",
     "LanguageRelations",
+    "ModelRelations",
     "ModelSpec",
     "Prior",
     "ReplicateNoise",

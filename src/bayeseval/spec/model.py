@@ -151,10 +151,12 @@ class ModelSpec(SpecConfig):
         language (``model:language``) or task (``model:task``), with the number of products
         (the rank). They are defined for all cells, also those without a score.
     covariates : tuple of CovariateTerm
-        Predictors measured for languages, or for pairs of model and language.
+        Predictors measured for languages, for models, or for pairs of model and language.
     languages : LanguageRelations, optional
         What makes the effects of languages alike: ``{place: 1000 km, family: glottolog,
         script: true}`` or some of these.
+    models : ModelRelations, optional
+        What makes the effects of models alike: ``{family: true}``.
     residual_by : {None, "language", "task", "model"}
         Factor whose levels differ in their residual standard deviation, with a
         hierarchical prior on the log scale.
@@ -199,6 +201,7 @@ class ModelSpec(SpecConfig):
     low_rank: dict[LowRank, Annotated[int, Field(ge=1, le=_MOST_RANKS, strict=True)]] = {}
     covariates: Annotated[tuple[CovariateTerm, ...], BeforeValidator(_as_covariates)] = ()
     languages: Annotated[relations.LanguageRelations | None, relations.AS_RELATIONS] = None
+    models: Annotated[relations.ModelRelations | None, relations.AS_MODEL_RELATIONS] = None
     residual_by: names.Factor | None = None
     centring: dict[str, Literal["centred", "non_centred"]] = {}
     fixed_scale: Number = Field(default=10.0, gt=0)
@@ -325,7 +328,7 @@ class ModelSpec(SpecConfig):
         for factor in names.FACTORS:
             if getattr(self.effects, factor) == "pooled":
                 table[names.sd_name(factor)] = Prior(dist="half_normal", scale=1.0)
-        table |= relations.relation_priors(self.languages)
+        table |= relations.relation_priors(self)
         for term in self.terms[len(names.FACTORS) :]:
             table[names.sd_name(term)] = Prior(dist="half_normal", scale=0.5)
         for parameter in scale_parameters(self.families):
@@ -376,7 +379,7 @@ class ModelSpec(SpecConfig):
         """Name, likelihood and terms in one line; :meth:`to_yaml` has everything."""
         likelihood = self.likelihood if isinstance(self.likelihood, str) else "by task"
         slopes = [f"{covariate.name} (covariate)" for covariate in self.covariates]
-        slopes += [] if self.languages is None else [str(self.languages)]
+        slopes += [str(one) for one in (self.languages, self.models) if one is not None]
         slopes += [] if self.sources is None else [self.sources_text]
         return f"<ModelSpec {self.name!r}: {likelihood}; {', '.join([*self.terms, *slopes])}>"
 

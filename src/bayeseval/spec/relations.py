@@ -1,4 +1,4 @@
-"""`LanguageRelations`: what makes the effects of languages alike, in a model specification."""
+"""What makes the effects of languages, and of models, alike in a model specification."""
 
 from __future__ import annotations
 
@@ -15,7 +15,14 @@ from bayeseval.spec.priors import Number, Prior, SpecConfig
 if TYPE_CHECKING:
     from bayeseval.spec.model import ModelSpec
 
-__all__ = ["AS_RELATIONS", "LanguageRelations", "check_relations", "relation_priors"]
+__all__ = [
+    "AS_MODEL_RELATIONS",
+    "AS_RELATIONS",
+    "LanguageRelations",
+    "ModelRelations",
+    "check_relations",
+    "relation_priors",
+]
 
 _DISTANCE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) *km")
 _NAME: Final = "[a-z][a-z0-9_]*"
@@ -82,14 +89,38 @@ class LanguageRelations(SpecConfig):
         return f"languages related by {', '.join(self.used)}"
 
 
-def relation_priors(relations: LanguageRelations | None) -> dict[str, Prior]:
+class ModelRelations(SpecConfig):
+    """What makes the effects of two models alike, beside what they do not share.
+
+    Attributes
+    ----------
+    family : bool, optional
+        Whether models of one family are related. Families are the column ``family`` of a table
+        of models, which is given like a covariate.
+    """
+
+    family: Annotated[Literal[True] | None, BeforeValidator(_none_if_false)] = None
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """Names of the relations."""
+        return (names.MODEL_FAMILY,) if self.family else ()
+
+    def __str__(self) -> str:
+        """Which relations there are, for the line of a spec."""
+        return "models related by family"
+
+
+def relation_priors(spec: ModelSpec) -> dict[str, Prior]:
     """Priors of the standard deviations of relations, in multiples of the scores' sd."""
-    used = () if relations is None else relations.used
+    used = [name for one in (spec.languages, spec.models) if one is not None for name in one.used]
     return {names.sd_name(name): Prior(dist="half_normal", scale=1.0) for name in used}
 
 
 def check_relations(spec: ModelSpec) -> None:
-    """Raise ValueError if other parts of a spec do not go with its related languages."""
+    """Raise ValueError if other parts of a spec do not go with its related levels."""
+    if spec.models is not None:
+        _check_models(spec)
     if spec.languages is None:
         return
     if spec.effects.language == "fixed":
@@ -98,7 +129,12 @@ def check_relations(spec: ModelSpec) -> None:
         raise ValueError(
             "centring: the effects of related languages are sampled non_centred; remove language"
         )
-    reserved = {*RESERVED_NAMES, *names.RELATIONS, *map(names.term_dim, spec.terms)}
+    reserved = {
+        *RESERVED_NAMES,
+        *names.RELATIONS,
+        names.MODEL_FAMILY,
+        *map(names.term_dim, spec.terms),
+    }
     taken = sorted(reserved & set(spec.languages.files or ()))
     if taken:
         raise ValueError(
@@ -109,16 +145,38 @@ def check_relations(spec: ModelSpec) -> None:
         raise ValueError(f"{twice[0]!r} is a covariate and in languages; rename the covariate")
 
 
-def _as_relations(value: Any) -> Any:
+def _check_models(spec: ModelSpec) -> None:
+    if spec.effects.model == "fixed":
+        raise ValueError("models: fixed model effects cannot be related; make them pooled")
+    if spec.population != "observed":
+        raise ValueError(
+            "models: the effects of related models sum to zero over the models of the table, so "
+            "they need population: observed"
+        )
+    if spec.centring.get(names.MODEL) == "centred":
+        raise ValueError(
+            "centring: the effects of related models are sampled non_centred; remove model"
+        )
+    taken = {names.FAMILY, names.MODEL_FAMILY} & {one.name for one in spec.covariates}
+    if taken:
+        raise ValueError(f"{min(taken)!r} is a covariate and in models; remove the covariate")
+
+
+def _none_if_unused(kind: type[LanguageRelations | ModelRelations]) -> BeforeValidator:
     """No relations at all are the same as no entry."""
-    if value == {} or (isinstance(value, LanguageRelations) and not value.used):
-        return None
-    if isinstance(value, dict) and all(
-        one is None or one is False or one == {} for one in value.values()
-    ):
-        return None if set(value) <= set(LanguageRelations.model_fields) else value
-    return value
+
+    def read(value: Any) -> Any:
+        if value == {} or (isinstance(value, kind) and not value.used):
+            return None
+        if isinstance(value, dict) and all(
+            one is None or one is False or one == {} for one in value.values()
+        ):
+            return None if set(value) <= set(kind.model_fields) else value
+        return value
+
+    return BeforeValidator(read)
 
 
-#: What a spec's entry may be, before it is read.
-AS_RELATIONS: Final = BeforeValidator(_as_relations)
+#: What a spec's entries may be, before they are read.
+AS_RELATIONS: Final = _none_if_unused(LanguageRelations)
+AS_MODEL_RELATIONS: Final = _none_if_unused(ModelRelations)
