@@ -17,7 +17,9 @@ from bayeseval.estimands import read_arrays
 from bayeseval.estimands.cell_noise import MeasurementNoise
 from bayeseval.estimands.cell_scores import AskedCells, predict_cells
 from bayeseval.estimands.covariates import covariates_table, read_slopes, variance_by_facet
+from bayeseval.estimands.effects import read_effects
 from bayeseval.estimands.inference import gap_is_estimated
+from bayeseval.estimands.plan_variances import read_plan_variances
 from bayeseval.fitting.covariates import covariate_names, find_covariates, given_covariate
 from bayeseval.fitting.fitted import Fit
 from bayeseval.records import Covariate
@@ -115,6 +117,25 @@ def test_scores_contain_the_covariate_and_its_values_make_no_gap(records: be.Rec
     scores = drawn.reshape(-1, 4, 10).mean(axis=1)
     np.testing.assert_allclose(scores, expected, rtol=1e-9)
     assert not gap_is_estimated(arrays)
+    # The effects of the planner are the same.
+    language, model = (index.reshape(-1) for index in np.indices((4, 10)))
+    at = np.array([records.coords["language"].index(one) for one in LANGUAGES])[language]
+    means = read_effects(arrays, seed=0).predictor(model, at, np.zeros(40, dtype=int))
+    np.testing.assert_allclose(means, drawn.reshape(-1, 40).mean(axis=0), rtol=1e-9)
+    plan = read_plan_variances(fit.data).model
+    spread = slope[:, 0] ** 2 * np.mean(x**2)
+    np.testing.assert_allclose(plan, posterior["sd_model"].to_numpy()[0] ** 2 + spread, rtol=1e-9)
+    with pytest.raises(InputError, match="has no covariate of languages and does not relate them"):
+        be.forecast(fit)
+
+
+def test_forecasts_leave_covariates_of_models_aside(fitted: Fit) -> None:
+    made = be.forecast(fitted, check=False)
+    new = made.table[~made.table["observed"]]
+    assert list(new["language"]) == ["cy"]
+    assert "parameters" not in new.columns
+    # No model of the table lists Welsh.
+    assert list(new["trained_on"]) == [0.0]
 
 
 def test_a_new_model_has_the_dense_conditional_distribution(records: be.Records) -> None:
