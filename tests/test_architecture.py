@@ -27,6 +27,7 @@ BASE = (
         "_arguments",
         "_calls",
         "_compat",
+        "_diagnostics",
         "_html",
         "_memory",
         "_optional",

@@ -10,11 +10,11 @@ import pytest
 import xarray as xr
 from arviz_stats.base import array_stats
 
+from bayeseval._diagnostics import convergence
 from bayeseval.errors import ConvergenceWarning
 from bayeseval.fitting.gate import (
     Check,
     Gate,
-    _r_hat_and_bulk,
     _worst,
     convergence_gate,
     format_gate,
@@ -108,17 +108,43 @@ def test_the_tail_check_looks_at_the_ends_of_the_interval_not_at_its_middle() ->
     assert check.value == pytest.approx(min(ends))
 
 
-@pytest.mark.parametrize("shape", [(3, 4, 100), (3, 4, 7), (2, 1, 40), (2, 3, 33)])
-def test_ranks_are_shared_by_r_hat_and_ess_without_changing_a_digit(
-    shape: tuple[int, int, int],
-) -> None:
-    rng = np.random.default_rng(6)
-    draws = rng.normal(size=shape)
-    draws[0] = np.round(draws[0], 1)
+@pytest.mark.parametrize(
+    ("chains", "draws"), [(4, 100), (4, 7), (1, 40), (3, 33), (2, 4), (5, 501)]
+)
+def test_diagnostics_of_many_quantities_are_those_of_arviz(chains: int, draws: int) -> None:
+    noise = np.random.default_rng(6).normal(size=(40, chains, draws))
+    kinds = {
+        "independent": noise,
+        "tied": np.round(noise, 1),
+        "slow": np.cumsum(noise, axis=2),
+        "antithetic": np.diff(noise, axis=2, prepend=0.0),
+    }
     where = {"chain_axis": 1, "draw_axis": 2}
-    r_hat, bulk = _r_hat_and_bulk(draws)
-    np.testing.assert_array_equal(r_hat, array_stats.rhat(draws, **where))
-    np.testing.assert_array_equal(bulk, array_stats.ess(draws, method="bulk", **where))
+    for kind, values in kinds.items():
+        made = convergence(values)
+        # Not a digit differs: the same ranks, in the same order.
+        np.testing.assert_array_equal(made.r_hat, array_stats.rhat(values, **where), kind)
+        tail = {"method": "tail", "prob": (0.05, 0.95)}
+        for ess, arguments in ((made.bulk, {"method": "bulk"}), (made.tail, tail)):
+            expected = array_stats.ess(values, **arguments, **where)
+            assert np.isfinite(expected).all()
+            np.testing.assert_allclose(ess, expected, rtol=1e-10, err_msg=kind)
+
+
+def test_a_quantity_has_the_same_diagnostics_wherever_it_stands() -> None:
+    """The control of blocks: neighbours, constants and missing values change nothing of it."""
+    values = np.random.default_rng(7).normal(size=(70, 4, 50))
+    values[3], values[35, 1, 2], values[36, 0, 0] = 2.0, np.nan, np.inf
+    made = np.stack(convergence(values))
+    alone = np.concatenate([np.stack(convergence(values[i : i + 1])) for i in range(70)], axis=1)
+    np.testing.assert_allclose(made, alone, rtol=1e-12)
+    assert np.isnan(made[:, [35, 36]]).all()
+    # As ArviZ: draws that do not vary have no R-hat, and all of them count.
+    assert np.isnan(made[0, 3])
+    np.testing.assert_array_equal(made[1:, 3], [200.0, 200.0])
+    assert np.isfinite(np.delete(made, [3, 35, 36], axis=1)).all()
+    assert np.isnan(np.stack(convergence(values[:, :, :3]))).all()
+    assert np.stack(convergence(values[:0])).shape == (3, 0)
 
 
 def test_one_divergence_fails() -> None:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from scipy.special import logsumexp
 
 from bayeseval import names
+from bayeseval._diagnostics import convergence
 from bayeseval._processes import run_all
 from bayeseval._typing import Floats
 from bayeseval.comparison.bridge import bridge
@@ -141,12 +142,10 @@ def _group(
 
 def _rhat(design: Design, flat: dict[str, Floats], lp: npt.NDArray[np.generic]) -> float:
     """Largest R-hat of the priors' parameters, the log density and the mean expected score."""
-    from arviz_stats.base import array_stats
-
     several = [flat[name].reshape(*lp.shape, -1) for name in design.priors]
     several.append(linear_predictor(design, flat).mean(axis=-1).reshape(*lp.shape, 1))
     several.append(np.asarray(lp, dtype=np.float64)[..., None])
     values = np.concatenate(several, axis=-1)
-    rhats = array_stats.rhat(np.moveaxis(values, -1, 0), chain_axis=1, draw_axis=2)
+    rhats = convergence(np.moveaxis(values, -1, 0)).r_hat
     # NaN must flag.
     return float(np.where(np.isnan(rhats), np.inf, rhats).max())

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayeseval import names
+from bayeseval._diagnostics import convergence
 from bayeseval.errors import ConvergenceWarning, by_option, wording
 from bayeseval.names import K_HAT_MAX
 
@@ -43,10 +44,6 @@ BFMI_MIN: Final = 0.3
 
 # Split R-hat compares halves of chains, and a half needs two draws to vary.
 _DRAWS_MIN: Final = 4
-# R-hat compares chains.
-_CHAINS_MIN: Final = 2
-# Quantities that are ranked together: some MB at the usual number of draws.
-_BLOCK: Final = 256
 # A warning names so many fits; the tables have all.
 _MOST_NAMED: Final = 3
 
@@ -196,55 +193,11 @@ def _scalars(name: str, variable: xr.DataArray) -> Iterator[tuple[str, npt.NDArr
 def _rank_checks(
     labels: list[str], draws: npt.NDArray[np.float64], n_chains: int
 ) -> Iterator[Check]:
-    from arviz_stats.base import array_stats
-
     ess_min = ESS_PER_CHAIN * n_chains
-    where = {"chain_axis": 1, "draw_axis": 2}
-    found = [_r_hat_and_bulk(draws[at : at + _BLOCK]) for at in range(0, len(draws), _BLOCK)]
-    r_hat, bulk = np.concatenate(found, axis=1) if found else np.empty((2, 0))
-    yield _worst("r_hat", r_hat, labels, limit=RHAT_MAX, at_most=True)
-    yield _worst("ess_bulk", bulk, labels, limit=ess_min, at_most=False)
-    # The tails that a 95 % interval ends in, by ArviZ's own convention at 5 %.
-    tail = array_stats.ess(draws, method="tail", prob=(0.05, 0.95), **where)
-    yield _worst("ess_tail", tail, labels, limit=ess_min, at_most=False)
-
-
-def _r_hat_and_bulk(draws: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Rank-normalised R-hat and bulk ESS of draws (quantity, chain, draw); shape (2, quantity).
-
-    The same numbers as ArviZ's ``rank`` and ``bulk``, which rank every quantity for itself and
-    the same draws twice: most of the time of a gate.
-    """
-    from arviz_stats.base import array_stats
-
-    where = {"chain_axis": 1, "draw_axis": 2}
-    half = draws.shape[2] // 2
-    if draws.shape[1] < _CHAINS_MIN or half < _DRAWS_MIN:
-        return np.stack(
-            [array_stats.rhat(draws, **where), array_stats.ess(draws, method="bulk", **where)]
-        )
-    split = np.concatenate([draws[:, :, :half], draws[:, :, -half:]], axis=1)
-    scores = _normal_scores(split)
-    centre = np.median(split, axis=(1, 2), keepdims=True)
-    folded = array_stats.rhat(_normal_scores(np.abs(split - centre)), method="identity", **where)
-    bulk = array_stats.rhat(scores, method="identity", **where)
-    ess = array_stats.ess(scores, method="identity", **where)
-    return np.stack([np.maximum(bulk, folded), ess])
-
-
-def _normal_scores(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Normal quantiles of the ranks of each quantity's draws (Blom 1958)."""
-    from scipy.special import ndtri
-    from scipy.stats import rankdata
-
-    flat = values.reshape(len(values), -1)
-    size = flat.shape[1]
-    # Ties have ranks between two whole numbers.
-    ranks = np.arange(2 * size + 1) / 2.0
-    quantiles = ndtri((ranks - 3 / 8) / (size - 2 * (3 / 8) + 1))
-    doubled = np.rint(2.0 * rankdata(flat, axis=1)).astype(np.int64)
-    scores: npt.NDArray[np.float64] = quantiles[doubled].reshape(values.shape)
-    return scores
+    found = convergence(draws)
+    yield _worst("r_hat", found.r_hat, labels, limit=RHAT_MAX, at_most=True)
+    yield _worst("ess_bulk", found.bulk, labels, limit=ess_min, at_most=False)
+    yield _worst("ess_tail", found.tail, labels, limit=ess_min, at_most=False)
 
 
 def _worst(

@@ -1,0 +1,142 @@
+"""R-hat and effective sample sizes of many quantities at once.
+
+The definitions are those of Vehtari et al. (2021), doi:10.1214/20-BA1221, and the numbers
+those of ArviZ, which computes them for one quantity after the other.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayeseval._typing import Floats, Index
+
+__all__ = ["Convergence", "convergence"]
+
+# Two halves of a chain have to vary.
+_DRAWS_MIN = 4
+# Quantities at a time: some MB at the usual number of draws, which the cache of a core holds.
+_BLOCK = 32
+# The tails that an interval of 90 % ends in, as ArviZ's own convention.
+_TAILS = (0.05, 0.95)
+
+
+class Convergence(NamedTuple):
+    """Diagnostics of quantities, one value each; NaN where a quantity has none."""
+
+    #: Rank-normalised split R-hat, of the draws or of their distances from the median.
+    r_hat: Floats
+    #: Effective sample size of the middle of the distribution.
+    bulk: Floats
+    #: The smaller effective sample size of the two tails.
+    tail: Floats
+
+
+def convergence(draws: Floats) -> Convergence:
+    """R-hat, bulk and tail effective sample size of draws (quantity, chain, draw).
+
+    ArviZ's ``rhat`` with the method ``rank``, and its ``ess`` with ``bulk`` and with ``tail`` at
+    5 and 95 %.
+    """
+    made = np.empty((3, len(draws)))
+    for at in range(0, len(draws), _BLOCK):
+        made[:, at : at + _BLOCK] = _of_block(draws[at : at + _BLOCK])
+    return Convergence(*made)
+
+
+def _of_block(draws: Floats) -> Convergence:
+    n, n_chains, n_draws = draws.shape
+    if n_draws < _DRAWS_MIN:
+        return Convergence(*np.full((3, n), np.nan))
+    half = n_draws // 2
+    split = np.concatenate([draws[:, :, :half], draws[:, :, n_draws - half :]], axis=1)
+    flat = split.reshape(n, -1)
+    order = np.argsort(flat, axis=1)
+    ordered = np.take_along_axis(flat, order, axis=1)
+    scores = _normal_scores(ordered, order).reshape(split.shape)
+    # The halves of a chain with an odd number of draws leave one out.
+    whole = ordered if 2 * half == n_draws else np.sort(draws.reshape(n, -1), axis=1)
+    bounds = (whole[:, int((whole.shape[1] - 1) * tail), None, None] for tail in _TAILS)
+    tails = [_ess((split <= bound).astype(np.float64)) for bound in bounds]
+    r_hat = np.full(n, np.nan)
+    if n_chains > 1:
+        middle = ordered.shape[1] // 2
+        folded = np.abs(ordered - ordered[:, middle - 1 : middle + 1].mean(axis=1, keepdims=True))
+        again = np.argsort(folded, axis=1)
+        distances = _normal_scores(
+            np.take_along_axis(folded, again, axis=1), np.take_along_axis(order, again, axis=1)
+        )
+        r_hat = np.maximum(_r_hat(scores), _r_hat(distances.reshape(split.shape)))
+    made = Convergence(r_hat, _ess(scores), np.minimum(*tails))
+    known = np.isfinite(flat).all(axis=1)
+    return Convergence(*(np.where(known, values, np.nan) for values in made))
+
+
+def _normal_scores(ordered: Floats, order: Index) -> Floats:
+    """Normal quantiles of ranks (Blom 1958) from sorted values and the places they come from."""
+    from scipy.special import ndtri
+
+    size = ordered.shape[1]
+    ranks = np.arange(2, 2 * size + 1) / 2.0
+    quantiles = ndtri((ranks - 3 / 8) / (size - 2 * (3 / 8) + 1))
+    scores = np.empty_like(ordered)
+    np.put_along_axis(scores, order, quantiles[None, ::2], axis=1)
+    differs = ordered[:, 1:] != ordered[:, :-1]
+    for row in np.flatnonzero(~differs.all(axis=1)):
+        # Ties share the middle of their ranks, which lies between two whole numbers.
+        starts = np.concatenate([[0], np.flatnonzero(differs[row]) + 1, [size]])
+        shared = starts[:-1] + starts[1:] - 1
+        scores[row, order[row]] = np.repeat(quantiles[shared], np.diff(starts))
+    return scores
+
+
+def _r_hat(chains: Floats) -> Floats:
+    """Square root of total over within-chain variance."""
+    n = chains.shape[2]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        between = n * chains.mean(axis=2).var(axis=1, ddof=1)
+        within = chains.var(axis=2, ddof=1).mean(axis=1)
+        value: Floats = np.sqrt((between / within + n - 1) / n)
+    return value
+
+
+def _ess(chains: Floats) -> Floats:
+    """Effective sample size from the autocorrelations of all chains (Geyer 1992)."""
+    n_chains, n = chains.shape[1:]
+    size = n_chains * n
+    covariance = _autocovariance(chains)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        within = covariance[:, :1] * n / (n - 1.0)
+        total = covariance[:, :1].copy()
+        if n_chains > 1:
+            total += chains.mean(axis=2).var(axis=1, ddof=1)[:, None]
+        correlation = 1.0 - (within - covariance) / total
+    correlation[:, 0] = 1.0
+    # Sums of neighbours are positive and fall, up to the lag from which on they are noise.
+    even = correlation[:, 0::2][:, : n // 2]
+    pairs = even + correlation[:, 1::2]
+    last = max((n - 3) // 2, 0)
+    stops = ~(pairs[:, : last + 1] > 0.0)
+    stop = np.where(stops.any(axis=1), stops.argmax(axis=1), last)
+    falling = np.minimum.accumulate(pairs, axis=1)
+    falling[np.arange(pairs.shape[1]) >= stop[:, None]] = 0.0
+    row = np.arange(len(chains))
+    end, positive = even[row, stop], pairs[row, stop] >= 0.0
+    time = -1.0 + 2.0 * falling.sum(axis=1) + np.where(positive, end, np.maximum(end, 0.0))
+    ess = size / np.maximum(time, 1.0 / np.log10(size))
+    spread = chains.max(axis=(1, 2)) - chains.min(axis=(1, 2))
+    value: Floats = np.where(spread < np.finfo(np.float64).resolution, float(size), ess)
+    return value
+
+
+def _autocovariance(chains: Floats) -> Floats:
+    """Autocovariance at every lag, mean over chains: shape (quantity, lag)."""
+    from scipy.fft import irfft, next_fast_len, rfft
+
+    n_chains, n = chains.shape[1:]
+    length = next_fast_len(2 * n, real=True)
+    spectrum = rfft(chains - chains.mean(axis=2, keepdims=True), n=length, axis=2)
+    power = (spectrum.real**2 + spectrum.imag**2).sum(axis=1)
+    covariance: Floats = irfft(power, n=length, axis=1)[:, :n] / (n * n_chains)
+    return covariance
