@@ -421,7 +421,12 @@ PASTED: dict[str, tuple[str, ...]] = {
     "records/build.py:_refuse_many_metrics": ("metrics",),
     "records/build.py:_ways_out": ("half a seed",),
     "records/duplicates.py:_way_out": ("no task",),
-    "records/duplicates.py:_telling_apart": ("run", "variant", "setting"),
+    "records/duplicates.py:_telling_apart": (
+        "run",
+        "variant",
+        "setting",
+        "settings of a wide table",
+    ),
     "records/with_prompts.py:scores_by_prompt": ("prompts and judges",),
     "records/duplicates.py:read_shared_columns": ("prompt",),
     "records/duplicates.py:unread_repeats": ("not needed",),

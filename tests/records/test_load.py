@@ -310,8 +310,12 @@ def _settings(path: Path, name: str, tasks: str) -> Path:
     [
         ("setting", "x", [("dataset", "reads its values as tasks"), ("seed", "as repetitions")]),
         ("run", "x", [("seed", "as repetitions")]),
-        # The task column would be left unread: both settings of x and y would be one cell.
-        ("setting", "xy", [("seed", "as repetitions")]),
+        # As the dataset it would replace the column task: x and y would be one cell.
+        (
+            "setting",
+            "xy",
+            [("split", "makes tasks of its values"), ("seed", "as repetitions")],
+        ),
     ],
 )
 def test_the_column_that_tells_duplicates_apart_is_named(
