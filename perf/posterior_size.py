@@ -1,7 +1,8 @@
 """Size of `posterior.nc` for MEGA under `dataset`, by group: `python perf/posterior_size.py`.
 
 One row for each group, the largest variables of the posterior, and the whole file as it is
-written, with the strongest compression, and with the log likelihood in single precision.
+written, with the strongest compression of all variables, and with the log likelihood in single
+precision.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from bayeseval.output import _files
 MB = 1e6
 
 
-def written(tree: xr.DataTree, level: int = 1) -> dict[str, float]:
-    """Megabytes of the file, and of every variable in it."""
-    settings = {"zlib": True, "complevel": level, "shuffle": True}
+def written(tree: xr.DataTree, level: int = 0) -> dict[str, float]:
+    """Megabytes of the file, and of every variable in it; a level is used for all of them."""
+    settings = {"zlib": True, "complevel": level or 1, "shuffle": True}
+    worthwhile = float("inf") if level else _files._WORTHWHILE
+    changed = patch.multiple(_files, _COMPRESSION=settings, _WORTHWHILE=worthwhile)
     sizes: dict[str, float] = {}
-    with tempfile.TemporaryDirectory() as folder, patch.object(_files, "_COMPRESSION", settings):
+    with tempfile.TemporaryDirectory() as folder, changed:
         path = Path(folder) / "posterior.nc"
         _files.write_tree(tree, path)
         sizes[""] = path.stat().st_size / MB

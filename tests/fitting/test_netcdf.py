@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import h5py
 import matplotlib.text
 import numpy as np
 import pytest
@@ -56,6 +57,24 @@ def test_round_trip_keeps_everything(tree: xr.DataTree, saved: Path) -> None:
     assert back["posterior"].coords["language"].dtype.kind == "U"
     assert back["estimands"]["record_prr"].dtype == np.float32
     assert back["sample_stats"]["diverging"].dtype == bool
+
+
+def test_only_what_shrinks_is_compressed(tree: xr.DataTree, saved: Path, tmp_path: Path) -> None:
+    def compressed(path: Path) -> dict[str, bool]:
+        with h5py.File(path) as file:
+            return {
+                name: file[f"posterior/{name}"].compression is not None
+                for name in ("language_potential", "language_potential_rank")
+            }
+
+    assert compressed(saved) == {"language_potential": False, "language_potential_rank": True}
+    # What was read keeps nothing of the file that it was read from, which was compressed.
+    old, again = tmp_path / "old.nc", tmp_path / "again.nc"
+    settings = {"language_potential": {"zlib": True}, "language_potential_rank": {"zlib": True}}
+    tree.to_netcdf(old, engine="h5netcdf", encoding={"/posterior": settings})
+    assert all(compressed(old).values())
+    write_tree(read_tree(old), again)
+    assert compressed(again) == compressed(saved)
 
 
 def test_what_was_read_no_longer_needs_the_file(tmp_path: Path, tree: xr.DataTree) -> None:
