@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 from scipy import special, stats
 
 from bayeseval import names
@@ -573,8 +572,7 @@ def test_records_that_are_predicted_worst_come_first() -> None:
     pit = np.full(12, 0.4)
     pit[[0, 5, 7]] = 1e-5, 1 - 1e-9, 0.001
     one = predictions(pit, expected=np.arange(12.0) + 30.0)
-    tree = xr.DataTree()
-    check, table, n = influence_check(tree, LABELS, one, {"de": "German (de)"})
+    check, table, n = influence_check(LABELS, one, {"de": "German (de)"})
     p = np.minimum(1.0, 2 * np.minimum(pit, 1 - pit) * 12)
     # Of 12 records: the third has p = 0.024 and counts, beside 1.2e-4 and 2.4e-8.
     assert (n, check.status) == (3, "warn")
@@ -592,73 +590,12 @@ def test_records_that_are_predicted_worst_come_first() -> None:
         "by chance; the largest error is that of m5 in German (de) on qa: 5, predicted 35 "
         f"({error[5]:+.1f} sds)."
     )
-    calm, table, n = influence_check(tree, LABELS, predictions(np.full(12, 0.4)))
+    calm, table, n = influence_check(LABELS, predictions(np.full(12, 0.4)))
     assert (n, calm.status) == (0, "pass")
     assert calm.sentence.startswith(
         "No record is further from its prediction from all other records than expected by chance; "
         "the largest error is that of m0 in hi on qa: 0, predicted 40 (-0.3 sds)."
     )
-
-
-def test_without_predictions_records_are_ordered_by_k_hat(monkeypatch: pytest.MonkeyPatch) -> None:
-    import arviz_stats
-
-    n_draws = 1500
-    density = np.random.default_rng(0).normal(size=(2, n_draws, 12))
-    tree = xr.DataTree.from_dict(
-        {
-            "posterior": xr.Dataset(
-                {"intercept": (("chain", "draw"), np.zeros((2, n_draws)))},
-                coords={"draw": np.arange(n_draws)},
-            ),
-            "log_likelihood": xr.Dataset(
-                {"score": (("chain", "draw", "record"), density)},
-                coords={"draw": np.arange(n_draws)},
-            ),
-        }
-    )
-    asked: list[xr.DataTree] = []
-    k_hat = np.full(12, 0.1)
-    k_hat[[3, 4, 8]] = 0.71, 0.7, 1.3
-
-    def loo(given: xr.DataTree, *, pointwise: bool) -> Any:
-        assert pointwise
-        asked.append(given)
-        return type("Loo", (), {"pareto_k": xr.DataArray(k_hat)})
-
-    monkeypatch.setattr(arviz_stats, "loo", loo)
-    check, table, n = influence_check(tree, LABELS, None, {"de": "German (de)"})
-    # Every third of 3000 draws; 0.7 is allowed.
-    np.testing.assert_array_equal(asked[0]["log_likelihood"]["score"], density[:, ::3])
-    assert asked[0]["posterior"]["intercept"].shape == (2, 500)
-    assert (n, check.status, check.value) == (2, "warn", 1.3)
-    assert table["model"].tolist()[:4] == ["m8", "m3", "m4", "m0"]
-    assert table["k_hat"].tolist()[:4] == [1.3, 0.71, 0.7, 0.1]
-    assert (len(table), table.index[0]) == (10, 0)
-    assert check.sentence == (
-        "2 of 12 records have a k-hat above 0.7 (without such a record the posterior would be "
-        "very different); it is largest for m8 in German (de) on qa (1.30)."
-    )
-    k_hat[:] = 0.3
-    check, _, n = influence_check(tree, LABELS, None)
-    assert (n, check.status) == (0, "pass")
-    assert check.sentence.startswith("No record has a k-hat above 0.7 (")
-    assert check.sentence.endswith("; it is largest for m0 in hi on qa (0.30).")
-    # A hundred draws of each chain are enough.
-    few = xr.DataTree.from_dict(
-        {name: tree[name].to_dataset().isel(draw=slice(100)) for name in tree.children}
-    )
-    assert influence_check(few, LABELS, None)[0].status == "pass"
-    np.testing.assert_array_equal(asked[-1]["log_likelihood"]["score"], density[:, :100])
-    fewer = xr.DataTree.from_dict(
-        {name: tree[name].to_dataset().isel(draw=slice(99)) for name in tree.children}
-    )
-    for other in (fewer, few.drop_nodes("log_likelihood")):
-        check, table, n = influence_check(other, LABELS, None)
-        assert (check.name, check.status, n, len(table)) == (
-            "influential_records", "not applicable", 0, 0,
-        )  # fmt: skip
-        assert check.sentence == "The fit has too few draws of the log likelihood."
 
 
 # Uniformity, cells, connections and advice ------------------------------------------------

@@ -56,6 +56,10 @@ def _draw(rng: np.random.Generator, at: At) -> Any:
     return at.centre + at.scale * (up / skew - down * skew)
 
 
+def _cdf(observed: Any, at: At) -> Any:
+    return stats.laplace_asymmetric.cdf(observed, at.extra["skew"], at.centre, at.scale)
+
+
 SKEWED = Family(
     name="student_t",
     quantity="score",
@@ -67,6 +71,7 @@ SKEWED = Family(
     numpyro=_numpyro,
     pymc=_pymc,
     draw=_draw,
+    cdf=_cdf,
 )
 
 
@@ -125,13 +130,13 @@ def test_families_are_the_named_likelihoods_in_their_order() -> None:
     assert [family.name for family in FAMILIES.values()] == list(names.LIKELIHOODS)
 
 
-@pytest.mark.parametrize("name", [f.name for f in FAMILIES.values() if f.cdf is not None])
+@pytest.mark.parametrize("name", [f.name for f in FAMILIES.values() if f.quantity != "count"])
 def test_distribution_function_is_the_integral_of_the_density(name: str) -> None:
     family = FAMILIES[name]
-    at = At(0.0, 1.0, {parameter.name: parameter.typical for parameter in family.extra})
-    assert family.cdf is not None
+    at = At(0.2, 0.6, {parameter.name: parameter.typical for parameter in family.extra})
+    least = 0.0 if family.quantity == "share" else -np.inf
     below, _ = integrate.quad(
-        lambda x: float(np.exp(family.log_density(np.asarray(x), at))), -np.inf, 0.7
+        lambda x: float(np.exp(family.log_density(np.asarray(x), at))), least, 0.7
     )
     # 1e-8 is what the quadrature promises.
     assert float(family.cdf(np.asarray(0.7), at)) == pytest.approx(below, abs=2e-8)
@@ -184,6 +189,26 @@ def test_counts_without_items_are_their_expected_shares() -> None:
 def test_what_the_other_rooms_rely_on_is_checked(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         replace(SKEWED, **wrong)
+
+
+@pytest.mark.parametrize("k", [0.0, 1.0, 13.0, 20.0])
+@pytest.mark.parametrize("eta", [-3.0, 0.0, 2.0])
+# The last is U-shaped.
+@pytest.mark.parametrize("dispersion", [0.0, 0.01, 0.3, 1.5])
+def test_distribution_of_counts_is_a_sum_with_half_of_the_last(
+    k: float, eta: float, dispersion: float
+) -> None:
+    mu, each = 1.0 / (1.0 + np.exp(-eta)), np.arange(21.0)
+    at = At(np.array([eta]), dispersion, items=np.array([20.0]))
+    if dispersion == 0.0:
+        family, probability = FAMILIES["binomial"], stats.binom.pmf(each, 20, mu)
+    else:
+        family = FAMILIES["beta_binomial"]
+        shapes = mu * dispersion**-2, (1.0 - mu) * dispersion**-2
+        probability = stats.betabinom.pmf(each, 20, *shapes)
+    expected = probability[each < k].sum() + 0.5 * probability[int(k)]
+    found = family.cdf(np.array([k]), at)[0]
+    assert found == pytest.approx(expected, rel=1e-6, abs=1e-12)
 
 
 # Where "student_t" and "beta" are a prior distribution, or an argument of one.

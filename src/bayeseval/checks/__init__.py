@@ -20,6 +20,7 @@ from bayeseval.checks.calibration import calibration_check, influence_check, lef
 from bayeseval.checks.connections import connection_check
 from bayeseval.checks.container import Check, Checks, FitLabel
 from bayeseval.checks.gaussian import why_no_closed_form
+from bayeseval.checks.importance import reweighted
 from bayeseval.checks.independence import independence_check
 from bayeseval.checks.powerscale import sensitivity_check
 from bayeseval.checks.predictive import predictive_draws, predictive_groups
@@ -102,7 +103,9 @@ def run_checks(
         }
         loo = left_out(design, variables, rng("left out"))
     calibration, ecdf = calibration_check(loo, realised.pit, rng("calibration"))
-    influence, records, n_outliers = influence_check(tree, _labels(arrays), loo, languages)
+    influence, records, n_outliers = influence_check(
+        _labels(arrays), reweighted(tree, arrays) if loo is None else loo, languages
+    )
     ranges, sds = range_checks(realised, rng("replicates"))
     z = normal_scores(realised.pit)
     independence, alike = independence_check(z, arrays.index, arrays.levels)

@@ -4,7 +4,8 @@ Where the model has a closed form, every score is predicted from all others (lea
 PIT). The band comes from tables drawn from the model at posterior draws of its sds, each
 with its own leave-one-out PIT, so that it takes their dependence into account. For other
 models the PIT is computed at draws of the posterior (see
-:mod:`bayeseval.checks.realised`), where it is independent.
+:mod:`bayeseval.checks.realised`), where it is independent; single records are predicted from all
+others by importance sampling (see :mod:`bayeseval.checks.importance`).
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 from scipy import special
 
 from bayeseval import names
 from bayeseval._typing import Floats
 from bayeseval.checks.container import WARN, Check, judge, p_text, two_numbers
 from bayeseval.checks.gaussian import LeaveOneOut
+from bayeseval.checks.importance import Reweighted
 from bayeseval.checks.uniformity import GRID, counts, distance, independent_counts
 from bayeseval.design import Design
 
@@ -32,7 +33,6 @@ _SIMULATED: Final = 999
 _OPERATIONS: Final = 3e9
 _MOST_POINTS, _LEAST_POINTS = 40, 3
 _SHOWN: Final = 10
-_K_DRAWS: Final = 1000
 
 
 class LeftOut:
@@ -164,21 +164,18 @@ def calibration_check(
 
 
 def influence_check(
-    tree: xr.DataTree,
     labels: pd.DataFrame,
-    predictions: LeftOut | None,
+    predictions: LeftOut | Reweighted | None,
     languages: Mapping[str, str] | None = None,
 ) -> tuple[Check, pd.DataFrame, int]:
-    """Find the records that all others predict worst, or that the posterior depends on most.
+    """Find the records that all others predict worst.
 
     Parameters
     ----------
-    tree : xarray.DataTree
-        A fit.
     labels : pandas.DataFrame
         ``model``, ``language``, ``task`` and ``score`` of every record.
-    predictions : LeftOut or None
-        Leave-one-out predictions; without them the k-hats of PSIS-LOO are used.
+    predictions : LeftOut, Reweighted or None
+        Leave-one-out predictions; None where the fit has too few draws for them.
     languages : mapping of str to str, optional
         Code to label, for the sentence.
 
@@ -186,18 +183,22 @@ def influence_check(
     -------
     check : Check
     records : pandas.DataFrame
-        The ten most extreme records, largest first: `labels`, and ``expected``,
-        ``error_sds`` and ``p`` (two-sided, times the number of records), or ``k_hat``.
+        The ten most extreme records, largest first: `labels`, ``expected``,
+        ``error_sds`` and ``p`` (two-sided, times the number of records); without a closed form
+        also ``k_hat``.
     n : int
         Number of outlying records.
     """
     if predictions is None:
-        return _by_k_hat(tree, labels, languages or {})
+        sentence = "The fit has too few draws of the log likelihood."
+        return Check("influential_records", "not applicable", sentence=sentence), pd.DataFrame(), 0
     p = np.minimum(
         1.0, 2.0 * np.minimum(predictions.pit, 1.0 - predictions.pit) * len(predictions.pit)
     )
     order = np.argsort(-np.abs(predictions.error), kind="stable")
     table = labels.assign(expected=predictions.expected, error_sds=predictions.error, p=p)
+    if isinstance(predictions, Reweighted):
+        table["k_hat"] = predictions.k_hat
     n, worst = int((p < WARN).sum()), table.iloc[order[0]]
     p_all = float(p.min())
     sentence = (
@@ -223,59 +224,6 @@ def influence_check(
         table.iloc[order[:_SHOWN]].reset_index(drop=True),
         n,
     )
-
-
-def _by_k_hat(
-    tree: xr.DataTree, labels: pd.DataFrame, languages: Mapping[str, str]
-) -> tuple[Check, pd.DataFrame, int]:
-    if "log_likelihood" not in tree.children or tree["posterior"].sizes["draw"] < 100:
-        return (
-            Check(
-                "influential_records",
-                "not applicable",
-                sentence="The fit has too few draws of the log likelihood.",
-            ),
-            pd.DataFrame(),
-            0,
-        )
-    k_hat = _k_hats(tree)
-    order = np.argsort(-k_hat, kind="stable")
-    n = int((k_hat > names.K_HAT_MAX).sum())
-    table = labels.assign(k_hat=k_hat)
-    worst = table.iloc[order[0]]
-    some = f"{n} of {len(k_hat)} records have" if n else "No record has"
-    return (
-        Check(
-            "influential_records",
-            "warn" if n else "pass",
-            value=float(k_hat.max()),
-            sentence=f"{some} a k-hat above {names.K_HAT_MAX:g} (without such a record the "
-            "posterior would be very different); it is largest for "
-            f"{_described(worst, languages)} ({worst['k_hat']:.2f}).",
-        ),
-        table.iloc[order[:_SHOWN]].reset_index(drop=True),
-        n,
-    )
-
-
-def _k_hats(tree: xr.DataTree) -> Floats:
-    import warnings
-
-    from arviz_stats import loo
-
-    density, posterior = (tree[group].to_dataset() for group in ("log_likelihood", "posterior"))
-    step = max(1, density.sizes["chain"] * density.sizes["draw"] // _K_DRAWS)
-    thinned = xr.DataTree.from_dict(
-        {
-            "log_likelihood": density.isel(draw=slice(None, None, step)),
-            "posterior": posterior[[names.INTERCEPT]].isel(draw=slice(None, None, step)),
-        }
-    )
-    with warnings.catch_warnings():
-        # loo warns of high k-hats, which are the result here.
-        warnings.simplefilter("ignore")
-        result = loo(thinned, pointwise=True)
-    return np.asarray(result.pareto_k, dtype=np.float64)
 
 
 def _described(row: pd.Series, languages: Mapping[str, str]) -> str:

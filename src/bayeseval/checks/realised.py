@@ -29,9 +29,9 @@ _REPLICATES = 99
 
 
 def has_exact_pit(arrays: PosteriorArrays) -> bool:
-    """Whether :func:`realised_pit` is exact: one likelihood of scores with a known CDF."""
+    """Whether :func:`realised_pit` is exact: one likelihood, of scores."""
     family = FAMILIES.get(arrays.likelihood)
-    return family is not None and family.cdf is not None
+    return family is not None and family.quantity == "score"
 
 
 def realised_pit(arrays: PosteriorArrays, draws: Index, rng: np.random.Generator) -> Floats:
@@ -57,7 +57,7 @@ def realised_pit(arrays: PosteriorArrays, draws: Index, rng: np.random.Generator
 
 def _pit(arrays: PosteriorArrays, draw: slice, rng: np.random.Generator) -> Floats:
     family = FAMILIES.get(arrays.likelihood)
-    if family is None or family.cdf is None:
+    if family is None or family.quantity != "score":
         replicated = np.concatenate(
             [replicate_scores(arrays, rng, draw) for _ in range(_REPLICATES)]
         )

@@ -7,7 +7,7 @@ linear predictor: effects of models, and residuals on the logit scale, are integ
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from scipy.special import expit
@@ -18,9 +18,11 @@ from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.families import FAMILIES, At, of_quantity
 
 __all__ = [
+    "distribution",
     "draw_scores",
     "log_density",
     "logistic_normal_mean",
+    "modelled",
     "population_mean",
     "score_mean",
     "standard_noise",
@@ -362,8 +364,80 @@ def log_density(
     ndarray, shape (n_samples, m)
         Natural log, of the modelled quantity.
     """
-    response, every = arrays.response, _EVERYTHING
     level = {names.LANGUAGE: language, names.TASK: task, names.MODEL: model}
+    return _by_family(arrays, eta, observed, level, n_items, se, _EVERYTHING, "log_density")
+
+
+def distribution(
+    arrays: PosteriorArrays, eta: Floats, *, se: Floats | None, shift: Floats | None, draws: slice
+) -> Floats:
+    """Distribution function of the scores of all records, at the observed ones.
+
+    Parameters
+    ----------
+    arrays : PosteriorArrays
+        From :func:`bayeseval.estimands.read_arrays`.
+    eta : ndarray, shape (n_draws, n_records)
+        Linear predictor.
+    se : ndarray, shape (1, n_records) or (n_draws, n_records), or None
+        Standard errors, for likelihoods of scores.
+    shift : ndarray, shape (n_draws, n_records), or None
+        What is added to the expected scores of such likelihoods.
+    draws : slice
+        Which of the flattened draws `eta` has.
+
+    Returns
+    -------
+    ndarray, shape (n_draws, n_records)
+        Of counts, the probability of fewer and half of that of as many (mid-p).
+    """
+    observed = modelled(arrays)
+    if shift is not None:
+        observed = observed - shift
+    return _by_family(
+        arrays, eta, observed, arrays.index, arrays.response.n_items, se, draws, "cdf"
+    )
+
+
+def modelled(arrays: PosteriorArrays) -> Floats:
+    """What the likelihood of each record is of: its score, logit of share, share or count.
+
+    Parameters
+    ----------
+    arrays : PosteriorArrays
+        From :func:`bayeseval.estimands.read_arrays`.
+
+    Returns
+    -------
+    ndarray, shape (n_records,)
+    """
+    response, task = arrays.response, arrays.index[names.TASK]
+    values = arrays.score.astype(np.float64)
+    bounded = ~response.has_quantity(task, "score")
+    lower, upper = response.lower[task], response.upper[task]
+    values[bounded] = ((values - lower) / (upper - lower))[bounded]
+    inside = response.has_quantity(task, "logit", "share")
+    values[inside] = np.clip(values[inside], response.edge, 1.0 - response.edge)
+    logits = response.has_quantity(task, "logit")
+    values[logits] = np.log(values[logits]) - np.log1p(-values[logits])
+    if response.n_items is not None:
+        counts = response.has_quantity(task, "count")
+        values[counts] = np.rint((values * response.n_items)[counts])
+    return values
+
+
+def _by_family(
+    arrays: PosteriorArrays,
+    eta: Floats,
+    observed: Floats,
+    level: Mapping[str, Index],
+    n_items: Floats | None,
+    se: Floats | None,
+    draws: slice,
+    function: Literal["log_density", "cdf"],
+) -> Floats:
+    """A function of the likelihood of each column's task, at the observed values."""
+    response, task = arrays.response, level[names.TASK]
     values = np.empty_like(eta)
     centre = eta
     if response.link == "logit" and response.chance is not None:
@@ -374,7 +448,7 @@ def log_density(
         here = {f: index[columns] for f, index in level.items()}
         scale = None
         if kind.scale is not None:
-            scale = _residual(arrays, here, every, "residual" if kind.has_residual else family)
+            scale = _residual(arrays, here, draws, "residual" if kind.has_residual else family)
         if kind.quantity == "score":
             if response.link == "logit":
                 mean = _in_units(arrays, expit(mean), task[columns])
@@ -383,8 +457,8 @@ def log_density(
         at = At(
             mean,
             scale,
-            extra=_extra(arrays, family, every),
+            extra=_extra(arrays, family, draws),
             items=None if n_items is None else n_items[columns],
         )
-        values[:, columns] = kind.log_density(observed[columns], at)
+        values[:, columns] = getattr(kind, function)(observed[..., columns], at)
     return values

@@ -99,8 +99,9 @@ class Family:
     draw : callable
         ``draw(rng, at)``: scores for ``score``, shares of the range for the others; for
         ``count`` without items the expected share of each draw.
-    cdf : callable or None
-        ``cdf(error, at)`` of ``score``: the distribution function of errors of scale one.
+    cdf : callable
+        ``cdf(observed, at)``: the distribution function of the modelled quantity, in NumPy; of
+        counts, the probability of fewer and half of that of as many (mid-p).
     """
 
     name: names.Likelihood
@@ -112,7 +113,7 @@ class Family:
     numpyro: Callable[[At], Any]
     pymc: Callable[..., Any]
     draw: Callable[[np.random.Generator, At], Floats]
-    cdf: Callable[[Floats, At], Floats] | None = None
+    cdf: Callable[[Floats, At], Floats]
 
     def __post_init__(self) -> None:
         has_residual = self.scale is not None and self.scale.name == names.SD_RESIDUAL

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
-from scipy.special import betaln, expit
+from scipy.special import betainc, betaln, expit
 
 from bayeseval._typing import Floats
 from bayeseval.families.base import At, Family, Parameter
@@ -67,6 +67,11 @@ def _log_density(observed: Floats, at: At) -> Floats:
     return np.asarray((a - 1.0) * np.log(observed) + (b - 1.0) * np.log1p(-observed) - betaln(a, b))
 
 
+def _cdf(observed: Floats, at: At) -> Floats:
+    a, b = shapes(at)
+    return np.asarray(betainc(a, b, observed))
+
+
 def _numpyro(at: At) -> Any:
     import numpyro.distributions as dist
 
@@ -89,4 +94,5 @@ BETA = Family(
     numpyro=_numpyro,
     pymc=_pymc,
     draw=draw_shares,
+    cdf=_cdf,
 )

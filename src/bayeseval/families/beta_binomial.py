@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
-from scipy.special import betaln
+from scipy.special import betaln, expit
 
 from bayeseval._typing import Floats
 from bayeseval.families.base import At, Family, Parameter
@@ -22,10 +22,31 @@ from bayeseval.families.binomial import draw_counts, log_ways
 __all__ = ["BETA_BINOMIAL"]
 
 
+# Share of a tail that its sum may lack.
+_LEAST: Final = 1e-9
+
+
 def _log_density(observed: Floats, at: At) -> Floats:
     a, b = shapes(at)
     n, k = at.items, observed
     return np.asarray(log_ways(n, k) + betaln(k + a, n - k + b) - betaln(a, b))
+
+
+def _cdf(observed: Floats, at: At) -> Floats:
+    """Sum the probabilities from the count outwards, away from the expected count."""
+    a, b = shapes(at)
+    is_high = observed > at.items * expit(at.centre)
+    items, left = at.items, np.where(is_high, at.items - observed, observed)
+    a, b = np.where(is_high, b, a), np.where(is_high, a, b)
+    term = np.exp(_log_density(observed, at))
+    tail = 0.5 * term
+    # As if no later term were larger: below the expected count they decrease, as far as they add.
+    while np.any(term * left > _LEAST * tail):
+        # Ratio of the probabilities of k - 1 and k.
+        term = term * left * (items - left + b) / ((items - left + 1.0) * (left - 1.0 + a))
+        left = np.maximum(left - 1.0, 0.0)
+        tail = tail + term
+    return np.asarray(np.where(is_high, 1.0 - tail, tail))
 
 
 @cache
@@ -68,4 +89,5 @@ BETA_BINOMIAL = Family(
     numpyro=_numpyro,
     pymc=_pymc,
     draw=_draw,
+    cdf=_cdf,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, log_expit
+from scipy.special import bdtr, expit, gammaln, log_expit
 
 from bayeseval._typing import Floats
 from bayeseval.families.base import At, Family
@@ -28,6 +28,13 @@ def draw_counts(rng: np.random.Generator, share: Floats, items: Floats | None) -
 def _log_density(observed: Floats, at: At) -> Floats:
     n, k = at.items, observed
     return np.asarray(log_ways(n, k) + k * log_expit(at.centre) + (n - k) * log_expit(-at.centre))
+
+
+def _cdf(observed: Floats, at: At) -> Floats:
+    n, k = at.items, observed
+    # SciPy wants numbers of items that are integers.
+    at_most = bdtr(k, np.asarray(n).astype(np.int64), expit(at.centre))
+    return np.asarray(at_most - 0.5 * np.exp(_log_density(k, at)))
 
 
 def _numpyro(at: At) -> Any:
@@ -54,4 +61,5 @@ BINOMIAL = Family(
     numpyro=_numpyro,
     pymc=_pymc,
     draw=_draw,
+    cdf=_cdf,
 )

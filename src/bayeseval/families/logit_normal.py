@@ -8,7 +8,7 @@ from scipy.special import expit
 from bayeseval import names
 from bayeseval._typing import Floats
 from bayeseval.families.base import SD_RESIDUAL_PRIOR, At, Family, Parameter
-from bayeseval.families.normal import log_density, numpyro, pymc
+from bayeseval.families.normal import cdf, log_density, numpyro, pymc
 
 __all__ = ["LOGIT_NORMAL"]
 
@@ -27,4 +27,5 @@ LOGIT_NORMAL = Family(
     numpyro=numpyro,
     pymc=pymc,
     draw=_draw,
+    cdf=cdf,
 )

@@ -11,7 +11,7 @@ from bayeseval import names
 from bayeseval._typing import Floats
 from bayeseval.families.base import SD_RESIDUAL_PRIOR, At, Family, Parameter
 
-__all__ = ["NORMAL", "log_density", "numpyro", "pymc"]
+__all__ = ["NORMAL", "cdf", "log_density", "numpyro", "pymc"]
 
 
 def log_density(observed: Floats, at: At) -> Floats:
@@ -38,8 +38,9 @@ def _draw(rng: np.random.Generator, at: At) -> Floats:
     return np.asarray(at.centre + at.scale * rng.standard_normal(np.shape(at.centre)))
 
 
-def _cdf(error: Floats, at: At) -> Floats:
-    return np.asarray(special.ndtr(error))
+def cdf(observed: Floats, at: At) -> Floats:
+    """Distribution function of a normal distribution."""
+    return np.asarray(special.ndtr((observed - at.centre) / at.scale))
 
 
 NORMAL = Family(
@@ -51,5 +52,5 @@ NORMAL = Family(
     numpyro=numpyro,
     pymc=pymc,
     draw=_draw,
-    cdf=_cdf,
+    cdf=cdf,
 )

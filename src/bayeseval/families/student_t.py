@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, stdtr
 
 from bayeseval import names
 from bayeseval._typing import Floats
@@ -37,11 +37,8 @@ def _draw(rng: np.random.Generator, at: At) -> Floats:
     return np.asarray(at.centre + at.scale * rng.standard_t(nu))
 
 
-def _cdf(error: Floats, at: At) -> Floats:
-    # scipy.stats is slow to import, and only this function needs it.
-    from scipy import stats
-
-    return np.asarray(stats.t.cdf(error, at.extra[names.NU]))
+def _cdf(observed: Floats, at: At) -> Floats:
+    return np.asarray(stdtr(at.extra[names.NU], (observed - at.centre) / at.scale))
 
 
 STUDENT_T = Family(
