@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bayeseval._typing import Figures
 from bayeseval.errors import InputError
 from bayeseval.output._parts import plain_log_axis
-from bayeseval.output._style import figure_files, figure_formats, figure_names, new_figure
+from bayeseval.output._style import (
+    figure_files,
+    figure_formats,
+    figure_names,
+    new_figure,
+    save_figure,
+    styled,
+)
 
 
 def drawn() -> Figure:
@@ -81,6 +92,54 @@ def test_the_same_figure_is_the_same_file(tmp_path: Path) -> None:
     assert b"/Subject (C)" in first["figures/x.pdf"]
     # Journals refuse Type 3 fonts.
     assert b"/Type3" not in first["figures/x.pdf"]
+
+
+@styled
+def crowded(*, fixed: bool) -> Figure:
+    """A figure with all that a layout makes room for."""
+    figure = new_figure(6.0, 3.0, title="T", subtitle="S", caption="C", gate_status="fail")
+    left, right = figure.subplots(1, 2)
+    image = left.imshow(np.arange(6.0).reshape(2, 3))
+    left.set_yticks([0, 1], ["a long label", "a label that is longer"])
+    figure.colorbar(image, ax=left, label="colours")
+    right.plot([0.0, 1.0], [1.0, 1e5], label="line")
+    right.set(aspect=1e-5, xlabel="x", title="Title")
+    right.legend(loc="lower left", bbox_to_anchor=(0.0, 1.2))
+    if fixed:
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+    return figure
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_a_figure_is_drawn_once_and_looks_as_matplotlib_lays_it_out(
+    fixed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def written(save: Callable[[Figure, BytesIO], None]) -> tuple[int, bytes]:
+        figure, buffer, count = crowded(fixed=fixed), BytesIO(), 0
+        draw = Axes.draw
+
+        def counting(axes: Axes, *arguments: Any, **options: Any) -> None:
+            nonlocal count
+            count += axes is figure.axes[0]
+            draw(axes, *arguments, **options)
+
+        engine = figure.get_layout_engine()
+        with monkeypatch.context() as patched:
+            patched.setattr(Axes, "draw", counting)
+            save(figure, buffer)
+        assert figure.get_layout_engine() is engine
+        return count, buffer.getvalue()
+
+    @styled
+    def plainly(figure: Figure, buffer: BytesIO) -> None:
+        title, caption = figure.description  # type: ignore[attr-defined]
+        metadata = {"Title": title, "Description": caption}
+        figure.savefig(buffer, format="png", dpi=150, metadata=metadata)
+
+    (twice, expected), (once, content) = written(plainly), written(save_figure)
+    assert (twice, once) == (2, 1)
+    assert content == expected
 
 
 def test_no_line_of_a_caption_ends_between_a_number_and_its_unit() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache, partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, ParamSpec, TypeVar, cast
@@ -334,7 +334,27 @@ def save_figure(figure: Figure, path: Path | BinaryIO) -> None:
     with _style():
         _write_svg_text(figure)
         _offsets_into_labels(figure)
-        figure.savefig(path, format=format, dpi=_DPI, metadata=metadata.get(format))
+        with _laid_out(figure) if format == "png" else nullcontext():
+            figure.savefig(path, format=format, dpi=_DPI, metadata=metadata.get(format))
+
+
+@contextmanager
+def _laid_out(figure: Figure) -> Iterator[None]:
+    """Give all axes their places: to find them, matplotlib would draw everything once more.
+
+    Texts have the size of PNG files here; that in other formats differs a little.
+    """
+    layout = figure.get_layout_engine()
+    if layout is None or figure.dpi != _DPI:
+        yield
+        return
+    layout.execute(figure)
+    # The engine "none" would have everything drawn once more, too.
+    figure.set_layout_engine(None)
+    try:
+        yield
+    finally:
+        figure.set_layout_engine(layout)
 
 
 def _write_svg_text(figure: Figure) -> None:
