@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
@@ -33,10 +34,14 @@ def require(package: str, extra: str) -> ModuleType:
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
     """Versions of those packages that are installed; a source tree on the path has none."""
-    installed = {}
-    for package in packages:
-        try:
-            installed[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return installed
+    found = {package: _version(package) for package in packages}
+    return {package: said for package, said in found.items() if said is not None}
+
+
+@cache
+def _version(package: str) -> str | None:
+    """The version of a package, read once: its metadata are a file."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -73,9 +73,10 @@ def linear_predictor(design: Design, posterior: Mapping[str, Floats]) -> Floats:
     """
     eta = np.repeat(posterior[names.INTERCEPT][..., None], design.n_records, axis=-1)
     for term in design.terms:
-        eta += posterior[term.effect][..., term.index]
+        eta += np.take(posterior[term.effect], term.index, axis=-1)
     for slope in design.slopes:
-        eta += posterior[slope.slope][..., None] * slope.values(posterior)[..., slope.index]
+        values = np.take(slope.values(posterior), slope.index, axis=-1)
+        eta += posterior[slope.slope][..., None] * values
     return eta
 
 
@@ -193,7 +194,7 @@ def pointwise_log_likelihood(design: Design, posterior: Mapping[str, Floats]) ->
     if len(outcome.families) == 1:
         rows = np.arange(design.n_records)
         values = _one_family(design, posterior, outcome.families[0], rows, centre)
-        return np.asarray(values + outcome.log_units)
+        return values + outcome.log_units if outcome.log_units.any() else values
     values = np.empty_like(eta)
     for family in outcome.families:
         rows = outcome.rows(family)
