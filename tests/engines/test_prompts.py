@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
@@ -14,6 +16,7 @@ from bayeseval.engines import numpyro as numpyro_engine
 from bayeseval.engines import pymc as pymc_engine
 from bayeseval.engines._density import random_point, sampled_variables, to_posterior
 from bayeseval.engines._likelihood import shared_noise
+from bayeseval.engines._prompt_effects import arrays_of, with_prompts
 from bayeseval.engines.base import pointwise_log_likelihood
 from tests import prompt_tables as tables
 
@@ -124,6 +127,63 @@ def test_the_form_of_shared_effects_does_not_change_the_model() -> None:
     assert sum(numpyro_engine.log_density(other, point).values()) - jacobian == pytest.approx(
         sum(numpyro_engine.log_density(one, moved).values()), rel=1e-10
     )
+
+
+def _normal_to_effects(design: Design, z: np.ndarray) -> tuple[np.ndarray, float]:
+    """Effects of prompts at standard normal variables, and the log determinant."""
+    source = tables.source(design)
+    posterior = to_posterior(design, random_point(design, np.random.default_rng(1)))
+    shared = [(one.effect, one.sd) for one in source.shared]
+    ends = np.cumsum([one.n_levels for one in source.shared])[:-1]
+    values = dict(zip([name for name, _ in shared], jnp.split(jnp.asarray(z), ends), strict=True))
+    moved, log_determinant = with_prompts(
+        source.name, shared, arrays_of(source.by_cell), posterior, values
+    )
+    return jnp.concatenate([moved[name] for name, _ in shared]), log_determinant
+
+
+def test_the_jacobian_of_sampled_effects_is_exact() -> None:
+    """With cells that lack prompts."""
+    design = tables.design()
+    n = sum(one.n_levels for one in tables.source(design).shared)
+    z = np.random.default_rng(2).normal(size=n)
+    with jax.enable_x64(True):
+        program = jax.jacobian(lambda x: (_normal_to_effects(design, x),) * 2, has_aux=True)
+        (matrix, _), (_, found) = jax.jit(program)(jnp.asarray(z))
+    sign, expected = np.linalg.slogdet(np.asarray(matrix))
+    assert sign == 1.0
+    assert float(found) == pytest.approx(expected, rel=1e-10)
+
+
+def test_sampled_effects_are_independent_of_what_contrasts_say() -> None:
+    """With one effect and equal sds, contrasts and prior leave standard normal variables."""
+    design = tables.design(tables.records(complete=True))
+    source = tables.source(design)
+    by_cell = replace(source.by_cell, shared=source.shared[:1])
+    variance, sd = np.full(source.n_cells, 0.7**2), 2.5
+    known = {"sd_prompt_task": sd, "sd_residual": 1.3, "sd_prompt_cell": np.sqrt(variance)}
+    (one,) = by_cell.shared
+
+    def rest(z: np.ndarray) -> float:
+        with jax.enable_x64(True):
+            moved, log_determinant = with_prompts(
+                "prompt", [(one.effect, one.sd)], arrays_of(by_cell), known,
+                {one.effect: jnp.asarray(z)},
+            )  # fmt: skip
+        effect = np.asarray(moved[one.effect])
+        contrasts = by_cell.log_density(by_cell.sums([effect]), variance).sum()
+        density = contrasts + stats.norm.logpdf(effect, scale=sd).sum() + float(log_determinant)
+        return float(density - stats.norm.logpdf(z).sum())
+
+    rng = np.random.default_rng(4)
+    # Of the mean over prompts, contrasts say nothing: z that sum to zero in each task.
+    task = arrays_of(by_cell)["shared"][0]["group"]
+    draws = rng.normal(size=(3, one.n_levels))
+    for i in np.unique(task):
+        draws[:, task == i] -= draws[:, task == i].mean(axis=1, keepdims=True)
+    at = [rest(z) for z in draws]
+    assert at[1:] == pytest.approx([at[0]] * 2, rel=1e-10)
+    assert rest(draws[0] + 1.0) != pytest.approx(at[0], rel=1e-3)
 
 
 def test_left_out_records_leave_the_contrasts() -> None:

@@ -23,6 +23,7 @@ from bayeseval._typing import Floats
 from bayeseval.design import ByCell, Design, SharedEffect
 from bayeseval.engines._density import log_tail, residual_offset
 from bayeseval.engines._likelihood import items, log_floor, observed, with_units
+from bayeseval.engines._prompt_effects import arrays_of
 from bayeseval.engines._related import covariance
 from bayeseval.families import FAMILIES, At
 from bayeseval.records import Unbalanced, restricted_log_density
@@ -214,7 +215,7 @@ def data_of(design: Design) -> Tree:
                 else {}
             )
             | ({} if s.over_models is None else {"over_models": s.over_models})
-            | ({} if s.by_cell is None else {"by_cell": _data_by_cell(s.by_cell)})
+            | ({} if s.by_cell is None else {"by_cell": arrays_of(s.by_cell)})
             for s in design.sources
         ]
         unbalanced = design.replicates.unbalanced
@@ -222,14 +223,6 @@ def data_of(design: Design) -> Tree:
             data["unbalanced"] = dict(vars(unbalanced))
             data["unbalanced_cell"] = dict(design.replicates.unbalanced_cell)
     return data
-
-
-def _data_by_cell(by_cell: ByCell) -> Tree:
-    return {
-        "there": by_cell.there,
-        "deviation": by_cell.deviation,
-        "level": [one.level for one in by_cell.shared],
-    }
 
 
 def _family_data(design: Design, family: str) -> Tree:
@@ -420,7 +413,8 @@ def _replicates(structure: Structure, data: Tree, value: Mapping[str, Any]) -> A
             log_sd = centre + within * numpyro.sample(
                 source.drawn, _levels(1.0, source.n_cells, False)
             )
-        variance = variances[source.name] = jnp.exp(2.0 * log_sd)
+        sd = numpyro.deterministic(names.source_cell_sd(source.name), jnp.exp(log_sd))
+        variance = variances[source.name] = sd**2
         noise = noise + arrays["share"] * variance[arrays["of_record"]]
         if "by_cell" in arrays:
             shift = _prompts(source, arrays, value, variance)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -45,6 +45,7 @@ from bayeseval.engines._numpyro_density import (
     log_density,
     structure_of,
 )
+from bayeseval.engines._prompt_effects import with_prompts
 from bayeseval.engines.base import Draws, SamplerSettings, resolve_settings
 from bayeseval.families import scale_names
 
@@ -86,20 +87,25 @@ def _program(structure: Structure, tune: int, target_accept: float, vectorised: 
     # array.
     _, unflatten = ravel_pytree(empty)
     shift = _shift(structure)
+    of_prompts = [drawn for source in structure.sources for drawn, *_ in source.shared]
 
-    def to_free(flat: Any, data: Tree) -> Tree:
-        return shift(unflatten(flat), data, -1.0)
+    def to_free(flat: Any, data: Tree) -> tuple[Tree, Any]:
+        return _with_prompts(structure, data, shift(unflatten(flat), data, -1.0))
 
     def potential(data: Tree) -> Callable[[Any], Any]:
-        return lambda flat: potential_energy(
-            joint_density, (structure, data), {}, to_free(flat, data)
-        )
+        def energy(flat: Any) -> Any:
+            values, log_determinant = to_free(flat, data)
+            return potential_energy(joint_density, (structure, data), {}, values) - log_determinant
+
+        return energy
 
     init_kernel, sample_kernel = hmc(potential_fn_gen=potential, algo="NUTS")
 
     def start(key: Any, point: Tree, mass: Tree, data: Tree) -> Any:
         free = unconstrain_fn(joint_density, (structure, data), {}, point)
-        flat, _ = ravel_pytree(shift(free, data, 1.0))
+        # Effects of prompts start at what the scores say about them.
+        expected = {name: jnp.zeros_like(free[name]) for name in of_prompts}
+        flat, _ = ravel_pytree(shift(free, data, 1.0) | expected)
         variances = {name: jnp.broadcast_to(mass[name], a.shape) for name, a in empty.items()}
         return init_kernel(
             flat,
@@ -112,12 +118,13 @@ def _program(structure: Structure, tune: int, target_accept: float, vectorised: 
         )
 
     def collect(state: Any, data: Tree) -> tuple[Tree, Tree]:
-        values = constrain_fn(joint_density, (structure, data), {}, to_free(state.z, data))
+        free, log_determinant = to_free(state.z, data)
+        values = constrain_fn(joint_density, (structure, data), {}, free)
         return {name: values[name] for name in empty}, {
             "acceptance_rate": state.accept_prob,
             "diverging": state.diverging,
             "energy": state.energy,
-            "lp": -state.potential_energy,
+            "lp": -state.potential_energy - log_determinant,
             "n_steps": state.num_steps,
             "step_size": state.adapt_state.step_size,
         }
@@ -171,6 +178,36 @@ def _shift(structure: Structure) -> Callable[[Tree, Tree, float], Tree]:
     return shift
 
 
+def _with_prompts(structure: Structure, data: Tree, values: Tree) -> tuple[Tree, Any]:
+    """Replace standard normal variables by effects of prompts; also the log determinant."""
+    for source, arrays in zip(structure.sources, data.get("sources", []), strict=True):
+        if source.shared:
+            known = constrain_fn(
+                joint_density, (structure, data), {}, values, return_deterministic=True
+            )
+            shared = [(drawn, sd) for drawn, sd, _, _ in source.shared]
+            return with_prompts(source.name, shared, arrays["by_cell"], known, values)
+    return values, 0.0
+
+
+def _with_effects_drawn(design: Design) -> Design:
+    """The same design with effects of prompts, not offsets, in its joint density."""
+    if design.replicates is None:
+        return design
+    sources = tuple(
+        source
+        if source.by_cell is None
+        else replace(
+            source,
+            by_cell=replace(
+                source.by_cell, shared=tuple(replace(e, centred=True) for e in source.shared)
+            ),
+        )
+        for source in design.replicates.sources
+    )
+    return replace(design, replicates=replace(design.replicates, sources=sources))
+
+
 def sample(design: Design, settings: SamplerSettings, *, progress: Progress | None = None) -> Draws:
     """Draw from the posterior with NumPyro's NUTS.
 
@@ -205,6 +242,7 @@ def sample(design: Design, settings: SamplerSettings, *, progress: Progress | No
     """
     settings = resolve_settings(settings, engine="numpyro", defaults=_DEFAULTS)
     vectorised = jax.default_backend() != "cpu"
+    design = _with_effects_drawn(design)
     # Enable float64 for this block and thread only: the user's JAX is not changed.
     with jax.enable_x64(True):
         drawn, stats = _run(design, settings, vectorised=vectorised, progress=progress)
@@ -229,7 +267,8 @@ def _run(
     report = progress or (lambda stage, done, total, remark: None)
     draws, tune, chains = settings.draws or 0, settings.tune or 0, settings.chains or 0
     program = _program(structure_of(design), tune, settings.target_accept or 0.0, vectorised)
-    data, mass = jax.device_put((data_of(design), inverse_mass(design)))
+    mass = inverse_mass(design) | {one.drawn: 1.0 for s in design.sources for one in s.shared}
+    data, mass = jax.device_put((data_of(design), mass))
 
     report("compiling", 0, 1, "")
     groups = []
