@@ -153,6 +153,18 @@ CASES: dict[str, _Case] = {
         },
         n=2,
     ),
+    "task and dataset": _Case(
+        "name different tasks", {"t.csv": _twice("dataset", "news", "web").assign(remark="")}
+    ),
+    "settings that are numbers": _Case(
+        "tells the rows of a model apart",
+        {
+            "t.csv": _twice("temperature", 0.2, 0.7)
+            .query("task == 'qa'")
+            .pivot(index=["model", "temperature"], columns="language", values="score")
+            .reset_index()
+        },
+    ),
     "metrics": _Case("has scores of two metrics", {"t.csv": _two_metrics()}),
     "half a seed": _Case(
         "no seed column, but",
@@ -236,7 +248,7 @@ CASES: dict[str, _Case] = {
     "unknown": _Case(
         "scale unknown for", {"t.csv": grid("qa").assign(score=lambda f: f["score"] - 45.5)}
     ),
-    "ranges": _Case("cannot be added up or averaged", {"t.csv": _SCALES}),
+    "ranges": _Case("cannot be added up or averaged", {"t.csv": _SCALES}, n=2),
     "together": _Case("always occur together", {"t.csv": _own_tasks()}),
     "all equal": _Case(
         "so nothing can be compared",
@@ -338,6 +350,14 @@ def test_what_is_proposed_works_when_pasted(
             assert case.said not in after, (way, message)
 
 
+_OF_LANGUAGES = {
+    "de": (51.0, 44.0, 40.5),
+    "en": (63.0, 61.5, 50.0),
+    "sw": (21.0, 18.5, 19.0),
+    "zh": (47.0, 55.0, 39.5),
+}
+
+
 def _says(text: str) -> str:
     (line,) = re.findall("Ready to fit: no, because (no column.*|.*: no column.*?)(?: Try|$)", text)
     return str(line)
@@ -368,6 +388,79 @@ def test_all_columns_that_are_missing_are_named_at_once(
     assert said == f"{path}: {line}"
     options = shlex.split(said.partition(" name them with ")[2])
     assert "Ready to fit: yes" in _run(capsys, str(path), *options)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "said"),
+    [
+        ("test_set", (1, 2), "each metric and each value of 'test_set' a task of its own with"),
+        ("run", (1, 2), "each metric a task of its own with"),
+        # Read without being named.
+        ("prompt", ("p", "q"), "each metric a task of its own with"),
+    ],
+)
+def test_all_columns_that_two_metrics_need_are_named_at_once(
+    column: str,
+    values: tuple[object, object],
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The column of test sets was named in the next refusal only."""
+    path = tmp_path / "t.csv"
+    parts = [
+        _two_metrics().assign(**{column: value}, score=lambda f, k=k: f["score"] + k * len(f) % 7)
+        for k, value in enumerate(values)
+    ]
+    pd.concat(parts).to_csv(path, index=False)
+    text = _run(capsys, str(path))
+    assert said in text
+    options = shlex.split(text.rpartition(" a task of its own with ")[2])
+    assert options.count("--columns") == (1 if column == "prompt" else 2)
+    assert "Ready to fit: yes" in _run(capsys, str(path), *options)
+
+
+def test_facts_about_models_are_proposed_for_no_other_column(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The licence "mit" is the code of a language, and a rank a number like a score."""
+    path = tmp_path / "t.csv"
+    facts = {"Hub License": "mit", "Model size": 7, "Rank": 1}
+    named = grid("qa", "nli").rename(columns={"language": "Tongue", "score": "Points"})
+    named.assign(**facts).to_csv(path, index=False)
+    said = _says(_run(capsys, str(path)))
+    assert said.endswith("; name them with --columns language=Tongue --columns score=Points")
+    options = shlex.split(said.partition(" name them with ")[2])
+    assert "Ready to fit: yes" in _run(capsys, str(path), *options)
+
+
+def test_a_summary_of_opencompass_is_read_when_it_is_written_as_advised(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "summary_20260301_100000.csv"
+    rows = [
+        *((f"mgsm_{x}", "d1af1d", "accuracy", "gen", *y) for x, y in _OF_LANGUAGES.items()),
+        ("mgsm", "-", "naive_average", "gen", 42.0, 38.0, 33.0),
+        ("winogrande", "b36770", "accuracy", "ppl", 61.0, "-", "-"),
+    ]
+    index = ["dataset", "version", "metric", "mode"]
+    table = pd.DataFrame(rows, columns=[*index, "A", "B", "C"])
+    table.to_csv(path, index=False)
+    said = _run(capsys, str(tmp_path))
+    assert (
+        "a summary of OpenCompass, with a column for each model behind 'mode'; write one row per"
+        " score, with the columns model, dataset, metric and score, without the rows whose version"
+        " is '-' (averages): languages are taken from the names of datasets"
+    ) in said
+    long = table.query("version != '-'").melt(index, var_name="model", value_name="score")
+    long.query("score != '-'").to_csv(path, index=False)
+    text = _run(capsys, str(path))
+    assert "no language is known for 1 task: winogrande;" in text
+    names = tmp_path / "names.csv"
+    _run(capsys, str(path), "--propose-task-names", str(names))
+    text = _run(capsys, str(path), "--task-names", str(names))
+    assert "12 records of 3 models, 4 languages, 1 task" in text
+    assert "Ready to fit: yes" in text
 
 
 def test_what_no_column_can_be_is_to_be_added(
@@ -404,21 +497,23 @@ def test_what_no_column_can_be_is_to_be_added(
 PASTED: dict[str, tuple[str, ...]] = {
     "design/build.py:_outcome_and_noise": ("all equal",),
     "design/identify.py:_advice_to_drop": ("together",),
+    "design/ranges.py:_advice_to_drop": ("ranges",),
     "design/ranges.py:_declaration": ("ranges",),
     "readers/columns.py:_match_column": ("score",),
     "readers/columns.py:missing_columns": ("language",),
-    "readers/columns.py:_columns_together": ("score", "variant"),
+    "readers/columns.py:columns_argument": ("score", "variant"),
+    "readers/columns.py:columns_together": ("score", "variant"),
     "readers/detect.py:_format_argument": ("tool or table",),
     "readers/detect.py:read_results": ("details",),
     "readers/items.py:settle_items": ("lower is better, items",),
-    "readers/wide.py:_readable": ("models of a wide table",),
+    "readers/wide.py:_readable": ("models of a wide table", "settings that are numbers"),
     "readers/scores.py:_mirror_lower_is_better": ("lower is better",),
     "readers/scores.py:_requested_metric": ("no such metric",),
     "readers/scores.py:metric_argument": ("no such metric", "lower is better"),
     "readers/detect.py:_refuse_mixture": ("tool or table",),
     "records/parts.py:_refuse_averages": ("averages",),
     "records/build.py:_check_scores": ("mixed",),
-    "records/build.py:_refuse_many_metrics": ("metrics",),
+    "records/duplicates.py:refuse_many_metrics": ("metrics",),
     "records/build.py:_ways_out": ("half a seed",),
     "records/duplicates.py:_way_out": ("no task",),
     "records/duplicates.py:_telling_apart": (
@@ -430,7 +525,7 @@ PASTED: dict[str, tuple[str, ...]] = {
     "records/with_prompts.py:scores_by_prompt": ("prompts and judges",),
     "records/duplicates.py:read_shared_columns": ("prompt",),
     "records/duplicates.py:unread_repeats": ("not needed",),
-    "records/parts.py:_task_conflict": ("task or dataset",),
+    "records/parts.py:_task_conflict": ("task or dataset", "task and dataset"),
     "records/placeholders.py:_declaration": ("placeholder",),
     "records/placeholders.py:_missing": ("placeholder",),
     "records/scales.py:_declaration": ("guessed", "guessed for many", "unknown"),
@@ -534,7 +629,7 @@ OTHERS: dict[str, str] = {
 }
 _WORDS = (
     *("wording", "setting", "argument", "by_option"),
-    *("columns_argument", "metric_argument", "_format_argument"),
+    *("columns_argument", "columns_together", "metric_argument", "_format_argument"),
 )
 _NAMED = re.compile(r"(?<![\w-])--[a-z]{2}")
 

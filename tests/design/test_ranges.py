@@ -97,6 +97,18 @@ def test_declared_ranges_count_and_not_the_scores() -> None:
         check(table, {"qa": (-100.0, 101.0), "nli": (0.0, 100.0)})
 
 
+def test_the_tasks_of_the_rarer_scale_are_proposed_to_be_left_out() -> None:
+    table = frame(
+        qa=(0.1, 0.9), bleu=(20.0, 95.0), nli=(0.2, 0.8), chrf=(5.0, 80.0), ner=(0.05, 0.7)
+    )
+    with pytest.raises(DesignError) as caught:
+        check(table)
+    assert str(caught.value).endswith(
+        """; drop={'task': ["bleu", "chrf"]} keeps 3 of 5 tasks, which have one scale"""
+    )
+    check(table[~table["task"].isin(["bleu", "chrf"])])
+
+
 def test_the_advice_works_when_followed(tmp_path: Path) -> None:
     table = frame(hard=(0.1, 0.9), points=(100.0, 580.0))
     path = tmp_path / "table.csv"

@@ -88,6 +88,50 @@ def test_other_names_add_nothing(tmp_path: Path, first: str, second: str, more: 
     assert "tells them apart" not in str(refusal.value)
 
 
+WIDE = {
+    "prompt_1.csv": "model,en,sw\na,1,3\nb,2,5\n",
+    "prompt_2.csv": "model,en,sw\na,2,4\nb,2,6\n",
+}
+DOWN = {
+    "seed 1.md": "| language | a | b |\n|---|---|---|\n| en | 1 | 2 |\n| sw | 3 | 5 |\n",
+    "seed 2.md": "| language | a | b |\n|---|---|---|\n| en | 2 | 2 |\n| sw | 4 | 6 |\n",
+}
+
+
+@pytest.mark.parametrize(("files", "word"), [(WIDE, "prompt"), (DOWN, "seed")])
+def test_a_wide_table_per_prompt(tmp_path: Path, files: dict[str, str], word: str) -> None:
+    """Each prompt became a test of its own, which models seemed to share."""
+    folder = tmp_path / "xnli"
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    records = load(folder)
+    assert records.coords["task"] == ("xnli",)
+    cells = zip(*(records.table[c] for c in ("model", "language", word, "score")), strict=True)
+    assert {(m, la, str(p)): float(y) for m, la, p, y in cells} == {
+        ("a", "en", "1"): 1.0,
+        ("a", "en", "2"): 2.0,
+        ("b", "en", "1"): 2.0,
+        ("b", "en", "2"): 2.0,
+        ("a", "sw", "1"): 3.0,
+        ("a", "sw", "2"): 4.0,
+        ("b", "sw", "1"): 5.0,
+        ("b", "sw", "2"): 6.0,
+    }
+    assert any(
+        f"column {word!r} taken from the names of 2 files" in n for n in records.report.notes
+    )
+
+
+def test_a_wide_table_per_prompt_with_a_column_of_prompts(tmp_path: Path) -> None:
+    """What the table says counts; the files are tests of their own."""
+    for name in WIDE:
+        (tmp_path / name).write_text("model,prompt,en,sw\na,p,1,3\nb,p,2,5\na,q,1,4\nb,q,3,5\n")
+    records = load(tmp_path)
+    assert records.coords["task"] == ("prompt_1", "prompt_2")
+    assert sorted(set(records.table["prompt"])) == ["p", "q"]
+
+
 @pytest.mark.parametrize("suffix", ["csv", "json"])
 def test_folders_name_the_models_of_tables_without_any(tmp_path: Path, suffix: str) -> None:
     """A column of scores was taken for a model, and a JSON file was refused."""

@@ -234,6 +234,14 @@ def test_printed_numbers_are_read_as_they_are(value: float, error: float, sign: 
     [
         ("model,en,sw\nA,80,x1\nB,3,4\n", ["line 2, column 3", "'x1' is not a score"]),
         (
+            "language,writing,A,B\nar,Arab,1,2\nsw,Latn,3,5\n",
+            ["line 2, column 2: 'Arab' is not a score; the column 'writing' has no scores: remove"],
+        ),
+        (
+            "model,ar,sw\nwriting,Arab,Latn\nA,1,2\nB,3,5\n",
+            ["line 2, column 2: 'Arab' is not a score; the row 'writing' has no scores: remove"],
+        ),
+        (
             "model,en,sw,de,Swahilli\nA,1,2,3,4\n",
             ["line 1: 'Swahilli' is not a known language", "'Swahili'? (all other headers are lan"],
         ),

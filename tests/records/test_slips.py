@@ -326,9 +326,22 @@ def test_only_choices_that_work_are_proposed_for_tasks_of_two_columns() -> None:
     with pytest.raises(InputError) as caught:
         read(table)
     assert str(caught.value).endswith(
-        "name different tasks ('x' is in task 'qa' and 'nli'); neither tells all scores apart, so"
-        " name the task of each score in one column 'task', such as 'qa x', and leave 'dataset' out"
+        "name different tasks ('x' is in task 'qa' and 'nli'); columns={'split': 'dataset'} makes"
+        " tasks of both, such as 'qa (x)'"
     )
+    both = ("nli (x)", "nli (y)", "qa (x)", "qa (y)")
+    assert read(table, columns={"split": "dataset"}).coords["task"] == both
+    # With a split that is read, or a metric, no choice of columns is enough.
+    for column, values in (("split", ("dev", "test")), ("metric", ("f1", "em"))):
+        parts = [
+            table.assign(**{column: v}, score=table["score"] + i) for i, v in enumerate(values)
+        ]
+        with pytest.raises(InputError) as caught:
+            read(pd.concat(parts))
+        assert str(caught.value).endswith(
+            "neither tells all scores apart, so name the task of each score in one column 'task',"
+            f" such as 'qa x{':f1' if column == 'metric' else ''}', and leave 'dataset' out"
+        )
     followed = table.assign(task=table["task"] + " " + table["dataset"]).drop(columns="dataset")
     assert read(followed).coords["task"] == ("nli x", "nli y", "qa x", "qa y")
     # Here the data set tells all scores apart, and the task does not.

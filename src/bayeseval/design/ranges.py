@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+
 import numpy as np
 
 from bayeseval import names
@@ -17,7 +20,10 @@ _MAX_RATIO = 2.0
 # Scores of both signs on an unknown scale may cover only a tenth of it.
 _MAX_SIGNED_FACTOR = 10.0
 _PERCENT = 100.0
+_TINY = float(np.finfo(np.float64).tiny)
 _QUANTILE = 0.9
+# Tasks that a message lists to be left out.
+_MOST_LISTED = 12
 
 
 def check_ranges(records: Records) -> None:
@@ -47,13 +53,15 @@ def check_ranges(records: Records) -> None:
     spans = [_span(units[task], own) for task, own in zip(tasks, of_task, strict=True)]
     least, most = np.array([span[:2] for span in spans]).T
     is_open = np.array([span[2] for span in spans])
-    ratio, high, low = max(
-        _farthest(least, most, ~is_open, np.ones_like(is_open)),
-        _farthest(least, most, np.ones_like(is_open), ~is_open),
-        key=lambda found: found[0],
-    )
+    everything = np.ones_like(is_open)
+    ratio, high, low = _farthest_of(least, most, is_open, everything)
     if ratio <= _MAX_RATIO:
         return
+    too_small = least[high] / np.maximum(most, _TINY) > _MAX_RATIO
+    too_large = least / max(most[low], _TINY) > _MAX_RATIO
+    left_out = min(too_small, too_large, key=np.sum)
+    solved = _farthest_of(least, most, is_open, ~left_out)[0] <= _MAX_RATIO
+    fewer = [task for task, out in zip(tasks, left_out, strict=True) if out] if solved else []
     small, large = tasks[int(low)], tasks[int(high)]
     pair = np.isin(codes, (low, high))
     bounds = [records.units[task] for task in (small, large)]
@@ -67,7 +75,7 @@ def check_ranges(records: Records) -> None:
         f" (the larger range may be at most {_MAX_RATIO:g} times the smaller); rescale the"
         " scores of one of them, so that all tasks have one scale, or, if they have one already,"
         " declare it with"
-        f" {_declaration(lowest, highest)}"
+        f" {_declaration(lowest, highest)}{_advice_to_drop(tasks, fewer)}"
     )
 
 
@@ -77,8 +85,28 @@ def _farthest(least: Floats, most: Floats, high: Bools, low: Bools) -> tuple[flo
         return 0.0, 0, 0
     highs, lows = np.flatnonzero(high), np.flatnonzero(low)
     larger, smaller = int(highs[least[highs].argmax()]), int(lows[most[lows].argmin()])
-    tiny = float(np.finfo(np.float64).tiny)
-    return float(least[larger] / max(most[smaller], tiny)), larger, smaller
+    return float(least[larger] / max(most[smaller], _TINY)), larger, smaller
+
+
+def _farthest_of(
+    least: Floats, most: Floats, is_open: Bools, among: Bools
+) -> tuple[float, int, int]:
+    """The same of some tasks; of two ranges, one at least is not guessed from both signs."""
+    return max(
+        _farthest(least, most, among & ~is_open, among),
+        _farthest(least, most, among, among & ~is_open),
+        key=lambda found: found[0],
+    )
+
+
+def _advice_to_drop(tasks: Sequence[str], fewer: Sequence[str]) -> str:
+    """Advice to leave out the tasks of the rarer scale, if the others have one scale."""
+    if not fewer or len(fewer) > _MOST_LISTED:
+        return ""
+    # Every text in double quotes is the same in JSON and in YAML.
+    labels = json.dumps(fewer, ensure_ascii=False)
+    drop = wording(f"drop={{'task': {labels}}}", f"'drop: {{task: {labels}}}' in a --mapping file")
+    return f"; {drop} keeps {len(tasks) - len(fewer)} of {len(tasks)} tasks, which have one scale"
 
 
 def _declaration(lowest: float, highest: float) -> str:

@@ -66,7 +66,7 @@ _OTHER_FORMATS: Final = {
     b"\x89HDF": "an HDF5 or netCDF file",
     b"%PDF": "a PDF document",
     b"SQLite format 3": "an SQLite database",
-    b"\xd0\xcf\x11\xe0": "an old Excel workbook (save it as .xlsx or CSV)",
+    b"\xd0\xcf\x11\xe0": "an old or a locked Excel workbook (save it as .xlsx or CSV)",
 }
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 _Content = TypeVar("_Content")

@@ -13,6 +13,7 @@ from typing import Final
 from bayeseval._text import brief, plain, shorten
 from bayeseval.errors import InputError, argument, did_you_mean, wording
 from bayeseval.languages.codes import understand
+from bayeseval.readers.printed import MAX_CELL
 from bayeseval.readers.proposals import propose
 from bayeseval.readers.raw import Column
 
@@ -27,7 +28,9 @@ __all__ = [
     "TABLE_COLUMNS",
     "ColumnMap",
     "columns_argument",
+    "columns_together",
     "find_column",
+    "is_about_models",
     "is_bound",
     "is_repeated",
     "is_split",
@@ -117,6 +120,17 @@ _SYNONYMS: Final[Mapping[str, frozenset[str]]] = {
     "chance": frozenset(["chancelevel", "randombaseline"]),
 }
 OUR_COLUMNS: Final = tuple(_SYNONYMS)
+# Columns that describe models beside their scores.
+_MODEL_FACTS: Final = frozenset(
+    [
+        *("size", "params", "parameters", "#params", "rank", "ranking", "type", "date", "year"),
+        *("license", "licence", "url", "link", "release", "released", "#", "shot", "shots"),
+        *("version", "open", "context", "organization", "organisation", "org", "developer"),
+        *("architecture", "provider", "precision"),
+    ]
+)
+# Columns in front of those of the models in a summary of OpenCompass.
+_OPENCOMPASS: Final = ("dataset", "version", "metric", "mode")
 _NEEDED: Final = ("model", "language", "score")
 
 # Columns that may be named after the score column: "bleu_seed_sd" beside "bleu_mean".
@@ -290,6 +304,13 @@ def named_like(our: str, names: Sequence[str]) -> str | None:
     return next(iter(same or [name for name in names if _fold(name) in _SYNONYMS[our]]), None)
 
 
+def is_about_models(name: str) -> bool:
+    """Whether a column's name says that it describes models: their size, licence or rank."""
+    # "Params (B)", "Model size", "Hub license"
+    folded = _fold(re.sub(r"\s*[(\[][^()\[\]]*[)\]]$", "", name[:MAX_CELL]))
+    return folded in _MODEL_FACTS or re.sub("^(?:model|hub)", "", folded) in _MODEL_FACTS
+
+
 def is_split(name: str) -> bool:
     """Whether a column's name says that it names splits of a test."""
     return _fold(name) in {"split", *_SYNONYMS["split"]}
@@ -301,18 +322,18 @@ def is_bound(name: str) -> bool:
 
 
 def columns_argument(*choices: tuple[str, str | None]) -> str:
-    """Choices of a column as Python or the command line takes them, for messages.
+    """Choices of a column, one or the other, as Python or the command line takes them.
 
     Parameters
     ----------
     *choices : (str, str or None)
         Our column and the file's; None leaves our column out.
     """
-    return " or ".join(_columns_together(choice) for choice in choices)
+    return " or ".join(columns_together(choice) for choice in choices)
 
 
-def _columns_together(*choices: tuple[str, str | None]) -> str:
-    """One argument, or one line of options, for several of our columns."""
+def columns_together(*choices: tuple[str, str | None]) -> str:
+    """One argument, or one line of options, for several of our columns, all of them chosen."""
     listed = ", ".join(f"{our!r}: {theirs!r}" for our, theirs in choices)
     pairs = (f"{our}={_quoted(theirs or '')}" for our, theirs in choices)
     return wording(f"columns={{{listed}}}", " ".join(f"--columns {pair}" for pair in pairs))
@@ -344,6 +365,14 @@ def missing_columns(columns: ColumnMap, cells: Mapping[str, Column], *, source: 
             f"{source}: no column for {listed}: the only column is {[*cells][0]!r};"
             " separate columns by commas, tabs or semicolons"
         )
+    header = tuple(map(_fold, cells))[: len(_OPENCOMPASS)]
+    if header == _OPENCOMPASS and {"model", "score"} <= set(missing):
+        return (
+            f"{source}: a summary of OpenCompass, with a column for each model behind"
+            f" {_OPENCOMPASS[-1]!r}; write one row per score, with the columns model, dataset,"
+            " metric and score, without the rows whose version is '-' (averages): languages are"
+            " taken from the names of datasets"
+        )
     if {"language", "score"} <= set(missing):
         scores = [name for line in propose(free) if not line.leaves_out for name in line.tasks]
         if len(scores) > 1:
@@ -360,7 +389,7 @@ def missing_columns(columns: ColumnMap, cells: Mapping[str, Column], *, source: 
     if choices:
         theirs = " and ".join(repr(our) for our, _ in choices)
         it = theirs if absent else "them" if len(choices) > 1 else "it"
-        ways.append(f"name {it} with {_columns_together(*choices)}")
+        ways.append(f"name {it} with {columns_together(*choices)}")
     if absent:
         plural = "s" if len(absent) > 1 else ""
         ways.append(f"add the column{plural} {' and '.join(map(repr, absent))}")
@@ -381,7 +410,9 @@ def missing_columns(columns: ColumnMap, cells: Mapping[str, Column], *, source: 
 def _candidates(
     missing: Sequence[str], free: Sequence[str], cells: Mapping[str, Column]
 ) -> dict[str, list[str]]:
-    """Columns that may be the missing ones by what they hold; none that may not is listed."""
+    """Columns that may be the missing ones by name and content; none that may not is listed."""
+    # Licences such as "mit" are codes of languages, too.
+    free = [name for name in free if not is_about_models(name)]
     beginnings = {name: _beginning(cells[name]) for name in free}
     numbers = [name for name, values in beginnings.items() if all(map(_is_number, values))]
     texts = [name for name in free if name not in numbers]

@@ -15,6 +15,7 @@ from bayeseval.readers.columns import (
     METRIC_NAMES,
     TABLE_COLUMNS,
     find_column,
+    is_about_models,
     is_bound,
     is_repeated,
     is_split,
@@ -51,15 +52,6 @@ _LANGUAGE: Final = frozenset(["language", "languages", "lang"])
 # Columns that number the rows if they hold whole numbers, each once; some are codes of languages.
 _NUMBERS: Final = frozenset(["rank", "ranking", "#", "index", "idx", "position", "place", ""])
 _ALSO_LANGUAGES: Final = frozenset(["id", "no", "nr", "pos", "row"])
-# Columns that describe models beside their scores.
-_MODEL_FACTS: Final = frozenset(
-    [
-        *("size", "params", "parameters", "#params", "rank", "ranking", "type", "date", "year"),
-        *("license", "licence", "url", "link", "release", "released", "#", "shot", "shots"),
-        *("version", "open", "context", "organization", "organisation", "org", "developer"),
-        *("architecture", "provider", "precision"),
-    ]
-)
 # Rows or columns that describe languages beside their scores.
 _LANGUAGE_FACTS: Final = frozenset(
     [
@@ -383,7 +375,7 @@ def _sorted_columns(
         leads = False
         if named is None and is_average(title):
             found.averages.append(place)
-        elif named is None and (not names[place] or _is_about_models(title)):
+        elif named is None and (not names[place] or is_about_models(title)):
             found.facts.append(place)
         elif named is not None and (
             is_average(named[1]) or (upper[place] and is_average(upper[place]))
@@ -422,7 +414,7 @@ def _label_columns(
         return labels, ()
     if named:
         return labels | {"model": min(named)[1]}, ()
-    unknown = [place for place in free if titles[place] and not _is_about_models(titles[place])]
+    unknown = [place for place in free if titles[place] and not is_about_models(titles[place])]
     unknown = unknown or [place for place in first if place in found.others]
     if len(unknown) == 1:
         # The column of languages or of models has any name.
@@ -484,12 +476,6 @@ def is_average(name: str) -> bool:
 def is_about_languages(name: str) -> bool:
     """Whether a row or a column says something about the languages beside their scores."""
     return _fold(name) in _LANGUAGE_FACTS
-
-
-def _is_about_models(name: str) -> bool:
-    # "Params (B)", "Model size", "Hub license"
-    folded = _fold(re.sub(r"\s*[(\[][^()\[\]]*[)\]]$", "", name[:MAX_CELL]))
-    return folded in _MODEL_FACTS or re.sub("^(?:model|hub)", "", folded) in _MODEL_FACTS
 
 
 def _fold(name: str) -> str:

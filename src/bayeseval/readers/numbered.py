@@ -14,9 +14,35 @@ from bayeseval.readers.columns import resolve_columns
 from bayeseval.readers.compressed import stem_of
 from bayeseval.readers.raw import RawTable, with_constants
 
-__all__ = ["with_file_numbers", "with_models_of_folders"]
+__all__ = ["file_numbers", "with_file_numbers", "with_models_of_folders"]
 
 _NUMBERED: Final = re.compile(r"(prompt|seed|run)[ _-]?(\d{1,6})", re.IGNORECASE)
+
+
+def file_numbers(files: Sequence[Path]) -> tuple[str, tuple[str, ...], str] | None:
+    """The number in the names of files such as ``prompt_1.csv``, ``prompt_2.csv``.
+
+    Parameters
+    ----------
+    files : sequence of Path
+
+    Returns
+    -------
+    (str, tuple of str, str) or None
+        ``prompt``, ``seed`` or ``run``, the number of each file, and a note for the user; None
+        unless two files or more are named so, all of them, with different numbers.
+    """
+    matches = [_NUMBERED.fullmatch(stem_of(file)) for file in files]
+    words = {"" if match is None else match[1].casefold() for match in matches}
+    numbers = tuple(str(int(match[2])) for match in matches if match is not None)
+    if len(files) < 2 or len(words) > 1 or len(set(numbers)) < len(files):
+        return None
+    (word,) = words
+    note = (
+        f"column {word!r} taken from the names of {len(files)} files"
+        f" ({files[0].name}, ..., {files[-1].name})"
+    )
+    return word, numbers, note
 
 
 def with_file_numbers(
@@ -33,28 +59,18 @@ def with_file_numbers(
     Returns
     -------
     tables : list of RawTable
-        With a column ``prompt``, ``seed`` or ``run``, if all files of two or more are named
-        so, with different numbers, and have no column of this name.
+        With the column of :func:`file_numbers`, if none has a column of this name.
     notes : list of str
         What was added.
     """
-    found = [_NUMBERED.fullmatch(stem_of(file)) for file in files]
-    matches = [match for match in found if match is not None]
-    words = {match[1].casefold() for match in matches}
-    if len(matches) < len(files) or len(files) < 2 or len(words) > 1:
-        return list(tables), []
-    (word,) = words
-    numbers = [str(int(match[2])) for match in matches]
+    found = file_numbers(files)
     taken = {name.casefold() for table in tables for name in table.columns}
-    if len(set(numbers)) < len(numbers) or word in taken:
+    if found is None or found[0] in taken:
         return list(tables), []
-    numbered = [
+    word, numbers, note = found
+    return [
         with_constants(table, {word: number}) for table, number in zip(tables, numbers, strict=True)
-    ]
-    return numbered, [
-        f"column {word!r} taken from the names of {len(files)} files"
-        f" ({files[0].name}, ..., {files[-1].name})"
-    ]
+    ], [note]
 
 
 def with_models_of_folders(

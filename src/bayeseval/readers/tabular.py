@@ -234,7 +234,7 @@ def _read_json(text: str, source: str) -> RawTable:
         keys = ", ".join(show(key) for key in list(document)[:5])
         raise InputError(
             f"{source}: expected a list of records [{{...}}, ...], got one object with the keys"
-            f" {keys}"
+            f" {keys}; write one record per score, with the keys model, language, task and score"
         )
     return _from_records([document], [1], source, "line")
 

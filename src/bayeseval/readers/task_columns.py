@@ -74,7 +74,10 @@ def with_task_names(
     try:
         named = own.parse_all(tasks, table.source)
     except UnknownTasksError as unknown:
-        if path is None and all(line.leaves_out for line in unknown.proposals):
+        n_unknown = sum(len(line.tasks) for line in unknown.proposals)
+        no_language = all(line.leaves_out for line in unknown.proposals)
+        # Where most names have a language, no other column is to be named for it.
+        if path is None and no_language and 2 * n_unknown >= len(tasks):
             return table, []
         raise
     if not named:

@@ -19,7 +19,7 @@ from bayeseval.errors import InputError, argument, wording
 from bayeseval.languages.matching import resolve
 from bayeseval.readers.base import Head, Options, Reader, Reading
 from bayeseval.readers.columns import columns_argument
-from bayeseval.readers.compressed import suffix_of
+from bayeseval.readers.compressed import stem_of, suffix_of
 from bayeseval.readers.grids import (
     GRID_SUFFIXES,
     Grid,
@@ -36,8 +36,15 @@ from bayeseval.readers.layout import (
     is_average,
 )
 from bayeseval.readers.lm_eval import common_folder
-from bayeseval.readers.printed import Cell, parse_cell, without_marks
-from bayeseval.readers.raw import RawTable, make_table
+from bayeseval.readers.numbered import file_numbers
+from bayeseval.readers.printed import (
+    Cell,
+    are_repeated,
+    is_label_column,
+    parse_cell,
+    without_marks,
+)
+from bayeseval.readers.raw import RawTable, make_table, with_constants
 from bayeseval.readers.scores import Score, settle
 
 if TYPE_CHECKING:
@@ -78,12 +85,12 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
     if not any(by_file):
         raise InputError(f"{source}: holds no table with a header and rows")
     chosen: dict[str, str] = {}
-    for grids in by_file:
+    for grids, numbers in _numbered(paths, by_file, notes):
         for grid, layout in _with_scores(grids, options.columns, notes):
             if layout is None and has_our_columns(grid.rows[0], options.columns):
-                tidy.append(_tidy(grid))
+                tidy.append(with_constants(_tidy(grid), numbers))
             else:
-                scores += _wide_scores(grid, layout, notes)
+                scores += _wide_scores(grid, layout, notes, numbers)
                 chosen |= layout.chosen if layout is not None else {}
     if not scores and not tidy:
         raise InputError(f"{source}: no score left ({'; '.join(notes) or 'no cell has one'})")
@@ -96,6 +103,27 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
         return Reading(tuple(tidy), tuple(notes))
     reading = _settled(scores, source, options, notes, chosen)
     return Reading((*reading.tables, *tidy), reading.notes)
+
+
+def _numbered(
+    paths: Sequence[Path], by_file: Sequence[Sequence[Grid]], notes: dict[str, None]
+) -> Iterator[tuple[Sequence[Grid], dict[str, str]]]:
+    """The tables of each file, and the number in its name, as of ``prompt_1.csv``.
+
+    A table that is called by the name of such a file is called by that of its folder instead.
+    """
+    found = file_numbers(paths)
+    header = {cell.strip().casefold() for grids in by_file for g in grids for cell in g.rows[0]}
+    if found is None or found[0] in header:
+        yield from ((grids, {}) for grids in by_file)
+        return
+    word, numbers, note = found
+    notes[note] = None
+    folder = Path(common_folder(paths)).resolve().name
+    for path, number, grids in zip(paths, numbers, by_file, strict=True):
+        own = stem_of(path)
+        renamed = [replace(g, name=folder if g.name == own else g.name) for g in grids]
+        yield renamed, {word: number}
 
 
 def _with_scores(
@@ -164,7 +192,7 @@ def read_wide_frame(frame: pd.DataFrame, name: str, options: Options) -> Reading
         + wording("format='table'", "--format table")
         + " reads a plain one": None
     }
-    scores = list(_wide_scores(grid, layout, notes))
+    scores = list(_wide_scores(grid, layout, notes, {}))
     return _settled(scores, name, options, notes, layout.chosen)
 
 
@@ -185,7 +213,9 @@ def _not_a_language(name: str) -> str:
     return f"{show(name)} is not a language"
 
 
-def _wide_scores(grid: Grid, layout: Layout | None, notes: dict[str, None]) -> Iterator[Score]:
+def _wide_scores(
+    grid: Grid, layout: Layout | None, notes: dict[str, None], constants: Mapping[str, str]
+) -> Iterator[Score]:
     layout = _readable(grid, layout)
     rows, across, down = layout.rows, "columns", "rows"
     if layout.transposed:
@@ -207,7 +237,8 @@ def _wide_scores(grid: Grid, layout: Layout | None, notes: dict[str, None]) -> I
         if is_about_languages(labels["model"]):
             notes[f"{down} not read, about the languages: {labels['model']}"] = None
             continue
-        extra = tuple((name, row[place].strip()) for name, place in layout.repeats.items())
+        repeats = {name: row[place].strip() for name, place in layout.repeats.items()}
+        extra = (*repeats.items(), *constants.items())
         for place, language in layout.languages.items():
             # Places are told in the grid as it stands in the file.
             line, column = (place, number) if layout.transposed else (number, place)
@@ -216,9 +247,8 @@ def _wide_scores(grid: Grid, layout: Layout | None, notes: dict[str, None]) -> I
             try:
                 cell = parse_cell(row[place])
             except ValueError:
-                raise InputError(
-                    f"{where}: {show(row[place])} is not a score{score_hint(row[place])}"
-                ) from None
+                hint = score_hint(row[place]) or _no_scores(row, layout)
+                raise InputError(f"{where}: {show(row[place])} is not a score{hint}") from None
             if cell is None:
                 counts["missing"] += 1
                 continue
@@ -234,6 +264,15 @@ def _wide_scores(grid: Grid, layout: Layout | None, notes: dict[str, None]) -> I
     ):
         if counts[what]:
             notes[f"{grid.name}: {counted(counts[what], 'cell')} {text}"] = None
+
+
+def _no_scores(row: Sequence[str], layout: Layout) -> str:
+    """What to do about the row of a model, or its column, that has texts only; else ""."""
+    if not is_label_column([row[place] for place in layout.languages]):
+        return ""
+    what = "column" if layout.transposed else "row"
+    name = show(row[layout.labels["model"]])
+    return f"; the {what} {name} has no scores: remove it from the table"
 
 
 def _readable(grid: Grid, layout: Layout | None) -> Layout:
@@ -253,9 +292,16 @@ def _readable(grid: Grid, layout: Layout | None) -> Layout:
             where, others = f"{grid.place} {line}", "rows"
         listed = shorten([_not_a_language(name) for name in layout.not_languages], limit=_MAX_NAMED)
         it = "them" if further else "it"
+        told = ""
+        can_tell = not further and not layout.transposed and "dataset" not in layout.labels
+        if can_tell and are_repeated(layout.rows[layout.header :], layout.labels):
+            told = (
+                f"; if it tells the rows of a model apart, {columns_argument(('dataset', first))}"
+                " reads its values as tasks"
+            )
         raise InputError(
             f"{where}: {listed} (all other {others} are languages); rename {it}, or remove {it}"
-            " from the table"
+            f" from the table{told}"
         )
     if "model" not in layout.labels:
         choices = [("model", name) for name in layout.candidates[:_MAX_CHOICES]]

@@ -16,11 +16,13 @@ from bayeseval.errors import InputError, setting
 from bayeseval.languages.labels import unknown_labels
 from bayeseval.readers.columns import LABELS, REPLICATES, TABLE_COLUMNS, columns_argument
 from bayeseval.readers.raw import Dropped, RawTable
-from bayeseval.records.coded import Coded, combined_key
+from bayeseval.records.coded import combined_key
 from bayeseval.records.doubts import doubtful_scores, errors_as_scores, same_models
 from bayeseval.records.duplicates import (
+    first_conflict,
     read_shared_columns,
     refuse_duplicates,
+    refuse_many_metrics,
     unread_repeats,
 )
 from bayeseval.records.language_names import tasks_of_languages
@@ -329,7 +331,7 @@ def _tidy_setups(stack: Stack) -> list[str]:
     labels = stack.labels
     tasks = labels["task"]
     if "metric" in labels:
-        _refuse_many_metrics(stack, tasks, labels["metric"])
+        refuse_many_metrics(stack, tasks, labels["metric"])
     if "dataset" not in labels:
         return []
     setups = labels["dataset"]
@@ -341,7 +343,7 @@ def _tidy_setups(stack: Stack) -> list[str]:
     if any(part.named_tasks for part in stack.parts):
         del labels["dataset"]
         return ["the dataset column does not match the tasks and was left out"]
-    conflict = _first_conflict(tasks, setups)
+    conflict = first_conflict(tasks, setups)
     if conflict is None:
         # The same setup under two names cannot come out of dataset:metric.
         return []
@@ -355,27 +357,6 @@ def _tidy_setups(stack: Stack) -> list[str]:
 
 def _pair(setup: str) -> str:
     return " + ".join(repr(label) for label in setup.split(_SEPARATOR))
-
-
-def _refuse_many_metrics(stack: Stack, tasks: Coded, metrics: Coded) -> None:
-    conflict = _first_conflict(tasks, metrics)
-    if conflict is None or not any(part.named_tasks for part in stack.parts):
-        return
-    name, first, second = conflict
-    column = next((p.columns["task"] for p in stack.parts if "task" in p.columns), "task")
-    raise InputError(
-        f"{stack.source}: task {name!r} has scores of two metrics, {first!r} and {second!r};"
-        f" make each metric a task of its own with {columns_argument(('dataset', column))}"
-    )
-
-
-def _first_conflict(names: Coded, values: Coded) -> tuple[str, str, str] | None:
-    """First name that stands for two values."""
-    seen: dict[str, str] = {}
-    for name, value in names.pairs(values):
-        if seen.setdefault(name, value) != value:
-            return name, seen[name], value
-    return None
 
 
 def _refuse_half_replicates(

@@ -1,4 +1,4 @@
-"""Refuse two scores of one cell, and name or read the column that tells them apart."""
+"""Refuse two scores or two metrics of one cell, and name or read what tells them apart."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from bayeseval.readers.columns import (
     REPLICATES,
     SHARED,
     columns_argument,
+    columns_together,
     is_repeated,
     named_like,
 )
@@ -26,7 +27,13 @@ from bayeseval.records.coded import Coded, combined_key
 from bayeseval.records.parts import replicate_labels
 from bayeseval.records.stack import Stack
 
-__all__ = ["read_shared_columns", "refuse_duplicates", "unread_repeats"]
+__all__ = [
+    "first_conflict",
+    "read_shared_columns",
+    "refuse_duplicates",
+    "refuse_many_metrics",
+    "unread_repeats",
+]
 
 Codes = npt.NDArray[np.int64]
 
@@ -155,6 +162,51 @@ def _way_out(stack: Stack, codes: Mapping[str, Codes], key: Codes, first: int, s
     return keep
 
 
+def refuse_many_metrics(stack: Stack, tasks: Coded, metrics: Coded) -> None:
+    """Refuse tasks with scores of two metrics, and say how to read them.
+
+    Parameters
+    ----------
+    stack : Stack
+    tasks, metrics : Coded
+        Label of every row.
+
+    Raises
+    ------
+    InputError
+        With all columns that the table needs, so that no other refusal follows.
+    """
+    conflict = first_conflict(tasks, metrics)
+    if conflict is None or not any(part.named_tasks for part in stack.parts):
+        return
+    name, first, second = conflict
+    column = next((p.columns["task"] for p in stack.parts if "task" in p.columns), "task")
+    codes = {n: stack.labels[n].codes for n in (*LABELS, *REPLICATES) if n in stack.labels}
+    told = _columns_telling_apart(stack, combined_key([*codes.values(), metrics.codes]))
+    other = told[0][0] if told else ""
+    each, choices = "", [("dataset", column)]
+    # Prompts and judges are read without being named.
+    if other and other not in [named_like(our, _unused(stack)) for our in SHARED]:
+        if _may_be_repeated(other):
+            choices.append(("seed", other))
+        elif not _has_splits(stack):
+            each = f" and each value of {plain(other)!r}"
+            choices.append(("split", other))
+    raise InputError(
+        f"{stack.source}: task {name!r} has scores of two metrics, {first!r} and {second!r};"
+        f" make each metric{each} a task of its own with {columns_together(*choices)}"
+    )
+
+
+def first_conflict(names: Coded, values: Coded) -> tuple[str, str, str] | None:
+    """First name that stands for two values, and these."""
+    seen: dict[str, str] = {}
+    for name, value in names.pairs(values):
+        if seen.setdefault(name, value) != value:
+            return name, seen[name], value
+    return None
+
+
 def unread_repeats(stack: Stack) -> list[str]:
     """Notes on columns of repetitions that are not read, and tell no two scores apart."""
     notes = []
@@ -195,9 +247,34 @@ def _are_identical(stack: Stack, first: int, second: int) -> bool:
 
 def _telling_apart(stack: Stack, codes: Mapping[str, Codes], key: Codes) -> str:
     """What to do with the column that tells the scores of all cells apart; "" without one."""
-    _, inverse, counts = np.unique(key, return_inverse=True, return_counts=True)
-    rows = np.flatnonzero(counts[inverse] > 1)[:_MOST_ROWS]
-    same_cell, most = key[rows], int(counts.max())
+    found = _columns_telling_apart(stack, key)
+    if not found:
+        return ""
+    name, values = found[0]
+    rows = _rows_of_shared_cells(key)
+    choices = []
+    # With a dataset, the task column is left unread.
+    others = [codes[one][rows] for one in codes if one != "task"]
+    is_task = "dataset" not in stack.parts[0].columns and not _may_be_repeated(name)
+    if is_task and len(np.unique(np.stack([*others, values]), axis=1).T) == len(rows):
+        ours = "task" if _has_no_task(stack) else "dataset"
+        choices.append(f"{columns_argument((ours, name))} reads its values as tasks")
+    elif not _may_be_repeated(name) and not _has_splits(stack):
+        choices.append(f"{columns_argument(('split', name))} makes tasks of its values")
+    if "seed" not in codes:
+        choices.append(f"{columns_argument(('seed', name))} as repetitions")
+    if not choices:
+        return f"column {plain(name)!r} tells them apart: keep the rows of one of its values"
+    return f"column {plain(name)!r} tells them apart: {', '.join(choices)}"
+
+
+def _columns_telling_apart(stack: Stack, key: Codes) -> list[tuple[str, Codes]]:
+    """Columns that tell the scores of all cells apart, by name, with their values in those rows."""
+    rows = _rows_of_shared_cells(key)
+    if not rows.size:
+        return []
+    same_cell = key[rows]
+    most = int(np.unique(same_cell, return_counts=True)[1].max())
     found = []
     for name in _unused(stack):
         values = _values(stack, name, rows)
@@ -206,23 +283,17 @@ def _telling_apart(stack: Stack, codes: Mapping[str, Codes], key: Codes) -> str:
             continue
         if len(np.unique(np.stack([same_cell, values]), axis=1).T) == len(rows):
             found.append((name, values))
-    if not found:
-        return ""
-    name, values = min(found, key=lambda one: _order(one[0]))
-    choices = []
-    # With a dataset, the task column is left unread.
-    others = [codes[one][rows] for one in codes if one != "task"]
-    is_task = "dataset" not in stack.parts[0].columns and not _may_be_repeated(name)
-    if is_task and len(np.unique(np.stack([*others, values]), axis=1).T) == len(rows):
-        ours = "task" if _has_no_task(stack) else "dataset"
-        choices.append(f"{columns_argument((ours, name))} reads its values as tasks")
-    elif not _may_be_repeated(name) and not any("split" in p.columns for p in stack.parts):
-        choices.append(f"{columns_argument(('split', name))} makes tasks of its values")
-    if "seed" not in codes:
-        choices.append(f"{columns_argument(('seed', name))} as repetitions")
-    if not choices:
-        return f"column {plain(name)!r} tells them apart: keep the rows of one of its values"
-    return f"column {plain(name)!r} tells them apart: {', '.join(choices)}"
+    return sorted(found, key=lambda one: _order(one[0]))
+
+
+def _rows_of_shared_cells(key: Codes) -> npt.NDArray[np.intp]:
+    """The first rows whose cell has another score."""
+    _, inverse, counts = np.unique(key, return_inverse=True, return_counts=True)
+    return np.flatnonzero(counts[inverse] > 1)[:_MOST_ROWS]
+
+
+def _has_splits(stack: Stack) -> bool:
+    return any("split" in part.columns for part in stack.parts)
 
 
 def _order(name: str) -> int:

@@ -386,6 +386,14 @@ def _task_conflict(
         for choice, names in ((("task", task), tasks), (("dataset", dataset), setups))
         if len(np.unique(combined_key([*others, names.codes]))) == len(names)
     ]
+    both = combined_key([*others, tasks.codes, setups.codes])
+    if not working and len(np.unique(both)) == len(both) and not reader.has("split"):
+        joined = f"{tasks[0]} ({setups[0]})"
+        return (
+            f"{reader.table.source}: columns {task!r} and {dataset!r} name different tasks"
+            f" ({example}); {columns_argument(('split', dataset))} makes tasks of both, such as"
+            f" {joined!r}"
+        )
     return (
         f"{reader.table.source}: columns {task!r} and {dataset!r} name different tasks ({example});"
         + (
