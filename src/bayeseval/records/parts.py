@@ -387,7 +387,8 @@ def _task_conflict(
         if len(np.unique(combined_key([*others, names.codes]))) == len(names)
     ]
     both = combined_key([*others, tasks.codes, setups.codes])
-    if not working and len(np.unique(both)) == len(both) and not reader.has("split"):
+    is_free = not reader.has("split") and not reader.has("metric")
+    if is_free and not working and len(np.unique(both)) == len(both):
         joined = f"{tasks[0]} ({setups[0]})"
         return (
             f"{reader.table.source}: columns {task!r} and {dataset!r} name different tasks"
