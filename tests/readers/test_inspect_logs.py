@@ -59,6 +59,22 @@ def test_metrics_of_logs(logs: Path, inspect: ModuleType) -> None:
     assert report.dropped[0].reason == "log that did not end with success"
 
 
+def test_logs_without_a_number_of_samples_are_read(
+    logs: Path, inspect: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inspect reads logs of its first version with 0 samples, which ended the command."""
+
+    def without(logs: object, quiet: bool) -> pd.DataFrame:
+        frame = pd.read_parquet(FIXTURES / "evals.parquet", dtype_backend="pyarrow")
+        return frame.assign(total_samples=frame["total_samples"].where(frame.index != 0, 0))
+
+    monkeypatch.setitem(vars(inspect), "evals_df", without)
+    table = load(logs).table
+    assert table["score"].tolist() == [0.4, 0.4, 0.6, 0.5]
+    # Here the score and its standard error leave no other number.
+    assert table["n"].tolist() == [5.0, 5.0, 5.0, 5.0]
+
+
 def test_samples_are_items_and_epochs_are_seeds(logs: Path, inspect: ModuleType) -> None:
     records = load(logs, format="inspect-samples")
     assert records.replicate_columns == ("seed", "item")

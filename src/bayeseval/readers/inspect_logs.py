@@ -326,7 +326,8 @@ def _log_scores(
             value=_number(value, f"{where}: {column}"),
             where=f"{where}, {column}",
             se=_number(row.get(f"score_{scorer}_stderr"), f"{where}: score_{scorer}_stderr"),
-            n=None if items is None else items / epochs,
+            # Logs of the first version do not have it: Inspect reads them with 0.
+            n=items / epochs if items else None,
             variant=variant,
             run=str(row.get("created") or ""),
             rank=0 if (scorer, metric) == headline else 1,
