@@ -23,7 +23,8 @@ from bayeseval.estimands.response import population_mean, score_mean
 
 __all__ = ["ExpectedBlock", "ExpectedScores", "expected_scores", "language_potential"]
 
-_MAX_BYTES: Final = 300_000_000
+# Larger arrays would be fetched from the system, page by page, in every block.
+_MAX_BYTES: Final = 32_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
