@@ -9,19 +9,22 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from scipy.linalg import block_diag
 from scipy.stats import spearmanr
 
 import bayeseval as be
+from bayeseval.checks.prior import prior_tree
 from bayeseval.cli import main
 from bayeseval.errors import InputError
-from bayeseval.estimands import asked
+from bayeseval.estimands import asked, derive
 from bayeseval.fitting.run import Fit
 from bayeseval.planning import NextCells, next_cells
 from bayeseval.planning.next_report import answer
 from bayeseval.reporting import read_saved
 from bayeseval.reporting.page import render_page
 from tests import prompt_tables
+from tests.fitting.dying_driver import RUN
 
 MODELS, LANGUAGES, TASKS = ("m0", "m1", "m2", "m3"), ("l0", "l1", "l2", "l3", "l4"), ("t0", "t1")
 
@@ -308,6 +311,9 @@ def test_languages_without_records_are_candidates_and_asked_for(small: Fit) -> N
         ({"budget": 0.5}, ("budget is 0.5, and the cheapest cell costs 1",)),
         ({"budget": np.inf}, ("budget must lie above 0 and be finite, got inf",)),
         ({"cost_item": 0.0}, ("every cell must cost something", "cost_item")),
+        ({"costs": be.Costs(item=1.0, prompt=2.0)},
+         ("costs: prompt is 2, but", "leave prompt out")),
+        ({"costs": be.Costs(item=1.0, task=3.0)}, ("costs: task is 3, but", "leave task out")),
         ({"cost": pd.DataFrame({"task": ["t0"], "cost": [1.0]})}, ("no cost of task 't1'",)),
         ({"cost": pd.DataFrame({"tusk": ["t0"], "cost": [1.0]})}, ("no column model,",)),
         ({"cost": pd.DataFrame({"task": ["t0", "t2"], "cost": [1.0, 1.0]})},
@@ -420,6 +426,21 @@ def test_an_edited_list_is_written_again(
     capsys.readouterr()
     read_saved(folder)
     assert capsys.readouterr().err.endswith("in the results, run bayeseval next again\n")
+
+
+def test_a_note_says_which_prompts_measurements_have() -> None:
+    frame = prompt_tables.frame(complete=True).query("model != 'p' or language != 'de'")
+    records = be.Records.from_frame(frame, name="t", units=(0.0, 100.0))
+    tree = prior_tree(prompt_tables.design(records), np.random.default_rng(1), 200)
+    additions, _ = derive(tree, seed=0)
+    tree["posterior"] = xr.DataTree(tree["posterior"].to_dataset().merge(additions))
+    chosen = next_cells(be.Fit(data=tree, run=RUN), budget=2.0)
+    assert set(chosen.table["model"]) == {"p"}
+    assert [note for note in chosen.notes if "prompt" in note] == [
+        "every measurement counts as one with the prompts that the model has on the task, or with "
+        "all prompts of the task if it has none there; what they do to all models cancels in "
+        "differences between models"
+    ]
 
 
 def test_a_note_says_that_prompts_count_as_independent(small: Fit) -> None:

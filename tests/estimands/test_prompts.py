@@ -24,11 +24,14 @@ from bayeseval.estimands import (
     sources_text,
 )
 from bayeseval.estimands.cell_noise import read_measurement_noise
+from bayeseval.estimands.effects import Effects, Rows, read_effects
+from bayeseval.estimands.measurement import measurement_variance
 from bayeseval.estimands.noise import cell_means, model_components, read_noise
 from bayeseval.estimands.plan_variances import Study, present_study, read_plan_variances
 from bayeseval.estimands.planning import absolute_variance, error_variance
 from bayeseval.estimands.predict import replicate_scores
 from bayeseval.estimands.predictor import expected_score, mean_residual
+from bayeseval.estimands.table_prompts import read_table_prompts
 from bayeseval.fitting.report.sentences import residual_sentence
 from bayeseval.records import Records
 from tests import prompt_tables as tables
@@ -64,14 +67,67 @@ def test_the_sd_between_prompts_contains_what_cells_share(tree: xr.DataTree) -> 
     np.testing.assert_allclose(noise.mean_variance, SOURCE.share * total, rtol=1e-12)
 
 
-def test_shared_effects_are_taken_off_the_records(tree: xr.DataTree) -> None:
-    arrays, noise = read_arrays(tree), read_noise(tree)
-    assert noise is not None
-    posterior = {
+def _posterior(tree: xr.DataTree) -> dict[str, np.ndarray]:
+    return {
         one.effect: tree["posterior"][one.effect].to_numpy().reshape(4000, -1)
         for one in SOURCE.shared
     }
-    shift = shared_noise(DESIGN, posterior)
+
+
+def _added(effects: Effects, cells: dict[str, np.ndarray]) -> Rows:
+    """What prompts add to measurements of cells."""
+    place = [cells[factor] for factor in ("model", "language", "task")]
+    return effects.rows(*place, measured=True) - effects.rows(*place)
+
+
+def test_measurements_share_the_prompts_of_the_table(tree: xr.DataTree) -> None:
+    arrays = read_arrays(tree)
+    effects = read_effects(arrays, seed=0, prompts=read_table_prompts(tree, arrays))
+    added = effects.draws_of(_added(effects, DESIGN.factor_index)) * np.sqrt(3999.0)
+    shift = shared_noise(DESIGN, _posterior(tree))
+    assert shift is not None
+    expected = (shift - shift.mean(axis=0)).T
+    # A cell that lacks prompts would be measured with all those of its model on the task.
+    whole = np.ones(DESIGN.n_records, dtype=bool)
+    whole[SOURCE.record[SOURCE.by_cell.count == 1.0]] = False
+    assert whole.sum() == DESIGN.n_records - 1
+    np.testing.assert_allclose(added[whole], expected[whole], rtol=1e-9, atol=1e-9)
+    assert np.abs(added[~whole] - expected[~whole]).max() > 1.0
+    plain = read_effects(arrays, seed=0)
+    assert abs(_added(plain, DESIGN.factor_index)).sum() == 0.0
+
+    noise, own = read_measurement_noise(tree, arrays), _own(tree) ** 2
+    residual = arrays.residual_sd.reshape(4000, -1)[:, 0] ** 2
+    of_one = measurement_variance(plain, noise, DESIGN.factor_index, None)
+    of_all = measurement_variance(effects, noise, DESIGN.factor_index, None)
+    single = residual[:, None] + own + _sds(tree)[:, None]
+    np.testing.assert_allclose(of_one, single.mean(axis=0), rtol=1e-9)
+    count = np.where(whole, SOURCE.by_cell.count[SOURCE.of_record], 3.0)
+    np.testing.assert_allclose(of_all, (residual[:, None] + own / count).mean(axis=0), rtol=1e-9)
+
+
+def test_unknown_effects_of_prompts_cancel_between_models() -> None:
+    """On a pair without records, models share what prompts do to the language there."""
+    frame = tables.frame(complete=True).query("language != 'sw' or task != 'nli'")
+    design = tables.design(Records.from_frame(frame))
+    tree = prior_tree(design, np.random.default_rng(4), 200)
+    arrays = read_arrays(tree)
+    effects = read_effects(arrays, seed=0, prompts=read_table_prompts(tree, arrays))
+    place = {"model": [0, 1, 0], "language": [2, 2, 1], "task": [0, 0, 0]}
+    assert [design.coords[f][place[f][0]] for f in ("language", "task")] == ["sw", "nli"]
+    added = _added(effects, {f: np.array(codes) for f, codes in place.items()})
+    unknown = added[:, effects.n_drawn :]
+    covariance = (unknown.multiply(effects.prior) @ unknown.T).toarray()
+    sd = tree["posterior"]["sd_prompt_language_task"].to_numpy()
+    expected = np.zeros((3, 3))
+    expected[:2, :2] = np.mean(sd**2) / 3.0
+    np.testing.assert_allclose(covariance, expected, rtol=1e-12)
+
+
+def test_shared_effects_are_taken_off_the_records(tree: xr.DataTree) -> None:
+    arrays, noise = read_arrays(tree), read_noise(tree)
+    assert noise is not None
+    shift = shared_noise(DESIGN, _posterior(tree))
     np.testing.assert_allclose(arrays.shared_error(), shift, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(noise.shared, shift, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(arrays.error_variance(), SOURCE.share * _own(tree) ** 2)

@@ -75,6 +75,13 @@ class MeasurementNoise:
         response = replace(arrays.response, dispersion=dispersion)
         return replace(arrays, residual_sd=residual, response=response)
 
+    def without_shared(self, source: str) -> MeasurementNoise:
+        """The same noise without what the prompts (or judges) of several cells share."""
+        own = self.sd[source] ** 2 - self.shared[source][:, None]
+        sd = {**self.sd, source: np.sqrt(np.maximum(own, 0.0))}
+        rest = {name: values for name, values in self.shared.items() if name != source}
+        return replace(self, sd=sd, shared=rest, _means={})
+
     def items(self, arrays: PosteriorArrays, task: Index, given: Floats) -> Floats | None:
         """Items of counts: those given, else the median of the task, of all tasks if it is new."""
         known = arrays.response.n_items

@@ -21,6 +21,7 @@ from bayeseval._typing import Floats, Index
 from bayeseval.estimands.completion import CompletedTerm
 from bayeseval.estimands.container import Cells, PosteriorArrays, draw_blocks
 from bayeseval.estimands.response import population_mean, score_mean
+from bayeseval.estimands.table_prompts import TablePrompts
 
 __all__ = ["Effects", "Rows", "read_effects"]
 
@@ -73,6 +74,8 @@ class Effects:
         Posterior means.
     prior : ndarray, shape (n_effects - n_drawn,)
         Variances of the effects without records.
+    prompts : TablePrompts or None
+        Prompts that measurements use.
     """
 
     arrays: PosteriorArrays
@@ -80,6 +83,8 @@ class Effects:
     mean: Floats
     prior: Floats
     _blocks: tuple[_Block, ...]
+    prompts: TablePrompts | None = None
+    _of_prompts: tuple[Index, ...] = ()
 
     @property
     def n_drawn(self) -> int:
@@ -100,13 +105,19 @@ class Effects:
             None for a model drawn from its population, whose effects average to nothing.
         language, task : ndarray of int, shape (m,)
         measured : bool
-            Include what the metrics of one set of outputs share.
+            Include what the metrics of one set of outputs share, and what prompts do to several
+            cells.
         """
         rows = self._sums(model, language, task, measured=measured)
-        if self.arrays.response.link == "identity":
-            return rows
-        slope = self._slope(model, language, task)
-        return sparse.csr_array(sparse.diags_array(slope) @ rows)
+        if self.arrays.response.link != "identity":
+            slope = self._slope(model, language, task)
+            rows = sparse.csr_array(sparse.diags_array(slope) @ rows)
+        if measured and self.prompts is not None and model is not None:
+            for effects, column in zip(self.prompts.effects, self._of_prompts, strict=True):
+                rows = rows + self.prompts.weights(
+                    effects, column, len(self.mean), model=model, language=language, task=task
+                )
+        return rows
 
     def scores(self, model: Index, language: Index, task: Index) -> Floats:
         """Posterior means of the expected scores of cells."""
@@ -218,8 +229,8 @@ class _Builder:
         self.blocks.append(_Block(term, column, completed))
         self.n_drawn += draws.shape[1]
 
-    def effects(self) -> Effects:
-        """All of them."""
+    def effects(self, prompts: TablePrompts | None = None) -> Effects:
+        """All of them; those of prompts are the last ones that were added."""
         values, prior = np.concatenate(self.draws, axis=1), np.concatenate(self.prior)
         mean = values.mean(axis=0)
         blocks = tuple(
@@ -230,16 +241,21 @@ class _Builder:
             )
             for one in self.blocks
         )
+        n_terms = len(blocks) - (0 if prompts is None else len(prompts.effects))
         return Effects(
             arrays=self.arrays,
             centred=(values - mean) / math.sqrt(max(len(values) - 1, 1)),
             mean=np.concatenate([mean, np.zeros(len(prior))]),
             prior=prior,
-            _blocks=blocks,
+            _blocks=blocks[:n_terms],
+            prompts=prompts,
+            _of_prompts=tuple(one.column for one in blocks[n_terms:]),
         )
 
 
-def read_effects(arrays: PosteriorArrays, *, seed: int) -> Effects:
+def read_effects(
+    arrays: PosteriorArrays, *, seed: int, prompts: TablePrompts | None = None
+) -> Effects:
     """Collect all effects of a posterior, and those of cells that have no records.
 
     Parameters
@@ -249,6 +265,8 @@ def read_effects(arrays: PosteriorArrays, *, seed: int) -> Effects:
         :func:`bayeseval.estimands.cell_scores.with_new_languages`.
     seed : int
         Of the factors of new languages in low-rank interactions.
+    prompts : TablePrompts, optional
+        Prompts that measurements use.
     """
     made = _Builder(arrays)
     made.add(names.LANGUAGE, arrays.language_part())
@@ -278,7 +296,9 @@ def read_effects(arrays: PosteriorArrays, *, seed: int) -> Effects:
             variance=float(np.mean(cells.sd**2)),
             completed=completed,
         )
-    return made.effects()
+    for one in () if prompts is None else prompts.effects:
+        made.add(one.name, one.draws, keys=one.key, n_keys=one.n_keys, variance=one.variance)
+    return made.effects(prompts)
 
 
 def _products(arrays: PosteriorArrays, cells: Cells, seed: int) -> Floats:

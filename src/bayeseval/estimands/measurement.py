@@ -27,6 +27,9 @@ def measurement_variance(
 ) -> Floats:
     """Variance of the noise of one new measurement of each cell, score units.
 
+    What prompts of the table do to several cells is among the effects, so only their noise in
+    the cell itself counts.
+
     A Student-t measurement with scale s tells as much as a normal one with the variance
     ``s**2 (nu + 3) / (nu + 1)``: the inverse of its Fisher information.
 
@@ -46,6 +49,11 @@ def measurement_variance(
     n_items, se, n_seeds = (
         (unknown,) * 3 if given is None else (given.n_items, given.se, given.n_seeds)
     )
+    n_prompts = None
+    if effects.prompts is not None:
+        noise = noise.without_shared(effects.prompts.source)
+        used = effects.prompts.of(place[names.MODEL], place[names.TASK])
+        n_prompts = np.array([max(len(one), 1) for one in used], dtype=np.float64)
     rng = generator(0, "next: noise of measurements")
     variance = np.empty(n)
     for part in draw_blocks(n, 6 * n_samples):
@@ -59,6 +67,7 @@ def measurement_variance(
             n_items=n_items[part],
             se=se[part],
             n_seeds=n_seeds[part],
+            n_prompts=None if n_prompts is None else n_prompts[part],
             seed=0,
         )
         if arrays.response.link == "identity":

@@ -20,6 +20,7 @@ from bayeseval.estimands.cell_scores import AskedCells, with_new_languages
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.effects import Effects, read_effects
 from bayeseval.estimands.measurement import measurement_variance
+from bayeseval.estimands.table_prompts import read_table_prompts
 from bayeseval.fitting.covariates import CovariateSource
 from bayeseval.fitting.predictions import CellSource, input_table, prepare_predictions
 from bayeseval.planning.container import Costs
@@ -144,8 +145,13 @@ def read_candidates(
         )
     place = {factor: codes[new] for factor, codes in place.items()}
     given = None if given is None else given.take(np.flatnonzero(new))
-    notes += [_note_of_shared(source) for source in names.SHARED_SOURCES if source in noise.sd]
-    effects = read_effects(wide, seed=int(fit.run["seed"]))
+    prompts = read_table_prompts(fit.data, wide)
+    notes += [
+        _note_of_own(source) if prompts is None else _note_of_shared(source)
+        for source in names.SHARED_SOURCES
+        if source in noise.sd
+    ]
+    effects = read_effects(wide, seed=int(fit.run["seed"]), prompts=prompts)
     each = _given_costs(wide, place, cost)
     return Candidates(
         effects=effects,
@@ -158,6 +164,14 @@ def read_candidates(
 
 
 def _note_of_shared(source: str) -> str:
+    return (
+        f"every measurement counts as one with the {source}s that the model has on the task, or "
+        f"with all {source}s of the task if it has none there; what they do to all models cancels "
+        "in differences between models"
+    )
+
+
+def _note_of_own(source: str) -> str:
     return (
         f"every measurement counts as one with a {source} of its own; with the same {source}s, "
         "differences between models gain more than listed, as part of this noise cancels in them, "

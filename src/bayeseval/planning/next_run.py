@@ -93,9 +93,9 @@ def next_cells(
     test_size : float, optional
         Items in a test set.
     costs : Costs, optional
-        As for :func:`bayeseval.plan`. ``language`` is paid once for a language without records,
-        ``seed`` once for a model on a task where it has no records. Without any cost a cell
-        costs 1.
+        As for :func:`bayeseval.plan`, without ``task`` and ``prompt``. ``language`` is paid once
+        for a language without records, ``seed`` once for a model on a task where it has no
+        records. Without any cost a cell costs 1.
     cost_seed, cost_item, cost_language : float, optional
         The fields of `costs` one by one, in its place.
 
@@ -213,6 +213,13 @@ def _target(target: object, fit: Fit) -> tuple[str, str] | None:
 
 def _check_costs(cost: CellSource | None, costs: Costs) -> None:
     item = argument("cost_item")
+    unused = next((name for name in ("task", "prompt") if getattr(costs, name)), None)
+    if unused is not None:
+        raise InputError(
+            f"costs: {unused} is {getattr(costs, unused):g}, but cells to measure are on tasks and "
+            f"prompts that the table has; leave {unused} out, or give costs of cells with "
+            f"{argument('cost')}"
+        )
     if cost is not None and costs.item:
         raise InputError(
             f"{argument('cost')} and {item} both say what a cell costs; leave out one of them"
