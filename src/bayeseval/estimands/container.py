@@ -361,7 +361,7 @@ class PosteriorArrays:
 
 
 def draw_blocks(
-    n_samples: int, values_per_draw: int, *, max_bytes: int = 32_000_000
+    n_samples: int, values_per_draw: int, *, max_bytes: int = 300_000_000
 ) -> Iterator[slice]:
     """Cut the draws into blocks whose float64 working arrays stay below `max_bytes`."""
     size = max(1, max_bytes // (8 * max(1, values_per_draw)))
