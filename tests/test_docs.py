@@ -37,6 +37,7 @@ STATED: dict[str, dict[str, str]] = {
     "checks": {
         "limits of p-values, and 13 times the upper one": "0.025 0.005 0.3",
         "draws of a check, tables of a band": "40 999",
+        "limit of k-hat": "0.7",
         "powers of the prior, and the limit of sensitivity": "0.99 1.01 0.05",
         "mean rank under calibration": "0.5",
         "printed in appendix C of Hu, Vulić and Korhonen (2025)": "0.979 0.987 0.001",
