@@ -420,6 +420,28 @@ def test_all_columns_that_two_metrics_need_are_named_at_once(
     assert "Ready to fit: yes" in _run(capsys, str(path), *options)
 
 
+@pytest.mark.parametrize(
+    ("columns", "line"),
+    [
+        (("subject", "setting"), "--columns task=subject --columns split=setting"),
+        (("task", "setting", "run"), "--columns seed=run --columns split=setting"),
+    ],
+)
+def test_two_columns_that_tell_scores_apart_are_named_at_once(
+    columns: tuple[str, ...], line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.csv"
+    first, *others = columns
+    table = grid("qa", "nli").rename(columns={"task": first})
+    for name in others:
+        parts = [table.assign(**{name: x}, score=table["score"] + k) for k, x in enumerate("ab")]
+        table = pd.concat(parts)
+    table.to_csv(path, index=False)
+    text = _run(capsys, str(path))
+    assert f"tell them apart: {line} reads both;" in text
+    assert "Ready to fit: yes" in _run(capsys, str(path), *shlex.split(line))
+
+
 def test_facts_about_models_are_proposed_for_no_other_column(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -623,6 +645,7 @@ OTHERS: dict[str, str] = {
     "readers/wide.py:_read": _OWN_VALUE,
     "readers/wide.py:read_wide_frame": "tests/readers/test_wide.py",
     "records/left_out.py:leave_out": _OWN_VALUE,
+    "records/duplicates.py:_two_telling_apart": "tests/test_pasted_advice.py",
     "records/load.py:_refuse_tool_options": _OWN_VALUE,
     "records/merge.py:_covariate_files": _WITHOUT_VALUE,
     "records/registry.py:find_mapping": "tests/records/test_reuben.py",

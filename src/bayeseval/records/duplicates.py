@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
@@ -39,6 +40,9 @@ Codes = npt.NDArray[np.int64]
 
 # Names of columns that say what was tested.
 _TESTED: Final = ("dataset", "task", "setting", "variant", "test_set", "testset", "subset", "split")
+_SETTINGS: Final = frozenset(["setting", "variant", "split"])
+# So many columns are tried in pairs.
+_MOST_PAIRED: Final = 20
 # More rows than these are not compared.
 _MOST_ROWS: Final = 20_000
 
@@ -141,7 +145,7 @@ def _way_out(stack: Stack, codes: Mapping[str, Codes], key: Codes, first: int, s
     """What to do about two scores of one cell."""
     if stack.written[first] != stack.written[second]:
         return "keep one of them, or rename one of the two labels"
-    told = _telling_apart(stack, codes, key)
+    told = _telling_apart(stack, codes, key) or _two_telling_apart(stack, codes, key)
     if told:
         return told
     if not _has_no_task(stack) and _are_identical(stack, first, second):
@@ -270,20 +274,47 @@ def _telling_apart(stack: Stack, codes: Mapping[str, Codes], key: Codes) -> str:
 
 def _columns_telling_apart(stack: Stack, key: Codes) -> list[tuple[str, Codes]]:
     """Columns that tell the scores of all cells apart, by name, with their values in those rows."""
+    cells = key[_rows_of_shared_cells(key)]
+    return [one for one in _columns_with_few_values(stack, key) if _are_distinct(cells, one[1])]
+
+
+def _two_telling_apart(stack: Stack, codes: Mapping[str, Codes], key: Codes) -> str:
+    """What to do with two columns that tell the scores of all cells apart; "" without them."""
+    cells = key[_rows_of_shared_cells(key)]
+    columns = _columns_with_few_values(stack, key)[:_MOST_PAIRED]
+    for (one, first), (other, second) in combinations(columns, 2):
+        if not _are_distinct(cells, first, second):
+            continue
+        ours = ["task"] if _has_no_task(stack) else []
+        ours += [] if _has_splits(stack) else ["split"]
+        repeats = [] if "seed" in codes else ["seed"]
+        free = {False: iter(ours), True: iter(repeats)}
+        # A test comes before how it was given.
+        pair = sorted((one, other), key=lambda name: name.strip().casefold() in _SETTINGS)
+        choices = [(next(free[_may_be_repeated(name)], ""), name) for name in pair]
+        if all(our for our, _ in choices):
+            return (
+                f"columns {plain(pair[0])!r} and {plain(pair[1])!r} tell them apart:"
+                f" {columns_together(*choices)} reads both"
+            )
+    return ""
+
+
+def _columns_with_few_values(stack: Stack, key: Codes) -> list[tuple[str, Codes]]:
+    """Columns that are not read, the likeliest first, with their values in rows of shared cells."""
     rows = _rows_of_shared_cells(key)
     if not rows.size:
         return []
-    same_cell = key[rows]
-    most = int(np.unique(same_cell, return_counts=True)[1].max())
-    found = []
-    for name in _unused(stack):
-        values = _values(stack, name, rows)
-        # A number of its own for every row, or a score of another kind, tells nothing.
-        if values is None or values.max() + 1 > max(most, len(rows) // 2):
-            continue
-        if len(np.unique(np.stack([same_cell, values]), axis=1).T) == len(rows):
-            found.append((name, values))
-    return sorted(found, key=lambda one: _order(one[0]))
+    most = int(np.unique(key[rows], return_counts=True)[1].max())
+    found = [(name, _values(stack, name, rows)) for name in sorted(_unused(stack), key=_order)]
+    # A number of its own for every row, or a score of another kind, tells nothing.
+    limit = max(most, len(rows) // 2)
+    return [(name, codes) for name, codes in found if codes is not None and codes.max() < limit]
+
+
+def _are_distinct(*labels: Codes) -> bool:
+    """Whether no two rows have the same labels."""
+    return bool(np.unique(np.stack(labels), axis=1).shape[1] == len(labels[0]))
 
 
 def _rows_of_shared_cells(key: Codes) -> npt.NDArray[np.intp]:
