@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import subprocess
@@ -199,3 +200,18 @@ def test_an_interrupt_before_the_command_begins_is_one_line(
     monkeypatch.setattr("bayeseval.cli.app", building)
     assert main(["engines"]) == 130
     assert capsys.readouterr().err == "error: interrupted; nothing was saved\n"
+
+
+def test_a_command_looks_for_circular_garbage_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def failing(*arguments: object, **settings: object) -> None:
+        seen.append(gc.get_threshold())
+        raise KeyboardInterrupt
+
+    before = gc.get_threshold()
+    monkeypatch.setattr("bayeseval.cli.app", failing)
+    assert main(["list"]) == 130
+    assert seen == [(50_000, *before[1:])]
+    # Whoever calls it from Python has the same settings after it, whatever ended it.
+    assert gc.get_threshold() == before
