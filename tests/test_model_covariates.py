@@ -84,6 +84,8 @@ def test_a_table_of_models_has_all_covariates_of_a_model(records: be.Records, fi
 def test_the_table_says_what_the_slope_explains_of_models(fitted: Fit) -> None:
     table = covariates_table(fitted.data).set_index("covariate")
     assert table["by"].to_dict() == {"parameters": "model", "trained_on": "model:language"}
+    # Without model:language, the order of the sds of gaps would follow from trained_on alone.
+    assert not gap_is_estimated(read_arrays(fitted.data))
     row, posterior = table.loc["parameters"], fitted.data["posterior"]
     # Raw slopes are per doubling: the simulated one is 3.
     assert row["raw_slope_lower"] < 3 < row["raw_slope_upper"]

@@ -211,9 +211,12 @@ def infer(expected: ExpectedScores) -> Inference:
 
 
 def gap_is_estimated(arrays: PosteriorArrays) -> bool:
-    """Whether the model has terms by which the gap of a model differs between languages."""
-    terms = {cells.term for cells in arrays.cells} & set(_GAP_TERMS)
-    return bool(terms) or any(slope.by == "model:language" for slope in arrays.slopes)
+    """Whether the model has terms by which the gap of a model differs between languages.
+
+    A covariate of models and languages alone is none: the sds of the gaps would all be the size
+    of one slope times constants, in an order that no score can change.
+    """
+    return bool({cells.term for cells in arrays.cells} & set(_GAP_TERMS))
 
 
 def _by_language(
