@@ -52,6 +52,12 @@ def test_dates_become_years(tmp_path: Path) -> None:
     assert dt.date(2024, 12, 31).timetuple().tm_yday == 366
 
 
+def test_case_does_not_tell_families_apart(tmp_path: Path) -> None:
+    found = read(tmp_path, "family", "Qwen", "llama", "qwen", "")
+    assert found.categories == ("Qwen", "llama")
+    np.testing.assert_array_equal(found.values, [0, 1, 0, np.nan])
+
+
 def test_other_columns_are_numbers_as_they_are(tmp_path: Path) -> None:
     found = read(tmp_path, "layers", "12", "-0.5", "1e3", "")
     np.testing.assert_array_equal(found.values, [12, -0.5, 1000, np.nan])
@@ -84,10 +90,15 @@ def test_lists_of_languages_cover_every_language_of_the_table(tmp_path: Path) ->
         ("parameters", ["1B", "8x7B"], r"line 3.*'8x7B' is not a number.*write it as 7B, 560M"),
         ("parameters", ["-7B"], "'-7B' is not a number of parameters"),
         ("released", ["2023-13"], r"'2023-13' is not a date; write it as 2024-03-15, 2024-03"),
+        ("released", ["2024-00"], "'2024-00' is not a date"),
+        ("released", ["2024-05-00"], "'2024-05-00' is not a date"),
         ("released", ["", "May 2023"], r"line 3.*'May 2023' is not a date"),
         ("trained_on", ["en Englisch"], r"line 2, column 'trained_on': .*Englisch"),
         ("trained_on", ["en zho_Hent"], r"'zho_Hent' is not a known language; did you mean 'zho_H"),
         ("layers", ["12", "many"], r"line 3, column 'layers': layers 'many' is not a number"),
+        ("layers", ["12", "1e308"], r"values must be numbers from -1e\+12 to 1e\+12"),
+        ("family", ["x", "NA"], r"line 3, column 'family': family 'NA' is not a name; leave the"),
+        ("family", ["x\x1b[31m"], r"line 2, column 'family': family .* control character"),
         ("parameters", ["", ""], "no model has a value"),
     ],
 )

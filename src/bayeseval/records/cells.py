@@ -18,12 +18,20 @@ from bayeseval.readers.raw import Column, Nested, RawTable, object_array
 from bayeseval.readers.typed import TypedCells
 from bayeseval.records.coded import Coded
 
-__all__ = ["CleanLabels", "clean_labels", "empty_cells", "parse_numbers", "read_label"]
+__all__ = [
+    "MISSING_WORDS",
+    "CleanLabels",
+    "clean_labels",
+    "empty_cells",
+    "parse_numbers",
+    "read_label",
+]
 
 # float() also takes "1_000", "nan" and digits of other scripts; a table should not.
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _MAX_LABEL: Final = 500
-_MISSING_WORDS: Final = frozenset(["na", "n/a", "nan", "none", "null", "-", "--", ".", "missing"])
+#: What tables write in cells without a value, in lower case.
+MISSING_WORDS: Final = frozenset(["na", "n/a", "nan", "none", "null", "-", "--", ".", "missing"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +201,7 @@ def _explain(cell: Any) -> str:
     text = cell.strip()
     if _NUMBER.fullmatch(text):
         return f"{shown} is not finite (too large for a number)"
-    if text.casefold() in _MISSING_WORDS:
+    if text.casefold() in MISSING_WORDS:
         return f"{shown} is not a number; leave the cell empty if it is missing"
     if text.casefold().lstrip("+-") in {"inf", "infinity"}:
         return f"{shown} is not finite"

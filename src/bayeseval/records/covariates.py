@@ -23,6 +23,7 @@ CovariateLevel = Literal["language", "model:language", "model"]
 
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
+_LARGEST: Final = 1e12
 
 # Part of every hash; to be raised when the content of the hash changes.
 _HASH_VERSION: Final = b"bayeseval-covariate-1"
@@ -238,8 +239,12 @@ class Covariate:
             raise self._invalid(
                 f"{content} have the shape {array.shape}, expected {shape} by the labels"
             )
-        if np.isinf(array).any():
-            raise self._invalid(f"{content} must be finite numbers, or NaN where missing")
+        # Squares of larger ones are not finite, and no slope can be told from zero.
+        if (np.abs(array) > _LARGEST).any():
+            raise self._invalid(
+                f"{content} must be numbers from -{_LARGEST:g} to {_LARGEST:g}, or NaN where "
+                "missing"
+            )
         array.flags.writeable = False
         return array
 

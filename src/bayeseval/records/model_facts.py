@@ -22,7 +22,13 @@ from bayeseval.languages.codes import Language, resolve, understand
 from bayeseval.languages.labels import one_label_each
 from bayeseval.readers.raw import RawTable
 from bayeseval.readers.tabular import read_table
-from bayeseval.records.cells import clean_labels, empty_cells, parse_numbers
+from bayeseval.records.cells import (
+    MISSING_WORDS,
+    clean_labels,
+    empty_cells,
+    parse_numbers,
+    read_label,
+)
 from bayeseval.records.covariates import Covariate
 from bayeseval.records.table import Records
 
@@ -192,15 +198,25 @@ def _each(table: RawTable, column: str, read: Callable[[str], float | None]) -> 
 
 
 def _families(table: RawTable) -> tuple[Floats, tuple[str, ...]]:
-    """Position of each family among all of them, in the order of their names."""
+    """Position of each family among all of them; case does not tell families apart."""
     cells = table.columns[names.FAMILY]
-    filled = np.flatnonzero(~empty_cells(cells))
-    found = {int(row): unicodedata.normalize("NFC", str(cells[row]).strip()) for row in filled}
-    categories = tuple(sorted(set(found.values())))
+    found: dict[int, str] = {}
+    for row in map(int, np.flatnonzero(~empty_cells(cells))):
+        text, problem = read_label(cells[row])
+        label = unicodedata.normalize("NFC", text).strip()
+        if not problem and label.casefold() in MISSING_WORDS:
+            problem = f"{show(label)} is not a name; leave the cell empty if it is missing"
+        if problem:
+            raise InputError(f"{table.at(row, names.FAMILY)}: family {problem}")
+        found[row] = label
+    by_name: dict[str, str] = {}
+    for label in sorted(found.values()):
+        by_name.setdefault(label.casefold(), label)
+    place = {name: i for i, name in enumerate(by_name)}
     values = np.full(len(table), np.nan)
     for row, label in found.items():
-        values[row] = categories.index(label)
-    return values, categories
+        values[row] = place[label.casefold()]
+    return values, tuple(by_name.values())
 
 
 def _log_parameters(text: str) -> float | None:
@@ -216,7 +232,7 @@ def _year(text: str) -> float | None:
         return None
     year, month, day = (None if part is None else int(part) for part in found.groups())
     try:
-        first = dt.date(year or 0, month or 1, day or 1)
+        first = dt.date(year or 0, *(1 if part is None else part for part in (month, day)))
     except ValueError:
         return None
     days = 366 if calendar.isleap(first.year) else 365
