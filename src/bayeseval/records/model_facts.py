@@ -295,7 +295,7 @@ def _lists(table: RawTable, own: Sequence[str]) -> dict[int, tuple[str, ...]]:
     cells = table.columns[_TRAINED_ON]
     listed = {}
     for row in np.flatnonzero(~empty_cells(cells)):
-        codes = tuple(re.findall(r"[^;\s]+", str(cells[row])))
+        codes = tuple(re.findall(r"[^;,\s]+", str(cells[row])))
         for code in codes:
             if code in own:
                 continue
@@ -303,10 +303,12 @@ def _lists(table: RawTable, own: Sequence[str]) -> dict[int, tuple[str, ...]]:
                 resolve(code)
             except InputError as error:
                 near = did_you_mean(code, own)
-                why = str(error) if not near else f"{code!r} is not a known language{near}"
+                # What is allowed is said once.
+                why = str(error).partition(" (allowed")[0]
+                why = f"{code!r} is not a known language{near}" if near else why
                 raise InputError(
                     f"{table.at(int(row), _TRAINED_ON)}: {why} (codes of languages, separated by "
-                    "spaces or semicolons)"
+                    "spaces, commas or semicolons)"
                 ) from error
         listed[int(row)] = codes
     return listed
