@@ -68,6 +68,10 @@ def test_advice_names_the_draws_that_would_be_enough() -> None:
     noisy = {"engine": "numpyro", "spec": {"likelihood": "normal"}}
     noisy["priors"] = {"sd_language": "", "sd_log_prompt": ""}
     assert gate_advice(Gate("fail", (stuck,), 9), noisy).endswith(" with a simpler model.")
+    # So are values that a covariate lacks.
+    lacking = {"likelihood": "normal", "covariates": [{"name": "x", "missing": "model"}]}
+    run = {"engine": "numpyro", "spec": lacking}
+    assert gate_advice(Gate("fail", (stuck,), 9), run).endswith(" with a simpler model.")
 
 
 def test_advice_on_divergences_is_not_more_draws() -> None:

@@ -14,6 +14,7 @@ from bayeseval.comparison.models import prepare_models
 from bayeseval.design import Design, build_design, choose_model
 from bayeseval.errors import DesignError, InputError, SpecError
 from bayeseval.fitting import prepare
+from bayeseval.fitting.report.terminal import format_preamble
 from bayeseval.records import Records, average_over_others, describe, reduce_replicates
 from bayeseval.simulation import simulate
 from bayeseval.spec import ModelSpec, load_spec
@@ -280,3 +281,10 @@ def test_the_formula_names_what_relates_languages() -> None:
     spec = _spec(None, languages={"place": "1000 km"})
     text = str(prepare(_table(single), spec, engine="marginal"))
     assert "score ~ intercept + language (by place) + task + model; normal" in text
+
+
+def test_the_number_of_replicates_is_left_out_where_all_are_averaged_over() -> None:
+    records = _table(prompt_tables.frame(complete=True))
+    for sources, counts in ((["prompt"], "(records) with 3 prompts each,"), ([], "(records),")):
+        text = format_preamble(records, build_design(records, _spec(sources)), engine="numpyro")
+        assert f"24 cells {counts}" in " ".join(text.split())

@@ -100,7 +100,7 @@ def find_covariates(
     if given is not None and not wanted:
         raise InputError(
             f"the model {spec.name} has no covariate, so none can be given; take the model mexa, "
-            "or add covariates: [NAME] to the spec"
+            "or add covariates: [NAME], or models: {family: true} for families of models, to a spec"
         )
     by_name: dict[str, Covariate] = {}
     facts = facts_table(Path(given)) if isinstance(given, str | Path) else None

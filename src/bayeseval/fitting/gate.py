@@ -314,10 +314,13 @@ def _other_engine(run: Mapping[str, Any]) -> str:
     if run.get("engine") == "marginal":
         return wording("engine='numpyro'", "--engine numpyro")
     spec = run.get("spec") or {}
-    # Log sds of residuals or of the noise of replicates have to be sampled.
-    sampled = names.LOW_RANK in spec or any(
-        str(name).startswith("sd_log_") for name in run.get("priors") or {}
+    # Unknown covariates, and log sds of residuals or of replicates' noise, have to be sampled.
+    unknown = any(
+        one.get("missing") == "model" or one.get("measurement_error")
+        for one in spec.get("covariates") or ()
     )
+    logs = any(str(name).startswith("sd_log_") for name in run.get("priors") or {})
+    sampled = names.LOW_RANK in spec or unknown or logs
     if spec.get("likelihood") == "normal" and not sampled:
         return wording("engine='marginal'", "--engine marginal")
     return f"a simpler model{by_option('--model')}"

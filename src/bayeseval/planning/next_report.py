@@ -85,7 +85,8 @@ def answer(
     )
     if np.isfinite(p_now):
         p = probability_text(p_now), probability_text(float(last["p_correct"]))
-        text += f", the probability of the right order {p[1]} in place of {p[0]}"
+        changed = f"{p[1]} in place of {p[0]}" if p[1] != p[0] else f"stays {p[0]}"
+        text += f", the probability of the right order {changed}"
     if goal:
         verb = "This reaches" if last["reaches_target"] else "This does not reach"
         text += f". {verb} the target of {goal}"

@@ -220,10 +220,8 @@ def _counts(records: Records, design: Design) -> str:
         )
         if (known := numbers[numbers > 0]).size
     ]
-    return (
-        f"{grouped(len(records))} rows: {grouped(design.n_records)} cells (records) with "
-        f"{' and '.join(each)} each"
-    )
+    within = f" with {' and '.join(each)} each" if each else ""
+    return f"{grouped(len(records))} rows: {grouped(design.n_records)} cells (records){within}"
 
 
 def format_preamble(
