@@ -113,14 +113,13 @@ def model_covariate(table: RawTable, records: Records, name: str) -> Covariate:
     notes = (_NOTES[name],) if name in _NOTES else ()
     if name == _TRAINED_ON:
         return _trained_on(table, records, common, notes)
-    cells = table.columns[name]
     read = _READERS.get(name)
     if read is not None:
         values = _each(table, name, read)
     elif name == names.FAMILY:
         values, common["categories"] = _families(table)
     else:
-        values = parse_numbers(cells, table=table, column=name, name=name)
+        values = _numbers(table, name)
     return Covariate(by="model", labels=(), values=values, matched=matched, notes=notes, **common)
 
 
@@ -195,6 +194,18 @@ def _each(table: RawTable, column: str, read: Callable[[str], float | None]) -> 
             )
         values[row] = value
     return values
+
+
+def _numbers(table: RawTable, column: str) -> Floats:
+    """Numbers of a column; one of text, of which ``auto`` makes a covariate, has a way out."""
+    try:
+        return parse_numbers(table.columns[column], table=table, column=column, name=column)
+    except InputError as error:
+        known = [one for one in fact_names(table) if one in _NOTES]
+        way_out = "correct the cell or remove the column"
+        if known:
+            way_out += f", or name the covariates in a spec: covariates: [{', '.join(known)}]"
+        raise InputError(f"{error}; {way_out}") from error
 
 
 def _families(table: RawTable) -> tuple[Floats, tuple[str, ...]]:
