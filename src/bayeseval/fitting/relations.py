@@ -70,7 +70,10 @@ def new_levels(
             families = [*fitted.category_of(own), *source.category_of(called)]
             alone = [label for label, one in zip(new, families[len(own) :], strict=True) if not one]
             if alone:
-                notes.append(f"family: none is given for {shorten(alone)}, like no other model")
+                notes.append(
+                    f"family: none is given for {shorten(alone)}, which no other model is "
+                    "related to"
+                )
             matrices = same_family(families)[None]
         found[factor] = NewLevels(new, related_matrices(arrays, factor, matrices))
     return found
