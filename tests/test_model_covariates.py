@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 import bayeseval as be
 from bayeseval.design import build_design
 from bayeseval.engines import Draws, SamplerSettings, to_tree
 from bayeseval.engines._marginal_density import build_marginal
-from bayeseval.errors import InputError
+from bayeseval.errors import DesignError, InputError, addressing_command_line
 from bayeseval.estimands import read_arrays
 from bayeseval.estimands.cell_noise import MeasurementNoise
 from bayeseval.estimands.cell_scores import AskedCells, predict_cells
@@ -181,8 +182,10 @@ def test_new_models_need_their_values(fitted: Fit, tmp_path: Path) -> None:
     assert "has no value" not in notes
     for missing in ("empty", "nwe"):
         line = rf"has no value for the model '{missing}' in .*models.csv.*missing: model"
-        with pytest.raises(InputError, match=line):
+        with pytest.raises(InputError, match=line) as caught:
             fitted.predict(cells.assign(model=[missing, "m01"]), new=["model", "language"])
+        # A row without a value is no slip in a name.
+        assert "did you mean" not in str(caught.value)
     other = tmp_path / "other.csv"
     other.write_text("model,parameters,trained_on\nnew,1T,en sw cy\n")
     with pytest.raises(InputError, match=r"trained_on has no value for the model 'm01' in .*other"):
@@ -194,6 +197,33 @@ def test_new_models_need_their_values(fitted: Fit, tmp_path: Path) -> None:
     smaller = fitted.predict(cells, new=["model", "language"], covariate=other)
     assert smaller["expected_mean"][0] < same["expected_mean"][0] - 10
     assert smaller["expected_mean"][1] == pytest.approx(same["expected_mean"][1], rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("rows", "hint"),
+    [
+        (("m08-x", "zzz"), "; the row 'm08-x' matches no model; did you mean 'm08'?"),
+        (("zzz", "M09b", "m08-x"), "; the row 'M09b' matches no model; did you mean 'm09'?"),
+        # The rows that are like them have models of their own.
+        ((), ""),
+        (("zzz",), ""),
+        # m08 has its row, which is empty.
+        (("m08", "m08-"), ""),
+    ],
+)
+def test_models_without_a_row_are_looked_for_in_rows_without_a_model(
+    records: be.Records, rows: tuple[str, ...], hint: str
+) -> None:
+    values = [*LOG_SIZE[:8], *(np.nan if row in MODELS else 30.0 for row in rows)]
+    given = Covariate("parameters", "model", (), (*MODELS[:8], *rows), values)
+    with pytest.raises(DesignError) as caught, addressing_command_line():
+        build_design(records, SPEC, [given])
+    entry = "covariates: [{name: parameters, missing: model}]"
+    assert str(caught.value) == (
+        f"{records.name}: parameters has no value for 2 of 10 models (m08, m09){hint};"
+        f" add them, or set {entry} in a spec (--model FILE)"
+    )
+    build_design(records, load_spec({"name": "x", **yaml.safe_load(entry)}), [given])
 
 
 def test_a_model_that_allows_missing_values_predicts_without(records: be.Records) -> None:

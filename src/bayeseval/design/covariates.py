@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Final
 
 import numpy as np
@@ -21,6 +22,8 @@ __all__ = ["Slope", "build_slopes", "restore_slopes"]
 
 # A covariate whose sd is this small relative to its values counts as constant.
 _CONSTANT = 1e-9
+# Rows and models that are compared for a slip in a name.
+_MOST_COMPARED: Final = 50
 
 # What has a value, in messages.
 _LEVELS: Final[Mapping[CovariateLevel, str]] = {
@@ -238,11 +241,11 @@ def _slope(
     if len(missing) and term.missing == "refuse":
         shown = ", ".join(labels[:8]) + (f" and {len(labels) - 8} more" if len(labels) > 8 else "")
         where = f" in {covariate.source}" if by == "model" and covariate.source else ""
-        nearest = did_you_mean(labels[0], covariate.models) if by == "model" else ""
+        unmatched = _unmatched_row(labels, covariate, coords[names.MODEL]) if by == "model" else ""
         raise DesignError(
             f"{name}: {term.name} has no value for {len(labels)} of {raw.size} {_LEVELS[by]} "
-            f"({shown}){where}{nearest}; add them, or set covariates: [{{name: {term.name}, "
-            "missing: model}] in the spec"
+            f"({shown}){where}{unmatched}; add them, or set covariates: [{{name: {term.name}, "
+            f"missing: model}}] in a spec ({wording('spec=FILE', '--model FILE')})"
         )
     present = raw[np.isfinite(raw)]
     spread = float(present.std(ddof=1)) if len(present) > 1 else 0.0
@@ -280,6 +283,20 @@ def _slope(
         labels=tuple(_label(cell, levels) for cell in unknown_cells),
         notes=tuple(notes),
     )
+
+
+def _unmatched_row(lacking: Sequence[str], covariate: Covariate, models: Sequence[str]) -> str:
+    """The row without a model that is nearest to one of the models without a row, if any is."""
+    rows = [row for row in covariate.models if row not in models][:_MOST_COMPARED]
+    without = [one for one in lacking if one not in covariate.models][:_MOST_COMPARED]
+    pairs = ((row, one) for row in rows for one in without)
+    nearest = max(pairs, key=lambda pair: _similarity(*pair), default=None)
+    hint = "" if nearest is None else did_you_mean(nearest[0], [nearest[1]])
+    return f"; the row {nearest[0]!r} matches no model{hint}" if nearest and hint else ""
+
+
+def _similarity(one: str, other: str) -> float:
+    return SequenceMatcher(None, one.casefold(), other.casefold()).ratio()
 
 
 def _label(cell: Index, levels: Sequence[Sequence[str]]) -> str:

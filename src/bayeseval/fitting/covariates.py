@@ -261,14 +261,16 @@ def _models_of(
         # Known models have values of the fit, but in its languages only.
         new_languages = bool(set(labels[names.LANGUAGE]) - set(arrays.levels[names.LANGUAGE]))
         new_languages &= source.by == "model:language"
-        for label, own in zip(models, values, strict=True):
+        for label, read, own in zip(models, called, values, strict=True):
             needed = label not in arrays.levels[names.MODEL] or new_languages
             if needed and np.isnan(own).any():
                 where = f" in {source.source}" if source.source else ""
                 give = wording("covariate='FILE'", "--covariate FILE")
+                # A model that has a row lacks the value in it.
+                near = "" if read in source.models else did_you_mean(label, source.models)
                 raise InputError(
                     f"{source.name} has no value for the model {label!r}{where}"
-                    f"{did_you_mean(label, source.models)}; add its row and give the table with "
+                    f"{near}; add its row and give the table with "
                     f"{give}, or fit with covariates: [{{name: {source.name}, missing: model}}], "
                     "which predicts without"
                 )
