@@ -213,7 +213,7 @@ def test_restored_from_a_result_it_is_the_same() -> None:
         (
             {},
             model_covariate(models=("xx", "m0x", *MODELS[1:]), source="f.csv"),
-            r"no value for 1 of 4 models \(m0\) in f.csv; did you mean 'm0x'\?; add them, or",
+            r"\(m0\) in f.csv; the row 'm0x' matches no model; did you mean 'm0'\?; add them, or",
         ),
         ({}, model_covariate(values=[40.0, *[3.0] * 4]), "does not vary over the 4 models"),
         (
