@@ -246,7 +246,21 @@ CASES: dict[str, _Case] = {
         },
     ),
     "unknown": _Case(
-        "scale unknown for", {"t.csv": grid("qa").assign(score=lambda f: f["score"] - 45.5)}
+        "scale unknown for",
+        {"t.csv": grid("qa").assign(score=lambda f: f["score"] - 45.5)},
+        fill={"LOWER": "-100", "UPPER": "100"},
+    ),
+    "unknown for two of three": _Case(
+        "scale unknown for 2 tasks",
+        {
+            "t.csv": pd.concat(
+                [
+                    grid("qa"),
+                    grid("rare:em", "z").assign(score=lambda f: f["score"] / 20 - f["score"].min()),
+                ]
+            )
+        },
+        fill={"LOWER": "-100", "UPPER": "100"},
     ),
     "ranges": _Case("cannot be added up or averaged", {"t.csv": _SCALES}, n=2),
     "together": _Case("always occur together", {"t.csv": _own_tasks()}),
@@ -308,6 +322,8 @@ def _pasted(text: str, fill: Mapping[str, str], mapping: Path) -> list[list[str]
             value = value.replace(blank, filled)
         ways.append([f"--{option}", *shlex.split(value)])
     for number, entry in enumerate(dict.fromkeys(_MAPPING.findall(text))):
+        for blank, filled in fill.items():
+            entry = entry.replace(blank, filled)
         path = mapping.with_suffix(f".{number}.yaml")
         path.write_text(entry, encoding="utf-8")
         ways.append(["--mapping", str(path)])
@@ -343,6 +359,7 @@ def test_what_is_proposed_works_when_pasted(
     message = _sentence(text, case.said)
     ways = _pasted(message, case.fill, tmp_path / "m")
     assert len(ways) == case.n, message
+    assert [blank for blank in case.fill if blank not in message] == []
     for way in ways:
         after = _run(capsys, str(folder), *way)
         assert case.then in after, (way, after[-600:])
@@ -550,7 +567,12 @@ PASTED: dict[str, tuple[str, ...]] = {
     "records/parts.py:_task_conflict": ("task or dataset", "task and dataset"),
     "records/placeholders.py:_declaration": ("placeholder",),
     "records/placeholders.py:_missing": ("placeholder",),
-    "records/scales.py:_declaration": ("guessed", "guessed for many", "unknown"),
+    "records/scales.py:_declaration": (
+        "guessed",
+        "guessed for many",
+        "unknown",
+        "unknown for two of three",
+    ),
     "records/splits.py:_note": ("split",),
     "records/suspects.py:replicate_suspects": ("diverged",),
 }

@@ -511,30 +511,25 @@ def test_a_scale_is_declared_as_its_note_says(tmp_path: Path, other: str) -> Non
             assert note not in declared.report.notes
 
 
-@pytest.mark.parametrize(
-    ("scores", "python", "key"),
-    [
-        ((-0.5, 0.5), "(-1, 1)", "{lower: -1, upper: 1}"),
-        ((-40.0, 60.0), "(-100, 100)", "{lower: -100, upper: 100}"),
-        ((3.5, 9.1), "(0, 100)", "{lower: 0, upper: 100}"),
-        ((20.0, 130.0), "(0, None)", "{lower: 0}"),
-        ((-3.5, -2.0), "(None, 0)", "{upper: 0}"),
-    ],
-)
+@pytest.mark.parametrize("scores", [(-0.5, 0.5), (-40.0, 60.0), (3.5, 9.1), (20.0, 130.0)])
 def test_a_scale_that_is_not_clear_stays_unknown(
-    tmp_path: Path, scores: tuple[float, float], python: str, key: str
+    tmp_path: Path, scores: tuple[float, float]
 ) -> None:
     records = load(_scores(tmp_path, f"gpt,en,a,{scores[0]}\nb,sw,a,{scores[1]}\n"))
     assert records.units == {"a": Units(None, None)}
-    told = "scale unknown for task a; if it has bounds, one or both, declare them, for example with"
-    assert f"{told} units={python}" in records.report.notes
-    path = tmp_path / "t.csv"
+    # No number is proposed: it would be pasted, and count as known.
+    told = "scale unknown for task a; if it has bounds, one or both, declare them with"
+    end = ", with numbers for LOWER and UPPER"
+    assert f"{told} units=(LOWER, UPPER){end}" in records.report.notes
+    path, key = tmp_path / "t.csv", "units: {lower: LOWER, upper: UPPER}"
     with addressing_command_line():
-        assert f"{told} 'units: {key}' in a --mapping file" in load(path).report.notes
-    # As it is printed, it can be pasted.
-    mapping = _text(tmp_path / "map.yaml", f"units: {key}")
+        assert f"{told} '{key}' in a --mapping file{end}" in load(path).report.notes
+    mapping = _text(tmp_path / "map.yaml", key)
+    with pytest.raises(InputError, match=r"map\.yaml.*units\.lower.*LOWER"):
+        load(path, mapping_file=mapping)
+    _text(mapping, key.replace("LOWER", "-50").replace("UPPER", "150"))
     declared = load(path, mapping_file=mapping)
-    assert declared.units == load(path, units=ast.literal_eval(python)).units
+    assert declared.units == load(path, units=(-50, 150)).units == {"a": Units(-50, 150)}
     assert declared.report.notes == ()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -116,10 +115,8 @@ def resolve_units(
             guesses.setdefault(units[name], []).append(name)
     overruled = [name for name in tasks if name in in_table and in_table[name] != units[name]]
     notes = []
-    place = {name: code for code, name in enumerate(tasks)}
     for guess, guessed in guesses.items():
-        own = scores[np.isin(task, [place[name] for name in guessed])]
-        notes.append(_guess_note(guess, guessed, len(tasks), own, set(units.values()) - {guess}))
+        notes.append(_guess_note(guess, guessed, len(tasks), set(units.values()) - {guess}))
     if overruled:
         notes.append(f"declared units overrule the bounds in the table for {shorten(overruled)}")
     return units, notes
@@ -148,10 +145,8 @@ def _guess(scores: Scores) -> Units | None:
     return Units()
 
 
-def _guess_note(
-    guess: Units, names: list[str], n_tasks: int, scores: Scores, others: set[Units]
-) -> str:
-    """What was guessed, and the declaration that replaces it; `scores` are those of the tasks."""
+def _guess_note(guess: Units, names: list[str], n_tasks: int, others: set[Units]) -> str:
+    """What was guessed, and the declaration that replaces it."""
     listed = f"task {names[0]}" if len(names) == 1 else f"{len(names)} tasks ({shorten(names)})"
     # Bounds given alone would hold for the other tasks of the table, too.
     tasks = names if len(names) < n_tasks else []
@@ -160,10 +155,9 @@ def _guess_note(
         # One that works as it stands.
         tasks, others_too = names[:1], ", and that of the others in the same way"
     if guess == Units():
-        example = _declaration(_possible(scores), tasks=tasks)
         return (
-            f"scale unknown for {listed}; if it has bounds, one or both, declare them, for example "
-            f"with {example}{others_too}"
+            f"scale unknown for {listed}; if it has bounds, one or both, declare them with "
+            f"{_declaration(None, tasks=tasks)}{others_too}, with numbers for LOWER and UPPER"
         )
     text = f"scale guessed {guess.lower:g}-{guess.upper:g} for {listed}"
     # A task that all models find hard has scores below 1 of 100.
@@ -176,23 +170,12 @@ def _guess_note(
     return f"{text}; declare it with {_declaration(guess, tasks=tasks)}{others_too}"
 
 
-def _possible(scores: Scores) -> Units:
-    """Bounds that scores of an unknown scale may have."""
-    lowest, highest = float(scores.min()), float(scores.max())
-    if lowest >= 0.0:
-        return Units(0.0, _PERCENT if highest <= _PERCENT else None)
-    if highest <= 0.0:
-        return Units(None, 0.0)
-    size = 10.0 ** max(0, math.ceil(math.log10(max(-lowest, highest))))
-    return Units(-size, size)
-
-
-def _declaration(units: Units, *, tasks: Sequence[str]) -> str:
-    """How to declare bounds of some tasks, or of all if none is named."""
-    sides = {"lower": units.lower, "upper": units.upper}
-    bounds = ", ".join("None" if value is None else f"{value:.4g}" for value in sides.values())
-    known = [f"{side}: {value:.4g}" for side, value in sides.items() if value is not None]
-    python, key = f"({bounds})", f"{{{', '.join(known)}}}"
+def _declaration(units: Units | None, *, tasks: Sequence[str]) -> str:
+    """How to declare bounds, blanks for None, of some tasks, or of all if none is named."""
+    lower, upper = (
+        ("LOWER", "UPPER") if units is None else (f"{units.lower:.4g}", f"{units.upper:.4g}")
+    )
+    python, key = f"({lower}, {upper})", f"{{lower: {lower}, upper: {upper}}}"
     if tasks:
         python = f"{{{', '.join(f'{task!r}: {python}' for task in tasks)}}}"
         keys = [f"{json.dumps(task, ensure_ascii=False)}: {key}" for task in tasks]
