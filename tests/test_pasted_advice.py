@@ -131,7 +131,6 @@ CASES: dict[str, _Case] = {
     "language": _Case(
         "no column for 'language'",
         {"t.csv": grid("qa").rename(columns={"language": "idiom"})},
-        fill={"NAME": "idiom"},
     ),
     "models of a wide table": _Case(
         "no column is known to name the models",
