@@ -132,8 +132,12 @@ def test_a_wide_table_per_prompt_with_a_column_of_prompts(tmp_path: Path) -> Non
     assert sorted(set(records.table["prompt"])) == ["p", "q"]
 
 
-@pytest.mark.parametrize("suffix", ["csv", "json"])
-def test_folders_name_the_models_of_tables_without_any(tmp_path: Path, suffix: str) -> None:
+@pytest.mark.parametrize(
+    ("suffix", "score"), [("csv", "score"), ("json", "score"), ("csv", "accuracy"), ("csv", "F1")]
+)
+def test_folders_name_the_models_of_tables_without_any(
+    tmp_path: Path, suffix: str, score: str
+) -> None:
     """A column of scores was taken for a model, and a JSON file was refused."""
     frame = pd.DataFrame(
         [(lang, task, 0.0) for lang in ("de", "en") for task in ("qa", "nli")],
@@ -142,7 +146,7 @@ def test_folders_name_the_models_of_tables_without_any(tmp_path: Path, suffix: s
     for i, name in enumerate(("org__a", "b")):
         path = tmp_path / "runs" / name / f"scores.{suffix}"
         path.parent.mkdir(parents=True)
-        own = frame.assign(score=[10.0 * i + j for j in range(4)])
+        own = frame.assign(score=[10.0 * i + j for j in range(4)]).rename(columns={"score": score})
         path.write_text(
             own.to_csv(index=False) if suffix == "csv" else own.to_json(orient="records")
         )
@@ -160,6 +164,13 @@ def test_folders_name_the_models_of_tables_without_any(tmp_path: Path, suffix: s
     mapping.write_text("constants: {model: c}")
     with pytest.raises(InputError, match="only one model ..c..;"):
         load(tmp_path / "runs", mapping_file=mapping)
+
+
+def test_a_metric_beside_a_column_of_no_known_name_is_a_model(tmp_path: Path) -> None:
+    """A wide table with languages down; what is called as a metric may be a model there."""
+    path = tmp_path / "t.csv"
+    path.write_text("language,comet,gpt\nen,1,2\nde,3,4\nsw,7,6\n")
+    assert load(path).coords["model"] == ("comet", "gpt")
 
 
 def test_tables_of_folders_below_are_named_where_they_are_not_read(tmp_path: Path) -> None:

@@ -167,13 +167,20 @@ def has_our_columns(header: Sequence[str], columns: Mapping[str, str | None]) ->
 
 
 def _lacks_models_only(header: Sequence[str], columns: Mapping[str, str | None]) -> bool:
-    """Whether a table has a row per score, but no model; ``score`` is none, ``mean`` may be."""
+    """Whether a table has a row per score, but no model.
+
+    ``score`` is no model, and a metric such as ``accuracy`` is none where no other column may be
+    one; ``mean`` may be.
+    """
     names = [name or f"({i})" for i, name in enumerate(header)]
     try:
         found = resolve_columns(names, source="", explicit=columns)
     except InputError:
         return False
-    return found.missing == ("model",) and _fold(found.ours["score"]) == "score"
+    if found.missing != ("model",):
+        return False
+    is_alone = found.metric is not None and len(found.ours) == len(header)
+    return is_alone or _fold(found.ours["score"]) == "score"
 
 
 def find_layout(
