@@ -178,17 +178,20 @@ def test_a_new_model_of_a_family_has_the_dense_conditional_distribution() -> Non
 def test_predictions_read_the_family_of_a_new_model(tmp_path: Path) -> None:
     file = tmp_path / "models.csv"
     rows = [f"{m},{f or ''}" for m, f in zip(MODELS, FAMILIES, strict=True)]
-    file.write_text("\n".join(["model,family", *rows, "org/new,b"]) + "\n")
+    file.write_text("\n".join(["model,family", *rows, "org/new,b", "late,bx"]) + "\n")
     assert covariate_names(FAMILY) == covariate_names(file) == ()
     fit = be.fit(RECORDS, SPEC, covariate=file, draws=400, chains=2)
     assert "family: none is given for m6, m7" in " ".join(fit.run["notes"])
     components = fit.components(detail=True).set_index("component")
     assert components.loc["model_family", "kind"] == "related"
-    cells = pd.DataFrame({"model": ["new", "m3", "other"], "language": "en", "task": "t"})
+    cells = pd.DataFrame({"model": ["new", "m3", "other", "late"], "language": "en", "task": "t"})
     table = fit.predict(cells, new="model")
     notes = " ".join(table.attrs["notes"])
     assert "family: model 'new' is read as 'org/new'" in notes
     assert "family: none is given for other" in notes
+    assert "family: 'bx' (late) has no model in the table; did you mean 'b'?" in notes
+    # Families that models of the table have are not noted.
+    assert notes.count("has no model in the table") == 1
     # Of the same family as m3 and m4: near them, and more certain than of no family.
     assert abs(table["expected_mean"][0] - table["expected_mean"][1]) < 5
     assert table["expected_sd"][0] < 0.8 * table["expected_sd"][2]
@@ -199,6 +202,23 @@ def test_predictions_read_the_family_of_a_new_model(tmp_path: Path) -> None:
     file.write_text("\n".join(["model,family", *rows[:-1], "m7,a", "org/new,b"]) + "\n")
     with pytest.raises(InputError, match=r"relations of the table's models have changed since"):
         fit.predict(cells[:1], new="model", covariate=file)
+
+
+@pytest.mark.parametrize(
+    ("alone", "note"),
+    [
+        ("Qwenn", ["family: 'Qwenn' has one model; did you mean 'Qwen'?"]),
+        ("qwen", ["family: 'qwen' has one model; did you mean 'Qwen'?"]),
+        # Generations are families of their own.
+        ("Llama-3", []),
+        ("Falcon", []),
+    ],
+)
+def test_a_slip_in_the_name_of_a_family_is_noted(alone: str, note: list[str]) -> None:
+    families = ("Llama-2", "Qwen", alone)
+    own = Covariate("family", "model", (), MODELS, [0, 0, 0, 1, 1, 1, 1, 2], categories=families)
+    design = build_design(RECORDS, load_spec(SPEC), [own])
+    assert [one for one in design.notes if one.startswith("family")] == note
 
 
 @pytest.mark.parametrize(

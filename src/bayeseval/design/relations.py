@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import xarray as xr
@@ -14,7 +17,7 @@ from scipy.linalg import helmert
 from bayeseval import names
 from bayeseval._text import shorten
 from bayeseval._typing import Floats
-from bayeseval.errors import DesignError, InputError, wording
+from bayeseval.errors import DesignError, InputError, did_you_mean, wording
 from bayeseval.languages.relation_files import by_file
 from bayeseval.languages.relations import Related, by_family, by_place, by_script
 from bayeseval.records import Covariate
@@ -31,6 +34,9 @@ __all__ = [
     "same_family",
     "with_relations",
 ]
+
+# How alike the names of two families are before one of them may be a slip.
+_NEARLY: Final = 0.85
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,9 +174,29 @@ def _families(
         )
     families = given.category_of(models)
     alone = [model for model, one in zip(models, families, strict=True) if one is None]
-    note = f"family: none is given for {shorten(alone)}, which no other model is related to"
+    notes = _slips(families)
+    if alone:
+        note = f"family: none is given for {shorten(alone)}, which no other model is related to"
+        notes = (note, *notes)
     matrices = same_family(families)[None]
-    return Relations((names.MODEL_FAMILY,), matrices, names.MODEL), (note,) if alone else ()
+    return Relations((names.MODEL_FAMILY,), matrices, names.MODEL), notes
+
+
+def _slips(families: Sequence[str | None]) -> tuple[str, ...]:
+    """Notes on families of one model whose names are nearly those of larger ones."""
+    counts = Counter(one for one in families if one is not None)
+    notes = []
+    for family in (one for one, number in counts.items() if number == 1):
+        near = [one for one, number in counts.items() if number > 1 and _is_slip(family, one)]
+        if near:
+            notes.append(f"family: {family!r} has one model{did_you_mean(family, near)}")
+    return tuple(notes)
+
+
+def _is_slip(one: str, other: str) -> bool:
+    """Whether names are nearly the same; "gpt-3" and "gpt-4" are two generations."""
+    ratio = SequenceMatcher(None, one.casefold(), other.casefold()).ratio()
+    return ratio >= _NEARLY and re.findall(r"\d+", one) == re.findall(r"\d+", other)
 
 
 def _refuse_alike(relations: Relations, name: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from bayeseval import names
 from bayeseval._text import shorten
 from bayeseval._typing import Floats
 from bayeseval.design import relate, same_family
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, did_you_mean
 from bayeseval.estimands.related import NewLevels
 from bayeseval.fitting.covariates import CovariateSource, called_models, stored_covariate
 from bayeseval.spec import ModelSpec
@@ -46,7 +46,7 @@ def new_levels(
     labels : mapping of str to tuple of str
         Levels by factor, those of the fit among them or not.
     notes : list of str
-        Gets notes on models without a family.
+        Gets notes on models without a family, or of one that no model of the fit is of.
 
     Raises
     ------
@@ -74,9 +74,26 @@ def new_levels(
                     f"family: none is given for {shorten(alone)}, which no other model is "
                     "related to"
                 )
+            notes += _unknown_families(new, families[len(own) :], families[: len(own)])
             matrices = same_family(families)[None]
         found[factor] = NewLevels(new, related_matrices(arrays, factor, matrices))
     return found
+
+
+def _unknown_families(
+    new: Sequence[str], theirs: Sequence[str | None], own: Sequence[str | None]
+) -> list[str]:
+    """Notes on families of new models that no model of the fit is of."""
+    known = dict.fromkeys(one for one in own if one)
+    unknown = dict.fromkeys(one for one in theirs if one and one not in known)
+    notes = []
+    for family in unknown:
+        models = [label for label, one in zip(new, theirs, strict=True) if one == family]
+        notes.append(
+            f"family: {family!r} ({shorten(models)}) has no model in the table"
+            f"{did_you_mean(family, known)}"
+        )
+    return notes
 
 
 def related_matrices(arrays: PosteriorArrays, factor: str, matrices: Floats) -> Floats:
