@@ -114,7 +114,9 @@ def main() -> None:
                     left_out(records, spec, table_of_models(path, models, seed))
                     for seed in range(PERMUTATIONS)
                 ]
-                mean = pd.DataFrame(controls).mean().to_dict() | {"scores": rows[-1]["scores"]}
+                mean = {
+                    what: float(np.mean([one[what] for one in controls])) for what in controls[0]
+                }
                 rows.append({"model": name, "terms": f"{terms}, permuted"} | mean)
     print_table(rows)
     write_csv("model_covariates", rows, said, digits=4)

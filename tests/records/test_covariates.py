@@ -62,7 +62,7 @@ def test_it_cannot_be_changed() -> None:
         ({"by": "model:language"}, "a covariate by model and language needs models"),
         ({"matched": {"swa": "swh_Latn"}}, "'swa' is matched, but .*did you mean 'sw'"),
         ({"values": np.ones(2)}, r"values have the shape \(2,\), expected \(3,\) by the labels"),
-        ({"values": np.array([np.inf, 0.0, 1.0])}, "must be finite"),
+        ({"values": np.array([np.inf, 0.0, 1.0])}, "must be numbers from"),
         ({"values": np.array([np.nan, np.nan, 1.0])}, "fewer than two values"),
         ({"se": np.array([0.0, np.nan, -0.1])}, "a standard error is negative"),
         ({"se": np.array([np.nan, 0.1, 0.1])}, "a value has no standard error"),
