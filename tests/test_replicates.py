@@ -159,8 +159,9 @@ def test_rows_and_their_summary_are_one_density() -> None:
 def test_known_seed_sds_are_covered() -> None:
     """A few tables; `perf/replicate_recovery.py` runs hundreds of all forms."""
     covered, wrong = [], []
-    # The forms are given, so that all tables share one compiled program.
-    spec = load_spec({"name": "x", "centring": {"language": "centred", "model": "centred"}})
+    # The forms are given, so that all tables share one compiled program. Four scores say little
+    # of a language, and a chain of centred effects can stay where their sd is near zero.
+    spec = load_spec({"name": "x", "centring": {"language": "non_centred", "model": "centred"}})
     for seed in range(5):
         drawn = simulate(
             "additive", seed=seed, n_languages=8, n_tasks=1, n_models=4, observed_share=1.0,
