@@ -12,6 +12,8 @@ from bayeseval.estimands.covariates import (
     SlopeDraws,
     component_sd,
     covariates_table,
+    explained,
+    read_slopes,
     variance_by_facet,
 )
 from tests.estimands.trees import COMPLETE, edit, make_tree
@@ -27,10 +29,24 @@ def slope(values: np.ndarray) -> SlopeDraws:
     return SlopeDraws("x", SLOPE, values, mean=0.0, sd=1.0, by=by)
 
 
-def test_the_sd_of_a_covariate_is_the_root_mean_square_of_what_it_adds() -> None:
-    expected = [2.0 * np.sqrt(14.0 / 3.0), np.sqrt(14.0 / 3.0)]
+def test_the_sd_of_a_covariate_is_the_sample_sd_of_what_it_adds() -> None:
+    """About the mean of the cells, which 1, 2 and 5 have at 8 / 3, with their number less one."""
+    expected = [2.0 * np.sqrt(7.0), np.sqrt(7.0)]
     np.testing.assert_allclose(component_sd(slope(KNOWN)), expected)
-    np.testing.assert_allclose(component_sd(slope(DRAWN)), [expected[0], np.sqrt(10.0)])
+    np.testing.assert_allclose(component_sd(slope(DRAWN)), [expected[0], np.sqrt(13.0 / 3.0)])
+    of_models = SlopeDraws("x", SLOPE, np.repeat(KNOWN[..., None], 5, axis=2), 0.0, 1.0, "model")
+    np.testing.assert_allclose(component_sd(of_models), expected)
+
+
+def test_the_share_of_a_covariate_follows_from_its_sd() -> None:
+    """``explained_*`` and ``sd_*`` of covariates.csv have the same degrees of freedom."""
+    tree, _, _ = with_covariate()
+    (found,) = read_slopes(tree["posterior"].to_dataset(), tree["constant_data"].to_dataset())
+    effect = tree["posterior"]["language_effect"].to_numpy().reshape(30, 3)
+    own = tree["posterior"]["sd_language"].to_numpy().ravel()
+    variance = component_sd(found) ** 2
+    share = explained(found.contribution(), effect, own)
+    np.testing.assert_allclose(share.population, variance / (variance + own**2), rtol=1e-12)
 
 
 def test_values_that_are_drawn_go_with_their_draw() -> None:
@@ -86,7 +102,7 @@ def test_the_table_of_covariates(by_model: bool) -> None:
         "slope": slope,
         # Per unit, of which an sd has two.
         "raw_slope": slope / 2.0,
-        "sd": np.abs(slope) * np.sqrt((flat**2).mean(axis=1)),
+        "sd": np.abs(slope) * flat.std(axis=1, ddof=1),
         "explained": spread / (spread + sd_language**2),
         "explained_finite": spread / (spread + effect.var(axis=1, ddof=1)),
     }

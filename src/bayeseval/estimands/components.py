@@ -75,14 +75,14 @@ def realised_residual_sd(arrays: PosteriorArrays, *, max_bytes: int = 300_000_00
 def variance_components(arrays: PosteriorArrays) -> Components:
     """Standard deviation, finite-population sd and variance share of each component.
 
-    The finite-population sd is that of the levels at hand, with as many degrees of freedom
-    as there are free directions, so that it estimates the same as the parameter: K - 1 for
-    the levels of a factor, about their mean (:func:`finite_sd`); all observed cells of an
-    interaction, whose effects no constraint ties together, and all records for the residual,
-    about zero (:func:`root_mean_square`). The effects of related levels are split into what
-    each relation contributes, given the effects (:func:`relation_parts`). That of the residual
-    is of scores less predictions, and so contains known errors, which the residual's own sd
-    leaves out.
+    The finite-population sd is that of the levels at hand, with as many degrees of freedom as
+    there are free directions, so that it estimates the same as the parameter: K - 1 for the
+    levels of a factor and the cells of a covariate, about their mean (:func:`finite_sd`); all
+    observed cells of an interaction, whose effects no constraint ties together, and all records
+    for the residual, about zero (:func:`root_mean_square`). The effects of related levels are
+    split into what each relation contributes, given the effects (:func:`relation_parts`). That
+    of the residual is of scores less predictions, and so contains known errors, which the
+    residual's own sd leaves out.
 
     The residual of a normal likelihood is its sd parameter; when that differs by
     level, the root of its mean square over the records. A Student-t residual has

@@ -11,7 +11,7 @@ import xarray as xr
 from bayeseval import names
 from bayeseval._typing import Floats
 from bayeseval.errors import InputError
-from bayeseval.estimands.arrays import interval_summary, root_mean_square
+from bayeseval.estimands.arrays import finite_sd, interval_summary
 from bayeseval.estimands.frames import finish, summary_columns
 from bayeseval.estimands.related import read_related
 
@@ -191,7 +191,7 @@ def covariates_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd
     pandas.DataFrame
         One row per covariate: ``covariate``, ``by``, ``slope_{mean,sd,lower,upper}`` (score
         units per standard deviation), ``raw_slope_{mean,sd,lower,upper}`` (per unit),
-        ``p_positive``, ``sd_{mean,sd,lower,upper}`` (of ``x * theta`` over its cells),
+        ``p_positive``, ``sd_{mean,sd,lower,upper}`` (ddof 1, of ``x * theta`` over its cells),
         ``explained_{mean,lower,upper}`` and ``explained_finite_{mean,lower,upper}`` (see
         :class:`Explained`; of the variance between models for a covariate by model; NaN with
         fixed effects), ``covariate_mean``,
@@ -255,6 +255,6 @@ def variance_by_facet(slope: SlopeDraws) -> dict[str, Floats]:
 
 
 def component_sd(slope: SlopeDraws) -> Floats:
-    """Root mean square of ``x * theta`` over its cells; shape (n_samples,)."""
+    """Standard deviation (ddof 1) of ``x * theta`` over its cells; shape (n_samples,)."""
     flat = slope.of_cells.reshape(len(slope.standardised), -1)
-    return np.asarray(np.abs(slope.slope) * root_mean_square(flat))
+    return np.asarray(np.abs(slope.slope) * finite_sd(flat))
