@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 from arviz_stats.base import array_stats
 
-from bayeseval._diagnostics import convergence
+from bayeseval._diagnostics import convergence, mean_mcse
 from bayeseval.errors import ConvergenceWarning
 from bayeseval.fitting.gate import (
     Check,
@@ -388,3 +388,18 @@ def test_divergences_are_counted() -> None:
     assert gate.checks[3] == Check("divergences", 2.0, 0.0, "all chains", passed=False)
     del tree["sample_stats"]["diverging"]
     assert "divergences" not in [check.name for check in convergence_gate(tree).checks]
+
+
+def test_errors_of_means_are_those_of_arviz() -> None:
+    rng = np.random.default_rng(3)
+    noise = rng.normal(size=(40, CHAINS, DRAWS + 1))
+    # Autoregressive and antithetic draws.
+    draws = noise.copy()
+    for i in range(1, draws.shape[2]):
+        draws[:, :, i] += np.linspace(-0.5, 0.9, 40)[:, None] * draws[:, :, i - 1]
+    expected = array_stats.mcse(draws, method="mean", chain_axis=1, draw_axis=2)
+    np.testing.assert_allclose(mean_mcse(draws), expected, rtol=1e-8)
+    # Negative control: the error of independent draws is another one.
+    independent = draws.reshape(40, -1).std(axis=1, ddof=1) / np.sqrt(draws[0].size)
+    assert (np.abs(expected / independent - 1.0) > 0.1).mean() > 0.7
+    assert np.isnan(mean_mcse(draws[:, :, :3])).all()

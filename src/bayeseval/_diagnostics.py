@@ -12,7 +12,7 @@ import numpy as np
 
 from bayeseval._typing import Floats, Index
 
-__all__ = ["Convergence", "convergence"]
+__all__ = ["Convergence", "convergence", "mean_mcse"]
 
 # Two halves of a chain have to vary.
 _DRAWS_MIN = 4
@@ -43,6 +43,23 @@ def convergence(draws: Floats) -> Convergence:
     for at in range(0, len(draws), _BLOCK):
         made[:, at : at + _BLOCK] = _of_block(draws[at : at + _BLOCK])
     return Convergence(*made)
+
+
+def mean_mcse(draws: Floats) -> Floats:
+    """Monte-Carlo standard errors of means of draws (quantity, chain, draw).
+
+    ArviZ's ``mcse`` with the method ``mean``; NaN where chains have fewer than four draws.
+    """
+    n, _, n_draws = draws.shape
+    if n_draws < _DRAWS_MIN:
+        return np.full(n, np.nan)
+    half = n_draws // 2
+    ess = [
+        _ess(np.concatenate([block[:, :, :half], block[:, :, n_draws - half :]], axis=1))
+        for block in (draws[at : at + _BLOCK] for at in range(0, n, _BLOCK))
+    ]
+    sd: Floats = draws.reshape(n, -1).std(axis=1, ddof=1)
+    return sd / np.sqrt(np.concatenate(ess))
 
 
 def _of_block(draws: Floats) -> Convergence:

@@ -287,7 +287,16 @@ def test_quantities_that_vary_have_their_sensitivity_by_group(
         values = steps if group == "prior" else np.where(np.arange(n) % 2, 0.051, 0.05)
         return {"reported": xr.DataArray(values)}
 
+    # The error of the fourth quantity from the end is that of few draws.
+    def errors(values: np.ndarray, density: np.ndarray) -> np.ndarray:
+        assert values.shape == (2, 100, n_varying) and density.shape == (2, 100)
+        found = np.full(n_varying, 0.001)
+        found[-4] = 0.5 * (n_varying - 4) / 100
+        return found
+
+    n_varying = 4 + len(one.priors)
     monkeypatch.setattr(arviz_stats, "psense", psense)
+    monkeypatch.setattr(powerscale, "distance_errors", errors)
     table = sensitivity_table(tree, one)
     assert [(group, dims) for group, dims, _ in asked] == [
         ("prior", ["chain", "draw"]), ("likelihood", ["chain", "draw"]),
@@ -318,9 +327,13 @@ def test_quantities_that_vary_have_their_sensitivity_by_group(
     np.testing.assert_allclose(table["prior"][:n], np.arange(n)[::-1] / 100)
     assert table["prior"][n:].isna().all()
     assert table["likelihood"][n:].isna().all()
+    np.testing.assert_allclose(table["prior_mcse"][:3], 0.001)
+    np.testing.assert_allclose(table["prior_mcse"][3], 0.005 * (n - 4))
+    assert table["prior_mcse"][n:].isna().all()
     kind = dict(zip(rows, table["diagnosis"], strict=True))
     for i, row in enumerate(vary):
-        strong, data_too = i / 100 > 0.05, i % 2 == 1
+        # What is above the limit by less than two of its errors is not told apart from it.
+        strong, data_too = i / 100 > 0.052 and i != n - 4, i % 2 == 1
         assert kind[row] == (
             "prior and data" if strong and data_too else "strong prior" if strong else ""
         )
@@ -333,6 +346,60 @@ def test_the_sensitivity_of_a_prior_that_is_all_there_is() -> None:
     # The draws are of the prior: all that scales is the prior, the likelihood is noise.
     assert found.loc[("sd_language", ""), "prior"] > 0.05
     assert found.loc[("sd_language", ""), "diagnosis"] in ("strong prior", "prior and data")
+
+
+def moved(seed: int, shares: list[float], draws: int = 250) -> tuple[np.ndarray, np.ndarray]:
+    """Draws of quantities that have a share in what the density depends on."""
+    rng = np.random.default_rng(seed)
+    shared, own = rng.normal(size=(4, draws, 1)), rng.normal(size=(4, draws, len(shares)))
+    values = np.array(shares) * shared + np.sqrt(1.0 - np.square(shares)) * own
+    return values, -np.abs(shared[..., 0] - 1.0)
+
+
+def distances_of(values: np.ndarray, density: np.ndarray) -> np.ndarray:
+    from arviz_stats import psense
+
+    dims, coords = ("chain", "draw"), {"chain": np.arange(4), "draw": np.arange(values.shape[1])}
+    data = {
+        "posterior": xr.Dataset({"x": ((*dims, "column"), values)}, coords),
+        "log_prior": xr.Dataset({"density": (dims, density)}, coords),
+    }
+    tree = xr.DataTree.from_dict(data)
+    return np.asarray(psense(tree, group="prior", sample_dims=list(dims))["x"].values)
+
+
+def test_errors_of_distances_are_their_spread_over_repetitions() -> None:
+    shares = [0.1, 0.4, 0.8, -0.8]
+    found = [moved(seed, shares) for seed in range(100)]
+    spread = np.std([distances_of(*one) for one in found], axis=0, ddof=1)
+    errors = np.mean([powerscale.distance_errors(*one) for one in found], axis=0)
+    # The spread of a hundred repetitions has an error of 7 %.
+    assert ((errors / spread > 0.7) & (errors / spread < 1.4)).all()
+    # Four times the draws have half the error.
+    more = np.mean(
+        [powerscale.distance_errors(*moved(seed, shares, 1000)) for seed in range(50)], axis=0
+    )
+    np.testing.assert_allclose(more / errors, 0.5, rtol=0.15)
+    # Negative control: draws that come five times each have an error that is larger by sqrt(5),
+    # and not that of so many independent draws.
+    values, density = moved(0, shares, 50)
+    sticky = powerscale.distance_errors(np.repeat(values, 5, 1), np.repeat(density, 5, 1))
+    assert (sticky > 1.5 * powerscale.distance_errors(*moved(0, shares))).all()
+
+
+def test_distances_are_what_their_errors_are_of() -> None:
+    from bayeseval.checks.powerscale import _influence
+
+    values, density = moved(3, [0.0, 0.3, 0.9, -0.9])
+    flat, centred = values.reshape(-1, 4), density.ravel() - density.mean()
+    up, down = _influence(flat, centred)[0], _influence(-flat, centred)[0]
+    np.testing.assert_allclose(np.maximum(up, down), distances_of(values, density), rtol=0.06)
+    # The influence of a draw is the change of the distance where the draw counts twice.
+    step = np.concatenate([np.arange(len(flat)), [7]])
+    twice = _influence(flat[step], density.ravel()[step] - density.ravel()[step].mean())[0]
+    influence = _influence(flat, centred)[1][7]
+    np.testing.assert_allclose((twice - up) * len(step), influence, rtol=0.05)
+    assert np.abs(influence).min() > 0.001
 
 
 def test_reasons_why_sensitivity_is_not_checked() -> None:
@@ -356,8 +423,11 @@ def test_a_hundred_draws_are_enough_and_sentences_name_languages(
     tables: list[pd.DataFrame] = []
     monkeypatch.setattr(powerscale, "sensitivity_table", lambda tree, design: tables[-1])
 
-    def outcome(rows: list[tuple[str, str, float]], languages: Any = None) -> tuple[str, str]:
-        tables.append(pd.DataFrame(rows, columns=["quantity", "level", "prior"]))
+    def outcome(
+        rows: list[tuple[str, str, float]], languages: Any = None, error: float = 0.004
+    ) -> tuple[str, str]:
+        table = pd.DataFrame(rows, columns=["quantity", "level", "prior"])
+        tables.append(table.assign(prior_mcse=error))
         check, table = sensitivity_check(tree, one, "", languages)
         assert table is tables[-1]
         if check.status != "not applicable":
@@ -399,6 +469,18 @@ def test_a_hundred_draws_are_enough_and_sentences_name_languages(
         in outcome([("language_potential", "xx", 0.06)], {"hi": "Hindi (hi)"})[1]
     )
     assert outcome([parameter]) == ("not applicable", "No reported quantity varies.")
+    # Above the limit, but by less than two Monte-Carlo errors.
+    unclear = [parameter, ("language_potential", "hi", 0.057), ("standardised_score", "m0", 0.051)]
+    assert outcome([*unclear, *rest], {"hi": "Hindi (hi)"}) == (
+        "pass",
+        "No reported quantity or rank is clearly sensitive to the priors: largest distance 0.06 "
+        "(potential of Hindi (hi); 0.05 is allowed); 2 distances above 0.05 may be so by chance, "
+        "as the Monte-Carlo standard error is 0.004: more draws decide it.",
+    )
+    # With the error of more draws, and with an error that is not known.
+    assert outcome(unclear, error=0.003)[0] == "warn"
+    assert "1 of 1 potential;" in outcome(unclear, error=0.003)[1]
+    assert outcome(unclear, error=NAN)[0] == "warn"
 
 
 # Closed forms -----------------------------------------------------------------------------

@@ -18,17 +18,22 @@ import pandas as pd
 import xarray as xr
 
 from bayeseval import names
+from bayeseval._diagnostics import mean_mcse
+from bayeseval._text import counted
+from bayeseval._typing import Floats
 from bayeseval.checks.container import Check
 from bayeseval.checks.prior import log_prior
 from bayeseval.design import Design
 from bayeseval.errors import EngineError
 from bayeseval.output.quantities import quantity_text
 
-__all__ = ["LIMIT", "sensitivity_check", "sensitivity_table"]
+__all__ = ["LIMIT", "distance_errors", "sensitivity_check", "sensitivity_table"]
 
 #: ArviZ's rule: above this distance a quantity is sensitive to the prior.
 LIMIT: Final = 0.05
 
+# Monte-Carlo standard errors by which a distance has to exceed the limit.
+_CLEAR: Final = 2.0
 _FEWEST_DRAWS = 100
 # Share of the draws in which a rank has to differ from its most frequent value.
 _LEAST_CHANGE = 0.025
@@ -48,9 +53,10 @@ def sensitivity_table(tree: xr.DataTree, design: Design) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``quantity``, ``level``, ``prior`` and ``likelihood`` (distances; NaN where a
-        quantity hardly ever changes or is not reported in every draw) and ``diagnosis``: empty,
-        ``strong prior`` (the prior matters, the data hardly) or ``prior and data``
-        (both matter, possibly in conflict). Largest prior sensitivity first.
+        quantity hardly ever changes or is not reported in every draw), ``prior_mcse`` (Monte-Carlo
+        standard error of ``prior``) and ``diagnosis``: empty, ``strong prior`` (the prior matters,
+        the data hardly) or ``prior and data`` (both matter, possibly in conflict). Largest prior
+        sensitivity first.
     """
     from arviz_stats import psense
 
@@ -72,7 +78,8 @@ def sensitivity_table(tree: xr.DataTree, design: Design) -> pd.DataFrame:
         {"reported": (("chain", "draw", "column"), np.stack(list(varies.values()), axis=-1))},
         coords=coords,
     )
-    density = xr.Dataset({"parameters": (("chain", "draw"), log_prior(design, variables))}, coords)
+    of_priors = log_prior(design, variables)
+    density = xr.Dataset({"parameters": (("chain", "draw"), of_priors)}, coords)
     data = xr.DataTree.from_dict(
         {
             "posterior": stacked,
@@ -91,16 +98,81 @@ def sensitivity_table(tree: xr.DataTree, design: Design) -> pd.DataFrame:
                 # ArviZ finds no tail where most draws have one density.
                 raise EngineError(f"the draws cannot be weighed again ({error})") from error
             distances[group] = np.asarray(result["reported"].values, dtype=np.float64)
+    distances["prior_mcse"] = distance_errors(stacked["reported"].to_numpy(), of_priors)
     table = pd.DataFrame(list(columns), columns=["quantity", "level"])
     for group, values in distances.items():
         known = dict(zip(varies, values, strict=True))
         table[group] = [known.get(key, np.nan) for key in columns]
-    strong, data_too = table["prior"] > LIMIT, table["likelihood"] > LIMIT
+    strong, data_too = _clear(table), table["likelihood"] > LIMIT
     table["diagnosis"] = np.where(
         strong & data_too, "prior and data", np.where(strong, "strong prior", "")
     )
     order = table["prior"].sort_values(ascending=False, na_position="last", kind="stable").index
     return table.loc[order].reset_index(drop=True)
+
+
+def distance_errors(values: Floats, log_density: Floats) -> Floats:
+    """Monte-Carlo standard errors of power-scaling sensitivities.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_chains, n_draws, n_quantities)
+        Draws.
+    log_density : ndarray, shape (n_chains, n_draws)
+        Log density that is raised to a power.
+
+    Returns
+    -------
+    ndarray, shape (n_quantities,)
+
+    Notes
+    -----
+    For powers near one the distribution function P of a quantity moves by the covariance h of
+    the log density with the indicator of lower values, and the sensitivity is
+    ``D = sqrt(log(2) / 8 * A / N)``, ``A = int h^2 / P`` and ``N = int P``; of the quantity or of
+    its negative, whichever is larger. A draw's influence on D is its derivative with respect to
+    the weight of the draw. The error of D is that of the mean of the influences.
+    """
+    shape = values.shape
+    flat = values.reshape(-1, shape[-1])
+    centred = log_density.ravel() - log_density.mean()
+    (up, influence_up), (down, influence_down) = (
+        _influence(sign * flat, centred) for sign in (1.0, -1.0)
+    )
+    influence = np.where(up >= down, influence_up, influence_down).reshape(shape)
+    return mean_mcse(np.moveaxis(influence, -1, 0))
+
+
+def _influence(values: Floats, centred: Floats) -> tuple[Floats, Floats]:
+    """Sensitivity of every column, and the influence of every draw on it."""
+    n = len(values)
+    order = np.argsort(values, axis=0, kind="stable")
+    width = np.diff(np.take_along_axis(values, order, axis=0), axis=0)
+    own = centred[order]
+    below = (np.arange(1, n) / n)[:, None]
+    moved = np.cumsum(own, axis=0)[:-1] / n
+    of_moved, of_below = 2.0 * width * moved / below, -width * (moved / below) ** 2
+    total, scale = (0.5 * of_moved * moved).sum(axis=0), (width * below).sum(axis=0)
+
+    def from_own(steps: Floats) -> Floats:
+        """Sums over the steps at or above every draw."""
+        return np.concatenate([np.cumsum(steps[::-1], axis=0)[::-1], np.zeros_like(steps[:1])])
+
+    by_moved = own * (from_own(of_moved) - (of_moved * below).sum(axis=0)) - 2.0 * total
+    by_below = from_own(of_below) + total
+    by_scale = from_own(width) - scale
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # The density of a prior may be the same at all draws.
+        distance = np.sqrt(np.log(2.0) / 8.0 * total / scale)
+        ordered = 0.5 * distance * ((by_moved + by_below) / total - by_scale / scale)
+    influence = np.empty_like(ordered)
+    np.put_along_axis(influence, order, ordered, axis=0)
+    return distance, influence
+
+
+def _clear(table: pd.DataFrame) -> pd.Series:
+    """Whether distances are above the limit by more than their errors; unknown ones are small."""
+    return table["prior"] - _CLEAR * table["prior_mcse"].fillna(0.0) > LIMIT
 
 
 def _reported() -> list[str]:
@@ -146,25 +218,31 @@ def _outcome(table: pd.DataFrame, languages: Mapping[str, str]) -> Check:
     part = table[table["quantity"].isin(_reported()) & table["prior"].notna()]
     if part.empty:
         return Check("prior_sensitivity", "not applicable", sentence="No reported quantity varies.")
-    worst = part.iloc[0]
+    many = part[_clear(part)]
+    worst = (part if many.empty else many).iloc[0]
     of_languages = (names.LANGUAGE_POTENTIAL, names.rank_name(names.LANGUAGE_POTENTIAL))
     level = worst["level"]
     if worst["quantity"] in of_languages:
         level = languages.get(level, level)
-    many = part[part["prior"] > LIMIT]
     value = float(worst["prior"])
+    most = quantity_text(worst["quantity"])
     if many.empty:
+        unclear = int((part["prior"] > LIMIT).sum())
         sentence = (
-            "No reported quantity or rank is sensitive to the priors: largest distance "
-            f"{value:.2f} ({quantity_text(worst['quantity'])} of {level}; {LIMIT:g} is allowed)."
+            f"No reported quantity or rank is {'clearly ' if unclear else ''}sensitive to the "
+            f"priors: largest distance {value:.2f} ({most} of {level}; {LIMIT:g} is allowed)"
         )
-        return Check("prior_sensitivity", "pass", value=value, sentence=sentence)
+        if unclear:
+            sentence += (
+                f"; {counted(unclear, 'distance')} above {LIMIT:g} may be so by chance, as the "
+                f"Monte-Carlo standard error is {worst['prior_mcse']:.2g}: more draws decide it"
+            )
+        return Check("prior_sensitivity", "pass", value=value, sentence=f"{sentence}.")
     kinds = ", ".join(
         f"{count} of {n} {quantity_text(str(name), n)}"
         for name, count in many["quantity"].value_counts().items()
         for n in [int((part["quantity"] == name).sum())]
     )
-    most = quantity_text(worst["quantity"])
     sentence = (
         f"Sensitive to the priors: {kinds}; the most sensitive is the {most} of {level} (its "
         f"distribution moves by {value:.2f} when the priors get twice the weight; "
