@@ -24,6 +24,7 @@ from bayeseval.estimands import read_arrays
 from bayeseval.estimands.cell_noise import MeasurementNoise
 from bayeseval.estimands.cell_scores import AskedCells, predict_cells
 from bayeseval.estimands.related import NewLevels
+from bayeseval.fitting import prepare
 from bayeseval.fitting.covariates import covariate_names
 from bayeseval.languages.relations import by_family
 from bayeseval.records import Covariate
@@ -204,11 +205,18 @@ def test_predictions_read_the_family_of_a_new_model(tmp_path: Path) -> None:
         fit.predict(cells[:1], new="model", covariate=file)
 
 
+LOOK_ALIKE = (
+    "family: names that look alike are families of their own: {}; correct the table of models if "
+    "they are one"
+)
+
+
 @pytest.mark.parametrize(
     ("alone", "note"),
     [
         ("Qwenn", ["family: 'Qwenn' has one model; did you mean 'Qwen'?"]),
-        ("qwen", ["family: 'qwen' has one model; did you mean 'Qwen'?"]),
+        ("qwen", [LOOK_ALIKE.format("Qwen, qwen")]),
+        ("Qwen\u200b", [LOOK_ALIKE.format("Qwen, Qwen\\u200b")]),
         # Generations are families of their own.
         ("Llama-3", []),
         ("Falcon", []),
@@ -219,6 +227,32 @@ def test_a_slip_in_the_name_of_a_family_is_noted(alone: str, note: list[str]) ->
     own = Covariate("family", "model", (), MODELS, [0, 0, 0, 1, 1, 1, 1, 2], categories=families)
     design = build_design(RECORDS, load_spec(SPEC), [own])
     assert [one for one in design.notes if one.startswith("family")] == note
+
+
+def test_families_of_several_models_that_look_alike_are_noted() -> None:
+    families = ("Llama 2", "Llama  2", "Falcon")
+    own = Covariate("family", "model", (), MODELS, [0, 0, 0, 1, 1, 1, 2, 2], categories=families)
+    notes = build_design(RECORDS, load_spec(SPEC), [own]).notes
+    assert [one for one in notes if one.startswith("family")] == [
+        LOOK_ALIKE.format("Llama 2, Llama  2")
+    ]
+
+
+def test_auto_says_that_it_leaves_families_out(tmp_path: Path) -> None:
+    file = tmp_path / "models.csv"
+    rows = [f"{m},{f or ''},{i}B" for i, (m, f) in enumerate(zip(MODELS, FAMILIES, strict=True), 1)]
+    file.write_text("\n".join(["model,family,parameters", *rows]) + "\n")
+    said = (
+        "not in the model: family of the table of models, which auto does not take; a spec with "
+        "models: {family: true} relates models of one family"
+    )
+    chosen = prepare(RECORDS, covariate=file)
+    assert chosen.model.reasons[-1] == said
+    assert said in str(chosen).replace("\n", " ")
+    # Not without a table of models, nor of a spec of one's own.
+    own = load_spec({"name": "size", "covariates": ["parameters"]})
+    assert said not in prepare(RECORDS).model.reasons
+    assert prepare(RECORDS, own, covariate=file).model.reasons == ()
 
 
 @pytest.mark.parametrize(

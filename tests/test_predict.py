@@ -160,6 +160,23 @@ def test_a_language_may_be_called_by_name_and_typos_are_refused(fit: Fit) -> Non
         fit.predict(cells_of(ASKED), new="langage")
 
 
+def test_a_new_model_that_the_table_has_under_another_name_is_noted() -> None:
+    """The name gpt-4, for openai/gpt-4, was predicted as a new model without a word."""
+    named = {"a": "openai/gpt-4", "b": "Llama-2", "c": "gpt-40"}
+    fit = be.fit(table().replace({"model": named}), "additive", draws=50, chains=1)
+    cells = cells_of([(m, "de", "qa") for m in ("gpt-4", "meta/llama 2", "azure/gpt-4", "gpt-4o")])
+    made = fit.predict(cells, new="model")
+    assert made["new"].tolist() == ["model"] * 4
+    assert made.attrs["notes"][-2:] == (
+        "4 new models: gpt-4, meta/llama 2, azure/gpt-4, gpt-4o",
+        "2 new models may be of the table, where another name is nearly the same: 'gpt-4' "
+        "('openai/gpt-4'), 'meta/llama 2' ('Llama-2'); correct the cells if so",
+    )
+    # Refused, it is the same model that is proposed, not one of the same length.
+    with pytest.raises(InputError, match=r"'gpt-4' is not in .* mean 'openai/gpt-4'\?; correct it"):
+        fit.predict(cells)
+
+
 WRONG = {
     "no column": (cells_of(ASKED).drop(columns="task"), "^cells: no column 'task'; the cells are"),
     "no rows": (cells_of([]), "^cells: no rows"),

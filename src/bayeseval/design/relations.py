@@ -20,7 +20,7 @@ from bayeseval._typing import Floats
 from bayeseval.errors import DesignError, InputError, did_you_mean, wording
 from bayeseval.languages.relation_files import by_file
 from bayeseval.languages.relations import Related, by_family, by_place, by_script
-from bayeseval.records import Covariate
+from bayeseval.records import Covariate, look_alikes, look_alikes_text
 from bayeseval.spec import LanguageRelations, ModelSpec
 
 if TYPE_CHECKING:
@@ -183,10 +183,16 @@ def _families(
 
 
 def _slips(families: Sequence[str | None]) -> tuple[str, ...]:
-    """Notes on families of one model whose names are nearly those of larger ones."""
+    """Notes on families that look alike, and those of one model named nearly as larger ones."""
     counts = Counter(one for one in families if one is not None)
-    notes = []
-    for family in (one for one, number in counts.items() if number == 1):
+    groups = look_alikes(list(counts))
+    alike = {family for group in groups for family in group}
+    notes = [
+        f"family: names that look alike are families of their own: {look_alikes_text(group)}; "
+        "correct the table of models if they are one"
+        for group in groups
+    ]
+    for family in (one for one, number in counts.items() if number == 1 and one not in alike):
         near = [one for one, number in counts.items() if number > 1 and _is_slip(family, one)]
         if near:
             notes.append(f"family: {family!r} has one model{did_you_mean(family, near)}")

@@ -32,6 +32,7 @@ __all__ = [
     "covariate_at_cells",
     "covariate_names",
     "data_hash",
+    "family_left_out",
     "find_covariates",
     "given_covariate",
     "stored_covariate",
@@ -62,6 +63,28 @@ def covariate_names(given: CovariateSource) -> tuple[str, ...]:
             f"a covariate is a file, a Covariate or a list of these; got {type(given).__name__}"
         )
     return tuple(one.name for one in several if not one.categories)
+
+
+def family_left_out(given: CovariateSource) -> tuple[str, ...]:
+    """Say that ``auto`` does not take the families of a table of models, if it has any.
+
+    Parameters
+    ----------
+    given : Covariate, sequence of Covariate, str or Path, optional
+        As for :func:`find_covariates`.
+    """
+    if isinstance(given, str | Path):
+        facts = facts_table(Path(given))
+        has_families = facts is not None and names.FAMILY in facts.columns
+    else:
+        several = [given] if isinstance(given, Covariate) else given or ()
+        has_families = any(one.categories for one in several)
+    if not has_families:
+        return ()
+    return (
+        f"not in the model: {names.FAMILY} of the table of models, which auto does not take; "
+        "a spec with models: {family: true} relates models of one family",
+    )
 
 
 def wanted_covariates(spec: ModelSpec) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ from bayeseval.readers.raw import RawTable, make_table
 from bayeseval.readers.tabular import read_table
 from bayeseval.records.cells import clean_labels, parse_numbers
 from bayeseval.records.coded import Coded
+from bayeseval.records.look_alikes import same_names
 from bayeseval.spec import load_spec
 
 if TYPE_CHECKING:
@@ -373,7 +374,7 @@ def _labels(
         known = [*levels, *(named[label] for label in levels if label in named)]
         raise InputError(
             f"{table.at(row, factor)}: {factor} {given[row]!r} is not in the table of the fit"
-            f"{did_you_mean(given[row], known)}; correct it, or allow new {factor}s with "
+            f"{_did_you_mean(given[row], known)}; correct it, or allow new {factor}s with "
             + wording(f"new={factor!r}", f"--new {factor}")
         )
     if unknown:
@@ -384,7 +385,19 @@ def _labels(
             meant |= same
             new = [label for label in new if label not in meant]
         notes.append(f"{counted(len(new), f'new {factor}')}: {shorten(new)}")
+        like = [f"{one!r} ({label!r})" for one, label in same_names(new, levels).items()]
+        if like:
+            notes.append(
+                f"{counted(len(like), f'new {factor}')} may be of the table, where another name "
+                f"is nearly the same: {shorten(like)}; correct the cells if so"
+            )
     return Coded.of(given.codes, (meant.get(label, label) for label in given.levels))
+
+
+def _did_you_mean(label: str, known: Sequence[str]) -> str:
+    """The label of the table that is nearest, with or without an organisation."""
+    same = same_names([label], known)
+    return f"; did you mean {same[label]!r}?" if same else did_you_mean(label, known)
 
 
 def _datasets(arrays: PosteriorArrays, tasks: tuple[str, ...]) -> tuple[str, ...]:

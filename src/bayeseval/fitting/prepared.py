@@ -24,6 +24,7 @@ from bayeseval.fitting.covariates import (
     CovariateSource,
     covariate_names,
     data_hash,
+    family_left_out,
     find_covariates,
 )
 from bayeseval.fitting.fitted import LEAVE_OUT_DRAWS, Fit, check_posterior
@@ -313,6 +314,8 @@ def prepare(
     leave_out = as_texts("leave_out", leave_out, of="record, language, task, model")
     margin = None if margin is None else as_number(argument("margin"), margin)
     model = choose_model(spec, records, covariates=covariate_names(covariate), engine=engine)
+    if model.reasons:
+        model = replace(model, reasons=(*model.reasons, *family_left_out(covariate)))
     covariates = find_covariates(records, model.spec, covariate)
     # To choose the model, `auto` has built its design already.
     design = model.design or build_design(records, model.spec, covariates)

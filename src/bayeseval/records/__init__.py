@@ -10,6 +10,7 @@ from bayeseval.records.covariates import Covariate, CovariateLevel
 from bayeseval.records.items import ItemVariance, item_variance
 from bayeseval.records.language_names import without_language
 from bayeseval.records.load import TableSource, load
+from bayeseval.records.look_alikes import look_alikes, look_alikes_text, same_names
 from bayeseval.records.model_facts import (
     LANGUAGE_COLUMNS,
     fact_names,
@@ -72,11 +73,14 @@ __all__ = [
     "item_variance",
     "list_benchmarks",
     "load",
+    "look_alikes",
+    "look_alikes_text",
     "match_models",
     "model_covariate",
     "pairs_hash",
     "reduce_replicates",
     "restricted_log_density",
+    "same_names",
     "sole_pairs",
     "sources_of",
     "unbalanced_quadratics",

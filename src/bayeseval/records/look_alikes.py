@@ -10,7 +10,7 @@ from typing import Final
 
 from bayeseval._text import plain, without_unseen
 
-__all__ = ["look_alikes", "look_alikes_text"]
+__all__ = ["look_alikes", "look_alikes_text", "same_names"]
 
 # Letters that are drawn as a Latin one in most fonts: those of one letter in Unicode's table of
 # confusable characters (UTS #39), of the scripts that share a keyboard with Latin. No two of one
@@ -33,6 +33,7 @@ _SHOWN_FORMS: Final = ("<super>", "<sub>", "<fraction>", "<circle>", "<square>")
 # "Model 1 1" is another name than "Model 11".
 _BLANKS: Final = re.compile(r"(?<!\d)\s+|\s+(?!\d)")
 _SHOWN: Final = 3
+_SEPARATORS: Final = re.compile(r"[\s_.-]+")
 
 
 def look_alikes(labels: Sequence[str]) -> tuple[tuple[str, ...], ...]:
@@ -59,11 +60,11 @@ def look_alikes(labels: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     for shapes in (_SHAPES, _OTHER_SHAPES):
         keys += [partial(_skeleton, shapes, str), partial(_skeleton, shapes, str.lower)]
     seen = {label: _seen(label) for label in labels}
-    found = [group for key in keys for group in _groups(seen, key)]
+    found = dict.fromkeys(group for key in keys for group in _groups(seen, key))
     # Of a group that several keys find, and of a smaller one inside it, one is enough.
     kept = [one for one in found if not any({*one} < {*other} for other in found)]
     place = {label: i for i, label in enumerate(labels)}
-    return tuple(sorted(dict.fromkeys(kept), key=lambda group: place[group[0]]))
+    return tuple(sorted(kept, key=lambda group: place[group[0]]))
 
 
 def look_alikes_text(group: Sequence[str]) -> str:
@@ -76,6 +77,45 @@ def look_alikes_text(group: Sequence[str]) -> str:
     """
     shared = set.intersection(*map(set, group))
     return ", ".join(plain(label) + _named(label, shared) for label in group)
+
+
+def same_names(new: Sequence[str], known: Sequence[str]) -> dict[str, str]:
+    r"""Which new labels are probably known ones, written in another way.
+
+    Labels that look alike (:func:`look_alikes`), have other separators, or stand without their
+    organisation, on either side.
+
+    Parameters
+    ----------
+    new, known : sequence of str
+        Different ones.
+
+    Examples
+    --------
+    >>> same_names(["gpt-4", "gpt-4o", "Org/LLaMA 2"], ["openai/gpt-4", "llama-2"])
+    {'gpt-4': 'openai/gpt-4', 'Org/LLaMA 2': 'llama-2'}
+    """
+    texts = {label: _SEPARATORS.sub("-", label) for label in (*known, *new)}
+    short = {label: text.rpartition("/")[2] for label, text in texts.items() if "/" in text}
+    every = list(dict.fromkeys([*texts.values(), *short.values()]))
+    alike = {text: {text} for text in every}
+    for group in look_alikes(every):
+        for text in group:
+            alike[text] |= set(group)
+    # Only one of two may lack its organisation: those of different ones are different models.
+    known_as = {
+        **{short[label]: label for label in known if label in short},
+        **{texts[label]: label for label in known},
+    }
+    without = {texts[label]: label for label in known if label not in short}
+    found = {}
+    for label in new:
+        near = [known_as[text] for text in alike[texts[label]] if text in known_as]
+        if label in short:
+            near += [without[text] for text in alike[short[label]] if text in without]
+        if near:
+            found[label] = min(near)
+    return found
 
 
 def _named(label: str, shared: set[str]) -> str:
