@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -82,6 +83,34 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     path.write_text("language,de,nl\nde,1,0\n", encoding="utf-8")
     with pytest.raises(InputError, match="square table with the same languages, each once"):
         by_file(["de"], str(path))
+    # One number would have been that of all languages.
+    path.write_text("language,de,nl\nde,1,0\nnl,1\n", encoding="utf-8")
+    with pytest.raises(InputError, match="the row 'nl' must have 2 finite numbers; it has 1$"):
+        by_file(["de"], str(path))
+    path.write_text("language,de,nl\nde,1,0\nnl,0,1\nsv,0,0\n", encoding="utf-8")
+    with pytest.raises(InputError, match="square table with the same languages, each once"):
+        by_file(["de"], str(path))
+    path.write_text("," + ",".join(map(str, range(5001))) + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match="5001 languages; a matrix of at most 5000 is read"):
+        by_file(["de"], str(path))
     path.write_text("language,de,nl\nde,1,x\nnl,0,1\n", encoding="utf-8")
     with pytest.raises(InputError, match="the row 'de' must have 2 finite numbers"):
         by_file(["de"], str(path))
+
+
+def test_a_large_matrix_is_read_in_the_memory_of_a_few(tmp_path: Path) -> None:
+    """Its text and the copies of the checks took fifteen times that of the matrix."""
+    n = 500
+    points = np.random.default_rng(2).standard_normal((n, 3))
+    distance = np.linalg.norm(points[:, None] - points, axis=2).round(6)
+    languages = [f"l{i}" for i in range(n)]
+    path = write(tmp_path, distance, languages)
+    tracemalloc.start()
+    try:
+        matrix = by_file(languages[:3], path).matrix
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    unit = np.median(distance[np.triu_indices(n, 1)])
+    np.testing.assert_allclose(matrix, np.exp(-distance[:3, :3] / unit), atol=1e-5)
+    assert peak < 5 * distance.nbytes
