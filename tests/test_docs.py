@@ -36,6 +36,7 @@ STATED: dict[str, dict[str, str]] = {
     },
     "checks": {
         "limits of p-values, and 13 times the upper one": "0.025 0.005 0.3",
+        "13 times FALSE_ALARMS, which test_checks compares with checks.csv": "0.04",
         "draws of a check, tables of a band": "40 999",
         "limit of k-hat": "0.7",
         "powers of the prior, and the limit of sensitivity": "0.99 1.01 0.05",

@@ -9,7 +9,7 @@ from bayeseval.output.text import INDENT, wrapped
 __all__ = ["format_checks"]
 
 
-def format_checks(table: pd.DataFrame, *, threshold: float) -> str:
+def format_checks(table: pd.DataFrame, *, false_alarms: float) -> str:
     """Describe warnings and failures in sentences, with their meaning and the next command.
 
     Checks that pass are listed by name, those that do not apply with the reason.
@@ -18,8 +18,8 @@ def format_checks(table: pd.DataFrame, *, threshold: float) -> str:
     ----------
     table : pandas.DataFrame
         Table of :class:`bayeseval.checks.Checks`.
-    threshold : float
-        p-value below which a check warns.
+    false_alarms : float
+        Share of checks with a p-value that warn or fail where the model is true.
     """
     count = table["status"].value_counts()
     counts = ", ".join(
@@ -37,7 +37,7 @@ def format_checks(table: pd.DataFrame, *, threshold: float) -> str:
     if n_p_values:
         chance = (
             f"{n_p_values} of them have p-values; if the model were true, about "
-            f"{n_p_values * threshold:.1g} of these would warn or fail by chance."
+            f"{n_p_values * false_alarms:.1g} of these would warn or fail by chance."
         )
         lines.append(wrapped(chance, further=INDENT))
     for status in ("fail", "warn"):
