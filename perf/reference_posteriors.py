@@ -2,6 +2,7 @@
 
     python perf/reference_posteriors.py [--only mega/additive,replicates/crossed] [--again]
     python perf/reference_posteriors.py --evidence [--only mega/bounded] [--again]
+    python perf/reference_posteriors.py --elpd [--only mega/by_task] [--again]
 
 For every table and every model that it admits, two engines draw from the same posterior. The
 first one is `marginal` where it applies, else NumPyro's NUTS; the second one is NumPyro's NUTS,
@@ -11,7 +12,8 @@ differences in Monte-Carlo standard errors. ``TABLE/MODEL.json`` holds the model
 evidence, elpd and how all was made. ``README.md`` there documents every column.
 
 Where the first engine is NUTS, ``--evidence`` adds the log evidence to the files that have none
-(`perf/evidence.py`).
+(`perf/evidence.py`). ``--elpd`` adds the elpds to the files that have none, from draws of their own
+(`perf/elpd.py`).
 
 Posteriors whose two files exist are kept, so that an interrupted run continues; ``--again`` makes
 them anew, except log evidence that was bridged. Nothing is written, and the exit code is 1, where
@@ -24,9 +26,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import time
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,16 +36,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import xarray as xr
-from arviz_stats import loo
 from arviz_stats.base import array_stats
+from elpd import Engine, elpds
 from evidence import log_evidence
 from measure import RESULTS, provenance
 
 from bayeseval import Fit, Records, load, simulate
 from bayeseval._optional import versions
-from bayeseval.comparison.refits import refit_units
-from bayeseval.comparison.scores import Scores, score
-from bayeseval.design import Design
 from bayeseval.engines import SamplerSettings
 from bayeseval.engines.marginal import why_not
 from bayeseval.fitting import Prepared, prepare
@@ -69,14 +66,14 @@ SEEDS: Final = {"first": 2025, "second": 2026}
 MOST_MCSE: Final = 5.0
 # Fewer effective draws make no reference.
 LEAST_ESS: Final = 1000.0
-# Draws of each chain at which densities of left-out scores are computed.
-ELPD_DRAWS: Final = 250
 # The marginal engine's draws are cheap.
 MARGINAL_DRAWS: Final = 4000
-# Of refits without one record, each a run of its own.
-REFIT_SEEDS: Final = (1, 2, 3, 4)
+# Of draws that only elpds are computed from.
+ELPD_ONLY_DRAWS: Final = 1500
 # Half of them, of four chains, for the covariance of up to a thousand parameters.
 EVIDENCE_DRAWS: Final = 6000
+
+NOT_COMPUTED: Final = {"value": None, "reason": "not computed"}
 
 # Draws of each chain of NUTS, by posterior: in the order of their cost.
 POSTERIORS: Final[Mapping[str, int]] = {
@@ -265,82 +262,6 @@ def disputed(runs: tuple[Run, Run]) -> list[str]:
     ]
 
 
-def elpd(run: Run) -> dict[str, Any]:
-    """Expected log predictive density of left-out records, with both errors.
-
-    The Monte-Carlo standard error is that of the mean of four chains, each by itself. Records
-    whose k-hat is too large in all draws or in those of a chain are left out by refits; each
-    is repeated with another seed, and their error is that of the mean of the repeats.
-    """
-    design, fit = run.prepared.design, run.fit
-    if why_not(design) is None:
-        tree = fit.leave_one_out(draws=ELPD_DRAWS)
-        values, k_hat = psis(tree)
-        each = [psis(chain_of(tree, i))[0].sum() for i in range(CHAINS)]
-        error, method = (
-            np.std(each, ddof=1) / np.sqrt(CHAINS),
-            "exact given the sds, PSIS over the sds",
-        )
-    else:
-        scores = left_out(fit, design)
-        chains = [replace(fit, data=chain_of(fit.data, i)) for i in range(CHAINS)]
-        own = np.array([left_out(chain, design).elpd for chain in chains])
-        lost = np.isnan(scores.elpd) | np.isnan(own).any(axis=0)
-        values, k_hat, method = scores.elpd.copy(), scores.k_hat[~lost], scores.method
-        error = own[:, ~lost].sum(axis=1).std(ddof=1) / np.sqrt(CHAINS)
-        if lost.any():
-            values[lost], refitted = without_each(design, np.flatnonzero(lost))
-            error = np.hypot(error, refitted)
-            method += f"; {lost.sum()} of {len(values)} records by refits"
-    return {
-        "value": float(values.sum()),
-        "se": float(np.sqrt(len(values) * values.var(ddof=1))),
-        "mcse": float(error),
-        "worst_k_hat": float(np.nanmax(k_hat)),
-        # The records that importance sampling does not compute are among those of the refits.
-        "method": re.sub(r"; \d+ records? not computed", "", method),
-    }
-
-
-def without_each(design: Design, records: npt.NDArray[np.intp]) -> tuple[Floats, float]:
-    """Densities of records under refits without them, and the error of their sum."""
-    several = np.array(
-        [
-            refit_units(
-                design, "record", records.tolist(), seed=seed, jobs=1, progress=lambda *_: None
-            )[0]
-            for seed in REFIT_SEEDS
-        ]
-    )
-    variance = several.var(axis=0, ddof=1) / len(REFIT_SEEDS)
-    return np.log(np.exp(several).mean(axis=0)), float(np.sqrt(variance.sum()))
-
-
-def psis(tree: xr.DataTree) -> tuple[Floats, Floats]:
-    """Elpd and k-hat of every record of a tree of densities."""
-    with warnings.catch_warnings():
-        # What the warnings say of k-hats is in the result.
-        warnings.simplefilter("ignore")
-        result = loo(tree, pointwise=True)
-    return np.asarray(result.elpd_i, dtype=np.float64), np.asarray(result.pareto_k)
-
-
-def chain_of(tree: xr.DataTree, chain: int) -> xr.DataTree:
-    """One chain of all groups that have chains."""
-    groups = {name: group.to_dataset() for name, group in tree.children.items()}
-    return xr.DataTree.from_dict(
-        {
-            name: group.isel(chain=[chain]) if "chain" in group.dims else group
-            for name, group in groups.items()
-        }
-    )
-
-
-def left_out(fit: Fit, design: Design) -> Scores:
-    """Pointwise elpds by the routes of `bayeseval compare` that need no refits."""
-    return score(design, fit, "record", seed=0, refits=0, jobs=1, progress=lambda *_: None)
-
-
 def described(run: Run) -> dict[str, Any]:
     """Table, model and priors in full."""
     design, said = run.prepared.design, run.fit.run
@@ -415,21 +336,7 @@ def reference(key: str, draws: int, said: Mapping[str, str]) -> bool:
     """Make one posterior and write its two files; False if it is refused."""
     name, model = key.split("/")
     records = table_of(name)
-    nuts = SamplerSettings(draws=draws, tune=TUNE, chains=CHAINS, target_accept=ACCEPT)
-    exact = why_not(prepare(records, model).design) is None
-    first = (
-        draw(
-            records,
-            model,
-            "marginal",
-            SamplerSettings(draws=MARGINAL_DRAWS, chains=CHAINS, seed=SEEDS["first"]),
-        )
-        if exact
-        else draw(records, model, "numpyro", replace(nuts, seed=SEEDS["first"]))
-    )
-    other = "numpyro" if exact else "pymc"
-    nuts = replace(nuts, seed=SEEDS["second"], nuts_sampler=None if exact else "nutpie")
-    second = draw(records, model, other, nuts)
+    first, second = drawn_by_both(records, model, draws)
     not_compared = disputed((first, second))
     table = beside(
         *(run.summary[~run.summary["quantity"].isin(not_compared)] for run in (first, second))
@@ -444,7 +351,6 @@ def reference(key: str, draws: int, said: Mapping[str, str]) -> bool:
     if refused:
         print(f"{key}: not written: {'; '.join(refused)}", flush=True)
         return False
-    predictive = {"first": elpd(first), "second": elpd(second)}
     sampling = first.fit.run["sampling"]
     document = {
         "table": name,
@@ -456,7 +362,7 @@ def reference(key: str, draws: int, said: Mapping[str, str]) -> bool:
         }
         if "log_marginal_likelihood" in sampling
         else bridged_before(FOLDER / f"{key}.json", described(first)),
-        "elpd_loo": predictive,
+        "elpd_loo": dict.fromkeys(("first", "second"), NOT_COMPUTED),
         "engines": {"first": first.about, "second": second.about},
         "agreement": {
             "not_compared": not_compared,
@@ -469,9 +375,55 @@ def reference(key: str, draws: int, said: Mapping[str, str]) -> bool:
     folder = FOLDER / name
     folder.mkdir(parents=True, exist_ok=True)
     rounded(table).to_csv(folder / f"{model}.csv", index=False, lineterminator="\n")
-    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
-    (folder / f"{model}.json").write_text(text + "\n", encoding="utf-8")
+    # The draws took long: they are kept if what follows is interrupted.
+    write_json(folder / f"{model}.json", document)
+    write_json(folder / f"{model}.json", document | {"elpd_loo": elpd_of((first, second))})
     return True
+
+
+def drawn_by_both(records: Records, model: str, draws: int) -> tuple[Run, Run]:
+    """Fits of both engines."""
+    nuts = SamplerSettings(draws=draws, tune=TUNE, chains=CHAINS, target_accept=ACCEPT)
+    own = SamplerSettings(draws=MARGINAL_DRAWS, chains=CHAINS, seed=SEEDS["first"])
+    exact = why_not(prepare(records, model).design) is None
+    first = (
+        draw(records, model, "marginal", own)
+        if exact
+        else draw(records, model, "numpyro", replace(nuts, seed=SEEDS["first"]))
+    )
+    nuts = replace(nuts, seed=SEEDS["second"], nuts_sampler=None if exact else "nutpie")
+    return first, draw(records, model, "numpyro" if exact else "pymc", nuts)
+
+
+def elpd_of(runs: tuple[Run, Run]) -> dict[str, dict[str, Any]]:
+    """Elpds of both engines."""
+    first, second = (Engine(run.prepared.design, run.fit) for run in runs)
+    return elpds((first, second))
+
+
+def add_elpd(key: str, said: Mapping[str, str], *, again: bool) -> None:
+    """Compute the elpds of a posterior whose file has none, from draws of their own."""
+    path = FOLDER / f"{key}.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    if document["elpd_loo"]["first"]["value"] is not None and not again:
+        return
+    name, model = key.split("/")
+    runs = drawn_by_both(table_of(name), model, ELPD_ONLY_DRAWS)
+    failed = [run.fit.run["engine"] for run in runs if run.fit.gate.status != "pass"]
+    if failed:
+        print(f"{key}: the convergence gate of {' and '.join(failed)} failed", flush=True)
+        return
+    found = elpd_of(runs)
+    print(f"{key}: {found}", flush=True)
+    write_json(
+        path, document | {"elpd_loo": {side: {**one, **said} for side, one in found.items()}}
+    )
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """Write the description of a posterior."""
+    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8")
 
 
 def bridged_before(path: Path, model: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -501,8 +453,7 @@ def add_evidence(key: str, said: Mapping[str, str], *, again: bool) -> None:
         **said,
     }
     print(f"{key}: {found}", flush=True)
-    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
-    path.write_text(text + "\n", encoding="utf-8")
+    write_json(path, document)
 
 
 def write_missing(said: Mapping[str, str]) -> None:
@@ -518,6 +469,7 @@ def main() -> int:
     parser.add_argument("--only", default=",".join(POSTERIORS))
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--evidence", action="store_true")
+    parser.add_argument("--elpd", action="store_true")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--missing", action="store_true")
     asked = parser.parse_args()
@@ -525,9 +477,12 @@ def main() -> int:
         write_replicates(REPLICATES)
         return 0
     said = provenance()
-    if asked.evidence:
+    if asked.evidence or asked.elpd:
         for key in asked.only.split(","):
-            add_evidence(key, said, again=asked.again)
+            if asked.evidence:
+                add_evidence(key, said, again=asked.again)
+            if asked.elpd:
+                add_elpd(key, said, again=asked.again)
         return 0
     kept = True
     for key in [] if asked.missing else asked.only.split(","):

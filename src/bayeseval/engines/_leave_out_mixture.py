@@ -98,7 +98,7 @@ def leave_out_mixture(design: Design, posterior: Mapping[str, Floats], *, seed: 
     ndarray, shape (n_samples, n_records)
         Natural log, score units.
     """
-    marginal_at = _marginals(design, posterior)
+    marginal_at = marginals_at(design, posterior)
     sd = np.broadcast_to(
         residual_sd(design, posterior), (len(posterior[names.INTERCEPT]), design.n_records)
     )
@@ -108,7 +108,7 @@ def leave_out_mixture(design: Design, posterior: Mapping[str, Floats], *, seed: 
 
     def work(i: int) -> Floats:
         marginal = marginal_at(i)
-        prior = _prior(marginal, posterior, i)
+        prior = prior_at(marginal, posterior, i)
         factored = marginal.factor_at(**prior, precision=precision[i : i + 1], reuse_memory=True)
         at = Point(marginal, factored)
         error, variance = at.without_own(design.outcome.linear)
@@ -158,7 +158,7 @@ def group_log_density(
     level's own effects included. The group's factors are drawn from the mean-field
     approximation of their posterior, and weighted.
     """
-    marginal_at = _marginals(design, posterior)
+    marginal_at = marginals_at(design, posterior)
     n = len(posterior[names.INTERCEPT])
     sd = np.broadcast_to(residual_sd(design, posterior), (n, design.n_records))
     nu, factor = _precision_factors(design, posterior, sd, seed)
@@ -170,7 +170,7 @@ def group_log_density(
     def work(i: int) -> Floats:
         marginal = marginal_at(i)
         cells = marginal.statistics.cells.record[records]
-        prior = _prior(marginal, posterior, i)
+        prior = prior_at(marginal, posterior, i)
         factored = marginal.factor_at(**prior, precision=precision[i : i + 1], reuse_memory=True)
         at = Point(marginal, factored)
         error = design.outcome.linear[records] - marginal.statistics.cells.centre - at.mean[cells]
@@ -280,7 +280,7 @@ def _precision_factors(
     return nu, rng.standard_gamma(np.broadcast_to(shape, z.shape)) * 2.0 / (nu[:, None] + z**2)
 
 
-def _marginals(design: Design, posterior: Mapping[str, Floats]) -> Callable[[int], Marginal]:
+def marginals_at(design: Design, posterior: Mapping[str, Floats]) -> Callable[[int], Marginal]:
     """The marginal density at a draw, with a noise class for every record, in their order.
 
     It is the same at all draws, unless loadings that it takes as given differ.
@@ -309,7 +309,7 @@ def _marginals(design: Design, posterior: Mapping[str, Floats]) -> Callable[[int
     return at
 
 
-def _prior(marginal: Marginal, posterior: Mapping[str, Floats], i: int) -> dict[str, Any]:
+def prior_at(marginal: Marginal, posterior: Mapping[str, Floats], i: int) -> dict[str, Any]:
     """What `factor_at` needs to know of the effects' prior, at a draw."""
     statistics = marginal.statistics
 
