@@ -230,6 +230,7 @@ CASES: dict[str, _Case] = {
     "placeholder": _Case(
         "placeholder for a missing score",
         {"t.csv": _with(grid("qa", "nli"), "model == 'A' and language == 'de'", "score", -1)},
+        fill={"LOWER": "-1", "UPPER": "100"},
         n=2,
     ),
     "guessed": _Case("scale guessed 0-100", {"t.csv": grid("qa", "nli")}),
@@ -536,7 +537,6 @@ PASTED: dict[str, tuple[str, ...]] = {
     "design/build.py:_outcome_and_noise": ("all equal",),
     "design/identify.py:_advice_to_drop": ("together",),
     "design/ranges.py:_advice_to_drop": ("ranges",),
-    "design/ranges.py:_declaration": ("ranges",),
     "readers/columns.py:_match_column": ("score",),
     "readers/columns.py:missing_columns": ("language",),
     "readers/columns.py:columns_argument": ("score", "variant"),
@@ -564,9 +564,10 @@ PASTED: dict[str, tuple[str, ...]] = {
     "records/duplicates.py:read_shared_columns": ("prompt",),
     "records/duplicates.py:unread_repeats": ("not needed",),
     "records/parts.py:_task_conflict": ("task or dataset", "task and dataset"),
-    "records/placeholders.py:_declaration": ("placeholder",),
     "records/placeholders.py:_missing": ("placeholder",),
-    "records/scales.py:_declaration": (
+    "records/scales.py:declare_units": (
+        "ranges",
+        "placeholder",
         "guessed",
         "guessed for many",
         "unknown",
@@ -595,7 +596,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "output/_places.py:way_out": ("folder of another run",),
     "records/language_names.py:tasks_of_languages": ("tasks of languages",),
     "records/pairs.py:warn_of_sole_pairs": ("pairs of one model",),
-    "design/outcome.py:_declaration": ("bounds",),
+    "records/scales.py:declare_units": ("bounds",),
     "engines/__init__.py:choose_engine": ("sampler",),
     "comparison/holdout.py:_check_population": ("fixed levels",),
     "comparison/models.py:_check": ("no model",),

@@ -107,7 +107,7 @@ CASES: dict[str, _Case] = {
         lambda: grid("qa", "nli").assign(score=lambda f: f["score"] + 90),
         "fit --model SPEC",
         "are not known",
-        ("units: {lower: 0, upper: 200}",),
+        ("units: {lower: LOWER, upper: UPPER}",),
         "name: shares\nlikelihood: beta\n",
     ),
     "sampler": _Case(
@@ -186,7 +186,8 @@ def test_a_command_goes_on_with_what_it_proposed(
             added = shlex.split(one.replace("FILE", str(covariate)))
         else:
             mapping = tmp_path / "m.yaml"
-            mapping.write_text(one, encoding="utf-8")
+            filled = one.replace("LOWER", "0").replace("UPPER", "200")
+            mapping.write_text(filled, encoding="utf-8")
             added = ["--mapping", str(mapping)]
         # What is given twice is taken from the end.
         after = _err(capsys, [*_without(command, added[0]), *added])

@@ -109,6 +109,13 @@ def test_the_tasks_of_the_rarer_scale_are_proposed_to_be_left_out() -> None:
     check(table[~table["task"].isin(["bleu", "chrf"])])
 
 
+def test_a_usual_scale_of_both_tasks_is_proposed() -> None:
+    with pytest.raises(DesignError, match=r"declare it with units=\(0, 100\)"):
+        check(frame(hard=(0.1, 0.9), qa=(20.0, 93.7)))
+    with pytest.raises(DesignError, match=r"units=\(LOWER, UPPER\), with numbers for LOWER and"):
+        check(frame(hard=(0.1, 0.9), qa=(20.0, 107.3)))
+
+
 def test_the_advice_works_when_followed(tmp_path: Path) -> None:
     table = frame(hard=(0.1, 0.9), points=(100.0, 580.0))
     path = tmp_path / "table.csv"
@@ -117,7 +124,11 @@ def test_the_advice_works_when_followed(tmp_path: Path) -> None:
         build_design(load(path), load_spec("additive"))
     text = str(caught.value)
     mapping = tmp_path / "mapping.yaml"
-    mapping.write_text(text[text.index("'units") + 1 : text.index("' in a --mapping")])
+    # Up to 580, which is no scale that anybody uses: the bounds are for the user to say.
+    said = text[text.index("'units") + 1 : text.index("' in a --mapping")]
+    assert said == "units: {lower: LOWER, upper: UPPER}"
+    assert "in a --mapping file, with numbers for LOWER and UPPER" in text
+    mapping.write_text(said.replace("LOWER", "0").replace("UPPER", "600"))
     build_design(load(path, mapping_file=mapping), load_spec("additive"))
     table.loc[table["task"] == "points", "score"] /= 600.0
     check(table)

@@ -88,20 +88,22 @@ def test_negative_scores_are_no_placeholders() -> None:
 
 def test_both_ways_to_say_what_a_placeholder_is_work(tmp_path: Path) -> None:
     table = changed(-1.0, n=8)
-    with pytest.raises(InputError, match=r"with missing=-1, or, .* with units=\(-1, 100\)$"):
+    with pytest.raises(
+        InputError, match=r"with missing=-1, or, .* units=\(LOWER, UPPER\), with numbers"
+    ):
         read(table)
     with addressing_command_line(), pytest.raises(InputError) as caught:
         read(table)
     text = str(caught.value)
-    advice = re.findall(r"with ((?:missing|units): .+?) in a --mapping file", text)
-    assert advice == ["missing: -1", "units: {lower: -1, upper: 100}"]
+    advice = re.findall(r"with '?((?:missing|units): .+?)'? in a --mapping file", text)
+    assert advice == ["missing: -1", "units: {lower: LOWER, upper: UPPER}"]
     left = followed(table, tmp_path, advice[0])
     assert left.coords["model"] == ("B", "C")
     (dropped,) = left.report.dropped
     assert (dropped.reason, dropped.counts) == ("score -1, which means missing", (("A", 8),))
     assert "no score left for 1 model: A" in left.report.notes
     assert read(table, missing=-1).content_hash == left.content_hash
-    kept = followed(table, tmp_path, advice[1])
+    kept = followed(table, tmp_path, advice[1].replace("LOWER", "-1").replace("UPPER", "100"))
     assert read(table, units=(-1, 100)).content_hash == kept.content_hash
     assert kept.coords["model"] == ("A", "B", "C")
     assert kept.units == {"qa": Units(-1, 100), "nli": Units(-1, 100)}

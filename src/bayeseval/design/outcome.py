@@ -21,8 +21,9 @@ from scipy.special import logit
 from bayeseval import names
 from bayeseval._text import any_of
 from bayeseval._typing import Floats, Index
-from bayeseval.errors import DesignError, did_you_mean, wording
+from bayeseval.errors import DesignError, did_you_mean
 from bayeseval.families import FAMILIES, Kernel, Quantity, link, of_quantity
+from bayeseval.records import WITH_NUMBERS, declare_units, natural_units
 from bayeseval.spec import ModelSpec
 
 __all__ = [
@@ -306,7 +307,7 @@ def _shares(
             raise DesignError(
                 f"{name}: the bounds of the scores of task {label!r} are not known, which the "
                 f"likelihood {task_likelihoods[i]} (logit link) needs; declare the lowest and the "
-                f"highest possible score, {_declaration(score[open_ended[task]])}"
+                f"highest possible score with {_declaration(score[open_ended[task]])}"
             )
     share = (score - lower[task]) / (upper - lower)[task]
     outside = np.flatnonzero((share < 0.0) | (share > 1.0))
@@ -348,31 +349,9 @@ def _positions(families: Sequence[str], task_likelihoods: Sequence[str]) -> Inde
 
 
 def _declaration(scores: Floats) -> str:
-    """How to declare a common range for the scores, as an example."""
-    lower, upper = _likely_range(scores)
-    return wording(
-        f"for example units=({lower:.10g}, {upper:.10g})",
-        f"in a --mapping file, for example 'units: {{lower: {lower:.10g}, upper: {upper:.10g}}}'",
-    )
-
-
-def _likely_range(scores: Floats) -> tuple[float, float]:
-    lowest, highest = float(scores.min(initial=0.0)), float(scores.max(initial=0.0))
-    # 1 and 100 are the usual upper bounds; above them a round number.
-    upper = next((top for top in (1.0, 100.0) if highest <= top), _round_up(highest))
-    if lowest < 0.0:
-        # -0.4 to 0.7 is a correlation's range, -3 to 50 one of percentages.
-        upper = max(upper, 1.0 if lowest >= -1.0 else _round_up(-lowest))
-        return -upper, upper
-    return 0.0, upper
-
-
-def _round_up(value: float) -> float:
-    """The next number of one significant digit."""
-    if value <= 0.0:
-        return 1.0
-    step = 10.0 ** np.floor(np.log10(value))
-    return float(np.ceil(value / step) * step)
+    """How to declare a common range for the scores: a usual one, or blanks."""
+    usual = natural_units(float(scores.min(initial=0.0)), float(scores.max(initial=0.0)))
+    return declare_units(usual) + ("" if usual else WITH_NUMBERS)
 
 
 def _floors(

@@ -10,7 +10,7 @@ import numpy as np
 from bayeseval import names
 from bayeseval._typing import Bools, Floats
 from bayeseval.errors import DesignError, wording
-from bayeseval.records import Records, Units
+from bayeseval.records import WITH_NUMBERS, Records, Units, declare_units, natural_units
 
 __all__ = ["check_ranges"]
 
@@ -65,17 +65,16 @@ def check_ranges(records: Records) -> None:
     small, large = tasks[int(low)], tasks[int(high)]
     pair = np.isin(codes, (low, high))
     bounds = [records.units[task] for task in (small, large)]
-    lowest = min(
-        [0.0, float(scores[pair].min()), *(u.lower for u in bounds if u.lower is not None)]
-    )
+    lowest = min([float(scores[pair].min()), *(u.lower for u in bounds if u.lower is not None)])
     highest = max([float(scores[pair].max()), *(u.upper for u in bounds if u.upper is not None)])
+    usual = natural_units(lowest, highest)
     raise DesignError(
         f"{records.name}: task {small} has {_described(records, int(low))} and {large}"
         f" {_described(records, int(high))}, so their scores cannot be added up or averaged"
         f" (the larger range may be at most {_MAX_RATIO:g} times the smaller); rescale the"
         " scores of one of them, so that all tasks have one scale, or, if they have one already,"
         " declare it with"
-        f" {_declaration(lowest, highest)}{_advice_to_drop(tasks, fewer)}"
+        f" {declare_units(usual)}{'' if usual else WITH_NUMBERS}{_advice_to_drop(tasks, fewer)}"
     )
 
 
@@ -107,13 +106,6 @@ def _advice_to_drop(tasks: Sequence[str], fewer: Sequence[str]) -> str:
     labels = json.dumps(fewer, ensure_ascii=False)
     drop = wording(f"drop={{'task': {labels}}}", f"'drop: {{task: {labels}}}' in a --mapping file")
     return f"; {drop} keeps {len(tasks) - len(fewer)} of {len(tasks)} tasks, which have one scale"
-
-
-def _declaration(lowest: float, highest: float) -> str:
-    return wording(
-        f"units=({lowest:.10g}, {highest:.10g})",
-        f"'units: {{lower: {lowest:.10g}, upper: {highest:.10g}}}' in a --mapping file",
-    )
 
 
 def _span(units: Units, scores: Floats) -> tuple[float, float, bool]:

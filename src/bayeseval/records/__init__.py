@@ -29,6 +29,7 @@ from bayeseval.records.pairs import (
 from bayeseval.records.registry import BenchmarkCard
 from bayeseval.records.replicates import CellTable, Stratum, reduce_replicates
 from bayeseval.records.report import LoadReport, TableError, Units
+from bayeseval.records.scales import WITH_NUMBERS, declare_units, natural_units
 from bayeseval.records.table import Records
 from bayeseval.records.unbalanced import (
     Quadratics,
@@ -41,6 +42,7 @@ from bayeseval.records.with_prompts import ByPrompt
 
 __all__ = [
     "LANGUAGE_COLUMNS",
+    "WITH_NUMBERS",
     "BenchmarkCard",
     "BenchmarkSummary",
     "ByPrompt",
@@ -65,6 +67,7 @@ __all__ = [
     "card_citations",
     "choose_pairs",
     "connected_components",
+    "declare_units",
     "describe",
     "fact_names",
     "facts_table",
@@ -77,6 +80,7 @@ __all__ = [
     "look_alikes_text",
     "match_models",
     "model_covariate",
+    "natural_units",
     "pairs_hash",
     "reduce_replicates",
     "restricted_log_density",

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from bayeseval._text import counted, shorten
 from bayeseval.errors import InputError, wording
 from bayeseval.records.report import Units
+from bayeseval.records.scales import WITH_NUMBERS, declare_units
 
 __all__ = ["refuse_placeholders"]
 
@@ -80,25 +81,16 @@ def refuse_placeholders(
         plural = "model" if len(named) == 1 else "models"
         listed = complete or f"{plural} {shorten([models[i] for i in named], limit=4)}"
         span = "at least 0" if value < 0.0 else "between 0 and 100"
-        bound = "lower" if value < 0.0 else "upper"
         raise InputError(
             f"{where(int(rows[0]))}: score {value:g} in {counted(len(rows), 'cell')} ({listed})"
             f" while all other scores are {span}: it looks like a placeholder for a missing"
             f" score; leave these rows out with {_missing(value)}, or, if it is a"
-            f" score, declare the {bound} bound of the scale with {_declaration(value)}"
+            f" score, declare the bounds of the scale with {declare_units(None)}{WITH_NUMBERS}"
         )
 
 
 def _missing(value: float) -> str:
     return wording(f"missing={value:g}", f"missing: {value:g} in a --mapping file")
-
-
-def _declaration(value: float) -> str:
-    lower, upper = (f"{value:g}", "100") if value < 0.0 else ("0", f"{value:g}")
-    return wording(
-        f"units=({lower}, {upper})",
-        f"units: {{lower: {lower}, upper: {upper}}} in a --mapping file",
-    )
 
 
 def _is_declared(value: float, units: Units | None) -> bool:

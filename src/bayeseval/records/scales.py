@@ -15,15 +15,21 @@ from bayeseval.records.coded import by_level
 from bayeseval.records.report import Units
 
 __all__ = [
+    "WITH_NUMBERS",
     "UnitsLike",
     "check_range",
+    "declare_units",
     "mixed_scales",
+    "natural_units",
     "normalise_units",
     "resolve_units",
     "stated_units",
 ]
 
 UnitsLike = Units | tuple[float | None, float | None]
+
+#: Said after a declaration with blanks.
+WITH_NUMBERS: Final = ", with numbers for LOWER and UPPER"
 
 # A score above this cannot be a fraction, nor a mark out of 5, 10 or 20.
 # A declaration names so many tasks; of more, it shows one.
@@ -157,20 +163,33 @@ def _guess_note(guess: Units, names: list[str], n_tasks: int, others: set[Units]
     if guess == Units():
         return (
             f"scale unknown for {listed}; if it has bounds, one or both, declare them with "
-            f"{_declaration(None, tasks=tasks)}{others_too}, with numbers for LOWER and UPPER"
+            f"{declare_units(None, tasks=tasks)}{others_too}{WITH_NUMBERS}"
         )
     text = f"scale guessed {guess.lower:g}-{guess.upper:g} for {listed}"
     # A task that all models find hard has scores below 1 of 100.
     if guess == Units(0.0, 1.0) and others == {Units(0.0, _PERCENT)}:
         text += (
             f", 0-100 for the others; if it is on their scale, declare that with "
-            f"{_declaration(Units(0.0, _PERCENT), tasks=[])}, and if not, rescale its scores"
+            f"{declare_units(Units(0.0, _PERCENT), tasks=[])}, and if not, rescale its scores"
         )
         return text
-    return f"{text}; declare it with {_declaration(guess, tasks=tasks)}{others_too}"
+    return f"{text}; declare it with {declare_units(guess, tasks=tasks)}{others_too}"
 
 
-def _declaration(units: Units | None, *, tasks: Sequence[str]) -> str:
+def natural_units(lowest: float, highest: float) -> Units | None:
+    """0-1 or 0-100 for scores that lie there; None for others, which bounds nobody can guess.
+
+    Examples
+    --------
+    >>> natural_units(0.2, 0.9), natural_units(3.0, 71.5), natural_units(12.0, 534.0)
+    (Units(lower=0.0, upper=1.0), Units(lower=0.0, upper=100.0), None)
+    """
+    if lowest < 0.0 or highest > _PERCENT:
+        return None
+    return Units(0.0, 1.0 if highest <= 1.0 else _PERCENT)
+
+
+def declare_units(units: Units | None, *, tasks: Sequence[str] = ()) -> str:
     """How to declare bounds, blanks for None, of some tasks, or of all if none is named."""
     lower, upper = (
         ("LOWER", "UPPER") if units is None else (f"{units.lower:.4g}", f"{units.upper:.4g}")
