@@ -166,13 +166,6 @@ def test_folders_name_the_models_of_tables_without_any(
         load(tmp_path / "runs", mapping_file=mapping)
 
 
-def test_a_metric_beside_a_column_of_no_known_name_is_a_model(tmp_path: Path) -> None:
-    """A wide table with languages down; what is called as a metric may be a model there."""
-    path = tmp_path / "t.csv"
-    path.write_text("language,comet,gpt\nen,1,2\nde,3,4\nsw,7,6\n")
-    assert load(path).coords["model"] == ("comet", "gpt")
-
-
 def test_tables_of_folders_below_are_named_where_they_are_not_read(tmp_path: Path) -> None:
     rows = "model,language,task,score\na,de,x,1\na,en,x,3\nb,de,x,2\nb,en,x,7\n"
     (tmp_path / "more").mkdir()

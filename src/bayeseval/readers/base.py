@@ -1,9 +1,7 @@
 """What readers share: their options, what they return, and reading files within size limits.
 
-A reader is a pair of functions. ``sniff(path, head)`` says from the first bytes of a
-file whether it is of the format; ``read(paths, options)`` turns all such files into
-tables of untouched cells. Everything after that (names of columns, missing scores,
-units, duplicates) is the pipeline's, the same for every format.
+A reader is a pair of functions. ``sniff(path, head)`` says from the first bytes of a file whether
+it is of the format; ``read(paths, options)`` turns all such files into tables of untouched cells.
 """
 
 from __future__ import annotations
@@ -84,9 +82,11 @@ class Options:
     task_names : Path or None
         Table of the user's own task names; see ``task_names.py``.
     columns : mapping of str to str or None
-        The user's choice of columns, for formats that have any.
+        The user's choice of columns.
     progress : callable or None
         ``progress(stage, done, total, remark)``.
+    format_chosen : bool
+        Whether the user named the format.
     refused : dict of Path to InputError
         Files that :meth:`attempts` could not read, and why.
     """
@@ -95,6 +95,7 @@ class Options:
     task_names: Path | None = None
     columns: Mapping[str, str | None] = field(default_factory=dict)
     progress: Progress | None = None
+    format_chosen: bool = False
     refused: dict[Path, InputError] = field(default_factory=dict)
 
     def each(self, paths: Sequence[Path]) -> Iterator[Path]:
@@ -112,8 +113,7 @@ class Options:
     ) -> Iterator[tuple[Path, _Content]]:
         """Files and what `read` makes of each; those that it refuses are kept in `refused`.
 
-        One damaged file of two thousand does not make the others unreadable: the load report
-        warns of it.
+        One damaged file of two thousand leaves the others readable: the load report warns of it.
         """
         for path in paths:
             try:

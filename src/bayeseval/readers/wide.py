@@ -46,6 +46,7 @@ from bayeseval.readers.printed import (
 )
 from bayeseval.readers.raw import RawTable, make_table, with_constants
 from bayeseval.readers.scores import Score, settle
+from bayeseval.readers.unclear import has_deep_header, refuse_deep_header, refuse_metrics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,7 +74,9 @@ def _sniff(path: Path, head: Head) -> bool:
     except InputError:
         # What is wrong is said when it is read.
         return printed
-    return bool(rows) and (printed or find_layout(rows[:40], {}) is not None)
+    if not rows:
+        return False
+    return printed or find_layout(rows[:40], {}) is not None or has_deep_header(rows[:40])
 
 
 def _read(paths: Sequence[Path], options: Options) -> Reading:
@@ -90,6 +93,7 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
             if layout is None and has_our_columns(grid.rows[0], options.columns):
                 tidy.append(with_constants(_tidy(grid), numbers))
             else:
+                _refuse_unclear(grid, layout, options)
                 scores += _wide_scores(grid, layout, notes, numbers)
                 chosen |= layout.chosen if layout is not None else {}
     if not scores and not tidy:
@@ -187,6 +191,7 @@ def read_wide_frame(frame: pd.DataFrame, name: str, options: Options) -> Reading
     # Without a column of names the models are not known.
     if layout is None or not (layout.candidates or "model" in layout.labels):
         return None
+    _refuse_unclear(grid, layout, options)
     notes: dict[str, None] = {
         "read as a wide table (models by languages); "
         + wording("format='table'", "--format table")
@@ -194,6 +199,13 @@ def read_wide_frame(frame: pd.DataFrame, name: str, options: Options) -> Reading
     }
     scores = list(_wide_scores(grid, layout, notes, {}))
     return _settled(scores, name, options, notes, layout.chosen)
+
+
+def _refuse_unclear(grid: Grid, layout: Layout | None, options: Options) -> None:
+    """Refuse a table whose header is not read, or whose columns may be scores or models."""
+    refuse_deep_header(grid)
+    if not options.format_chosen and not options.columns:
+        refuse_metrics(grid, layout)
 
 
 def _tidy(grid: Grid) -> RawTable:

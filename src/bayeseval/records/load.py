@@ -217,7 +217,8 @@ def _load(
     card = read_card(path / CARD) if _is_card_folder(path) else None
     file_settings, notes = _file_settings(path, card, mapping_file)
     settings = file_settings.merged(arguments).without_dropped_tasks()
-    options = Options(settings.metrics, settings.task_names, settings.columns, progress)
+    is_chosen = settings.format is not None
+    options = Options(settings.metrics, settings.task_names, settings.columns, progress, is_chosen)
     tables, table_notes, from_tool = _tables(path, card, settings, options)
     return _records(
         [with_constants(table, settings.constants) for table in tables],
@@ -237,7 +238,10 @@ def _load_frame(
 ) -> Records:
     settings = TableMapping() if mapping_file is None else read_mapping(mapping_file)
     settings = settings.merged(arguments).without_dropped_tasks()
-    options = Options(settings.metrics, settings.task_names, settings.columns)
+    is_chosen = settings.format is not None
+    options = Options(
+        settings.metrics, settings.task_names, settings.columns, format_chosen=is_chosen
+    )
     if settings.format not in (None, "table", "wide"):
         raise InputError(f"{name}: format={settings.format!r} is for files; this is a data frame")
     table = with_constants(raw_from_frame(frame, name), settings.constants)
