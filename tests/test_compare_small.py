@@ -412,13 +412,14 @@ def test_the_parts_of_a_comparison(
         assert row["elpd"] == pytest.approx(compared.pointwise[row["spec"]].sum(), rel=1e-12)
     assert compared.k_hats.max().max() < 0.7
     assert list(compared.routes["spec"]) == list(MODELS)
-    stage = "leaving out each record"
+    stage = "scoring models"
     assert [now for now in told if now[0] == stage] == [
         (stage, 0, 2, "additive"), (stage, 1, 2, "additive"),
         (stage, 1, 2, "interaction"), (stage, 2, 2, "interaction"),
     ]  # fmt: skip
-    assert {now[0] for now in told} == {stage, "fitting"}
-    assert [now[:3] for now in told if now[0] == "fitting"][0] == ("fitting", 0, 2)
+    assert {now[0] for now in told} == {stage, "fitting models"}
+    fitting = [now[:3] for now in told if now[0] == "fitting models"]
+    assert fitting[0] == ("fitting models", 0, 2)
     assert compared._title() == f"{records.name}, 2 models"
     assert compared._main_result() == compared.verdict[0].removesuffix(".")
     assert list(compared._main()) == ["spec", "elpd", "se", "elpd_diff", "diff_se", "n_bad_k"]

@@ -323,6 +323,30 @@ def held_out(records: Records) -> HeldOut:
     return be.compare(records, "additive", holdout=0.2, repeats=2, jobs=1)
 
 
+def test_all_models_of_a_repeat_are_fitted_before_the_next_repeat(records: Records) -> None:
+    """Ten repeats of one model said nothing of the time that the next model takes."""
+    told: list[str] = []
+    found = be.compare(
+        records,
+        ["additive", "interaction"],
+        holdout=0.2,
+        repeats=2,
+        jobs=1,
+        progress=lambda stage, done, total, remark: told.append(remark),
+    )
+    assert [remark for remark in told if "repeat" in remark] == [
+        "additive, repeat 1 of 2",
+        "interaction, repeat 1 of 2",
+        "additive, repeat 2 of 2",
+    ]
+    # Every model has its own predictions, whatever their order.
+    alone = be.compare(records, "interaction", holdout=0.2, repeats=2, jobs=1)
+    pd.testing.assert_frame_equal(
+        found.table.query("spec == 'interaction'")[["spec", "crps", "rmse"]].reset_index(drop=True),
+        alone.table.query("spec == 'interaction'")[["spec", "crps", "rmse"]].reset_index(drop=True),
+    )
+
+
 def changed(records: Records, rows: np.ndarray) -> Records:
     """The same table with other scores in some rows."""
     frame = records.table

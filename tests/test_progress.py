@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import types
@@ -55,6 +56,37 @@ def test_short_stages_are_one_line_each(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().err == ""
     report("refits", 1, 20, "")
     assert capsys.readouterr().err == "refits: 1 of 20, about 47.5 h left\n"
+
+
+def test_models_that_were_fitted_say_no_time_for_the_next(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Eight seconds were left after two fits of seconds, before one by NUTS of minutes."""
+    now = [0.0]
+    report = _log_lines("", clock=lambda: now[0])
+    for stage in ("fitting models", "refitting"):
+        for done in range(3):
+            report(stage, done, 4, "")
+            now[0] += 31.0
+    assert capsys.readouterr().err.splitlines() == [
+        "fitting models: 1 of 4",
+        "fitting models: 2 of 4",
+        "refitting: 1 of 4, about 2 min left",
+        "refitting: 2 of 4, about 1 min left",
+    ]
+    # On a terminal the time behind that which has passed.
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    shown = {}
+    for stage in ("fitting models", "refitting"):
+        with progress_bar() as report:
+            for done in range(3):
+                report(stage, done, 3, "finding the mode")
+        printed = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
+        last = [line for line in re.split(r"[\r\n]+", printed) if "2/3" in line][-1]
+        shown[stage] = re.split(r"2/3 \d:\d\d:\d\d", last)[1].split()
+    assert shown["fitting models"] == ["finding", "the", "mode"]
+    assert shown["refitting"][1:] == ["finding", "the", "mode"]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

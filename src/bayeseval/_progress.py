@@ -15,7 +15,11 @@ from bayeseval._text import for_terminal
 from bayeseval._typing import Progress
 from bayeseval.errors import InputError
 
-__all__ = ["interruptible", "notice", "progress_bar", "reporting"]
+__all__ = ["MODELS", "interruptible", "notice", "progress_bar", "reporting"]
+
+#: Ends the name of a stage whose pieces are models. One model may take a hundred times as long as
+#: the next, so that none says how much time is left.
+MODELS: Final = "models"
 
 _MINUTE: Final = 60.0
 _HOUR: Final = 3600.0
@@ -159,19 +163,27 @@ def _reporter(preamble: str, *, quiet: bool) -> Iterator[Progress]:
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
+        Task,
         TaskID,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
     from rich.progress import Progress as Bars
+    from rich.text import Text
+
+    class TimeLeft(TimeRemainingColumn):
+        """No time where the pieces are unlike."""
+
+        def render(self, task: Task) -> Text:
+            return Text() if _are_unlike(task.description) else super().render(task)
 
     columns = (
         TextColumn("{task.description:>19}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        TimeLeft(),
         # A name in brackets is no style.
         TextColumn("{task.fields[remark]}", markup=False),
     )
@@ -210,9 +222,14 @@ def _log_lines(preamble: str, clock: Callable[[], float] = time.monotonic) -> Pr
         start, done_at_start = started.setdefault(stage, (clock(), done))
         if done > done_at_start and clock() - last_printed[0] >= _LOG_INTERVAL:
             remaining = (clock() - start) * (total - done) / (done - done_at_start)
-            print_line(f"{stage}: {done} of {total}, about {_duration(remaining)} left")
+            left = "" if _are_unlike(stage) else f", about {_duration(remaining)} left"
+            print_line(f"{stage}: {done} of {total}{left}")
 
     return report
+
+
+def _are_unlike(stage: str) -> bool:
+    return stage.split()[-1:] == [MODELS]
 
 
 def _duration(seconds: float) -> str:

@@ -148,15 +148,16 @@ class PreparedHoldout:
         """
         rows = [self._rows(repeat) for repeat in range(self.repeats)]
         cells = [measured_cells(whole) for whole in self.fits]
+        # All models of a repeat together: the first repeat says how long the others take.
         tasks = [
-            _Task(whole.design, own, training, rows[repeat])
+            _Task(whole.design, own, several[repeat], rows[repeat])
+            for repeat in range(self.repeats)
             for whole, own, several in zip(self.fits, cells, self.training, strict=True)
-            for repeat, training in enumerate(several)
         ]
         labels = [
             f"{model_name(one)}, repeat {repeat + 1} of {self.repeats}"
-            for one in self.fits
             for repeat in range(self.repeats)
+            for one in self.fits
         ]
         cores = max(cores_of(one.engine.name) for one in self.fits)
         done = run_all(
@@ -167,10 +168,7 @@ class PreparedHoldout:
             progress=progress or (lambda stage, done, total, remark: None),
             labels=labels,
         )
-        by_model = {
-            model_name(one): done[i * self.repeats : (i + 1) * self.repeats]
-            for i, one in enumerate(self.fits)
-        }
+        by_model = {model_name(one): done[i :: len(self.fits)] for i, one in enumerate(self.fits)}
         gates = {name: tuple(one.gate for one in several) for name, several in by_model.items()}
         parts = {name: [one.scores for one in several] for name, several in by_model.items()}
         predictions = pd.concat(

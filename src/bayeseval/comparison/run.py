@@ -13,7 +13,7 @@ from bayeseval import names
 from bayeseval._arguments import LEAST, as_mapping, as_whole_number
 from bayeseval._calls import explained
 from bayeseval._processes import run_all, sensible_jobs
-from bayeseval._progress import reporting
+from bayeseval._progress import MODELS, reporting
 from bayeseval._typing import Floats
 from bayeseval.comparison.container import Comparison, identity
 from bayeseval.comparison.held_out import HeldOut
@@ -138,7 +138,9 @@ class PreparedComparison:
         at_once = sensible_jobs(jobs, cores_each=cores)
         made: Sequence[Fit] = ()
         if missing:
-            made = run_all(_run_one, missing, jobs=at_once, stage="fitting", progress=tell)
+            made = run_all(
+                _run_one, missing, jobs=at_once, stage=f"fitting {MODELS}", progress=tell
+            )
         fits_by_name = {
             **ready,
             **{model_name(one): fit for one, fit in zip(missing, made, strict=True)},
@@ -151,7 +153,7 @@ class PreparedComparison:
         # Refits are always by NUTS.
         at_once = sensible_jobs(jobs, cores_each=cores_of("numpyro"))
         scores: dict[str, Scores] = {}
-        stage = f"leaving out each {self.by}"
+        stage = f"scoring {MODELS}"
         for i, one in enumerate(self.fits):
             name = model_name(one)
             tell(stage, i, len(done), name)
